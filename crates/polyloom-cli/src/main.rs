@@ -1,0 +1,2 @@
+//! The `polyloom` command.
+fn main() {}

@@ -1,0 +1,144 @@
+//! The calling convention of compiled kernels.
+//!
+//! A compiled kernel is one function of type [`KernelEntry`] that runs a range of the launch's threads, in order, on
+//! the calling thread. Arguments lie in a packed block ([`ArgLayout`]); everything else comes through the
+//! [`LaunchContext`], host functions included, so that compiled code needs no symbol of the process.
+
+use polyloom_ir::function::CheckKind;
+use polyloom_ir::{Function, Imm, Inst, MAX_DIMS, Op, Span, Type};
+use rustc_hash::FxHashMap;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Runs threads `begin..end` (row-major linear indices) of a launch.
+///
+/// `args` points at the argument block, 8-byte aligned. After a failed check the function returns early.
+pub type KernelEntry = unsafe extern "C" fn(args: *const u8, context: *const LaunchContext, begin: u64, end: u64);
+
+/// Reports a failed check or assertion: site, index, extent, linear thread. Compiled code returns right after.
+pub type TrapFn = unsafe extern "C" fn(context: *const LaunchContext, site: u32, index: i64, extent: i64, thread: u64);
+
+/// Prints: site and one 8-byte slot per operand, each value's bits zero-extended.
+pub type PrintFn = unsafe extern "C" fn(context: *const LaunchContext, site: u32, values: *const u64);
+
+/// What a launch hands to compiled code beside the arguments.
+#[repr(C)]
+#[derive(Debug)]
+pub struct LaunchContext {
+    /// Extents of the launch; 1 past its rank.
+    pub shape: [u64; MAX_DIMS],
+    /// Called when a check fails.
+    pub trap: TrapFn,
+    /// Called by `print`.
+    pub print: PrintFn,
+    /// The runtime's own; compiled code does not look at it.
+    pub data: *mut c_void,
+}
+
+impl LaunchContext {
+    /// Byte offset of `shape[axis]`.
+    pub const fn shape_offset(axis: usize) -> i32 {
+        (std::mem::offset_of!(LaunchContext, shape) + 8 * axis) as i32
+    }
+
+    /// Byte offset of `trap`.
+    pub const TRAP_OFFSET: i32 = std::mem::offset_of!(LaunchContext, trap) as i32;
+    /// Byte offset of `print`.
+    pub const PRINT_OFFSET: i32 = std::mem::offset_of!(LaunchContext, print) as i32;
+}
+
+/// Where each argument lies in the argument block.
+///
+/// Everything is a little-endian 8-byte slot: a scalar takes one (its bits zero-extended), an array `1 + 2 * ndim`:
+/// base address, extents, byte strides (signed).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArgLayout {
+    /// Byte offset of each parameter.
+    pub offsets: Vec<u32>,
+    /// Size of the block in bytes.
+    pub size: u32,
+}
+
+impl ArgLayout {
+    /// The layout for these parameter types.
+    pub fn new(params: impl IntoIterator<Item = Type>) -> ArgLayout {
+        let (mut offsets, mut size) = (Vec::new(), 0);
+        for ty in params {
+            offsets.push(size);
+            size += match ty {
+                Type::Scalar(_) => 8,
+                Type::Array { ndim, .. } => 8 * (1 + 2 * u32::from(ndim)),
+            };
+        }
+        ArgLayout { offsets, size }
+    }
+
+    /// The layout of a kernel's parameters.
+    pub fn of(kernel: &Function) -> ArgLayout {
+        ArgLayout::new(kernel.params().iter().map(|&p| kernel.ty(p)))
+    }
+
+    /// Offset, within an array argument, of its extent along `axis`.
+    pub const fn extent(axis: u8) -> u32 {
+        8 * (1 + axis as u32)
+    }
+
+    /// Offset, within an `ndim`-dimensional array argument, of its byte stride along `axis`.
+    pub const fn stride(ndim: u8, axis: u8) -> u32 {
+        8 * (1 + ndim as u32 + axis as u32)
+    }
+}
+
+/// A place in a kernel that calls back into the host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// The source it stands for.
+    pub span: Span,
+    /// What happens there.
+    pub kind: SiteKind,
+}
+
+/// What happens at a [`Site`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SiteKind {
+    /// `assert`, with its message.
+    Assert(Arc<str>),
+    /// `check`.
+    Check(CheckKind),
+    /// `print`: the C format and the types of the operands.
+    Print(Arc<str>, Vec<Type>),
+}
+
+/// The sites of a kernel, numbered in order of appearance. Back ends and runtime build it from the same HIR, so the
+/// numbers agree.
+#[derive(Clone, Debug, Default)]
+pub struct SiteTable {
+    /// The sites.
+    pub sites: Vec<Site>,
+    numbers: FxHashMap<Inst, u32>,
+}
+
+impl SiteTable {
+    /// The sites of `kernel`.
+    pub fn of(kernel: &Function) -> SiteTable {
+        let mut table = SiteTable::default();
+        kernel.walk(kernel.body, &mut |inst, data| {
+            let kind = match (data.op, &data.imm) {
+                (Op::Assert, Imm::Text(message)) => SiteKind::Assert(message.clone()),
+                (Op::Check, Imm::Check(kind)) => SiteKind::Check(kind.clone()),
+                (Op::Print, Imm::Text(format)) => {
+                    SiteKind::Print(format.clone(), data.operands.iter().map(|&v| kernel.ty(v)).collect())
+                }
+                _ => return,
+            };
+            table.numbers.insert(inst, table.sites.len() as u32);
+            table.sites.push(Site { span: data.span, kind });
+        });
+        table
+    }
+
+    /// The number of the site at `inst`.
+    pub fn number(&self, inst: Inst) -> Option<u32> {
+        self.numbers.get(&inst).copied()
+    }
+}

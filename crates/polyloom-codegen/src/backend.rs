@@ -1,0 +1,121 @@
+//! What a back end is.
+
+use crate::abi::KernelEntry;
+use polyloom_ir::{FloatMode, FuncId, MAX_DIMS, Module, Span};
+use std::sync::Arc;
+
+/// Facts about one array argument that hold for every launch of a variant.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ArrayFacts {
+    /// Byte strides are those of a dense row-major array.
+    pub contiguous: bool,
+    /// The base address is a multiple of 64.
+    pub aligned: bool,
+    /// If the kernel writes it, it overlaps no other argument; if not, no argument that the kernel writes.
+    pub disjoint: bool,
+    /// Every byte offset from the base, through any in-range index, fits a signed 32-bit integer.
+    pub offsets_fit_i32: bool,
+    /// Extents worth building into the code: small ones.
+    pub extents: [Option<u32>; MAX_DIMS],
+}
+
+/// Facts about the arguments, one entry per parameter (scalars have the default). Empty means nothing is known.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Facts {
+    /// By parameter.
+    pub arrays: Vec<ArrayFacts>,
+}
+
+impl Facts {
+    /// What is known of parameter `index`.
+    pub fn array(&self, index: usize) -> ArrayFacts {
+        self.arrays.get(index).copied().unwrap_or_default()
+    }
+}
+
+/// One of the ways to compile a kernel. Whether checks are in is a property of the HIR, not of the variant.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Variant {
+    /// Arithmetic mode.
+    pub float_mode: FloatMode,
+    /// Rank of the launch, 1 to [`MAX_DIMS`]: how many of [`crate::LaunchContext::shape`]'s extents may differ from 1.
+    pub launch_rank: u8,
+    /// What holds of the arguments.
+    pub facts: Facts,
+}
+
+/// Compiled code as bytes: position independent, cacheable, and understood by the back end that made it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Object {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Code in executable memory. Dropping it frees the code: whoever calls `entry` keeps it alive.
+pub trait LoadedCode: Send + Sync {
+    /// The kernel's entry.
+    fn entry(&self) -> KernelEntry;
+}
+
+/// A textual or binary form of a kernel's code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Emit {
+    /// LLVM IR before optimisation.
+    LlvmIr,
+    /// LLVM IR after optimisation.
+    LlvmIrOptimized,
+    /// Assembly text of the host.
+    Asm,
+    /// A relocatable object file of the host.
+    Obj,
+}
+
+/// Why a back end could not compile. Verified HIR never causes a panic; it may cause this.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct CodegenError {
+    /// What is wrong, in the user's terms.
+    pub message: String,
+    /// Where, if it is about a place in the source.
+    pub span: Span,
+}
+
+impl CodegenError {
+    /// An error about no place in particular.
+    pub fn new(message: impl Into<String>) -> CodegenError {
+        CodegenError { message: message.into(), span: Span::NONE }
+    }
+}
+
+/// Turns kernels into machine code of the host.
+///
+/// The kernel's HIR has been through the pipeline of `polyloom-passes`: user functions are inlined, library ops are
+/// calls to pure functions of scalars in the same module, and 16-bit float arithmetic is gone.
+pub trait Backend: Send + Sync {
+    /// `cranelift` or `llvm`.
+    fn name(&self) -> &'static str;
+
+    /// Everything besides HIR and variant that the object depends on (version, CPU, options), for cache keys.
+    fn fingerprint(&self) -> String;
+
+    /// Compiles one kernel.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel is beyond what the back end can do.
+    fn compile(&self, module: &Module, kernel: FuncId, variant: &Variant) -> Result<Object, CodegenError>;
+
+    /// Makes an object of this back end callable.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes are no such object, or memory cannot be had.
+    fn load(&self, object: &Object) -> Result<Arc<dyn LoadedCode>, CodegenError>;
+
+    /// One of the back end's readable or linkable forms.
+    ///
+    /// # Errors
+    ///
+    /// When the back end has no such form.
+    fn emit(&self, module: &Module, kernel: FuncId, variant: &Variant, form: Emit) -> Result<Vec<u8>, CodegenError>;
+}

@@ -1,0 +1,219 @@
+//! What is wrong with a program, for people and for tools.
+//!
+//! Every rejected program yields a list of [`Diagnostic`]s: a stable code with a page under `docs/errors/`, a phrase in
+//! the user's terms, the span it is about, and a help line that says what to type instead. Layers collect all of them
+//! and never print: [`render`] makes the text with the caret line.
+
+use crate::span::{SourceMap, Span};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use std::fmt;
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Severity {
+    /// The program is accepted.
+    Warning,
+    /// The program is rejected.
+    Error,
+}
+
+impl Severity {
+    /// `error` or `warning`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $code:literal, $title:literal;)*) => {
+        /// A kind of diagnostic. Codes are stable: `docs/errors/CODE.md` explains each.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+        pub enum Code {
+            $($(#[doc = $doc])+ $variant,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Code] = &[$(Code::$variant),*];
+
+            /// The code as printed: `PL0101`.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$variant => $code,)* }
+            }
+
+            /// The title of its page.
+            pub fn title(self) -> &'static str {
+                match self { $(Code::$variant => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The text is not Python.
+    Syntax = "PL0001", "syntax error";
+    /// A statement or expression outside the kernel language.
+    Unsupported = "PL0002", "unsupported construct";
+    /// A decorator argument that does not exist or has a wrong value.
+    BadDecorator = "PL0003", "bad decorator argument";
+    /// No kernel, or not the kernel asked for, in a file.
+    NoKernel = "PL0004", "no such kernel";
+    /// A value of one type where another is needed.
+    TypeMismatch = "PL0101", "type mismatch";
+    /// A variable assigned a value of another type.
+    Retyped = "PL0102", "retyped variable";
+    /// A parameter or result without a type.
+    MissingAnnotation = "PL0103", "missing annotation";
+    /// An annotation that names no type.
+    BadAnnotation = "PL0104", "bad annotation";
+    /// An array indexed with too few or too many indices.
+    BadRank = "PL0105", "bad index rank";
+    /// A constant that does not fit the type it must have.
+    ConstantRange = "PL0106", "constant out of range";
+    /// Returns of one function that differ in number or type.
+    ReturnMismatch = "PL0107", "return mismatch";
+    /// A name that is not defined.
+    UnknownName = "PL0201", "unknown name";
+    /// A member of the package that does not exist.
+    UnknownBuiltin = "PL0202", "unknown builtin";
+    /// A call whose arguments fit no overload.
+    NoOverload = "PL0203", "no matching overload";
+    /// A variable that is not set on every path to its use.
+    MaybeUnset = "PL0204", "variable set on only some paths";
+    /// An assignment to a value captured from outside the kernel.
+    CapturedMutation = "PL0205", "mutation of a captured constant";
+    /// A captured value that is no constant the compiler knows.
+    BadCapture = "PL0206", "unsupported captured value";
+    /// A function that calls itself.
+    Recursion = "PL0207", "recursion";
+    /// An assignment to a parameter or value that cannot be assigned.
+    BadAssignment = "PL0208", "bad assignment target";
+    /// Code that can never run.
+    UnreachableCode = "PL0301", "unreachable code";
+    /// HIR text that cannot be read.
+    HirSyntax = "PL0401", "malformed HIR text";
+    /// HIR that breaks an invariant of the verifier.
+    HirInvalid = "PL0402", "invalid HIR";
+    /// A limit of the compiler was reached.
+    Limit = "PL0501", "program too large";
+    /// A back end or feature that is not in this build, or cannot do what was asked.
+    Backend = "PL0502", "back end failure";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One finding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Diagnostic {
+    /// Which kind.
+    pub code: Code,
+    /// How bad.
+    pub severity: Severity,
+    /// One phrase, in the user's terms, without a full stop.
+    pub message: String,
+    /// What it is about.
+    pub span: Span,
+    /// Other places that matter, each with a phrase.
+    pub labels: Vec<(Span, String)>,
+    /// What to do instead.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error.
+    pub fn error(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { code, severity: Severity::Error, message: message.into(), span, labels: Vec::new(), help: None }
+    }
+
+    /// A warning.
+    pub fn warning(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
+    }
+
+    /// Adds the help line.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Adds another place.
+    #[must_use]
+    pub fn label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
+        self.labels.push((span, text.into()));
+        self
+    }
+}
+
+/// Renders a diagnostic with its source lines, carets and help, ending in a newline.
+pub fn render(diagnostic: &Diagnostic, sources: &SourceMap, color: bool) -> String {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let title = level.primary_title(&diagnostic.message).id(diagnostic.code.as_str());
+    let mut group = Group::with_title(title);
+    let clamp =
+        |span: Span, len: usize| (span.start as usize).min(len)..(span.end as usize).max(span.start as usize).min(len);
+    if let Some(file) = sources.get(diagnostic.span.file) {
+        let len = file.text.len();
+        let mut snippet = Snippet::source(&*file.text)
+            .path(&*file.name)
+            .line_start(file.first_line as usize)
+            .annotation(AnnotationKind::Primary.span(clamp(diagnostic.span, len)));
+        for (span, text) in diagnostic.labels.iter().filter(|(span, _)| span.file == diagnostic.span.file) {
+            snippet = snippet.annotation(AnnotationKind::Context.span(clamp(*span, len)).label(text));
+        }
+        group = group.element(snippet);
+    }
+    if let Some(help) = &diagnostic.help {
+        group = group.element(Level::HELP.message(help));
+    }
+    let renderer = if color { Renderer::styled() } else { Renderer::plain() };
+    let mut text = renderer.render(&[group]);
+    text.push('\n');
+    text
+}
+
+/// The names of `candidates` nearest to `name`, best first: at most three, none farther than a third of its length.
+pub fn near_names<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let limit = (name.chars().count() / 3).max(1);
+    let mut found: Vec<(usize, &str)> = candidates
+        .into_iter()
+        .filter(|c| *c != name)
+        .map(|c| (edit_distance(name, c), c))
+        .filter(|(distance, _)| *distance <= limit)
+        .collect();
+    found.sort();
+    found.dedup();
+    found.truncate(3);
+    found.into_iter().map(|(_, c)| c).collect()
+}
+
+/// Edit distance in which swapping neighbours is one edit (optimal string alignment).
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.to_lowercase().chars().collect(), b.to_lowercase().chars().collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let substitution = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let mut best = substitution.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    best = best.min(rows[i - 2][j - 2] + 1);
+                }
+                best
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}

@@ -1,0 +1,246 @@
+//! Functions and modules: the arenas that hold HIR.
+//!
+//! A [`Function`] owns all its values, instructions and regions. Instructions stand in regions in execution order;
+//! a region's last instruction is its terminator. Values are SSA: a use is dominated by its definition, which for
+//! structured code means it stands earlier in the same region or in an enclosing one.
+
+use crate::entity::{FuncId, Inst, Region, Value};
+use crate::metadata::{ExecutionConstraints, KernelMetadata};
+use crate::op::Op;
+use crate::span::Span;
+use crate::types::Type;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// What an instruction says beyond its operands.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Imm {
+    /// Nothing.
+    #[default]
+    None,
+    /// `const`: the value's bits, zero-extended. The result's type says how to read them.
+    Bits(u64),
+    /// `tid`, `dim`: an axis.
+    Axis(u8),
+    /// `call`: the callee.
+    Func(FuncId),
+    /// `break`, `continue`: the enclosing loop or block.
+    Target(Inst),
+    /// `assert`: the message; `print`: the format.
+    Text(Arc<str>),
+    /// `check`: what is checked.
+    Check(CheckKind),
+}
+
+/// What a `check` guards.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CheckKind {
+    /// An index of an array access.
+    Bounds {
+        /// The array as the source names it.
+        array: Arc<str>,
+        /// The axis indexed.
+        axis: u8,
+    },
+    /// An integer divisor.
+    Division,
+}
+
+/// Operands of an instruction.
+pub type Operands = SmallVec<[Value; 4]>;
+
+/// One instruction.
+#[derive(Clone, Debug)]
+pub struct InstData {
+    /// The operation.
+    pub op: Op,
+    /// Operands in the order of the op's signature.
+    pub operands: Operands,
+    /// Results in order.
+    pub results: SmallVec<[Value; 2]>,
+    /// Regions it owns: two for `if` (then, else) and `while` (condition, body), one for `for_range` and `block`.
+    pub regions: SmallVec<[Region; 2]>,
+    /// Everything else.
+    pub imm: Imm,
+    /// The source it stands for.
+    pub span: Span,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ValueDef {
+    /// Parameter `index` of a region. The function's own parameters are those of its body.
+    Param(Region, u32),
+    /// Result `index` of an instruction.
+    Result(Inst, u32),
+}
+
+/// One value.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueData {
+    /// Its type.
+    pub ty: Type,
+    /// Its definition.
+    pub def: ValueDef,
+}
+
+/// One region.
+#[derive(Clone, Debug, Default)]
+pub struct RegionData {
+    /// `for_range` body: the counter, then the carried values. `while` regions: the carried values. Function body:
+    /// the parameters.
+    pub params: SmallVec<[Value; 4]>,
+    /// Instructions in order; the last is the terminator.
+    pub insts: Vec<Inst>,
+}
+
+/// Whether a function is launched or called.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FunctionKind {
+    /// Launched over a grid of threads; has no results.
+    Kernel,
+    /// Called from kernels and functions.
+    Func,
+}
+
+/// A function in HIR.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name, unique in its module.
+    pub name: Arc<str>,
+    /// Kernel or function.
+    pub kind: FunctionKind,
+    /// Result types.
+    pub results: SmallVec<[Type; 2]>,
+    /// The outermost region; its parameters are the function's.
+    pub body: Region,
+    /// Names of the parameters, as many as there are.
+    pub param_names: Vec<Arc<str>>,
+    /// How it wants to be compiled.
+    pub metadata: KernelMetadata,
+    /// What must hold while it runs.
+    pub constraints: ExecutionConstraints,
+    /// The source it stands for.
+    pub span: Span,
+    /// All values.
+    pub values: PrimaryMap<Value, ValueData>,
+    /// All instructions.
+    pub insts: PrimaryMap<Inst, InstData>,
+    /// All regions.
+    pub regions: PrimaryMap<Region, RegionData>,
+    /// The source variable a value was assigned to, where there is one.
+    pub value_names: SecondaryMap<Value, Option<Arc<str>>>,
+}
+
+impl Function {
+    /// A function with these parameters and an empty body.
+    pub fn new<'a>(
+        name: impl Into<Arc<str>>,
+        kind: FunctionKind,
+        params: impl IntoIterator<Item = (&'a str, Type)>,
+        results: &[Type],
+    ) -> Function {
+        let mut regions = PrimaryMap::new();
+        let body = regions.push(RegionData::default());
+        let mut function = Function {
+            name: name.into(),
+            kind,
+            results: results.into(),
+            body,
+            param_names: Vec::new(),
+            metadata: KernelMetadata::default(),
+            constraints: ExecutionConstraints::default(),
+            span: Span::NONE,
+            values: PrimaryMap::new(),
+            insts: PrimaryMap::new(),
+            regions,
+            value_names: SecondaryMap::new(),
+        };
+        for (name, ty) in params {
+            function.add_region_param(body, ty);
+            function.param_names.push(name.into());
+        }
+        function
+    }
+
+    /// The parameters.
+    pub fn params(&self) -> &[Value] {
+        &self.regions[self.body].params
+    }
+
+    /// A value's type.
+    pub fn ty(&self, value: Value) -> Type {
+        self.values[value].ty
+    }
+
+    /// A region's terminator, if it has one yet.
+    pub fn terminator(&self, region: Region) -> Option<Inst> {
+        let last = *self.regions[region].insts.last()?;
+        self.insts[last].op.info().is_terminator().then_some(last)
+    }
+
+    /// Appends a parameter to a region.
+    pub fn add_region_param(&mut self, region: Region, ty: Type) -> Value {
+        let index = self.regions[region].params.len() as u32;
+        let value = self.values.push(ValueData { ty, def: ValueDef::Param(region, index) });
+        self.regions[region].params.push(value);
+        value
+    }
+
+    /// Adds an instruction to the arena without placing it in a region.
+    pub fn make_inst(&mut self, op: Op, operands: impl Into<Operands>, results: &[Type], imm: Imm, span: Span) -> Inst {
+        let inst = self.insts.push(InstData {
+            op,
+            operands: operands.into(),
+            results: SmallVec::new(),
+            regions: SmallVec::new(),
+            imm,
+            span,
+        });
+        for (index, &ty) in results.iter().enumerate() {
+            let value = self.values.push(ValueData { ty, def: ValueDef::Result(inst, index as u32) });
+            self.insts[inst].results.push(value);
+        }
+        inst
+    }
+
+    /// The bits of a value, if it is a constant.
+    pub fn as_const(&self, value: Value) -> Option<u64> {
+        let ValueDef::Result(inst, _) = self.values[value].def else { return None };
+        match self.insts[inst].imm {
+            Imm::Bits(bits) if self.insts[inst].op == Op::Const => Some(bits),
+            _ => None,
+        }
+    }
+
+    /// Calls `visit` on every instruction reachable from `region`, each before those of its regions.
+    pub fn walk(&self, region: Region, visit: &mut impl FnMut(Inst, &InstData)) {
+        for &inst in &self.regions[region].insts {
+            let data = &self.insts[inst];
+            visit(inst, data);
+            for &inner in &data.regions {
+                self.walk(inner, visit);
+            }
+        }
+    }
+}
+
+/// Functions that may call each other.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// All functions.
+    pub functions: PrimaryMap<FuncId, Function>,
+}
+
+impl Module {
+    /// An empty module.
+    pub fn new() -> Module {
+        Module::default()
+    }
+
+    /// The function with this name.
+    pub fn find(&self, name: &str) -> Option<FuncId> {
+        self.functions.iter().find(|(_, f)| &*f.name == name).map(|(id, _)| id)
+    }
+}

@@ -1,0 +1,23 @@
+//! HIR, the one intermediate representation of Polyloom, and its definition.
+//!
+//! The crate knows no front end, no back end and no Python. It holds the types, the op table, the arenas, the text
+//! form, the verifier, the interpreter that defines what HIR means, and the diagnostics every layer reports through.
+
+pub mod builder;
+pub mod diagnostic;
+pub mod entity;
+pub mod function;
+pub mod metadata;
+pub mod op;
+pub mod print;
+pub mod span;
+pub mod types;
+
+pub use builder::Builder;
+pub use diagnostic::{Code, Diagnostic, Severity};
+pub use entity::{FuncId, Inst, Region, Value};
+pub use function::{CheckKind, Function, FunctionKind, Imm, InstData, Module, RegionData, ValueData, ValueDef};
+pub use metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
+pub use op::Op;
+pub use span::{FileId, SourceFile, SourceMap, Span};
+pub use types::{MAX_DIMS, Scalar, Type};

@@ -1,0 +1,149 @@
+//! What rides on a function beside its code: how it wants to be compiled and run.
+//!
+//! The front end fills these from decorator arguments; they are data on the typed AST and on HIR, printed in HIR
+//! text when they differ from the default, and read by back ends and the runtime.
+
+/// How floating-point arithmetic may be compiled.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum FloatMode {
+    /// IEEE arithmetic, the same bits on every back end.
+    #[default]
+    Strict,
+    /// A product feeding a sum may become a fused multiply-add.
+    Contract,
+    /// Reassociation and the hardware's approximations are allowed.
+    Fast,
+}
+
+impl FloatMode {
+    /// Every mode.
+    pub const ALL: [FloatMode; 3] = [FloatMode::Strict, FloatMode::Contract, FloatMode::Fast];
+
+    /// `strict`, `contract` or `fast`.
+    pub fn name(self) -> &'static str {
+        match self {
+            FloatMode::Strict => "strict",
+            FloatMode::Contract => "contract",
+            FloatMode::Fast => "fast",
+        }
+    }
+
+    /// The mode with this name.
+    pub fn from_name(name: &str) -> Option<FloatMode> {
+        FloatMode::ALL.into_iter().find(|m| m.name() == name)
+    }
+}
+
+/// What a compilation aims at.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum CompileTarget {
+    /// The CPU this process runs on.
+    Cpu,
+    /// An NVIDIA GPU, by architecture (`sm_80`) or by device (`cuda:0`).
+    Cuda(String),
+    /// The PTX simulator.
+    Sim(String),
+}
+
+impl std::fmt::Display for CompileTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            CompileTarget::Cpu => f.write_str("cpu"),
+            CompileTarget::Cuda(name) | CompileTarget::Sim(name) => f.write_str(name),
+        }
+    }
+}
+
+impl CompileTarget {
+    /// Reads `cpu`, `cuda`, `cuda:N`, `sm_NN`, `sim` or `sim:N`.
+    pub fn from_name(name: &str) -> Option<CompileTarget> {
+        let base = name.split(':').next().unwrap_or(name);
+        match base {
+            "cpu" if name == "cpu" => Some(CompileTarget::Cpu),
+            "cuda" => Some(CompileTarget::Cuda(name.to_owned())),
+            "sim" => Some(CompileTarget::Sim(name.to_owned())),
+            _ if name.starts_with("sm_") => Some(CompileTarget::Cuda(name.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+/// The shape of work a kernel does, as its author states it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum KernelKind {
+    /// Nothing is promised.
+    #[default]
+    General,
+    /// Each thread writes its own elements and no other.
+    Map,
+    /// Threads combine values through atomics.
+    Reduction,
+    /// Threads read a neighbourhood of their own element.
+    Stencil,
+    /// Matrix products.
+    Matmul,
+}
+
+impl KernelKind {
+    /// Every kind.
+    pub const ALL: [KernelKind; 5] =
+        [KernelKind::General, KernelKind::Map, KernelKind::Reduction, KernelKind::Stencil, KernelKind::Matmul];
+
+    /// `general`, `map`, `reduction`, `stencil` or `matmul`.
+    pub fn name(self) -> &'static str {
+        match self {
+            KernelKind::General => "general",
+            KernelKind::Map => "map",
+            KernelKind::Reduction => "reduction",
+            KernelKind::Stencil => "stencil",
+            KernelKind::Matmul => "matmul",
+        }
+    }
+
+    /// The kind with this name.
+    pub fn from_name(name: &str) -> Option<KernelKind> {
+        KernelKind::ALL.into_iter().find(|k| k.name() == name)
+    }
+}
+
+/// How a kernel wants to be compiled.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct KernelMetadata {
+    /// The shape of its work.
+    pub kind: KernelKind,
+    /// The device it was written for, if it names one.
+    pub target: Option<CompileTarget>,
+    /// Threads in a block, per axis.
+    pub workgroup_size: Option<[u32; 3]>,
+    /// Dynamic shared memory it needs, in bytes.
+    pub shared_bytes: Option<u32>,
+    /// Most threads in a block and, if given, fewest resident blocks.
+    pub launch_bounds: Option<(u32, Option<u32>)>,
+    /// Most registers a thread may use.
+    pub max_registers: Option<u32>,
+    /// Arithmetic mode.
+    pub float_mode: FloatMode,
+    /// Whether bounds, division and assertions are checked.
+    pub check: bool,
+    /// Free-form hints, in the order given.
+    pub hints: Vec<(String, String)>,
+}
+
+/// What must hold while a function runs.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ExecutionConstraints {
+    /// No heap allocation.
+    pub no_allocation: bool,
+    /// No system calls.
+    pub no_syscalls: bool,
+    /// Always inlined into its callers.
+    pub inline_always: bool,
+    /// Never compiled with checks, whatever the session says.
+    pub unchecked: bool,
+    /// On the program's latency-critical path.
+    pub critical_path: bool,
+    /// The cores it may run on; empty means any.
+    pub cpu_affinity: Vec<u32>,
+    /// Target for one call, in nanoseconds.
+    pub target_latency_ns: Option<u64>,
+}

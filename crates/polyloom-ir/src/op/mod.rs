@@ -1,0 +1,176 @@
+//! The op table: every operation of HIR, declared once.
+//!
+//! The checker, the verifier, the interpreter, the printers, the Python stubs and the reference pages all read this
+//! table; nothing else lists the operations. An entry gives the op's name (the same in HIR text, in Python and in
+//! the docs), its overloads in the small signature language of [`signature`], its effect, and how back ends come to
+//! code for it. What each op computes, edge cases included, is [`crate::eval`] for scalars and
+//! [`crate::interp`] for the rest.
+//!
+//! Adding a builtin is one entry in [`table`], plus its arm in `eval` ([`Lowering::Native`]) or its body in
+//! [`crate::math`] ([`Lowering::Library`]).
+
+mod signature;
+mod table;
+
+pub use signature::{Param, Signature, TyPattern, TypeClass};
+pub use table::Op;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// The section of the reference an op belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Group {
+    /// Region-carrying ops and terminators.
+    Control,
+    /// Constants, conversions, calls: the glue of HIR.
+    Core,
+    /// Thread indices and array extents.
+    Index,
+    /// `+ - * /` and their like.
+    Arithmetic,
+    /// Comparisons.
+    Comparison,
+    /// Bit manipulation.
+    Bits,
+    /// Scalar mathematics.
+    Math,
+    /// Array element access.
+    Array,
+    /// Atomic updates of array elements.
+    Atomic,
+    /// Random numbers.
+    Random,
+    /// Assertions and printing.
+    Debug,
+}
+
+impl Group {
+    /// The heading of the group's page in the reference.
+    pub fn title(self) -> &'static str {
+        match self {
+            Group::Control => "Control flow",
+            Group::Core => "Values and conversions",
+            Group::Index => "Threads and extents",
+            Group::Arithmetic => "Arithmetic",
+            Group::Comparison => "Comparison",
+            Group::Bits => "Bits",
+            Group::Math => "Scalar mathematics",
+            Group::Array => "Array elements",
+            Group::Atomic => "Atomics",
+            Group::Random => "Random numbers",
+            Group::Debug => "Checking and printing",
+        }
+    }
+}
+
+/// What executing an op does besides computing its results.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Effect {
+    /// Nothing: may be duplicated, moved, merged or dropped, and executed speculatively.
+    Pure,
+    /// Reads memory.
+    Read,
+    /// Writes memory.
+    Write,
+    /// Reads and writes memory, prints, or ends the launch.
+    ReadWrite,
+    /// Owns regions; its effect is theirs.
+    Region,
+    /// Ends a region.
+    Terminator,
+}
+
+/// How a back end comes to code for an op.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Lowering {
+    /// Every back end implements it, and [`crate::eval`] or the interpreter defines it.
+    Native,
+    /// [`crate::math`] holds an HIR function that defines it; the `expand_library` pass puts a call in its place.
+    Library,
+}
+
+/// How Python code reaches an op.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Spelling {
+    /// Not from Python: HIR only.
+    Internal,
+    /// As a function of the package, `loom.NAME`.
+    Function,
+    /// As an operator, and as `loom.NAME`.
+    Operator(&'static str),
+}
+
+/// Everything the table says about one op.
+#[derive(Debug)]
+pub struct OpInfo {
+    /// The op.
+    pub op: Op,
+    /// Its one name, in HIR text, Python and the docs.
+    pub name: &'static str,
+    /// Its section of the reference.
+    pub group: Group,
+    /// How Python reaches it.
+    pub spelling: Spelling,
+    /// Other Python names for it (Warp's).
+    pub aliases: &'static [&'static str],
+    /// Its effect.
+    pub effect: Effect,
+    /// Where its code comes from.
+    pub lowering: Lowering,
+    /// What it computes, for the reference: one sentence, then the edge cases.
+    pub doc: &'static str,
+    /// Overloads in the order tried; empty for ops whose types the verifier checks by hand (control flow, calls).
+    pub signatures: Vec<Signature>,
+}
+
+impl OpInfo {
+    /// Whether executing it more or less often than written cannot be observed.
+    pub fn is_pure(&self) -> bool {
+        self.effect == Effect::Pure
+    }
+
+    /// Whether it ends a region.
+    pub fn is_terminator(&self) -> bool {
+        self.effect == Effect::Terminator
+    }
+
+    /// Whether Python code can name it.
+    pub fn is_builtin(&self) -> bool {
+        self.spelling != Spelling::Internal
+    }
+}
+
+impl Op {
+    /// The op's table entry.
+    pub fn info(self) -> &'static OpInfo {
+        &table::TABLE[self as usize]
+    }
+
+    /// The op's name in HIR text and in Python.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// The op with this HIR name.
+    pub fn from_name(name: &str) -> Option<Op> {
+        static NAMES: LazyLock<HashMap<&'static str, Op>> =
+            LazyLock::new(|| table::TABLE.iter().map(|info| (info.name, info.op)).collect());
+        NAMES.get(name).copied()
+    }
+
+    /// The builtin that Python code calls by this name, aliases included.
+    pub fn from_builtin_name(name: &str) -> Option<Op> {
+        static NAMES: LazyLock<HashMap<&'static str, Op>> = LazyLock::new(|| {
+            let builtins = || table::TABLE.iter().filter(|info| info.is_builtin());
+            let aliases = builtins().flat_map(|info| info.aliases.iter().map(|alias| (*alias, info.op)));
+            aliases.chain(builtins().map(|info| (info.name, info.op))).collect()
+        });
+        NAMES.get(name).copied()
+    }
+
+    /// Every op, in table order.
+    pub fn all() -> impl Iterator<Item = &'static OpInfo> {
+        table::TABLE.iter()
+    }
+}

@@ -1,0 +1,302 @@
+//! The entries of the op table. See [`crate::op`] for what the columns mean.
+//!
+//! An entry reads: documentation, `Variant = "name"`, group, how Python spells it, effect, lowering, overloads and, if
+//! it has any, other names.
+
+use super::Effect::{Pure, Read, ReadWrite, Region, Terminator, Write};
+use super::Lowering::{Library, Native};
+use super::Spelling::{Function, Internal, Operator};
+use super::{Group, OpInfo, Signature};
+use std::sync::LazyLock;
+
+macro_rules! op_table {
+    ($(
+        $(#[doc = $doc:literal])+
+        $op:ident = $name:literal, $group:ident, $spelling:expr, $effect:ident, $lowering:ident,
+        [$($signature:literal),* $(,)?] $(, aliases [$($alias:literal),*])?;
+    )*) => {
+        /// An operation of HIR. What each one is, the op table says: [`Op::info`].
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub enum Op {
+            $($(#[doc = $doc])+ $op,)*
+        }
+
+        pub(super) static TABLE: LazyLock<Vec<OpInfo>> = LazyLock::new(|| vec![
+            $(OpInfo {
+                op: Op::$op,
+                name: $name,
+                group: Group::$group,
+                spelling: $spelling,
+                aliases: &[$($($alias),*)?],
+                effect: $effect,
+                lowering: $lowering,
+                doc: concat!($($doc, "\n"),+),
+                signatures: vec![$(Signature::parse($signature)),*],
+            },)*
+        ]);
+    };
+}
+
+op_table! {
+    // ---- control flow: structured, types checked by the verifier -------------------------------------------------
+    /// Executes one of two regions.
+    If = "if", Control, Internal, Region, Native, [];
+    /// Counts from a start by a step while before (step > 0) or past (step < 0) the end; a zero step runs no iteration.
+    ForRange = "for_range", Control, Internal, Region, Native, [];
+    /// Repeats its second region while its first yields true.
+    While = "while", Control, Internal, Region, Native, [];
+    /// Executes its region once; `break` leaves it early.
+    Block = "block", Control, Internal, Region, Native, [];
+    /// Ends a region, handing values to the instruction that owns it.
+    Yield = "yield", Control, Internal, Terminator, Native, [];
+    /// Leaves an enclosing loop or block with values for its results.
+    Break = "break", Control, Internal, Terminator, Native, [];
+    /// Starts the next iteration of an enclosing loop with values for its carried parameters.
+    Continue = "continue", Control, Internal, Terminator, Native, [];
+    /// Leaves the function with its results.
+    Return = "return", Control, Internal, Terminator, Native, [];
+    /// Ends a region whose end is never reached.
+    Unreachable = "unreachable", Control, Internal, Terminator, Native, [];
+
+    // ---- core -----------------------------------------------------------------------------------------------------
+    /// A constant.
+    Const = "const", Core, Internal, Pure, Native, [];
+    /// Calls a function of the module.
+    Call = "call", Core, Internal, ReadWrite, Native, [];
+    /// Converts a number to another scalar type. Integers wrap; float to integer truncates toward zero, saturates,
+    /// and gives 0 for NaN; a float rounds to nearest even; anything to `bool` is `x != 0`.
+    Cast = "cast", Core, Internal, Pure, Native, ["[T: scalar, U: scalar](x: T) -> U"];
+    /// Reinterprets the bits of a value as another type of the same size.
+    Bitcast = "bitcast", Core, Internal, Pure, Native, ["[T: number, U: number](x: T) -> U"];
+    /// One of two values: `a` if the condition holds, else `b`. Both are computed.
+    Select = "where", Core, Function, Pure, Native, ["[T: scalar](cond: bool, a: T, b: T) -> T"], aliases ["select"];
+
+    // ---- indices --------------------------------------------------------------------------------------------------
+    /// The thread's coordinate along one axis of the launch; 0 along axes the launch does not have.
+    Tid = "tid", Index, Internal, Pure, Native, ["() -> i32"];
+    /// The thread's index in the launch, counted in row-major order.
+    TidLinear = "tid_linear", Index, Internal, Pure, Native, ["() -> i32"];
+    /// The array's extent along one axis.
+    Dim = "dim", Index, Internal, Pure, Native, [];
+
+    // ---- arithmetic -----------------------------------------------------------------------------------------------
+    /// Sum. Integers wrap.
+    Add = "add", Arithmetic, Operator("+"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    /// Difference. Integers wrap.
+    Sub = "sub", Arithmetic, Operator("-"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    /// Product. Integers wrap.
+    Mul = "mul", Arithmetic, Operator("*"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    /// Quotient. Integers truncate toward zero, as in Warp and C; division by zero gives 0 and the most negative
+    /// integer divided by -1 wraps to itself.
+    Div = "div", Arithmetic, Operator("/"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    /// Quotient rounded toward negative infinity. Integer division by zero gives 0; floats are `floor(a / b)`.
+    FloorDiv = "floordiv", Arithmetic, Operator("//"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    /// Remainder of the truncated quotient: the sign is that of `a`, as in Warp and C. An integer divisor of zero
+    /// gives `a`; a float divisor of zero gives NaN. Exact for floats.
+    Mod = "mod", Arithmetic, Operator("%"), Pure, Native, ["[T: int](a: T, b: T) -> T", "[T: float](a: T, b: T) -> T"];
+    /// Negation. Integers wrap.
+    Neg = "neg", Arithmetic, Operator("-"), Pure, Native, ["[T: number](x: T) -> T"];
+
+    // ---- comparison -----------------------------------------------------------------------------------------------
+    /// Whether two values are equal. NaN is not equal to anything.
+    Eq = "eq", Comparison, Operator("=="), Pure, Native, ["[T: scalar](a: T, b: T) -> bool"];
+    /// Whether two values differ. NaN differs from everything.
+    Ne = "ne", Comparison, Operator("!="), Pure, Native, ["[T: scalar](a: T, b: T) -> bool"];
+    /// Whether `a` is less than `b`; false with a NaN.
+    Lt = "lt", Comparison, Operator("<"), Pure, Native, ["[T: number](a: T, b: T) -> bool"];
+    /// Whether `a` is at most `b`; false with a NaN.
+    Le = "le", Comparison, Operator("<="), Pure, Native, ["[T: number](a: T, b: T) -> bool"];
+    /// Whether `a` is greater than `b`; false with a NaN.
+    Gt = "gt", Comparison, Operator(">"), Pure, Native, ["[T: number](a: T, b: T) -> bool"];
+    /// Whether `a` is at least `b`; false with a NaN.
+    Ge = "ge", Comparison, Operator(">="), Pure, Native, ["[T: number](a: T, b: T) -> bool"];
+
+    // ---- bits -----------------------------------------------------------------------------------------------------
+    /// Bitwise and; logical and for `bool`.
+    BitAnd = "bit_and", Bits, Operator("&"), Pure, Native, ["[T: bits](a: T, b: T) -> T"];
+    /// Bitwise or; logical or for `bool`.
+    BitOr = "bit_or", Bits, Operator("|"), Pure, Native, ["[T: bits](a: T, b: T) -> T"];
+    /// Bitwise exclusive or; inequality for `bool`.
+    BitXor = "bit_xor", Bits, Operator("^"), Pure, Native, ["[T: bits](a: T, b: T) -> T"];
+    /// Bitwise complement.
+    Invert = "invert", Bits, Operator("~"), Pure, Native, ["[T: int](x: T) -> T"];
+    /// Logical negation.
+    Not = "logical_not", Bits, Operator("not"), Pure, Native, ["(x: bool) -> bool"];
+    /// Shift left. The count is read as unsigned; a count of the width or more gives 0.
+    Lshift = "lshift", Bits, Operator("<<"), Pure, Native, ["[T: int](x: T, count: T) -> T"];
+    /// Shift right, arithmetic for signed types. The count is read as unsigned; a count of the width or more gives 0,
+    /// or -1 for a negative signed `x`.
+    Rshift = "rshift", Bits, Operator(">>"), Pure, Native, ["[T: int](x: T, count: T) -> T"];
+
+    // ---- scalar mathematics: exact or correctly rounded, native everywhere ----------------------------------------
+    /// Absolute value. The most negative integer stays itself.
+    Abs = "abs", Math, Function, Pure, Native, ["[T: number](x: T) -> T"];
+    /// The smaller value. With one NaN, the other operand; -0.0 is less than +0.0.
+    Min = "min", Math, Function, Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    /// The larger value. With one NaN, the other operand; -0.0 is less than +0.0.
+    Max = "max", Math, Function, Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    /// Square root, correctly rounded; NaN below zero.
+    Sqrt = "sqrt", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
+    /// `a * b + c` with one rounding (for 16-bit floats: computed in `f64`, then rounded).
+    Fma = "fma", Math, Function, Pure, Native, ["[T: float](a: T, b: T, c: T) -> T"];
+    /// Largest integer not above `x`.
+    Floor = "floor", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
+    /// Smallest integer not below `x`.
+    Ceil = "ceil", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
+    /// Integer part, toward zero.
+    Trunc = "trunc", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
+    /// Nearest integer, ties to even.
+    Rint = "rint", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
+    /// The magnitude of `x` with the sign of `y`.
+    Copysign = "copysign", Math, Function, Pure, Native, ["[T: float](x: T, y: T) -> T"];
+
+    // ---- scalar mathematics: library functions --------------------------------------------------------------------
+    /// Nearest integer, ties away from zero.
+    Round = "round", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Fractional part, `x - trunc(x)`: the sign is that of `x`.
+    Frac = "frac", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// -1 for negative `x`, else 1 (also for zero, as in Warp).
+    Sign = "sign", Math, Function, Pure, Library, ["[T: number](x: T) -> T"];
+    /// 1 for negative `x`, else 0, as in Warp.
+    Step = "step", Math, Function, Pure, Library, ["[T: number](x: T) -> T"];
+    /// `x` limited to `low` … `high`: `min(max(low, x), high)`.
+    Clamp = "clamp", Math, Function, Pure, Library, ["[T: number](x: T, low: T, high: T) -> T"];
+    /// Linear interpolation, `a * (1 - t) + b * t`.
+    Lerp = "lerp", Math, Function, Pure, Library, ["[T: float](a: T, b: T, t: T) -> T"];
+    /// Smooth Hermite step: 0 below `a`, 1 above `b`, `t * t * (3 - 2 * t)` between.
+    Smoothstep = "smoothstep", Math, Function, Pure, Library, ["[T: float](a: T, b: T, x: T) -> T"];
+    /// Radians to degrees.
+    Degrees = "degrees", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Degrees to radians.
+    Radians = "radians", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Whether `x` is NaN.
+    IsNan = "isnan", Math, Function, Pure, Library, ["[T: float](x: T) -> bool"];
+    /// Whether `x` is positive or negative infinity.
+    IsInf = "isinf", Math, Function, Pure, Library, ["[T: float](x: T) -> bool"];
+    /// Whether `x` is neither infinite nor NaN.
+    IsFinite = "isfinite", Math, Function, Pure, Library, ["[T: float](x: T) -> bool"];
+    /// Sine of an angle in radians.
+    Sin = "sin", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Cosine of an angle in radians.
+    Cos = "cos", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Tangent of an angle in radians.
+    Tan = "tan", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Arc sine in radians; NaN outside -1 … 1.
+    Asin = "asin", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Arc cosine in radians; NaN outside -1 … 1.
+    Acos = "acos", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Arc tangent in radians.
+    Atan = "atan", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Angle of the point (`x`, `y`) in radians, -π … π; zeros and infinities as in C.
+    Atan2 = "atan2", Math, Function, Pure, Library, ["[T: float](y: T, x: T) -> T"];
+    /// Hyperbolic sine.
+    Sinh = "sinh", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Hyperbolic cosine.
+    Cosh = "cosh", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Hyperbolic tangent.
+    Tanh = "tanh", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Inverse hyperbolic sine.
+    Asinh = "asinh", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Inverse hyperbolic cosine; NaN below 1.
+    Acosh = "acosh", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Inverse hyperbolic tangent; NaN outside -1 … 1.
+    Atanh = "atanh", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// e to the power `x`.
+    Exp = "exp", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// 2 to the power `x`.
+    Exp2 = "exp2", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// `exp(x) - 1`, accurate near 0.
+    Expm1 = "expm1", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Natural logarithm; NaN below 0.
+    Log = "log", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Base-2 logarithm; NaN below 0.
+    Log2 = "log2", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Base-10 logarithm; NaN below 0.
+    Log10 = "log10", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// `log(1 + x)`, accurate near 0; NaN below -1.
+    Log1p = "log1p", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// `x` to the power `y`; special cases as in C.
+    Pow = "pow", Math, Operator("**"), Pure, Library, ["[T: float](x: T, y: T) -> T"];
+    /// `1 / sqrt(x)`.
+    Rsqrt = "rsqrt", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Cube root, of negative numbers too.
+    Cbrt = "cbrt", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// `sqrt(x * x + y * y)` without overflow.
+    Hypot = "hypot", Math, Function, Pure, Library, ["[T: float](x: T, y: T) -> T"];
+    /// Error function.
+    Erf = "erf", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Complementary error function, `1 - erf(x)`.
+    Erfc = "erfc", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Inverse of the error function; NaN outside -1 … 1.
+    Erfinv = "erfinv", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+
+    // ---- arrays ---------------------------------------------------------------------------------------------------
+    /// An element. A negative index counts from the end of its axis. Reading outside the array is an error in
+    /// checked mode and undefined without.
+    ArrayLoad = "array_load", Array, Internal, Read, Native, ["[T: scalar](array: array[T], index...) -> T"];
+    /// Writes an element; indices as for `array_load`.
+    ArrayStore = "array_store", Array, Internal, Write, Native, ["[T: scalar](array: array[T], index..., value: T)"];
+
+    // ---- atomics: each gives the element's old value ---------------------------------------------------------------
+    /// Adds to an element and gives its old value. The order in which threads add is not fixed.
+    AtomicAdd = "atomic_add", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., value: T) -> T"];
+    /// Subtracts from an element and gives its old value.
+    AtomicSub = "atomic_sub", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., value: T) -> T"];
+    /// Stores the `min` of element and value and gives the old value.
+    AtomicMin = "atomic_min", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., value: T) -> T"];
+    /// Stores the `max` of element and value and gives the old value.
+    AtomicMax = "atomic_max", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., value: T) -> T"];
+    /// Stores the bitwise and of element and value and gives the old value.
+    AtomicAnd = "atomic_and", Atomic, Function, ReadWrite, Native, ["[T: int](array: array[T], index..., value: T) -> T"];
+    /// Stores the bitwise or of element and value and gives the old value.
+    AtomicOr = "atomic_or", Atomic, Function, ReadWrite, Native, ["[T: int](array: array[T], index..., value: T) -> T"];
+    /// Stores the exclusive or of element and value and gives the old value.
+    AtomicXor = "atomic_xor", Atomic, Function, ReadWrite, Native, ["[T: int](array: array[T], index..., value: T) -> T"];
+    /// Stores `value` if the element's bits equal those of `compare`; gives the old value either way.
+    AtomicCas = "atomic_cas", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., compare: T, value: T) -> T"];
+    /// Stores `value` and gives the old value.
+    AtomicExch = "atomic_exch", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., value: T) -> T"];
+
+    // ---- random numbers: a u32 state, PCG hash ---------------------------------------------------------------------
+    /// A random state from a seed and, to give each thread its own sequence, an offset.
+    RandInit = "rand_init", Random, Function, Pure, Library, ["(seed: i32) -> u32", "(seed: i32, offset: i32) -> u32"];
+    /// A random integer over all of `int32`, or from `low` up to but not including `high`.
+    Randi = "randi", Random, Function, Pure, Library, ["(inout state: u32) -> i32", "(inout state: u32, low: i32, high: i32) -> i32"];
+    /// A random integer over all of `uint32`, or from `low` up to but not including `high`.
+    Randu = "randu", Random, Function, Pure, Library, ["(inout state: u32) -> u32", "(inout state: u32, low: u32, high: u32) -> u32"];
+    /// A random float, uniform on [0, 1) in steps of 2^-24, or from `low` up to `high`.
+    Randf = "randf", Random, Function, Pure, Library, ["(inout state: u32) -> f32", "(inout state: u32, low: f32, high: f32) -> f32"];
+    /// A random float from the standard normal distribution.
+    Randn = "randn", Random, Function, Pure, Library, ["(inout state: u32) -> f32"];
+    /// A random integer from the Poisson distribution with mean `lam`.
+    Poisson = "poisson", Random, Function, Pure, Library, ["(inout state: u32, lam: f32) -> u32"];
+    /// The first index whose entry of a cumulative distribution is not below a uniform sample.
+    SampleCdf = "sample_cdf", Random, Function, Read, Library, ["(inout state: u32, cdf: array[f32]) -> i32"];
+    /// Barycentric coordinates `u, v` of a uniform point of a triangle.
+    SampleTriangle = "sample_triangle", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32)"];
+    /// A uniform point of the unit circle's line, `x, y`.
+    SampleUnitRing = "sample_unit_ring", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32)"];
+    /// A uniform point of the unit disk, `x, y`.
+    SampleUnitDisk = "sample_unit_disk", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32)"];
+    /// A uniform point of the unit sphere's surface, `x, y, z`.
+    SampleUnitSphereSurface = "sample_unit_sphere_surface", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32, f32)"];
+    /// A uniform point of the unit ball, `x, y, z`.
+    SampleUnitSphere = "sample_unit_sphere", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32, f32)"];
+    /// A uniform point of the upper unit hemisphere's surface (`z` at least 0), `x, y, z`.
+    SampleUnitHemisphereSurface = "sample_unit_hemisphere_surface", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32, f32)"];
+    /// A uniform point of the upper unit half ball (`z` at least 0), `x, y, z`.
+    SampleUnitHemisphere = "sample_unit_hemisphere", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32, f32)"];
+    /// A uniform point of the square from -0.5 to 0.5, `x, y`.
+    SampleUnitSquare = "sample_unit_square", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32)"];
+    /// A uniform point of the cube from -0.5 to 0.5, `x, y, z`.
+    SampleUnitCube = "sample_unit_cube", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32, f32)"];
+
+    // ---- checking and printing --------------------------------------------------------------------------------------
+    /// Ends the launch with an error unless the condition holds. Only checked kernels contain it.
+    Assert = "assert", Debug, Internal, ReadWrite, Native, ["(cond: bool)"];
+    /// Ends the launch with an error unless the condition holds, reporting an index and an extent. The
+    /// `insert_checks` pass puts these before array accesses and integer divisions.
+    Check = "check", Debug, Internal, ReadWrite, Native, ["(cond: bool, index: i64, extent: i64)"];
+    /// Prints its operands by a C format string.
+    Print = "print", Debug, Internal, ReadWrite, Native, [];
+}
