@@ -7,6 +7,7 @@ pub mod builder;
 pub mod diagnostic;
 pub mod entity;
 pub mod function;
+pub mod math;
 pub mod metadata;
 pub mod op;
 pub mod print;

@@ -86,7 +86,8 @@ pub enum Effect {
 pub enum Lowering {
     /// Every back end implements it, and [`crate::eval`] or the interpreter defines it.
     Native,
-    /// [`crate::math`] holds an HIR function that defines it; the `expand_library` pass puts a call in its place.
+    /// [`crate::math`] holds an HIR function that defines it; the `expand_library` pass puts a call in its place. Where
+    /// [`crate::math::library_function`] gives none for the operands' types, the op is native: `mod` of integers.
     Library,
 }
 

@@ -90,10 +90,10 @@ op_table! {
     /// integer divided by -1 wraps to itself.
     Div = "div", Arithmetic, Operator("/"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
     /// Quotient rounded toward negative infinity. Integer division by zero gives 0; floats are `floor(a / b)`.
-    FloorDiv = "floordiv", Arithmetic, Operator("//"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    FloorDiv = "floordiv", Arithmetic, Operator("//"), Pure, Library, ["[T: number](a: T, b: T) -> T"];
     /// Remainder of the truncated quotient: the sign is that of `a`, as in Warp and C. An integer divisor of zero
     /// gives `a`; a float divisor of zero gives NaN. Exact for floats.
-    Mod = "mod", Arithmetic, Operator("%"), Pure, Native, ["[T: int](a: T, b: T) -> T", "[T: float](a: T, b: T) -> T"];
+    Mod = "mod", Arithmetic, Operator("%"), Pure, Library, ["[T: int](a: T, b: T) -> T", "[T: float](a: T, b: T) -> T"];
     /// Negation. Integers wrap.
     Neg = "neg", Arithmetic, Operator("-"), Pure, Native, ["[T: number](x: T) -> T"];
 

@@ -1,0 +1,114 @@
+//! The mathematics library: the HIR functions that define every [`Lowering::Library`](crate::op::Lowering::Library)
+//! op.
+//!
+//! All are written with operations every back end rounds the same way (`+ - * /`, square root, fused multiply-add,
+//! integers and bits), so their results are the same bits everywhere. They use no memory and hardly ever branch:
+//! sixteen threads may execute them at once. Where there is a branch, it leads to a rare slow path.
+//!
+//! The algorithms lean on the exact rounding of every step. Whatever the float mode of the kernel that calls them,
+//! their instructions must be compiled in strict mode: reassociation would cancel their error terms.
+//!
+//! Polynomials were computed for this library with Sollya's `fpminimax`; each names its interval and its error.
+//! `make accuracy` measures the errors of the finished functions.
+
+mod basic;
+mod expr;
+mod poisson;
+mod random;
+mod remainder;
+#[cfg(test)]
+mod tests;
+
+use crate::function::Function;
+use crate::op::{Op, Signature, TyPattern};
+use crate::types::{Scalar, Type};
+use expr::{Expr, Graph};
+
+/// The function that defines `op` for these operand types; `None` where the op is native (`mod` of integers) or takes
+/// no such operands.
+///
+/// Its parameters are the op's operands, its results the op's results, those of `inout` parameters at the end. Its
+/// body holds native ops, structured control flow and other library ops. Its name says the overload: `sin.f32`,
+/// `randi.3`. Functions of 16-bit floats compute in `f32` and round their result.
+///
+/// ```
+/// use polyloom_ir::{Op, Type, math};
+///
+/// let sign = math::library_function(Op::Sign, &[Type::F32]).unwrap();
+/// assert_eq!(&*sign.name, "sign.f32");
+/// assert!(math::library_function(Op::Add, &[Type::F32, Type::F32]).is_none());
+/// ```
+pub fn library_function(op: Op, operand_types: &[Type]) -> Option<Function> {
+    let info = op.info();
+    let body = body(op, operand_types)?;
+    let (signature, results) =
+        info.signatures.iter().find_map(|signature| Some((signature, signature.result_types(operand_types)?)))?;
+    let params: Vec<_> = signature.params.iter().zip(operand_types).map(|(param, &ty)| (param.name, ty)).collect();
+    let graph = Graph::new(&function_name(op, signature, operand_types), &params, &results);
+    let operands: Vec<_> = graph.params().into_iter().map(widen).collect();
+    let values: Vec<_> = body(&operands)
+        .into_iter()
+        .zip(&results)
+        .map(|(value, &ty)| match ty {
+            Type::Scalar(scalar) => value.cast(scalar).value(),
+            Type::Array { .. } => value.value(),
+        })
+        .collect();
+    Some(graph.finish(&values))
+}
+
+/// A 16-bit float as `f32`, anything else as it is.
+fn widen(operand: Expr<'_>) -> Expr<'_> {
+    match operand.ty() {
+        Type::Scalar(scalar) if scalar.is_half() => operand.cast(Scalar::F32),
+        _ => operand,
+    }
+}
+
+fn function_name(op: Op, signature: &Signature, operand_types: &[Type]) -> String {
+    let variable = signature.params.iter().position(|param| param.ty == TyPattern::Var);
+    match variable.and_then(|index| operand_types.get(index)) {
+        Some(ty) => format!("{}.{ty}", op.name()),
+        None => format!("{}.{}", op.name(), operand_types.len()),
+    }
+}
+
+type Body = for<'g> fn(&[Expr<'g>]) -> Vec<Expr<'g>>;
+
+/// The definition of an op, which may still look at the types of its operands.
+fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
+    let first_is_float = operand_types.first()?.as_scalar().is_some_and(Scalar::is_float);
+    Some(match op {
+        Op::Mod if first_is_float => |x| vec![remainder::remainder(x[0], x[1])],
+        Op::FloorDiv if first_is_float => |x| vec![(x[0] / x[1]).floor()],
+        Op::FloorDiv => |x| vec![basic::floor_divide(x[0], x[1])],
+        Op::Round => |x| vec![basic::round(x[0])],
+        Op::Frac => |x| vec![x[0] - x[0].trunc()],
+        Op::Sign => |x| vec![basic::sign(x[0])],
+        Op::Step => |x| vec![basic::step(x[0])],
+        Op::Clamp => |x| vec![x[1].max(x[0]).min(x[2])],
+        Op::Lerp => |x| vec![x[0] * (1.0 - x[2]) + x[1] * x[2]],
+        Op::Smoothstep => |x| vec![basic::smoothstep(x[0], x[1], x[2])],
+        Op::Degrees => |x| vec![x[0] * (180.0 / std::f64::consts::PI)],
+        Op::Radians => |x| vec![x[0] * (std::f64::consts::PI / 180.0)],
+        Op::IsNan => |x| vec![basic::magnitude_bits(x[0]).gt(basic::infinity_bits(x[0]))],
+        Op::IsInf => |x| vec![basic::magnitude_bits(x[0]).eq(basic::infinity_bits(x[0]))],
+        Op::IsFinite => |x| vec![basic::magnitude_bits(x[0]).lt(basic::infinity_bits(x[0]))],
+        Op::RandInit => random::init,
+        Op::Randi | Op::Randu => random::integer,
+        Op::Randf => random::uniform,
+        Op::Randn => random::normal,
+        Op::Poisson => poisson::poisson,
+        Op::SampleCdf => random::sample_cdf,
+        Op::SampleTriangle => random::triangle,
+        Op::SampleUnitRing => random::unit_ring,
+        Op::SampleUnitDisk => random::unit_disk,
+        Op::SampleUnitSphereSurface => random::unit_sphere_surface,
+        Op::SampleUnitSphere => random::unit_sphere,
+        Op::SampleUnitHemisphereSurface => random::unit_hemisphere_surface,
+        Op::SampleUnitHemisphere => random::unit_hemisphere,
+        Op::SampleUnitSquare => random::unit_square,
+        Op::SampleUnitCube => random::unit_cube,
+        _ => return None,
+    })
+}

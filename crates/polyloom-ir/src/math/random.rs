@@ -1,0 +1,183 @@
+//! Random numbers: a 32-bit state advanced by the PCG hash, and what is sampled from it.
+//!
+//! The hash is PCG-RXS-M-XS as given by Jarzynski and Olano, "Hash Functions for GPU Rendering", JCGT 9(3), 2020.
+//! The sequence of states and the formulas of the samplers are those of NVIDIA Warp, so a program keeps its random
+//! numbers when it moves.
+//!
+//! Each function takes the state first and gives the new state last.
+
+use super::expr::Expr;
+use crate::op::Op;
+use crate::types::Scalar;
+use std::f64::consts::PI;
+
+/// A state and the draws made from it.
+pub(super) struct Source<'g> {
+    pub(super) state: Expr<'g>,
+}
+
+impl<'g> Source<'g> {
+    fn next(&mut self) -> Expr<'g> {
+        self.state = hash(self.state);
+        self.state
+    }
+
+    /// Uniform on [0, 1) in steps of 2^-24.
+    pub(super) fn uniform(&mut self) -> Expr<'g> {
+        (self.next() >> 8).cast(Scalar::F32) * 2f64.powi(-24)
+    }
+
+    /// An angle, uniform on [0, 2π).
+    fn angle(&mut self) -> Expr<'g> {
+        self.uniform() * (2.0 * PI)
+    }
+
+    fn finish<const N: usize>(self, values: [Expr<'g>; N]) -> Vec<Expr<'g>> {
+        values.into_iter().chain([self.state]).collect()
+    }
+}
+
+fn hash(state: Expr<'_>) -> Expr<'_> {
+    let b = state * 747_796_405 + 2_891_336_453;
+    let c = ((b >> ((b >> 28) + 4)) ^ b) * 277_803_737;
+    (c >> 22) ^ c
+}
+
+fn library<'g>(op: Op, operand: Expr<'g>) -> Expr<'g> {
+    operand.graph().op(op, &[operand])
+}
+
+/// `(seed)` or `(seed, offset)`.
+pub(super) fn init<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let seed = x[0].bitcast(Scalar::U32);
+    vec![match x.get(1) {
+        Some(offset) => hash(seed + hash(offset.bitcast(Scalar::U32))),
+        None => hash(seed),
+    }]
+}
+
+/// `(state)` or `(state, low, high)`; as signed as the limits, which is the caller's result type. An empty range
+/// gives `state + low`, as the remainder of a zero divisor is the dividend.
+pub(super) fn integer<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let value = source.next();
+    let value = match x {
+        [_, low, high] => {
+            let unsigned = |e: Expr<'g>| if e.scalar() == Scalar::U32 { e } else { e.bitcast(Scalar::U32) };
+            value % unsigned(*high - *low) + unsigned(*low)
+        }
+        _ => value,
+    };
+    source.finish([value])
+}
+
+/// `(state)` or `(state, low, high)`.
+pub(super) fn uniform<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let value = source.uniform();
+    let value = if let [_, low, high] = x { (*high - *low) * value + *low } else { value };
+    source.finish([value])
+}
+
+/// Box and Muller's method. The number added keeps the logarithm's operand above zero, and below one.
+pub(super) fn normal<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let radius = (library(Op::Log, source.uniform() + f64::from(5.96e-8_f32)) * -2.0).sqrt();
+    let cosine = library(Op::Cos, source.angle());
+    source.finish([radius * cosine])
+}
+
+/// The first index at which the cumulative distribution reaches a uniform sample; the last index if none does.
+pub(super) fn sample_cdf<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let (sample, cdf) = (source.uniform(), x[1]);
+    let graph = cdf.graph();
+    let last = graph.extent(cdf) - 1;
+    let [index, _] = graph.repeat_while(
+        [graph.int(Scalar::I32, 0), last],
+        |[low, high]| low.lt(high),
+        |[low, high]| {
+            let middle = low + ((high - low) >> 1);
+            let below = graph.op(Op::ArrayLoad, &[cdf, middle]).lt(sample);
+            [below.select(middle + 1, low), below.select(high, middle)]
+        },
+    );
+    source.finish([index])
+}
+
+/// Barycentric coordinates.
+pub(super) fn triangle<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let root = source.uniform().sqrt();
+    let v = source.uniform() * root;
+    source.finish([1.0 - root, v])
+}
+
+/// The circle's line.
+pub(super) fn unit_ring<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let theta = source.angle();
+    source.finish([library(Op::Cos, theta), library(Op::Sin, theta)])
+}
+
+/// The disk.
+pub(super) fn unit_disk<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let radius = source.uniform().sqrt();
+    let theta = source.angle();
+    source.finish([radius * library(Op::Cos, theta), radius * library(Op::Sin, theta)])
+}
+
+/// The sphere's surface.
+pub(super) fn unit_sphere_surface<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    surface(x, 2.0)
+}
+
+/// The ball.
+pub(super) fn unit_sphere<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    solid(x, 2.0)
+}
+
+/// The hemisphere's surface.
+pub(super) fn unit_hemisphere_surface<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    surface(x, 1.0)
+}
+
+/// The half ball.
+pub(super) fn unit_hemisphere<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    solid(x, 1.0)
+}
+
+/// The sines and cosines of a direction whose `z` is uniform on the `height` below 1.
+fn direction<'g>(source: &mut Source<'g>, height: f64) -> [Expr<'g>; 4] {
+    let phi = library(Op::Acos, 1.0 - source.uniform() * height);
+    let theta = source.angle();
+    [library(Op::Cos, theta), library(Op::Sin, theta), library(Op::Sin, phi), library(Op::Cos, phi)]
+}
+
+fn surface<'g>(x: &[Expr<'g>], height: f64) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let [cos_theta, sin_theta, sin_phi, cos_phi] = direction(&mut source, height);
+    source.finish([cos_theta * sin_phi, sin_theta * sin_phi, cos_phi])
+}
+
+fn solid<'g>(x: &[Expr<'g>], height: f64) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let [cos_theta, sin_theta, sin_phi, cos_phi] = direction(&mut source, height);
+    let radius = library(Op::Cbrt, source.uniform());
+    source.finish([radius * cos_theta * sin_phi, radius * sin_theta * sin_phi, radius * cos_phi])
+}
+
+/// The square around zero.
+pub(super) fn unit_square<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let point = [source.uniform() - 0.5, source.uniform() - 0.5];
+    source.finish(point)
+}
+
+/// The cube around zero.
+pub(super) fn unit_cube<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let mut source = Source { state: x[0] };
+    let point = [source.uniform() - 0.5, source.uniform() - 0.5, source.uniform() - 0.5];
+    source.finish(point)
+}
