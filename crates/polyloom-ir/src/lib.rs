@@ -13,6 +13,7 @@ pub mod op;
 pub mod print;
 pub mod span;
 pub mod types;
+pub mod uniformity;
 
 pub use builder::Builder;
 pub use diagnostic::{Code, Diagnostic, Severity};

@@ -1,0 +1,597 @@
+//! Which values are the same in neighbouring threads, and where threads part ways.
+//!
+//! The vectoriser runs the threads of a row together, as lanes: it keeps uniform values in scalar registers, affine
+//! ones as a scalar and a known stride, and masks only where control may diverge. The threads compared are those of
+//! one *row* of the launch: they differ in the innermost coordinate alone. For a launch of rank 1 that is the whole
+//! launch.
+//!
+//! Threads are thought to run in step. The facts are about the threads *active* at an instruction: those that reach it
+//! in the same iterations of the loops around it. So a counter is uniform inside its loop even if threads leave the
+//! loop at different times, and the loop's results are then varying.
+//!
+//! The analysis is optimistic: it walks the function until nothing changes, and a value only ever moves from uniform
+//! or affine to varying. Where control diverges is tracked in *scopes*, numbered from the outside in. Each
+//! instruction with regions opens two: the instruction itself and, inside, its regions (for a loop, one iteration).
+//! At every point `since` is the outermost scope whose entering threads are all still active.
+
+use crate::entity::{FuncId, Inst, Region, Value};
+use crate::function::{Function, Imm, Module, ValueDef};
+use crate::op::{Effect, Op};
+use crate::types::{Scalar, Type};
+use cranelift_entity::SecondaryMap;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// How a value differs between the active threads of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// The same in all of them.
+    Uniform,
+    /// An integer that grows by `stride` from each thread to the next, modulo 2 to the width of its type.
+    ///
+    /// It is made from thread indices by wrapping arithmetic alone, so the rule also gives a harmless value for
+    /// threads that are not active.
+    Affine {
+        /// The difference, never 0, within the signed range of the type's width.
+        stride: i64,
+        /// Whether the rule holds over the integers, that is, no thread's value wraps around. Without it, a signed
+        /// value that is known to be a valid array index in the active threads may still be extended from an *active*
+        /// thread by the stride: of the values on either side of the wrap only one can be an index.
+        exact: bool,
+    },
+    /// Nothing is known.
+    Varying,
+}
+
+impl Shape {
+    /// Whether the value is the same in all active threads.
+    pub fn is_uniform(self) -> bool {
+        self == Shape::Uniform
+    }
+
+    /// The difference from thread to thread: 0 if uniform.
+    pub fn stride(self) -> Option<i64> {
+        match self {
+            Shape::Uniform => Some(0),
+            Shape::Affine { stride, .. } => Some(stride),
+            Shape::Varying => None,
+        }
+    }
+
+    fn is_exact(self) -> bool {
+        matches!(self, Shape::Uniform | Shape::Affine { exact: true, .. })
+    }
+
+    /// The affine shape with this stride, wrapped to the type's width.
+    fn affine(stride: i64, exact: bool, ty: Scalar) -> Shape {
+        let unused = 64 - ty.bits();
+        match stride << unused >> unused {
+            0 => Shape::Uniform,
+            wrapped => Shape::Affine { stride: wrapped, exact: exact && wrapped == stride },
+        }
+    }
+
+    fn join(self, other: Shape) -> Shape {
+        match (self.stride(), other.stride()) {
+            (Some(0), Some(0)) => Shape::Uniform,
+            (Some(a), Some(b)) if a == b => Shape::Affine { stride: a, exact: self.is_exact() && other.is_exact() },
+            _ => Shape::Varying,
+        }
+    }
+}
+
+/// What the analysis takes for granted.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// Where calls lead.
+    pub module: &'a Module,
+    /// Rank of the launch, at least 1. The innermost axis is the last.
+    pub launch_rank: u8,
+    /// Shapes of the parameters, in order. Parameters past the end are uniform, as those of a kernel are.
+    pub params: &'a [Shape],
+    /// Whether the array parameter with this index shares no memory with arrays the function writes. Its elements
+    /// then stay the same while the function runs, if the function does not write it either.
+    pub disjoint: &'a dyn Fn(usize) -> bool,
+}
+
+impl<'a> Context<'a> {
+    /// A kernel launched with this rank, its arrays possibly overlapping.
+    pub fn new(module: &'a Module, launch_rank: u8) -> Context<'a> {
+        Context { module, launch_rank, params: &[], disjoint: &|_| false }
+    }
+}
+
+/// The result of the analysis of one function.
+#[derive(Clone, Debug)]
+pub struct Uniformity {
+    shapes: SecondaryMap<Value, Option<Shape>>,
+    divergent: SecondaryMap<Inst, bool>,
+    splits: SecondaryMap<Inst, bool>,
+    loses: SecondaryMap<Inst, bool>,
+}
+
+impl Uniformity {
+    /// Analyses a verified function.
+    pub fn of(func: &Function, context: &Context<'_>) -> Uniformity {
+        let mut walk = Walk {
+            func,
+            context,
+            written: written_arrays(func),
+            thread_invariant: FxHashMap::default(),
+            ranges: SecondaryMap::new(),
+            frames: Vec::new(),
+            result: Uniformity {
+                shapes: SecondaryMap::new(),
+                divergent: SecondaryMap::new(),
+                splits: SecondaryMap::new(),
+                loses: SecondaryMap::new(),
+            },
+            changed: true,
+        };
+        for (index, &param) in func.params().iter().enumerate() {
+            walk.result.shapes[param] = Some(context.params.get(index).copied().unwrap_or(Shape::Uniform));
+        }
+        while std::mem::take(&mut walk.changed) {
+            walk.region(func.body, 0, 0);
+        }
+        walk.result
+    }
+
+    /// How the value differs between active threads.
+    pub fn shape(&self, value: Value) -> Shape {
+        self.shapes[value].unwrap_or(Shape::Varying)
+    }
+
+    /// Whether some threads that entered the function may be absent when the instruction is executed.
+    pub fn is_divergent(&self, inst: Inst) -> bool {
+        self.divergent[inst]
+    }
+
+    /// For an instruction with regions: whether the threads that enter it together stay together inside. The two sides
+    /// of an `if` are then alternatives for all of them, a loop ends for all of them in the same iteration and in the
+    /// same way, and a `block` is left by all of them at the same point.
+    pub fn cond_is_uniform(&self, inst: Inst) -> bool {
+        !self.splits[inst]
+    }
+
+    /// For an instruction with regions: whether some but not all of the threads that enter it may fail to come out at
+    /// its end, because they leave for an outer loop, block or the function's end.
+    pub fn loses_threads(&self, inst: Inst) -> bool {
+        self.loses[inst]
+    }
+}
+
+/// By parameter: whether the function itself may write the array.
+pub fn written_arrays(func: &Function) -> Vec<bool> {
+    let mut written = vec![false; func.params().len()];
+    func.walk(func.body, &mut |_, data| {
+        let arrays = match data.op.info().effect {
+            _ if data.op == Op::Call => &data.operands[..],
+            Effect::Write | Effect::ReadWrite => &data.operands[..data.operands.len().min(1)],
+            _ => &[],
+        };
+        for &array in arrays {
+            if let (Type::Array { .. }, Some(index)) = (func.ty(array), param_index(func, array))
+                && let Some(slot) = written.get_mut(index)
+            {
+                *slot = true;
+            }
+        }
+    });
+    written
+}
+
+fn param_index(func: &Function, value: Value) -> Option<usize> {
+    match func.values[value].def {
+        ValueDef::Param(region, index) if region == func.body => Some(index as usize),
+        _ => None,
+    }
+}
+
+/// Bounds of an integer value, as far as needed to see that index arithmetic does not wrap.
+type Range = (i128, i128);
+
+fn type_range(ty: Scalar) -> Range {
+    match ty.bits() {
+        bits if ty.is_signed_int() => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        bits => (0, (1 << bits) - 1),
+    }
+}
+
+/// A way out of an instruction's region, or back to its start.
+struct Edge {
+    terminator: Inst,
+    /// `since` at the terminator.
+    since: u32,
+    /// Whether threads may take it in different iterations of a loop inside the target.
+    at_different_times: bool,
+}
+
+/// An instruction with regions that the walk is inside of.
+struct Frame {
+    inst: Inst,
+    /// The instruction's own scope; that of its regions is one more.
+    scope: u32,
+    exits: SmallVec<[Edge; 4]>,
+    back_edges: SmallVec<[Edge; 2]>,
+    loses: bool,
+}
+
+struct Walk<'a> {
+    func: &'a Function,
+    context: &'a Context<'a>,
+    written: Vec<bool>,
+    thread_invariant: FxHashMap<FuncId, bool>,
+    ranges: SecondaryMap<Value, Option<Range>>,
+    frames: Vec<Frame>,
+    result: Uniformity,
+    changed: bool,
+}
+
+impl Walk<'_> {
+    fn shape(&self, value: Value) -> Shape {
+        self.result.shape(value)
+    }
+
+    fn scalar(&self, value: Value) -> Option<Scalar> {
+        self.func.ty(value).as_scalar()
+    }
+
+    /// Joins a shape into what is known of a value.
+    fn raise(&mut self, value: Value, shape: Shape) {
+        let slot = &mut self.result.shapes[value];
+        *slot = Some(slot.map_or(shape, |old| old.join(shape)));
+    }
+
+    /// As [`Walk::raise`], for loop parameters: uses before this point in the walk must be looked at again.
+    fn raise_param(&mut self, value: Value, shape: Shape) {
+        let old = self.result.shapes[value];
+        self.raise(value, shape);
+        self.changed |= old.is_some() && old != self.result.shapes[value];
+    }
+
+    fn region(&mut self, region: Region, scope: u32, mut since: u32) {
+        for &inst in &self.func.regions[region].insts {
+            self.result.divergent[inst] = since > 0;
+            let info = self.func.insts[inst].op.info();
+            if info.is_terminator() {
+                self.terminator(inst, since);
+            } else if info.effect == Effect::Region {
+                self.owner(inst, scope + 1, since);
+                if self.result.loses[inst] {
+                    since = scope + 1;
+                }
+            } else {
+                self.plain(inst);
+            }
+        }
+    }
+
+    fn owner(&mut self, inst: Inst, scope: u32, since: u32) {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let inner = scope + 1;
+        let is_loop = matches!(data.op, Op::ForRange | Op::While);
+        self.frames.push(Frame { inst, scope, exits: SmallVec::new(), back_edges: SmallVec::new(), loses: false });
+        match data.op {
+            Op::If => self.result.splits[inst] |= !self.shape(data.operands[0]).is_uniform(),
+            Op::ForRange => {
+                let (lo, hi, step) = (data.operands[0], data.operands[1], data.operands[2]);
+                let (lo, hi, step) = (self.shape(lo), self.shape(hi), self.shape(step));
+                let same_trip_count =
+                    step.is_uniform() && lo.stride().is_some() && lo.join(hi) == lo && lo.is_exact() && hi.is_exact();
+                self.result.splits[inst] |= !same_trip_count;
+            }
+            _ => {}
+        }
+        if is_loop {
+            self.loop_entry(inst);
+        }
+        let inside = if self.result.splits[inst] && data.op != Op::Block { inner } else { since };
+        for &region in &data.regions {
+            self.region(region, inner, inside);
+        }
+        let Some(frame) = self.frames.pop() else { return };
+        // Threads that leave an `if` for elsewhere have not chosen another side than those that stay.
+        let splits = data.op != Op::If && (frame.loses || frame.exits.iter().any(|edge| edge.since > scope));
+        if splits && !self.result.splits[inst] {
+            self.result.splits[inst] = true;
+            self.changed |= is_loop;
+        }
+        self.result.loses[inst] |= frame.loses;
+        if is_loop {
+            self.loop_exit(inst, &frame);
+            return;
+        }
+        let together = match data.op {
+            Op::If => !self.result.splits[inst],
+            _ => frame.exits.iter().all(|edge| edge.since <= scope),
+        };
+        for (index, &result) in data.results.iter().enumerate() {
+            let shape = self.merge(&frame.exits, index, together);
+            self.raise(result, shape);
+        }
+    }
+
+    fn loop_entry(&mut self, inst: Inst) {
+        let func = self.func;
+        let data = &func.insts[inst];
+        if data.op == Op::ForRange {
+            let [lo, hi, step] = [data.operands[0], data.operands[1], data.operands[2]];
+            let counter = func.regions[data.regions[0]].params[0];
+            // Between start and end nothing overflows, so the counter is as exact as the start.
+            let shape = if self.shape(step).is_uniform() { self.shape(lo) } else { Shape::Varying };
+            self.raise_param(counter, shape);
+            let (from, to) = (self.range(lo), self.range(hi));
+            let (down, up) = self.range(step);
+            let low = if down >= 0 { from.0 } else { from.0.min(to.0) };
+            let high = if up <= 0 { from.1 } else { from.1.max(to.1) };
+            self.ranges[counter] = Some((low, high));
+        }
+        let n_fixed = if data.op == Op::ForRange { 3 } else { 0 };
+        let n_counters = usize::from(data.op == Op::ForRange);
+        for (index, &init) in data.operands[n_fixed..].iter().enumerate() {
+            for &region in &data.regions {
+                let param = func.regions[region].params[n_counters + index];
+                self.raise_param(param, self.shape(init));
+            }
+        }
+    }
+
+    fn loop_exit(&mut self, inst: Inst, frame: &Frame) {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let n_counters = usize::from(data.op == Op::ForRange);
+        let together = frame.back_edges.iter().all(|edge| edge.since <= frame.scope + 1);
+        for (index, &result) in data.results.iter().enumerate() {
+            let next = self.merge(&frame.back_edges, index, together);
+            for &region in &data.regions {
+                let param = func.regions[region].params[n_counters + index];
+                if !frame.back_edges.is_empty() {
+                    self.raise_param(param, next);
+                }
+            }
+            let carried = self.shape(func.regions[data.regions[0]].params[n_counters + index]);
+            let shape = match self.result.splits[inst] {
+                true => Shape::Varying,
+                false if frame.exits.is_empty() => carried,
+                false => carried.join(self.merge(&frame.exits, index, true)),
+            };
+            self.raise(result, shape);
+        }
+    }
+
+    /// The shape of operand `index` where these edges meet, and whether all threads take the same one of them.
+    fn merge(&self, edges: &[Edge], index: usize, together: bool) -> Shape {
+        let value = |edge: &Edge| self.func.insts[edge.terminator].operands[index];
+        let Some((first, rest)) = edges.split_first() else { return Shape::Uniform };
+        let one_value = rest.iter().all(|edge| value(edge) == value(first));
+        if edges.iter().any(|edge| edge.at_different_times) || !(one_value || together) {
+            return Shape::Varying;
+        }
+        rest.iter().fold(self.shape(value(first)), |shape, edge| shape.join(self.shape(value(edge))))
+    }
+
+    fn terminator(&mut self, inst: Inst, since: u32) {
+        let data = &self.func.insts[inst];
+        let target = match (data.op, &data.imm) {
+            (Op::Yield, _) => self.frames.last().map(|frame| frame.inst),
+            (Op::Break | Op::Continue, Imm::Target(target)) => Some(*target),
+            (Op::Unreachable, _) => return,
+            _ => None,
+        };
+        let mut at_different_times = false;
+        let (splits, shapes) = (&mut self.result.splits, &self.result.shapes);
+        for frame in self.frames.iter_mut().rev() {
+            let owner = &self.func.insts[frame.inst];
+            let apart = since > frame.scope;
+            if Some(frame.inst) == target {
+                let edge = Edge { terminator: inst, since, at_different_times };
+                let is_loop = matches!(owner.op, Op::ForRange | Op::While);
+                if data.op == Op::Yield && owner.op == Op::While && is_condition(self.func, frame.inst, inst) {
+                    let cond = data.operands[0];
+                    if shapes[cond] != Some(Shape::Uniform) && !splits[frame.inst] {
+                        splits[frame.inst] = true;
+                        self.changed = true;
+                    }
+                } else if is_loop && data.op != Op::Break {
+                    frame.back_edges.push(edge);
+                } else {
+                    frame.exits.push(edge);
+                }
+                return;
+            }
+            frame.loses |= apart;
+            at_different_times |= apart && matches!(owner.op, Op::ForRange | Op::While);
+        }
+    }
+
+    fn plain(&mut self, inst: Inst) {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let [result] = data.results[..] else {
+            let uniform = self.depends_only_on_operands(inst) && self.all_uniform(&data.operands);
+            for &result in &data.results {
+                self.raise(result, if uniform { Shape::Uniform } else { Shape::Varying });
+            }
+            return;
+        };
+        let range = self.result_range(inst);
+        // A result whose unbounded arithmetic leaves its type may wrap.
+        let fits = match (range, self.scalar(result)) {
+            (Some(range), Some(ty)) if ty.is_int() => {
+                let limits = type_range(ty);
+                let fits = limits.0 <= range.0 && range.1 <= limits.1;
+                self.ranges[result] = fits.then_some(range);
+                fits
+            }
+            _ => false,
+        };
+        let shape = self.result_shape(inst, fits);
+        self.raise(result, shape);
+    }
+
+    fn result_shape(&mut self, inst: Inst, fits: bool) -> Shape {
+        let data = &self.func.insts[inst];
+        let operand = |index: usize| self.shape(data.operands[index]);
+        let constant = |index: usize| self.constant(data.operands[index]);
+        let Some(ty) = data.results.first().and_then(|&result| self.scalar(result)) else { return Shape::Varying };
+        let affine = |stride: Option<i64>, operands: &[Shape]| match stride {
+            Some(stride) => Shape::affine(stride, fits && operands.iter().all(|shape| shape.is_exact()), ty),
+            None => Shape::Varying,
+        };
+        match data.op {
+            Op::Tid => match data.imm {
+                Imm::Axis(axis) if axis + 1 == self.context.launch_rank => Shape::Affine { stride: 1, exact: true },
+                _ => Shape::Uniform,
+            },
+            Op::TidLinear => Shape::Affine { stride: 1, exact: true },
+            Op::ArrayLoad => match param_index(self.func, data.operands[0]) {
+                Some(index) if !self.written[index] && (self.context.disjoint)(index) => {
+                    if self.all_uniform(&data.operands[1..]) { Shape::Uniform } else { Shape::Varying }
+                }
+                _ => Shape::Varying,
+            },
+            _ if self.all_uniform(&data.operands) => {
+                if self.depends_only_on_operands(inst) {
+                    Shape::Uniform
+                } else {
+                    Shape::Varying
+                }
+            }
+            Op::Select if operand(0).is_uniform() || data.operands[1] == data.operands[2] => {
+                operand(1).join(operand(2))
+            }
+            _ if !ty.is_int() => Shape::Varying,
+            Op::Add | Op::Sub => {
+                let (a, b) = (operand(0), operand(1));
+                let stride = a.stride().zip(b.stride()).and_then(|(a, b)| match data.op {
+                    Op::Add => a.checked_add(b),
+                    _ => a.checked_sub(b),
+                });
+                affine(stride, &[a, b])
+            }
+            Op::Mul => {
+                let by = |shape: Shape, factor: Option<i128>| {
+                    let factor = i64::try_from(factor?).ok()?;
+                    Some(affine(shape.stride()?.checked_mul(factor), &[shape]))
+                };
+                by(operand(0), constant(1)).or_else(|| by(operand(1), constant(0))).unwrap_or(Shape::Varying)
+            }
+            Op::Lshift => {
+                let stride = constant(1).and_then(|count| {
+                    let count = u32::try_from(count).ok().filter(|count| *count < ty.bits())?;
+                    operand(0).stride()?.checked_mul(1i64.checked_shl(count).filter(|factor| *factor > 0)?)
+                });
+                affine(stride, &[operand(0)])
+            }
+            Op::Neg | Op::Invert => affine(operand(0).stride().and_then(i64::checked_neg), &[operand(0)]),
+            Op::Cast => {
+                let Some(from) = self.scalar(data.operands[0]).filter(|from| from.is_int()) else {
+                    return Shape::Varying;
+                };
+                // Widening keeps differences only if no value wraps.
+                let shape = operand(0);
+                if ty.bits() > from.bits() && !shape.is_exact() {
+                    Shape::Varying
+                } else {
+                    affine(shape.stride(), &[shape])
+                }
+            }
+            _ => Shape::Varying,
+        }
+    }
+
+    fn all_uniform(&self, values: &[Value]) -> bool {
+        values.iter().all(|&value| self.shape(value).is_uniform())
+    }
+
+    /// Whether equal operands mean equal results, in whatever thread.
+    fn depends_only_on_operands(&mut self, inst: Inst) -> bool {
+        let data = &self.func.insts[inst];
+        match (data.op, &data.imm) {
+            (Op::Call, Imm::Func(callee)) => self.is_thread_invariant(*callee),
+            _ => data.op.info().is_pure(),
+        }
+    }
+
+    fn is_thread_invariant(&mut self, callee: FuncId) -> bool {
+        if let Some(&known) = self.thread_invariant.get(&callee) {
+            return known;
+        }
+        // Ends the search in a function that calls itself, which is not valid anyway.
+        self.thread_invariant.insert(callee, false);
+        let Some(func) = self.context.module.functions.get(callee) else { return false };
+        let mut invariant = true;
+        let mut callees = Vec::new();
+        func.walk(func.body, &mut |_, data| match (data.op, &data.imm) {
+            (Op::Call, Imm::Func(callee)) => callees.push(*callee),
+            (Op::Tid | Op::TidLinear | Op::Call, _) => invariant = false,
+            (Op::Assert | Op::Check | Op::Print, _) => {}
+            _ => invariant &= matches!(data.op.info().effect, Effect::Pure | Effect::Region | Effect::Terminator),
+        });
+        let invariant = invariant && callees.into_iter().all(|callee| self.is_thread_invariant(callee));
+        self.thread_invariant.insert(callee, invariant);
+        invariant
+    }
+
+    /// The value of an integer constant.
+    fn constant(&self, value: Value) -> Option<i128> {
+        let ty = self.scalar(value).filter(|ty| ty.is_int())?;
+        let bits = self.func.as_const(value)?;
+        let unused = 64 - ty.bits();
+        Some(if ty.is_signed_int() { ((bits << unused) as i64 >> unused).into() } else { bits.into() })
+    }
+
+    fn range(&self, value: Value) -> Range {
+        self.ranges[value].unwrap_or_else(|| self.scalar(value).map_or((i128::MIN, i128::MAX), type_range))
+    }
+
+    /// Bounds of the result if it did not wrap.
+    fn result_range(&self, inst: Inst) -> Option<Range> {
+        let data = &self.func.insts[inst];
+        let result = *data.results.first()?;
+        if !self.scalar(result)?.is_int() {
+            return None;
+        }
+        let range = |index: usize| self.range(data.operands[index]);
+        let corners = |values: [i128; 4]| {
+            let low = values.into_iter().fold(i128::MAX, i128::min);
+            (low, values.into_iter().fold(i128::MIN, i128::max))
+        };
+        Some(match data.op {
+            Op::Const => self.constant(result).map(|value| (value, value))?,
+            // A launch has fewer than 2^31 threads.
+            Op::Tid | Op::TidLinear => (0, i128::from(i32::MAX) - 1),
+            Op::Dim => (0, i32::MAX.into()),
+            Op::Add => (range(0).0 + range(1).0, range(0).1 + range(1).1),
+            Op::Sub => (range(0).0 - range(1).1, range(0).1 - range(1).0),
+            Op::Mul => {
+                let (a, b) = (range(0), range(1));
+                // Bounds of 64-bit values have products of at most 128 bits; unsigned ones may pass that.
+                corners([
+                    a.0.saturating_mul(b.0),
+                    a.0.saturating_mul(b.1),
+                    a.1.saturating_mul(b.0),
+                    a.1.saturating_mul(b.1),
+                ])
+            }
+            Op::Lshift => {
+                let count = self.constant(data.operands[1]).filter(|count| (0..64).contains(count))?;
+                (range(0).0 << count, range(0).1 << count)
+            }
+            Op::Neg => (-range(0).1, -range(0).0),
+            Op::Cast if self.scalar(data.operands[0])?.is_int() => range(0),
+            _ => return None,
+        })
+    }
+}
+
+/// Whether a `yield` ends the condition of a `while`.
+fn is_condition(func: &Function, owner: Inst, terminator: Inst) -> bool {
+    let condition = func.insts[owner].regions[0];
+    func.regions[condition].insts.last() == Some(&terminator)
+}
+
+#[cfg(test)]
+mod tests;
