@@ -10,8 +10,8 @@ pub mod function;
 pub mod math;
 pub mod metadata;
 pub mod op;
-pub mod print;
 pub mod span;
+pub mod text;
 pub mod types;
 pub mod uniformity;
 
@@ -22,4 +22,5 @@ pub use function::{CheckKind, Function, FunctionKind, Imm, InstData, Module, Reg
 pub use metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 pub use op::Op;
 pub use span::{FileId, SourceFile, SourceMap, Span};
+pub use text::{MAX_REGION_DEPTH, parse_module};
 pub use types::{MAX_DIMS, Scalar, Type};

@@ -1,0 +1,351 @@
+//! Random modules the verifier accepts: every op with a signature, every structure, names, spans and attributes.
+//!
+//! They have the right types and dominance and are otherwise meaningless: the text form, the verifier and passes are
+//! tested with them, not execution.
+
+use polyloom_ir::*;
+use smallvec::SmallVec;
+
+/// A small generator (SplitMix64), so that a seed means the same module everywhere.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+}
+
+/// The module of a seed.
+pub(crate) fn random_module(seed: u64) -> Module {
+    let mut random = Random(seed);
+    let mut module = Module::new();
+    for index in 0..1 + random.below(4) {
+        let kind = if random.one_in(3) { FunctionKind::Kernel } else { FunctionKind::Func };
+        let n_params = random.below(4);
+        let params: Vec<(String, Type)> = (0..n_params).map(|i| (format!("p{i}"), param_type(&mut random))).collect();
+        let n_results = if kind == FunctionKind::Kernel { 0 } else { random.below(3) };
+        let results: Vec<Type> = (0..n_results).map(|_| scalar_type(&mut random)).collect();
+        let name = if random.one_in(5) { format!("odd name {index}") } else { format!("f{index}") };
+        let params = params.iter().map(|(name, ty)| (name.as_str(), *ty));
+        let mut func = Function::new(name, kind, params, &results);
+        attributes(&mut random, &mut func);
+        let values = func.params().to_vec();
+        let mut generator =
+            Generator { random: &mut random, module: &module, b: Builder::new(&mut func), values, exits: Vec::new() };
+        generator.code(4);
+        let results = generator.any_of_types(&results);
+        generator.b.return_(&results);
+        module.functions.push(func);
+    }
+    module
+}
+
+fn attributes(random: &mut Random, func: &mut Function) {
+    let metadata = &mut func.metadata;
+    metadata.kind = random.pick(&KernelKind::ALL);
+    metadata.float_mode = random.pick(&FloatMode::ALL);
+    metadata.target = CompileTarget::from_name(random.pick(&["", "cpu", "cuda:0", "sm_80", "sim:0"]));
+    metadata.workgroup_size = random.one_in(3).then(|| [1, 2, random.below(9) as u32]);
+    metadata.launch_bounds = random.one_in(3).then(|| (256, random.one_in(2).then_some(2)));
+    metadata.max_registers = random.one_in(4).then_some(64);
+    metadata.check = random.one_in(2);
+    metadata.hints = (0..random.below(3)).map(|i| (format!("k{i}"), "a \"v\"\u{1}".to_owned())).collect();
+    func.constraints.inline_always = random.one_in(2);
+    func.constraints.cpu_affinity = (0..random.below(3) as u32).collect();
+    func.constraints.target_latency_ns = random.one_in(3).then_some(50);
+}
+
+fn scalar_type(random: &mut Random) -> Type {
+    random.pick(&Scalar::ALL).into()
+}
+
+fn param_type(random: &mut Random) -> Type {
+    if random.one_in(2) {
+        return scalar_type(random);
+    }
+    Type::Array { elem: random.pick(&Scalar::ALL), ndim: 1 + random.below(MAX_DIMS) as u8 }
+}
+
+struct Generator<'a, 'f> {
+    random: &'a mut Random,
+    module: &'a Module,
+    b: Builder<'f>,
+    /// What is in scope.
+    values: Vec<Value>,
+    /// Enclosing instructions that can be left, with their result types, and whether they are loops.
+    exits: Vec<(Inst, Vec<Type>, bool)>,
+}
+
+impl Generator<'_, '_> {
+    /// Instructions, no terminator.
+    fn code(&mut self, depth: usize) {
+        for _ in 0..1 + self.random.below(6) {
+            let span = match self.random.below(3) {
+                0 => Span::NONE,
+                n => Span::new(FileId::from_u32(n as u32), self.random.below(100) as u32, 100),
+            };
+            self.b.set_span(span);
+            match self.random.below(12) {
+                0 if depth > 0 => self.branch(depth),
+                1 if depth > 0 => self.counted_loop(depth),
+                2 if depth > 0 => self.while_loop(depth),
+                3 if depth > 0 => self.block(depth),
+                4 => self.glue(),
+                5 => self.call(),
+                _ => self.table_op(),
+            }
+        }
+    }
+
+    /// A value in scope of this type, often a new constant.
+    fn any(&mut self, ty: Type) -> Value {
+        let fitting: Vec<Value> = self.values.iter().copied().filter(|&v| self.b.func.ty(v) == ty).collect();
+        if !fitting.is_empty() && !self.random.one_in(4) {
+            return self.random.pick(&fitting);
+        }
+        let scalar = ty.as_scalar().expect("arrays are parameters and looked for before");
+        let bits = match self.random.below(4) {
+            0 => self.random.next(),
+            1 => f64::from(self.random.below(100) as f32).to_bits(),
+            2 => u64::from((self.random.below(100) as f32 / 8.0).to_bits()),
+            _ => self.random.below(100) as u64,
+        };
+        let value = self.b.const_bits(scalar, bits & (u64::MAX >> (64 - scalar.bits())));
+        self.keep(&[value]);
+        value
+    }
+
+    fn any_of_types(&mut self, types: &[Type]) -> Vec<Value> {
+        types.iter().map(|&ty| self.any(ty)).collect()
+    }
+
+    fn any_types(&mut self) -> Vec<Type> {
+        (0..self.random.below(3)).map(|_| scalar_type(self.random)).collect()
+    }
+
+    fn keep(&mut self, values: &[Value]) {
+        for &value in values {
+            if self.random.one_in(4) {
+                self.b.func.value_names[value] = Some(self.random.pick(&["x", "longer_name", "not a word"]).into());
+            }
+            self.values.push(value);
+        }
+    }
+
+    fn array(&mut self) -> Option<Value> {
+        let arrays: Vec<Value> =
+            self.values.iter().copied().filter(|&v| self.b.func.ty(v).as_array().is_some()).collect();
+        (!arrays.is_empty()).then(|| self.random.pick(&arrays))
+    }
+
+    /// Any op with a signature that can be met.
+    fn table_op(&mut self) {
+        use op::TyPattern;
+        let special = [Op::Cast, Op::Bitcast, Op::Tid, Op::Assert, Op::Check];
+        let ops: Vec<&op::OpInfo> =
+            Op::all().filter(|info| !info.signatures.is_empty() && !special.contains(&info.op)).collect();
+        let info = self.random.pick(&ops);
+        let signature = &info.signatures[self.random.below(info.signatures.len())];
+        let array = self.array();
+        let var = match array.map(|a| self.b.func.ty(a)) {
+            Some(Type::Array { elem, .. }) if signature.params.iter().any(|p| p.ty == TyPattern::ArrayOfVar) => elem,
+            _ => {
+                let members: Vec<Scalar> = signature.var.into_iter().flat_map(|class| class.members()).collect();
+                if members.is_empty() { Scalar::I32 } else { self.random.pick(&members) }
+            }
+        };
+        let mut operands = Vec::new();
+        for param in &signature.params {
+            match param.ty {
+                TyPattern::Var | TyPattern::Var2 => operands.push(self.any(var.into())),
+                TyPattern::Is(scalar) => operands.push(self.any(scalar.into())),
+                TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) => match array {
+                    Some(array) => operands.push(array),
+                    None => return,
+                },
+                TyPattern::Indices => {
+                    let ndim = array.and_then(|a| self.b.func.ty(a).as_array()).map_or(0, |(_, ndim)| ndim);
+                    for _ in 0..ndim {
+                        let index = self.random.pick(&[Type::I32, Type::I64, Type::U32]);
+                        operands.push(self.any(index));
+                    }
+                }
+            }
+        }
+        let types: Vec<Type> = operands.iter().map(|&v| self.b.func.ty(v)).collect();
+        if signature.result_types(&types).is_some() {
+            let results = self.b.op_results(info.op, &operands);
+            self.keep(&results);
+        }
+    }
+
+    /// The ops the table leaves to the verifier.
+    fn glue(&mut self) {
+        let result = match self.random.below(7) {
+            0 => {
+                let from = self.any_of_types(&[Type::F32])[0];
+                let to = self.random.pick(&Scalar::ALL);
+                self.b.cast(from, to)
+            }
+            1 => {
+                let from = self.any(Type::F32);
+                self.b.bitcast(from, Scalar::U32)
+            }
+            2 => self.b.tid(self.random.below(MAX_DIMS) as u8),
+            3 => match self.array() {
+                Some(array) => {
+                    let ndim = self.b.func.ty(array).as_array().map_or(1, |(_, ndim)| ndim);
+                    self.b.dim(array, self.random.below(ndim as usize) as u8)
+                }
+                None => return,
+            },
+            4 => {
+                let cond = self.any(Type::BOOL);
+                self.b.inst(Op::Assert, &[cond], &[], Imm::Text("message; with \"marks\"\n{".into()));
+                return;
+            }
+            5 => {
+                let operands = self.any_of_types(&[Type::BOOL, Type::I64, Type::I64]);
+                let kind = match self.random.below(2) {
+                    0 => CheckKind::Division,
+                    _ => CheckKind::Bounds { array: "näme".into(), axis: 3 },
+                };
+                self.b.inst(Op::Check, &operands, &[], Imm::Check(kind));
+                return;
+            }
+            _ => {
+                let types = self.any_types();
+                let operands = self.any_of_types(&types);
+                self.b.inst(Op::Print, &operands, &[], Imm::Text("%d\r\n".into()));
+                return;
+            }
+        };
+        self.keep(&[result]);
+    }
+
+    fn call(&mut self) {
+        let callees: Vec<FuncId> = self.module.functions.keys().collect();
+        let Some(&callee) = callees.get(self.random.below(callees.len().max(1))) else { return };
+        let function = &self.module.functions[callee];
+        let types: Vec<Type> = function.params().iter().map(|&p| function.ty(p)).collect();
+        let has = |v: &Type| v.as_scalar().is_some() || self.values.iter().any(|&w| self.b.func.ty(w) == *v);
+        if function.kind == FunctionKind::Kernel || !types.iter().all(has) {
+            return;
+        }
+        let operands: Vec<Value> = types
+            .iter()
+            .map(|&ty| match ty {
+                Type::Scalar(_) => self.any(ty),
+                Type::Array { .. } => {
+                    *self.values.iter().find(|&&v| self.b.func.ty(v) == ty).expect("looked for above")
+                }
+            })
+            .collect();
+        let results = self.b.call(callee, &operands, &function.results);
+        self.keep(&results);
+    }
+
+    /// Code in `region` with its parameters in scope, ended by `yield` of these types or by an early exit.
+    /// Gives whether it yields.
+    fn region(&mut self, region: Region, yields: &[Type], may_leave: bool, depth: usize) -> bool {
+        let outer = self.b.switch_to(region);
+        let n_outer_values = self.values.len();
+        let params = self.b.func.regions[region].params.clone();
+        self.keep(&params);
+        self.code(depth - 1);
+        let exit = if self.random.one_in(3) && !self.exits.is_empty() {
+            let index = self.random.below(self.exits.len());
+            Some(self.exits[index].clone())
+        } else {
+            None
+        };
+        let leaves = match exit {
+            Some((target, types, is_loop)) if may_leave => {
+                let values = self.any_of_types(&types);
+                if is_loop && self.random.one_in(2) {
+                    self.b.continue_(target, &values);
+                } else {
+                    self.b.break_(target, &values);
+                }
+                true
+            }
+            _ => {
+                let values = self.any_of_types(yields);
+                self.b.yield_(&values);
+                false
+            }
+        };
+        self.values.truncate(n_outer_values);
+        self.b.switch_to(outer);
+        !leaves
+    }
+
+    fn results(&mut self, inst: Inst) {
+        let results = self.b.func.insts[inst].results.clone();
+        self.keep(&results);
+    }
+
+    fn branch(&mut self, depth: usize) {
+        let cond = self.any(Type::BOOL);
+        let types = self.any_types();
+        let regions = [self.b.create_region(&[]), self.b.create_region(&[])];
+        let inst = self.b.region_inst(Op::If, &[cond], &types, &regions);
+        let yields = self.region(regions[0], &types, true, depth);
+        // One branch at least yields, so that the code after it can be reached.
+        self.region(regions[1], &types, yields, depth);
+        self.results(inst);
+    }
+
+    fn counted_loop(&mut self, depth: usize) {
+        let counter = self.random.pick(&[Type::I32, Type::I64, Type::U32]);
+        let types = self.any_types();
+        let mut operands = self.any_of_types(&[counter; 3]);
+        operands.extend(self.any_of_types(&types));
+        let params: SmallVec<[Type; 4]> = [counter].into_iter().chain(types.iter().copied()).collect();
+        let region = self.b.create_region(&params);
+        let inst = self.b.region_inst(Op::ForRange, &operands, &types, &[region]);
+        self.exits.push((inst, types.clone(), true));
+        self.region(region, &types, true, depth);
+        self.exits.pop();
+        self.results(inst);
+    }
+
+    fn while_loop(&mut self, depth: usize) {
+        let types = self.any_types();
+        let operands = self.any_of_types(&types);
+        let regions = [self.b.create_region(&types), self.b.create_region(&types)];
+        let inst = self.b.region_inst(Op::While, &operands, &types, &regions);
+        self.region(regions[0], &[Type::BOOL], false, depth);
+        self.exits.push((inst, types.clone(), true));
+        self.region(regions[1], &types, true, depth);
+        self.exits.pop();
+        self.results(inst);
+    }
+
+    fn block(&mut self, depth: usize) {
+        let types = self.any_types();
+        let region = self.b.create_region(&[]);
+        let inst = self.b.region_inst(Op::Block, &[], &types, &[region]);
+        self.exits.push((inst, types.clone(), false));
+        self.region(region, &types, false, depth);
+        self.exits.pop();
+        self.results(inst);
+    }
+}
