@@ -1,1 +1,18 @@
-//! Placeholder.
+//! Analyses and transformations of HIR.
+//!
+//! Between the front end and a back end a kernel goes through [`pipeline::prepare`]: checks are put in or assertions
+//! taken out, library ops and calls are replaced by their definitions, negative indices are made explicit, and the
+//! result is simplified. Each step is a [`Pass`], listed once in [`PASSES`], which the file tests and the command line
+//! read as well.
+//!
+//! Architecture invariant: nothing here knows a front end, a back end or the runtime. A pass takes verified HIR and
+//! leaves verified HIR that computes the same bits; the one exception is `strip_asserts`, which says so.
+
+pub mod analysis;
+mod edit;
+pub mod pass;
+pub mod pipeline;
+pub mod transform;
+
+pub use pass::{Context, PASSES, Pass};
+pub use pipeline::{Options, prepare, prepared};

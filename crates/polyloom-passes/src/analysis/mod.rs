@@ -1,0 +1,4 @@
+//! Facts about HIR that passes and callers ask for. Analyses never change what they look at.
+
+pub mod effects;
+pub mod exits;

@@ -1,0 +1,75 @@
+//! What a pass is, and the one list of them.
+
+use crate::transform::*;
+use polyloom_ir::{Diagnostic, FuncId, Module};
+
+/// What passes are told beside the code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Context {
+    /// Whether functions are compiled with checks unless they refuse them (constraint `unchecked`).
+    pub checked: bool,
+}
+
+/// A transformation of one function of a module.
+///
+/// It takes verified HIR and leaves verified HIR. Function handles stay valid; functions may be added.
+#[derive(Clone, Copy)]
+pub struct Pass {
+    /// Its name, as `; test pass NAME` and the documentation spell it.
+    pub name: &'static str,
+    /// What it does, in one sentence.
+    pub doc: &'static str,
+    /// Runs it.
+    pub run: fn(&mut Module, FuncId, &Context) -> Result<(), Vec<Diagnostic>>,
+}
+
+/// Every pass, in the order of the pipeline.
+pub const PASSES: &[Pass] = &[
+    Pass {
+        name: "strip_asserts",
+        doc: "Removes assertions and checks.",
+        run: |module, func, _| {
+            strip_asserts::strip_asserts(&mut module.functions[func]);
+            Ok(())
+        },
+    },
+    Pass {
+        name: "expand_library",
+        doc: "Replaces library ops by calls of the functions that define them.",
+        run: |module, func, _| {
+            expand_library::expand_library(module, func);
+            Ok(())
+        },
+    },
+    Pass {
+        name: "inline",
+        doc: "Replaces calls by the bodies of the functions called, big library functions excepted.",
+        run: |module, func, _| inline::inline(module, func),
+    },
+    Pass {
+        name: "normalize_indices",
+        doc: "Makes the wrap of negative array indices explicit where an index may be negative.",
+        run: |module, func, _| {
+            normalize_indices::normalize_indices(&mut module.functions[func]);
+            Ok(())
+        },
+    },
+    Pass {
+        name: "dce",
+        doc: "Removes instructions, region results and loop-carried values that nothing observable depends on.",
+        run: |module, func, _| {
+            let calls = CallEffects::of(module, func);
+            dce::dce(&mut module.functions[func], &calls);
+            Ok(())
+        },
+    },
+];
+
+use crate::analysis::effects::CallEffects;
+
+impl Pass {
+    /// The pass with this name.
+    pub fn find(name: &str) -> Option<&'static Pass> {
+        PASSES.iter().find(|pass| pass.name == name)
+    }
+}

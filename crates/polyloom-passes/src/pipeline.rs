@@ -1,0 +1,84 @@
+//! The way from the front end's HIR to a back end's.
+
+use crate::analysis::effects::{CallEffects, callees};
+use crate::transform::*;
+use polyloom_ir::{Diagnostic, FuncId, Function, Imm, Module};
+
+/// How kernels are prepared.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Options {
+    /// Whether array indices, integer divisors and assertions are checked, in functions that do not refuse it
+    /// (constraint `unchecked`). A kernel's own `check` asks for the same.
+    pub checked: bool,
+}
+
+/// Brings a kernel into the form back ends take, in place: see [`polyloom_ir`]'s verifier for what HIR is, and
+/// `Backend` for what back ends rely on.
+///
+/// Functions the kernel calls are changed as well; the functions of the module keep their handles, and library
+/// functions are added.
+///
+/// # Errors
+///
+/// When the kernel grows beyond the compiler's limits, with a diagnostic that names the function at fault.
+pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result<(), Vec<Diagnostic>> {
+    let _checked = options.checked || module.functions[kernel].metadata.check;
+    for id in reachable(module, kernel) {
+        strip_asserts::strip_asserts(&mut module.functions[id]);
+        expand_library::expand_library(module, id);
+    }
+    inline::inline(module, kernel)?;
+    let calls = CallEffects::of(module, kernel);
+    let func = &mut module.functions[kernel];
+    normalize_indices::normalize_indices(func);
+    dce::dce(func, &calls);
+    Ok(())
+}
+
+/// As [`prepare`], but leaves `module` alone: gives a module that holds nothing but the prepared kernel and the library
+/// functions it calls, and the kernel's handle there.
+///
+/// # Errors
+///
+/// As [`prepare`].
+pub fn prepared(module: &Module, kernel: FuncId, options: &Options) -> Result<(Module, FuncId), Vec<Diagnostic>> {
+    let (mut copy, id) = extract(module, kernel);
+    prepare(&mut copy, id, options)?;
+    if copy.functions.len() > 1 {
+        return Ok(extract(&copy, id));
+    }
+    Ok((copy, id))
+}
+
+/// A module of only `root`, which comes first, and what it calls.
+pub fn extract(module: &Module, root: FuncId) -> (Module, FuncId) {
+    let kept = reachable(module, root);
+    let mut copy = Module::new();
+    let number = |id: FuncId| kept.iter().position(|&k| k == id).map(|index| FuncId::from_u32(index as u32));
+    for &id in &kept {
+        let mut function: Function = module.functions[id].clone();
+        for data in function.insts.values_mut() {
+            if let Imm::Func(callee) = &mut data.imm {
+                // A call that is no longer part of the code may name a function that is left behind.
+                *callee = number(*callee).unwrap_or(FuncId::from_u32(0));
+            }
+        }
+        copy.functions.push(function);
+    }
+    (copy, FuncId::from_u32(0))
+}
+
+/// `root` and the functions it calls, directly or not, each once.
+fn reachable(module: &Module, root: FuncId) -> Vec<FuncId> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&id) = found.get(next) {
+        next += 1;
+        for callee in callees(&module.functions[id]) {
+            if !found.contains(&callee) {
+                found.push(callee);
+            }
+        }
+    }
+    found
+}

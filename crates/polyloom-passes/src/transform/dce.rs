@@ -1,0 +1,268 @@
+//! `dce`: removes what nothing observable depends on.
+//!
+//! Optimistic, sparse liveness over structured HIR: an instruction is live if it has an effect, or if a live
+//! instruction needs it. The values an `if` yields, a loop carries or a block hands out are live one by one (*slots*),
+//! so a loop sheds the carried values it does not need. A loop without effects and without live results goes, whether
+//! or not it would have ended.
+
+use crate::analysis::effects::CallEffects;
+use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use polyloom_ir::op::Effect;
+use polyloom_ir::{Function, Imm, Inst, Op, Region, Value, ValueDef};
+use smallvec::SmallVec;
+
+/// Removes dead instructions, loads included, and the dead results and carried values of live ones.
+pub fn dce(func: &mut Function, calls: &CallEffects) {
+    let mut liveness = Liveness {
+        func,
+        calls,
+        owners: SecondaryMap::with_capacity(func.regions.len()),
+        parents: SecondaryMap::with_capacity(func.insts.len()),
+        exits: Vec::new(),
+        insts: EntitySet::with_capacity(func.insts.len()),
+        values: EntitySet::with_capacity(func.values.len()),
+        worklist: Vec::with_capacity(func.insts.len()),
+    };
+    liveness.roots(func.body);
+    liveness.propagate();
+    let Liveness { insts, values, .. } = liveness;
+    Sweep { insts, values, slots: Vec::new() }.region(func, func.body);
+}
+
+struct Liveness<'a> {
+    func: &'a Function,
+    calls: &'a CallEffects,
+    /// The instruction that owns a region.
+    owners: SecondaryMap<Region, PackedOption<Inst>>,
+    /// The region an instruction stands in.
+    parents: SecondaryMap<Inst, PackedOption<Region>>,
+    /// Every `break` and `continue` with its target.
+    exits: Vec<(Inst, Inst)>,
+    insts: EntitySet<Inst>,
+    values: EntitySet<Value>,
+    worklist: Vec<Work>,
+}
+
+/// Something newly live whose needs are yet to be marked. Work is queued and never recursed into, so that no shape of
+/// program exhausts the stack.
+#[derive(Clone, Copy)]
+enum Work {
+    /// An instruction.
+    Inst(Inst),
+    /// A result of an instruction that owns regions, and all that flows into it.
+    Slot(Inst, usize),
+}
+
+impl Liveness<'_> {
+    fn roots(&mut self, region: Region) {
+        let func = self.func;
+        for &inst in &func.regions[region].insts {
+            let data = &func.insts[inst];
+            self.parents[inst] = region.into();
+            if let Imm::Target(target) = data.imm {
+                self.exits.push((target, inst));
+            }
+            for &inner in &data.regions {
+                self.owners[inner] = inst.into();
+                self.roots(inner);
+            }
+            match self.calls.of_inst(data) {
+                Effect::Write | Effect::ReadWrite => self.mark_inst(inst),
+                Effect::Terminator if data.op == Op::Return => self.mark_inst(inst),
+                Effect::Terminator | Effect::Pure | Effect::Read | Effect::Region => {}
+            }
+        }
+    }
+
+    fn propagate(&mut self) {
+        while let Some(work) = self.worklist.pop() {
+            let func = self.func;
+            let inst = match work {
+                Work::Inst(inst) => inst,
+                Work::Slot(inst, slot) => {
+                    self.mark_slot(inst, slot);
+                    continue;
+                }
+            };
+            let data = &func.insts[inst];
+            if let Some(owner) = self.parents[inst].expand().and_then(|region| self.owners[region].expand()) {
+                self.mark_inst(owner);
+            }
+            match data.op {
+                // Which of these operands are live is decided slot by slot.
+                Op::Yield | Op::Break | Op::Continue | Op::While | Op::Block => {}
+                Op::If => self.mark_value(data.operands[0]),
+                Op::ForRange => self.mark_values(&data.operands[..3]),
+                _ => self.mark_values(&data.operands),
+            }
+            if data.op == Op::While
+                && let Some(cond) = func.terminator(data.regions[0])
+                && func.insts[cond].op == Op::Yield
+            {
+                self.mark_values(&func.insts[cond].operands);
+            }
+            if !data.regions.is_empty() {
+                // How often and how far a live loop or block runs depends on everything that leaves it.
+                for index in 0..self.exits.len() {
+                    let (target, exit) = self.exits[index];
+                    if target == inst {
+                        self.mark_inst(exit);
+                    }
+                }
+            }
+        }
+    }
+
+    fn mark_inst(&mut self, inst: Inst) {
+        if self.insts.insert(inst) {
+            self.worklist.push(Work::Inst(inst));
+        }
+    }
+
+    fn mark_values(&mut self, values: &[Value]) {
+        for &value in values {
+            self.mark_value(value);
+        }
+    }
+
+    fn mark_value(&mut self, value: Value) {
+        if !self.values.insert(value) {
+            return;
+        }
+        match self.func.values[value].def {
+            ValueDef::Result(inst, index) => {
+                self.mark_inst(inst);
+                self.queue_slot(inst, index as usize);
+            }
+            ValueDef::Param(region, index) => {
+                // The function's own parameters have no owner, and the counter of a `for_range` no slot.
+                let Some(owner) = self.owners[region].expand() else { return };
+                let first = usize::from(self.func.insts[owner].op == Op::ForRange);
+                if let Some(slot) = (index as usize).checked_sub(first) {
+                    self.queue_slot(owner, slot);
+                }
+            }
+        }
+    }
+
+    fn queue_slot(&mut self, inst: Inst, slot: usize) {
+        if !self.func.insts[inst].regions.is_empty() {
+            self.worklist.push(Work::Slot(inst, slot));
+        }
+    }
+
+    /// Marks everything that flows into result `slot` of an instruction with regions, loop-carried values included.
+    fn mark_slot(&mut self, inst: Inst, slot: usize) {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let n_fixed = if data.op == Op::ForRange { 3 } else { 0 };
+        if matches!(data.op, Op::ForRange | Op::While) {
+            self.mark_value(data.operands[n_fixed + slot]);
+            // One representative tells the sweep that the slot is live, as result or as parameter.
+            self.mark_value(data.results[slot]);
+            for &region in &data.regions {
+                let params = &func.regions[region].params;
+                self.mark_value(params[params.len() - data.results.len() + slot]);
+            }
+        }
+        for (index, &region) in data.regions.iter().enumerate() {
+            if data.op == Op::While && index == 0 {
+                continue;
+            }
+            if let Some(last) = func.terminator(region)
+                && func.insts[last].op == Op::Yield
+            {
+                self.mark_value(func.insts[last].operands[slot]);
+            }
+        }
+        for index in 0..self.exits.len() {
+            let (target, exit) = self.exits[index];
+            if target == inst {
+                self.mark_value(func.insts[exit].operands[slot]);
+            }
+        }
+    }
+}
+
+struct Sweep {
+    insts: EntitySet<Inst>,
+    values: EntitySet<Value>,
+    /// Live slots of the enclosing loops and blocks that have dead ones.
+    slots: Vec<(Inst, SmallVec<[bool; 8]>)>,
+}
+
+impl Sweep {
+    fn region(&mut self, func: &mut Function, region: Region) {
+        let mut insts = std::mem::take(&mut func.regions[region].insts);
+        insts.retain(|&inst| self.insts.contains(inst) || func.insts[inst].op.info().is_terminator());
+        for &inst in &insts {
+            match func.insts[inst].imm {
+                Imm::Target(target) => {
+                    if let Some((_, slots)) = self.slots.iter().find(|(inst, _)| *inst == target) {
+                        retain_slots(&mut func.insts[inst].operands, 0, slots);
+                    }
+                }
+                _ if !func.insts[inst].regions.is_empty() => self.inst(func, inst),
+                _ => {}
+            }
+        }
+        func.regions[region].insts = insts;
+    }
+
+    fn inst(&mut self, func: &mut Function, inst: Inst) {
+        let data = &func.insts[inst];
+        let op = data.op;
+        let live: SmallVec<[bool; 8]> = data.results.iter().map(|&v| self.values.contains(v)).collect();
+        let regions = data.regions.clone();
+        if live.iter().all(|&live| live) {
+            for &region in &regions {
+                self.region(func, region);
+            }
+            return;
+        }
+        self.slots.push((inst, live));
+        for &region in &regions {
+            self.region(func, region);
+        }
+        let Some((_, slots)) = self.slots.pop() else { return };
+        let is_loop = matches!(op, Op::ForRange | Op::While);
+        for (index, &region) in regions.iter().enumerate() {
+            if is_loop {
+                let n_fixed = usize::from(op == Op::ForRange);
+                retain_slots(&mut func.regions[region].params, n_fixed, &slots);
+                for index in n_fixed..func.regions[region].params.len() {
+                    let param = func.regions[region].params[index];
+                    func.values[param].def = ValueDef::Param(region, index as u32);
+                }
+            }
+            if op == Op::While && index == 0 {
+                continue;
+            }
+            if let Some(last) = func.terminator(region)
+                && func.insts[last].op == Op::Yield
+            {
+                retain_slots(&mut func.insts[last].operands, 0, &slots);
+            }
+        }
+        let data = &mut func.insts[inst];
+        if is_loop {
+            retain_slots(&mut data.operands, if op == Op::ForRange { 3 } else { 0 }, &slots);
+        }
+        retain_slots(&mut data.results, 0, &slots);
+        for index in 0..func.insts[inst].results.len() {
+            let result = func.insts[inst].results[index];
+            func.values[result].def = ValueDef::Result(inst, index as u32);
+        }
+    }
+}
+
+/// Keeps the first `n_fixed` values and those whose slot is live.
+fn retain_slots<A: smallvec::Array<Item = Value>>(values: &mut SmallVec<A>, n_fixed: usize, slots: &[bool]) {
+    let mut index = 0;
+    values.retain(|_| {
+        let keep = index < n_fixed || slots.get(index - n_fixed).copied().unwrap_or(true);
+        index += 1;
+        keep
+    });
+}

@@ -1,0 +1,166 @@
+//! `expand_library`: library ops become calls of the functions that define them.
+//!
+//! `polyloom_ir::math` builds a function each time it is asked. This pass asks once per process and overload, brings
+//! the function into its final form (nested library ops expanded and inlined, simplified), and copies that form into
+//! the modules that need it, so back ends see library functions that call nothing.
+
+use super::{dce, inline};
+use crate::analysis::effects::CallEffects;
+use polyloom_ir::op::Lowering;
+use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, math};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+type Types = SmallVec<[Type; 4]>;
+
+/// Replaces the library ops of `func` by calls, adding their functions to the module where they are missing.
+///
+/// Operands of 16-bit float types are converted to `f32` and results back, so there are no library functions of
+/// those types.
+pub fn expand_library(module: &mut Module, func: FuncId) {
+    let function = &module.functions[func];
+    let mut found = false;
+    function.walk(function.body, &mut |_, data| found |= data.op.info().lowering == Lowering::Library);
+    if !found {
+        return;
+    }
+    let mut expansion = Expansion { known: SmallVec::new() };
+    let mut function = take(module, func);
+    let body = function.body;
+    expansion.region(module, &mut function, body);
+    module.functions[func] = function;
+}
+
+/// Takes a function out of its module for the time it is changed.
+pub(super) fn take(module: &mut Module, func: FuncId) -> Function {
+    let kind = module.functions[func].kind;
+    std::mem::replace(&mut module.functions[func], Function::new("", kind, [], &[]))
+}
+
+struct Expansion {
+    /// The functions used so far.
+    known: SmallVec<[(Op, Types, FuncId); 8]>,
+}
+
+impl Expansion {
+    fn region(&mut self, module: &mut Module, func: &mut Function, region: Region) {
+        let capacity = func.regions[region].insts.len() + 8;
+        let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
+        for inst in insts {
+            if func.insts[inst].op.info().lowering == Lowering::Library && self.expand(module, func, region, inst) {
+                continue;
+            }
+            func.regions[region].insts.push(inst);
+            for index in 0..func.insts[inst].regions.len() {
+                self.region(module, func, func.insts[inst].regions[index]);
+            }
+        }
+    }
+
+    /// Appends what replaces `inst` to `region`; false if no function defines it for these operand types.
+    fn expand(&mut self, module: &mut Module, func: &mut Function, region: Region, inst: Inst) -> bool {
+        let data = &func.insts[inst];
+        let op = data.op;
+        let types: Types = data.operands.iter().map(|&v| widened(func.ty(v))).collect();
+        let Some(callee) = self.function(module, op, types) else { return false };
+        let (operands, results, span) = (data.operands.clone(), data.results.clone(), data.span);
+        let result_types: SmallVec<[Type; 4]> = results.iter().map(|&v| func.ty(v)).collect();
+
+        let mut builder = Builder::new(func);
+        builder.switch_to(region);
+        builder.set_span(span);
+        let operands: SmallVec<[_; 4]> = operands
+            .iter()
+            .map(|&v| if is_half(builder.func.ty(v)) { builder.cast(v, Scalar::F32) } else { v })
+            .collect();
+        if !result_types.iter().any(|&ty| is_half(ty)) {
+            // The op itself becomes the call, so its results keep their names.
+            let data = &mut func.insts[inst];
+            data.op = Op::Call;
+            data.operands = operands;
+            data.imm = Imm::Func(callee);
+            func.regions[region].insts.push(inst);
+            return true;
+        }
+        let wide_types: SmallVec<[Type; 4]> = result_types.iter().map(|&ty| widened(ty)).collect();
+        let wide = builder.call(callee, &operands, &wide_types);
+        // A cast gives each 16-bit result its value; the op had one result, as every library op of a type variable.
+        if let [wide] = wide[..] {
+            let data = &mut func.insts[inst];
+            data.op = Op::Cast;
+            data.operands = smallvec::smallvec![wide];
+            func.regions[region].insts.push(inst);
+        }
+        true
+    }
+
+    fn function(&mut self, module: &mut Module, op: Op, types: Types) -> Option<FuncId> {
+        if let Some((.., id)) = self.known.iter().find(|(o, t, _)| *o == op && *t == types) {
+            return Some(*id);
+        }
+        let definition = definition(op, &types)?;
+        let id = add_to_module(module, &definition);
+        self.known.push((op, types, id));
+        Some(id)
+    }
+}
+
+fn is_half(ty: Type) -> bool {
+    ty.as_scalar().is_some_and(Scalar::is_half)
+}
+
+fn widened(ty: Type) -> Type {
+    if is_half(ty) { Type::F32 } else { ty }
+}
+
+/// The module's copy of a library function. A function of the user's may have its name already: then it gets another.
+fn add_to_module(module: &mut Module, definition: &Function) -> FuncId {
+    let mut name = definition.name.clone();
+    let mut suffix = 1;
+    while let Some(id) = module.find(&name) {
+        if same_code(&module.functions[id], definition) {
+            return id;
+        }
+        name = format!("{}.v{suffix}", definition.name).into();
+        suffix += 1;
+    }
+    let mut function = definition.clone();
+    function.name = name;
+    module.functions.push(function)
+}
+
+/// Whether two functions consist of the same entities: true for copies of one definition, and never for functions
+/// that differ.
+fn same_code(a: &Function, b: &Function) -> bool {
+    let insts = || a.insts.values().zip(b.insts.values());
+    a.results == b.results
+        && a.insts.len() == b.insts.len()
+        && a.regions.len() == b.regions.len()
+        && a.values.len() == b.values.len()
+        && a.values.values().zip(b.values.values()).all(|(x, y)| x.ty == y.ty && x.def == y.def)
+        && a.regions.values().zip(b.regions.values()).all(|(x, y)| x.params == y.params && x.insts == y.insts)
+        && insts().all(|(x, y)| x.op == y.op && x.operands == y.operands && x.regions == y.regions && x.imm == y.imm)
+}
+
+/// The function that defines `op` for these operand types, in its final form.
+fn definition(op: Op, types: &Types) -> Option<Arc<Function>> {
+    type Cache = RwLock<FxHashMap<(Op, Types), Option<Arc<Function>>>>;
+    static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
+    // Entries are inserted whole, so a poisoned lock protects nothing broken.
+    if let Some(entry) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&(op, types.clone())) {
+        return entry.clone();
+    }
+    let built = math::library_function(op, types).map(|function| Arc::new(finished(function)));
+    let mut cache = CACHE.write().unwrap_or_else(PoisonError::into_inner);
+    cache.entry((op, types.clone())).or_insert(built).clone()
+}
+
+fn finished(function: Function) -> Function {
+    let mut module = Module::new();
+    let id = module.functions.push(function);
+    expand_library(&mut module, id);
+    inline::inline_everything(&mut module, id);
+    dce::dce(&mut module.functions[id], &CallEffects::unknown());
+    take(&mut module, id)
+}

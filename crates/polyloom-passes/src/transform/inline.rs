@@ -1,0 +1,293 @@
+//! `inline`: calls become the bodies of what they call.
+//!
+//! Kernels end up without calls but for big library functions, which back ends compile once. A callee that returns
+//! early becomes a `block`, its returns `break`s out of it; `early_exits` then takes most of those blocks apart.
+
+use super::expand_library::take;
+use crate::analysis::effects::CallEffects;
+use crate::edit::Replacements;
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use polyloom_ir::function::Operands;
+use polyloom_ir::op::{Effect, Lowering};
+use polyloom_ir::{
+    Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, Module, Op, Region, RegionData, Span, Value,
+};
+use smallvec::SmallVec;
+
+/// A library function with more instructions stays a call.
+const MAX_LIBRARY_INSTS: usize = 24;
+/// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict: library functions are strict whatever the
+/// kernel is, and only those too small to depend on it may take on its mode.
+const MAX_RELAXED_LIBRARY_INSTS: usize = 8;
+/// The most instructions a function may come to have.
+const MAX_INSTS: usize = 200_000;
+/// The deepest chain of calls.
+const MAX_DEPTH: usize = 200;
+
+/// Inlines all calls of `func` but those of big library functions.
+///
+/// The functions it calls, directly or not, are inlined into each other on the way.
+///
+/// # Errors
+///
+/// [`Code::Limit`] when the result would be too large, [`Code::Recursion`] when a function calls itself.
+pub fn inline(module: &mut Module, func: FuncId) -> Result<(), Vec<Diagnostic>> {
+    Inliner { keep_library: true, states: SecondaryMap::new(), kept: SecondaryMap::new() }
+        .function(module, func, 0)
+        .map_err(|error| vec![*error])
+}
+
+/// Inlines the library functions that library function `func` calls. Those neither recurse nor grow out of bounds: if
+/// one did, its call would stay.
+pub(super) fn inline_everything(module: &mut Module, func: FuncId) {
+    let mut inliner = Inliner { keep_library: false, states: SecondaryMap::new(), kept: SecondaryMap::new() };
+    let result = inliner.function(module, func, 0);
+    debug_assert!(result.is_ok(), "library functions inline");
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Untouched,
+    InProgress,
+    Done,
+}
+
+struct Inliner {
+    keep_library: bool,
+    states: SecondaryMap<FuncId, State>,
+    /// Whether calls of a function stay, and the number of instructions that decided it.
+    kept: SecondaryMap<FuncId, Option<Size>>,
+}
+
+#[derive(Clone, Copy)]
+struct Size {
+    n_insts: usize,
+    library: bool,
+}
+
+impl Inliner {
+    fn function(&mut self, module: &mut Module, id: FuncId, depth: usize) -> Result<(), Box<Diagnostic>> {
+        let mut calls: SmallVec<[(FuncId, Span); 8]> = SmallVec::new();
+        let function = &module.functions[id];
+        let mut n_insts = 0usize;
+        function.walk(function.body, &mut |_, data| {
+            n_insts += 1;
+            if let Imm::Func(callee) = data.imm {
+                calls.push((callee, data.span));
+            }
+        });
+        if calls.is_empty() {
+            self.states[id] = State::Done;
+            return Ok(());
+        }
+        self.states[id] = State::InProgress;
+        let relaxed = function.metadata.float_mode != FloatMode::Strict;
+        for &(callee, span) in &calls {
+            match self.states[callee] {
+                State::Done => {}
+                State::InProgress => {
+                    let name = &module.functions[callee].name;
+                    let message = format!("function `{name}` calls itself");
+                    return Err(Box::new(Diagnostic::error(Code::Recursion, span, message).help("use a loop")));
+                }
+                State::Untouched if depth >= MAX_DEPTH => {
+                    let name = &module.functions[callee].name;
+                    let message = format!("calls are nested more than {MAX_DEPTH} deep at `{name}`");
+                    return Err(Box::new(Diagnostic::error(Code::Limit, span, message)));
+                }
+                State::Untouched => self.function(module, callee, depth + 1)?,
+            }
+            let size = self.size(module, callee);
+            if !self.keeps(size, relaxed) {
+                n_insts = n_insts.saturating_add(size.n_insts);
+            }
+            if n_insts > MAX_INSTS {
+                let message = format!(
+                    "function `{}` grows beyond {MAX_INSTS} instructions by inlining `{}`",
+                    module.functions[id].name, module.functions[callee].name
+                );
+                let help = "call it from fewer places, or from a loop";
+                return Err(Box::new(Diagnostic::error(Code::Limit, span, message).help(help)));
+            }
+        }
+        let mut function = take(module, id);
+        let mut rewrite = Rewrite { inliner: self, module, relaxed, replaced: Replacements::default() };
+        let body = function.body;
+        rewrite.region(&mut function, body);
+        module.functions[id] = function;
+        self.states[id] = State::Done;
+        Ok(())
+    }
+
+    fn size(&mut self, module: &Module, id: FuncId) -> Size {
+        if let Some(size) = self.kept[id] {
+            return size;
+        }
+        let function = &module.functions[id];
+        let mut n_insts = 0;
+        function.walk(function.body, &mut |_, _| n_insts += 1);
+        let library = n_insts > MAX_RELAXED_LIBRARY_INSTS
+            && !function.constraints.inline_always
+            && is_library_name(&function.name)
+            && function.params().iter().all(|&p| function.ty(p).as_scalar().is_some())
+            && CallEffects::of_function(module, id) == Effect::Pure;
+        *self.kept[id].insert(Size { n_insts, library })
+    }
+
+    fn keeps(&self, size: Size, relaxed: bool) -> bool {
+        let limit = if relaxed { MAX_RELAXED_LIBRARY_INSTS } else { MAX_LIBRARY_INSTS };
+        self.keep_library && size.library && size.n_insts > limit
+    }
+}
+
+/// Whether a function may be a library function: `sin.f32`. A user's function could have such a name too; it is then
+/// treated as one, which is right for every pure function of scalars.
+fn is_library_name(name: &str) -> bool {
+    let op = name.split_once('.').and_then(|(op, _)| Op::from_name(op));
+    op.is_some_and(|op| op.info().lowering == Lowering::Library)
+}
+
+struct Rewrite<'a> {
+    inliner: &'a mut Inliner,
+    module: &'a Module,
+    relaxed: bool,
+    replaced: Replacements,
+}
+
+impl Rewrite<'_> {
+    fn region(&mut self, func: &mut Function, region: Region) {
+        let capacity = func.regions[region].insts.len();
+        let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
+        for inst in insts {
+            self.replaced.apply(&mut func.insts[inst].operands);
+            if let Imm::Func(callee) = func.insts[inst].imm {
+                let size = self.inliner.size(self.module, callee);
+                if !self.inliner.keeps(size, self.relaxed) {
+                    let callee = &self.module.functions[callee];
+                    splice(func, region, inst, callee, &mut self.replaced);
+                    continue;
+                }
+            }
+            func.regions[region].insts.push(inst);
+            for index in 0..func.insts[inst].regions.len() {
+                self.region(func, func.insts[inst].regions[index]);
+            }
+        }
+    }
+}
+
+/// Appends the body of `callee`, called by `call`, to `region`.
+fn splice(func: &mut Function, region: Region, call: Inst, callee: &Function, replaced: &mut Replacements) {
+    let mut copy = Copy {
+        callee,
+        func,
+        call,
+        values: vec![PackedOption::default(); callee.values.len()],
+        insts: vec![PackedOption::default(); callee.insts.len()],
+    };
+    let arguments = std::mem::take(&mut copy.func.insts[call].operands);
+    for (&param, &argument) in callee.params().iter().zip(&arguments) {
+        copy.values[param.as_u32() as usize] = argument.into();
+    }
+    let mut n_returns = 0;
+    callee.walk(callee.body, &mut |_, data| n_returns += usize::from(data.op == Op::Return));
+    let returns_last = callee.terminator(callee.body).is_some_and(|inst| callee.insts[inst].op == Op::Return);
+    if returns_last && n_returns == 1 {
+        let (_, body) = split_terminator(callee);
+        for &inst in body {
+            copy.inst(inst, region);
+        }
+        let results = copy.returned();
+        for (index, value) in results.into_iter().enumerate() {
+            replaced.set(func.insts[call].results[index], value);
+        }
+        return;
+    }
+    // The call becomes the block, so its results stay the values they are.
+    let body = copy.func.regions.push(RegionData::default());
+    copy.region(callee.body, body);
+    if returns_last && let Some(&last) = copy.func.regions[body].insts.last() {
+        // The outermost return is the block's own end.
+        copy.func.insts[last].op = Op::Yield;
+        copy.func.insts[last].imm = Imm::None;
+    }
+    let data = &mut func.insts[call];
+    data.op = Op::Block;
+    data.imm = Imm::None;
+    data.regions.push(body);
+    func.regions[region].insts.push(call);
+}
+
+/// The terminator of a function's body and what stands before it.
+fn split_terminator(function: &Function) -> (Option<Inst>, &[Inst]) {
+    match function.regions[function.body].insts.split_last() {
+        Some((&last, rest)) => (Some(last), rest),
+        None => (None, &[]),
+    }
+}
+
+struct Copy<'a> {
+    callee: &'a Function,
+    func: &'a mut Function,
+    /// The block that returns leave.
+    call: Inst,
+    values: Vec<PackedOption<Value>>,
+    insts: Vec<PackedOption<Inst>>,
+}
+
+impl Copy<'_> {
+    fn value(&self, value: Value) -> Value {
+        // Every operand of verified HIR is defined, and hence copied, before its use.
+        self.values[value.as_u32() as usize].unwrap()
+    }
+
+    fn returned(&self) -> Operands {
+        let Some(last) = split_terminator(self.callee).0 else { return Operands::new() };
+        self.callee.insts[last].operands.iter().map(|&v| self.value(v)).collect()
+    }
+
+    fn region(&mut self, from: Region, to: Region) {
+        let callee = self.callee;
+        self.func.regions[to].insts.reserve(callee.regions[from].insts.len());
+        for &inst in &callee.regions[from].insts {
+            self.inst(inst, to);
+        }
+    }
+
+    fn inst(&mut self, inst: Inst, to: Region) {
+        let callee = self.callee;
+        let data = &callee.insts[inst];
+        let operands: Operands = data.operands.iter().map(|&v| self.value(v)).collect();
+        let (op, imm) = match (data.op, &data.imm) {
+            (Op::Return, _) => (Op::Break, Imm::Target(self.call)),
+            (op, Imm::Target(target)) => (op, Imm::Target(self.insts[target.as_u32() as usize].unwrap())),
+            (op, imm) => (op, imm.clone()),
+        };
+        let types: SmallVec<[_; 4]> = data.results.iter().map(|&v| callee.ty(v)).collect();
+        let new = self.func.make_inst(op, operands, &types, imm, data.span);
+        self.insts[inst.as_u32() as usize] = new.into();
+        for index in 0..data.results.len() {
+            let copied = self.func.insts[new].results[index];
+            self.map(data.results[index], copied);
+        }
+        self.func.regions[to].insts.push(new);
+        for &region in &data.regions {
+            let copied = self.func.regions.push(RegionData::default());
+            self.func.insts[new].regions.push(copied);
+            for &param in &callee.regions[region].params {
+                let value = self.func.add_region_param(copied, callee.ty(param));
+                self.map(param, value);
+            }
+            self.region(region, copied);
+        }
+    }
+
+    fn map(&mut self, from: Value, to: Value) {
+        self.values[from.as_u32() as usize] = to.into();
+        if let Some(name) = &self.callee.value_names[from] {
+            self.func.value_names[to] = Some(name.clone());
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `normalize_indices`: the wrap of negative indices becomes code.
+//!
+//! In HIR an index below zero counts from the end of its axis. After this pass no index is negative and back ends do
+//! not wrap: where an index may be negative, it is replaced by
+//!
+//! ```text
+//! %n: i32 = dim 0 %array
+//! %zero: i32 = const 0
+//! %negative: bool = lt %i, %zero
+//! %from_end: i32 = add %i, %n
+//! %w: i32 = where %negative, %from_end, %i
+//! ```
+//!
+//! exactly so: back ends that vectorise look for this form. `i64` indices do the same in `i64`; narrower signed ones
+//! are converted to `i32` first; unsigned ones are never negative.
+
+use polyloom_ir::op::Group;
+use polyloom_ir::{Builder, Function, Inst, Op, Region, Scalar, Span, Type, Value};
+use smallvec::SmallVec;
+
+/// Makes the wrap of indices that may be negative explicit.
+pub fn normalize_indices(func: &mut Function) {
+    let mut wraps = SmallVec::new();
+    find(func, func.body, &mut wraps);
+    if !wraps.is_empty() {
+        insert(func, func.body, &wraps);
+    }
+}
+
+/// An index to wrap: the access and the position among its operands.
+type Wrap = (Inst, u8);
+
+/// The array operand and the number of indices of an instruction that accesses an element.
+pub(crate) fn access(func: &Function, inst: Inst) -> Option<(Value, u8)> {
+    let data = &func.insts[inst];
+    if !matches!(data.op.info().group, Group::Array | Group::Atomic) {
+        return None;
+    }
+    let array = *data.operands.first()?;
+    Some((array, func.ty(array).as_array()?.1))
+}
+
+fn find(func: &Function, region: Region, wraps: &mut SmallVec<[Wrap; 16]>) {
+    for &inst in &func.regions[region].insts {
+        let data = &func.insts[inst];
+        if let Some((_, ndim)) = access(func, inst) {
+            for axis in 0..ndim {
+                if may_be_negative(func, data.operands[1 + axis as usize]) {
+                    wraps.push((inst, axis));
+                }
+            }
+        }
+        for &inner in &data.regions {
+            find(func, inner, wraps);
+        }
+    }
+}
+
+fn may_be_negative(func: &Function, index: Value) -> bool {
+    let Some(scalar) = func.ty(index).as_scalar() else { return false };
+    scalar.is_signed_int() && func.as_const(index).is_none_or(|bits| bits >> (scalar.bits() - 1) & 1 == 1)
+}
+
+/// Inserts the wraps, which are in the order of the walk.
+fn insert(func: &mut Function, region: Region, wraps: &[Wrap]) {
+    let mut next = 0;
+    insert_region(func, region, wraps, &mut next);
+}
+
+fn insert_region(func: &mut Function, region: Region, wraps: &[Wrap], next: &mut usize) {
+    let capacity = func.regions[region].insts.len() + 8;
+    let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
+    for inst in insts {
+        while let Some(&(_, axis)) = wraps.get(*next).filter(|(wrapped, _)| *wrapped == inst) {
+            *next += 1;
+            let data = &func.insts[inst];
+            let (array, index, span) = (data.operands[0], data.operands[1 + axis as usize], data.span);
+            func.insts[inst].operands[1 + axis as usize] = wrap(func, region, array, axis, index, span);
+        }
+        func.regions[region].insts.push(inst);
+        for inner in 0..func.insts[inst].regions.len() {
+            insert_region(func, func.insts[inst].regions[inner], wraps, next);
+        }
+    }
+}
+
+/// Appends the wrap of `index` to `region` and gives the index that is not negative.
+pub(crate) fn wrap(func: &mut Function, region: Region, array: Value, axis: u8, index: Value, span: Span) -> Value {
+    let mut builder = Builder::new(func);
+    builder.switch_to(region);
+    builder.set_span(span);
+    let ty = match builder.func.ty(index) {
+        Type::Scalar(Scalar::I64) => Scalar::I64,
+        _ => Scalar::I32,
+    };
+    let index = builder.cast(index, ty);
+    let extent = builder.dim(array, axis);
+    let extent = builder.cast(extent, ty);
+    let zero = builder.const_int(ty, 0);
+    let negative = one(&mut builder, Op::Lt, &[index, zero], Type::BOOL);
+    let from_end = one(&mut builder, Op::Add, &[index, extent], ty.into());
+    one(&mut builder, Op::Select, &[negative, from_end, index], ty.into())
+}
+
+/// Appends an instruction with one result of known type.
+pub(crate) fn one(builder: &mut Builder<'_>, op: Op, operands: &[Value], ty: Type) -> Value {
+    let inst = builder.inst(op, operands, &[ty], polyloom_ir::Imm::None);
+    builder.func.insts[inst].results[0]
+}
