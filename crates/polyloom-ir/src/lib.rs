@@ -6,6 +6,7 @@
 pub mod builder;
 pub mod diagnostic;
 pub mod entity;
+pub mod eval;
 pub mod function;
 pub mod math;
 pub mod metadata;

@@ -66,7 +66,8 @@ op_table! {
     /// Converts a number to another scalar type. Integers wrap; float to integer truncates toward zero, saturates,
     /// and gives 0 for NaN; a float rounds to nearest even; anything to `bool` is `x != 0`.
     Cast = "cast", Core, Internal, Pure, Native, ["[T: scalar, U: scalar](x: T) -> U"];
-    /// Reinterprets the bits of a value as another type of the same size.
+    /// Reinterprets the bits of a value as another type of the same size. Which NaN a NaN is, its bits do not say alike
+    /// on every back end.
     Bitcast = "bitcast", Core, Internal, Pure, Native, ["[T: number, U: number](x: T) -> U"];
     /// One of two values: `a` if the condition holds, else `b`. Both are computed.
     Select = "where", Core, Function, Pure, Native, ["[T: scalar](cond: bool, a: T, b: T) -> T"], aliases ["select"];
@@ -147,7 +148,7 @@ op_table! {
     Trunc = "trunc", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
     /// Nearest integer, ties to even.
     Rint = "rint", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
-    /// The magnitude of `x` with the sign of `y`.
+    /// The magnitude of `x` with the sign of `y`; a NaN `y` counts as positive, since the sign of a NaN is not defined.
     Copysign = "copysign", Math, Function, Pure, Native, ["[T: float](x: T, y: T) -> T"];
 
     // ---- scalar mathematics: library functions --------------------------------------------------------------------
