@@ -1,1 +1,21 @@
-//! Placeholder.
+//! Everything between compiled objects and a launch.
+//!
+//! A [`CpuDevice`] holds the back ends, the code cache and the tier policy; a [`CpuKernel`] is a kernel on that device,
+//! compiled on demand into variants that are specialised on what holds of the arguments; [`launch`] runs it over a grid
+//! of threads. What every device shares (arguments, errors, printing, the cache) is at the root of the crate; what
+//! belongs to one device is in its module.
+//!
+//! Architecture invariant: nothing here knows a front end, a pass or a particular back end. Modules come in verified
+//! and prepared, back ends come in as `Arc<dyn Backend>`.
+
+pub mod args;
+pub mod cpu;
+pub mod error;
+mod fork;
+pub mod print;
+
+pub use args::{ArgBlock, ArgError, Element, Params};
+pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
+pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};
+pub use cpu::launch::{LaunchOptions, launch};
+pub use error::{LaunchError, Trap};

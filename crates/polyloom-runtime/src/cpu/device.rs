@@ -1,0 +1,103 @@
+//! The CPU as a device: its back ends and how they are used.
+
+use polyloom_codegen::Backend;
+use std::sync::Arc;
+
+/// How a kernel is executed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Tier {
+    /// The interpreter, the definition of what kernels mean. Slow, and on the calling thread alone.
+    Interpreter,
+    /// Code that is quick to make.
+    Quick,
+    /// Code that is quick to run.
+    Optimized,
+}
+
+/// Which tier runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum TierPolicy {
+    /// Quick code first, optimised code once a kernel turns out to be hot.
+    #[default]
+    Automatic,
+    /// Always this one, compiled before the launch.
+    Always(Tier),
+}
+
+impl TierPolicy {
+    /// Reads `auto`, `interp`, `0` or `1`, the values of `POLYLOOM_TIER`.
+    pub fn from_name(name: &str) -> Option<TierPolicy> {
+        match name {
+            "" | "auto" => Some(TierPolicy::Automatic),
+            "interp" => Some(TierPolicy::Always(Tier::Interpreter)),
+            "0" => Some(TierPolicy::Always(Tier::Quick)),
+            "1" => Some(TierPolicy::Always(Tier::Optimized)),
+            _ => None,
+        }
+    }
+}
+
+/// Why a device cannot be set up.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// `POLYLOOM_TIER` is none of its values.
+    #[error("POLYLOOM_TIER is `{value}`; it may be `auto`, `interp`, `0` or `1`")]
+    UnknownTier {
+        /// What it is.
+        value: String,
+    },
+    /// Optimised code is asked for and no back end makes it.
+    #[error("POLYLOOM_TIER=1 needs the LLVM back end, which this build does not have (cargo feature `llvm`)")]
+    NoOptimizer,
+}
+
+/// The CPU of this machine.
+pub struct CpuDevice {
+    quick: Arc<dyn Backend>,
+    optimizer: Option<Arc<dyn Backend>>,
+    policy: TierPolicy,
+}
+
+impl CpuDevice {
+    /// A device that compiles with `quick` first and, if there is an `optimizer`, recompiles hot kernels with it.
+    pub fn new(quick: Arc<dyn Backend>, optimizer: Option<Arc<dyn Backend>>) -> CpuDevice {
+        CpuDevice { quick, optimizer, policy: TierPolicy::Automatic }
+    }
+
+    /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER`.
+    ///
+    /// # Errors
+    ///
+    /// If that has no meaning, or asks for a tier that is not there.
+    pub fn from_env(quick: Arc<dyn Backend>, optimizer: Option<Arc<dyn Backend>>) -> Result<CpuDevice, DeviceError> {
+        let value = std::env::var("POLYLOOM_TIER").unwrap_or_default();
+        let Some(policy) = TierPolicy::from_name(&value) else { return Err(DeviceError::UnknownTier { value }) };
+        CpuDevice::new(quick, optimizer).with_policy(policy)
+    }
+
+    /// The device with another tier policy.
+    ///
+    /// # Errors
+    ///
+    /// If the policy asks for a tier that is not there.
+    pub fn with_policy(self, policy: TierPolicy) -> Result<CpuDevice, DeviceError> {
+        if policy == TierPolicy::Always(Tier::Optimized) && self.optimizer.is_none() {
+            return Err(DeviceError::NoOptimizer);
+        }
+        Ok(CpuDevice { policy, ..self })
+    }
+
+    /// Which tier runs.
+    pub fn policy(&self) -> TierPolicy {
+        self.policy
+    }
+
+    /// The back end of a tier; none for the interpreter.
+    pub fn backend(&self, tier: Tier) -> Option<&Arc<dyn Backend>> {
+        match tier {
+            Tier::Interpreter => None,
+            Tier::Quick => Some(&self.quick),
+            Tier::Optimized => self.optimizer.as_ref(),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A kernel on the CPU and its variants.
+//!
+//! A variant is the kernel compiled for one launch rank and one set of facts about the arguments. Variants are made on
+//! the launch that first needs them and live as long as the kernel; a launch finds its variant without a lock. Code is
+//! never freed before the kernel, so a launch may go on using an entry that has just been replaced.
+
+use super::cost::Cost;
+use super::device::{CpuDevice, Tier, TierPolicy};
+use super::facts::{FactKey, FactPlan};
+use crate::args::Params;
+use crate::error::LaunchError;
+use crate::fork::PerProcess;
+use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
+use polyloom_ir::{FloatMode, FuncId, Module};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Most variants of a kernel.
+const MAX_VARIANTS: usize = 16;
+/// Once there are this many, further launches run variants that assume nothing (one for each launch rank).
+const MAX_SPECIALISED: usize = 12;
+/// Once this many have extents built in, no more do.
+const MAX_WITH_EXTENTS: usize = 4;
+
+/// A kernel as the compiler hands it over.
+#[derive(Clone, Debug)]
+pub struct KernelSource {
+    /// Verified HIR with checks inserted or stripped and nothing else done to it: what the interpreter runs.
+    pub verified: Arc<Module>,
+    /// The kernel in it.
+    pub verified_kernel: FuncId,
+    /// HIR that has been through the pipeline: what back ends compile.
+    pub prepared: Arc<Module>,
+    /// The kernel in it.
+    pub prepared_kernel: FuncId,
+    /// Hash of everything in the HIR that code depends on.
+    pub hash: [u8; 32],
+}
+
+/// A kernel on a [`CpuDevice`].
+pub struct CpuKernel {
+    pub(crate) inner: Arc<KernelInner>,
+}
+
+/// One variant, for people and tests to look at.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VariantInfo {
+    /// Rank of the launches it serves.
+    pub launch_rank: u8,
+    /// What it assumes of the arguments.
+    pub facts: Facts,
+    /// The tier of its code.
+    pub tier: Tier,
+    /// Launches so far, roughly.
+    pub launches: u64,
+    /// Measured or estimated nanoseconds a thread.
+    pub ns_per_thread: f32,
+}
+
+pub(crate) struct KernelInner {
+    pub(crate) device: Arc<CpuDevice>,
+    pub(crate) source: KernelSource,
+    pub(crate) name: Arc<str>,
+    pub(crate) params: Params,
+    /// Sites of the prepared kernel.
+    pub(crate) sites: SiteTable,
+    pub(crate) cost: Cost,
+    plan: FactPlan,
+    float_mode: FloatMode,
+    variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
+    /// Held while a variant is made.
+    making: PerProcess<Mutex<()>>,
+    /// Keeps all code of this kernel alive.
+    code: PerProcess<Mutex<Vec<Arc<dyn LoadedCode>>>>,
+}
+
+/// A variant and what is known of its speed. The numbers are updated without synchronisation: a lost update is a
+/// slightly worse estimate.
+pub(crate) struct VariantState {
+    launch_rank: u8,
+    key: FactKey,
+    pub(crate) variant: Variant,
+    entry: AtomicPtr<c_void>,
+    tier: AtomicU8,
+    launches: AtomicU64,
+    work_ns: AtomicU64,
+    ns_per_thread: AtomicU32,
+}
+
+impl CpuKernel {
+    /// A kernel on `device`. Nothing is compiled yet.
+    ///
+    /// # Panics
+    ///
+    /// If the source's modules do not contain its kernel.
+    pub fn new(device: Arc<CpuDevice>, source: KernelSource) -> CpuKernel {
+        let kernel = &source.prepared.functions[source.prepared_kernel];
+        assert!(source.verified.functions.get(source.verified_kernel).is_some(), "no such kernel");
+        let sites = SiteTable::of(kernel);
+        let inner = KernelInner {
+            name: kernel.name.clone(),
+            params: Params::of(kernel),
+            sites,
+            cost: Cost::of(&source.prepared, source.prepared_kernel),
+            plan: FactPlan::of(&source.prepared, kernel),
+            float_mode: kernel.metadata.float_mode,
+            variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
+            making: PerProcess::new(),
+            code: PerProcess::new(),
+            device,
+            source,
+        };
+        CpuKernel { inner: Arc::new(inner) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Its parameters, against which an [`crate::ArgBlock`] is filled.
+    pub fn params(&self) -> &Params {
+        &self.inner.params
+    }
+
+    /// What it was made from.
+    pub fn source(&self) -> &KernelSource {
+        &self.inner.source
+    }
+
+    /// Its variants, in the order they were made.
+    pub fn variants(&self) -> Vec<VariantInfo> {
+        self.inner.iter_variants().map(VariantState::info).collect()
+    }
+
+    /// Compiles the variant that assumes nothing but the rank, unless there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError::Compile`].
+    pub fn compile(&self, launch_rank: u8) -> Result<(), LaunchError> {
+        if self.inner.device.policy() == TierPolicy::Always(Tier::Interpreter) {
+            return Ok(());
+        }
+        self.inner.make_variant(launch_rank, FactKey::default()).map(|_| ())
+    }
+}
+
+impl KernelInner {
+    fn iter_variants(&self) -> impl Iterator<Item = &VariantState> {
+        // SAFETY: slots are filled in order with pointers from `Box::into_raw` that are freed when `self` drops.
+        self.variants.iter().map_while(|slot| unsafe { slot.load(Ordering::Acquire).as_ref() })
+    }
+
+    #[inline]
+    fn find(&self, launch_rank: u8, key: FactKey) -> Option<&VariantState> {
+        self.iter_variants().find(|v| v.key == key && v.launch_rank == launch_rank)
+    }
+
+    /// The variant for a launch of this rank with these arguments.
+    #[inline]
+    pub(crate) fn variant(&self, launch_rank: u8, words: &[u64]) -> Result<&VariantState, LaunchError> {
+        let key = self.plan.key(words);
+        match self.find(launch_rank, key) {
+            Some(variant) => Ok(variant),
+            None => self.weaker_variant(launch_rank, key),
+        }
+    }
+
+    /// The variant for a key there is no exact variant for: made now, or one that assumes less.
+    #[cold]
+    fn weaker_variant(&self, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
+        let mut key = key;
+        if key.has_extents() && self.iter_variants().filter(|v| v.key.has_extents()).count() >= MAX_WITH_EXTENTS {
+            key = key.without_extents();
+        }
+        if self.find(launch_rank, key).is_none() && self.iter_variants().count() >= MAX_SPECIALISED {
+            key = FactKey::default();
+        }
+        self.make_variant(launch_rank, key)
+    }
+
+    fn make_variant(&self, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
+        if let Some(variant) = self.find(launch_rank, key) {
+            return Ok(variant);
+        }
+        let _making = self.making.get().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(variant) = self.find(launch_rank, key) {
+            return Ok(variant);
+        }
+        let Some(slot) = self.variants.iter().find(|slot| slot.load(Ordering::Relaxed).is_null()) else {
+            let error = CodegenError::new("too many variants");
+            return Err(LaunchError::Compile { kernel: self.name.clone(), error });
+        };
+        let variant = Variant { float_mode: self.float_mode, launch_rank, facts: self.plan.facts(key) };
+        let first = match self.device.policy() {
+            TierPolicy::Always(Tier::Optimized) => Tier::Optimized,
+            _ => Tier::Quick,
+        };
+        let code =
+            self.build(&variant, first).map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
+        let state = VariantState {
+            launch_rank,
+            key,
+            variant,
+            entry: AtomicPtr::new(code.entry() as *mut c_void),
+            tier: AtomicU8::new(first as u8),
+            launches: AtomicU64::new(0),
+            work_ns: AtomicU64::new(0),
+            ns_per_thread: AtomicU32::new(self.cost.ns.to_bits()),
+        };
+        self.keep(code);
+        let state = Box::into_raw(Box::new(state));
+        slot.store(state, Ordering::Release);
+        // SAFETY: just made, and freed only when `self` drops.
+        Ok(unsafe { &*state })
+    }
+
+    /// Code of a tier for a variant.
+    pub(crate) fn build(&self, variant: &Variant, tier: Tier) -> Result<Arc<dyn LoadedCode>, CodegenError> {
+        let Some(backend) = self.device.backend(tier) else {
+            return Err(CodegenError::new("this build has no back end for the tier"));
+        };
+        let object = backend.compile(&self.source.prepared, self.source.prepared_kernel, variant)?;
+        backend.load(&object)
+    }
+
+    fn keep(&self, code: Arc<dyn LoadedCode>) {
+        self.code.get().lock().unwrap_or_else(PoisonError::into_inner).push(code);
+    }
+}
+
+impl Drop for KernelInner {
+    fn drop(&mut self) {
+        for slot in &mut self.variants {
+            let variant = *slot.get_mut();
+            if !variant.is_null() {
+                // SAFETY: from `Box::into_raw` in `make_variant`; `&mut self` means that no launch is left.
+                drop(unsafe { Box::from_raw(variant) });
+            }
+        }
+    }
+}
+
+impl VariantState {
+    /// The code to run now.
+    #[inline]
+    pub(crate) fn entry(&self) -> KernelEntry {
+        let entry = self.entry.load(Ordering::Acquire);
+        // SAFETY: only pointers made from a `KernelEntry` are stored.
+        unsafe { std::mem::transmute::<*mut c_void, KernelEntry>(entry) }
+    }
+
+    #[inline]
+    pub(crate) fn ns_per_thread(&self) -> f32 {
+        f32::from_bits(self.ns_per_thread.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_ns_per_thread(&self, ns: f32) {
+        self.ns_per_thread.store(ns.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Notes a launch of estimated length; gives how many there were before.
+    #[inline]
+    pub(crate) fn record(&self, ns: f32) -> u64 {
+        let launches = self.launches.load(Ordering::Relaxed);
+        self.launches.store(launches + 1, Ordering::Relaxed);
+        let work = self.work_ns.load(Ordering::Relaxed);
+        self.work_ns.store(work.saturating_add(ns as u64 + 1), Ordering::Relaxed);
+        launches
+    }
+
+    fn info(&self) -> VariantInfo {
+        VariantInfo {
+            launch_rank: self.launch_rank,
+            facts: self.variant.facts.clone(),
+            tier: if self.tier.load(Ordering::Relaxed) == Tier::Optimized as u8 {
+                Tier::Optimized
+            } else {
+                Tier::Quick
+            },
+            launches: self.launches.load(Ordering::Relaxed),
+            ns_per_thread: self.ns_per_thread(),
+        }
+    }
+}

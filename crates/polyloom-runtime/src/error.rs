@@ -1,0 +1,98 @@
+//! Why a launch did not complete.
+
+use crate::args::ArgError;
+use polyloom_codegen::CodegenError;
+use polyloom_codegen::abi::{Site, SiteKind};
+use polyloom_ir::{CheckKind, MAX_DIMS};
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a launch did not complete.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The grid has no axis or more than [`MAX_DIMS`].
+    #[error("a launch has 1 to {MAX_DIMS} dimensions, not {rank}")]
+    Rank {
+        /// The rank given.
+        rank: usize,
+    },
+    /// The grid has more threads than `int32` thread indices can count.
+    #[error("a launch of {shape:?} has more threads than int32 can count; launch it in parts")]
+    TooManyThreads {
+        /// The grid given.
+        shape: Vec<u64>,
+    },
+    /// The arguments do not fit the kernel.
+    #[error(transparent)]
+    Arguments(#[from] ArgError),
+    /// The kernel could not be compiled.
+    #[error("kernel `{kernel}` could not be compiled: {error}")]
+    Compile {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// What the back end says.
+        error: CodegenError,
+    },
+    /// A check or an assertion failed in a thread.
+    #[error(transparent)]
+    Trap(Box<Trap>),
+    /// The interpreter met something it cannot run.
+    #[error("kernel `{kernel}`: {message}")]
+    Interpreter {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// What it met.
+        message: String,
+    },
+    /// The caller cancelled the launch. Some of its threads have run.
+    #[error("the launch was cancelled")]
+    Cancelled,
+}
+
+/// A failed check: where, with what values, and in which thread. The source line is for the caller to look up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trap {
+    /// The kernel.
+    pub kernel: Arc<str>,
+    /// What failed, and its span.
+    pub site: Site,
+    /// The index that was out of bounds.
+    pub index: i64,
+    /// The extent it should have been within.
+    pub extent: i64,
+    /// Coordinates of the thread; as many as the launch has axes.
+    pub thread: Vec<u64>,
+}
+
+impl Trap {
+    /// Coordinates of the thread with this row-major index in a launch of this shape.
+    pub(crate) fn coordinates(shape: &[u64; MAX_DIMS], rank: usize, linear: u64) -> Vec<u64> {
+        let mut rest = linear;
+        let mut coordinates = vec![0; rank];
+        for axis in (0..rank).rev() {
+            let extent = shape[axis].max(1);
+            coordinates[axis] = rest % extent;
+            rest /= extent;
+        }
+        coordinates
+    }
+}
+
+impl fmt::Display for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.site.kind {
+            SiteKind::Check(CheckKind::Bounds { array, axis }) => write!(
+                f,
+                "index {} is out of bounds for axis {axis} of array `{array}` with extent {}",
+                self.index, self.extent
+            )?,
+            SiteKind::Check(CheckKind::Division) => f.write_str("integer division by zero")?,
+            SiteKind::Assert(message) if message.is_empty() => f.write_str("assertion failed")?,
+            SiteKind::Assert(message) => write!(f, "assertion failed: {message}")?,
+            SiteKind::Print(..) => f.write_str("failed to print")?,
+        }
+        write!(f, " in kernel `{}`, thread {:?}", self.kernel, self.thread)
+    }
+}
+
+impl std::error::Error for Trap {}

@@ -1,0 +1,151 @@
+//! A back end whose code is a Rust function, and the kernels it stands for.
+
+use polyloom_codegen::{
+    Backend, CodegenError, Emit, KernelEntry, LaunchContext, LoadedCode, Object, SiteTable, Variant,
+};
+use polyloom_ir::function::CheckKind;
+use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
+use polyloom_runtime::{CpuDevice, CpuKernel, KernelSource};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A back end that "compiles" every kernel to `entry`.
+pub(crate) struct FakeBackend {
+    pub(crate) name: &'static str,
+    pub(crate) entry: KernelEntry,
+    pub(crate) n_compiled: AtomicUsize,
+    pub(crate) n_loaded: AtomicUsize,
+    pub(crate) variants: Mutex<Vec<Variant>>,
+}
+
+impl FakeBackend {
+    pub(crate) fn new(name: &'static str, entry: KernelEntry) -> Arc<FakeBackend> {
+        Arc::new(FakeBackend {
+            name,
+            entry,
+            n_compiled: AtomicUsize::new(0),
+            n_loaded: AtomicUsize::new(0),
+            variants: Mutex::new(Vec::new()),
+        })
+    }
+}
+
+struct FakeCode(KernelEntry);
+
+impl LoadedCode for FakeCode {
+    fn entry(&self) -> KernelEntry {
+        self.0
+    }
+}
+
+impl Backend for FakeBackend {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn fingerprint(&self) -> String {
+        format!("{} 1", self.name)
+    }
+
+    fn compile(&self, module: &Module, kernel: FuncId, variant: &Variant) -> Result<Object, CodegenError> {
+        self.n_compiled.fetch_add(1, Ordering::SeqCst);
+        self.variants.lock().unwrap().push(variant.clone());
+        let name = &module.functions[kernel].name;
+        if &**name == "uncompilable" {
+            return Err(CodegenError::new("no such luck"));
+        }
+        Ok(Object { bytes: name.as_bytes().repeat(100) })
+    }
+
+    fn load(&self, _object: &Object) -> Result<Arc<dyn LoadedCode>, CodegenError> {
+        self.n_loaded.fetch_add(1, Ordering::SeqCst);
+        Ok(Arc::new(FakeCode(self.entry)))
+    }
+
+    fn emit(&self, _: &Module, _: FuncId, _: &Variant, _: Emit) -> Result<Vec<u8>, CodegenError> {
+        Err(CodegenError::new("no text form"))
+    }
+}
+
+const F32_1D: Type = Type::Array { elem: Scalar::F32, ndim: 1 };
+
+/// `y[i] += alpha * x[i]`, with a bounds check that machine code here fails by hand.
+pub(crate) fn saxpy_source(name: &str) -> KernelSource {
+    let params = [("x", F32_1D), ("y", F32_1D), ("alpha", Type::F32)];
+    let mut kernel = Function::new(name, FunctionKind::Kernel, params, &[]);
+    let (x, y, alpha) = (kernel.params()[0], kernel.params()[1], kernel.params()[2]);
+    let mut build = Builder::new(&mut kernel);
+    let i = build.inst(Op::TidLinear, &[], &[Type::I32], Imm::None);
+    let i = build.func.insts[i].results[0];
+    let in_bounds = build.const_bool(true);
+    let wide = build.cast(i, Scalar::I64);
+    let bounds = Imm::Check(CheckKind::Bounds { array: "x".into(), axis: 0 });
+    build.inst(Op::Check, &[in_bounds, wide, wide], &[], bounds);
+    let xi = build.op(Op::ArrayLoad, &[x, i]);
+    let yi = build.op(Op::ArrayLoad, &[y, i]);
+    let product = build.op(Op::Mul, &[alpha, xi]);
+    let sum = build.op(Op::Add, &[yi, product]);
+    build.inst(Op::ArrayStore, &[y, i, sum], &[], Imm::None);
+    build.return_(&[]);
+    source(kernel)
+}
+
+/// A source whose verified and prepared modules are the same.
+pub(crate) fn source(kernel: Function) -> KernelSource {
+    let mut module = Module::new();
+    let mut hash = [0; 32];
+    hash.iter_mut().zip(kernel.name.bytes()).for_each(|(h, b)| *h = b);
+    let id = module.functions.push(kernel);
+    let module = Arc::new(module);
+    KernelSource { verified: module.clone(), verified_kernel: id, prepared: module, prepared_kernel: id, hash }
+}
+
+/// What compiled code would read of the block of [`saxpy_source`].
+#[repr(C)]
+pub(crate) struct SaxpyArgs {
+    pub(crate) x: *const f32,
+    pub(crate) x_extent: u64,
+    pub(crate) x_stride: i64,
+    pub(crate) y: *mut f32,
+    pub(crate) y_extent: u64,
+    pub(crate) y_stride: i64,
+    pub(crate) alpha: u64,
+}
+
+/// Machine code of saxpy.
+pub(crate) unsafe extern "C" fn saxpy(args: *const u8, _context: *const LaunchContext, begin: u64, end: u64) {
+    // SAFETY: the runtime passes a complete block for the kernel.
+    let args = unsafe { &*args.cast::<SaxpyArgs>() };
+    let alpha = f32::from_bits(args.alpha as u32);
+    for i in begin as isize..end as isize {
+        // SAFETY: tests launch as many threads as the arrays have elements.
+        unsafe {
+            let x = *args.x.byte_offset(i * args.x_stride as isize);
+            let y = args.y.byte_offset(i * args.y_stride as isize);
+            *y += alpha * x;
+        }
+    }
+}
+
+/// Code whose thread 100 reports index 100 of extent 7 at the first site.
+pub(crate) unsafe extern "C" fn trapping(_args: *const u8, context: *const LaunchContext, begin: u64, end: u64) {
+    if (begin..end).contains(&100) {
+        // SAFETY: the context is the runtime's.
+        unsafe { ((*context).trap)(context, 0, 100, 7, 100) }
+    }
+}
+
+/// A kernel on a device with one back end.
+pub(crate) fn kernel(entry: KernelEntry, source: KernelSource) -> (Arc<FakeBackend>, CpuKernel) {
+    let backend = FakeBackend::new("fake", entry);
+    let device = Arc::new(CpuDevice::new(backend.clone(), None));
+    (backend, CpuKernel::new(device, source))
+}
+
+/// The site numbers of a source's prepared kernel are what machine code here assumes.
+#[test]
+fn the_check_of_saxpy_is_site_0() {
+    let source = saxpy_source("saxpy");
+    let sites = SiteTable::of(&source.prepared.functions[source.prepared_kernel]);
+    assert_eq!(sites.sites.len(), 1);
+}
