@@ -15,6 +15,7 @@ pub mod span;
 pub mod text;
 pub mod types;
 pub mod uniformity;
+pub mod verify;
 
 pub use builder::Builder;
 pub use diagnostic::{Code, Diagnostic, Severity};
@@ -25,3 +26,4 @@ pub use op::Op;
 pub use span::{FileId, SourceFile, SourceMap, Span};
 pub use text::{MAX_REGION_DEPTH, parse_module};
 pub use types::{MAX_DIMS, Scalar, Type};
+pub use verify::{verify_function, verify_module};

@@ -2,3 +2,4 @@
 
 mod random_module;
 mod text;
+mod verify;

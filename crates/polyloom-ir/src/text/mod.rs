@@ -46,6 +46,7 @@ mod print;
 mod reader;
 
 pub use parse::parse_module;
+pub(crate) use print::Printer;
 pub use print::{PrintOptions, print_module};
 
 /// How deeply regions may nest, in HIR text and in any verified function: every walk over HIR recurses on regions.

@@ -48,7 +48,7 @@ fn write_module(f: &mut impl Write, module: &Module, options: PrintOptions) -> f
 }
 
 /// Prints one function, values numbered in order of definition and labels in order of appearance.
-struct Printer<'a> {
+pub(crate) struct Printer<'a> {
     func: &'a Function,
     module: Option<&'a Module>,
     options: PrintOptions,
@@ -58,7 +58,7 @@ struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    fn new(func: &'a Function, module: Option<&'a Module>, options: PrintOptions) -> Printer<'a> {
+    pub(crate) fn new(func: &'a Function, module: Option<&'a Module>, options: PrintOptions) -> Printer<'a> {
         let mut printer =
             Printer { func, module, options, numbers: FxHashMap::default(), labels: FxHashMap::default() };
         let mut targets = FxHashSet::default();
@@ -123,7 +123,7 @@ impl<'a> Printer<'a> {
         f.write_str("}\n")
     }
 
-    fn value(&self, value: Value) -> impl Display {
+    pub(crate) fn value(&self, value: Value) -> impl Display {
         struct Number(Result<u32, Value>);
         impl Display for Number {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -182,7 +182,7 @@ impl<'a> Printer<'a> {
     }
 
     /// An instruction without its regions.
-    fn header(&self, f: &mut impl Write, inst: Inst) -> fmt::Result {
+    pub(crate) fn header(&self, f: &mut impl Write, inst: Inst) -> fmt::Result {
         let func = self.func;
         let data = &func.insts[inst];
         self.definitions(f, &data.results)?;
