@@ -1,0 +1,24 @@
+//! What each kind of file test does with its input.
+
+mod hir;
+mod passes;
+
+use crate::case::Case;
+
+/// The output to compare with the expectation, or `None` for a test that carries its own.
+type Output = Result<Option<String>, String>;
+
+/// Runs the test the input names.
+///
+/// # Errors
+///
+/// What is wrong besides the output.
+pub fn run(case: &Case) -> Output {
+    match case.test.as_str() {
+        "parse" => hir::parse(case).map(Some),
+        "verify" => hir::verify(case).map(Some),
+        "pass" => passes::pass(case).map(Some),
+        "prepare" => passes::prepare(case).map(Some),
+        unknown => Err(format!("there is no test `{unknown}`")),
+    }
+}
