@@ -1,11 +1,12 @@
 //! From verified HIR to machine code: what all back ends share, and the Cranelift back end.
 //!
 //! A back end implements [`Backend`]. The calling convention of compiled kernels is [`abi`]; both the code generators
-//! and the runtime take it from there. Architecture invariant: nothing here launches, allocates executable memory on
-//! its own account, or knows where a module came from.
+//! and the runtime take it from there. Architecture invariant: nothing here launches, or knows where a module came from.
 
 pub mod abi;
 pub mod backend;
+pub mod cranelift;
 
 pub use abi::{ArgLayout, KernelEntry, LaunchContext, Site, SiteTable};
 pub use backend::{ArrayFacts, Backend, CodegenError, Emit, Facts, LoadedCode, Object, Variant};
+pub use cranelift::CraneliftBackend;

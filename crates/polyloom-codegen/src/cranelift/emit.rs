@@ -1,0 +1,107 @@
+//! Readable and linkable forms of a kernel.
+
+use super::host::{self, HostFunction};
+use super::unit::{self, Code, Options, Target};
+use crate::backend::{CodegenError, Variant};
+use cranelift_codegen::ir::{AbiParam, Signature};
+use cranelift_module::{FuncId as ObjectFuncId, Linkage, Module as _, ModuleReloc, ModuleRelocTarget};
+use cranelift_object::{ObjectBuilder, ObjectModule};
+use polyloom_ir::{FuncId, Function, Module};
+use rustc_hash::FxHashMap;
+use std::fmt::Write;
+
+/// A kernel and the functions it calls, callers before callees.
+struct Program<'a> {
+    kernel: (&'a Function, Code),
+    functions: Vec<(FuncId, &'a Function, Code)>,
+}
+
+fn compile<'a>(
+    module: &'a Module,
+    kernel: &'a Function,
+    variant: &Variant,
+    options: Options<'_>,
+) -> Result<Program<'a>, CodegenError> {
+    let code = unit::compile_kernel(module, kernel, variant, options)?;
+    let mut pending = code.callees.clone();
+    let mut functions: Vec<(FuncId, &Function, Code)> = Vec::new();
+    while let Some(id) = pending.pop() {
+        if functions.iter().any(|(known, ..)| *known == id) {
+            continue;
+        }
+        let Some(function) = module.functions.get(id) else {
+            return Err(CodegenError::new("a call names a function that is not in the module"));
+        };
+        let code = unit::compile_function(module, function, options)?;
+        pending.extend_from_slice(&code.callees);
+        functions.push((id, function, code));
+    }
+    Ok(Program { kernel: (kernel, code), functions })
+}
+
+/// Assembly text.
+pub(super) fn assembly(module: &Module, kernel: &Function, variant: &Variant) -> Result<Vec<u8>, CodegenError> {
+    let options = Options { isa: &*host::host()?.isa, colocated: false, assembly: true };
+    let program = compile(module, kernel, variant, options)?;
+    let mut text = String::new();
+    let functions = program.functions.iter().map(|(_, function, code)| (*function, code));
+    for (function, code) in [(program.kernel.0, &program.kernel.1)].into_iter().chain(functions) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}:\n{}", function.name, code.assembly.as_deref().unwrap_or(""));
+    }
+    Ok(text.into_bytes())
+}
+
+/// A relocatable object file. The kernel is a global symbol of its own name with the type of
+/// [`crate::abi::KernelEntry`]; functions of the C library it may need are undefined ones.
+pub(super) fn object(module: &Module, kernel: &Function, variant: &Variant) -> Result<Vec<u8>, CodegenError> {
+    let isa = host::build_isa(true)?;
+    let options = Options { isa: &*isa, colocated: true, assembly: false };
+    let program = compile(module, kernel, variant, options)?;
+    let failed = |error: &dyn std::fmt::Display| CodegenError::new(format!("cannot write an object file: {error}"));
+    let builder = ObjectBuilder::new(isa.clone(), &*kernel.name, cranelift_module::default_libcall_names())
+        .map_err(|e| failed(&e))?;
+    let mut object = ObjectModule::new(builder);
+
+    // Bodies are given as bytes, so the signatures in the object module's own tables play no part.
+    let signature = Signature::new(isa.default_call_conv());
+    let mut ids: FxHashMap<FuncId, ObjectFuncId> = FxHashMap::default();
+    for (id, function, _) in &program.functions {
+        let name = format!("polyloom.{}.{}", kernel.name, function.name);
+        let declared = object.declare_function(&name, Linkage::Local, &signature).map_err(|e| failed(&e))?;
+        ids.insert(*id, declared);
+    }
+    let entry = object.declare_function(&kernel.name, Linkage::Export, &signature).map_err(|e| failed(&e))?;
+
+    let functions = program.functions.iter().map(|(id, _, code)| (ids[id], code));
+    for (declared, code) in functions.chain([(entry, &program.kernel.1)]) {
+        let mut relocations = Vec::with_capacity(code.relocations.len());
+        for relocation in &code.relocations {
+            let target = match relocation.target {
+                Target::Function(id) => ids[&id],
+                Target::Host(function) => declare_host(&mut object, function).map_err(|e| failed(&e))?,
+            };
+            relocations.push(ModuleReloc {
+                offset: relocation.offset,
+                kind: relocation.kind,
+                name: ModuleRelocTarget::user(0, target.as_u32()),
+                addend: relocation.addend,
+            });
+        }
+        object
+            .define_function_bytes(declared, u64::from(code.align), &code.bytes, &relocations)
+            .map_err(|e| failed(&e))?;
+    }
+    object.finish().emit().map_err(|e| failed(&e))
+}
+
+fn declare_host(
+    object: &mut ObjectModule,
+    function: HostFunction,
+) -> Result<ObjectFuncId, cranelift_module::ModuleError> {
+    let mut signature = Signature::new(HostFunction::call_conv());
+    let param = AbiParam::new(function.ty());
+    signature.params.extend(std::iter::repeat_n(param, function.n_params()));
+    signature.returns.push(param);
+    object.declare_function(function.symbol(), Linkage::Import, &signature)
+}

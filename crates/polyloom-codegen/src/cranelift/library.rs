@@ -1,0 +1,316 @@
+//! Functions that kernels call, compiled and loaded once per process.
+//!
+//! A function such as `sin.f32` is the same in every module that has it, so its code is kept in a process-wide table under
+//! a hash of its content: of its name, its instructions and the hashes of what it calls. Kernels refer to it by that
+//! hash. The table is bounded; past the bound functions still work, each kernel keeping its own.
+
+use super::host::HostFunction;
+use super::memory::ExecutableMemory;
+use super::unit::{self, Code, Options, Target};
+use crate::backend::CodegenError;
+use cranelift_codegen::binemit::Reloc;
+use cranelift_entity::EntityRef;
+use polyloom_ir::function::CheckKind;
+use polyloom_ir::{FuncId, Function, Imm, Module, Region, Type, Value};
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+/// The hash of a function's content.
+pub(super) type Key = [u8; 16];
+
+/// The most functions the table keeps.
+const MAX_KEPT: usize = 4096;
+
+/// What code refers to, independent of the module it came from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reference {
+    /// A function of scalars.
+    Function(Key),
+    /// A function of the host.
+    Host(HostFunction),
+}
+
+/// A place in the code where a 64-bit address goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Patch {
+    pub(super) offset: u32,
+    pub(super) addend: i64,
+    pub(super) to: Reference,
+}
+
+/// A function that can be written to an object and loaded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct CompiledFunction {
+    /// For readers of objects; it means nothing to the loader.
+    pub(super) name: String,
+    /// All zero for kernels.
+    pub(super) key: Key,
+    pub(super) align: u32,
+    pub(super) code: Vec<u8>,
+    pub(super) patches: Vec<Patch>,
+}
+
+/// A function in executable memory, with those it calls.
+pub(super) struct LoadedFunction {
+    pub(super) memory: ExecutableMemory,
+    _callees: Vec<Arc<LoadedFunction>>,
+}
+
+#[derive(Default)]
+struct Table {
+    compiled: FxHashMap<Key, Arc<CompiledFunction>>,
+    loaded: FxHashMap<Key, Arc<LoadedFunction>>,
+}
+
+fn table() -> MutexGuard<'static, Table> {
+    static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
+    // Entries are inserted whole, so a panic elsewhere leaves the table in order.
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The functions of one module, as one compilation meets them.
+pub(super) struct Library<'a> {
+    module: &'a Module,
+    options: Options<'a>,
+    /// `None` while the hash is being computed, to notice recursion.
+    keys: FxHashMap<FuncId, Option<Key>>,
+    /// What the kernel needs so far, callees before callers.
+    pub(super) functions: Vec<Arc<CompiledFunction>>,
+}
+
+impl<'a> Library<'a> {
+    pub(super) fn new(module: &'a Module, options: Options<'a>) -> Library<'a> {
+        Library { module, options, keys: FxHashMap::default(), functions: Vec::new() }
+    }
+
+    /// Makes code independent of its module, compiling what it calls.
+    pub(super) fn link(&mut self, name: &str, key: Key, code: Code) -> Result<CompiledFunction, CodegenError> {
+        for &callee in &code.callees {
+            self.require(callee)?;
+        }
+        let mut patches = Vec::with_capacity(code.relocations.len());
+        for relocation in &code.relocations {
+            if relocation.kind != Reloc::Abs8 {
+                return Err(CodegenError::new(format!("Cranelift made a relocation of kind {}", relocation.kind)));
+            }
+            let to = match relocation.target {
+                Target::Function(id) => Reference::Function(self.key(id)?),
+                Target::Host(function) => Reference::Host(function),
+            };
+            patches.push(Patch { offset: relocation.offset, addend: relocation.addend, to });
+        }
+        Ok(CompiledFunction { name: name.to_owned(), key, align: code.align, code: code.bytes, patches })
+    }
+
+    /// Adds a function and all it calls to [`Library::functions`].
+    fn require(&mut self, id: FuncId) -> Result<(), CodegenError> {
+        let key = self.key(id)?;
+        if self.functions.iter().any(|f| f.key == key) {
+            return Ok(());
+        }
+        let known = table().compiled.get(&key).cloned();
+        let function = match known {
+            Some(function) => {
+                self.require_known_callees(&function)?;
+                function
+            }
+            None => {
+                let func = self.function(id)?;
+                let code = unit::compile_function(self.module, func, self.options)?;
+                let function = Arc::new(self.link(&func.name, key, code)?);
+                let mut table = table();
+                if table.compiled.len() < MAX_KEPT {
+                    table.compiled.insert(key, function.clone());
+                }
+                function
+            }
+        };
+        self.functions.push(function);
+        Ok(())
+    }
+
+    fn require_known_callees(&mut self, function: &CompiledFunction) -> Result<(), CodegenError> {
+        for patch in &function.patches {
+            if let Reference::Function(key) = patch.to {
+                // Hashing the caller hashed its callees.
+                let id = self.keys.iter().find(|(_, known)| **known == Some(key)).map(|(id, _)| *id);
+                match id {
+                    Some(id) => self.require(id)?,
+                    None => return Err(CodegenError::new(format!("`{}` calls a lost function", function.name))),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn function(&self, id: FuncId) -> Result<&'a Function, CodegenError> {
+        self.module
+            .functions
+            .get(id)
+            .ok_or_else(|| CodegenError::new("a call names a function that is not in the module"))
+    }
+
+    fn key(&mut self, id: FuncId) -> Result<Key, CodegenError> {
+        match self.keys.get(&id) {
+            Some(Some(key)) => return Ok(*key),
+            Some(None) => {
+                let func = self.function(id)?;
+                return Err(CodegenError {
+                    message: format!("`{}` calls itself, which compiled code cannot do", func.name),
+                    span: func.span,
+                });
+            }
+            None => {}
+        }
+        self.keys.insert(id, None);
+        let func = self.function(id)?;
+        let mut encoder = Encoder { func, bytes: Vec::with_capacity(1024), callees: Vec::new() };
+        encoder.function();
+        let Encoder { mut bytes, callees, .. } = encoder;
+        for callee in callees {
+            bytes.extend_from_slice(&self.key(callee)?);
+        }
+        let hash = blake3::hash(&bytes);
+        let mut key = Key::default();
+        key.copy_from_slice(&hash.as_bytes()[..16]);
+        self.keys.insert(id, Some(key));
+        Ok(key)
+    }
+}
+
+/// The loaded form of a function, given those it calls.
+pub(super) fn load(
+    function: &CompiledFunction,
+    loaded: &FxHashMap<Key, Arc<LoadedFunction>>,
+) -> Result<Arc<LoadedFunction>, CodegenError> {
+    if let Some(known) = table().loaded.get(&function.key) {
+        return Ok(known.clone());
+    }
+    let loaded = Arc::new(load_new(function, loaded)?);
+    let mut table = table();
+    if table.loaded.len() < MAX_KEPT {
+        table.loaded.insert(function.key, loaded.clone());
+    }
+    Ok(loaded)
+}
+
+/// Places a function in memory of its own.
+pub(super) fn load_new(
+    function: &CompiledFunction,
+    loaded: &FxHashMap<Key, Arc<LoadedFunction>>,
+) -> Result<LoadedFunction, CodegenError> {
+    let mut patches = Vec::with_capacity(function.patches.len());
+    let mut callees = Vec::new();
+    for patch in &function.patches {
+        let address = match patch.to {
+            Reference::Host(host) => host.address(),
+            Reference::Function(key) => {
+                let callee = loaded
+                    .get(&key)
+                    .ok_or_else(|| CodegenError::new(format!("the object of `{}` lacks a callee", function.name)))?;
+                callees.push(callee.clone());
+                callee.memory.address()
+            }
+        };
+        patches.push((patch.offset as usize, address.wrapping_add_signed(patch.addend)));
+    }
+    let memory = ExecutableMemory::new(&function.code, &patches)?;
+    Ok(LoadedFunction { memory, _callees: callees })
+}
+
+/// Writes all that a function's code depends on as bytes, injectively.
+struct Encoder<'a> {
+    func: &'a Function,
+    bytes: Vec<u8>,
+    callees: Vec<FuncId>,
+}
+
+impl Encoder<'_> {
+    fn function(&mut self) {
+        self.text(&self.func.name.clone());
+        self.number(self.func.results.len());
+        for ty in self.func.results.clone() {
+            self.ty(ty);
+        }
+        self.region(self.func.body);
+    }
+
+    fn number(&mut self, number: usize) {
+        self.bytes.extend_from_slice(&(number as u64).to_le_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len());
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    fn ty(&mut self, ty: Type) {
+        let bytes = match ty {
+            Type::Scalar(scalar) => [0, scalar as u8, 0],
+            Type::Array { elem, ndim } => [1, elem as u8, ndim],
+        };
+        self.bytes.extend_from_slice(&bytes);
+    }
+
+    fn definitions(&mut self, values: &[Value]) {
+        self.number(values.len());
+        for &value in values {
+            self.number(value.index());
+            self.ty(self.func.ty(value));
+        }
+    }
+
+    fn region(&mut self, region: Region) {
+        let func = self.func;
+        let data = &func.regions[region];
+        self.definitions(&data.params);
+        self.number(data.insts.len());
+        for &inst in &data.insts {
+            let data = &func.insts[inst];
+            self.number(inst.index());
+            self.number(data.op as usize);
+            self.number(data.operands.len());
+            for operand in &data.operands {
+                self.number(operand.index());
+            }
+            self.definitions(&data.results);
+            self.imm(&data.imm);
+            self.number(data.regions.len());
+            for &inner in &data.regions {
+                self.region(inner);
+            }
+        }
+    }
+
+    fn imm(&mut self, imm: &Imm) {
+        match imm {
+            Imm::None => self.number(0),
+            Imm::Bits(bits) => {
+                self.number(1);
+                self.number(*bits as usize);
+            }
+            Imm::Axis(axis) => {
+                self.number(2);
+                self.number(usize::from(*axis));
+            }
+            Imm::Func(callee) => {
+                self.number(3);
+                self.callees.push(*callee);
+            }
+            Imm::Target(target) => {
+                self.number(4);
+                self.number(target.index());
+            }
+            Imm::Text(text) => {
+                self.number(5);
+                self.text(text);
+            }
+            Imm::Check(CheckKind::Bounds { array, axis }) => {
+                self.number(6);
+                self.text(array);
+                self.number(usize::from(*axis));
+            }
+            Imm::Check(CheckKind::Division) => self.number(7),
+        }
+    }
+}

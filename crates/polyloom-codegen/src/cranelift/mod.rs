@@ -1,0 +1,102 @@
+//! The Cranelift back end: tier 0 of CPU execution.
+//!
+//! Kernels run first as Cranelift code, so what counts here is the time to compile, then the same bits as everybody else, then
+//! the quality of the code. [`lower`] goes from HIR to Cranelift's IR, [`unit`] compiles one function, [`library`] keeps
+//! functions that kernels share, [`object`] is the cacheable form, [`memory`] makes it callable, [`emit`] makes it
+//! readable.
+//!
+//! Architecture invariant: compiled code refers to no symbol of the process by name and to no address that is not patched
+//! in when it is loaded.
+
+mod emit;
+mod host;
+mod library;
+mod lower;
+mod memory;
+mod object;
+mod unit;
+
+use crate::abi::KernelEntry;
+use crate::backend::{Backend, CodegenError, Emit, LoadedCode, Object, Variant};
+use host::Host;
+use library::{Key, Library, LoadedFunction};
+use polyloom_ir::{FuncId, Function, Module};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use unit::Options;
+
+/// The Cranelift back end for the machine the process runs on.
+#[derive(Clone, Copy)]
+pub struct CraneliftBackend {
+    host: &'static Host,
+}
+
+impl CraneliftBackend {
+    /// The back end.
+    ///
+    /// # Errors
+    ///
+    /// When Cranelift does not know the machine.
+    pub fn new() -> Result<CraneliftBackend, CodegenError> {
+        Ok(CraneliftBackend { host: host::host()? })
+    }
+}
+
+fn function(module: &Module, id: FuncId) -> Result<&Function, CodegenError> {
+    module.functions.get(id).ok_or_else(|| CodegenError::new("the kernel is not in the module"))
+}
+
+impl Backend for CraneliftBackend {
+    fn name(&self) -> &'static str {
+        "cranelift"
+    }
+
+    fn fingerprint(&self) -> String {
+        self.host.fingerprint.clone()
+    }
+
+    fn compile(&self, module: &Module, kernel: FuncId, variant: &Variant) -> Result<Object, CodegenError> {
+        let kernel = function(module, kernel)?;
+        let options = Options { isa: &*self.host.isa, colocated: false, assembly: false };
+        let code = unit::compile_kernel(module, kernel, variant, options)?;
+        let mut library = Library::new(module, options);
+        let linked = library.link(&kernel.name, Key::default(), code)?;
+        Ok(Object { bytes: object::encode(&self.host.fingerprint, &library.functions, &linked) })
+    }
+
+    fn load(&self, object: &Object) -> Result<Arc<dyn LoadedCode>, CodegenError> {
+        let functions = object::decode(&self.host.fingerprint, &object.bytes)?;
+        let mut loaded = FxHashMap::default();
+        let Some((kernel, library)) = functions.split_last() else {
+            return Err(CodegenError::new("the compiled kernel is empty"));
+        };
+        for function in library {
+            let function_code = library::load(function, &loaded)?;
+            loaded.insert(function.key, function_code);
+        }
+        Ok(Arc::new(LoadedKernel { code: library::load_new(kernel, &loaded)? }))
+    }
+
+    fn emit(&self, module: &Module, kernel: FuncId, variant: &Variant, form: Emit) -> Result<Vec<u8>, CodegenError> {
+        let kernel = function(module, kernel)?;
+        match form {
+            Emit::Asm => emit::assembly(module, kernel, variant),
+            Emit::Obj => emit::object(module, kernel, variant),
+            Emit::LlvmIr | Emit::LlvmIrOptimized => {
+                Err(CodegenError::new("LLVM IR needs the LLVM back end: build Polyloom with the feature `llvm`"))
+            }
+        }
+    }
+}
+
+/// A kernel in executable memory.
+struct LoadedKernel {
+    code: LoadedFunction,
+}
+
+impl LoadedCode for LoadedKernel {
+    fn entry(&self) -> KernelEntry {
+        // SAFETY: the code was compiled by this back end with the signature of `KernelEntry`.
+        unsafe { std::mem::transmute::<*const u8, KernelEntry>(self.code.memory.as_ptr()) }
+    }
+}

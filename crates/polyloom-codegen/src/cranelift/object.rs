@@ -1,0 +1,134 @@
+//! The bytes of a compiled kernel: position independent, self-contained, and safe to read back damaged.
+//!
+//! After a magic word and a checksum of the rest come the fingerprint of the back end and the functions, callees before
+//! callers, the kernel last. Numbers are little-endian; texts and byte strings have their length before them. A
+//! checksum guards against damage, not malice: whoever can write to the code cache can run code anyway.
+
+use super::host::HostFunction;
+use super::library::{CompiledFunction, Key, Patch, Reference};
+use crate::backend::CodegenError;
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+
+const MAGIC: &[u8; 8] = b"PLOOMCL1";
+const HASH_BYTES: usize = 32;
+
+/// Writes a kernel and the functions it needs, which come callees before callers.
+pub(super) fn encode(fingerprint: &str, library: &[Arc<CompiledFunction>], kernel: &CompiledFunction) -> Vec<u8> {
+    let mut out = Vec::with_capacity(kernel.code.len() + 512);
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&[0; HASH_BYTES]);
+    write_bytes(&mut out, fingerprint.as_bytes());
+    write_u32(&mut out, library.len() as u32 + 1);
+    for function in library.iter().map(|f| &**f).chain([kernel]) {
+        write_bytes(&mut out, function.name.as_bytes());
+        out.extend_from_slice(&function.key);
+        write_u32(&mut out, function.align);
+        write_bytes(&mut out, &function.code);
+        write_u32(&mut out, function.patches.len() as u32);
+        for patch in &function.patches {
+            write_u32(&mut out, patch.offset);
+            out.extend_from_slice(&patch.addend.to_le_bytes());
+            match patch.to {
+                Reference::Function(key) => {
+                    out.push(0);
+                    out.extend_from_slice(&key);
+                }
+                Reference::Host(function) => {
+                    out.push(1);
+                    write_u32(&mut out, function as u32);
+                }
+            }
+        }
+    }
+    let start = MAGIC.len() + HASH_BYTES;
+    let hash = blake3::hash(&out[start..]);
+    out[MAGIC.len()..start].copy_from_slice(hash.as_bytes());
+    out
+}
+
+/// Reads what [`encode`] wrote: the functions, the kernel last.
+pub(super) fn decode(fingerprint: &str, bytes: &[u8]) -> Result<Vec<CompiledFunction>, CodegenError> {
+    let damaged = || CodegenError::new("this is no compiled kernel of the Cranelift back end, or it is damaged");
+    let mut reader = Reader { rest: bytes };
+    if reader.take(MAGIC.len()) != Some(MAGIC) {
+        return Err(damaged());
+    }
+    let hash = reader.take(HASH_BYTES).ok_or_else(damaged)?;
+    if blake3::hash(reader.rest).as_bytes() != hash {
+        return Err(damaged());
+    }
+    if reader.bytes().ok_or_else(damaged)? != fingerprint.as_bytes() {
+        return Err(CodegenError::new("the kernel was compiled by another version, or for another machine"));
+    }
+    reader.functions().filter(|_| reader.rest.is_empty()).ok_or_else(damaged)
+}
+
+fn write_u32(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    write_u32(out, bytes.len() as u32);
+    out.extend_from_slice(bytes);
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(n)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let n = self.u32()?;
+        self.take(n as usize)
+    }
+
+    fn functions(&mut self) -> Option<Vec<CompiledFunction>> {
+        let n = self.u32()?;
+        let mut known: FxHashSet<Key> = FxHashSet::default();
+        let mut functions = Vec::new();
+        for _ in 0..n {
+            let function = self.function(&known)?;
+            known.insert(function.key);
+            functions.push(function);
+        }
+        (!functions.is_empty()).then_some(functions)
+    }
+
+    fn function(&mut self, known: &FxHashSet<Key>) -> Option<CompiledFunction> {
+        let name = String::from_utf8(self.bytes()?.to_vec()).ok()?;
+        let key = self.array()?;
+        let align = self.u32()?;
+        let code = self.bytes()?.to_vec();
+        let n_patches = self.u32()?;
+        let mut patches = Vec::new();
+        for _ in 0..n_patches {
+            let offset = self.u32()?;
+            let addend = i64::from_le_bytes(self.array()?);
+            let to = match self.array()? {
+                [0] => Reference::Function(self.array().filter(|key| known.contains(key))?),
+                [1] => Reference::Host(HostFunction::from_number(self.u32()?)?),
+                _ => return None,
+            };
+            if u64::from(offset) + 8 > code.len() as u64 {
+                return None;
+            }
+            patches.push(Patch { offset, addend, to });
+        }
+        Some(CompiledFunction { name, key, align, code, patches })
+    }
+}

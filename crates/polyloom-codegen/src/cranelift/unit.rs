@@ -1,0 +1,202 @@
+//! Compiling one function: from HIR to bytes and what they refer to.
+//!
+//! Contexts are kept per thread and used again, so that compiling a small kernel allocates little.
+
+use super::host::HostFunction;
+use super::lower;
+use crate::backend::{CodegenError, Variant};
+use cranelift_codegen::binemit::Reloc;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{self, AbiParam, ExtFuncData, ExternalName, FuncRef, Signature, UserExternalName};
+use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::{Context, FinalizedRelocTarget};
+use cranelift_entity::EntityRef;
+use cranelift_frontend::FunctionBuilderContext;
+use polyloom_ir::{FuncId, Function, Module};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+
+/// Namespace of user external names: functions of the HIR module, by number.
+const MODULE: u32 = 0;
+/// Namespace of user external names: [`HostFunction`]s, by number.
+const HOST: u32 = 1;
+
+/// What code refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    /// A function of the HIR module it came from.
+    Function(FuncId),
+    /// A function of the host.
+    Host(HostFunction),
+}
+
+/// A place in the code where an address goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Relocation {
+    pub(super) kind: Reloc,
+    pub(super) offset: u32,
+    pub(super) addend: i64,
+    pub(super) target: Target,
+}
+
+/// The code of one function.
+pub(super) struct Code {
+    pub(super) bytes: Vec<u8>,
+    pub(super) align: u32,
+    pub(super) relocations: Vec<Relocation>,
+    /// The module's functions it calls, each once.
+    pub(super) callees: Vec<FuncId>,
+    /// Assembly text, if asked for.
+    pub(super) assembly: Option<String>,
+}
+
+/// How to compile.
+#[derive(Clone, Copy)]
+pub(super) struct Options<'a> {
+    pub(super) isa: &'a dyn TargetIsa,
+    /// Callees are linked into the same object file, so that calls may be relative.
+    pub(super) colocated: bool,
+    /// Keep the assembly text.
+    pub(super) assembly: bool,
+}
+
+/// Declares in a function being built what it calls.
+pub(super) struct Linker {
+    colocated: bool,
+    functions: FxHashMap<FuncId, FuncRef>,
+    callees: Vec<FuncId>,
+}
+
+impl Linker {
+    /// A reference to a function of the module.
+    pub(super) fn import(
+        &mut self,
+        clif: &mut ir::Function,
+        id: FuncId,
+        callee: &Function,
+    ) -> Result<FuncRef, CodegenError> {
+        if let Some(&known) = self.functions.get(&id) {
+            return Ok(known);
+        }
+        let signature = clif.import_signature(lower::function_signature(callee)?);
+        let reference = declare(clif, MODULE, id.index() as u32, signature, self.colocated);
+        self.functions.insert(id, reference);
+        self.callees.push(id);
+        Ok(reference)
+    }
+
+    /// A reference to a function of the host.
+    pub(super) fn import_host(&mut self, clif: &mut ir::Function, function: HostFunction) -> FuncRef {
+        let mut signature = Signature::new(HostFunction::call_conv());
+        let param = AbiParam::new(function.ty());
+        signature.params.extend(std::iter::repeat_n(param, function.n_params()));
+        signature.returns.push(param);
+        let signature = clif.import_signature(signature);
+        declare(clif, HOST, function as u32, signature, false)
+    }
+}
+
+fn declare(clif: &mut ir::Function, namespace: u32, index: u32, signature: ir::SigRef, colocated: bool) -> FuncRef {
+    let name = ExternalName::User(clif.declare_imported_user_function(UserExternalName { namespace, index }));
+    clif.import_function(ExtFuncData { name, signature, colocated, patchable: false })
+}
+
+/// Compiles the entry of a kernel.
+pub(super) fn compile_kernel(
+    module: &Module,
+    kernel: &Function,
+    variant: &Variant,
+    options: Options<'_>,
+) -> Result<Code, CodegenError> {
+    compile(options, |clif, context, linker| {
+        lower::lower_kernel(module, kernel, variant, options.isa, clif, context, linker)
+    })
+}
+
+/// Compiles a function of scalars.
+pub(super) fn compile_function(
+    module: &Module,
+    function: &Function,
+    options: Options<'_>,
+) -> Result<Code, CodegenError> {
+    compile(options, |clif, context, linker| {
+        lower::lower_function(module, function, options.isa, clif, context, linker)
+    })
+}
+
+thread_local! {
+    static CONTEXTS: RefCell<(Context, FunctionBuilderContext)> =
+        RefCell::new((Context::new(), FunctionBuilderContext::new()));
+}
+
+fn compile(
+    options: Options<'_>,
+    lower: impl FnOnce(&mut ir::Function, &mut FunctionBuilderContext, &mut Linker) -> Result<(), CodegenError>,
+) -> Result<Code, CodegenError> {
+    CONTEXTS.with_borrow_mut(|(context, builder)| {
+        context.clear();
+        let result = compile_in(context, builder, options, lower);
+        if result.is_err() {
+            // A builder that was not finished keeps state that its next use would trip over.
+            *builder = FunctionBuilderContext::new();
+        }
+        result
+    })
+}
+
+fn compile_in(
+    context: &mut Context,
+    builder: &mut FunctionBuilderContext,
+    options: Options<'_>,
+    lower: impl FnOnce(&mut ir::Function, &mut FunctionBuilderContext, &mut Linker) -> Result<(), CodegenError>,
+) -> Result<Code, CodegenError> {
+    let mut linker = Linker { colocated: options.colocated, functions: FxHashMap::default(), callees: Vec::new() };
+    lower(&mut context.func, builder, &mut linker)?;
+    context.set_disasm(options.assembly);
+    let compiled = match context.compile(options.isa, &mut ControlPlane::default()) {
+        Ok(_) => context.take_compiled_code(),
+        Err(error) => return Err(cranelift_error(&error.inner)),
+    };
+    let Some(compiled) = compiled else { return Err(CodegenError::new("Cranelift made no code")) };
+    let names = context.func.params.user_named_funcs();
+    let mut relocations = Vec::with_capacity(compiled.buffer.relocs().len());
+    for reloc in compiled.buffer.relocs() {
+        let target = match &reloc.target {
+            FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => {
+                let UserExternalName { namespace, index } = names[*name];
+                if namespace == MODULE {
+                    Some(Target::Function(FuncId::new(index as usize)))
+                } else {
+                    HostFunction::from_number(index).map(Target::Host)
+                }
+            }
+            FinalizedRelocTarget::ExternalName(ExternalName::LibCall(libcall)) => {
+                HostFunction::of_libcall(*libcall).map(Target::Host)
+            }
+            _ => None,
+        };
+        let Some(target) = target else {
+            return Err(CodegenError::new(format!("Cranelift refers to something unknown: {:?}", reloc.target)));
+        };
+        relocations.push(Relocation { kind: reloc.kind, offset: reloc.offset, addend: reloc.addend, target });
+    }
+    Ok(Code {
+        bytes: compiled.code_buffer().to_vec(),
+        align: compiled.buffer.alignment,
+        relocations,
+        callees: linker.callees,
+        assembly: compiled.vcode,
+    })
+}
+
+fn cranelift_error(error: &cranelift_codegen::CodegenError) -> CodegenError {
+    match error {
+        cranelift_codegen::CodegenError::CodeTooLarge | cranelift_codegen::CodegenError::ImplLimitExceeded => {
+            CodegenError::new("the kernel is too large for the Cranelift back end")
+        }
+        cranelift_codegen::CodegenError::Verifier(errors) => {
+            CodegenError::new(format!("the Cranelift back end made invalid code: {errors}"))
+        }
+        other => CodegenError::new(format!("Cranelift: {other}")),
+    }
+}
