@@ -11,8 +11,12 @@
 //! Polynomials were computed for this library with Sollya's `fpminimax`; each names its interval and its error.
 //! `make accuracy` measures the errors of the finished functions.
 
+#![allow(clippy::approx_constant, reason = "coefficients are what the fit gave, wherever that is near a constant")]
+
 mod basic;
+mod exponential;
 mod expr;
+mod logarithm;
 mod poisson;
 mod random;
 mod remainder;
@@ -94,6 +98,13 @@ fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
         Op::IsNan => |x| vec![basic::magnitude_bits(x[0]).gt(basic::infinity_bits(x[0]))],
         Op::IsInf => |x| vec![basic::magnitude_bits(x[0]).eq(basic::infinity_bits(x[0]))],
         Op::IsFinite => |x| vec![basic::magnitude_bits(x[0]).lt(basic::infinity_bits(x[0]))],
+        Op::Exp => |x| vec![exponential::exp(x[0])],
+        Op::Exp2 => |x| vec![exponential::exp2(x[0])],
+        Op::Expm1 => |x| vec![exponential::expm1(x[0])],
+        Op::Log => |x| vec![logarithm::log(x[0])],
+        Op::Log2 => |x| vec![logarithm::log2(x[0])],
+        Op::Log10 => |x| vec![logarithm::log10(x[0])],
+        Op::Log1p => |x| vec![logarithm::log1p(x[0])],
         Op::RandInit => random::init,
         Op::Randi | Op::Randu => random::integer,
         Op::Randf => random::uniform,
