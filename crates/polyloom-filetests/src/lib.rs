@@ -23,6 +23,7 @@
 pub mod case;
 mod diff;
 mod expectation;
+pub mod fuzz;
 pub mod kind;
 
 use case::{Case, find_inputs};

@@ -1,5 +1,4 @@
 //! What the crate promises, tested through its public interface.
 
-mod random_module;
 mod text;
 mod verify;

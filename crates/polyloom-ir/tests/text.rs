@@ -1,6 +1,6 @@
-//! The text form: print → parse → print is stable, and malformed text is reported whole.
+//! The text form: print → parse → print is stable, and malformed text is reported whole. Random modules are tested in
+//! `polyloom-filetests`.
 
-use crate::random_module::random_module;
 use polyloom_ir::text::{PrintOptions, print_module};
 use polyloom_ir::*;
 
@@ -174,17 +174,6 @@ fn an_instruction_without_a_source_range_stands_for_its_own_text() {
 #[test]
 fn a_use_before_its_definition_is_left_to_the_verifier() {
     check_canonical("func @f() {\n  call @g %0\n  %0: i32 = tid 0\n  return\n}\n\nfunc @g(%0 x: i32) {\n  return\n}\n");
-}
-
-#[test]
-fn random_modules_print_parse_and_print_the_same() {
-    for seed in 0..300 {
-        let module = random_module(seed);
-        let text = module.to_string();
-        assert_eq!(parse(&text).to_string(), text, "seed {seed}");
-        let text = print_module(&module, PrintOptions { spans: true });
-        assert_eq!(print_module(&parse(&text), PrintOptions { spans: true }), text, "seed {seed}");
-    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub(super) fn pass(case: &Case) -> Result<String, String> {
         return Err("`test pass` names no pass".to_owned());
     }
     let functions: Vec<FuncId> = module.functions.keys().collect();
-    let context = Context { checked: case.has_option("checked"), ..Context::default() };
+    let context = Context { checked: case.has_option("checked") };
     for name in &case.arguments {
         let pass = Pass::find(name).ok_or_else(|| format!("there is no pass `{name}`"))?;
         for &id in &functions {
@@ -27,7 +27,7 @@ pub(super) fn pass(case: &Case) -> Result<String, String> {
 /// Brings every kernel of the input into the form back ends take.
 pub(super) fn prepare(case: &Case) -> Result<String, String> {
     let module = case.module(true)?;
-    let options = Options { checked: case.has_option("checked"), ..Options::default() };
+    let options = Options { checked: case.has_option("checked") };
     let mut texts = Vec::new();
     for (id, function) in &module.functions {
         if function.kind != FunctionKind::Kernel {

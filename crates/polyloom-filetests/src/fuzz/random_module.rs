@@ -3,38 +3,12 @@
 //! They have the right types and dominance and are otherwise meaningless: the text form, the verifier and passes are
 //! tested with them, not execution.
 
+use super::mutate::Random;
 use polyloom_ir::*;
-use smallvec::SmallVec;
 
-/// A small generator (SplitMix64), so that a seed means the same module everywhere.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len())]
-    }
-}
-
-/// The module of a seed.
-pub(crate) fn random_module(seed: u64) -> Module {
-    let mut random = Random(seed);
+/// The module of a seed. The verifier accepts it.
+pub fn random_module(seed: u64) -> Module {
+    let mut random = Random::new(seed);
     let mut module = Module::new();
     for index in 0..1 + random.below(4) {
         let kind = if random.one_in(3) { FunctionKind::Kernel } else { FunctionKind::Func };
@@ -122,7 +96,7 @@ impl Generator<'_, '_> {
         }
         let scalar = ty.as_scalar().expect("arrays are parameters and looked for before");
         let bits = match self.random.below(4) {
-            0 => self.random.next(),
+            0 => self.random.bits(),
             1 => f64::from(self.random.below(100) as f32).to_bits(),
             2 => u64::from((self.random.below(100) as f32 / 8.0).to_bits()),
             _ => self.random.below(100) as u64,
@@ -318,7 +292,7 @@ impl Generator<'_, '_> {
         let types = self.any_types();
         let mut operands = self.any_of_types(&[counter; 3]);
         operands.extend(self.any_of_types(&types));
-        let params: SmallVec<[Type; 4]> = [counter].into_iter().chain(types.iter().copied()).collect();
+        let params: Vec<Type> = [counter].into_iter().chain(types.iter().copied()).collect();
         let region = self.b.create_region(&params);
         let inst = self.b.region_inst(Op::ForRange, &operands, &types, &[region]);
         self.exits.push((inst, types.clone(), true));
