@@ -102,14 +102,30 @@ kernel @constants() {
   %7: f64 = const 5e-324
   %8: f64 = const inf
   %9: f64 = const 0xfff8000000000000
-  %10: f16 = const 0x3c00
-  %11: bf16 = const 0x3f80
+  %10: f16 = const 6.1035156e-5
+  %11: bf16 = const -inf
   %12: i8 = const 0x1ff
   %13: bool = const 0x2
   return
 }
 ",
     );
+}
+
+#[test]
+fn every_16_bit_float_reads_back_its_bits() {
+    for ty in ["f16", "bf16"] {
+        let consts: String = (0..=0xffff).map(|bits| format!("  %{bits}: {ty} = const 0x{bits:x}\n")).collect();
+        let module = parse(&format!("func @f() {{\n{consts}  return\n}}\n"));
+        let printed = module.to_string();
+        let again = parse(&printed);
+        for (bits, inst) in (0..=0xffff).zip(again.functions.values().next().unwrap().insts.values()) {
+            assert_eq!(inst.imm, Imm::Bits(bits), "{ty}");
+        }
+        assert!(printed.contains(&format!("{ty} = const -1.0\n")));
+        let beyond = format!("func @f() {{\n%0: {ty} = const 1e39\nreturn\n}}\n");
+        check_errors(&beyond, &[(&*format!("`1e39` is not a constant of type {ty}"), "1e39")]);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::lexer::{Kind, Token};
 use super::reader::{Failed, Parsed, Reader};
 use crate::diagnostic::{Code, Diagnostic, near_names};
 use crate::entity::{FuncId, Inst, Region, Value};
+use crate::eval::{bf16_from_f64, bf16_to_f32, f16_from_f64, f16_to_f32};
 use crate::function::{CheckKind, Function, FunctionKind, Imm, Module, Operands, RegionData};
 use crate::op::Op;
 use crate::span::{FileId, Span};
@@ -320,6 +321,8 @@ impl<'t> Reader<'t> {
         } else {
             match ty {
                 Some(Type::Scalar(Scalar::Bool)) => text.parse::<bool>().ok().map(u64::from),
+                Some(Type::Scalar(Scalar::F16)) => half(text, f16_from_f64, f16_to_f32),
+                Some(Type::Scalar(Scalar::BF16)) => half(text, bf16_from_f64, bf16_to_f32),
                 Some(Type::Scalar(Scalar::F32)) => decimal::<f32>(text).map(|x| x.to_bits().into()),
                 Some(Type::Scalar(Scalar::F64)) => decimal::<f64>(text).map(f64::to_bits),
                 Some(Type::Scalar(ty)) if ty.is_int() => int_bits(ty, text),
@@ -386,6 +389,13 @@ fn decimal<T: std::str::FromStr + Copy + Into<f64>>(text: &str) -> Option<T> {
     let value = text.parse::<T>().ok()?;
     let wide: f64 = value.into();
     (wide.is_finite() || text.trim_start_matches('-') == "inf").then_some(value)
+}
+
+/// The bits of a decimal number rounded to a 16-bit float type.
+fn half(text: &str, round: fn(f64) -> u16, widen: fn(u16) -> f32) -> Option<u64> {
+    let value: f64 = decimal(text)?;
+    let bits = round(value);
+    (widen(bits).is_finite() == value.is_finite()).then_some(bits.into())
 }
 
 /// The bits of a decimal integer that fits `ty`.

@@ -2,6 +2,7 @@
 
 use super::is_bare_name;
 use crate::entity::{Inst, Region, Value};
+use crate::eval::{bf16_to_f32, f16_to_f32};
 use crate::function::{CheckKind, Function, FunctionKind, Imm, Module};
 use crate::metadata::{ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 use crate::op::Op;
@@ -327,6 +328,9 @@ impl Display for ConstText {
         match self.0 {
             Some(ty) if ty.bits() < 64 && bits >> ty.bits() != 0 => write!(f, "0x{bits:x}"),
             Some(Scalar::Bool) => write!(f, "{}", bits != 0),
+            // The shortest decimal that gives an `f32` also gives the 16-bit float it was widened from.
+            Some(Scalar::F16) if !f16_to_f32(bits as u16).is_nan() => write!(f, "{:?}", f16_to_f32(bits as u16)),
+            Some(Scalar::BF16) if !bf16_to_f32(bits as u16).is_nan() => write!(f, "{:?}", bf16_to_f32(bits as u16)),
             Some(Scalar::F32) if !f32::from_bits(bits as u32).is_nan() => {
                 write!(f, "{:?}", f32::from_bits(bits as u32))
             }
