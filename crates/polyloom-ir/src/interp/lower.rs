@@ -1,0 +1,432 @@
+//! From structured HIR to the interpreter's linear form, a function at a time.
+//!
+//! Relies on what the verifier guarantees: terminators, counts and types of operands, targets that enclose.
+
+use super::InterpError;
+use super::prepare::{Access, Call, Callee, Code, ForLoop, Index, Preparation, Print, Slot, Step};
+use crate::entity::{FuncId, Inst, Region, Value};
+use crate::eval::{Evaluator, evaluator};
+use crate::function::{Function, Imm, InstData};
+use crate::op::Op;
+use crate::types::{Scalar, Type};
+use cranelift_entity::{EntityRef, SecondaryMap};
+use smallvec::SmallVec;
+
+/// Brings a function into linear form, and those it calls. Gives the code and the stack its callees need.
+pub(super) fn lower(
+    preparation: &mut Preparation<'_>,
+    func: &Function,
+    id: Option<FuncId>,
+) -> Result<(Code, usize), InterpError> {
+    let mut lower = Lower {
+        preparation,
+        func,
+        code: Code { func: id, frame: vec![0; func.values.len().max(func.results.len()).max(1)], ..Code::default() },
+        slots: SecondaryMap::new(),
+        labels: Vec::new(),
+        last_label_at: 0,
+        owners: Vec::new(),
+        callees_need: 0,
+    };
+    for value in func.values.keys() {
+        lower.slots[value] = value.index() as Slot;
+    }
+    lower.code.params = func.params().iter().map(|&param| lower.slots[param]).collect();
+    lower.region(func.body)?;
+    lower.resolve_labels();
+    Ok((lower.code, lower.callees_need))
+}
+
+type Slots = SmallVec<[Slot; 4]>;
+
+/// An instruction with regions that is being lowered.
+struct Owner {
+    inst: Inst,
+    /// Where its end is.
+    end: u32,
+    results: Slots,
+    /// A loop's next iteration begins here, with these carried values.
+    next: Option<(u32, Slots)>,
+}
+
+struct Lower<'p, 'a> {
+    preparation: &'p mut Preparation<'a>,
+    func: &'p Function,
+    code: Code,
+    slots: SecondaryMap<Value, Slot>,
+    /// The step each label stands before.
+    labels: Vec<u32>,
+    last_label_at: usize,
+    owners: Vec<Owner>,
+    callees_need: usize,
+}
+
+impl Lower<'_, '_> {
+    fn slots_of(&self, values: &[Value]) -> Slots {
+        values.iter().map(|&value| self.slots[value]).collect()
+    }
+
+    fn scratch(&mut self) -> Slot {
+        self.code.frame.push(0);
+        self.code.frame.len() as Slot - 1
+    }
+
+    fn emit(&mut self, step: Step) {
+        self.code.steps.push(step);
+    }
+
+    fn label(&mut self) -> u32 {
+        self.labels.push(u32::MAX);
+        self.labels.len() as u32 - 1
+    }
+
+    fn bind(&mut self, label: u32) {
+        let steps = &mut self.code.steps;
+        let nothing_between = matches!(steps.last(), Some(Step::Jump { target }) if *target == label);
+        if nothing_between && self.last_label_at < steps.len() {
+            steps.pop();
+        }
+        self.labels[label as usize] = steps.len() as u32;
+        self.last_label_at = steps.len();
+    }
+
+    fn resolve_labels(&mut self) {
+        for step in &mut self.code.steps {
+            match step {
+                Step::Jump { target } | Step::Again { target } | Step::JumpUnless { target, .. } => {
+                    *target = self.labels[*target as usize];
+                }
+                Step::ForEnter { exit: target, .. } | Step::ForNext { body: target, .. } => {
+                    *target = self.labels[*target as usize];
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Moves values as if all at once.
+    fn copy(&mut self, to: &[Slot], from: &[Slot]) {
+        let mut moves: SmallVec<[(Slot, Slot); 4]> = to.iter().copied().zip(from.iter().copied()).collect();
+        moves.retain(|(to, from)| to != from);
+        let overwritten = (1..moves.len()).any(|later| moves[..later].iter().any(|(to, _)| *to == moves[later].1));
+        if overwritten {
+            for index in 0..moves.len() {
+                let scratch = self.scratch();
+                self.emit(Step::Copy { to: scratch, from: moves[index].1 });
+                moves[index].1 = scratch;
+            }
+        }
+        for (to, from) in moves {
+            self.emit(Step::Copy { to, from });
+        }
+    }
+
+    fn region(&mut self, region: Region) -> Result<(), InterpError> {
+        let func = self.func;
+        for &inst in &func.regions[region].insts {
+            self.inst(inst)?;
+        }
+        Ok(())
+    }
+
+    fn inst(&mut self, inst: Inst) -> Result<(), InterpError> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let operands = self.slots_of(&data.operands);
+        let results = self.slots_of(&data.results);
+        match data.op {
+            Op::If => self.lower_if(inst, data)?,
+            Op::Block => {
+                let end = self.enter(inst, results, None);
+                self.region(data.regions[0])?;
+                self.leave(end);
+            }
+            Op::ForRange => self.lower_for(inst, data)?,
+            Op::While => self.lower_while(inst, data)?,
+            Op::Yield | Op::Break | Op::Continue => self.lower_jump(data),
+            Op::Return => {
+                let index = self.code.returns.len() as u32;
+                self.code.returns.push(operands);
+                self.emit(Step::Return { index });
+            }
+            Op::Unreachable => {
+                self.code.spans.insert(inst, data.span);
+                self.emit(Step::Unreachable { site: inst });
+            }
+
+            Op::Const => {
+                if let Imm::Bits(bits) = data.imm {
+                    self.code.frame[results[0] as usize] = bits;
+                }
+            }
+            Op::Tid => self.emit(Step::Tid { to: results[0], axis: axis(data) }),
+            Op::TidLinear => self.emit(Step::TidLinear { to: results[0] }),
+            Op::Dim => self.emit(Step::Dim { to: results[0], array: operands[0], axis: axis(data) }),
+
+            Op::ArrayLoad => {
+                let (access, ..) = self.access(inst, data);
+                self.emit(Step::Load { to: results[0], access });
+            }
+            Op::ArrayStore => {
+                let (access, values, _) = self.access(inst, data);
+                self.emit(Step::Store { value: values[0], access });
+            }
+            Op::AtomicCas => {
+                let (access, values, _) = self.access(inst, data);
+                self.emit(Step::CompareExchange { to: results[0], compare: values[0], value: values[1], access });
+            }
+            Op::AtomicExch => {
+                let (access, values, _) = self.access(inst, data);
+                self.emit(Step::Atomic { f: |_, value| value, to: results[0], value: values[0], access });
+            }
+            Op::AtomicAdd
+            | Op::AtomicSub
+            | Op::AtomicMin
+            | Op::AtomicMax
+            | Op::AtomicAnd
+            | Op::AtomicOr
+            | Op::AtomicXor => {
+                let (access, values, elem) = self.access(inst, data);
+                let elem = Type::Scalar(elem);
+                match evaluator(combination(data.op), &[elem, elem], elem) {
+                    Some(Evaluator::Binary(f)) => {
+                        self.emit(Step::Atomic { f, to: results[0], value: values[0], access });
+                    }
+                    _ => return Err(self.no_definition(data)),
+                }
+            }
+
+            Op::Check => {
+                self.code.spans.insert(inst, data.span);
+                self.emit(Step::Check { cond: operands[0], index: operands[1], extent: operands[2], site: inst });
+            }
+            Op::Assert => {
+                self.code.spans.insert(inst, data.span);
+                self.emit(Step::Assert { cond: operands[0], site: inst });
+            }
+            Op::Print => {
+                if let Imm::Text(format) = &data.imm {
+                    let print = self.code.prints.len() as u32;
+                    let types = data.operands.iter().map(|&value| func.ty(value)).collect();
+                    self.code.prints.push(Print { format: format.clone(), types, values: operands.to_vec() });
+                    self.emit(Step::Print { print });
+                }
+            }
+            Op::Call => {
+                if let Imm::Func(callee) = data.imm {
+                    self.call(Callee::User(callee), operands, results)?;
+                }
+            }
+            _ => self.scalar_op(data, operands, results)?,
+        }
+        Ok(())
+    }
+
+    fn no_definition(&self, data: &InstData) -> InterpError {
+        InterpError::NoDefinition {
+            op: data.op,
+            types: data.operands.iter().map(|&value| self.func.ty(value)).collect(),
+        }
+    }
+
+    fn scalar_op(&mut self, data: &InstData, operands: Slots, results: Slots) -> Result<(), InterpError> {
+        let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&value| self.func.ty(value)).collect();
+        let result_types: SmallVec<[Type; 4]> = data.results.iter().map(|&value| self.func.ty(value)).collect();
+        if let [result] = result_types[..]
+            && let Some(evaluator) = evaluator(data.op, &types, result)
+        {
+            self.evaluate(evaluator, results[0], &operands);
+            return Ok(());
+        }
+        // Library functions of 16-bit floats are those of `f32`, with casts around them.
+        let wide = |ty: &Type| if is_half(*ty) { Type::F32 } else { *ty };
+        let wide_types: SmallVec<[Type; 4]> = types.iter().map(wide).collect();
+        let operands = (0..operands.len()).map(|i| self.converted(operands[i], types[i], wide_types[i])).collect();
+        let wide_results =
+            (0..results.len()).map(|i| if is_half(result_types[i]) { self.scratch() } else { results[i] });
+        let wide_results: Slots = wide_results.collect();
+        self.call(Callee::Library(data.op, wide_types), operands, wide_results.clone())?;
+        for (index, &ty) in result_types.iter().enumerate() {
+            if let Some(cast) = evaluator(Op::Cast, &[Type::F32], ty)
+                && is_half(ty)
+            {
+                self.evaluate(cast, results[index], &[wide_results[index]]);
+            }
+        }
+        Ok(())
+    }
+
+    fn converted(&mut self, slot: Slot, from: Type, to: Type) -> Slot {
+        match evaluator(Op::Cast, &[from], to) {
+            Some(cast) if from != to => {
+                let scratch = self.scratch();
+                self.evaluate(cast, scratch, &[slot]);
+                scratch
+            }
+            _ => slot,
+        }
+    }
+
+    fn evaluate(&mut self, evaluator: Evaluator, to: Slot, operands: &[Slot]) {
+        self.emit(match (evaluator, operands) {
+            (Evaluator::Unary(f), &[x, ..]) => Step::Unary { f, to, x },
+            (Evaluator::Binary(f), &[a, b, ..]) => Step::Binary { f, to, a, b },
+            (Evaluator::Ternary(f), &[a, b, c, ..]) => Step::Ternary { f, to, operands: [a, b, c] },
+            // An evaluator is asked for with the operands' types, so it takes as many.
+            _ => return,
+        });
+    }
+
+    fn call(&mut self, callee: Callee, args: Slots, results: Slots) -> Result<(), InterpError> {
+        let (callee, need) = self.preparation.function(callee)?;
+        self.callees_need = self.callees_need.max(need);
+        let call = self.code.calls.len() as u32;
+        self.code.calls.push(Call { callee, args, results });
+        self.emit(Step::Call { call });
+        Ok(())
+    }
+
+    /// The element an instruction accesses, the operands after its indices, and the element's type.
+    fn access(&mut self, inst: Inst, data: &InstData) -> (u32, Slots, Scalar) {
+        let (elem, ndim) = self.func.ty(data.operands[0]).as_array().unwrap_or((Scalar::U8, 0));
+        let indices = data.operands[1..].iter().take(ndim.into()).map(|&value| {
+            let ty = self.func.ty(value).as_scalar().unwrap_or(Scalar::I32);
+            Index { slot: self.slots[value], is_signed: ty.is_signed_int(), unused_bits: 64 - ty.bits() }
+        });
+        let indices = indices.collect();
+        let access = self.code.accesses.len() as u32;
+        self.code.accesses.push(Access { array: self.slots[data.operands[0]], indices, elem, inst });
+        self.code.spans.insert(inst, data.span);
+        (access, self.slots_of(&data.operands[1 + usize::from(ndim)..]), elem)
+    }
+
+    // ---- control flow ------------------------------------------------------------------------------------------------
+
+    fn enter(&mut self, inst: Inst, results: Slots, next: Option<(u32, Slots)>) -> u32 {
+        let end = self.label();
+        self.owners.push(Owner { inst, end, results, next });
+        end
+    }
+
+    fn leave(&mut self, end: u32) {
+        self.owners.pop();
+        self.bind(end);
+    }
+
+    fn lower_if(&mut self, inst: Inst, data: &InstData) -> Result<(), InterpError> {
+        let results = self.slots_of(&data.results);
+        let end = self.enter(inst, results, None);
+        let otherwise = self.label();
+        self.emit(Step::JumpUnless { cond: self.slots[data.operands[0]], target: otherwise });
+        self.region(data.regions[0])?;
+        self.bind(otherwise);
+        self.region(data.regions[1])?;
+        self.leave(end);
+        Ok(())
+    }
+
+    fn lower_for(&mut self, inst: Inst, data: &InstData) -> Result<(), InterpError> {
+        let params = self.slots_of(&self.func.regions[data.regions[0]].params);
+        let operands = self.slots_of(&data.operands);
+        let results = self.slots_of(&data.results);
+        let (counter, carried) = (params[0], Slots::from_slice(&params[1..]));
+        let index = self.code.loops.len() as u32;
+        let left = self.scratch();
+        self.code.loops.push(ForLoop {
+            ty: self.func.ty(data.operands[0]).as_scalar().unwrap_or(Scalar::I32),
+            lo: operands[0],
+            hi: operands[1],
+            step: operands[2],
+            counter,
+            left,
+        });
+        let (next, body, done) = (self.label(), self.label(), self.label());
+        self.copy(&carried, &operands[3..]);
+        self.emit(Step::ForEnter { index, exit: done });
+        self.bind(body);
+        let end = self.enter(inst, results.clone(), Some((next, carried.clone())));
+        self.region(data.regions[0])?;
+        self.bind(next);
+        self.emit(Step::ForNext { index, body });
+        self.bind(done);
+        self.copy(&results, &carried);
+        self.leave(end);
+        Ok(())
+    }
+
+    fn lower_while(&mut self, inst: Inst, data: &InstData) -> Result<(), InterpError> {
+        let [condition, body] = [data.regions[0], data.regions[1]];
+        let results = self.slots_of(&data.results);
+        let carried = self.slots_of(&self.func.regions[condition].params);
+        // The condition does not change what is carried, so the body's parameters are the condition's.
+        for (index, &param) in self.func.regions[body].params.iter().enumerate() {
+            self.slots[param] = carried[index];
+        }
+        let inits = self.slots_of(&data.operands);
+        self.copy(&carried, &inits);
+        let (again, next, done) = (self.label(), self.label(), self.label());
+        self.bind(again);
+        let end = self.enter(inst, results.clone(), Some((next, carried.clone())));
+        let (yield_, before) =
+            self.func.regions[condition].insts.split_last().map_or((None, &[][..]), |(y, b)| (Some(y), b));
+        for &inst in before {
+            self.inst(inst)?;
+        }
+        match yield_.map(|&inst| &self.func.insts[inst]) {
+            Some(yield_) if yield_.op == Op::Yield => {
+                self.emit(Step::JumpUnless { cond: self.slots[yield_.operands[0]], target: done });
+                self.region(body)?;
+            }
+            // A condition that always leaves the loop: the body is never reached.
+            Some(yield_) => self.lower_jump(yield_),
+            None => {}
+        }
+        self.bind(next);
+        self.emit(Step::Again { target: again });
+        self.bind(done);
+        self.copy(&results, &carried);
+        self.leave(end);
+        Ok(())
+    }
+
+    /// `yield`, `break` and `continue`.
+    fn lower_jump(&mut self, data: &InstData) {
+        let owner = match (data.op, &data.imm) {
+            (Op::Yield, _) => self.owners.last(),
+            (_, Imm::Target(target)) => self.owners.iter().rev().find(|owner| owner.inst == *target),
+            _ => None,
+        };
+        let Some(owner) = owner else { return };
+        let (label, to) = match &owner.next {
+            Some((next, carried)) if data.op != Op::Break => (*next, carried.clone()),
+            _ => (owner.end, owner.results.clone()),
+        };
+        let from = self.slots_of(&data.operands);
+        self.copy(&to, &from);
+        self.emit(Step::Jump { target: label });
+    }
+}
+
+fn axis(data: &InstData) -> u8 {
+    match data.imm {
+        Imm::Axis(axis) => axis,
+        _ => 0,
+    }
+}
+
+fn is_half(ty: Type) -> bool {
+    ty.as_scalar().is_some_and(Scalar::is_half)
+}
+
+/// What an atomic update stores, as a function of the element and the value.
+fn combination(op: Op) -> Op {
+    match op {
+        Op::AtomicSub => Op::Sub,
+        Op::AtomicMin => Op::Min,
+        Op::AtomicMax => Op::Max,
+        Op::AtomicAnd => Op::BitAnd,
+        Op::AtomicOr => Op::BitOr,
+        Op::AtomicXor => Op::BitXor,
+        _ => Op::Add,
+    }
+}

@@ -1,0 +1,297 @@
+//! The living definition of HIR: what a function or a kernel computes, in the order a single processor would.
+//!
+//! Back ends are right when they agree with this. [`crate::eval`] defines scalar ops; here are control flow, arrays,
+//! atomics, checks and calls:
+//!
+//! - Threads run one after another in row-major order, so atomics happen in that order too.
+//! - A negative index of a signed type counts from the end of its axis. An index that is still outside its axis ends
+//!   the launch with [`InterpError::OutOfBounds`], in checked and unchecked mode alike; compiled code may do anything.
+//! - A failed `check` or `assert` ends the launch with [`InterpError::Trap`]. What earlier threads stored stays.
+//! - Library ops run the HIR of [`crate::math`], `f32` functions for 16-bit floats.
+//!
+//! HIR is first brought into a linear form (`prepare.rs`) in which every value has a slot and control flow is jumps;
+//! `run.rs` executes that without allocating or hashing. An [`Interpreter`] holds one function in this form, with all
+//! it calls, and does not change: threads may share it.
+
+mod lower;
+mod memory;
+mod prepare;
+mod run;
+
+pub use memory::{BufferMemory, Memory};
+
+use crate::entity::{FuncId, Inst};
+use crate::function::Module;
+use crate::op::Op;
+use crate::span::Span;
+use crate::types::{MAX_DIMS, Type};
+use prepare::Code;
+use std::ops::Range;
+
+/// An argument of a launch or call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arg {
+    /// The bits of a scalar, zero-extended.
+    Scalar(u64),
+    /// An array.
+    Array(ArrayArg),
+}
+
+/// A view of one of the [`Memory`]'s buffers as an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ArrayArg {
+    /// Which buffer. Arrays may share one.
+    pub buffer: u32,
+    /// Byte offset of element 0 in it.
+    pub offset: i64,
+    /// Extents; those past the array's dimensions are not looked at.
+    pub extents: [i64; MAX_DIMS],
+    /// Byte strides.
+    pub strides: [i64; MAX_DIMS],
+}
+
+/// What a kernel can do to the world outside its arrays.
+pub trait Host {
+    /// `print`: the C format, and types and bits of the operands. [`crate::format`] makes the text.
+    fn print(&mut self, format: &str, types: &[Type], values: &[u64]);
+}
+
+/// A host that keeps the text printed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Printed(pub String);
+
+impl Host for Printed {
+    fn print(&mut self, format: &str, types: &[Type], values: &[u64]) {
+        crate::format::format_into(&mut self.0, format, types, values);
+    }
+}
+
+/// Where in the program something went wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// The function; `None` for one of the math library.
+    pub func: Option<FuncId>,
+    /// The instruction in it.
+    pub inst: Inst,
+    /// The source it stands for.
+    pub span: Span,
+}
+
+/// A failed `check` or `assert`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trap {
+    /// The instruction. It says what was checked.
+    pub site: Site,
+    /// `check`: the index or divisor.
+    pub index: i64,
+    /// `check`: the extent.
+    pub extent: i64,
+    /// The thread, counted in row-major order.
+    pub thread: u64,
+}
+
+/// Why a program ended before its end.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InterpError {
+    /// A `check` or `assert` failed.
+    #[error("a check failed in thread {}", .0.thread)]
+    Trap(Trap),
+    /// An array access outside its array.
+    #[error("index {index} is outside axis {axis} of extent {extent} in thread {thread}")]
+    OutOfBounds {
+        /// The access.
+        site: Site,
+        /// Which of its indices.
+        axis: u8,
+        /// The index, before a negative one wrapped.
+        index: i128,
+        /// The axis's extent.
+        extent: i64,
+        /// The thread, counted in row-major order.
+        thread: u64,
+    },
+    /// An element of an array argument that its buffer does not hold.
+    #[error("the buffer ends before an element of the array in thread {thread}")]
+    OutsideBuffer {
+        /// The access.
+        site: Site,
+        /// The thread, counted in row-major order.
+        thread: u64,
+    },
+    /// The step limit was reached.
+    #[error("the step limit was reached in thread {thread}")]
+    StepLimit {
+        /// The thread, counted in row-major order.
+        thread: u64,
+    },
+    /// An `unreachable` was reached.
+    #[error("`unreachable` was reached in thread {thread}")]
+    Unreachable {
+        /// The instruction.
+        site: Site,
+        /// The thread, counted in row-major order.
+        thread: u64,
+    },
+    /// An op without a definition for these operands.
+    #[error("`{}` is not defined for operands {types:?}", op.name())]
+    NoDefinition {
+        /// The op.
+        op: Op,
+        /// Its operand types.
+        types: Vec<Type>,
+    },
+    /// Functions that call each other in a circle, or too deeply.
+    #[error("function calls are recursive, or nested more than {MAX_CALL_DEPTH} deep")]
+    CallDepth,
+    /// Arguments that do not fit the function.
+    #[error("arguments do not fit: {0}")]
+    BadArguments(String),
+}
+
+/// How deeply calls may nest.
+pub const MAX_CALL_DEPTH: usize = 128;
+
+/// One function with all it calls, ready to run.
+///
+/// ```
+/// use polyloom_ir::interp::Interpreter;
+/// use polyloom_ir::{Builder, Function, FunctionKind, Module, Op, Type};
+///
+/// let mut square = Function::new("square", FunctionKind::Func, [("x", Type::I32)], &[Type::I32]);
+/// let x = square.params()[0];
+/// let mut builder = Builder::new(&mut square);
+/// let product = builder.op(Op::Mul, &[x, x]);
+/// builder.return_(&[product]);
+/// let mut module = Module::new();
+/// let square = module.functions.push(square);
+///
+/// let interpreter = Interpreter::new(&module, square).unwrap();
+/// assert_eq!(interpreter.call(&[12]), Ok(vec![144]));
+/// ```
+#[derive(Debug)]
+pub struct Interpreter {
+    /// The function itself comes first.
+    codes: Vec<Code>,
+    param_types: Vec<Type>,
+    n_results: usize,
+    /// Slots needed by the function and the deepest chain of calls below it.
+    stack_size: usize,
+    max_steps: u64,
+}
+
+impl Interpreter {
+    /// Prepares a function or kernel of a verified module.
+    ///
+    /// # Errors
+    ///
+    /// [`InterpError::NoDefinition`] and [`InterpError::CallDepth`].
+    pub fn new(module: &Module, func: FuncId) -> Result<Interpreter, InterpError> {
+        let prepared = prepare::Prepared::new(module, func)?;
+        let function = &module.functions[func];
+        Ok(Interpreter {
+            codes: prepared.codes,
+            stack_size: prepared.stack_size,
+            param_types: function.params().iter().map(|&param| function.ty(param)).collect(),
+            n_results: function.results.len(),
+            max_steps: u64::MAX,
+        })
+    }
+
+    /// Limits how long a launch or call may run. Each thread, each further iteration of a loop and each call is one
+    /// step; between steps there is no more to do than the function is long.
+    #[must_use]
+    pub fn with_max_steps(mut self, max_steps: u64) -> Interpreter {
+        self.max_steps = max_steps;
+        self
+    }
+
+    /// Calls a function of scalars that prints nothing to be seen, and gives the bits of its results.
+    ///
+    /// # Errors
+    ///
+    /// All of [`InterpError`] but those of preparation.
+    pub fn call(&self, args: &[u64]) -> Result<Vec<u64>, InterpError> {
+        let args: Vec<Arg> = args.iter().map(|&bits| Arg::Scalar(bits)).collect();
+        self.call_with(&args, &mut BufferMemory::default(), &mut Printed::default())
+    }
+
+    /// Calls a function and gives the bits of its results.
+    ///
+    /// # Errors
+    ///
+    /// All of [`InterpError`] but those of preparation.
+    pub fn call_with(
+        &self,
+        args: &[Arg],
+        memory: &mut dyn Memory,
+        host: &mut dyn Host,
+    ) -> Result<Vec<u64>, InterpError> {
+        let mut stack = self.stack(args)?;
+        let mut machine = run::Machine::new(self, args, memory, host);
+        machine.thread()?;
+        machine.run(0, &mut stack)?;
+        stack.truncate(self.n_results);
+        Ok(stack)
+    }
+
+    /// Runs the threads of `range`, row-major linear indices, of a launch of this shape.
+    ///
+    /// # Errors
+    ///
+    /// All of [`InterpError`] but those of preparation. A shape of no or more than [`MAX_DIMS`] extents, and a range
+    /// past its end, are [`InterpError::BadArguments`].
+    pub fn launch(
+        &self,
+        shape: &[u64],
+        args: &[Arg],
+        memory: &mut dyn Memory,
+        host: &mut dyn Host,
+        range: Range<u64>,
+    ) -> Result<(), InterpError> {
+        let n_threads = shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
+        let fits = (1..=MAX_DIMS).contains(&shape.len()) && n_threads.is_some_and(|n| range.end <= n);
+        if !fits {
+            return Err(InterpError::BadArguments(format!("threads {range:?} of a launch of shape {shape:?}")));
+        }
+        if self.n_results > 0 {
+            return Err(InterpError::BadArguments("a function with results is called, not launched".to_owned()));
+        }
+        let mut stack = self.stack(args)?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut machine = run::Machine::new(self, args, memory, host);
+        machine.start(shape, range.start);
+        for _ in range {
+            machine.thread()?;
+            machine.run(0, &mut stack)?;
+            machine.next_thread();
+        }
+        Ok(())
+    }
+
+    /// A stack with the entry function's frame on it: constants and parameters in their slots. Running does not
+    /// change these, so threads can run on it one after another.
+    fn stack(&self, args: &[Arg]) -> Result<Vec<u64>, InterpError> {
+        if args.len() != self.param_types.len() {
+            let message = format!("{} for {} parameters", args.len(), self.param_types.len());
+            return Err(InterpError::BadArguments(message));
+        }
+        let mut stack = vec![0; self.stack_size];
+        let code = &self.codes[0];
+        stack[..code.frame.len()].copy_from_slice(&code.frame);
+        for (index, (&arg, &ty)) in args.iter().zip(&self.param_types).enumerate() {
+            let slot = &mut stack[code.params[index] as usize];
+            match (arg, ty) {
+                (Arg::Scalar(bits), Type::Scalar(scalar)) if bits <= u64::MAX >> (64 - scalar.bits()) => *slot = bits,
+                // An array value is the number of the argument.
+                (Arg::Array(_), Type::Array { .. }) => *slot = index as u64,
+                _ => return Err(InterpError::BadArguments(format!("argument {index} is {arg:x?}, not a {ty}"))),
+            }
+        }
+        Ok(stack)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! The linear form of HIR that the interpreter runs.
+//!
+//! Every value has a slot in its function's frame; carried values and results are moved there where control joins.
+//! Constants are in the frame from the start, and nothing else is written to their slots. Library ops are calls of
+//! functions made from [`crate::math`].
+
+use super::lower::lower;
+use super::{InterpError, MAX_CALL_DEPTH, Site};
+use crate::entity::{FuncId, Inst};
+use crate::function::Module;
+use crate::math;
+use crate::op::Op;
+use crate::span::Span;
+use crate::types::{Scalar, Type};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A slot of a frame.
+pub(super) type Slot = u32;
+
+/// One step of a prepared function. Jump targets are labels until the function is finished, then indices of steps.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Unary {
+        f: fn(u64) -> u64,
+        to: Slot,
+        x: Slot,
+    },
+    Binary {
+        f: fn(u64, u64) -> u64,
+        to: Slot,
+        a: Slot,
+        b: Slot,
+    },
+    Ternary {
+        f: fn(u64, u64, u64) -> u64,
+        to: Slot,
+        operands: [Slot; 3],
+    },
+    Copy {
+        to: Slot,
+        from: Slot,
+    },
+    Jump {
+        target: u32,
+    },
+    /// A jump back: the next iteration of a loop.
+    Again {
+        target: u32,
+    },
+    JumpUnless {
+        cond: Slot,
+        target: u32,
+    },
+    /// Enters `loops[index]` or, if it runs no iteration, jumps.
+    ForEnter {
+        index: u32,
+        exit: u32,
+    },
+    /// Goes on to the next iteration of `loops[index]`, if there is one.
+    ForNext {
+        index: u32,
+        body: u32,
+    },
+    Tid {
+        to: Slot,
+        axis: u8,
+    },
+    TidLinear {
+        to: Slot,
+    },
+    Dim {
+        to: Slot,
+        array: Slot,
+        axis: u8,
+    },
+    Load {
+        to: Slot,
+        access: u32,
+    },
+    Store {
+        value: Slot,
+        access: u32,
+    },
+    /// The element becomes `f(element, value)`.
+    Atomic {
+        f: fn(u64, u64) -> u64,
+        to: Slot,
+        value: Slot,
+        access: u32,
+    },
+    CompareExchange {
+        to: Slot,
+        compare: Slot,
+        value: Slot,
+        access: u32,
+    },
+    /// Traps unless the condition holds; index and extent are slots of `i64` values.
+    Check {
+        cond: Slot,
+        index: Slot,
+        extent: Slot,
+        site: Inst,
+    },
+    Assert {
+        cond: Slot,
+        site: Inst,
+    },
+    Print {
+        print: u32,
+    },
+    Call {
+        call: u32,
+    },
+    /// Leaves with the values of `returns[index]`.
+    Return {
+        index: u32,
+    },
+    Unreachable {
+        site: Inst,
+    },
+}
+
+/// A `for_range`.
+#[derive(Debug)]
+pub(super) struct ForLoop {
+    pub(super) ty: Scalar,
+    pub(super) lo: Slot,
+    pub(super) hi: Slot,
+    pub(super) step: Slot,
+    pub(super) counter: Slot,
+    /// Where the number of iterations left is kept.
+    pub(super) left: Slot,
+}
+
+/// An index of an element.
+#[derive(Debug)]
+pub(super) struct Index {
+    pub(super) slot: Slot,
+    pub(super) is_signed: bool,
+    /// How many of its 64 bits are above the index's type.
+    pub(super) unused_bits: u32,
+}
+
+/// An element of an array.
+#[derive(Debug)]
+pub(super) struct Access {
+    pub(super) array: Slot,
+    pub(super) indices: SmallVec<[Index; 4]>,
+    pub(super) elem: Scalar,
+    pub(super) inst: Inst,
+}
+
+/// A `print`.
+#[derive(Debug)]
+pub(super) struct Print {
+    pub(super) format: Arc<str>,
+    pub(super) types: Vec<Type>,
+    pub(super) values: Vec<Slot>,
+}
+
+/// A call. The callee leaves its results at the start of its frame.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// Index into the interpreter's codes.
+    pub(super) callee: usize,
+    pub(super) args: SmallVec<[Slot; 4]>,
+    pub(super) results: SmallVec<[Slot; 4]>,
+}
+
+/// A function in linear form.
+#[derive(Debug, Default)]
+pub(super) struct Code {
+    /// `None` for a library function.
+    pub(super) func: Option<FuncId>,
+    /// The frame on entry, but for the parameters.
+    pub(super) frame: Vec<u64>,
+    pub(super) params: Vec<Slot>,
+    pub(super) steps: Vec<Step>,
+    pub(super) loops: Vec<ForLoop>,
+    pub(super) accesses: Vec<Access>,
+    pub(super) prints: Vec<Print>,
+    pub(super) calls: Vec<Call>,
+    pub(super) returns: Vec<SmallVec<[Slot; 4]>>,
+    /// The spans of instructions that can fail.
+    pub(super) spans: FxHashMap<Inst, Span>,
+}
+
+impl Code {
+    pub(super) fn site(&self, inst: Inst) -> Site {
+        let span = self.spans.get(&inst).copied().unwrap_or(Span::NONE);
+        Site { func: self.func, inst, span }
+    }
+}
+
+/// What a call leads to.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) enum Callee {
+    User(FuncId),
+    Library(Op, SmallVec<[Type; 4]>),
+}
+
+/// A function and all it calls.
+pub(super) struct Prepared {
+    pub(super) codes: Vec<Code>,
+    pub(super) stack_size: usize,
+}
+
+impl Prepared {
+    pub(super) fn new(module: &Module, func: FuncId) -> Result<Prepared, InterpError> {
+        let mut preparation =
+            Preparation { module, codes: Vec::new(), stack_sizes: Vec::new(), known: FxHashMap::default(), depth: 0 };
+        preparation.function(Callee::User(func))?;
+        Ok(Prepared { stack_size: preparation.stack_sizes[0], codes: preparation.codes })
+    }
+}
+
+/// The functions prepared so far.
+pub(super) struct Preparation<'a> {
+    module: &'a Module,
+    codes: Vec<Code>,
+    /// By code: slots it and its callees need; 0 while it is being prepared.
+    stack_sizes: Vec<usize>,
+    known: FxHashMap<Callee, usize>,
+    depth: usize,
+}
+
+impl Preparation<'_> {
+    /// The index of the callee's code and the slots it needs on the stack.
+    pub(super) fn function(&mut self, callee: Callee) -> Result<(usize, usize), InterpError> {
+        if let Some(&index) = self.known.get(&callee) {
+            // Every frame has a slot, so 0 means that the function calls itself.
+            let size = self.stack_sizes[index];
+            return if size == 0 { Err(InterpError::CallDepth) } else { Ok((index, size)) };
+        }
+        if self.depth == MAX_CALL_DEPTH {
+            return Err(InterpError::CallDepth);
+        }
+        let index = self.codes.len();
+        self.codes.push(Code::default());
+        self.stack_sizes.push(0);
+        self.known.insert(callee.clone(), index);
+        self.depth += 1;
+        let (code, callees_need) = match &callee {
+            Callee::User(id) => lower(self, &self.module.functions[*id], Some(*id))?,
+            Callee::Library(op, types) => {
+                let Some(function) = math::library_function(*op, types) else {
+                    return Err(InterpError::NoDefinition { op: *op, types: types.to_vec() });
+                };
+                lower(self, &function, None)?
+            }
+        };
+        self.depth -= 1;
+        let size = code.frame.len() + callees_need;
+        self.stack_sizes[index] = size;
+        self.codes[index] = code;
+        Ok((index, size))
+    }
+}

@@ -1,0 +1,271 @@
+//! Running linear code.
+
+use super::memory::Memory;
+use super::prepare::{Access, Code, ForLoop, Slot, Step};
+use super::{Arg, ArrayArg, Host, InterpError, Interpreter, Trap};
+use crate::entity::Inst;
+use crate::types::{MAX_DIMS, Scalar};
+use smallvec::SmallVec;
+
+/// One thread after another, and what they share.
+pub(super) struct Machine<'a> {
+    interpreter: &'a Interpreter,
+    /// By argument; scalars have an empty one.
+    arrays: SmallVec<[ArrayArg; 4]>,
+    memory: &'a mut dyn Memory,
+    host: &'a mut dyn Host,
+    shape: [u64; MAX_DIMS],
+    rank: usize,
+    coordinates: [u64; MAX_DIMS],
+    thread: u64,
+    steps_left: u64,
+}
+
+impl<'a> Machine<'a> {
+    pub(super) fn new(
+        interpreter: &'a Interpreter,
+        args: &[Arg],
+        memory: &'a mut dyn Memory,
+        host: &'a mut dyn Host,
+    ) -> Machine<'a> {
+        let array = |arg: &Arg| match arg {
+            Arg::Array(array) => *array,
+            Arg::Scalar(_) => ArrayArg::default(),
+        };
+        Machine {
+            interpreter,
+            arrays: args.iter().map(array).collect(),
+            memory,
+            host,
+            shape: [1; MAX_DIMS],
+            rank: 1,
+            coordinates: [0; MAX_DIMS],
+            thread: 0,
+            steps_left: interpreter.max_steps,
+        }
+    }
+
+    /// Goes to a thread of a launch of this shape, which has no extent 0.
+    pub(super) fn start(&mut self, shape: &[u64], thread: u64) {
+        self.rank = shape.len();
+        self.shape[..shape.len()].copy_from_slice(shape);
+        self.thread = thread;
+        let mut rest = thread;
+        for axis in (0..self.rank).rev() {
+            self.coordinates[axis] = rest % self.shape[axis];
+            rest /= self.shape[axis];
+        }
+    }
+
+    pub(super) fn next_thread(&mut self) {
+        self.thread += 1;
+        for axis in (0..self.rank).rev() {
+            self.coordinates[axis] += 1;
+            if self.coordinates[axis] < self.shape[axis] {
+                break;
+            }
+            self.coordinates[axis] = 0;
+        }
+    }
+
+    /// Counts a thread as a step.
+    pub(super) fn thread(&mut self) -> Result<(), InterpError> {
+        self.step()
+    }
+
+    fn step(&mut self) -> Result<(), InterpError> {
+        match self.steps_left.checked_sub(1) {
+            Some(left) => self.steps_left = left,
+            None => return Err(InterpError::StepLimit { thread: self.thread }),
+        }
+        Ok(())
+    }
+
+    /// Runs a function whose frame, arguments included, is at the start of the stack. Its results are there when it
+    /// has run.
+    pub(super) fn run(&mut self, code: usize, stack: &mut [u64]) -> Result<(), InterpError> {
+        let interpreter = self.interpreter;
+        let code = &interpreter.codes[code];
+        let (frame, rest) = stack.split_at_mut(code.frame.len());
+        let mut next = 0;
+        while let Some(&step) = code.steps.get(next) {
+            next += 1;
+            match step {
+                Step::Unary { f, to, x } => frame[to as usize] = f(frame[x as usize]),
+                Step::Binary { f, to, a, b } => frame[to as usize] = f(frame[a as usize], frame[b as usize]),
+                Step::Ternary { f, to, operands: [a, b, c] } => {
+                    frame[to as usize] = f(frame[a as usize], frame[b as usize], frame[c as usize]);
+                }
+                Step::Copy { to, from } => frame[to as usize] = frame[from as usize],
+                Step::Jump { target } => next = target as usize,
+                Step::Again { target } => {
+                    self.step()?;
+                    next = target as usize;
+                }
+                Step::JumpUnless { cond, target } => {
+                    if frame[cond as usize] == 0 {
+                        next = target as usize;
+                    }
+                }
+                Step::ForEnter { index, exit } => {
+                    let this = &code.loops[index as usize];
+                    let n_iterations = n_iterations(this, frame);
+                    frame[this.left as usize] = n_iterations;
+                    frame[this.counter as usize] = frame[this.lo as usize];
+                    if n_iterations == 0 {
+                        next = exit as usize;
+                    }
+                }
+                Step::ForNext { index, body } => {
+                    let this = &code.loops[index as usize];
+                    frame[this.left as usize] -= 1;
+                    if frame[this.left as usize] != 0 {
+                        self.step()?;
+                        let counter = frame[this.counter as usize].wrapping_add(frame[this.step as usize]);
+                        frame[this.counter as usize] = counter & (u64::MAX >> (64 - this.ty.bits()));
+                        next = body as usize;
+                    }
+                }
+                Step::Tid { to, axis } => {
+                    let coordinate = self.coordinates.get(usize::from(axis)).copied().unwrap_or(0);
+                    frame[to as usize] = u64::from(coordinate as u32);
+                }
+                Step::TidLinear { to } => frame[to as usize] = u64::from(self.thread as u32),
+                Step::Dim { to, array, axis } => {
+                    let array = &self.arrays[frame[array as usize] as usize];
+                    let extent = array.extents.get(usize::from(axis)).copied().unwrap_or(0);
+                    frame[to as usize] = u64::from(extent as u32);
+                }
+                Step::Load { to, access } => {
+                    let access = &code.accesses[access as usize];
+                    let (buffer, offset) = self.address(code, access, frame)?;
+                    let bits = self.memory.load(buffer, offset, access.elem.bytes());
+                    let bits = bits.ok_or_else(|| self.outside_buffer(code, access))?;
+                    // Any byte but 0 is true, whoever wrote it.
+                    frame[to as usize] = if access.elem == Scalar::Bool { u64::from(bits != 0) } else { bits };
+                }
+                Step::Store { value, access } => {
+                    let access = &code.accesses[access as usize];
+                    let (buffer, offset) = self.address(code, access, frame)?;
+                    let stored = self.memory.store(buffer, offset, access.elem.bytes(), frame[value as usize]);
+                    stored.ok_or_else(|| self.outside_buffer(code, access))?;
+                }
+                Step::Atomic { f, to, value, access } => {
+                    let value = frame[value as usize];
+                    frame[to as usize] = self.update(code, access, frame, &mut |old| f(old, value))?;
+                }
+                Step::CompareExchange { to, compare, value, access } => {
+                    let (compare, value) = (frame[compare as usize], frame[value as usize]);
+                    let exchange = &mut |old| if old == compare { value } else { old };
+                    frame[to as usize] = self.update(code, access, frame, exchange)?;
+                }
+                Step::Check { cond, index, extent, site } => {
+                    if frame[cond as usize] == 0 {
+                        return Err(self.trap(code, site, frame[index as usize], frame[extent as usize]));
+                    }
+                }
+                Step::Assert { cond, site } => {
+                    if frame[cond as usize] == 0 {
+                        return Err(self.trap(code, site, 0, 0));
+                    }
+                }
+                Step::Print { print } => {
+                    let print = &code.prints[print as usize];
+                    let values: SmallVec<[u64; 8]> = print.values.iter().map(|&slot| frame[slot as usize]).collect();
+                    self.host.print(&print.format, &print.types, &values);
+                }
+                Step::Call { call } => {
+                    self.step()?;
+                    let call = &code.calls[call as usize];
+                    let callee = &interpreter.codes[call.callee];
+                    rest[..callee.frame.len()].copy_from_slice(&callee.frame);
+                    for (&param, &arg) in callee.params.iter().zip(&call.args) {
+                        rest[param as usize] = frame[arg as usize];
+                    }
+                    self.run(call.callee, rest)?;
+                    for (index, &result) in call.results.iter().enumerate() {
+                        frame[result as usize] = rest[index];
+                    }
+                }
+                Step::Return { index } => {
+                    let values = code.returns[index as usize].iter().map(|&slot| frame[slot as usize]);
+                    let values: SmallVec<[u64; 8]> = values.collect();
+                    frame[..values.len()].copy_from_slice(&values);
+                    return Ok(());
+                }
+                Step::Unreachable { site } => {
+                    return Err(InterpError::Unreachable { site: code.site(site), thread: self.thread });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn address(&self, code: &Code, access: &Access, frame: &[u64]) -> Result<(u32, i64), InterpError> {
+        let array = &self.arrays[frame[access.array as usize] as usize];
+        let mut offset = array.offset;
+        for (axis, index) in access.indices.iter().enumerate() {
+            let bits = frame[index.slot as usize];
+            let extent = array.extents[axis];
+            let position = match (bits << index.unused_bits) as i64 >> index.unused_bits {
+                negative @ ..0 if index.is_signed => negative + extent,
+                _ => bits as i64,
+            };
+            if !(0..extent).contains(&position) {
+                return Err(self.out_of_bounds(code, access, axis, frame));
+            }
+            offset = offset.wrapping_add(position.wrapping_mul(array.strides[axis]));
+        }
+        Ok((array.buffer, offset))
+    }
+
+    fn update(
+        &mut self,
+        code: &Code,
+        access: u32,
+        frame: &[u64],
+        f: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, InterpError> {
+        let access = &code.accesses[access as usize];
+        let (buffer, offset) = self.address(code, access, frame)?;
+        let old = self.memory.update(buffer, offset, access.elem.bytes(), f);
+        old.ok_or_else(|| self.outside_buffer(code, access))
+    }
+
+    #[cold]
+    fn out_of_bounds(&self, code: &Code, access: &Access, axis: usize, frame: &[u64]) -> InterpError {
+        let index = &access.indices[axis];
+        let bits = frame[index.slot as usize];
+        let index = match index.is_signed {
+            true => i128::from((bits << index.unused_bits) as i64 >> index.unused_bits),
+            false => bits.into(),
+        };
+        let extent = self.arrays[frame[access.array as usize] as usize].extents[axis];
+        let site = code.site(access.inst);
+        InterpError::OutOfBounds { site, axis: axis as u8, index, extent, thread: self.thread }
+    }
+
+    #[cold]
+    fn outside_buffer(&self, code: &Code, access: &Access) -> InterpError {
+        InterpError::OutsideBuffer { site: code.site(access.inst), thread: self.thread }
+    }
+
+    #[cold]
+    fn trap(&self, code: &Code, site: Inst, index: u64, extent: u64) -> InterpError {
+        let (index, extent) = (index as i64, extent as i64);
+        InterpError::Trap(Trap { site: code.site(site), index, extent, thread: self.thread })
+    }
+}
+
+/// How often a `for_range` runs: as often as lo, lo + step, … stays before its end, without overflow.
+fn n_iterations(this: &ForLoop, frame: &[u64]) -> u64 {
+    let [lo, hi, step] = [this.lo, this.hi, this.step].map(|slot: Slot| frame[slot as usize]);
+    if !this.ty.is_signed_int() {
+        return if lo < hi && step != 0 { (hi - lo - 1) / step + 1 } else { 0 };
+    }
+    let unused = 64 - this.ty.bits();
+    let [lo, hi, step] = [lo, hi, step].map(|bits| (bits << unused) as i64 >> unused);
+    let distance = lo.abs_diff(hi);
+    if (step > 0 && lo < hi) || (step < 0 && lo > hi) { (distance - 1) / step.unsigned_abs() + 1 } else { 0 }
+}
