@@ -101,11 +101,12 @@ kernel @constants() {
   %6: f32 = const 0x7fc00001
   %7: f64 = const 5e-324
   %8: f64 = const inf
-  %9: f64 = const 0xfff8000000000000
+  %9: f64 = const nan
   %10: f16 = const 6.1035156e-5
   %11: bf16 = const -inf
   %12: i8 = const 0x1ff
   %13: bool = const 0x2
+  %14: f32 = const nan
   return
 }
 ",

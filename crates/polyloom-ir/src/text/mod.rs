@@ -40,11 +40,13 @@
 //! text. Constants are decimal where reading them back gives the same bits, else `0x` and the bits.
 
 mod attributes;
+mod constant;
 mod lexer;
 mod parse;
 mod print;
 mod reader;
 
+pub use constant::{Constant, parse_constant};
 pub use parse::parse_module;
 pub(crate) use print::Printer;
 pub use print::{PrintOptions, print_module};

@@ -5,15 +5,15 @@
 //! that malformed modules (a use before its definition, a call to a later function) can be written down.
 
 use super::MAX_REGION_DEPTH;
+use super::constant::{parse_bits, parse_constant};
 use super::lexer::{Kind, Token};
 use super::reader::{Failed, Parsed, Reader};
 use crate::diagnostic::{Code, Diagnostic, near_names};
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::eval::{bf16_from_f64, bf16_to_f32, f16_from_f64, f16_to_f32};
 use crate::function::{CheckKind, Function, FunctionKind, Imm, Module, Operands, RegionData};
 use crate::op::Op;
 use crate::span::{FileId, Span};
-use crate::types::{Scalar, Type};
+use crate::types::Type;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -316,18 +316,9 @@ impl<'t> Reader<'t> {
         if !matches!(token.kind, Kind::Number | Kind::Word) || token.starts_line {
             return self.expected("a constant");
         }
-        let bits = if let Some(hex) = text.strip_prefix("0x") {
-            u64::from_str_radix(hex, 16).ok()
-        } else {
-            match ty {
-                Some(Type::Scalar(Scalar::Bool)) => text.parse::<bool>().ok().map(u64::from),
-                Some(Type::Scalar(Scalar::F16)) => half(text, f16_from_f64, f16_to_f32),
-                Some(Type::Scalar(Scalar::BF16)) => half(text, bf16_from_f64, bf16_to_f32),
-                Some(Type::Scalar(Scalar::F32)) => decimal::<f32>(text).map(|x| x.to_bits().into()),
-                Some(Type::Scalar(Scalar::F64)) => decimal::<f64>(text).map(f64::to_bits),
-                Some(Type::Scalar(ty)) if ty.is_int() => int_bits(ty, text),
-                _ => None,
-            }
+        let bits = match ty.and_then(Type::as_scalar) {
+            Some(scalar) => parse_constant(scalar, text),
+            None => parse_bits(text),
         };
         match (bits, ty) {
             (Some(bits), _) => {
@@ -382,27 +373,4 @@ impl<'t> Reader<'t> {
             }
         }
     }
-}
-
-/// A finite decimal number, or an infinity spelled `inf`.
-fn decimal<T: std::str::FromStr + Copy + Into<f64>>(text: &str) -> Option<T> {
-    let value = text.parse::<T>().ok()?;
-    let wide: f64 = value.into();
-    (wide.is_finite() || text.trim_start_matches('-') == "inf").then_some(value)
-}
-
-/// The bits of a decimal number rounded to a 16-bit float type.
-fn half(text: &str, round: fn(f64) -> u16, widen: fn(u16) -> f32) -> Option<u64> {
-    let value: f64 = decimal(text)?;
-    let bits = round(value);
-    (widen(bits).is_finite() == value.is_finite()).then_some(bits.into())
-}
-
-/// The bits of a decimal integer that fits `ty`.
-fn int_bits(ty: Scalar, text: &str) -> Option<u64> {
-    let value: i128 = text.parse().ok()?;
-    let bits = ty.bits();
-    let (min, max) =
-        if ty.is_signed_int() { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
-    (min..=max).contains(&value).then_some(value as u64 & (u64::MAX >> (64 - bits)))
 }

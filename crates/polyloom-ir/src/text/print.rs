@@ -1,13 +1,12 @@
 //! HIR to text. See [`crate::text`] for the form.
 
+use super::constant::Constant;
 use super::is_bare_name;
 use crate::entity::{Inst, Region, Value};
-use crate::eval::{bf16_to_f32, f16_to_f32};
 use crate::function::{CheckKind, Function, FunctionKind, Imm, Module};
 use crate::metadata::{ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 use crate::op::Op;
 use crate::span::Span;
-use crate::types::Scalar;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::{self, Display, Write};
 
@@ -198,7 +197,7 @@ impl<'a> Printer<'a> {
             Imm::None => {}
             Imm::Bits(bits) => {
                 let ty = data.results.first().and_then(|&v| func.ty(v).as_scalar());
-                write!(f, " {}", ConstText(ty, *bits))?;
+                write!(f, " {}", Constant(ty, *bits))?;
             }
             Imm::Axis(axis) => write!(f, " {axis}")?,
             Imm::Func(callee) => match self.module.and_then(|m| m.functions.get(*callee)) {
@@ -316,31 +315,5 @@ impl Display for Quoted<'_> {
             }
         }
         f.write_char('"')
-    }
-}
-
-/// A constant: decimal where reading it back gives the same bits, else `0x…` bits.
-struct ConstText(Option<Scalar>, u64);
-
-impl Display for ConstText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = self.1;
-        match self.0 {
-            Some(ty) if ty.bits() < 64 && bits >> ty.bits() != 0 => write!(f, "0x{bits:x}"),
-            Some(Scalar::Bool) => write!(f, "{}", bits != 0),
-            // The shortest decimal that gives an `f32` also gives the 16-bit float it was widened from.
-            Some(Scalar::F16) if !f16_to_f32(bits as u16).is_nan() => write!(f, "{:?}", f16_to_f32(bits as u16)),
-            Some(Scalar::BF16) if !bf16_to_f32(bits as u16).is_nan() => write!(f, "{:?}", bf16_to_f32(bits as u16)),
-            Some(Scalar::F32) if !f32::from_bits(bits as u32).is_nan() => {
-                write!(f, "{:?}", f32::from_bits(bits as u32))
-            }
-            Some(Scalar::F64) if !f64::from_bits(bits).is_nan() => write!(f, "{:?}", f64::from_bits(bits)),
-            Some(ty) if ty.is_signed_int() => {
-                let shift = 64 - ty.bits();
-                write!(f, "{}", ((bits << shift) as i64) >> shift)
-            }
-            Some(ty) if ty.is_unsigned_int() => write!(f, "{bits}"),
-            _ => write!(f, "0x{bits:x}"),
-        }
     }
 }
