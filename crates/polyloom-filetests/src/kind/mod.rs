@@ -2,6 +2,8 @@
 
 mod hir;
 mod passes;
+mod run;
+pub(crate) mod value;
 
 use crate::case::Case;
 
@@ -19,6 +21,7 @@ pub fn run(case: &Case) -> Output {
         "verify" => hir::verify(case).map(Some),
         "pass" => passes::pass(case).map(Some),
         "prepare" => passes::prepare(case).map(Some),
+        "run" => run::run(case).map(|()| None),
         unknown => Err(format!("there is no test `{unknown}`")),
     }
 }

@@ -1,0 +1,194 @@
+//! `test run`: calls and launches with their outcomes, in comments of the input itself.
+//!
+//! ```text
+//! ; run: @square(12) == 144
+//! ; run: @divide(7, 0) == 0, true
+//! ; run: @saxpy[4](2.0, [1, 2, 3, 4], [0, 0, 0, 0]) == _, [2, 4, 6, 8]
+//! ; run: @first[1]([]) fails index 0 is outside axis 0 of extent 0 in thread 0
+//! ; run: @hello[2]() prints "hello\nhello\n"
+//! ```
+//!
+//! A function's outcome is its results, a kernel's the arrays it was given, as they are afterwards; `_` leaves one out.
+//! Values are written as in HIR text and read by the type they must have; any NaN equals any other.
+//!
+//! What ends well is run three times: as written, and prepared for back ends without and with checks.
+
+use super::value::{Reader, Value, matches_value};
+use crate::case::Case;
+use polyloom_ir::function::CheckKind;
+use polyloom_ir::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
+use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Module, Type};
+use polyloom_passes::{Options, prepared};
+
+/// Enough for any test, and soon over.
+const MAX_STEPS: u64 = 10_000_000;
+
+pub(super) fn run(case: &Case) -> Result<(), String> {
+    let module = case.module(true)?;
+    let mut n_runs = 0;
+    for (line, text) in case.directives("run:") {
+        n_runs += 1;
+        Directive::parse(text, &module)
+            .and_then(|directive| directive.check(&module))
+            .map_err(|message| format!("line {line}: {text}\n  {message}"))?;
+    }
+    if n_runs == 0 { Err("no line starts with `; run:`".to_owned()) } else { Ok(()) }
+}
+
+/// One `; run:` line.
+struct Directive {
+    func: FuncId,
+    /// Empty for a call.
+    shape: Vec<u64>,
+    arguments: Vec<Value>,
+    expected: Expected,
+}
+
+#[derive(Default)]
+struct Expected {
+    /// `None` leaves one out.
+    values: Vec<Option<Value>>,
+    printed: Option<String>,
+    failure: Option<String>,
+}
+
+/// What a run came to.
+struct Outcome {
+    values: Vec<Value>,
+    printed: String,
+}
+
+impl Directive {
+    fn parse(text: &str, module: &Module) -> Result<Directive, String> {
+        let mut reader = Reader::new(text);
+        let name = reader.function_name()?;
+        let func = module.find(&name).ok_or_else(|| format!("there is no function @{name}"))?;
+        let function = &module.functions[func];
+        let mut shape = Vec::new();
+        if function.kind == FunctionKind::Kernel {
+            reader.expect("[")?;
+            shape = reader.list("]", |reader| reader.number())?;
+        }
+        reader.expect("(")?;
+        let mut types = function.params().iter().map(|&param| function.ty(param));
+        let arguments = reader.list(")", |reader| {
+            let ty = types.next().ok_or("there are more arguments than parameters")?;
+            reader.value(ty)
+        })?;
+        if types.next().is_some() {
+            return Err("there are fewer arguments than parameters".to_owned());
+        }
+        let mut expected = Expected::default();
+        if reader.eat("==") {
+            let outcome_types = outcome_types(function);
+            for (index, &ty) in outcome_types.iter().enumerate() {
+                if index > 0 {
+                    reader.expect(",")?;
+                }
+                expected.values.push(if reader.eat("_") { None } else { Some(reader.value(ty)?) });
+            }
+        }
+        if reader.eat("prints") {
+            expected.printed = Some(reader.string()?);
+        }
+        if reader.eat("fails") {
+            expected.failure = Some(reader.rest().to_owned());
+        } else if !reader.rest().is_empty() {
+            return Err(format!("unexpected `{}`", reader.rest()));
+        }
+        Ok(Directive { func, shape, arguments, expected })
+    }
+
+    fn check(&self, module: &Module) -> Result<(), String> {
+        let outcome = self.execute(module, self.func);
+        let outcome = match (outcome, &self.expected.failure) {
+            (Ok(_), Some(_)) => return Err("did not fail".to_owned()),
+            (Err(found), Some(expected)) if found == *expected => return Ok(()),
+            (Err(found), _) => return Err(format!("fails {found}")),
+            (Ok(outcome), None) => outcome,
+        };
+        self.compare(&outcome)?;
+        if module.functions[self.func].kind != FunctionKind::Kernel {
+            return Ok(());
+        }
+        for checked in [false, true] {
+            let how = if checked { "prepared with checks" } else { "prepared without checks" };
+            let (copy, kernel) = prepared(module, self.func, &Options { checked })
+                .map_err(|errors| format!("cannot be {how}: {}", errors[0].message))?;
+            let outcome = self.execute(&copy, kernel);
+            outcome
+                .and_then(|outcome| self.compare(&outcome))
+                .map_err(|message| format!("{how}: {message}\n{copy}"))?;
+        }
+        Ok(())
+    }
+
+    /// Runs the function; an error is a description of the failure.
+    fn execute(&self, module: &Module, func: FuncId) -> Result<Outcome, String> {
+        let function = &module.functions[func];
+        let describe = |error: InterpError| describe(module, error);
+        let interpreter = Interpreter::new(module, func).map_err(describe)?.with_max_steps(MAX_STEPS);
+        let (mut memory, mut host) = (BufferMemory::default(), Printed::default());
+        let arguments: Vec<Arg> = self
+            .arguments
+            .iter()
+            .map(|argument| match argument {
+                Value::Scalar(_, bits) => Arg::Scalar(*bits),
+                Value::Array(elem, extents, bits) => memory.add_array(*elem, extents, bits),
+            })
+            .collect();
+        let values = if function.kind == FunctionKind::Kernel {
+            let n_threads = self.shape.iter().product();
+            interpreter.launch(&self.shape, &arguments, &mut memory, &mut host, 0..n_threads).map_err(describe)?;
+            let arrays = self.arguments.iter().zip(&arguments).filter_map(|(value, &argument)| match value {
+                Value::Array(elem, extents, _) => {
+                    Some(Value::Array(*elem, extents.clone(), memory.elements(*elem, argument)))
+                }
+                Value::Scalar(..) => None,
+            });
+            arrays.collect()
+        } else {
+            let bits = interpreter.call_with(&arguments, &mut memory, &mut host).map_err(describe)?;
+            let scalars = function.results.iter().filter_map(|ty| ty.as_scalar());
+            scalars.zip(bits).map(|(ty, bits)| Value::Scalar(ty, bits)).collect()
+        };
+        Ok(Outcome { values, printed: host.0 })
+    }
+
+    fn compare(&self, outcome: &Outcome) -> Result<(), String> {
+        let differs = |(expected, found): (&Option<Value>, &Value)| {
+            expected.as_ref().is_some_and(|expected| !matches_value(expected, found))
+        };
+        if self.expected.values.iter().zip(&outcome.values).any(differs) {
+            let found: Vec<String> = outcome.values.iter().map(Value::to_string).collect();
+            return Err(format!("gives {}", found.join(", ")));
+        }
+        match &self.expected.printed {
+            Some(expected) if *expected != outcome.printed => Err(format!("prints {:?}", outcome.printed)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The types of what a run comes to.
+fn outcome_types(function: &Function) -> Vec<Type> {
+    if function.kind != FunctionKind::Kernel {
+        return function.results.to_vec();
+    }
+    let types = function.params().iter().map(|&param| function.ty(param));
+    types.filter(|ty| ty.as_array().is_some()).collect()
+}
+
+/// A failure in one phrase.
+fn describe(module: &Module, error: InterpError) -> String {
+    let InterpError::Trap(trap) = &error else { return error.to_string() };
+    let imm = trap.site.func.map(|func| &module.functions[func].insts[trap.site.inst].imm);
+    let (index, extent, thread) = (trap.index, trap.extent, trap.thread);
+    match imm {
+        Some(Imm::Text(message)) => format!("assert {message:?} in thread {thread}"),
+        Some(Imm::Check(CheckKind::Bounds { array, axis })) => {
+            format!("bounds {array} axis {axis}: index {index}, extent {extent} in thread {thread}")
+        }
+        _ => format!("division in thread {thread}"),
+    }
+}
