@@ -5,6 +5,8 @@
 
 pub mod abi;
 pub mod backend;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod cranelift;
 
 pub use abi::{ArgLayout, KernelEntry, LaunchContext, Site, SiteTable};

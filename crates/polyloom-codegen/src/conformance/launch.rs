@@ -1,0 +1,291 @@
+//! Running compiled kernels over buffers, and comparing them with the interpreter.
+
+use super::values::same;
+use super::{Preparation, Subject};
+use crate::abi::{ArgLayout, LaunchContext};
+use crate::backend::{ArrayFacts, Facts, LoadedCode};
+use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, InterpError, Interpreter, Printed};
+use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, Scalar, Type, parse_module, verify_module};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::ops::Range;
+
+/// A failed check as compiled code reports it: site, index, extent, thread.
+pub type Trapped = (u32, i64, i64, u64);
+
+/// What a launch did beside changing its buffers.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Events {
+    /// Failed checks.
+    pub traps: Vec<Trapped>,
+    /// Printed values: site and slots.
+    pub prints: Vec<(u32, Vec<u64>)>,
+}
+
+struct Recorder {
+    events: RefCell<Events>,
+    /// How many slots each site prints.
+    slots: Vec<usize>,
+}
+
+extern "C" fn record_trap(context: *const LaunchContext, site: u32, index: i64, extent: i64, thread: u64) {
+    // SAFETY: `run` passes a context whose data is a `Recorder` that outlives the call.
+    let recorder = unsafe { &*(*context).data.cast::<Recorder>() };
+    recorder.events.borrow_mut().traps.push((site, index, extent, thread));
+}
+
+extern "C" fn record_print(context: *const LaunchContext, site: u32, values: *const u64) {
+    // SAFETY: as above; the site's slots lie at `values`.
+    let recorder = unsafe { &*(*context).data.cast::<Recorder>() };
+    let n = recorder.slots[site as usize];
+    // SAFETY: as above.
+    let values = unsafe { std::slice::from_raw_parts(values, n) };
+    recorder.events.borrow_mut().prints.push((site, values.to_vec()));
+}
+
+/// Buffers at 64-byte boundaries.
+struct Aligned {
+    words: Vec<Vec<u64>>,
+    starts: Vec<usize>,
+}
+
+impl Aligned {
+    fn new(memory: &BufferMemory) -> Aligned {
+        let mut aligned = Aligned { words: Vec::new(), starts: Vec::new() };
+        for bytes in &memory.buffers {
+            let words = vec![0u64; bytes.len() / 8 + 10];
+            let start = words.as_ptr().align_offset(64) * 8;
+            aligned.words.push(words);
+            aligned.starts.push(start);
+        }
+        aligned.transfer(memory.buffers.iter().map(Vec::as_slice), |word, bytes, at| {
+            let mut all = word.to_le_bytes();
+            all[at] = bytes;
+            *word = u64::from_le_bytes(all);
+        });
+        aligned
+    }
+
+    fn transfer<'a>(&mut self, buffers: impl Iterator<Item = &'a [u8]>, mut set: impl FnMut(&mut u64, u8, usize)) {
+        for ((words, &start), bytes) in self.words.iter_mut().zip(&self.starts).zip(buffers) {
+            for (index, &byte) in bytes.iter().enumerate() {
+                let at = start + index;
+                set(&mut words[at / 8], byte, at % 8);
+            }
+        }
+    }
+
+    fn read_back(&self, memory: &mut BufferMemory) {
+        for ((words, &start), bytes) in self.words.iter().zip(&self.starts).zip(&mut memory.buffers) {
+            for (index, byte) in bytes.iter_mut().enumerate() {
+                let at = start + index;
+                *byte = words[at / 8].to_le_bytes()[at % 8];
+            }
+        }
+    }
+
+    fn address(&mut self, buffer: u32, offset: i64) -> u64 {
+        let start = self.starts[buffer as usize];
+        let base = self.words[buffer as usize].as_mut_ptr() as usize as u64;
+        (base + start as u64).wrapping_add_signed(offset)
+    }
+}
+
+/// Runs ranges of a launch, one after another until one traps.
+pub fn run(
+    code: &dyn LoadedCode,
+    kernel: &Function,
+    shape: &[u64],
+    args: &[Arg],
+    memory: &mut BufferMemory,
+    ranges: &[Range<u64>],
+) -> Events {
+    let layout = ArgLayout::of(kernel);
+    let mut aligned = Aligned::new(memory);
+    let mut block = vec![0u64; layout.size as usize / 8];
+    for ((arg, &offset), &param) in args.iter().zip(&layout.offsets).zip(kernel.params()) {
+        let at = offset as usize / 8;
+        match arg {
+            Arg::Scalar(bits) => block[at] = *bits,
+            Arg::Array(array) => {
+                let ndim = kernel.ty(param).as_array().map_or(0, |(_, ndim)| ndim);
+                block[at] = aligned.address(array.buffer, array.offset);
+                for axis in 0..ndim {
+                    block[at + ArgLayout::extent(axis) as usize / 8] = array.extents[usize::from(axis)] as u64;
+                    block[at + ArgLayout::stride(ndim, axis) as usize / 8] = array.strides[usize::from(axis)] as u64;
+                }
+            }
+        }
+    }
+    let sites = crate::abi::SiteTable::of(kernel);
+    let slots = sites.sites.iter().map(|site| match &site.kind {
+        crate::abi::SiteKind::Print(_, types) => types.len(),
+        _ => 0,
+    });
+    let recorder = Recorder { events: RefCell::default(), slots: slots.collect() };
+    let mut context = LaunchContext {
+        shape: [1; MAX_DIMS],
+        trap: record_trap,
+        print: record_print,
+        data: (&raw const recorder).cast_mut().cast::<c_void>(),
+    };
+    context.shape[..shape.len()].copy_from_slice(shape);
+    for range in ranges {
+        // SAFETY: the block and the context are laid out as the kernel's HIR says, and arrays lie inside their buffers
+        // wherever the kernel accesses them, as the interpreter has shown for the same launch.
+        unsafe { code.entry()(block.as_ptr().cast(), &context, range.start, range.end) };
+        if !recorder.events.borrow().traps.is_empty() {
+            break;
+        }
+    }
+    aligned.read_back(memory);
+    recorder.events.into_inner()
+}
+
+/// What is true of these arguments.
+pub fn facts(kernel: &Function, args: &[Arg]) -> Facts {
+    let view = |index: usize| match args[index] {
+        Arg::Array(array) => Some(array),
+        Arg::Scalar(_) => None,
+    };
+    let arrays = kernel.params().iter().enumerate().map(|(index, &param)| {
+        let (Type::Array { elem, ndim }, Some(array)) = (kernel.ty(param), view(index)) else {
+            return ArrayFacts::default();
+        };
+        let mut dense = i64::from(elem.bytes());
+        let mut contiguous = true;
+        for axis in (0..usize::from(ndim)).rev() {
+            contiguous &= array.strides[axis] == dense;
+            dense *= array.extents[axis];
+        }
+        let others = (0..args.len()).filter(|&other| other != index).filter_map(view);
+        let mut extents = [None; MAX_DIMS];
+        for (axis, extent) in extents.iter_mut().enumerate().take(usize::from(ndim)) {
+            *extent = u32::try_from(array.extents[axis]).ok().filter(|&n| n <= 16);
+        }
+        ArrayFacts {
+            contiguous,
+            aligned: array.offset % 64 == 0,
+            disjoint: others.into_iter().all(|other| other.buffer != array.buffer),
+            offsets_fit_i32: true,
+            extents,
+        }
+    });
+    Facts { arrays: arrays.collect() }
+}
+
+/// Ways to cut a launch into ranges, each covering all of it.
+pub fn splits(total: u64) -> Vec<Vec<Range<u64>>> {
+    let cut = |points: &[u64]| -> Vec<Range<u64>> {
+        let mut points: Vec<u64> = points.iter().copied().filter(|&p| p <= total).collect();
+        points.extend([0, total]);
+        points.sort_unstable();
+        points.windows(2).map(|w| w[0]..w[1]).collect()
+    };
+    vec![cut(&[]), cut(&[1, 2, 7, 8, 13, 31, 64, 65, 100]), cut(&[total / 2, total / 2 + 1, total.saturating_sub(1)])]
+}
+
+/// A dense array filled with these bits, as an argument.
+pub fn dense(memory: &mut BufferMemory, elem: Scalar, extents: &[usize], bits: &[u64]) -> Arg {
+    memory.add_array(elem, extents, bits)
+}
+
+/// An array argument over an existing buffer.
+pub fn view(buffer: u32, offset: i64, extents: &[i64], strides: &[i64]) -> Arg {
+    let mut array = ArrayArg { buffer, offset, ..ArrayArg::default() };
+    array.extents[..extents.len()].copy_from_slice(extents);
+    array.strides[..strides.len()].copy_from_slice(strides);
+    Arg::Array(array)
+}
+
+/// Reads and verifies a module.
+///
+/// # Panics
+///
+/// When the text is not a valid module.
+pub fn module(text: &str) -> Module {
+    let (sources, file) = sources(text);
+    let module = parse_module(text, file).unwrap_or_else(|errors| panic!("{}", rendered(&errors, &sources)));
+    if let Err(errors) = verify_module(&module) {
+        panic!("{}", rendered(&errors, &sources));
+    }
+    module
+}
+
+fn sources(text: &str) -> (polyloom_ir::SourceMap, polyloom_ir::FileId) {
+    let mut sources = polyloom_ir::SourceMap::new();
+    let file = sources.add(polyloom_ir::SourceFile::new("kernel.hir", text, 1));
+    (sources, file)
+}
+
+fn rendered(errors: &[polyloom_ir::Diagnostic], sources: &polyloom_ir::SourceMap) -> String {
+    errors.iter().map(|error| polyloom_ir::diagnostic::render(error, sources, false)).collect()
+}
+
+/// Checks that a kernel does to its buffers what the interpreter says, whole and cut into ranges, with all facts that
+/// hold and with none.
+///
+/// # Panics
+///
+/// With the kernel and the first element that differs.
+pub fn compare(subject: &Subject<'_>, text: &str, shape: &[u64], args: &[Arg], memory: &BufferMemory) {
+    let module = module(text);
+    let kernel = kernel_of(&module);
+    let mut expected = memory.clone();
+    let interpreter = Interpreter::new(&module, kernel).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let total = shape.iter().product::<u64>();
+    let outcome: Result<(), InterpError> =
+        interpreter.launch(shape, args, &mut expected, &mut Printed::default(), 0..total);
+    if let Err(error) = outcome {
+        panic!("the reference fails: {error}\n{text}");
+    }
+    let known = facts(&module.functions[kernel], args);
+    for facts in [Facts::default(), known] {
+        let (prepared, id, code) =
+            subject.load(&module, kernel, Preparation::Unchecked, shape.len() as u8, facts.clone());
+        for ranges in splits(total) {
+            let mut actual = memory.clone();
+            let kernel = &prepared.functions[id];
+            let events = run(&*code, kernel, shape, args, &mut actual, &ranges);
+            assert_eq!(events, Events::default(), "{text}");
+            let at = || format!("{} with {facts:?}, ranges {ranges:?}", subject.backend.name());
+            assert_same(kernel, args, &expected, &actual, || format!("{}\n{text}\nprepared:\n{prepared}", at()));
+        }
+    }
+}
+
+/// The one kernel of a module.
+///
+/// # Panics
+///
+/// When there is none.
+pub fn kernel_of(module: &Module) -> FuncId {
+    let found = module.functions.iter().find(|(_, f)| f.kind == polyloom_ir::FunctionKind::Kernel);
+    found.map(|(id, _)| id).unwrap_or_else(|| panic!("no kernel in\n{module}"))
+}
+
+/// Compares all buffers, element by element of the type of the arrays that view them.
+///
+/// # Panics
+///
+/// At the first difference.
+pub fn assert_same(
+    kernel: &Function,
+    args: &[Arg],
+    expected: &BufferMemory,
+    actual: &BufferMemory,
+    context: impl Fn() -> String,
+) {
+    for (arg, &param) in args.iter().zip(kernel.params()) {
+        let (Arg::Array(array), Some((elem, _))) = (arg, kernel.ty(param).as_array()) else { continue };
+        let (want, got) = (expected.elements(elem, *arg), actual.elements(elem, *arg));
+        for (index, (&want, &got)) in want.iter().zip(&got).enumerate() {
+            assert!(
+                same(elem, want, got),
+                "buffer {} differs at element {index}: expected {want:#x}, got {got:#x} ({elem})\n{}",
+                array.buffer,
+                context()
+            );
+        }
+    }
+}

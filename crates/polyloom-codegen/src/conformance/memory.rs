@@ -1,0 +1,190 @@
+//! Memory: ranks of launches and arrays, ranges that begin and end anywhere, strides of every kind, atomics.
+
+use super::launch::{compare, dense, kernel_of, module, view};
+use super::values::{Random, edges};
+use super::{Preparation, Subject};
+use crate::backend::Facts;
+use polyloom_ir::Scalar;
+use polyloom_ir::interp::BufferMemory;
+
+/// For each rank, every thread writes its coordinates and its linear index where they belong; kernels that ask for
+/// only some coordinates are covered too.
+pub fn ranks_and_ranges(subject: &Subject<'_>) {
+    let shapes: [&[usize]; 9] =
+        [&[1], &[200], &[1, 1], &[7, 13], &[3, 64], &[5, 1, 9], &[2, 3, 17], &[2, 3, 1, 5], &[3, 2, 4, 7]];
+    for shape in shapes {
+        let rank = shape.len();
+        let total: usize = shape.iter().product();
+        let launch: Vec<u64> = shape.iter().map(|&n| n as u64).collect();
+        for asked in 0..1u32 << rank {
+            let mut body = String::from("%zero: i32 = const 0\n%lin: i32 = tid_linear\n");
+            let mut sum = "%zero".to_owned();
+            for axis in (0..rank).filter(|axis| asked >> axis & 1 == 1) {
+                let weight = 10i32.pow(2 * axis as u32);
+                body += &format!(
+                    "%t{axis}: i32 = tid {axis}\n%w{axis}: i32 = const {weight}\n%p{axis}: i32 = mul %t{axis}, %w{axis}\n\
+                     %s{axis}: i32 = add {sum}, %p{axis}\n"
+                );
+                sum = format!("%s{axis}");
+            }
+            let text = format!(
+                "kernel @k(%out out: array<i32, 1>, %count count: array<i32, 1>) {{\n{body}array_store %out, %lin, {sum}\n\
+                 %old: i32 = array_load %count, %lin\n%one: i32 = const 1\n%new: i32 = add %old, %one\n\
+                 array_store %count, %lin, %new\nreturn }}"
+            );
+            let mut memory = BufferMemory::default();
+            let zeros = vec![0; total];
+            let args =
+                [dense(&mut memory, Scalar::I32, &[total], &zeros), dense(&mut memory, Scalar::I32, &[total], &zeros)];
+            compare(subject, &text, &launch, &args, &memory);
+        }
+        // Coordinates as indices, along axes the launch does not have too.
+        let indices: Vec<String> = (0..rank).map(|axis| format!("%t{axis}")).collect();
+        let tids: String = (0..4).map(|axis| format!("%t{axis}: i32 = tid {axis}\n")).collect();
+        let dims: String = (0..rank).map(|axis| format!("%d{axis}: i32 = dim {axis} %a\n")).collect();
+        let text = format!(
+            "kernel @k(%a a: array<i32, {rank}>, %out out: array<i32, {rank}>) {{\n{tids}{dims}\
+             %x: i32 = array_load %a, {at}\n%y: i32 = add %x, %d{last}\n%z: i32 = add %y, %t3\n\
+             array_store %out, {at}, %z\nreturn }}",
+            at = indices.join(", "),
+            last = rank - 1,
+        );
+        let values: Vec<u64> = (0..total as u64).map(|v| v * 3).collect();
+        let mut memory = BufferMemory::default();
+        let args =
+            [dense(&mut memory, Scalar::I32, shape, &values), dense(&mut memory, Scalar::I32, shape, &vec![0; total])];
+        compare(subject, &text, &launch, &args, &memory);
+    }
+}
+
+/// Views of one buffer: steps, reversed axes, broadcast axes, transposes, offsets.
+pub fn strides(subject: &Subject<'_>) {
+    let mut random = Random(5);
+    for elem in Scalar::ALL {
+        let name = elem.name();
+        let size = i64::from(elem.bytes());
+        let text = format!(
+            "kernel @k(%a a: array<{name}, 2>, %out out: array<{name}, 2>) {{\n%i: i32 = tid 0\n%j: i32 = tid 1\n\
+             %x: {name} = array_load %a, %i, %j\narray_store %out, %i, %j, %x\nreturn }}"
+        );
+        let sources = [
+            view(0, 0, &[5, 6], &[6 * size, size]),
+            view(0, 3 * size, &[5, 6], &[14 * size, 2 * size]),
+            view(0, 29 * size, &[5, 6], &[-6 * size, -size]),
+            view(0, 5 * size, &[5, 6], &[0, size]),
+            view(0, 5 * size, &[5, 6], &[size, 0]),
+            view(0, 0, &[5, 6], &[size, 5 * size]),
+            view(0, 7 * size, &[5, 6], &[0, 0]),
+        ];
+        let targets = [view(1, 0, &[5, 6], &[6 * size, size]), view(1, 60 * size, &[5, 6], &[-9 * size, -size])];
+        for source in sources {
+            for target in targets {
+                let mut memory = BufferMemory::default();
+                dense(&mut memory, elem, &[100], &random.values(elem, 100));
+                dense(&mut memory, elem, &[100], &vec![0; 100]);
+                compare(subject, &text, &[5, 6], &[source, target], &memory);
+            }
+        }
+    }
+    // In place, through overlapping views, in row-major order of threads of one range.
+    let text = "kernel @k(%a a: array<i64, 1>, %b b: array<i64, 1>) {\n%i: i32 = tid 0\n%x: i64 = array_load %a, %i\n\
+                %y: i64 = array_load %b, %i\n%z: i64 = add %x, %y\narray_store %b, %i, %z\nreturn }";
+    let mut memory = BufferMemory::default();
+    dense(&mut memory, Scalar::I64, &[64], &(0..64).collect::<Vec<u64>>());
+    let same = view(0, 0, &[64], &[8]);
+    compare(subject, text, &[64], &[same, same], &memory);
+    // Indices of every integer type, and negative ones, which the passes make explicit.
+    for index in Scalar::ALL.into_iter().filter(|s| s.is_int()) {
+        let name = index.name();
+        let text = format!(
+            "kernel @k(%at at: array<{name}, 1>, %a a: array<f32, 1>, %out out: array<f32, 1>) {{\n%i: i32 = tid 0\n\
+             %p: {name} = array_load %at, %i\n%x: f32 = array_load %a, %p\narray_store %out, %i, %x\nreturn }}"
+        );
+        let mut positions: Vec<u64> = (0..40).map(|p| p * 7 % 40).collect();
+        if index.is_signed_int() {
+            positions.extend((1..=40u64).map(|p| p.wrapping_neg() & (u64::MAX >> (64 - index.bits()))));
+        }
+        let values = random.values(Scalar::F32, 40);
+        let n = positions.len();
+        let mut memory = BufferMemory::default();
+        let args = [
+            dense(&mut memory, index, &[n], &positions),
+            dense(&mut memory, Scalar::F32, &[40], &values),
+            dense(&mut memory, Scalar::F32, &[n], &vec![0; n]),
+        ];
+        compare(subject, &text, &[n as u64], &args, &memory);
+    }
+}
+
+/// Every atomic on every type: on one element that all threads update, on one each, with the old value used and not.
+/// Threads of one range run in order, so even float sums have one right result.
+pub fn atomics(subject: &Subject<'_>) {
+    use polyloom_ir::Op;
+    let mut random = Random(6);
+    let ops = Op::all().filter(|info| info.group == polyloom_ir::op::Group::Atomic);
+    for info in ops {
+        let class = info.signatures[0].var.expect("atomics are generic");
+        for elem in class.members() {
+            let (op, name) = (info.name, elem.name());
+            let compare_operand = if info.op == Op::AtomicCas { "%first, " } else { "" };
+            let mut values = edges(elem);
+            values.extend(random.values(elem, 100));
+            let n = values.len();
+            let text = format!(
+                "kernel @k(%a a: array<{name}, 1>, %shared shared: array<{name}, 2>, %own own: array<{name}, 1>, %old old: array<{name}, 1>) {{
+                 %i: i32 = tid 0
+                 %zero: i32 = const 0
+                 %one: i32 = const 1
+                 %x: {name} = array_load %a, %i
+                 %first: {name} = array_load %a, %zero
+                 %o: {name} = {op} %shared, %one, %zero, {compare_operand}%x
+                 array_store %old, %i, %o
+                 %p: {name} = {op} %own, %i, {compare_operand}%x
+                 %q: {name} = {op} %shared, %zero, %one, {compare_operand}%x
+                 return }}"
+            );
+            let own: Vec<u64> = values.iter().rev().copied().collect();
+            let mut memory = BufferMemory::default();
+            let args = [
+                dense(&mut memory, elem, &[n], &values),
+                dense(&mut memory, elem, &[2, 2], &[values[1], values[2], values[0], values[3]]),
+                dense(&mut memory, elem, &[n], &own),
+                dense(&mut memory, elem, &[n], &vec![0; n]),
+            ];
+            compare(subject, &text, &[n as u64], &args, &memory);
+        }
+    }
+}
+
+/// Several threads of the process add to one element; integer sums do not depend on the order.
+pub fn contention(subject: &Subject<'_>) {
+    for (elem, want) in
+        [(Scalar::I32, 40_000u64), (Scalar::U8, 40_000 % 256), (Scalar::F32, 40_000f32.to_bits().into())]
+    {
+        let name = elem.name();
+        let text = format!(
+            "kernel @k(%sum sum: array<{name}, 1>) {{\n%zero: i32 = const 0\n%one: {name} = const 1\n\
+             %old: {name} = atomic_add %sum, %zero, %one\nreturn }}"
+        );
+        let module = module(&text);
+        let (prepared, id, code) =
+            subject.load(&module, kernel_of(&module), Preparation::Unchecked, 1, Facts::default());
+        let layout = crate::abi::ArgLayout::of(&prepared.functions[id]);
+        let sum = std::sync::atomic::AtomicU64::new(0);
+        let mut block = vec![0u64; layout.size as usize / 8];
+        block[0] = sum.as_ptr() as usize as u64;
+        block[1] = 1;
+        block[2] = elem.bytes().into();
+        let (block, code) = (&block, &code);
+        std::thread::scope(|scope| {
+            for part in 0..4u64 {
+                scope.spawn(move || {
+                    let context = super::host::silent_context(40_000);
+                    // SAFETY: the block describes one array of one element, and the kernel touches nothing else.
+                    unsafe { code.entry()(block.as_ptr().cast(), &context, part * 10_000, (part + 1) * 10_000) };
+                });
+            }
+        });
+        assert_eq!(sum.into_inner(), want, "{} sums of {name} under contention", subject.backend.name());
+    }
+}

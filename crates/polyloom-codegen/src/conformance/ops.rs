@@ -1,0 +1,237 @@
+//! Every native op on every type it takes, against [`polyloom_ir::eval`].
+
+use super::launch::{dense, run};
+use super::values::{Random, edges, is_nan, same};
+use super::{Preparation, Subject};
+use crate::backend::Facts;
+use polyloom_ir::eval::{Evaluator, evaluator};
+use polyloom_ir::interp::BufferMemory;
+use polyloom_ir::op::{OpInfo, TyPattern};
+use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Module, Op, Scalar, Type, verify_module};
+
+/// One op on one combination of types.
+struct Case {
+    op: Op,
+    operands: Vec<Scalar>,
+    result: Scalar,
+    evaluator: Evaluator,
+}
+
+impl Case {
+    fn new(op: Op, operands: &[Scalar], result: Scalar) -> Option<Case> {
+        let types: Vec<Type> = operands.iter().map(|&s| s.into()).collect();
+        let evaluator = evaluator(op, &types, result.into())?;
+        Some(Case { op, operands: operands.to_vec(), result, evaluator })
+    }
+
+    fn expected(&self, operands: &[u64]) -> u64 {
+        match (self.evaluator, operands) {
+            (Evaluator::Unary(f), &[x]) => f(x),
+            (Evaluator::Binary(f), &[a, b]) => f(a, b),
+            (Evaluator::Ternary(f), &[a, b, c]) => f(a, b, c),
+            _ => panic!("`{}` does not take {} operands", self.op.name(), operands.len()),
+        }
+    }
+
+    /// Whether the result for these operands can be told: a NaN's sign, which `copysign` takes, is nobody's business.
+    fn is_defined(&self, operands: &[u64]) -> bool {
+        self.op != Op::Copysign || !is_nan(self.result, operands[1])
+    }
+
+    fn describe(&self, operands: &[u64], got: u64) -> String {
+        let types: Vec<&str> = self.operands.iter().map(|s| s.name()).collect();
+        let want = self.expected(operands);
+        format!("{} of {types:?} to {}, operands {operands:#x?}: {got:#x}, not {want:#x}", self.op.name(), self.result)
+    }
+
+    /// Emits the op on these values.
+    fn emit(&self, builder: &mut Builder<'_>, operands: &[polyloom_ir::Value]) -> polyloom_ir::Value {
+        match self.op {
+            Op::Cast => builder.cast(operands[0], self.result),
+            Op::Bitcast => builder.bitcast(operands[0], self.result),
+            _ => builder.op(self.op, operands),
+        }
+    }
+}
+
+/// Every case of the table but conversions, which are many.
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for info in Op::all().filter(|info| info.op != Op::Cast && info.op != Op::Bitcast) {
+        for signature in &info.signatures {
+            let members: Vec<Option<Scalar>> = match signature.var {
+                Some(class) => class.members().map(Some).collect(),
+                None => vec![None],
+            };
+            for var in members {
+                cases.extend(case_with(info, signature, var));
+            }
+        }
+    }
+    cases
+}
+
+fn case_with(info: &OpInfo, signature: &polyloom_ir::op::Signature, var: Option<Scalar>) -> Option<Case> {
+    let scalar = |pattern: TyPattern| match pattern {
+        TyPattern::Var => var,
+        TyPattern::Is(scalar) => Some(scalar),
+        _ => None,
+    };
+    let operands: Option<Vec<Scalar>> = signature.params.iter().map(|param| scalar(param.ty)).collect();
+    let [result] = signature.results[..] else { return None };
+    Case::new(info.op, &operands?, scalar(result)?)
+}
+
+/// Operand rows: all combinations of edges, thinned so that three operands stay affordable, and random ones.
+fn rows(case: &Case, random: &mut Random) -> Vec<Vec<u64>> {
+    let edges: Vec<Vec<u64>> = case.operands.iter().map(|&ty| edges(ty)).collect();
+    let step = if case.operands.len() > 2 { 3 } else { 1 };
+    let mut rows: Vec<Vec<u64>> = vec![Vec::new()];
+    for (position, values) in edges.iter().enumerate() {
+        let step = if values.len() < 8 { 1 } else { step };
+        // Each operand starts elsewhere, so that thinning does not always keep the same values.
+        let kept = || values.iter().skip(position % step).step_by(step);
+        rows = rows.iter().flat_map(|row| kept().map(move |&v| [&row[..], &[v]].concat())).collect();
+    }
+    for _ in 0..512 {
+        rows.push(case.operands.iter().map(|&ty| random.value(ty)).collect());
+    }
+    rows
+}
+
+/// A kernel whose parameters are arrays of `params` and, last, of `result`.
+fn kernel(
+    params: &[Scalar],
+    result: Scalar,
+    result_ndim: u8,
+    body: impl FnOnce(&mut Builder<'_>, &[polyloom_ir::Value], polyloom_ir::Value),
+) -> (Module, FuncId) {
+    let array = |elem, ndim| Type::Array { elem, ndim };
+    let names = ["a", "b", "c"];
+    let all = names.iter().copied().zip(params.iter().map(|&elem| array(elem, 1)));
+    let all = all.chain([("out", array(result, result_ndim))]);
+    let mut function = Function::new("case", FunctionKind::Kernel, all, &[]);
+    let values = function.params().to_vec();
+    let mut builder = Builder::new(&mut function);
+    let thread = builder.tid(0);
+    body(&mut builder, &values, thread);
+    builder.return_(&[]);
+    let mut module = Module::new();
+    let id = module.functions.push(function);
+    if let Err(errors) = verify_module(&module) {
+        panic!("{errors:?}\n{module}");
+    }
+    (module, id)
+}
+
+fn load_element(
+    builder: &mut Builder<'_>,
+    array: polyloom_ir::Value,
+    thread: polyloom_ir::Value,
+) -> polyloom_ir::Value {
+    builder.op(Op::ArrayLoad, &[array, thread])
+}
+
+fn check(subject: &Subject<'_>, case: &Case, random: &mut Random) {
+    let (module, id) = kernel(&case.operands, case.result, 1, |builder, params, thread| {
+        let (&out, inputs) = params.split_last().expect("an output");
+        let operands: Vec<_> = inputs.iter().map(|&array| load_element(builder, array, thread)).collect();
+        let value = case.emit(builder, &operands);
+        builder.inst(Op::ArrayStore, &[out, thread, value], &[], polyloom_ir::Imm::None);
+    });
+    let rows = rows(case, random);
+    let mut memory = BufferMemory::default();
+    let mut args = Vec::new();
+    for (position, &ty) in case.operands.iter().enumerate() {
+        let column: Vec<u64> = rows.iter().map(|row| row[position]).collect();
+        args.push(dense(&mut memory, ty, &[rows.len()], &column));
+    }
+    args.push(dense(&mut memory, case.result, &[rows.len()], &vec![0; rows.len()]));
+    let total = rows.len() as u64;
+    let facts = super::launch::facts(&module.functions[id], &args);
+    let (prepared, id, code) = subject.load(&module, id, Preparation::Unchecked, 1, facts);
+    run(&*code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
+    let results = memory.elements(case.result, args[args.len() - 1]);
+    for (row, &got) in rows.iter().zip(&results) {
+        assert!(
+            !case.is_defined(row) || same(case.result, case.expected(row), got),
+            "{}: {}\n{prepared}",
+            subject.backend.name(),
+            case.describe(row, got)
+        );
+    }
+}
+
+/// Every op but conversions, all operands in memory.
+pub fn elementwise(subject: &Subject<'_>) {
+    let mut random = Random(1);
+    for case in cases() {
+        check(subject, &case, &mut random);
+    }
+}
+
+/// Every conversion between scalar types.
+pub fn casts(subject: &Subject<'_>) {
+    let mut random = Random(2);
+    for from in Scalar::ALL {
+        for to in Scalar::ALL {
+            for op in [Op::Cast, Op::Bitcast] {
+                if from != to
+                    && let Some(case) = Case::new(op, &[from], to)
+                    && (op == Op::Cast || (from != Scalar::Bool && to != Scalar::Bool))
+                {
+                    check(subject, &case, &mut random);
+                }
+            }
+        }
+    }
+}
+
+/// Every op on two operands, with one of them constant: back ends take other paths there.
+pub fn constant_operands(subject: &Subject<'_>) {
+    let mut random = Random(3);
+    for case in cases() {
+        let [first, second] = case.operands[..] else { continue };
+        if first != second {
+            continue;
+        }
+        let all = edges(first);
+        let step = all.len().div_ceil(24);
+        let constants: Vec<u64> = all.iter().copied().step_by(step).collect();
+        let mut inputs = edges(first);
+        inputs.extend(random.values(first, 64));
+        let n_columns = 2 * constants.len();
+
+        let (module, id) = kernel(&[first], case.result, 2, |builder, params, thread| {
+            let x = load_element(builder, params[0], thread);
+            for (column, &bits) in constants.iter().enumerate() {
+                let constant = builder.const_bits(first, bits);
+                for (side, operands) in [[x, constant], [constant, x]].into_iter().enumerate() {
+                    let value = case.emit(builder, &operands);
+                    let column = builder.const_int(Scalar::I32, (2 * column + side) as i64);
+                    builder.inst(Op::ArrayStore, &[params[1], thread, column, value], &[], polyloom_ir::Imm::None);
+                }
+            }
+        });
+        let mut memory = BufferMemory::default();
+        let args = [
+            dense(&mut memory, first, &[inputs.len()], &inputs),
+            dense(&mut memory, case.result, &[inputs.len(), n_columns], &vec![0; inputs.len() * n_columns]),
+        ];
+        let total = inputs.len() as u64;
+        let (prepared, id, code) = subject.load(&module, id, Preparation::Unchecked, 1, Facts::default());
+        run(&*code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
+        let results = memory.elements(case.result, args[1]);
+        for (index, &got) in results.iter().enumerate() {
+            let (x, column) = (inputs[index / n_columns], index % n_columns);
+            let constant = constants[column / 2];
+            let row = if column % 2 == 0 { [x, constant] } else { [constant, x] };
+            assert!(
+                !case.is_defined(&row) || same(case.result, case.expected(&row), got),
+                "{}, one operand constant: {}",
+                subject.backend.name(),
+                case.describe(&row, got)
+            );
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The suite every back end passes, on Cranelift with all of the machine's instructions and with none but the
+//! architecture's own.
+
+use polyloom_codegen::CraneliftBackend;
+use polyloom_codegen::conformance::{self, Subject};
+use polyloom_ir::{FloatMode, FuncId, Module};
+use polyloom_passes::pipeline;
+
+fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
+    let options = pipeline::Options { checked };
+    pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
+}
+
+fn subject(backend: &CraneliftBackend, suite: fn(&Subject<'_>)) {
+    suite(&Subject { backend, prepare: &prepare, float_mode: FloatMode::Strict });
+}
+
+macro_rules! suites {
+    ($($name:ident = $suite:path;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                subject(&CraneliftBackend::new().expect("Cranelift knows this machine"), $suite);
+            }
+        )*
+    };
+}
+
+suites! {
+    every_op_on_every_type = conformance::ops::elementwise;
+    every_op_with_a_constant_operand = conformance::ops::constant_operands;
+    every_conversion = conformance::ops::casts;
+    control_flow = conformance::control::all;
+    ranks_and_ranges = conformance::memory::ranks_and_ranges;
+    strides = conformance::memory::strides;
+    atomics = conformance::memory::atomics;
+    atomics_under_contention = conformance::memory::contention;
+    library_functions = conformance::library::all;
+    traps = conformance::host::traps;
+    prints = conformance::host::prints;
+}

@@ -1,0 +1,3 @@
+//! The Cranelift back end against the definition of HIR.
+
+mod conformance;
