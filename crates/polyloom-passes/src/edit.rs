@@ -5,7 +5,7 @@
 
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use polyloom_ir::Value;
+use polyloom_ir::{Function, Region, Value};
 
 /// Values that other values stand for from here on.
 #[derive(Default)]
@@ -36,6 +36,22 @@ impl Replacements {
         if self.any {
             for operand in operands {
                 *operand = self.get(*operand);
+            }
+        }
+    }
+
+    /// Whether anything was replaced.
+    pub(crate) fn any(&self) -> bool {
+        self.any
+    }
+
+    /// Rewrites the operands of every instruction under `region`.
+    pub(crate) fn apply_to_region(&self, func: &mut Function, region: Region) {
+        for index in 0..func.regions[region].insts.len() {
+            let inst = func.regions[region].insts[index];
+            self.apply(&mut func.insts[inst].operands);
+            for inner in 0..func.insts[inst].regions.len() {
+                self.apply_to_region(func, func.insts[inst].regions[inner]);
             }
         }
     }

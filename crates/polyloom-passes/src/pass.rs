@@ -1,5 +1,6 @@
 //! What a pass is, and the one list of them.
 
+use crate::analysis::effects::CallEffects;
 use crate::transform::*;
 use polyloom_ir::{Diagnostic, FuncId, Module};
 
@@ -47,10 +48,60 @@ pub const PASSES: &[Pass] = &[
         run: |module, func, _| inline::inline(module, func),
     },
     Pass {
+        name: "early_exits",
+        doc: "Turns breaks out of blocks, which inlined early returns are, into branches.",
+        run: |module, func, _| {
+            early_exits::early_exits(&mut module.functions[func]);
+            Ok(())
+        },
+    },
+    Pass {
+        name: "legalize_half",
+        doc: "Replaces arithmetic on 16-bit floats by arithmetic on f32.",
+        run: |module, func, _| {
+            legalize_half::legalize_half(&mut module.functions[func]);
+            Ok(())
+        },
+    },
+    Pass {
+        name: "fold",
+        doc: "Folds constants, applies exact identities and splices decided control flow.",
+        run: |module, func, _| {
+            fold::fold(&mut module.functions[func]);
+            Ok(())
+        },
+    },
+    Pass {
+        name: "if_convert",
+        doc: "Turns small pure branches into selections.",
+        run: |module, func, _| {
+            if_convert::if_convert(&mut module.functions[func]);
+            Ok(())
+        },
+    },
+    Pass {
+        name: "cse",
+        doc: "Merges equal computations, and loads that no write separates.",
+        run: |module, func, _| {
+            let calls = CallEffects::of(module, func);
+            cse::cse(&mut module.functions[func], &calls);
+            Ok(())
+        },
+    },
+    Pass {
         name: "normalize_indices",
         doc: "Makes the wrap of negative array indices explicit where an index may be negative.",
         run: |module, func, _| {
             normalize_indices::normalize_indices(&mut module.functions[func]);
+            Ok(())
+        },
+    },
+    Pass {
+        name: "licm",
+        doc: "Moves what does not change in a loop before it.",
+        run: |module, func, _| {
+            let calls = CallEffects::of(module, func);
+            licm::licm(&mut module.functions[func], &calls);
             Ok(())
         },
     },
@@ -64,8 +115,6 @@ pub const PASSES: &[Pass] = &[
         },
     },
 ];
-
-use crate::analysis::effects::CallEffects;
 
 impl Pass {
     /// The pass with this name.

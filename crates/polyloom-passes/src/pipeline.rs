@@ -30,7 +30,14 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
     inline::inline(module, kernel)?;
     let calls = CallEffects::of(module, kernel);
     let func = &mut module.functions[kernel];
+    early_exits::early_exits(func);
+    legalize_half::legalize_half(func);
+    fold::fold(func);
+    if_convert::if_convert(func);
+    cse::cse(func, &calls);
     normalize_indices::normalize_indices(func);
+    cse::cse(func, &calls);
+    licm::licm(func, &calls);
     dce::dce(func, &calls);
     Ok(())
 }

@@ -27,3 +27,12 @@ pub fn falls_through(func: &Function, inst: Inst) -> bool {
         _ => true,
     }
 }
+
+/// Whether control may leave `region` other than by its end.
+pub fn has_exit(func: &Function, region: Region) -> bool {
+    func.regions[region].insts.iter().any(|&inst| {
+        let data = &func.insts[inst];
+        matches!(data.op, Op::Break | Op::Continue | Op::Return | Op::Check | Op::Assert)
+            || data.regions.iter().any(|&inner| has_exit(func, inner))
+    })
+}

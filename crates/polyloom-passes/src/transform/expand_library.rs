@@ -4,7 +4,7 @@
 //! the function into its final form (nested library ops expanded and inlined, simplified), and copies that form into
 //! the modules that need it, so back ends see library functions that call nothing.
 
-use super::{dce, inline};
+use super::{cse, dce, early_exits, fold, if_convert, inline, licm};
 use crate::analysis::effects::CallEffects;
 use polyloom_ir::op::Lowering;
 use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, math};
@@ -161,6 +161,13 @@ fn finished(function: Function) -> Function {
     let id = module.functions.push(function);
     expand_library(&mut module, id);
     inline::inline_everything(&mut module, id);
-    dce::dce(&mut module.functions[id], &CallEffects::unknown());
+    let calls = CallEffects::unknown();
+    let func = &mut module.functions[id];
+    early_exits::early_exits(func);
+    fold::fold(func);
+    if_convert::if_convert(func);
+    cse::cse(func, &calls);
+    licm::licm(func, &calls);
+    dce::dce(func, &calls);
     take(&mut module, id)
 }

@@ -1,7 +1,13 @@
 //! Transformations of HIR, one a file. [`crate::PASSES`] lists them.
 
+pub mod cse;
 pub mod dce;
+pub mod early_exits;
 pub mod expand_library;
+pub mod fold;
+pub mod if_convert;
 pub mod inline;
+pub mod legalize_half;
+pub mod licm;
 pub mod normalize_indices;
 pub mod strip_asserts;
