@@ -1,5 +1,7 @@
 //! The CPU as a device: its back ends and how they are used.
 
+use super::pool::{MAX_THREADS, threads_from_env};
+use crate::background;
 use polyloom_codegen::Backend;
 use std::sync::Arc;
 
@@ -46,6 +48,12 @@ pub enum DeviceError {
         /// What it is.
         value: String,
     },
+    /// `POLYLOOM_NUM_THREADS` is no number of threads.
+    #[error("POLYLOOM_NUM_THREADS is `{value}`; it must be a number from 1 to {MAX_THREADS}")]
+    BadThreadCount {
+        /// What it is.
+        value: String,
+    },
     /// Optimised code is asked for and no back end makes it.
     #[error("POLYLOOM_TIER=1 needs the LLVM back end, which this build does not have (cargo feature `llvm`)")]
     NoOptimizer,
@@ -64,7 +72,7 @@ impl CpuDevice {
         CpuDevice { quick, optimizer, policy: TierPolicy::Automatic }
     }
 
-    /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER`.
+    /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER`. Also looks whether `POLYLOOM_NUM_THREADS` is a number.
     ///
     /// # Errors
     ///
@@ -72,6 +80,7 @@ impl CpuDevice {
     pub fn from_env(quick: Arc<dyn Backend>, optimizer: Option<Arc<dyn Backend>>) -> Result<CpuDevice, DeviceError> {
         let value = std::env::var("POLYLOOM_TIER").unwrap_or_default();
         let Some(policy) = TierPolicy::from_name(&value) else { return Err(DeviceError::UnknownTier { value }) };
+        threads_from_env().map_err(|value| DeviceError::BadThreadCount { value })?;
         CpuDevice::new(quick, optimizer).with_policy(policy)
     }
 
@@ -90,6 +99,11 @@ impl CpuDevice {
     /// Which tier runs.
     pub fn policy(&self) -> TierPolicy {
         self.policy
+    }
+
+    /// Waits until hot kernels have been recompiled and the code cache is written.
+    pub fn wait_for_background(&self) {
+        background::wait();
     }
 
     /// The back end of a tier; none for the interpreter.

@@ -7,14 +7,16 @@
 use super::cost::Cost;
 use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
+use super::tiers;
 use crate::args::Params;
 use crate::error::LaunchError;
 use crate::fork::PerProcess;
+use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
 use polyloom_ir::{FloatMode, FuncId, Module};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Most variants of a kernel.
 const MAX_VARIANTS: usize = 16;
@@ -56,6 +58,8 @@ pub struct VariantInfo {
     pub launches: u64,
     /// Measured or estimated nanoseconds a thread.
     pub ns_per_thread: f32,
+    /// Why the optimising back end could not compile it.
+    pub error: Option<CodegenError>,
 }
 
 pub(crate) struct KernelInner {
@@ -65,6 +69,7 @@ pub(crate) struct KernelInner {
     pub(crate) params: Params,
     /// Sites of the prepared kernel.
     pub(crate) sites: SiteTable,
+    pub(crate) prints: bool,
     pub(crate) cost: Cost,
     plan: FactPlan,
     float_mode: FloatMode,
@@ -86,6 +91,9 @@ pub(crate) struct VariantState {
     launches: AtomicU64,
     work_ns: AtomicU64,
     ns_per_thread: AtomicU32,
+    /// Whether optimised code is there, on its way, or not to be had.
+    pub(crate) promoted: AtomicBool,
+    error: OnceLock<CodegenError>,
 }
 
 impl CpuKernel {
@@ -101,6 +109,7 @@ impl CpuKernel {
         let inner = KernelInner {
             name: kernel.name.clone(),
             params: Params::of(kernel),
+            prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
             plan: FactPlan::of(&source.prepared, kernel),
@@ -200,17 +209,21 @@ impl KernelInner {
         };
         let code =
             self.build(&variant, first).map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
+        let promotable =
+            self.device.policy() == TierPolicy::Automatic && self.device.backend(Tier::Optimized).is_some();
         let state = VariantState {
             launch_rank,
             key,
             variant,
-            entry: AtomicPtr::new(code.entry() as *mut c_void),
+            entry: AtomicPtr::new(std::ptr::null_mut()),
             tier: AtomicU8::new(first as u8),
             launches: AtomicU64::new(0),
             work_ns: AtomicU64::new(0),
             ns_per_thread: AtomicU32::new(self.cost.ns.to_bits()),
+            promoted: AtomicBool::new(!promotable),
+            error: OnceLock::new(),
         };
-        self.keep(code);
+        self.install(&state, code, first);
         let state = Box::into_raw(Box::new(state));
         slot.store(state, Ordering::Release);
         // SAFETY: just made, and freed only when `self` drops.
@@ -226,8 +239,20 @@ impl KernelInner {
         backend.load(&object)
     }
 
-    fn keep(&self, code: Arc<dyn LoadedCode>) {
+    /// Makes `code` what the variant runs from the next chunk on.
+    pub(crate) fn install(&self, variant: &VariantState, code: Arc<dyn LoadedCode>, tier: Tier) {
+        let entry = code.entry();
         self.code.get().lock().unwrap_or_else(PoisonError::into_inner).push(code);
+        variant.entry.store(entry as *mut c_void, Ordering::Release);
+        variant.tier.store(tier as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn slot_of(&self, variant: &VariantState) -> Option<usize> {
+        self.iter_variants().position(|other| std::ptr::eq(other, variant))
+    }
+
+    pub(crate) fn variant_in(&self, slot: usize) -> Option<&VariantState> {
+        self.iter_variants().nth(slot)
     }
 }
 
@@ -261,14 +286,21 @@ impl VariantState {
         self.ns_per_thread.store(ns.to_bits(), Ordering::Relaxed);
     }
 
-    /// Notes a launch of estimated length; gives how many there were before.
+    /// Notes a launch of estimated length; gives how many there were before, and whether there has been so much work
+    /// that better code pays.
     #[inline]
-    pub(crate) fn record(&self, ns: f32) -> u64 {
+    pub(crate) fn record(&self, ns: f32) -> (u64, bool) {
         let launches = self.launches.load(Ordering::Relaxed);
         self.launches.store(launches + 1, Ordering::Relaxed);
-        let work = self.work_ns.load(Ordering::Relaxed);
-        self.work_ns.store(work.saturating_add(ns as u64 + 1), Ordering::Relaxed);
-        launches
+        let work = self.work_ns.load(Ordering::Relaxed).saturating_add(ns as u64 + 1);
+        self.work_ns.store(work, Ordering::Relaxed);
+        let hot = work > tiers::HOT.as_nanos() as u64 && !self.promoted.load(Ordering::Relaxed);
+        (launches, hot)
+    }
+
+    pub(crate) fn set_error(&self, error: CodegenError) {
+        // Only the one promotion sets it.
+        let _ = self.error.set(error);
     }
 
     fn info(&self) -> VariantInfo {
@@ -282,6 +314,7 @@ impl VariantState {
             },
             launches: self.launches.load(Ordering::Relaxed),
             ns_per_thread: self.ns_per_thread(),
+            error: self.error.get().cloned(),
         }
     }
 }

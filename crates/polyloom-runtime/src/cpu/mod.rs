@@ -5,3 +5,7 @@ pub mod device;
 pub(crate) mod facts;
 pub mod kernel;
 pub mod launch;
+pub(crate) mod output;
+pub mod pool;
+pub(crate) mod run;
+pub(crate) mod tiers;
