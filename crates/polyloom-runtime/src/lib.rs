@@ -10,12 +10,14 @@
 
 pub mod args;
 mod background;
+pub mod cache;
 pub mod cpu;
 pub mod error;
 mod fork;
 pub mod print;
 
 pub use args::{ArgBlock, ArgError, Element, Params};
+pub use cache::CodeCache;
 pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
 pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};
 pub use cpu::launch::{LaunchOptions, launch};

@@ -2,6 +2,7 @@
 
 use super::pool::{MAX_THREADS, threads_from_env};
 use crate::background;
+use crate::cache::CodeCache;
 use polyloom_codegen::Backend;
 use std::sync::Arc;
 
@@ -64,15 +65,18 @@ pub struct CpuDevice {
     quick: Arc<dyn Backend>,
     optimizer: Option<Arc<dyn Backend>>,
     policy: TierPolicy,
+    cache: CodeCache,
 }
 
 impl CpuDevice {
-    /// A device that compiles with `quick` first and, if there is an `optimizer`, recompiles hot kernels with it.
+    /// A device that compiles with `quick` first and, if there is an `optimizer`, recompiles hot kernels with it. Code
+    /// is cached in memory.
     pub fn new(quick: Arc<dyn Backend>, optimizer: Option<Arc<dyn Backend>>) -> CpuDevice {
-        CpuDevice { quick, optimizer, policy: TierPolicy::Automatic }
+        CpuDevice { quick, optimizer, policy: TierPolicy::Automatic, cache: CodeCache::in_memory() }
     }
 
-    /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER`. Also looks whether `POLYLOOM_NUM_THREADS` is a number.
+    /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER` and, for the cache, as [`CodeCache::from_env`]. Also
+    /// looks whether `POLYLOOM_NUM_THREADS` is a number.
     ///
     /// # Errors
     ///
@@ -81,7 +85,7 @@ impl CpuDevice {
         let value = std::env::var("POLYLOOM_TIER").unwrap_or_default();
         let Some(policy) = TierPolicy::from_name(&value) else { return Err(DeviceError::UnknownTier { value }) };
         threads_from_env().map_err(|value| DeviceError::BadThreadCount { value })?;
-        CpuDevice::new(quick, optimizer).with_policy(policy)
+        CpuDevice::new(quick, optimizer).with_cache(CodeCache::from_env()).with_policy(policy)
     }
 
     /// The device with another tier policy.
@@ -94,6 +98,17 @@ impl CpuDevice {
             return Err(DeviceError::NoOptimizer);
         }
         Ok(CpuDevice { policy, ..self })
+    }
+
+    /// The device with another code cache.
+    #[must_use]
+    pub fn with_cache(self, cache: CodeCache) -> CpuDevice {
+        CpuDevice { cache, ..self }
+    }
+
+    /// The code cache.
+    pub fn cache(&self) -> &CodeCache {
+        &self.cache
     }
 
     /// Which tier runs.

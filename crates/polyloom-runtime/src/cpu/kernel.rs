@@ -9,6 +9,7 @@ use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
 use super::tiers;
 use crate::args::Params;
+use crate::cache::{self, Cached};
 use crate::error::LaunchError;
 use crate::fork::PerProcess;
 use polyloom_codegen::abi::SiteKind;
@@ -169,7 +170,7 @@ impl KernelInner {
 
     /// The variant for a launch of this rank with these arguments.
     #[inline]
-    pub(crate) fn variant(&self, launch_rank: u8, words: &[u64]) -> Result<&VariantState, LaunchError> {
+    pub(crate) fn variant(self: &Arc<Self>, launch_rank: u8, words: &[u64]) -> Result<&VariantState, LaunchError> {
         let key = self.plan.key(words);
         match self.find(launch_rank, key) {
             Some(variant) => Ok(variant),
@@ -179,7 +180,7 @@ impl KernelInner {
 
     /// The variant for a key there is no exact variant for: made now, or one that assumes less.
     #[cold]
-    fn weaker_variant(&self, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
+    fn weaker_variant(self: &Arc<Self>, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
         let mut key = key;
         if key.has_extents() && self.iter_variants().filter(|v| v.key.has_extents()).count() >= MAX_WITH_EXTENTS {
             key = key.without_extents();
@@ -190,7 +191,7 @@ impl KernelInner {
         self.make_variant(launch_rank, key)
     }
 
-    fn make_variant(&self, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
+    fn make_variant(self: &Arc<Self>, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
         if let Some(variant) = self.find(launch_rank, key) {
             return Ok(variant);
         }
@@ -203,12 +204,8 @@ impl KernelInner {
             return Err(LaunchError::Compile { kernel: self.name.clone(), error });
         };
         let variant = Variant { float_mode: self.float_mode, launch_rank, facts: self.plan.facts(key) };
-        let first = match self.device.policy() {
-            TierPolicy::Always(Tier::Optimized) => Tier::Optimized,
-            _ => Tier::Quick,
-        };
-        let code =
-            self.build(&variant, first).map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
+        let (code, tier) =
+            self.build_first(&variant).map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
         let promotable =
             self.device.policy() == TierPolicy::Automatic && self.device.backend(Tier::Optimized).is_some();
         let state = VariantState {
@@ -216,27 +213,67 @@ impl KernelInner {
             key,
             variant,
             entry: AtomicPtr::new(std::ptr::null_mut()),
-            tier: AtomicU8::new(first as u8),
+            tier: AtomicU8::new(tier as u8),
             launches: AtomicU64::new(0),
             work_ns: AtomicU64::new(0),
             ns_per_thread: AtomicU32::new(self.cost.ns.to_bits()),
             promoted: AtomicBool::new(!promotable),
             error: OnceLock::new(),
         };
-        self.install(&state, code, first);
+        self.install(&state, code, tier);
         let state = Box::into_raw(Box::new(state));
         slot.store(state, Ordering::Release);
         // SAFETY: just made, and freed only when `self` drops.
-        Ok(unsafe { &*state })
+        let state = unsafe { &*state };
+        if promotable && self.is_optimized_cached(&state.variant) {
+            tiers::promote(self, state);
+        }
+        Ok(state)
     }
 
-    /// Code of a tier for a variant.
+    /// The code a variant starts with: quick, unless the policy or the quick back end's limits say otherwise.
+    fn build_first(&self, variant: &Variant) -> Result<(Arc<dyn LoadedCode>, Tier), CodegenError> {
+        let policy = self.device.policy();
+        if policy == TierPolicy::Always(Tier::Optimized) {
+            return Ok((self.build(variant, Tier::Optimized)?, Tier::Optimized));
+        }
+        match self.build(variant, Tier::Quick) {
+            Err(_) if policy == TierPolicy::Automatic && self.device.backend(Tier::Optimized).is_some() => {
+                Ok((self.build(variant, Tier::Optimized)?, Tier::Optimized))
+            }
+            code => Ok((code?, Tier::Quick)),
+        }
+    }
+
+    /// Code of a tier for a variant, from the cache or made now.
     pub(crate) fn build(&self, variant: &Variant, tier: Tier) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         let Some(backend) = self.device.backend(tier) else {
             return Err(CodegenError::new("this build has no back end for the tier"));
         };
-        let object = backend.compile(&self.source.prepared, self.source.prepared_kernel, variant)?;
-        backend.load(&object)
+        let cache = self.device.cache();
+        let key = cache::key(&self.source.hash, &**backend, variant);
+        match cache.get(&key) {
+            Some(Cached::Loaded(code)) => return Ok(code),
+            Some(Cached::Object(object)) => match backend.load(&object) {
+                Ok(code) => {
+                    cache.loaded(&key, &code);
+                    return Ok(code);
+                }
+                Err(_) => cache.remove(&key),
+            },
+            None => {}
+        }
+        let object = Arc::new(backend.compile(&self.source.prepared, self.source.prepared_kernel, variant)?);
+        let code = backend.load(&object)?;
+        cache.put(key, object);
+        cache.loaded(&key, &code);
+        Ok(code)
+    }
+
+    /// Whether optimised code of the variant is in the cache.
+    fn is_optimized_cached(&self, variant: &Variant) -> bool {
+        let Some(backend) = self.device.backend(Tier::Optimized) else { return false };
+        self.device.cache().contains(&cache::key(&self.source.hash, &**backend, variant))
     }
 
     /// Makes `code` what the variant runs from the next chunk on.

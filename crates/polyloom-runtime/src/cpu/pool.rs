@@ -14,8 +14,8 @@ use std::thread::Thread;
 /// More threads than any machine has cores; a bound for mistyped numbers.
 pub const MAX_THREADS: usize = 4096;
 
-/// How often an idle worker looks for an offer before it sleeps, and a launch for its helpers to be done.
-const N_SPINS: u32 = 500;
+/// How often an idle worker looks for an offer before it sleeps, and a launch for its helpers to be done: some 20 µs.
+const N_SPINS: u32 = 1000;
 /// How many sleepers a thread wakes: those wake the others, so that a launch on many cores starts in a few steps.
 const N_WAKES: usize = 2;
 
@@ -71,7 +71,12 @@ pub(crate) fn with_helpers<R>(n_helpers: usize, task: &(dyn Fn() + Sync), own: i
     // one is between the two and lets no one join after, and it drops before `task` can, even if `own` panics.
     let task = unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(task) };
     let places = n_helpers.min(MAX_THREADS) as u32;
-    let offer = Arc::new(Offer { task, state: AtomicU32::new(places * Offer::PLACE), caller: std::thread::current() });
+    let offer = Arc::new(Offer {
+        task,
+        state: AtomicU32::new(places * Offer::PLACE),
+        caller: std::thread::current(),
+        core: core(),
+    });
     let _withdraw = Withdraw { pool, offer: &offer };
     pool.post(&offer, n_helpers);
     own()
@@ -83,6 +88,17 @@ struct Offer {
     /// Joined workers in the low half, open places in the upper half. Withdrawing sets the places to 0 for ever.
     state: AtomicU32,
     caller: Thread,
+    /// The core it was made on.
+    core: Option<i32>,
+}
+
+/// The core this thread runs on, where that can be asked.
+fn core() -> Option<i32> {
+    #[cfg(target_os = "linux")]
+    // SAFETY: has no preconditions.
+    return Some(unsafe { libc::sched_getcpu() });
+    #[cfg(not(target_os = "linux"))]
+    None
 }
 
 impl Offer {
@@ -202,7 +218,6 @@ impl Pool {
                 std::hint::spin_loop();
                 continue;
             }
-            n_spins = 0;
             let mut state = self.lock();
             let (offer, places) = loop {
                 if let Some(joined) = self.join_any(&mut state) {
@@ -215,8 +230,14 @@ impl Pool {
             let n_wakes = state.n_sleeping.min(places).min(N_WAKES);
             drop(state);
             self.wake_workers(n_wakes);
+            n_spins = 0;
             (offer.task)();
             offer.leave();
+            // With more threads than cores, a worker may find itself on its caller's: looking for more work there only
+            // keeps the caller from making it.
+            if core().is_some_and(|core| offer.core == Some(core)) {
+                n_spins = N_SPINS;
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Work that makes one more helper worth waking.
-const NS_PER_HELPER: f32 = 10_000.0;
+const NS_PER_HELPER: f32 = 20_000.0;
 /// Shortest chunk: claiming it is negligible.
 const MIN_CHUNK_NS: f32 = 5_000.0;
 /// Longest chunk: cancelling between chunks is prompt.
