@@ -14,6 +14,7 @@ use crate::error::LaunchError;
 use crate::fork::PerProcess;
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
+use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{FloatMode, FuncId, Module};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -75,6 +76,7 @@ pub(crate) struct KernelInner {
     plan: FactPlan,
     float_mode: FloatMode,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
+    pub(crate) interpreter: PerProcess<OnceLock<Interpreter>>,
     /// Held while a variant is made.
     making: PerProcess<Mutex<()>>,
     /// Keeps all code of this kernel alive.
@@ -116,6 +118,7 @@ impl CpuKernel {
             plan: FactPlan::of(&source.prepared, kernel),
             float_mode: kernel.metadata.float_mode,
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
+            interpreter: PerProcess::new(),
             making: PerProcess::new(),
             code: PerProcess::new(),
             device,

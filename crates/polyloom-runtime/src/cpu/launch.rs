@@ -5,13 +5,14 @@
 //! looks whether it should stop and whether better code has arrived.
 
 use super::device::{Tier, TierPolicy};
+use super::interpret::interpret;
 use super::kernel::CpuKernel;
 use super::run::Run;
 use super::tiers;
 use crate::args::ArgBlock;
 use crate::error::LaunchError;
 use polyloom_ir::MAX_DIMS;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Launches estimated shorter than this run as one call on the calling thread.
 const AT_ONCE_NS: f32 = 10_000.0;
@@ -27,6 +28,14 @@ pub struct LaunchOptions<'a> {
     pub cancel: Option<&'a AtomicBool>,
     /// Asked now and then by the calling thread; the launch stops soon after it returns true.
     pub interrupted: Option<&'a dyn Fn() -> bool>,
+}
+
+impl LaunchOptions<'_> {
+    /// Whether the launch should stop. `ask`: whether it is time to ask the caller.
+    pub(crate) fn is_cancelled(&self, ask: bool) -> bool {
+        self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
+            || (ask && self.interrupted.is_some_and(|interrupted| interrupted()))
+    }
 }
 
 /// Runs `kernel` over a grid of threads and returns when all of them have run.
@@ -61,8 +70,8 @@ pub unsafe fn launch(
         return Ok(());
     }
     if kernel.device.policy() == TierPolicy::Always(Tier::Interpreter) {
-        let message = "the interpreter tier is not in this build".to_owned();
-        return Err(LaunchError::Interpreter { kernel: kernel.name.clone(), message });
+        // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
+        return unsafe { interpret(kernel, shape, args.words(), n_threads, options) };
     }
     let rank = shape.len() as u8;
     let variant = kernel.variant(rank, args.words())?;

@@ -3,6 +3,7 @@
 pub(crate) mod cost;
 pub mod device;
 pub(crate) mod facts;
+pub(crate) mod interpret;
 pub mod kernel;
 pub mod launch;
 pub(crate) mod output;

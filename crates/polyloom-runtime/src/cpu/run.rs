@@ -273,14 +273,11 @@ impl<'o> Watch<'o> {
 
     fn look(&mut self, run: &Run<'_>) {
         let now = Instant::now();
-        let mut cancelled = self.options.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed));
-        if let Some(interrupted) = self.options.interrupted
-            && now.duration_since(self.asked) >= ASK_EVERY
-        {
+        let ask = now.duration_since(self.asked) >= ASK_EVERY;
+        if ask {
             self.asked = now;
-            cancelled |= interrupted();
         }
-        if cancelled {
+        if self.options.is_cancelled(ask) {
             self.cancelled = true;
             run.stop.store(true, Ordering::Relaxed);
         }
@@ -308,7 +305,7 @@ unsafe extern "C" fn on_print(context: *const LaunchContext, site: u32, values: 
         // SAFETY: one slot an operand, as `PrintFn` says.
         n => unsafe { std::slice::from_raw_parts(values, n) },
     };
-    let text = print::format(format, types, values);
+    let text = polyloom_ir::format::format(format, types, values);
     if participant.prints_directly.get() {
         print::write(&text);
     } else {
