@@ -9,7 +9,6 @@ pub mod entity;
 pub mod eval;
 pub mod format;
 pub mod function;
-pub mod generate;
 pub mod interp;
 pub mod math;
 pub mod metadata;

@@ -1,1 +1,95 @@
-//! Placeholder.
+//! The LLVM CPU back end.
+//!
+//! Kernels are compiled for groups of consecutive threads: the lanes of vector registers are the threads along the
+//! innermost launch axis. HIR is structured, so it goes straight to vector IR, with masks where threads part ways;
+//! LLVM's loop vectoriser has no part in it. What is the same for a whole group stays scalar.
+//!
+//! * [`target`]: the host, the pass pipeline, object code.
+//! * [`ir`]: LLVM instructions, scalar or vector alike.
+//! * [`lower`]: HIR to LLVM IR.
+//! * [`emit`]: the forms a kernel can be had in.
+//! * [`jit`]: object code to callable code.
+//!
+//! Architecture invariant: every compilation has an LLVM context of its own, so any number may run at once, and
+//! generated code needs no symbol of the process beyond what LLVM itself calls (`memcpy`, `fma` on old processors).
+
+mod emit;
+mod ir;
+mod jit;
+mod lower;
+mod target;
+
+use polyloom_codegen::{Backend, CodegenError, Emit, LoadedCode, Object, Variant};
+use polyloom_ir::{FuncId, Module};
+use std::sync::Arc;
+
+/// CPU tier 1: code that takes milliseconds to make and runs as fast as the machine can.
+#[derive(Clone, Debug)]
+pub struct LlvmBackend {
+    host: Arc<target::Host>,
+    lanes: Option<u32>,
+}
+
+impl LlvmBackend {
+    /// The back end for this machine.
+    ///
+    /// # Errors
+    ///
+    /// When LLVM has no code generator for it.
+    pub fn new() -> Result<LlvmBackend, CodegenError> {
+        Ok(LlvmBackend { host: Arc::new(target::Host::get()?.clone()), lanes: None })
+    }
+
+    /// The back end for all processors of an x86-64 level: `x86-64`, `x86-64-v2`, `x86-64-v3` or `x86-64-v4`.
+    ///
+    /// # Errors
+    ///
+    /// When the name is none of these or this is no x86-64 machine.
+    pub fn for_cpu(name: &str) -> Result<LlvmBackend, CodegenError> {
+        Ok(LlvmBackend { host: Arc::new(target::Host::level(name)?), lanes: None })
+    }
+
+    /// Runs this many threads at a time, a power of two up to 64, instead of choosing for each kernel. For tests and
+    /// measurements.
+    #[must_use]
+    pub fn with_lanes(mut self, lanes: u32) -> LlvmBackend {
+        self.lanes = Some(lanes.clamp(1, 64).next_power_of_two());
+        self
+    }
+
+    fn emit_as(
+        &self,
+        module: &Module,
+        kernel: FuncId,
+        variant: &Variant,
+        form: Emit,
+        entry: &str,
+    ) -> Result<Vec<u8>, CodegenError> {
+        emit::emit(&self.host, self.lanes, module, kernel, variant, form, entry)
+    }
+}
+
+impl Backend for LlvmBackend {
+    fn name(&self) -> &'static str {
+        "llvm"
+    }
+
+    fn fingerprint(&self) -> String {
+        let (major, minor, patch) = inkwell::support::get_llvm_version();
+        let lanes = self.lanes.map(|lanes| format!(" {lanes} lanes")).unwrap_or_default();
+        let (cpu, features) = (&self.host.cpu, &self.host.features);
+        format!("llvm {major}.{minor}.{patch} {} {cpu} {features}{lanes}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn compile(&self, module: &Module, kernel: FuncId, variant: &Variant) -> Result<Object, CodegenError> {
+        Ok(emit::wrap(&self.emit_as(module, kernel, variant, Emit::Obj, emit::ENTRY)?))
+    }
+
+    fn load(&self, object: &Object) -> Result<Arc<dyn LoadedCode>, CodegenError> {
+        Ok(Arc::new(jit::load(emit::unwrap(object)?, emit::ENTRY)?))
+    }
+
+    fn emit(&self, module: &Module, kernel: FuncId, variant: &Variant, form: Emit) -> Result<Vec<u8>, CodegenError> {
+        self.emit_as(module, kernel, variant, form, &module.functions[kernel].name)
+    }
+}

@@ -1,8 +1,5 @@
 //! The CPU as a device: its back ends and how they are used.
 
-use super::pool::{MAX_THREADS, threads_from_env};
-use crate::background;
-use crate::cache::CodeCache;
 use polyloom_codegen::Backend;
 use std::sync::Arc;
 
@@ -49,12 +46,6 @@ pub enum DeviceError {
         /// What it is.
         value: String,
     },
-    /// `POLYLOOM_NUM_THREADS` is no number of threads.
-    #[error("POLYLOOM_NUM_THREADS is `{value}`; it must be a number from 1 to {MAX_THREADS}")]
-    BadThreadCount {
-        /// What it is.
-        value: String,
-    },
     /// Optimised code is asked for and no back end makes it.
     #[error("POLYLOOM_TIER=1 needs the LLVM back end, which this build does not have (cargo feature `llvm`)")]
     NoOptimizer,
@@ -65,18 +56,15 @@ pub struct CpuDevice {
     quick: Arc<dyn Backend>,
     optimizer: Option<Arc<dyn Backend>>,
     policy: TierPolicy,
-    cache: CodeCache,
 }
 
 impl CpuDevice {
-    /// A device that compiles with `quick` first and, if there is an `optimizer`, recompiles hot kernels with it. Code
-    /// is cached in memory.
+    /// A device that compiles with `quick` first and, if there is an `optimizer`, recompiles hot kernels with it.
     pub fn new(quick: Arc<dyn Backend>, optimizer: Option<Arc<dyn Backend>>) -> CpuDevice {
-        CpuDevice { quick, optimizer, policy: TierPolicy::Automatic, cache: CodeCache::in_memory() }
+        CpuDevice { quick, optimizer, policy: TierPolicy::Automatic }
     }
 
-    /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER` and, for the cache, as [`CodeCache::from_env`]. Also
-    /// looks whether `POLYLOOM_NUM_THREADS` is a number.
+    /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER`.
     ///
     /// # Errors
     ///
@@ -84,8 +72,7 @@ impl CpuDevice {
     pub fn from_env(quick: Arc<dyn Backend>, optimizer: Option<Arc<dyn Backend>>) -> Result<CpuDevice, DeviceError> {
         let value = std::env::var("POLYLOOM_TIER").unwrap_or_default();
         let Some(policy) = TierPolicy::from_name(&value) else { return Err(DeviceError::UnknownTier { value }) };
-        threads_from_env().map_err(|value| DeviceError::BadThreadCount { value })?;
-        CpuDevice::new(quick, optimizer).with_cache(CodeCache::from_env()).with_policy(policy)
+        CpuDevice::new(quick, optimizer).with_policy(policy)
     }
 
     /// The device with another tier policy.
@@ -100,25 +87,9 @@ impl CpuDevice {
         Ok(CpuDevice { policy, ..self })
     }
 
-    /// The device with another code cache.
-    #[must_use]
-    pub fn with_cache(self, cache: CodeCache) -> CpuDevice {
-        CpuDevice { cache, ..self }
-    }
-
-    /// The code cache.
-    pub fn cache(&self) -> &CodeCache {
-        &self.cache
-    }
-
     /// Which tier runs.
     pub fn policy(&self) -> TierPolicy {
         self.policy
-    }
-
-    /// Waits until hot kernels have been recompiled and the code cache is written.
-    pub fn wait_for_background(&self) {
-        background::wait();
     }
 
     /// The back end of a tier; none for the interpreter.

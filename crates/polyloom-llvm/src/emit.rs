@@ -1,0 +1,80 @@
+//! From a kernel to LLVM IR, assembly, object files and the back end's own object format.
+
+use crate::ir::Ir;
+use crate::lower;
+use crate::target::{self, Host};
+use inkwell::context::Context;
+use inkwell::module::Module as LlvmModule;
+use polyloom_codegen::{CodegenError, Emit, Object, Variant};
+use polyloom_ir::{FuncId, Module};
+
+/// The name of the entry in objects of [`crate::LlvmBackend`], whatever the kernel is called.
+pub(crate) const ENTRY: &str = "polyloom_kernel";
+
+/// One of the readable or linkable forms of a kernel.
+pub(crate) fn emit(
+    host: &Host,
+    lanes: Option<u32>,
+    module: &Module,
+    kernel: FuncId,
+    variant: &Variant,
+    form: Emit,
+    entry: &str,
+) -> Result<Vec<u8>, CodegenError> {
+    let context = Context::create();
+    let llvm = context.create_module(entry);
+    target::prepare(host, &llvm)?;
+    let lanes = {
+        let ir = Ir::new(&context, &llvm);
+        lower::kernel(&ir, host, lanes, module, kernel, variant, entry)?
+    };
+    verify(&llvm)?;
+    if form == Emit::LlvmIr {
+        return Ok(llvm.print_to_string().to_string().into_bytes());
+    }
+    target::optimize(host, &llvm, lanes == 1)?;
+    match form {
+        Emit::LlvmIr | Emit::LlvmIrOptimized => Ok(llvm.print_to_string().to_string().into_bytes()),
+        Emit::Asm => target::generate(host, &llvm, true),
+        Emit::Obj => target::generate(host, &llvm, false),
+    }
+}
+
+/// LLVM's own check of the lowering. It costs more than it finds in released code.
+fn verify(llvm: &LlvmModule<'_>) -> Result<(), CodegenError> {
+    if cfg!(debug_assertions) {
+        llvm.verify().map_err(|e| {
+            let text = llvm.print_to_string().to_string();
+            CodegenError::new(format!("internal error: LLVM rejects the code made for this kernel: {e}\n{text}"))
+        })?;
+    }
+    Ok(())
+}
+
+/// First bytes of every object: format and version.
+const MAGIC: &[u8; 8] = b"PLLLVM\x00\x01";
+
+/// Wraps an object file: magic, checksum, bytes. The loader hands nothing to LLVM that this back end did not make.
+pub(crate) fn wrap(elf: &[u8]) -> Object {
+    let mut bytes = Vec::with_capacity(16 + elf.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&checksum(elf).to_le_bytes());
+    bytes.extend_from_slice(elf);
+    Object { bytes }
+}
+
+/// The object file in an object.
+pub(crate) fn unwrap(object: &Object) -> Result<&[u8], CodegenError> {
+    let damaged = || CodegenError::new("this is not an object of the LLVM back end, or it is damaged");
+    let (magic, rest) = object.bytes.split_at_checked(8).ok_or_else(damaged)?;
+    let (sum, elf) = rest.split_at_checked(8).ok_or_else(damaged)?;
+    match magic == MAGIC && sum == checksum(elf).to_le_bytes() {
+        true => Ok(elf),
+        false => Err(damaged()),
+    }
+}
+
+/// FNV-1a over 64 bits. It finds damage, not malice.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &b| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
+}

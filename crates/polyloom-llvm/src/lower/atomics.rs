@@ -1,0 +1,274 @@
+//! Atomic updates of array elements.
+//!
+//! Lanes update in their order, one after the other, unless they all mean the same element: then the group's values
+//! are combined first and the element is updated once, with the outcome of updating it in order. Floating-point sums
+//! are combined in order too, so the bits are those of one thread after the other.
+
+use super::memory::Address;
+use super::{Lower, Rep, Result, cast};
+use crate::ir::*;
+use polyloom_codegen::CodegenError;
+use polyloom_ir::{Inst, Op, Scalar};
+
+/// The operands of one atomic.
+#[derive(Clone, Copy)]
+struct Update {
+    op: Op,
+    elem: Scalar,
+    array: usize,
+}
+
+impl Lower<'_, '_> {
+    /// Lowers an atomic. `None` if nothing uses the old value.
+    pub(crate) fn atomic(&mut self, inst: Inst) -> Result<Option<Rep>> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        self.has_effects = true;
+        let Rep::Array(array) = self.rep(data.operands[0])? else { return Err(self.unsupported(inst)) };
+        let elem = self.array_arg(array)?.elem;
+        let n_values = if data.op == Op::AtomicCas { 2 } else { 1 };
+        let (indices, values) = data.operands[1..].split_at(data.operands.len() - 1 - n_values);
+        let values = self.reps(values)?;
+        let reps = self.reps(indices)?;
+        let used = data.results.first().is_some_and(|&result| self.used[result]);
+        let update = Update { op: data.op, elem, array };
+        let address = self.address(array, indices, &reps)?;
+        if let (Address::One(pointer), true) = (&address, self.lanes == 1) {
+            let pointer = *pointer;
+            let operands = [self.base(values[0])?, self.base(*values.last().unwrap_or(&values[0]))?];
+            let old = self.update(update, pointer, operands)?;
+            return Ok(used.then_some(Rep::Uniform(old)));
+        }
+        if let Address::One(pointer) = address
+            && let Some(old) = self.update_together(update, pointer, values[0], used)?
+        {
+            return Ok(used.then_some(old));
+        }
+        self.update_in_turn(update, address, &values, used)
+    }
+
+    /// One atomic update of one element. `operands` are the value, or the two of `atomic_cas`.
+    fn update(&mut self, update: Update, pointer: Val, operands: [Val; 2]) -> Result<Val> {
+        let ir = self.ir;
+        let [value, new] = operands;
+        let elem = update.elem;
+        let bits = ir.int(elem.bytes() * 8);
+        let signed = elem.is_signed_int();
+        let direct = match update.op {
+            Op::AtomicAdd if elem.is_int() => Some(RmwOp::LLVMAtomicRMWBinOpAdd),
+            Op::AtomicSub if elem.is_int() => Some(RmwOp::LLVMAtomicRMWBinOpSub),
+            Op::AtomicMin if signed => Some(RmwOp::LLVMAtomicRMWBinOpMin),
+            Op::AtomicMax if signed => Some(RmwOp::LLVMAtomicRMWBinOpMax),
+            Op::AtomicMin if elem.is_int() => Some(RmwOp::LLVMAtomicRMWBinOpUMin),
+            Op::AtomicMax if elem.is_int() => Some(RmwOp::LLVMAtomicRMWBinOpUMax),
+            Op::AtomicAnd => Some(RmwOp::LLVMAtomicRMWBinOpAnd),
+            Op::AtomicOr => Some(RmwOp::LLVMAtomicRMWBinOpOr),
+            Op::AtomicXor => Some(RmwOp::LLVMAtomicRMWBinOpXor),
+            Op::AtomicExch => Some(RmwOp::LLVMAtomicRMWBinOpXchg),
+            _ => None,
+        };
+        let back = |bits: Val| ir.bitcast(bits, ir.scalar(elem));
+        if let Some(op) = direct {
+            let old = ir.atomic_rmw(op, pointer, ir.bitcast(value, bits));
+            self.tag(old, update.array)?;
+            return Ok(back(old));
+        }
+        if update.op == Op::AtomicCas {
+            let (old, _) = ir.cmpxchg(pointer, ir.bitcast(value, bits), ir.bitcast(new, bits));
+            return Ok(back(old));
+        }
+        self.exchange_until_done(update, pointer, |this, old| this.combine(update, old, value))
+    }
+
+    /// Replaces an element by a function of it, trying again when another thread was faster. Gives the old value.
+    fn exchange_until_done(
+        &mut self,
+        update: Update,
+        pointer: Val,
+        new: impl FnOnce(&mut Self, Val) -> Result<Val>,
+    ) -> Result<Val> {
+        let ir = self.ir;
+        let bits = ir.int(update.elem.bytes() * 8);
+        let first = ir.load(bits, pointer, update.elem.bytes());
+        ir.set_atomic(first);
+        let (from, again, done) = (ir.current(), ir.block(c"exchange"), ir.block(c"exchanged"));
+        ir.br(again);
+        ir.switch_to(again);
+        let expected = ir.phi(bits);
+        ir.add_incoming(expected, first, from);
+        let new = new(self, ir.bitcast(expected, ir.scalar(update.elem)))?;
+        let (seen, stored) = ir.cmpxchg(pointer, expected, ir.bitcast(new, bits));
+        ir.add_incoming(expected, seen, ir.current());
+        ir.cond_br(stored, done, again);
+        ir.switch_to(done);
+        Ok(ir.bitcast(expected, ir.scalar(update.elem)))
+    }
+
+    /// What an element becomes.
+    fn combine(&mut self, update: Update, old: Val, value: Val) -> Result<Val> {
+        let op = match update.op {
+            Op::AtomicAdd => Op::Add,
+            Op::AtomicSub => Op::Sub,
+            Op::AtomicMin => Op::Min,
+            Op::AtomicMax => Op::Max,
+            _ => return Err(CodegenError::new(format!("internal error: no code for `{}`", update.op.name()))),
+        };
+        let elem = update.elem;
+        let wide = if elem.is_half() { Scalar::F32 } else { elem };
+        let (a, b) = (cast::cast(&self.arith, old, elem, wide), cast::cast(&self.arith, value, elem, wide));
+        let result = self.arith.emit(op, wide, wide, &[a, b]);
+        let result = result.ok_or_else(|| CodegenError::new("internal error: no arithmetic for an atomic"))?;
+        Ok(cast::cast(&self.arith, result, wide, elem))
+    }
+
+    /// All lanes update one element: combines their values first where that gives the same as updating in turn.
+    fn update_together(&mut self, update: Update, pointer: Val, value: Rep, used: bool) -> Result<Option<Rep>> {
+        let ir = self.ir;
+        let value = self.vector(value)?;
+        let ty = ir.type_of(value);
+        let mask = self.mask();
+        let idle = |identity: Val| mask.map_or(value, |mask| ir.select(mask, value, identity));
+        let elem = update.elem;
+        if elem.is_int() {
+            let (zero, ones) = (ir.zero(ty), ir.ones(ty));
+            let half = 1u64 << (elem.bits() - 1);
+            let (smallest, largest) = match elem.is_signed_int() {
+                true => (ir.int_const(ty, half), ir.int_const(ty, half - 1)),
+                false => (zero, ones),
+            };
+            let signed = elem.is_signed_int();
+            let (name, identity) = match update.op {
+                Op::AtomicAdd | Op::AtomicSub if used => {
+                    return self.update_by_prefix(update, pointer, idle(zero)).map(Some);
+                }
+                _ if used => return Ok(None),
+                Op::AtomicAdd | Op::AtomicSub => ("llvm.vector.reduce.add", zero),
+                Op::AtomicAnd => ("llvm.vector.reduce.and", ones),
+                Op::AtomicOr => ("llvm.vector.reduce.or", zero),
+                Op::AtomicXor => ("llvm.vector.reduce.xor", zero),
+                Op::AtomicMin if signed => ("llvm.vector.reduce.smin", largest),
+                Op::AtomicMin => ("llvm.vector.reduce.umin", largest),
+                Op::AtomicMax if signed => ("llvm.vector.reduce.smax", smallest),
+                Op::AtomicMax => ("llvm.vector.reduce.umax", smallest),
+                _ => return Ok(None),
+            };
+            let total = ir.unary_intrinsic(name, idle(identity));
+            let old = self.update(update, pointer, [total, total])?;
+            return Ok(Some(Rep::Uniform(old)));
+        }
+        if used || !matches!(elem, Scalar::F32 | Scalar::F64) {
+            return Ok(None);
+        }
+        match update.op {
+            Op::AtomicAdd | Op::AtomicSub => {
+                // Adding -0.0 changes nothing, and subtracting is adding the negative.
+                let value = idle_sum(self, update.op, value, mask);
+                let old = self.exchange_until_done(update, pointer, |_, old| {
+                    Ok(ir.intrinsic("llvm.vector.reduce.fadd", &[ty], &[old, value]))
+                })?;
+                Ok(Some(Rep::Uniform(old)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Integer sums whose intermediate values are asked for: every lane gets the old value and the sum of the lanes
+    /// before it.
+    fn update_by_prefix(&mut self, update: Update, pointer: Val, value: Val) -> Result<Rep> {
+        let ir = self.ir;
+        let mut sums = value;
+        let mut distance = 1;
+        while distance < self.lanes {
+            sums = ir.add(sums, ir.shift_lanes(sums, distance));
+            distance *= 2;
+        }
+        let total = ir.extract(sums, ir.i64_const(i64::from(self.lanes) - 1));
+        let old = self.update(update, pointer, [total, total])?;
+        let before = ir.sub(sums, value);
+        let old = ir.splat(old, self.lanes);
+        Ok(Rep::Vector(if update.op == Op::AtomicAdd { ir.add(old, before) } else { ir.sub(old, before) }))
+    }
+
+    /// Lane after lane.
+    fn update_in_turn(&mut self, update: Update, address: Address, values: &[Rep], used: bool) -> Result<Option<Rep>> {
+        let ir = self.ir;
+        let elem = ir.scalar(update.elem);
+        let lanes = ir.lanes(elem, self.lanes);
+        let in_memory = self.memory_type(update.elem);
+        let scattered = match address {
+            Address::Scattered(pointers) => Some(self.to_stack(pointers)),
+            _ => None,
+        };
+        let mut stacks = [None; 2];
+        for (slot, &rep) in stacks.iter_mut().zip(values) {
+            let vector = self.vector(rep)?;
+            *slot = Some(self.to_stack(vector));
+        }
+        let olds = used.then(|| self.slot(lanes));
+        let mask = self.full_mask();
+        self.for_each_lane(mask, |this, lane| {
+            let pointer = match address {
+                Address::One(pointer) => pointer,
+                Address::Row(first) => ir.offset(in_memory, first, lane),
+                Address::ReverseRow(first) => ir.offset(in_memory, first, ir.neg(lane)),
+                Address::Scattered(pointers) => match scattered {
+                    Some(stack) => this.from_stack(stack, ir.ptr(), lane),
+                    None => ir.extract(pointers, lane),
+                },
+            };
+            let value = |stack: Option<Val>| stack.map(|stack| this.from_stack(stack, elem, lane));
+            let first =
+                value(stacks[0]).ok_or_else(|| CodegenError::new("internal error: an atomic without a value"))?;
+            let second = value(stacks[1]).unwrap_or(first);
+            let old = this.update(update, pointer, [first, second])?;
+            if let Some(olds) = olds {
+                ir.set(ir.offset(elem, olds, lane), old);
+            }
+            Ok(())
+        })?;
+        Ok(olds.map(|olds| Rep::Vector(ir.get(lanes, olds))))
+    }
+
+    /// A vector in memory, where lanes are picked by number.
+    pub(crate) fn to_stack(&self, vector: Val) -> Val {
+        let slot = self.ir.alloca(self.ir.type_of(vector));
+        self.ir.set(slot, vector);
+        slot
+    }
+
+    /// One lane of a vector put there by [`Lower::to_stack`].
+    pub(crate) fn from_stack(&self, slot: Val, elem: Ty, lane: Val) -> Val {
+        self.ir.get(elem, self.ir.offset(elem, slot, lane))
+    }
+
+    /// Emits a loop over the lanes set in a mask, in order.
+    pub(crate) fn for_each_lane(&mut self, mask: Val, body: impl FnOnce(&mut Self, Val) -> Result<()>) -> Result<()> {
+        let ir = self.ir;
+        if self.lanes == 1 {
+            return body(self, ir.i64_const(0));
+        }
+        let wide = ir.int(64);
+        let bits = ir.int_cast(self.mask_bits(mask), wide);
+        let (from, each, done) = (ir.current(), ir.block(c"lane"), ir.block(c"lanes_done"));
+        ir.cond_br(ir.icmp(NE, bits, ir.zero(wide)), each, done);
+        ir.switch_to(each);
+        let left = ir.phi(wide);
+        ir.add_incoming(left, bits, from);
+        let lane = ir.intrinsic("llvm.cttz", &[wide], &[left, ir.bool_const(false)]);
+        let lane = ir.and(lane, ir.i64_const(i64::from(self.lanes) - 1));
+        body(self, lane)?;
+        let rest = ir.and(left, ir.sub(left, ir.i64_const(1)));
+        ir.add_incoming(left, rest, ir.current());
+        ir.cond_br(ir.icmp(NE, rest, ir.zero(wide)), each, done);
+        ir.switch_to(done);
+        Ok(())
+    }
+}
+
+/// The values to add to an element, idle lanes adding nothing.
+fn idle_sum(lower: &Lower<'_, '_>, op: Op, value: Val, mask: Option<Val>) -> Val {
+    let ir = lower.ir;
+    let value = if op == Op::AtomicSub { ir.fneg(value) } else { value };
+    let nothing = ir.float_const(ir.type_of(value), -0.0);
+    mask.map_or(value, |mask| ir.select(mask, value, nothing))
+}

@@ -1,0 +1,411 @@
+//! `if`, `block` and the terminators.
+//!
+//! Where all lanes agree, control flow is branches. Where they may not, both sides of an `if` run under masks, and
+//! `break`, `continue` and `return` take lanes out of the mask: their values are blended into stack slots (which
+//! LLVM promotes to registers) and the lanes come back where the target ends.
+
+use super::values::Edge;
+use super::{Exec, Flow, Lower, Rep, Reps, Result};
+use crate::ir::*;
+use polyloom_codegen::CodegenError;
+use polyloom_ir::{Imm, Inst, Op, Region, Value, ValueDef};
+use smallvec::SmallVec;
+
+/// A loop or block being lowered: where `break` and `continue` lead.
+pub(crate) struct Frame {
+    /// The owning instruction.
+    pub(crate) inst: Inst,
+    /// Branches to its end.
+    pub(crate) exits: Vec<Edge>,
+    /// Branches to the next iteration.
+    pub(crate) back: Vec<Edge>,
+    /// How lanes leave one by one; `None` if they all leave together.
+    pub(crate) masked: Option<MaskedFrame>,
+}
+
+/// The slots through which lanes leave a loop or block one by one.
+pub(crate) struct MaskedFrame {
+    /// Lanes that have left by `break`.
+    pub(crate) left: Val,
+    /// The results of lanes that have left, where anything uses them.
+    pub(crate) results: SmallVec<[Option<Val>; 2]>,
+    /// Lanes waiting for the next iteration, if any `continue` leads there.
+    pub(crate) parked: Option<Val>,
+    /// Their carried values.
+    pub(crate) next: SmallVec<[Val; 2]>,
+    /// Whether lanes have left under a mask. If not, the slots say nothing that the edges do not.
+    pub(crate) used: bool,
+}
+
+/// Where `return` leads.
+#[derive(Default)]
+pub(crate) struct Returns {
+    /// Branches to the function's end.
+    pub(crate) edges: Vec<Edge>,
+    /// Slots of the results, if lanes may return one by one.
+    pub(crate) slots: Option<SmallVec<[Val; 2]>>,
+}
+
+impl Lower<'_, '_> {
+    /// Lowers an instruction that owns regions.
+    pub(crate) fn owner(&mut self, inst: Inst) -> Result<Flow> {
+        match self.func.insts[inst].op {
+            Op::If => self.if_(inst),
+            Op::Block => self.block(inst),
+            Op::ForRange => self.for_range(inst),
+            Op::While => self.while_(inst),
+            _ => Err(self.unsupported(inst)),
+        }
+    }
+
+    fn if_(&mut self, inst: Inst) -> Result<Flow> {
+        let data = &self.func.insts[inst];
+        let (then, otherwise) = (data.regions[0], data.regions[1]);
+        let cond = self.rep(data.operands[0])?;
+        let cond = match cond {
+            Rep::Vector(mask) if self.shape(data.operands[0]).is_uniform() => {
+                Rep::Uniform(self.uniform(Rep::Vector(mask))?)
+            }
+            cond => cond,
+        };
+        let (then_block, else_block);
+        match cond {
+            Rep::Uniform(cond) => {
+                (then_block, else_block) = (self.ir.block(c"then"), self.ir.block(c"else"));
+                self.ir.cond_br(cond, then_block, else_block);
+            }
+            Rep::Vector(cond) if self.can_bail_out(inst) => {
+                // Usually the whole group takes one side; if not, the masked copy of the body starts the group again.
+                let bits = self.mask_bits(cond);
+                let ty = self.ir.type_of(bits);
+                (then_block, else_block) = (self.ir.block(c"then"), self.ir.block(c"else"));
+                let not_all = self.ir.block(c"not_all");
+                self.ir.cond_br(self.ir.icmp(EQ, bits, self.ir.ones(ty)), then_block, not_all);
+                self.ir.switch_to(not_all);
+                if let Some(bail_out) = &mut self.bail_out {
+                    bail_out.from.push(not_all);
+                    self.ir.cond_br(self.ir.icmp(EQ, bits, self.ir.zero(ty)), else_block, bail_out.target);
+                }
+            }
+            cond => {
+                let cond = self.vector(cond)?;
+                return self.masked_if(inst, cond);
+            }
+        }
+        let before = self.exec;
+        let mut edges = Vec::new();
+        let mut reached = false;
+        for (block, region) in [(then_block, then), (else_block, otherwise)] {
+            self.ir.switch_to(block);
+            self.exec = before;
+            let flow = self.region(region)?;
+            match flow {
+                Flow::Yields(values) => {
+                    edges.push((true, Edge { block: self.ir.current(), values, exec: self.exec }));
+                    reached = true;
+                }
+                Flow::Dead => {
+                    edges.push((false, Edge { block: self.ir.current(), values: Reps::new(), exec: self.exec }));
+                }
+                Flow::Gone => {}
+            }
+        }
+        if !reached {
+            let edges: Vec<Edge> = edges.into_iter().map(|(_, edge)| edge).collect();
+            return Ok(if self.join(edges)?.is_some() { Flow::Dead } else { Flow::Gone });
+        }
+        // A side whose lanes are all gone hands over zeros of whatever the other side yields.
+        let like = edges.iter().find(|(yields, _)| *yields).map(|(_, edge)| edge.values.clone()).unwrap_or_default();
+        let edges = edges
+            .into_iter()
+            .map(|(yields, mut edge)| {
+                if !yields {
+                    edge.values = like.iter().map(|&rep| self.zero_like(rep)).collect();
+                }
+                edge
+            })
+            .collect();
+        Ok(self.join(edges)?.map_or(Flow::Gone, Flow::Yields))
+    }
+
+    pub(crate) fn zero_like(&self, rep: Rep) -> Rep {
+        let zero = |value| self.ir.zero(self.ir.type_of(value));
+        match rep {
+            Rep::Uniform(value) => Rep::Uniform(zero(value)),
+            Rep::Affine { base, stride } => Rep::Affine { base: zero(base), stride },
+            Rep::Vector(value) => Rep::Vector(zero(value)),
+            Rep::Array(_) => rep,
+        }
+    }
+
+    /// Whether a divergent `if` may leave for the masked copy of the body: nothing has happened yet that must not
+    /// happen twice, and its condition only compares indices, so that the lanes of a group mostly agree.
+    fn can_bail_out(&self, inst: Inst) -> bool {
+        let cond = self.func.insts[inst].operands[0];
+        self.bail_out.is_some() && self.exec == Exec::Full && !self.has_effects && self.compares_indices(cond, 8)
+    }
+
+    fn compares_indices(&self, cond: Value, depth: u32) -> bool {
+        let ValueDef::Result(inst, _) = self.func.values[cond].def else { return self.shape(cond).is_uniform() };
+        let data = &self.func.insts[inst];
+        match data.op {
+            _ if self.shape(cond).is_uniform() => true,
+            Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => {
+                data.operands.iter().all(|&v| self.shape(v).stride().is_some())
+            }
+            Op::BitAnd | Op::BitOr | Op::Not if depth > 0 => {
+                data.operands.iter().all(|&v| self.compares_indices(v, depth - 1))
+            }
+            _ => false,
+        }
+    }
+
+    fn masked_if(&mut self, inst: Inst, cond: Val) -> Result<Flow> {
+        let data = &self.func.insts[inst];
+        let (then, otherwise) = (data.regions[0], data.regions[1]);
+        let loses = self.loses_threads(inst);
+        let before = self.exec;
+        let mask = self.mask();
+        let then_mask = self.mask_and(mask, cond);
+        let else_mask = self.mask_and(mask, self.ir.not(cond));
+        let (then_flow, then_end) = self.masked_branch(then, then_mask, loses)?;
+        let (else_flow, else_end) = self.masked_branch(otherwise, else_mask, loses)?;
+        if loses {
+            let mask = self.ir.or(then_end, else_end);
+            self.execute(mask);
+        } else {
+            self.restore(before, mask);
+        }
+        let (a, b) = match (then_flow, else_flow) {
+            (Some(a), Some(b)) => (a, b),
+            (Some(values), None) | (None, Some(values)) => return Ok(Flow::Yields(values)),
+            (None, None) => return Ok(Flow::Dead),
+        };
+        let merged = a.into_iter().zip(b).map(|(a, b)| {
+            if a == b {
+                return Ok(a);
+            }
+            let (a, b) = (self.vector(a)?, self.vector(b)?);
+            Ok(Rep::Vector(self.ir.select(cond, a, b)))
+        });
+        Ok(Flow::Yields(merged.collect::<Result<_>>()?))
+    }
+
+    /// Lowers one side of a divergent `if`: what it yields, and the lanes executing at its end.
+    fn masked_branch(&mut self, region: Region, mask: Val, loses: bool) -> Result<(Option<Reps>, Val)> {
+        let is_empty = self.func.regions[region].insts.len() == 1;
+        let branch = !self.is_cheap(region) && !(is_empty && !loses);
+        if loses {
+            self.execute(mask);
+        } else {
+            self.exec = Exec::Mask(mask);
+        }
+        let from = self.ir.current();
+        let done = branch.then(|| {
+            let (some, done) = (self.ir.block(c"some"), self.ir.block(c"done"));
+            self.ir.cond_br(self.any(mask), some, done);
+            self.ir.switch_to(some);
+            done
+        });
+        let mut flow = self.region(region)?;
+        if let Some(done) = done {
+            let last = self.ir.current();
+            if !matches!(flow, Flow::Gone) {
+                self.ir.br(done);
+            }
+            self.ir.switch_to(done);
+            if let Flow::Yields(values) = flow {
+                // Values from outside the region need no merging: they are there on both paths.
+                let outside = |i: usize| self.yielded_from_outside(region, i);
+                let merged = values.into_iter().enumerate();
+                let merged =
+                    merged.map(|(i, rep)| if outside(i) { rep } else { self.merge_with_zero(rep, last, &[from]) });
+                flow = Flow::Yields(merged.collect());
+            }
+        }
+        let end = if loses { self.full_mask() } else { mask };
+        Ok(match flow {
+            Flow::Yields(values) => (Some(values), end),
+            Flow::Dead | Flow::Gone => (None, end),
+        })
+    }
+
+    /// Whether value `index` that a region yields is defined outside of it.
+    fn yielded_from_outside(&self, region: Region, index: usize) -> bool {
+        let func = self.func;
+        let Some(last) = func.terminator(region) else { return false };
+        let Some(&value) = func.insts[last].operands.get(index) else { return false };
+        match func.values[value].def {
+            ValueDef::Param(..) => true,
+            ValueDef::Result(inst, _) => !func.regions[region].insts.contains(&inst),
+        }
+    }
+
+    fn block(&mut self, inst: Inst) -> Result<Flow> {
+        let region = self.func.insts[inst].regions[0];
+        let masked = if self.splits(inst) { Some(self.masked_frame(inst, false)?) } else { None };
+        let (before, mask) = (self.exec, self.mask());
+        let loses = self.loses_threads(inst);
+        self.frames.push(Frame { inst, exits: Vec::new(), back: Vec::new(), masked });
+        let flow = self.region(region)?;
+        let Some(mut frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
+        let masked = frame.masked.take().filter(|masked| masked.used);
+        let Some(masked) = masked else {
+            if let Flow::Yields(values) = flow {
+                frame.exits.push(Edge { block: self.ir.current(), values, exec: self.exec });
+            } else if let Flow::Dead = flow {
+                // Lanes have left for outer targets; those that left together are all there is.
+                if frame.exits.is_empty() {
+                    return Ok(Flow::Dead);
+                }
+                let values = frame.exits[0].values.iter().map(|&rep| self.zero_like(rep)).collect();
+                frame.exits.push(Edge { block: self.ir.current(), values, exec: self.exec });
+            }
+            return Ok(self.join(frame.exits)?.map_or(Flow::Gone, Flow::Yields));
+        };
+        // Lanes left one by one: everything meets in the slots.
+        let mut edges: Vec<Edge> = frame.exits.into_iter().map(|edge| Edge { values: Reps::new(), ..edge }).collect();
+        match flow {
+            Flow::Yields(values) => {
+                let mask = self.mask();
+                self.blend_into(&masked.results, &values, mask)?;
+                edges.push(Edge { block: self.ir.current(), values: Reps::new(), exec: self.exec });
+            }
+            Flow::Dead => edges.push(Edge { block: self.ir.current(), values: Reps::new(), exec: self.exec }),
+            Flow::Gone => {}
+        }
+        self.join(edges)?;
+        if loses {
+            let left = self.ir.get(self.mask_type(), masked.left);
+            let here = self.full_mask();
+            let mask = self.ir.or(here, left);
+            self.execute(mask);
+        } else {
+            self.restore(before, mask);
+        }
+        Ok(Flow::Yields(self.masked_results(inst, &masked)?))
+    }
+
+    /// The slots for lanes leaving `inst` one by one, cleared.
+    pub(crate) fn masked_frame(&mut self, inst: Inst, has_continue: bool) -> Result<MaskedFrame> {
+        let data = &self.func.insts[inst];
+        let left = self.slot(self.mask_type());
+        let mut results = SmallVec::new();
+        for &result in &data.results {
+            let slot = match self.used[result] {
+                true => Some(self.slot(self.vector_type(self.func.ty(result))?)),
+                false => None,
+            };
+            results.push(slot);
+        }
+        let mut next = SmallVec::new();
+        let parked = has_continue.then(|| self.slot(self.mask_type()));
+        if has_continue {
+            for &result in &data.results {
+                next.push(self.slot(self.vector_type(self.func.ty(result))?));
+            }
+        }
+        Ok(MaskedFrame { left, results, parked, next, used: false })
+    }
+
+    /// A stack slot holding zero.
+    pub(crate) fn slot(&self, ty: Ty) -> Val {
+        let slot = self.ir.alloca(ty);
+        self.ir.set(slot, self.ir.zero(ty));
+        slot
+    }
+
+    /// Writes values to slots in the lanes of `mask`.
+    pub(crate) fn blend_into(&mut self, slots: &[Option<Val>], values: &[Rep], mask: Option<Val>) -> Result<()> {
+        for (slot, &rep) in slots.iter().zip(values) {
+            let Some(slot) = *slot else { continue };
+            let value = self.vector(rep)?;
+            let value = match mask {
+                None => value,
+                Some(mask) => {
+                    let old = self.ir.get(self.ir.type_of(value), slot);
+                    self.ir.select(mask, value, old)
+                }
+            };
+            self.ir.set(slot, value);
+        }
+        Ok(())
+    }
+
+    /// The results of a loop or block whose lanes left one by one.
+    pub(crate) fn masked_results(&mut self, inst: Inst, masked: &MaskedFrame) -> Result<Reps> {
+        let data = &self.func.insts[inst];
+        let mut reps = Reps::new();
+        for (&result, slot) in data.results.iter().zip(&masked.results) {
+            let ty = self.vector_type(self.func.ty(result))?;
+            reps.push(Rep::Vector(match slot {
+                Some(slot) => self.ir.get(ty, *slot),
+                None => self.ir.zero(ty),
+            }));
+        }
+        Ok(reps)
+    }
+
+    /// Lowers a region's last instruction.
+    pub(crate) fn terminator(&mut self, inst: Inst) -> Result<Flow> {
+        let data = &self.func.insts[inst];
+        let values = self.reps(&data.operands)?;
+        match (data.op, &data.imm) {
+            (Op::Yield, _) => Ok(Flow::Yields(values)),
+            (Op::Break, Imm::Target(target)) => self.jump(*target, values, true),
+            (Op::Continue, Imm::Target(target)) => self.jump(*target, values, false),
+            (Op::Return, _) => self.return_(inst, values),
+            (Op::Unreachable, _) if self.lanes == 1 => {
+                self.ir.unreachable();
+                Ok(Flow::Gone)
+            }
+            // Lanes that never get here may still share the path with some that leave by a mask.
+            (Op::Unreachable, _) => Ok(Flow::Dead),
+            _ => Err(self.unsupported(inst)),
+        }
+    }
+
+    fn jump(&mut self, target: Inst, values: Reps, is_break: bool) -> Result<Flow> {
+        let mask = self.mask();
+        let no_frame = || CodegenError::new("internal error: a jump to something that does not enclose it");
+        let index = self.frames.iter().rposition(|f| f.inst == target).ok_or_else(no_frame)?;
+        let edge = Edge { block: self.ir.current(), values: values.clone(), exec: self.exec };
+        let frame = &mut self.frames[index];
+        let together = frame.masked.is_none() || mask.is_none();
+        if together {
+            if is_break { &mut frame.exits } else { &mut frame.back }.push(edge);
+        }
+        let Some(masked) = &mut frame.masked else { return Ok(Flow::Gone) };
+        masked.used |= !together;
+        let (lanes, slots) = match (is_break, masked.parked) {
+            (false, Some(parked)) => (parked, masked.next.iter().map(|&slot| Some(slot)).collect()),
+            _ => (masked.left, masked.results.clone()),
+        };
+        self.blend_into(&slots, &values, mask)?;
+        let leaving = self.full_mask();
+        let before = self.ir.get(self.mask_type(), lanes);
+        self.ir.set(lanes, self.ir.or(before, leaving));
+        if together {
+            return Ok(Flow::Gone);
+        }
+        let none = self.ir.zero(self.mask_type());
+        self.execute(none);
+        Ok(Flow::Dead)
+    }
+
+    fn return_(&mut self, inst: Inst, values: Reps) -> Result<Flow> {
+        let mask = self.mask();
+        let together = mask.is_none() || !self.is_divergent(inst);
+        if let Some(slots) = self.returns.slots.clone() {
+            let slots: SmallVec<[Option<Val>; 2]> = slots.into_iter().map(Some).collect();
+            self.blend_into(&slots, &values, mask)?;
+        }
+        if together {
+            self.returns.edges.push(Edge { block: self.ir.current(), values, exec: self.exec });
+            return Ok(Flow::Gone);
+        }
+        let none = self.ir.zero(self.mask_type());
+        self.execute(none);
+        Ok(Flow::Dead)
+    }
+}

@@ -1,0 +1,392 @@
+//! A kernel's entry: the loop over the threads of a launch.
+//!
+//! Threads `begin..end` are walked row by row along the innermost launch axis, a group of lanes at a time. The body
+//! stands there twice: once for full groups, where the mask is known and vanishes, and once under a mask, for the
+//! end of a row and for groups the first copy gives up on ([`super::BailOut`]).
+
+use super::arith::Arith;
+use super::calls::{self, Callees};
+use super::control::Returns;
+use super::memory::ArrayArg;
+use super::values::Edge;
+use super::{BailOut, Exec, Flow, Lower, Rep, Reps, Result, width};
+use crate::ir::*;
+use crate::target::Host;
+use cranelift_entity::SecondaryMap;
+use polyloom_codegen::{ArgLayout, CodegenError, LaunchContext, SiteTable, Variant};
+use polyloom_ir::uniformity::{Context, Uniformity, written_arrays};
+use polyloom_ir::{FloatMode, FuncId, Function, MAX_DIMS, Module, Type, Value};
+use smallvec::SmallVec;
+use std::ffi::CString;
+
+/// Where in the launch the current group is.
+#[derive(Clone, Copy)]
+pub(crate) struct Thread {
+    /// The launch's rank.
+    pub(crate) rank: u8,
+    /// Coordinates along the outer axes, `i64`.
+    pub(crate) outer: [Option<Val>; MAX_DIMS],
+    /// The first lane's coordinate along the innermost axis, `i64`.
+    pub(crate) column: Val,
+    /// The first lane's index in the launch, `i64`.
+    pub(crate) linear: Val,
+    /// The launch context.
+    pub(crate) context: Val,
+}
+
+/// Lowers a kernel into the module and gives the number of lanes.
+pub(crate) fn kernel(
+    ir: &Ir<'_>,
+    host: &Host,
+    lanes: Option<u32>,
+    module: &Module,
+    id: FuncId,
+    variant: &Variant,
+    name: &str,
+) -> Result<u32> {
+    let func = &module.functions[id];
+    let disjoint = |index: usize| variant.facts.array(index).disjoint;
+    let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
+    let context = Context { module, launch_rank: rank, params: &[], disjoint: &disjoint };
+    let uniformity = Uniformity::of(func, &context);
+    let lanes = lanes.unwrap_or_else(|| width::choose(func, &uniformity, host));
+    let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;
+    let (ptr, wide) = (ir.ptr(), ir.int(64));
+    let function = ir.add_function(&name, &[ptr, ptr, wide, wide], ir.void(), false);
+    calls::set_attributes(ir, host, function);
+    for attribute in ["noalias", "readonly", "nonnull"] {
+        ir.enum_attribute(function, 1, attribute);
+    }
+    ir.begin(function);
+    let [args, context, begin, end] = [0, 1, 2, 3].map(|i| ir.param(function, i));
+    let mut callees = Callees::default();
+    ir.set_fast_math(match variant.float_mode {
+        FloatMode::Strict => 0,
+        FloatMode::Contract => FAST_CONTRACT,
+        FloatMode::Fast => FAST_REASSOCIATE | FAST_NO_SIGNED_ZEROS | FAST_RECIPROCAL | FAST_CONTRACT | FAST_APPROXIMATE,
+    });
+    let (params, arrays) = load_arguments(ir, func, variant, args)?;
+    let used = calls::used_values(func);
+    let sites = SiteTable::of(func);
+    let unit = Unit {
+        ir,
+        host,
+        module,
+        func,
+        lanes,
+        uniformity: (lanes > 1).then_some(&uniformity),
+        used: &used,
+        sites: &sites,
+        arrays: &arrays,
+        params: &params,
+        rank,
+    };
+    unit.rows(&mut callees, context, begin, end)?;
+    ir.set_fast_math(0);
+    Ok(lanes)
+}
+
+/// Loads scalars and array descriptors from the argument block.
+fn load_arguments(
+    ir: &Ir<'_>,
+    func: &Function,
+    variant: &Variant,
+    args: Val,
+) -> Result<(Vec<Rep>, Vec<Option<ArrayArg>>)> {
+    let layout = ArgLayout::of(func);
+    let (byte, wide) = (ir.int(8), ir.int(64));
+    let slot = |offset: u32, ty: Ty| ir.load(ty, ir.offset(byte, args, ir.i64_const(offset.into())), 8);
+    let written = written_arrays(func);
+    let domain = ir.meta_node(&[ir.meta_string("polyloom")]);
+    let scopes: Vec<Meta> = (0..func.params().len())
+        .map(|index| ir.meta_node(&[ir.meta_string(&format!("array {index}")), domain]))
+        .collect();
+    let (mut reps, mut arrays) = (Vec::new(), Vec::new());
+    for (index, &param) in func.params().iter().enumerate() {
+        let offset = layout.offsets[index];
+        let (elem, ndim) = match func.ty(param) {
+            Type::Scalar(scalar) => {
+                let bits = slot(offset, wide);
+                let ty = ir.scalar(scalar);
+                let value = match scalar.is_float() && !scalar.is_half() {
+                    true => ir.bitcast(ir.int_cast(bits, ir.int(scalar.bits())), ty),
+                    false => ir.int_cast(bits, ty),
+                };
+                reps.push(Rep::Uniform(value));
+                arrays.push(None);
+                continue;
+            }
+            Type::Array { elem, ndim } => (elem, ndim),
+        };
+        let facts = variant.facts.array(index);
+        let pointer = slot(offset, ir.ptr());
+        let extents: SmallVec<[Val; 4]> = (0..ndim)
+            .map(|axis| match facts.extents[axis as usize] {
+                Some(extent) => ir.i64_const(extent.into()),
+                None => slot(offset + ArgLayout::extent(axis), wide),
+            })
+            .collect();
+        let strides: SmallVec<[Val; 4]> = (0..ndim)
+            .map(|axis| {
+                let inner = &facts.extents[axis as usize + 1..ndim as usize];
+                let known = inner.iter().try_fold(i64::from(elem.bytes()), |bytes, extent| {
+                    extent.and_then(|extent| bytes.checked_mul(extent.into()))
+                });
+                match known {
+                    Some(bytes) if facts.contiguous => ir.i64_const(bytes),
+                    _ => slot(offset + ArgLayout::stride(ndim, axis), wide),
+                }
+            })
+            .collect();
+        let apart = |other: usize| {
+            let either_written = written[index] || written[other];
+            other != index && either_written && (facts.disjoint || variant.facts.array(other).disjoint)
+        };
+        let others: Vec<Meta> = (0..func.params().len()).filter(|&o| apart(o)).map(|o| scopes[o]).collect();
+        reps.push(Rep::Array(index));
+        arrays.push(Some(ArrayArg {
+            elem,
+            pointer,
+            extents,
+            strides,
+            last_stride: facts.contiguous.then_some(elem.bytes().into()),
+            facts,
+            scope: ir.meta_node(&[scopes[index]]),
+            no_alias: (!others.is_empty()).then(|| ir.meta_node(&others)),
+        }));
+    }
+    Ok((reps, arrays))
+}
+
+/// What both copies of the body share.
+struct Unit<'a, 'c> {
+    ir: &'a Ir<'c>,
+    host: &'a Host,
+    module: &'a Module,
+    func: &'a Function,
+    lanes: u32,
+    uniformity: Option<&'a Uniformity>,
+    used: &'a SecondaryMap<Value, bool>,
+    sites: &'a SiteTable,
+    arrays: &'a [Option<ArrayArg>],
+    params: &'a [Rep],
+    rank: u8,
+}
+
+impl<'a, 'c> Unit<'a, 'c> {
+    /// The loop over rows, and in it the loop over groups.
+    fn rows(&self, callees: &mut Callees, context: Val, begin: Val, end: Val) -> Result<()> {
+        let ir = self.ir;
+        let (byte, wide) = (ir.int(8), ir.int(64));
+        let outer_axes = self.rank as usize - 1;
+        let extent = |axis: usize| {
+            let offset = ir.i64_const(LaunchContext::shape_offset(axis).into());
+            ir.load(wide, ir.offset(byte, context, offset), 8)
+        };
+        let exit = ir.block(c"exit");
+        let some = ir.block(c"some_threads");
+        let mut thread = Thread { rank: self.rank, outer: [None; MAX_DIMS], column: begin, linear: begin, context };
+        if outer_axes == 0 {
+            ir.cond_br(ir.icmp(ULT, begin, end), some, exit);
+            ir.switch_to(some);
+            self.groups(callees, thread, begin, end, None)?;
+            ir.br(exit);
+            ir.switch_to(exit);
+            ir.ret_void();
+            return Ok(());
+        }
+        let shape: SmallVec<[Val; 4]> = (0..self.rank as usize).map(extent).collect();
+        ir.cond_br(ir.icmp(ULT, begin, end), some, exit);
+        ir.switch_to(some);
+        let inner = shape[outer_axes];
+        let mut rest = ir.udiv(begin, inner);
+        let first_column = ir.sub(begin, ir.mul(rest, inner));
+        let mut first: SmallVec<[Val; 4]> = SmallVec::new();
+        for axis in (0..outer_axes).rev() {
+            if axis == 0 {
+                first.push(rest);
+                break;
+            }
+            let above = ir.udiv(rest, shape[axis]);
+            first.push(ir.sub(rest, ir.mul(above, shape[axis])));
+            rest = above;
+        }
+        first.reverse();
+        let row = ir.block(c"row");
+        let from = ir.current();
+        ir.br(row);
+        ir.switch_to(row);
+        let phi = |init: Val| {
+            let phi = ir.phi(wide);
+            ir.add_incoming(phi, init, from);
+            phi
+        };
+        let coordinates: SmallVec<[Val; 4]> = first.iter().map(|&init| phi(init)).collect();
+        let column = phi(first_column);
+        let linear = phi(begin);
+        for (slot, &coordinate) in thread.outer.iter_mut().zip(&coordinates) {
+            *slot = Some(coordinate);
+        }
+        // Where the row starts in the launch, and where this range of it ends.
+        let row_start = ir.sub(linear, column);
+        let row_end = ir.binary_intrinsic("llvm.umin", end, ir.add(row_start, inner));
+        let last_column = ir.sub(row_end, row_start);
+        self.groups(callees, thread, column, last_column, Some(row_start))?;
+        let next_row = ir.block(c"next_row");
+        ir.cond_br(ir.icmp(ULT, row_end, end), next_row, exit);
+        ir.switch_to(next_row);
+        let mut carry = ir.bool_const(true);
+        let mut next: SmallVec<[(Val, Val); 4]> = SmallVec::new();
+        for axis in (0..outer_axes).rev() {
+            let more = ir.add(coordinates[axis], ir.zext(carry, wide));
+            let wraps = ir.icmp(EQ, more, shape[axis]);
+            carry = ir.and(carry, wraps);
+            next.push((coordinates[axis], ir.select(wraps, ir.i64_const(0), more)));
+        }
+        next.push((column, ir.i64_const(0)));
+        next.push((linear, row_end));
+        let from = ir.current();
+        for (phi, value) in next {
+            ir.add_incoming(phi, value, from);
+        }
+        ir.br(row);
+        ir.switch_to(exit);
+        ir.ret_void();
+        Ok(())
+    }
+
+    /// Runs the threads of one row from column `from` up to `to`. Ends where the row is done.
+    fn groups(
+        &self,
+        callees: &mut Callees,
+        mut thread: Thread,
+        from: Val,
+        to: Val,
+        row_start: Option<Val>,
+    ) -> Result<()> {
+        let ir = self.ir;
+        let before = ir.current();
+        let head = ir.block(c"group");
+        let (full, tail, done) = (ir.block(c"full"), ir.block(c"tail"), ir.block(c"row_done"));
+        ir.br(head);
+        ir.switch_to(head);
+        let column = ir.phi(ir.int(64));
+        ir.add_incoming(column, from, before);
+        thread.column = column;
+        thread.linear = row_start.map_or(column, |start| ir.add(start, column));
+        let left = ir.sub(to, column);
+        let n_lanes = ir.i64_const(self.lanes.into());
+        let after_full = if self.lanes == 1 { done } else { tail };
+        ir.cond_br(ir.icmp(SGE, left, n_lanes), full, after_full);
+
+        ir.switch_to(full);
+        let masked = ir.block(c"masked");
+        let bail_out = (self.lanes > 1).then(|| BailOut { target: masked, from: Vec::new() });
+        let bails = self.body(callees, thread, Exec::Full, bail_out)?;
+        let latch = ir.block(c"next_group");
+        ir.br(latch);
+        ir.switch_to(latch);
+        ir.add_incoming(column, ir.add(column, n_lanes), latch);
+        ir.br(head);
+
+        ir.switch_to(tail);
+        if self.lanes == 1 {
+            ir.unreachable();
+            ir.switch_to(masked);
+            ir.unreachable();
+            ir.switch_to(done);
+            return Ok(());
+        }
+        ir.cond_br(ir.icmp(SGT, left, ir.i64_const(0)), masked, done);
+        ir.switch_to(masked);
+        let n_active = ir.phi(ir.int(64));
+        ir.add_incoming(n_active, left, tail);
+        for &from in &bails {
+            ir.add_incoming(n_active, n_lanes, from);
+        }
+        let n_active = ir.int_cast(n_active, ir.int(32));
+        let mask = ir.icmp(ULT, ir.iota(ir.int(32), self.lanes, 1), ir.splat(n_active, self.lanes));
+        self.body(callees, thread, Exec::Mask(mask), None)?;
+        ir.br(if bails.is_empty() { done } else { latch });
+        ir.switch_to(done);
+        Ok(())
+    }
+
+    /// One copy of the body. Gives the blocks that bail out of it.
+    fn body(&self, callees: &mut Callees, thread: Thread, exec: Exec, bail_out: Option<BailOut>) -> Result<Vec<Block>> {
+        let mut values = SecondaryMap::new();
+        for (&param, &rep) in self.func.params().iter().zip(self.params) {
+            values[param] = Some(rep);
+        }
+        let mut lower = Lower {
+            ir: self.ir,
+            arith: Arith { ir: self.ir, host: self.host },
+            callees,
+            module: self.module,
+            func: self.func,
+            lanes: self.lanes,
+            uniformity: self.uniformity,
+            used: self.used,
+            sites: Some(self.sites),
+            arrays: self.arrays,
+            thread: Some(thread),
+            values,
+            exec,
+            exec_slot: None,
+            frames: Vec::new(),
+            returns: Returns::default(),
+            bail_out,
+            has_effects: false,
+        };
+        lower.to_the_end()?;
+        Ok(lower.bail_out.map(|bail_out| bail_out.from).unwrap_or_default())
+    }
+}
+
+impl Lower<'_, '_> {
+    /// Lowers the whole body; the current block afterwards is where all paths through it meet.
+    pub(crate) fn to_the_end(&mut self) -> Result<Option<Reps>> {
+        let flow = self.region(self.func.body)?;
+        let mut edges = std::mem::take(&mut self.returns.edges);
+        if !matches!(flow, Flow::Gone) {
+            let like = edges.first().map(|edge| edge.values.clone()).unwrap_or_default();
+            let values = like.iter().map(|&rep| self.zero_like(rep)).collect();
+            edges.push(Edge { block: self.ir.current(), values, exec: self.exec });
+        }
+        match self.join(edges)? {
+            Some(values) => Ok(Some(values)),
+            None => {
+                // No path leads to the end; what follows still needs a block to stand in.
+                let nowhere = self.ir.block(c"nowhere");
+                self.ir.switch_to(nowhere);
+                Ok(None)
+            }
+        }
+    }
+
+    fn thread(&self) -> Result<Thread> {
+        self.thread.ok_or_else(|| CodegenError::new("internal error: a function asks for its thread index"))
+    }
+
+    pub(crate) fn tid(&self, axis: u8) -> Result<Rep> {
+        let thread = self.thread()?;
+        let narrow = self.ir.int(32);
+        if axis + 1 == thread.rank {
+            return Ok(self.consecutive(self.ir.int_cast(thread.column, narrow)));
+        }
+        let coordinate = thread.outer.get(axis as usize).copied().flatten();
+        Ok(Rep::Uniform(match coordinate {
+            Some(coordinate) if axis < thread.rank => self.ir.int_cast(coordinate, narrow),
+            _ => self.ir.int_const(narrow, 0),
+        }))
+    }
+
+    pub(crate) fn tid_linear(&self) -> Result<Rep> {
+        let thread = self.thread()?;
+        Ok(self.consecutive(self.ir.int_cast(thread.linear, self.ir.int(32))))
+    }
+
+    fn consecutive(&self, base: Val) -> Rep {
+        if self.lanes == 1 { Rep::Uniform(base) } else { Rep::Affine { base, stride: 1 } }
+    }
+}

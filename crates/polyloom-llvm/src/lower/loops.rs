@@ -1,0 +1,405 @@
+//! `for_range` and `while`.
+//!
+//! A loop that all lanes leave together is an ordinary loop. One that they may leave at different times runs until no
+//! lane is left: values are carried on for all lanes, whatever the finished ones make of them, and the results are
+//! taken from each lane when it leaves.
+
+use super::control::Frame;
+use super::values::{Edge, Kind};
+use super::{Exec, Flow, Lower, Rep, Reps, Result};
+use crate::ir::*;
+use polyloom_codegen::CodegenError;
+use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Value};
+use smallvec::SmallVec;
+
+/// How a `for_range` counts.
+struct Counter {
+    param: Value,
+    kind: Kind,
+    /// The counter itself, in the representation `kind`.
+    phi: Val,
+    step: Val,
+    /// The number of iterations, and how many are done; without it, `phi` is compared with `bound`.
+    trips: Option<(Val, Val)>,
+    bound: Val,
+    ty: Scalar,
+    counts_down: bool,
+}
+
+/// The phis of a loop-carried value.
+struct Carried {
+    param: Value,
+    kind: Kind,
+    phi: Val,
+}
+
+impl Lower<'_, '_> {
+    pub(crate) fn for_range(&mut self, inst: Inst) -> Result<Flow> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let body = data.regions[0];
+        let ty = self.scalar_of(data.operands[0])?;
+        let params = &func.regions[body].params;
+        let masked = self.splits(inst);
+        let bounds = self.reps(&data.operands[..3])?;
+        let inits = self.reps(&data.operands[3..])?;
+        let step_const = func.as_const(data.operands[2]);
+        // If all lanes make the same number of iterations, the first lane's bounds say how many.
+        let uniform_trips = !masked || bounds.iter().all(|rep| matches!(rep, Rep::Uniform(_)));
+        let on = |this: &Self, rep: Rep| match (uniform_trips, rep) {
+            (false, rep) => this.vector(rep),
+            (true, Rep::Vector(_)) => this.uniform(rep),
+            (true, rep) => this.base(rep),
+        };
+        let (lo, hi) = (on(self, bounds[0])?, on(self, bounds[1])?);
+        let step_by = on(self, bounds[2])?;
+        let kind = self.kind(params[0]);
+        let counts_down = step_const == Some(u64::MAX >> (64 - ty.bits())) && ty.is_signed_int();
+        let by_one = step_const == Some(1) || counts_down;
+        // With steps of one, comparing the counter itself cannot miss the end, nor overflow before it.
+        let by_counter = by_one && uniform_trips && kind != Kind::Vector;
+        let n_trips = if by_counter { None } else { Some(self.trip_count(lo, hi, step_by, ty, step_const)?) };
+        let start = self.coerce(bounds[0], kind)?;
+        let step = if kind == Kind::Vector { self.vector(bounds[2])? } else { self.uniform(bounds[2])? };
+        let carried_inits = self.coerce_all(&params[1..], &inits)?;
+
+        let frame = self.frame(inst, masked)?;
+        let (before, mask, finished) = self.enter_loop(inst, masked);
+        let from = self.ir.current();
+        let header = self.ir.block(c"for");
+        self.ir.br(header);
+        self.ir.switch_to(header);
+        let phi = self.ir.phi(self.ir.type_of(start));
+        self.ir.add_incoming(phi, start, from);
+        let trips = n_trips.map(|n| {
+            let ty = self.ir.scalar(ty);
+            let done = self.ir.phi(ty);
+            self.ir.add_incoming(done, self.ir.zero(ty), from);
+            (n, done)
+        });
+        let counter = Counter { param: params[0], kind, phi, step, trips, bound: hi, ty, counts_down };
+        let carried = self.carried_phis(&params[1..], &carried_inits, from)?;
+        self.define(&carried);
+        self.values[counter.param] = Some(Lower::rep_of(counter.phi, counter.kind));
+        let more = match counter.trips {
+            Some((n, done)) => self.ir.icmp(ULT, self.ir.splat(done, self.ir.n_lanes(n)), n),
+            None => {
+                let predicate = match (counter.counts_down, counter.ty.is_signed_int()) {
+                    (true, _) => SGT,
+                    (false, true) => SLT,
+                    (false, false) => ULT,
+                };
+                self.ir.icmp(predicate, counter.phi, counter.bound)
+            }
+        };
+        let state = LoopState { inst, header, carried, before, mask, finished, counter: Some(counter) };
+        let more = if self.ir.n_lanes(more) == 1 { Rep::Uniform(more) } else { Rep::Vector(more) };
+        self.run_loop(frame, body, state, more)
+    }
+
+    pub(crate) fn while_(&mut self, inst: Inst) -> Result<Flow> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let (cond, body) = (data.regions[0], data.regions[1]);
+        let masked = self.splits(inst);
+        let inits = self.reps(&data.operands)?;
+        let params = &func.regions[cond].params;
+        let carried_inits = self.coerce_all(params, &inits)?;
+        let frame = self.frame(inst, masked)?;
+        let (before, mask, finished) = self.enter_loop(inst, masked);
+        let from = self.ir.current();
+        let header = self.ir.block(c"while");
+        self.ir.br(header);
+        self.ir.switch_to(header);
+        let carried = self.carried_phis(params, &carried_inits, from)?;
+        self.define(&carried);
+        // The body sees the same values under parameters of its own.
+        for (&param, carried) in func.regions[body].params.iter().zip(&carried) {
+            self.values[param] = Some(Lower::rep_of(carried.phi, carried.kind));
+        }
+        let state = LoopState { inst, header, carried, before, mask, finished, counter: None };
+        self.frames.push(frame);
+        let flow = self.region(cond)?;
+        let Some(frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
+        let more = match flow {
+            Flow::Yields(values) => values[0],
+            Flow::Dead => Rep::Uniform(self.ir.bool_const(false)),
+            Flow::Gone => {
+                return Ok(self.join(frame.exits)?.map_or(Flow::Gone, Flow::Yields));
+            }
+        };
+        let more = match (masked, more) {
+            (false, Rep::Vector(_)) => Rep::Uniform(self.uniform(more)?),
+            _ => more,
+        };
+        self.run_loop(frame, body, state, more)
+    }
+
+    /// From the loop's condition, at the current position, to its end.
+    fn run_loop(&mut self, frame: Frame, body: Region, state: LoopState, more: Rep) -> Result<Flow> {
+        match frame.masked {
+            None => self.run_uniform(frame, body, state, more),
+            Some(_) => self.run_masked(frame, body, state, more),
+        }
+    }
+
+    fn run_uniform(&mut self, frame: Frame, body: Region, state: LoopState, more: Rep) -> Result<Flow> {
+        let more = self.uniform(more)?;
+        let (again, done) = (self.ir.block(c"body"), self.ir.block(c"done"));
+        let exec = self.exec;
+        self.ir.cond_br(more, again, done);
+        let leave = Edge { block: done, values: state.values(), exec };
+        self.ir.switch_to(again);
+        self.frames.push(frame);
+        let flow = self.region(body)?;
+        let Some(mut frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
+        match flow {
+            Flow::Yields(values) => {
+                frame.back.push(Edge { block: self.ir.current(), values, exec: self.exec });
+            }
+            // All lanes have left through an outer mask.
+            Flow::Dead => {
+                let values = state.values();
+                frame.back.push(Edge { block: self.ir.current(), values, exec: self.exec });
+            }
+            Flow::Gone => {}
+        }
+        if let Some(next) = self.join(frame.back)? {
+            if self.exec != exec {
+                return Err(CodegenError::new("internal error: a loop that all lanes leave together loses some"));
+            }
+            self.next_iteration(&state, &next)?;
+        }
+        frame.exits.push(leave);
+        self.exec = exec;
+        Ok(self.join(frame.exits)?.map_or(Flow::Gone, Flow::Yields))
+    }
+
+    fn run_masked(&mut self, frame: Frame, body: Region, state: LoopState, more: Rep) -> Result<Flow> {
+        let Some(masked) = &frame.masked else { return Err(CodegenError::new("internal error: no masks")) };
+        let (results, parked, next_slots) = (masked.results.clone(), masked.parked, masked.next.clone());
+        let left = masked.left;
+        let (again, exit) = (self.ir.block(c"body"), self.ir.block(c"exit"));
+        let live = self.full_mask();
+        match more {
+            Rep::Uniform(more) => {
+                // All lanes still here finish at the same time.
+                let done = self.ir.block(c"done");
+                self.ir.cond_br(more, again, done);
+                self.ir.switch_to(done);
+                self.finish(&state, &results, live)?;
+                self.ir.br(exit);
+            }
+            more => {
+                let more = self.vector(more)?;
+                let leaving = self.ir.and(live, self.ir.not(more));
+                self.finish(&state, &results, leaving)?;
+                let staying = self.ir.and(live, more);
+                self.execute(staying);
+                self.ir.cond_br(self.any(staying), again, exit);
+            }
+        }
+        self.ir.switch_to(again);
+        self.exec = Exec::Slot;
+        if let Some(parked) = parked {
+            self.ir.set(parked, self.ir.zero(self.mask_type()));
+        }
+        self.frames.push(frame);
+        let flow = self.region(body)?;
+        let Some(frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
+        let Some(masked) = &frame.masked else { return Err(CodegenError::new("internal error: no masks")) };
+        let yielded = match flow {
+            Flow::Yields(values) => Some(values),
+            _ => None,
+        };
+        let here = self.full_mask();
+        let (next, staying) = match (parked, yielded) {
+            (Some(parked), yielded) => {
+                if let Some(values) = &yielded {
+                    let slots: SmallVec<[Option<Val>; 2]> = next_slots.iter().map(|&slot| Some(slot)).collect();
+                    self.blend_into(&slots, values, Some(here))?;
+                }
+                let slots = masked.next.iter().zip(&state.carried);
+                let next: Reps = slots
+                    .map(|(&slot, carried)| {
+                        Ok(Rep::Vector(self.ir.get(self.vector_type(self.func.ty(carried.param))?, slot)))
+                    })
+                    .collect::<Result<_>>()?;
+                let waiting = self.ir.get(self.mask_type(), parked);
+                let staying = if yielded.is_some() { self.ir.or(here, waiting) } else { waiting };
+                (next, staying)
+            }
+            (None, Some(values)) => (values, here),
+            (None, None) => (state.values(), self.ir.zero(self.mask_type())),
+        };
+        self.execute(staying);
+        let last = self.ir.block(c"latch");
+        let any = self.any(staying);
+        self.ir.cond_br(any, last, exit);
+        self.ir.switch_to(last);
+        self.next_iteration(&state, &next)?;
+        self.ir.switch_to(exit);
+        self.exec = Exec::Slot;
+        match state.finished {
+            // Lanes have left for outer targets: those that come out are the ones that finished or broke out.
+            Some(finished) => {
+                let finished = self.ir.get(self.mask_type(), finished);
+                let left = self.ir.get(self.mask_type(), left);
+                let out = self.ir.or(finished, left);
+                self.execute(out);
+            }
+            None => self.restore(state.before, state.mask),
+        }
+        Ok(Flow::Yields(self.masked_results(state.inst, masked)?))
+    }
+
+    /// Takes the results of the lanes in `leaving`, which are done.
+    fn finish(&mut self, state: &LoopState, results: &[Option<Val>], leaving: Val) -> Result<()> {
+        self.blend_into(results, &state.values(), Some(leaving))?;
+        if let Some(finished) = state.finished {
+            let before = self.ir.get(self.mask_type(), finished);
+            self.ir.set(finished, self.ir.or(before, leaving));
+        }
+        Ok(())
+    }
+
+    /// Branches back to the header with the next values.
+    fn next_iteration(&mut self, state: &LoopState, next: &[Rep]) -> Result<()> {
+        let mut values: SmallVec<[Val; 4]> = SmallVec::new();
+        for (carried, &rep) in state.carried.iter().zip(next) {
+            values.push(self.coerce(rep, carried.kind)?);
+        }
+        let mut advanced = None;
+        if let Some(counter) = &state.counter {
+            let next = match counter.trips {
+                None if counter.ty.is_signed_int() => self.ir.add_nsw(counter.phi, counter.step),
+                _ => self.ir.add(counter.phi, counter.step),
+            };
+            let done = counter.trips.map(|(_, done)| {
+                let one = self.ir.int_const(self.ir.type_of(done), 1);
+                (done, self.ir.add(done, one))
+            });
+            advanced = Some((counter.phi, next, done));
+        }
+        let from = self.ir.current();
+        self.ir.br(state.header);
+        for (carried, value) in state.carried.iter().zip(values) {
+            self.ir.add_incoming(carried.phi, value, from);
+        }
+        if let Some((phi, next, done)) = advanced {
+            self.ir.add_incoming(phi, next, from);
+            if let Some((phi, next)) = done {
+                self.ir.add_incoming(phi, next, from);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets ready to lower a loop: the lanes executing, and for masked loops that lose lanes to outer targets the slot
+    /// of those that finish.
+    fn enter_loop(&mut self, inst: Inst, masked: bool) -> (Exec, Option<Val>, Option<Val>) {
+        // An effect in the body comes before whatever the next iteration tests.
+        self.has_effects |= self.may_have_effects(inst);
+        let (before, mask) = (self.exec, self.mask());
+        if !masked {
+            return (before, mask, None);
+        }
+        let all = self.full_mask();
+        self.execute(all);
+        let finished = self.loses_threads(inst).then(|| self.slot(self.mask_type()));
+        (before, mask, finished)
+    }
+
+    fn may_have_effects(&self, inst: Inst) -> bool {
+        use polyloom_ir::op::Effect;
+        let mut found = false;
+        for &region in &self.func.insts[inst].regions {
+            self.func.walk(region, &mut |_, data| {
+                found |= matches!(data.op.info().effect, Effect::Write | Effect::ReadWrite) && data.op != Op::Call;
+            });
+        }
+        found
+    }
+
+    fn frame(&mut self, inst: Inst, masked: bool) -> Result<Frame> {
+        let mut has_continue = false;
+        for &region in &self.func.insts[inst].regions {
+            self.func.walk(region, &mut |_, data| {
+                has_continue |= data.op == Op::Continue && data.imm == Imm::Target(inst);
+            });
+        }
+        let masked = if masked { Some(self.masked_frame(inst, has_continue)?) } else { None };
+        Ok(Frame { inst, exits: Vec::new(), back: Vec::new(), masked })
+    }
+
+    fn coerce_all(&mut self, params: &[Value], inits: &[Rep]) -> Result<SmallVec<[Val; 4]>> {
+        params.iter().zip(inits).map(|(&param, &rep)| self.coerce(rep, self.kind(param))).collect()
+    }
+
+    fn carried_phis(&mut self, params: &[Value], inits: &[Val], from: Block) -> Result<SmallVec<[Carried; 4]>> {
+        let mut carried = SmallVec::new();
+        for (&param, &init) in params.iter().zip(inits) {
+            let kind = self.kind(param);
+            let phi = self.ir.phi(self.kind_type(param, kind)?);
+            self.ir.add_incoming(phi, init, from);
+            carried.push(Carried { param, kind, phi });
+        }
+        Ok(carried)
+    }
+
+    fn define(&mut self, carried: &[Carried]) {
+        for carried in carried {
+            self.values[carried.param] = Some(Lower::rep_of(carried.phi, carried.kind));
+        }
+    }
+
+    /// The number of iterations, as an unsigned number of the counter's width. It always fits: the largest is the
+    /// number of values less one.
+    fn trip_count(&mut self, lo: Val, hi: Val, step: Val, ty: Scalar, step_const: Option<u64>) -> Result<Val> {
+        let ir = self.ir;
+        let llvm = ir.type_of(lo);
+        let (zero, one) = (ir.zero(llvm), ir.int_const(llvm, 1));
+        let unsigned = match ty.bits() {
+            8 => Scalar::U8,
+            16 => Scalar::U16,
+            32 => Scalar::U32,
+            _ => Scalar::U64,
+        };
+        let less = if ty.is_signed_int() { SLT } else { ULT };
+        let up = match (ty.is_signed_int(), step_const) {
+            (false, _) => ir.icmp(NE, step, zero),
+            (true, _) => ir.icmp(SGT, step, zero),
+        };
+        let (distance, runs, magnitude) = if ty.is_signed_int() {
+            let distance = ir.select(up, ir.sub(hi, lo), ir.sub(lo, hi));
+            let runs = ir.select(up, ir.icmp(less, lo, hi), ir.icmp(less, hi, lo));
+            (distance, ir.and(runs, ir.icmp(NE, step, zero)), ir.select(up, step, ir.neg(step)))
+        } else {
+            (ir.sub(hi, lo), ir.and(up, ir.icmp(less, lo, hi)), step)
+        };
+        let last = ir.sub(distance, one);
+        let quotient = self.arith.emit(Op::Div, unsigned, unsigned, &[last, magnitude]);
+        let quotient = quotient.ok_or_else(|| CodegenError::new("internal error: no integer division"))?;
+        Ok(ir.select(runs, ir.add(quotient, one), zero))
+    }
+}
+
+/// What all parts of a loop's lowering share.
+struct LoopState {
+    inst: Inst,
+    header: Block,
+    carried: SmallVec<[Carried; 4]>,
+    /// The lanes executing before the loop, and their mask.
+    before: Exec,
+    mask: Option<Val>,
+    /// The slot of the lanes that have finished, where some may be lost to outer targets.
+    finished: Option<Val>,
+    counter: Option<Counter>,
+}
+
+impl LoopState {
+    /// The carried values at the loop's head.
+    fn values(&self) -> Reps {
+        self.carried.iter().map(|carried| Lower::rep_of(carried.phi, carried.kind)).collect()
+    }
+}

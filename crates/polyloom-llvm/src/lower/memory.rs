@@ -1,0 +1,348 @@
+//! Array elements: extents, loads and stores.
+//!
+//! How a group's elements lie in memory decides the instruction: one scalar access if all lanes mean the same element,
+//! one vector access if they are neighbours, else a gather or scatter. Everything the lanes share goes into a scalar
+//! base address.
+
+use super::values::Edge;
+use super::{Lower, Rep, Reps, Result};
+use crate::ir::*;
+use polyloom_codegen::{ArrayFacts, CodegenError};
+use polyloom_ir::uniformity::Shape;
+use polyloom_ir::{Inst, Op, Scalar, Value, ValueDef};
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+
+/// An array parameter, its descriptor loaded.
+pub(crate) struct ArrayArg {
+    pub(crate) elem: Scalar,
+    pub(crate) pointer: Val,
+    /// Extents, `i64`.
+    pub(crate) extents: SmallVec<[Val; 4]>,
+    /// Byte strides, `i64`; constants where facts say so.
+    pub(crate) strides: SmallVec<[Val; 4]>,
+    /// The last byte stride, if facts say it.
+    pub(crate) last_stride: Option<i64>,
+    pub(crate) facts: ArrayFacts,
+    /// Its alias scope, and the scopes of the arrays it shares no memory with.
+    pub(crate) scope: Meta,
+    pub(crate) no_alias: Option<Meta>,
+}
+
+/// Where a group's elements are.
+pub(crate) enum Address {
+    /// All lanes mean this element.
+    One(Val),
+    /// The first lane's element; the other lanes' follow it in memory.
+    Row(Val),
+    /// As `Row`, but the other lanes' elements go before it.
+    ReverseRow(Val),
+    /// Anywhere: a pointer per lane.
+    Scattered(Val),
+}
+
+impl Lower<'_, '_> {
+    fn array(&self, value: Value) -> Result<usize> {
+        match self.rep(value)? {
+            Rep::Array(index) => Ok(index),
+            _ => Err(CodegenError::new("internal error: a scalar where an array is needed")),
+        }
+    }
+
+    pub(crate) fn array_arg(&self, index: usize) -> Result<&ArrayArg> {
+        let found = self.arrays.get(index).and_then(|arg| arg.as_ref());
+        found.ok_or_else(|| CodegenError::new("internal error: no such array"))
+    }
+
+    pub(crate) fn dim(&self, array: Value, axis: u8) -> Result<Rep> {
+        let arg = self.array_arg(self.array(array)?)?;
+        let extent = arg.extents.get(axis as usize).ok_or_else(|| CodegenError::new("internal error: no such axis"))?;
+        Ok(Rep::Uniform(self.ir.int_cast(*extent, self.ir.int(32))))
+    }
+
+    /// How a scalar lies in memory: `bool` takes a byte.
+    pub(crate) fn memory_type(&self, elem: Scalar) -> Ty {
+        if elem == Scalar::Bool { self.ir.int(8) } else { self.ir.scalar(elem) }
+    }
+
+    /// The address of an element, or of each lane's. `indices` are those of the array's axes.
+    pub(crate) fn address(&self, array: usize, indices: &[Value], reps: &[Rep]) -> Result<Address> {
+        let ir = self.ir;
+        let arg = self.array_arg(array)?;
+        let wide = ir.int(64);
+        let mut pointer = arg.pointer;
+        let mut step = Some(0i64);
+        let mut vector_offset: Option<Val> = None;
+        let lane_int = if arg.facts.offsets_fit_i32 { ir.int(32) } else { wide };
+        let lane_type = ir.lanes(lane_int, self.lanes);
+        for (axis, (&index, &rep)) in indices.iter().zip(reps).enumerate() {
+            let ty = self.scalar_of(index)?;
+            let stride = arg.strides[axis];
+            let is_last = axis + 1 == indices.len();
+            let known = if is_last { arg.last_stride } else { None };
+            let stays_scalar = match rep {
+                Rep::Uniform(_) => true,
+                Rep::Affine { .. } => known.is_some() && self.extends_affinely(index, ty),
+                _ => false,
+            };
+            if stays_scalar {
+                let base = self.base(rep)?;
+                let index = if ty.is_signed_int() { ir.sext_to_64(base) } else { ir.int_cast(base, wide) };
+                pointer = ir.offset(ir.int(8), pointer, ir.mul(index, stride));
+                if let (Rep::Affine { stride: lanes_apart, .. }, Some(bytes)) = (rep, known) {
+                    step = step.and_then(|step| lanes_apart.checked_mul(bytes)?.checked_add(step));
+                }
+                continue;
+            }
+            let vector = self.vector(rep)?;
+            let index = match ty.bits().cmp(&lane_width(arg)) {
+                Ordering::Less if ty.is_signed_int() => ir.sext(vector, lane_type),
+                Ordering::Less => ir.zext(vector, lane_type),
+                Ordering::Equal => vector,
+                Ordering::Greater => ir.trunc(vector, lane_type),
+            };
+            let stride = ir.splat(ir.int_cast(stride, lane_int), self.lanes);
+            let offset = ir.mul(index, stride);
+            vector_offset = Some(vector_offset.map_or(offset, |sum| ir.add(sum, offset)));
+        }
+        let bytes = i64::from(arg.elem.bytes());
+        Ok(match (vector_offset, step) {
+            (None, Some(0)) => Address::One(pointer),
+            (None, Some(step)) if step == bytes => Address::Row(pointer),
+            (None, Some(step)) if step == -bytes => Address::ReverseRow(pointer),
+            (vector_offset, step) => {
+                let steps = ir.iota(lane_int, self.lanes, step.unwrap_or(0));
+                let offset = vector_offset.map_or(steps, |offset| ir.add(offset, steps));
+                Address::Scattered(ir.offset(ir.int(8), pointer, offset))
+            }
+        })
+    }
+
+    /// Whether an affine index may be widened by widening the first lane's. A signed one may, being a valid index in the
+    /// executing lanes: of the values on either side of a wrap only one can be an index.
+    fn extends_affinely(&self, index: Value, ty: Scalar) -> bool {
+        match self.shape(index) {
+            Shape::Affine { exact, .. } => exact || ty.is_signed_int() || ty.bits() == 64,
+            Shape::Uniform => true,
+            Shape::Varying => false,
+        }
+    }
+
+    /// Says which arrays an access has nothing to do with.
+    pub(crate) fn tag(&self, access: Val, array: usize) -> Result<()> {
+        let arg = self.array_arg(array)?;
+        self.ir.attach(access, "alias.scope", arg.scope);
+        if let Some(no_alias) = arg.no_alias {
+            self.ir.attach(access, "noalias", no_alias);
+        }
+        Ok(())
+    }
+
+    /// Indices that were made non-negative by `where(i < 0, i + dim, i)`: their `i`, where it is affine and the choice
+    /// is not. Mostly no lane of a group takes the negative side.
+    fn unwrapped(&self, index: Value) -> Option<Rep> {
+        let func = self.func;
+        let ValueDef::Result(inst, _) = func.values[index].def else { return None };
+        let select = &func.insts[inst];
+        if select.op != Op::Select || !matches!(self.values[index], Some(Rep::Vector(_))) {
+            return None;
+        }
+        let [cond, _, plain] = select.operands[..] else { return None };
+        let ValueDef::Result(cond, _) = func.values[cond].def else { return None };
+        let cond = &func.insts[cond];
+        let tests_sign = cond.op == Op::Lt && cond.operands[0] == plain && func.as_const(cond.operands[1]) == Some(0);
+        match self.values[plain] {
+            Some(rep @ Rep::Affine { .. }) if tests_sign => Some(rep),
+            _ => None,
+        }
+    }
+
+    /// Emits an access for the way its indices mostly are and, if that takes a test, for the other way too. `plain`
+    /// gives the values to widen by where an index was unwrapped.
+    fn with_unwrapped(
+        &mut self,
+        indices: &[Value],
+        mut access: impl FnMut(&mut Self, &[Rep], &[Value]) -> Result<Option<Rep>>,
+    ) -> Result<Option<Rep>> {
+        let reps = self.reps(indices)?;
+        let mut plain: SmallVec<[Value; 4]> = SmallVec::from_slice(indices);
+        let mut fast: Reps = reps.clone();
+        let mut signs: Option<Val> = None;
+        for (axis, &index) in indices.iter().enumerate() {
+            let Some(Rep::Affine { base, stride }) = self.unwrapped(index) else { continue };
+            let ir = self.ir;
+            // Non-negative at both ends of the group, and it did not wrap between: then in all of it.
+            let ty = ir.type_of(base);
+            let distance = i64::from(self.lanes - 1).wrapping_mul(stride);
+            let last = ir.add(base, ir.int_const(ty, distance as u64));
+            let ends = ir.sext_to_64(ir.or(base, last));
+            signs = Some(signs.map_or(ends, |signs| ir.or(signs, ends)));
+            fast[axis] = Rep::Affine { base, stride };
+            if let ValueDef::Result(select, _) = self.func.values[index].def {
+                plain[axis] = self.func.insts[select].operands[2];
+            }
+        }
+        let Some(signs) = signs else { return access(self, &reps, indices) };
+        let usual = self.ir.icmp(SGE, signs, self.ir.i64_const(0));
+        let (near, wrapping) = (self.ir.block(c"near"), self.ir.block(c"wrapping"));
+        self.ir.cond_br_unlikely(self.ir.not(usual), wrapping, near);
+        let exec = self.exec;
+        let mut edges = Vec::new();
+        for (block, reps, values) in [(near, &fast, &plain[..]), (wrapping, &reps, indices)] {
+            self.ir.switch_to(block);
+            let result = access(self, reps, values)?;
+            edges.push(Edge { block: self.ir.current(), values: result.into_iter().collect(), exec });
+        }
+        Ok(self.join(edges)?.and_then(|values| values.first().copied()))
+    }
+
+    pub(crate) fn array_load(&mut self, inst: Inst) -> Result<Rep> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let array = self.array(data.operands[0])?;
+        let loaded = self.with_unwrapped(&data.operands[1..], |this, reps, values| {
+            let address = this.address(array, values, reps)?;
+            this.load_from(array, address).map(Some)
+        })?;
+        loaded.ok_or_else(|| CodegenError::new("internal error: a load without a value"))
+    }
+
+    fn load_from(&mut self, array: usize, address: Address) -> Result<Rep> {
+        let ir = self.ir;
+        let elem = self.array_arg(array)?.elem;
+        let in_memory = self.memory_type(elem);
+        let lanes = ir.lanes(in_memory, self.lanes);
+        let (value, uniform) = match address {
+            Address::One(pointer) => {
+                let value = ir.load(in_memory, pointer, elem.bytes());
+                self.tag(value, array)?;
+                (value, true)
+            }
+            Address::Row(pointer) => {
+                let mask = self.mask();
+                (self.load_row(array, pointer, mask)?, false)
+            }
+            Address::ReverseRow(first) => {
+                let mask = self.mask().map(|mask| ir.reverse(mask));
+                let last = ir.offset(in_memory, first, ir.i64_const(1 - i64::from(self.lanes)));
+                (ir.reverse(self.load_row(array, last, mask)?), false)
+            }
+            Address::Scattered(pointers) => {
+                let mask = self.full_mask();
+                let types = [lanes, ir.type_of(pointers)];
+                let value = ir.intrinsic("llvm.masked.gather", &types, &[pointers, mask, ir.zero(lanes)]);
+                ir.set_argument_align(value, 0, elem.bytes());
+                self.tag(value, array)?;
+                (value, false)
+            }
+        };
+        let value = match elem {
+            Scalar::Bool => ir.icmp(NE, value, ir.zero(ir.type_of(value))),
+            _ => value,
+        };
+        Ok(if uniform { Rep::Uniform(value) } else { Rep::Vector(value) })
+    }
+
+    fn load_row(&self, array: usize, pointer: Val, mask: Option<Val>) -> Result<Val> {
+        let ir = self.ir;
+        let elem = self.array_arg(array)?.elem;
+        let lanes = ir.lanes(self.memory_type(elem), self.lanes);
+        let value = match mask {
+            None => ir.load(lanes, pointer, elem.bytes()),
+            Some(mask) => {
+                let value = ir.intrinsic("llvm.masked.load", &[lanes, ir.ptr()], &[pointer, mask, ir.zero(lanes)]);
+                ir.set_argument_align(value, 0, elem.bytes());
+                value
+            }
+        };
+        self.tag(value, array)?;
+        Ok(value)
+    }
+
+    pub(crate) fn array_store(&mut self, inst: Inst) -> Result<()> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        self.has_effects = true;
+        let array = self.array(data.operands[0])?;
+        let Some((&value, indices)) = data.operands[1..].split_last() else { return Err(self.unsupported(inst)) };
+        let value = self.rep(value)?;
+        self.with_unwrapped(indices, |this, reps, values| {
+            let address = this.address(array, values, reps)?;
+            this.store_to(array, address, value)?;
+            Ok(None)
+        })?;
+        Ok(())
+    }
+
+    fn store_to(&mut self, array: usize, address: Address, value: Rep) -> Result<()> {
+        let ir = self.ir;
+        let elem = self.array_arg(array)?.elem;
+        let in_memory = |value: Val| match elem {
+            Scalar::Bool => ir.zext(value, ir.lanes(ir.int(8), ir.n_lanes(value))),
+            _ => value,
+        };
+        match address {
+            Address::One(pointer) => {
+                // Threads of a group come in order: the last one's value stays.
+                let value = match value {
+                    Rep::Uniform(value) => value,
+                    value => {
+                        let vector = self.vector(value)?;
+                        let lane = self.last_executing();
+                        ir.extract(vector, lane)
+                    }
+                };
+                let store = ir.store(in_memory(value), pointer, elem.bytes());
+                self.tag(store, array)
+            }
+            Address::Row(pointer) => {
+                let (value, mask) = (in_memory(self.vector(value)?), self.mask());
+                self.store_row(array, value, pointer, mask)
+            }
+            Address::ReverseRow(first) => {
+                let value = ir.reverse(in_memory(self.vector(value)?));
+                let mask = self.mask().map(|mask| ir.reverse(mask));
+                let last = ir.offset(self.memory_type(elem), first, ir.i64_const(1 - i64::from(self.lanes)));
+                self.store_row(array, value, last, mask)
+            }
+            Address::Scattered(pointers) => {
+                let (value, mask) = (in_memory(self.vector(value)?), self.full_mask());
+                let types = [ir.type_of(value), ir.type_of(pointers)];
+                let store = ir.intrinsic("llvm.masked.scatter", &types, &[value, pointers, mask]);
+                ir.set_argument_align(store, 1, elem.bytes());
+                self.tag(store, array)
+            }
+        }
+    }
+
+    fn store_row(&self, array: usize, value: Val, pointer: Val, mask: Option<Val>) -> Result<()> {
+        let ir = self.ir;
+        let align = self.array_arg(array)?.elem.bytes();
+        let store = match mask {
+            None => ir.store(value, pointer, align),
+            Some(mask) => {
+                let types = [ir.type_of(value), ir.ptr()];
+                let store = ir.intrinsic("llvm.masked.store", &types, &[value, pointer, mask]);
+                ir.set_argument_align(store, 1, align);
+                store
+            }
+        };
+        self.tag(store, array)
+    }
+
+    /// The number of the last lane executing.
+    fn last_executing(&mut self) -> Val {
+        let ir = self.ir;
+        let Some(mask) = self.mask() else { return ir.i64_const(i64::from(self.lanes) - 1) };
+        let bits = ir.int_cast(self.mask_bits(mask), ir.int(64));
+        // The lowest bit stands in for an empty mask, whose value goes nowhere.
+        let bits = ir.or(bits, ir.i64_const(1));
+        let zeros = ir.intrinsic("llvm.ctlz", &[ir.int(64)], &[bits, ir.bool_const(false)]);
+        ir.sub(ir.i64_const(63), zeros)
+    }
+}
+
+/// Bits of the integers that hold a lane's byte offset.
+fn lane_width(arg: &ArrayArg) -> u32 {
+    if arg.facts.offsets_fit_i32 { 32 } else { 64 }
+}

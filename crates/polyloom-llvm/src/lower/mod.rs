@@ -1,0 +1,303 @@
+//! HIR to LLVM IR, a group of threads at a time.
+//!
+//! A function is lowered for a number of lanes: as many consecutive threads of a row, executed in step. With one lane
+//! this is ordinary scalar code. With more, every HIR value is held as [`Rep`] says, scalar wherever the uniformity
+//! analysis allows, and [`Exec`] says which lanes are executing.
+//!
+//! Two invariants keep that sound:
+//!
+//! * Lanes that are not executing compute harmless values: no poison that is used, no undefined behaviour. Memory is
+//!   touched under the mask alone.
+//! * Where code with an effect on the whole group runs (a scalar load, a loop with a uniform condition), at least one
+//!   lane is executing. Branches around masked code see to that, except where the code is cheap and free of such
+//!   effects (`Lower::is_cheap`).
+//!
+//! [`entry`] builds the loop over the threads of a launch around two copies of a kernel's body; [`control`] and
+//! [`loops`] lower structured control flow, [`memory`] and [`atomics`] array elements, [`host`] what calls back into
+//! the runtime, [`calls`] calls of library functions, [`arith`] and [`cast`] everything pure.
+
+mod arith;
+mod atomics;
+mod calls;
+mod cast;
+mod control;
+mod entry;
+mod host;
+mod loops;
+mod memory;
+mod values;
+mod width;
+
+pub(crate) use entry::kernel;
+
+use crate::ir::{Block, Ir, Val};
+use arith::Arith;
+use calls::Callees;
+use control::Frame;
+use cranelift_entity::SecondaryMap;
+use entry::Thread;
+use memory::ArrayArg;
+use polyloom_codegen::{CodegenError, SiteTable};
+use polyloom_ir::uniformity::{Shape, Uniformity};
+use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
+use smallvec::SmallVec;
+
+/// How the value of an HIR value in every lane is held.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Rep {
+    /// One scalar for all executing lanes.
+    Uniform(Val),
+    /// An integer: the first lane's value, and how much more the next lane's is.
+    Affine { base: Val, stride: i64 },
+    /// One element per lane.
+    Vector(Val),
+    /// The array parameter with this index.
+    Array(usize),
+}
+
+/// Values of several results or operands.
+pub(crate) type Reps = SmallVec<[Rep; 2]>;
+
+/// Which lanes are executing.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Exec {
+    /// All of them.
+    Full,
+    /// Those set in this mask.
+    Mask(Val),
+    /// Those set in the mask in [`Lower::exec_slot`]: lanes have left for outer targets on some paths to here.
+    Slot,
+}
+
+/// What comes after a region's last instruction.
+pub(crate) enum Flow {
+    /// It yields these values.
+    Yields(Reps),
+    /// No lane is executing any more, but control goes on.
+    Dead,
+    /// Control has gone elsewhere; the current block is finished.
+    Gone,
+}
+
+/// Where the copy of a kernel's body for full groups goes when threads part ways early on: the other copy.
+pub(crate) struct BailOut {
+    /// The other copy's first block.
+    pub(crate) target: Block,
+    /// Blocks that branch to it.
+    pub(crate) from: Vec<Block>,
+}
+
+/// The lowering of one function for one number of lanes.
+pub(crate) struct Lower<'a, 'c> {
+    ir: &'a Ir<'c>,
+    arith: Arith<'a, 'c>,
+    callees: &'a mut Callees,
+    module: &'a Module,
+    func: &'a Function,
+    lanes: u32,
+    /// `None` for one lane, where everything is uniform.
+    uniformity: Option<&'a Uniformity>,
+    /// Values that something uses. Results nobody uses are not kept through loops.
+    used: &'a SecondaryMap<Value, bool>,
+    sites: Option<&'a SiteTable>,
+    arrays: &'a [Option<ArrayArg>],
+    thread: Option<Thread>,
+    values: SecondaryMap<Value, Option<Rep>>,
+    exec: Exec,
+    exec_slot: Option<Val>,
+    frames: Vec<Frame>,
+    returns: control::Returns,
+    bail_out: Option<BailOut>,
+    /// Whether something that cannot be done twice has been emitted; the bail-out starts the group again.
+    has_effects: bool,
+}
+
+type Result<T> = std::result::Result<T, CodegenError>;
+
+impl<'a, 'c> Lower<'a, 'c> {
+    /// Lowers a region's instructions at the current position.
+    fn region(&mut self, region: Region) -> Result<Flow> {
+        let func = self.func;
+        let insts = &func.regions[region].insts;
+        let mut skipped: SmallVec<[Block; 4]> = SmallVec::new();
+        let mut end = None;
+        let mut flow = Flow::Dead;
+        for (index, &inst) in insts.iter().enumerate() {
+            let data = &func.insts[inst];
+            if data.op.info().is_terminator() {
+                flow = self.terminator(inst)?;
+                break;
+            }
+            if data.regions.is_empty() {
+                self.plain(inst)?;
+                continue;
+            }
+            flow = match self.owner(inst)? {
+                Flow::Yields(results) => {
+                    for (&result, rep) in data.results.iter().zip(results) {
+                        self.values[result] = Some(rep);
+                    }
+                    Flow::Dead
+                }
+                other => {
+                    flow = other;
+                    break;
+                }
+            };
+            let rest = insts.get(index + 1..).unwrap_or_default();
+            if self.exec == Exec::Slot && self.loses_threads(inst) && !self.all_cheap(rest) {
+                let end = *end.get_or_insert_with(|| self.ir.block(c"none_left"));
+                let any = self.any_executing();
+                let go_on = self.ir.block(c"go_on");
+                skipped.push(self.ir.current());
+                self.ir.cond_br(any, go_on, end);
+                self.ir.switch_to(go_on);
+            }
+        }
+        let Some(end) = end else { return Ok(flow) };
+        let last = self.ir.current();
+        Ok(match flow {
+            Flow::Yields(values) => {
+                self.ir.br(end);
+                self.ir.switch_to(end);
+                Flow::Yields(values.into_iter().map(|rep| self.merge_with_zero(rep, last, &skipped)).collect())
+            }
+            Flow::Dead => {
+                self.ir.br(end);
+                self.ir.switch_to(end);
+                Flow::Dead
+            }
+            Flow::Gone => {
+                self.ir.switch_to(end);
+                self.exec = Exec::Slot;
+                Flow::Dead
+            }
+        })
+    }
+
+    /// Lowers an instruction without regions that is no terminator.
+    fn plain(&mut self, inst: Inst) -> Result<()> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let rep = match (data.op, &data.imm) {
+            (Op::Const, Imm::Bits(bits)) => Rep::Uniform(self.constant(self.scalar_of(data.results[0])?, *bits)),
+            (Op::Tid, Imm::Axis(axis)) => self.tid(*axis)?,
+            (Op::TidLinear, _) => self.tid_linear()?,
+            (Op::Dim, Imm::Axis(axis)) => self.dim(data.operands[0], *axis)?,
+            (Op::Call, Imm::Func(callee)) => {
+                let results = self.call(inst, *callee)?;
+                for (&result, rep) in data.results.iter().zip(results) {
+                    self.values[result] = Some(rep);
+                }
+                return Ok(());
+            }
+            (Op::ArrayLoad, _) => self.array_load(inst)?,
+            (Op::ArrayStore, _) => return self.array_store(inst),
+            (Op::Assert | Op::Check, _) => return self.check(inst),
+            (Op::Print, _) => return self.print(inst),
+            (op, _) if op.info().group == polyloom_ir::op::Group::Atomic => match self.atomic(inst)? {
+                Some(rep) => rep,
+                None => return Ok(()),
+            },
+            _ => self.pure(inst)?,
+        };
+        if let Some(&result) = data.results.first() {
+            self.values[result] = Some(rep);
+        }
+        Ok(())
+    }
+
+    /// Lowers a native pure op: on scalars where the result is uniform or affine, else on vectors.
+    fn pure(&mut self, inst: Inst) -> Result<Rep> {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let Some(&result) = data.results.first() else { return Err(self.unsupported(inst)) };
+        let to = self.scalar_of(result)?;
+        let typed = if data.op == Op::Select { data.operands.get(1) } else { data.operands.first() };
+        let Some(&typed) = typed else { return Err(self.unsupported(inst)) };
+        let from = self.scalar_of(typed)?;
+        let reps: SmallVec<[Rep; 4]> = data.operands.iter().map(|&v| self.rep(v)).collect::<Result<_>>()?;
+        let all_uniform = reps.iter().all(|rep| matches!(rep, Rep::Uniform(_)));
+        let have_bases = reps.iter().all(|rep| !matches!(rep, Rep::Vector(_)));
+        let shape = self.shape(result);
+        let on_scalars = all_uniform || (have_bases && shape != Shape::Varying);
+        let operands: SmallVec<[Val; 4]> = match on_scalars {
+            true => reps.iter().map(|&rep| self.base(rep)).collect::<Result<_>>()?,
+            false => reps.iter().map(|&rep| self.vector(rep)).collect::<Result<_>>()?,
+        };
+        let Some(value) = self.arith.emit(data.op, from, to, &operands) else { return Err(self.unsupported(inst)) };
+        Ok(match shape {
+            _ if !on_scalars => Rep::Vector(value),
+            Shape::Affine { stride, .. } if !all_uniform => Rep::Affine { base: value, stride },
+            _ => Rep::Uniform(value),
+        })
+    }
+
+    fn unsupported(&self, inst: Inst) -> CodegenError {
+        let data = &self.func.insts[inst];
+        let types: Vec<String> = data.operands.iter().map(|&v| self.func.ty(v).to_string()).collect();
+        CodegenError {
+            message: format!("the LLVM back end has no code for `{}` on ({})", data.op.name(), types.join(", ")),
+            span: data.span,
+        }
+    }
+
+    fn scalar_of(&self, value: Value) -> Result<Scalar> {
+        match self.func.ty(value) {
+            Type::Scalar(scalar) => Ok(scalar),
+            Type::Array { .. } => Err(CodegenError::new("internal error: an array where a scalar is needed")),
+        }
+    }
+
+    // ---- what the analysis knows --------------------------------------------------------------------------------
+
+    fn shape(&self, value: Value) -> Shape {
+        self.uniformity.map_or(Shape::Uniform, |u| u.shape(value))
+    }
+
+    /// Whether the lanes that enter the instruction may part ways inside.
+    fn splits(&self, inst: Inst) -> bool {
+        self.uniformity.is_some_and(|u| !u.cond_is_uniform(inst))
+    }
+
+    /// Whether lanes that enter the instruction may leave for outer targets while others stay.
+    fn loses_threads(&self, inst: Inst) -> bool {
+        self.uniformity.is_some_and(|u| u.loses_threads(inst))
+    }
+
+    fn is_divergent(&self, inst: Inst) -> bool {
+        self.uniformity.is_some_and(|u| u.is_divergent(inst))
+    }
+
+    /// Whether a region costs less than a branch around it and may run with no lane executing.
+    fn is_cheap(&self, region: Region) -> bool {
+        self.all_cheap(&self.func.regions[region].insts)
+    }
+
+    fn all_cheap(&self, insts: &[Inst]) -> bool {
+        const MOST: u32 = 12;
+        self.cost(insts).is_some_and(|cost| cost <= MOST)
+    }
+
+    /// Roughly the cycles these instructions take; `None` if they must not run with no lane executing.
+    fn cost(&self, insts: &[Inst]) -> Option<u32> {
+        insts.iter().try_fold(0u32, |sum, &inst| {
+            let data = &self.func.insts[inst];
+            let varying = |v: &Value| !self.shape(*v).is_uniform();
+            let cost = match data.op {
+                Op::Yield | Op::Const | Op::Dim | Op::Tid | Op::TidLinear => 0,
+                Op::Div | Op::Mod | Op::FloorDiv | Op::Sqrt => 6,
+                Op::ArrayLoad | Op::ArrayStore if data.operands[1..].iter().any(varying) => 3,
+                Op::If => {
+                    let (then, otherwise) = (data.regions[0], data.regions[1]);
+                    let then = self.cost(&self.func.regions[then].insts)?;
+                    2 + then + self.cost(&self.func.regions[otherwise].insts)?
+                }
+                Op::Break | Op::Continue | Op::Return | Op::Unreachable => 2,
+                op if op.info().is_pure() => 1,
+                _ => return None,
+            };
+            Some(sum + cost)
+        })
+    }
+}

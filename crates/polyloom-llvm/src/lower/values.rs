@@ -1,0 +1,299 @@
+//! Values between their representations, and masks.
+
+use super::{Exec, Lower, Rep, Reps, Result};
+use crate::ir::*;
+use polyloom_codegen::CodegenError;
+use polyloom_ir::uniformity::Shape;
+use polyloom_ir::{Scalar, Type, Value};
+use smallvec::SmallVec;
+
+/// The representation a loop-carried value keeps through all iterations.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Kind {
+    /// As [`Rep::Uniform`].
+    Uniform,
+    /// As [`Rep::Affine`], with this stride.
+    Affine(i64),
+    /// As [`Rep::Vector`].
+    Vector,
+}
+
+/// A branch to a place where paths meet: the block it leaves from, without its terminator yet, what it hands over and
+/// the lanes executing.
+pub(crate) struct Edge {
+    pub(crate) block: Block,
+    pub(crate) values: Reps,
+    pub(crate) exec: Exec,
+}
+
+impl Lower<'_, '_> {
+    /// The representation of a value that has been lowered.
+    pub(crate) fn rep(&self, value: Value) -> Result<Rep> {
+        self.values[value]
+            .ok_or_else(|| CodegenError::new(format!("internal error: {value} is used before it is made")))
+    }
+
+    /// The representations of several values.
+    pub(crate) fn reps(&self, values: &[Value]) -> Result<Reps> {
+        values.iter().map(|&v| self.rep(v)).collect()
+    }
+
+    /// A constant from its bits.
+    pub(crate) fn constant(&self, ty: Scalar, bits: u64) -> Val {
+        let ir = self.ir;
+        match ty {
+            Scalar::F32 => ir.bitcast(ir.int_const(ir.int(32), bits), ir.f32()),
+            Scalar::F64 => ir.bitcast(ir.int_const(ir.int(64), bits), ir.f64()),
+            _ => ir.int_const(ir.int(ty.bits()), bits),
+        }
+    }
+
+    /// The scalar of a uniform value, the first lane's of an affine one.
+    pub(crate) fn base(&self, rep: Rep) -> Result<Val> {
+        match rep {
+            Rep::Uniform(value) | Rep::Affine { base: value, .. } => Ok(value),
+            Rep::Vector(_) | Rep::Array(_) => {
+                Err(CodegenError::new("internal error: a vector where a scalar is needed"))
+            }
+        }
+    }
+
+    /// One element per lane.
+    pub(crate) fn vector(&self, rep: Rep) -> Result<Val> {
+        let ir = self.ir;
+        match rep {
+            Rep::Uniform(value) => Ok(ir.splat(value, self.lanes)),
+            Rep::Affine { base, stride } => {
+                let steps = ir.iota(ir.type_of(base), self.lanes, stride);
+                Ok(ir.add(ir.splat(base, self.lanes), steps))
+            }
+            Rep::Vector(value) => Ok(value),
+            Rep::Array(_) => Err(CodegenError::new("internal error: an array where a scalar is needed")),
+        }
+    }
+
+    /// A value as one scalar. If it is held as a vector, all executing lanes agree on it.
+    pub(crate) fn uniform(&self, rep: Rep) -> Result<Val> {
+        match rep {
+            Rep::Uniform(value) => Ok(value),
+            rep => {
+                let vector = self.vector(rep)?;
+                Ok(self.ir.extract(vector, self.first_executing()))
+            }
+        }
+    }
+
+    /// The representation a loop keeps a value in.
+    pub(crate) fn kind(&self, value: Value) -> Kind {
+        match self.shape(value) {
+            Shape::Uniform => Kind::Uniform,
+            Shape::Affine { stride, .. } => Kind::Affine(stride),
+            Shape::Varying => Kind::Vector,
+        }
+    }
+
+    /// A value in the given representation: its scalar, first lane's scalar, or vector.
+    pub(crate) fn coerce(&self, rep: Rep, kind: Kind) -> Result<Val> {
+        match (kind, rep) {
+            (Kind::Vector, rep) => self.vector(rep),
+            (Kind::Uniform, rep) => self.uniform(rep),
+            (Kind::Affine(stride), Rep::Affine { base, stride: own }) if own == stride => Ok(base),
+            (Kind::Affine(stride), rep) => {
+                let lane = self.first_executing();
+                let value = self.ir.extract(self.vector(rep)?, lane);
+                let ty = self.ir.type_of(value);
+                let lane = self.ir.int_cast(lane, ty);
+                Ok(self.ir.sub(value, self.ir.mul(lane, self.ir.int_const(ty, stride as u64))))
+            }
+        }
+    }
+
+    /// The other way round.
+    pub(crate) fn rep_of(value: Val, kind: Kind) -> Rep {
+        match kind {
+            Kind::Uniform => Rep::Uniform(value),
+            Kind::Affine(stride) => Rep::Affine { base: value, stride },
+            Kind::Vector => Rep::Vector(value),
+        }
+    }
+
+    /// The LLVM type of a value held as `kind`.
+    pub(crate) fn kind_type(&self, value: Value, kind: Kind) -> Result<Ty> {
+        let scalar = self.ir.scalar(self.scalar_of(value)?);
+        Ok(if kind == Kind::Vector { self.ir.lanes(scalar, self.lanes) } else { scalar })
+    }
+
+    // ---- masks ----------------------------------------------------------------------------------------------------
+
+    /// The type of masks.
+    pub(crate) fn mask_type(&self) -> Ty {
+        self.ir.lanes(self.ir.int(1), self.lanes)
+    }
+
+    /// The lanes executing; `None` means all.
+    pub(crate) fn mask(&mut self) -> Option<Val> {
+        match self.exec {
+            Exec::Full => None,
+            Exec::Mask(mask) => Some(mask),
+            Exec::Slot => {
+                let slot = self.exec_slot();
+                Some(self.ir.get(self.mask_type(), slot))
+            }
+        }
+    }
+
+    /// The lanes executing, as a mask.
+    pub(crate) fn full_mask(&mut self) -> Val {
+        self.mask().unwrap_or_else(|| self.ir.ones(self.mask_type()))
+    }
+
+    /// The stack slot of the mask, made when first needed.
+    pub(crate) fn exec_slot(&mut self) -> Val {
+        match self.exec_slot {
+            Some(slot) => slot,
+            None => *self.exec_slot.insert(self.ir.alloca(self.mask_type())),
+        }
+    }
+
+    /// Sets the lanes executing from here on, in the slot.
+    pub(crate) fn execute(&mut self, mask: Val) {
+        let slot = self.exec_slot();
+        self.ir.set(slot, mask);
+        self.exec = Exec::Slot;
+    }
+
+    /// Goes back to the lanes that were executing before a construct all of them came out of. `mask` is their mask:
+    /// the slot may have been used in between.
+    pub(crate) fn restore(&mut self, before: Exec, mask: Option<Val>) {
+        match (before, mask) {
+            (Exec::Slot, Some(mask)) => self.execute(mask),
+            _ => self.exec = before,
+        }
+    }
+
+    /// `mask` as an integer with one bit per lane.
+    pub(crate) fn mask_bits(&self, mask: Val) -> Val {
+        self.ir.bitcast(mask, self.ir.int(self.lanes))
+    }
+
+    /// Whether any lane of a mask is set.
+    pub(crate) fn any(&self, mask: Val) -> Val {
+        let bits = self.mask_bits(mask);
+        self.ir.icmp(NE, bits, self.ir.zero(self.ir.type_of(bits)))
+    }
+
+    /// Whether any lane is executing.
+    pub(crate) fn any_executing(&mut self) -> Val {
+        match self.mask() {
+            None => self.ir.bool_const(true),
+            Some(mask) => self.any(mask),
+        }
+    }
+
+    /// The number of the first lane executing, 0 if none is.
+    pub(crate) fn first_executing(&self) -> Val {
+        let mask = match (self.exec, self.exec_slot) {
+            (Exec::Mask(mask), _) => mask,
+            (Exec::Slot, Some(slot)) => self.ir.get(self.mask_type(), slot),
+            _ => return self.ir.i64_const(0),
+        };
+        self.first_lane(mask)
+    }
+
+    /// The number of the first lane set in a mask, 0 if none is.
+    pub(crate) fn first_lane(&self, mask: Val) -> Val {
+        let ir = self.ir;
+        let bits = self.mask_bits(mask);
+        let wide = ir.int_cast(bits, ir.int(64));
+        // A bit past the last lane stands for "none"; lane numbers are taken modulo the lanes, a power of two.
+        let guarded = if self.lanes < 64 { ir.or(wide, ir.i64_const(1 << self.lanes)) } else { wide };
+        let lane = ir.intrinsic("llvm.cttz", &[ir.int(64)], &[guarded, ir.bool_const(false)]);
+        ir.and(lane, ir.i64_const(i64::from(self.lanes) - 1))
+    }
+
+    /// `mask & cond`, where no mask means all lanes.
+    pub(crate) fn mask_and(&self, mask: Option<Val>, cond: Val) -> Val {
+        mask.map_or(cond, |mask| self.ir.and(mask, cond))
+    }
+
+    // ---- meeting paths --------------------------------------------------------------------------------------------
+
+    /// A value that reaches the current, still empty block from `last` as it is and from `skipped` as zero.
+    pub(crate) fn merge_with_zero(&self, rep: Rep, last: Block, skipped: &[Block]) -> Rep {
+        let (value, kind) = match rep {
+            Rep::Uniform(value) => (value, Kind::Uniform),
+            Rep::Affine { base, stride } => (base, Kind::Affine(stride)),
+            Rep::Vector(value) => (value, Kind::Vector),
+            Rep::Array(_) => return rep,
+        };
+        let ty = self.ir.type_of(value);
+        let phi = self.ir.phi(ty);
+        self.ir.add_incoming(phi, value, last);
+        for &block in skipped {
+            self.ir.add_incoming(phi, self.ir.zero(ty), block);
+        }
+        Lower::rep_of(phi, kind)
+    }
+
+    /// Lets paths meet in a new block, which becomes current, and gives the values there. `None` if there is no path.
+    pub(crate) fn join(&mut self, edges: Vec<Edge>) -> Result<Option<Reps>> {
+        let Some(first) = edges.first() else { return Ok(None) };
+        let n_values = first.values.len();
+        if let [edge] = &edges[..] {
+            self.ir.switch_to(edge.block);
+            self.exec = edge.exec;
+            return Ok(Some(edge.values.clone()));
+        }
+        let kinds: SmallVec<[Kind; 2]> = (0..n_values)
+            .map(|i| {
+                let kind = |rep: Rep| match rep {
+                    Rep::Uniform(_) => Kind::Uniform,
+                    Rep::Affine { stride, .. } => Kind::Affine(stride),
+                    Rep::Vector(_) | Rep::Array(_) => Kind::Vector,
+                };
+                let kinds = || edges.iter().map(|e| kind(e.values[i]));
+                let first = kind(first.values[i]);
+                if kinds().all(|k| k == first) { first } else { Kind::Vector }
+            })
+            .collect();
+        let same_exec = edges.iter().all(|e| e.exec == first.exec);
+        let exec = if same_exec { first.exec } else { Exec::Slot };
+        let meet = self.ir.block(c"meet");
+        let mut incoming: Vec<SmallVec<[Val; 2]>> = Vec::with_capacity(edges.len());
+        for edge in &edges {
+            self.ir.switch_to(edge.block);
+            self.exec = edge.exec;
+            let values = edge.values.iter().zip(&kinds);
+            incoming.push(values.map(|(&rep, &kind)| self.coerce(rep, kind)).collect::<Result<_>>()?);
+            if !same_exec && edge.exec != Exec::Slot {
+                let mask = self.full_mask();
+                self.execute(mask);
+            }
+            self.ir.br(meet);
+        }
+        self.ir.switch_to(meet);
+        self.exec = exec;
+        let mut reps = Reps::new();
+        for (i, &kind) in kinds.iter().enumerate() {
+            let value = incoming[0][i];
+            if incoming.iter().all(|values| values[i] == value) {
+                reps.push(Lower::rep_of(value, kind));
+                continue;
+            }
+            let phi = self.ir.phi(self.ir.type_of(value));
+            for (edge, values) in edges.iter().zip(&incoming) {
+                self.ir.add_incoming(phi, values[i], edge.block);
+            }
+            reps.push(Lower::rep_of(phi, kind));
+        }
+        Ok(Some(reps))
+    }
+
+    /// The LLVM type of a value's vector.
+    pub(crate) fn vector_type(&self, ty: Type) -> Result<Ty> {
+        match ty {
+            Type::Scalar(scalar) => Ok(self.ir.lanes(self.ir.scalar(scalar), self.lanes)),
+            Type::Array { .. } => Err(CodegenError::new("internal error: an array where a scalar is needed")),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The suite every back end passes: on this machine's processor, one thread at a time, and on older processors.
+
+use polyloom_codegen::conformance::{SUITES, Subject};
+use polyloom_ir::{FloatMode, FuncId, Module};
+use polyloom_llvm::LlvmBackend;
+use polyloom_passes::pipeline;
+
+fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
+    let options = pipeline::Options { checked };
+    pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
+}
+
+fn run(backend: &LlvmBackend, suite: &str) {
+    let (_, suite) = SUITES.iter().find(|(name, _)| *name == suite).expect("a suite of the list");
+    suite(&Subject { backend, prepare: &prepare, float_mode: FloatMode::Strict });
+}
+
+fn host() -> LlvmBackend {
+    LlvmBackend::new().expect("LLVM knows this machine")
+}
+
+macro_rules! suites {
+    ($($name:ident = $suite:literal;)*) => {
+        #[test]
+        fn every_suite_is_run() {
+            let here = [$($suite),*];
+            assert!(SUITES.iter().all(|(name, _)| here.contains(name)));
+        }
+
+        mod vectors {
+            use super::*;
+            $(#[test] fn $name() { run(&host(), $suite); })*
+        }
+
+        mod one_lane {
+            use super::*;
+            $(#[test] fn $name() { run(&host().with_lanes(1), $suite); })*
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod sse2 {
+            use super::*;
+            $(#[test] fn $name() { run(&LlvmBackend::for_cpu("x86-64").expect("LLVM knows it"), $suite); })*
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod avx2 {
+            use super::*;
+            $(#[test] fn $name() {
+                if std::is_x86_feature_detected!("avx2") {
+                    run(&LlvmBackend::for_cpu("x86-64-v3").expect("LLVM knows it"), $suite);
+                } else {
+                    println!("skipped: this machine has no AVX2");
+                }
+            })*
+        }
+    };
+}
+
+suites! {
+    every_op_on_every_type = "ops::elementwise";
+    every_op_with_a_constant_operand = "ops::constant_operands";
+    every_conversion = "ops::casts";
+    control_flow = "control::all";
+    ranks_and_ranges = "memory::ranks_and_ranges";
+    strides = "memory::strides";
+    atomics = "memory::atomics";
+    atomics_under_contention = "memory::contention";
+    library_functions = "library::all";
+    traps = "host::traps";
+    prints = "host::prints";
+}

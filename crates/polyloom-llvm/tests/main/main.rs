@@ -1,0 +1,3 @@
+//! The LLVM back end against the definition of HIR, and what its code looks like.
+
+mod conformance;
