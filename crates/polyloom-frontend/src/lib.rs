@@ -1,1 +1,143 @@
-//! Placeholder.
+//! The Python front end: source text to HIR, with no Python interpreter.
+//!
+//! ```text
+//! .py text ── SourceUnit::parse ──► syntax tree ── check ──► typed AST ── lower ──► HIR module
+//!                                        ▲
+//!                     Environment: what names mean outside the kernel
+//! ```
+//!
+//! A file is parsed once into a [`SourceUnit`]; a kernel in it is compiled by [`compile_kernel`], given an
+//! [`Environment`] that resolves the names its text does not define. [`FileEnvironment`] is the one for `.py` files
+//! given to the command line; the Python package brings its own, over live objects.
+//!
+//! ```
+//! use polyloom_frontend::{FileEnvironment, Options, SourceUnit, compile_kernel};
+//! use polyloom_ir::SourceFile;
+//!
+//! let text = "
+//! import polyloom as loom
+//!
+//! @loom.kernel
+//! def saxpy(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+//!     i = loom.tid()
+//!     y[i] = a * x[i] + y[i]
+//! ";
+//! let unit = SourceUnit::parse(SourceFile::new("saxpy.py", text, 1))?;
+//! let environment = FileEnvironment::new(&unit);
+//! let kernel = environment.function(unit.find("saxpy").expect("the file has this kernel"));
+//! let compiled = compile_kernel(&kernel, &Options::default())?;
+//! assert_eq!(&*compiled.module.functions[compiled.kernel].name, "saxpy");
+//! # Ok::<(), polyloom_frontend::CompileError>(())
+//! ```
+//!
+//! # The language
+//!
+//! Kernels are statically typed. Every variable has one type in a function, that of its first assignment. Python
+//! numbers, literal or captured, have no type of their own: in `x * 2` the 2 is what `x` is. Alone they are `int32`
+//! and `float32`. Nothing else converts implicitly: `float(i)` and its like do.
+//!
+//! Architecture invariants: nothing here knows a pass, a back end or the runtime. Inference is in `check`, lowering in
+//! `lower`; the lowering reports nothing and the inference builds no HIR.
+
+mod annotation;
+mod check;
+mod constant;
+mod decorator;
+mod environment;
+mod error;
+mod file_environment;
+mod lower;
+mod members;
+mod number;
+mod options;
+mod source;
+pub mod typed_ast;
+
+pub use environment::{Builtin, Captured, Environment, FunctionHandle, ParamType};
+pub use error::CompileError;
+pub use file_environment::FileEnvironment;
+pub use members::{library_member, package_member, package_members, python_builtin};
+pub use number::Number;
+pub use options::Options;
+pub use source::{FunctionInfo, Role, SourceUnit};
+
+use check::Compilation;
+use polyloom_ir::{Code, Diagnostic, FuncId, FunctionKind, Module, SourceMap, Span};
+
+/// A kernel in HIR, with what it was made from.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The kernel and the functions it calls.
+    pub module: Module,
+    /// The kernel.
+    pub kernel: FuncId,
+    /// The typed AST.
+    pub typed: typed_ast::Program,
+    /// What is suspicious but accepted.
+    pub warnings: Vec<Diagnostic>,
+    /// The files the spans point into.
+    pub sources: SourceMap,
+}
+
+/// Compiles a kernel to HIR.
+///
+/// # Errors
+///
+/// All errors of the kernel and of the functions it calls.
+pub fn compile_kernel(kernel: &FunctionHandle, options: &Options) -> Result<Compiled, CompileError> {
+    let mut compilation = Compilation::new(options);
+    let id = compilation.check_instance(kernel, FunctionKind::Kernel, &[]);
+    let mut diagnostics = compilation.take_diagnostics();
+    let Some(id) = id.filter(|_| !has_errors(&diagnostics)) else {
+        if diagnostics.is_empty() {
+            diagnostics.push(Diagnostic::error(Code::NoKernel, Span::NONE, "there is no such kernel"));
+        }
+        return Err(CompileError { diagnostics, sources: compilation.sources });
+    };
+    let module = lower::lower(&compilation.program);
+    let kernel = lower::func_id(id);
+    Ok(Compiled { module, kernel, typed: compilation.program, warnings: diagnostics, sources: compilation.sources })
+}
+
+/// Checks a `@loom.func` on its own, if the types of all its parameters are known, and gives the warnings.
+///
+/// # Errors
+///
+/// All errors of the function and of those it calls.
+pub fn check_function(function: &FunctionHandle, options: &Options) -> Result<Vec<Diagnostic>, CompileError> {
+    let mut compilation = Compilation::new(options);
+    compilation.check_alone(function);
+    let diagnostics = compilation.take_diagnostics();
+    if has_errors(&diagnostics) {
+        return Err(CompileError { diagnostics, sources: compilation.sources });
+    }
+    Ok(diagnostics)
+}
+
+/// The error of a file without the kernel asked for, or without any if no name is given.
+pub fn no_such_kernel(unit: &SourceUnit, name: Option<&str>) -> CompileError {
+    let mut sources = SourceMap::new();
+    let file = sources.add(unit.file().clone());
+    let names: Vec<&str> = unit.kernels().map(|k| &*unit.functions()[k].name).collect();
+    let (message, help) = match name {
+        _ if names.is_empty() => {
+            let message = format!("`{}` has no kernel", unit.file().name);
+            (message, "decorate a function with `@loom.kernel`".to_owned())
+        }
+        None => (format!("`{}` has several kernels", unit.file().name), format!("name one of {}", names.join(", "))),
+        Some(name) => {
+            let message = format!("`{}` has no kernel `{name}`", unit.file().name);
+            let help = match polyloom_ir::diagnostic::near_names(name, names.iter().copied()).first() {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("it has {}", names.join(", ")),
+            };
+            (message, help)
+        }
+    };
+    let diagnostic = Diagnostic::error(Code::NoKernel, Span::new(file, 0, 0), message).help(help);
+    CompileError { diagnostics: vec![diagnostic], sources }
+}
+
+fn has_errors(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|d| d.severity == polyloom_ir::Severity::Error)
+}

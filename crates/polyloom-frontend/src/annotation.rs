@@ -1,0 +1,272 @@
+//! Types as annotations spell them.
+//!
+//! `float`, `int` and `bool` are `float32`, `int32` and `bool`; arrays are `array(dtype=float, ndim=2)`,
+//! `array2d(dtype=float)`, `array[float]` or `array2d[float]`; any of them may be a string, as `from __future__ import
+//! annotations` makes of them.
+
+use crate::environment::{Captured, ParamType};
+use crate::members;
+use crate::source::dotted;
+use polyloom_ir::{Code, MAX_DIMS, Scalar, Type};
+use ruff_python_ast::{self as ast, Expr, Number};
+use ruff_text_size::{Ranged, TextRange};
+use smallvec::{SmallVec, smallvec};
+
+/// Strings longer than this are not read as annotations.
+const MAX_TEXT: usize = 500;
+
+/// What is wrong with an annotation.
+pub(crate) struct AnnotationError {
+    pub(crate) code: Code,
+    pub(crate) range: TextRange,
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+/// Reads annotations of one file.
+pub(crate) struct AnnotationReader<'a> {
+    /// The file's text: string annotations are parsed in place.
+    pub(crate) text: &'a str,
+    /// What names mean.
+    pub(crate) lookup: &'a dyn Fn(&[&str]) -> Option<Captured>,
+}
+
+/// The element of an array type: a scalar, or any.
+#[derive(Clone, Copy)]
+enum Elem {
+    Scalar(Scalar),
+    Any,
+}
+
+impl AnnotationReader<'_> {
+    /// The type of a parameter or variable.
+    pub(crate) fn read(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
+        match expr {
+            Expr::StringLiteral(literal) => self.in_string(literal, |inner| self.read(inner)),
+            Expr::Name(_) | Expr::Attribute(_) => self.named(expr),
+            Expr::Call(call) => match self.captured(&call.func)? {
+                Captured::ArrayConstructor(ndim) => self.array_call(call, ndim),
+                _ => Err(self.not_a_type(expr)),
+            },
+            Expr::Subscript(subscript) => match self.captured(&subscript.value)? {
+                Captured::ArrayConstructor(ndim) => self.array_subscript(subscript, ndim),
+                _ => Err(self.not_a_type(expr)),
+            },
+            _ => Err(self.not_a_type(expr)),
+        }
+    }
+
+    /// The types of a function's results; `None` if the annotation leaves them to inference.
+    pub(crate) fn read_results(&self, expr: &Expr) -> Result<Option<SmallVec<[Type; 2]>>, AnnotationError> {
+        match expr {
+            Expr::NoneLiteral(_) => return Ok(Some(SmallVec::new())),
+            Expr::StringLiteral(literal) => return self.in_string(literal, |inner| self.read_results(inner)),
+            Expr::Subscript(subscript)
+                if dotted(&subscript.value).is_some_and(|p| matches!(p.last(), Some(&("tuple" | "Tuple")))) =>
+            {
+                return self.read_tuple(elements(&subscript.slice));
+            }
+            Expr::Tuple(tuple) => return self.read_tuple(&tuple.elts),
+            _ => {}
+        }
+        Ok(match self.read(expr)? {
+            ParamType::Exact(ty) => Some(smallvec![ty]),
+            ParamType::Any | ParamType::AnyArray(_) => None,
+        })
+    }
+
+    fn read_tuple(&self, elts: &[Expr]) -> Result<Option<SmallVec<[Type; 2]>>, AnnotationError> {
+        let mut types = SmallVec::new();
+        for elt in elts {
+            match self.read(elt)? {
+                ParamType::Exact(ty) => types.push(ty),
+                ParamType::Any | ParamType::AnyArray(_) => return Ok(None),
+            }
+        }
+        Ok(Some(types))
+    }
+
+    fn in_string<T>(
+        &self,
+        literal: &ast::ExprStringLiteral,
+        read: impl FnOnce(&Expr) -> Result<T, AnnotationError>,
+    ) -> Result<T, AnnotationError> {
+        let unreadable = || AnnotationError {
+            code: Code::BadAnnotation,
+            range: literal.range(),
+            message: "this string is not an annotation".to_owned(),
+            help: "write a type such as `\"float\"`".to_owned(),
+        };
+        let mut parts = literal.value.iter();
+        let (Some(part), None) = (parts.next(), parts.next()) else { return Err(unreadable()) };
+        if part.value.len() > MAX_TEXT || part.value.contains(['"', '\'', '\\']) {
+            return Err(unreadable());
+        }
+        let parsed = ruff_python_parser::parse_string_annotation(self.text, part).map_err(|_| unreadable())?;
+        read(parsed.expr())
+    }
+
+    fn captured(&self, expr: &Expr) -> Result<Captured, AnnotationError> {
+        let Some(path) = dotted(expr) else { return Err(self.not_a_type(expr)) };
+        if let Some(captured) = (self.lookup)(&path) {
+            return Ok(captured);
+        }
+        if let [name] = path[..]
+            && let Some(captured) = members::python_builtin(name)
+        {
+            return Ok(captured);
+        }
+        let name = path.join(".");
+        let last = path.last().copied().unwrap_or_default();
+        let near = polyloom_ir::diagnostic::near_names(last, members::package_members());
+        let types = near.into_iter().find(|n| Scalar::from_python_name(n).is_some() || n.starts_with("array"));
+        Err(AnnotationError {
+            code: if path.len() > 1 { Code::UnknownBuiltin } else { Code::UnknownName },
+            range: expr.range(),
+            message: format!("`{name}` is not defined"),
+            help: match types {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => TYPES_HELP.to_owned(),
+            },
+        })
+    }
+
+    fn named(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
+        match self.captured(expr)? {
+            Captured::Type(scalar) => Ok(ParamType::Exact(Type::Scalar(scalar))),
+            Captured::Annotation(ty) => Ok(ty),
+            Captured::Any => Ok(ParamType::Any),
+            Captured::Text(text) => Err(AnnotationError {
+                code: Code::BadAnnotation,
+                range: expr.range(),
+                message: format!("the string {text:?} is not an annotation"),
+                help: TYPES_HELP.to_owned(),
+            }),
+            Captured::ArrayConstructor(_) => Err(AnnotationError {
+                code: Code::BadAnnotation,
+                range: expr.range(),
+                message: "an array type needs the type of its elements".to_owned(),
+                help: format!("write `{}(dtype=float)`", dotted(expr).unwrap_or_default().join(".")),
+            }),
+            other => Err(AnnotationError {
+                code: Code::BadAnnotation,
+                range: expr.range(),
+                message: format!("{} is not a type", other.describe()),
+                help: TYPES_HELP.to_owned(),
+            }),
+        }
+    }
+
+    fn not_a_type(&self, expr: &Expr) -> AnnotationError {
+        AnnotationError {
+            code: Code::BadAnnotation,
+            range: expr.range(),
+            message: "this annotation is not a type".to_owned(),
+            help: TYPES_HELP.to_owned(),
+        }
+    }
+
+    fn array_call(&self, call: &ast::ExprCall, fixed: Option<u8>) -> Result<ParamType, AnnotationError> {
+        let mut dtype = call.arguments.args.first();
+        let mut ndim = call.arguments.args.get(1).filter(|_| fixed.is_none());
+        let extra = call.arguments.args.get(if fixed.is_none() { 2 } else { 1 });
+        let bad = |range: TextRange, message: String| AnnotationError {
+            code: Code::BadAnnotation,
+            range,
+            message,
+            help: "an array type is written `array(dtype=float)` or `array(dtype=float, ndim=2)`".to_owned(),
+        };
+        if let Some(extra) = extra {
+            return Err(bad(extra.range(), "unexpected argument of an array type".to_owned()));
+        }
+        for keyword in &call.arguments.keywords {
+            match keyword.arg.as_ref().map(|a| a.as_str()) {
+                Some("dtype") if dtype.is_none() => dtype = Some(&keyword.value),
+                Some("ndim") if ndim.is_none() && fixed.is_none() => ndim = Some(&keyword.value),
+                Some(name) => return Err(bad(keyword.range(), format!("an array type has no argument `{name}`"))),
+                None => return Err(bad(keyword.range(), "`**` in an array type".to_owned())),
+            }
+        }
+        let Some(dtype) = dtype else {
+            return Err(bad(call.range(), "an array type needs the type of its elements".to_owned()));
+        };
+        let ndim = match (fixed, ndim) {
+            (Some(ndim), _) => ndim,
+            (None, Some(expr)) => self.dimensions(expr)?,
+            (None, None) => 1,
+        };
+        Ok(array_of(self.element(dtype)?, ndim))
+    }
+
+    fn array_subscript(&self, subscript: &ast::ExprSubscript, fixed: Option<u8>) -> Result<ParamType, AnnotationError> {
+        match (elements(&subscript.slice), fixed) {
+            ([dtype], _) => Ok(array_of(self.element(dtype)?, fixed.unwrap_or(1))),
+            ([dtype, ndim], None) => Ok(array_of(self.element(dtype)?, self.dimensions(ndim)?)),
+            _ => Err(AnnotationError {
+                code: Code::BadAnnotation,
+                range: subscript.slice.range(),
+                message: "an array type takes an element type and a number of dimensions".to_owned(),
+                help: "write `array[float]` or `array[float, 2]`".to_owned(),
+            }),
+        }
+    }
+
+    fn element(&self, expr: &Expr) -> Result<Elem, AnnotationError> {
+        match self.read(expr)? {
+            ParamType::Exact(Type::Scalar(scalar)) => Ok(Elem::Scalar(scalar)),
+            ParamType::Any => Ok(Elem::Any),
+            ParamType::Exact(Type::Array { .. }) | ParamType::AnyArray(_) => Err(AnnotationError {
+                code: Code::BadAnnotation,
+                range: expr.range(),
+                message: "the elements of an array are scalars".to_owned(),
+                help: "use more dimensions: `array(dtype=float, ndim=2)`".to_owned(),
+            }),
+        }
+    }
+
+    fn dimensions(&self, expr: &Expr) -> Result<u8, AnnotationError> {
+        let value = match expr {
+            Expr::NumberLiteral(literal) => match &literal.value {
+                Number::Int(value) => value.as_u8(),
+                _ => None,
+            },
+            Expr::Name(_) | Expr::Attribute(_) => match self.captured(expr)? {
+                Captured::Int(value) => u8::try_from(value).ok(),
+                _ => None,
+            },
+            Expr::Subscript(literal) => match &*literal.slice {
+                // `Literal[2]`
+                Expr::NumberLiteral(number) => match &number.value {
+                    Number::Int(value) => value.as_u8(),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        };
+        value.filter(|n| (1..=MAX_DIMS as u8).contains(n)).ok_or_else(|| AnnotationError {
+            code: Code::BadAnnotation,
+            range: expr.range(),
+            message: format!("an array has 1 to {MAX_DIMS} dimensions"),
+            help: "write `ndim=` with a number: `array(dtype=float, ndim=2)`".to_owned(),
+        })
+    }
+}
+
+const TYPES_HELP: &str =
+    "types are `float`, `int`, `bool`, `loom.float64` and their like, and `loom.array(dtype=float)`";
+
+fn array_of(elem: Elem, ndim: u8) -> ParamType {
+    match elem {
+        Elem::Scalar(elem) => ParamType::Exact(Type::Array { elem, ndim }),
+        Elem::Any => ParamType::AnyArray(ndim),
+    }
+}
+
+/// The expressions a subscript is given, with or without parentheses.
+pub(crate) fn elements(slice: &Expr) -> &[Expr] {
+    match slice {
+        Expr::Tuple(tuple) => &tuple.elts,
+        other => std::slice::from_ref(other),
+    }
+}

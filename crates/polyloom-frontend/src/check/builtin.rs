@@ -1,0 +1,315 @@
+//! Calls of builtins: the choice among an operation's overloads, and the builtins that are no operation.
+
+use super::call::{Argument, argument_types, list};
+use super::element::dim;
+use super::function::Checker;
+use crate::environment::{Builtin, Captured};
+use crate::number::Number;
+use crate::source::dotted;
+use crate::typed_ast::{Expr, ExprKind, ExprType, Locals};
+use polyloom_ir::op::{Signature, TyPattern};
+use polyloom_ir::{Code, Op, Scalar, Span, Type};
+use ruff_python_ast as ast;
+use smallvec::{SmallVec, smallvec};
+
+/// The final types of the operands of an overload.
+type OperandTypes = SmallVec<[Type; 4]>;
+
+impl<'a> Checker<'_, '_, 'a> {
+    pub(super) fn builtin(&mut self, builtin: Builtin, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
+        let name = path.join(".");
+        if builtin == Builtin::Cast {
+            return self.bit_cast(call, &name, span);
+        }
+        if matches!(builtin, Builtin::Print | Builtin::Printf) {
+            return self.reject(
+                Code::Unsupported,
+                span,
+                format!("`{name}` gives no value"),
+                "call it on a line of its own",
+            );
+        }
+        let Some(arguments) = self.arguments(call) else { return Expr::error(span) };
+        match builtin {
+            Builtin::Op(Op::Pow) => self.pow_call(arguments, &name, span),
+            Builtin::Op(op) => self.op_call(op, arguments, &name, span),
+            Builtin::Fold(op) => self.fold_call(op, arguments, &name, span),
+            Builtin::Tid => {
+                if !arguments.is_empty() {
+                    let help = "write `i = loom.tid()` or `i, j = loom.tid()`".replace("loom", self.package());
+                    return self.reject(Code::NoOverload, span, format!("`{name}` takes no arguments"), help);
+                }
+                let kind = ExprKind::Op { op: Op::TidLinear, args: vec![], updates: smallvec![] };
+                Expr::new(kind, ExprType::scalar(Scalar::I32), span)
+            }
+            Builtin::Len => match &arguments[..] {
+                [Argument { name: None, value }] => match value.ty.as_value().and_then(Type::as_array) {
+                    Some(_) => dim(value, 0, span),
+                    None => {
+                        let message = format!("`len` takes an array, not {}", argument_types(&arguments));
+                        self.reject(Code::TypeMismatch, value.span, message, "a scalar has no length")
+                    }
+                },
+                _ => self.reject(Code::NoOverload, span, "`len` takes one array", "write `len(a)`"),
+            },
+            Builtin::Constant => match &arguments[..] {
+                [Argument { name: None, value }] if matches!(value.kind, ExprKind::Const(_) | ExprKind::Number(_)) => {
+                    Expr { span, ..value.clone() }
+                }
+                _ => self.reject(
+                    Code::BadCapture,
+                    span,
+                    format!("`{name}` takes one constant"),
+                    "write a number or a name from outside the kernel",
+                ),
+            },
+            Builtin::Range => self.reject(
+                Code::Unsupported,
+                span,
+                "`range` outside a `for` is not supported",
+                "write `for i in range(n):`",
+            ),
+            Builtin::Cast | Builtin::Print | Builtin::Printf => Expr::error(span),
+        }
+    }
+
+    fn pow_call(&mut self, mut arguments: Vec<Argument<'a>>, name: &str, span: Span) -> Expr {
+        if arguments.len() == 2 && arguments.iter().all(|a| a.name.is_none()) {
+            let (y, x) = (arguments.pop(), arguments.pop());
+            if let (Some(x), Some(y)) = (x, y) {
+                return self.power(x.value, y.value, span);
+            }
+        }
+        self.op_call(Op::Pow, arguments, name, span)
+    }
+
+    /// `min(a, b, c…)`.
+    fn fold_call(&mut self, op: Op, arguments: Vec<Argument<'a>>, name: &str, span: Span) -> Expr {
+        if arguments.len() <= 2 || arguments.iter().any(|a| a.name.is_some()) {
+            return self.op_call(op, arguments, name, span);
+        }
+        // A number takes the type of the operands that have one, wherever they stand.
+        let typed = arguments.iter().find_map(|a| a.value.ty.as_value()).and_then(Type::as_scalar);
+        let float = arguments.iter().any(|a| matches!(a.value.number(), Some(Number::Float(_))));
+        let scalar = typed.unwrap_or(if float { Scalar::F32 } else { Scalar::I32 });
+        let mut values = arguments.into_iter().map(|a| a.value);
+        let Some(first) = values.next() else { return Expr::error(span) };
+        let mut result = self.numbered(first, scalar);
+        for value in values {
+            let value = self.numbered(value, scalar);
+            let Some((left, right, scalar)) = self.same_type(op, result, value, span) else {
+                return Expr::error(span);
+            };
+            let kind = ExprKind::Op { op, args: vec![left, right], updates: smallvec![] };
+            result = Expr::new(kind, ExprType::scalar(scalar), span);
+        }
+        result
+    }
+
+    fn numbered(&mut self, expr: Expr, scalar: Scalar) -> Expr {
+        match expr.number() {
+            Some(value) if value.adapts_to(scalar) => self.adapt(expr, scalar.into()),
+            _ => expr,
+        }
+    }
+
+    /// `cast(x, dtype)`: the bits of `x` as another type of its size.
+    fn bit_cast(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+        let usage = format!("write `{name}(x, {}.uint32)`", self.package());
+        let ([value, dtype], []) = (&*call.arguments.args, &*call.arguments.keywords) else {
+            return self.reject(Code::NoOverload, span, format!("`{name}` takes a value and a type"), usage);
+        };
+        let value = self.value(value);
+        let to = dotted(dtype).and_then(|path| self.capture(&path));
+        let Some(Captured::Type(to)) = to else {
+            let at = self.span(dtype);
+            return self.reject(Code::TypeMismatch, at, format!("the second argument of `{name}` is a type"), usage);
+        };
+        let Some(ty) = value.ty.as_value() else { return Expr::error(span) };
+        match ty {
+            Type::Scalar(from) if from == to => Expr { span, ..value },
+            Type::Scalar(from) if from.bits() == to.bits() && from != Scalar::Bool && to != Scalar::Bool => {
+                Expr::new(ExprKind::Bitcast(Box::new(value)), ExprType::scalar(to), span)
+            }
+            _ => {
+                let message =
+                    format!("`{name}` cannot read {} as {}: their sizes differ", ty.python_name(), to.python_name());
+                let help = format!("to convert the value write `{}`", self.conversion(value.span, to));
+                self.reject(Code::TypeMismatch, span, message, help)
+            }
+        }
+    }
+
+    /// A call of an operation.
+    pub(super) fn op_call(&mut self, op: Op, arguments: Vec<Argument<'a>>, name: &str, span: Span) -> Expr {
+        let info = op.info();
+        for signature in &info.signatures {
+            let Some(order) = argument_order(signature, &arguments) else { continue };
+            let ordered: SmallVec<[&Expr; 4]> = order.iter().map(|&i| &arguments[i].value).collect();
+            let Some(types) = operand_types(signature, &ordered) else { continue };
+            let Some(results) = signature.result_types(&types) else { continue };
+            return self.op_expr(op, signature, &ordered, &types, results, name, span);
+        }
+        let message = format!("no overload of `{name}` takes ({})", argument_types(&arguments));
+        let tried: Vec<String> = info.signatures.iter().map(|s| describe_signature(name, s)).collect();
+        self.reject(Code::NoOverload, span, message, format!("tried {}", list(&tried)))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the overload is passed in its parts")]
+    fn op_expr(
+        &mut self,
+        op: Op,
+        signature: &Signature,
+        operands: &[&Expr],
+        types: &[Type],
+        results: Vec<Type>,
+        name: &str,
+        span: Span,
+    ) -> Expr {
+        let mut args: Vec<Expr> = Vec::with_capacity(operands.len());
+        for (operand, ty) in operands.iter().zip(types) {
+            let arg = self.adapt((*operand).clone(), *ty);
+            if arg.is_error() {
+                return Expr::error(span);
+            }
+            args.push(arg);
+        }
+        let mut updates: Locals = smallvec![];
+        for (param, arg) in signature.params.iter().zip(&args) {
+            if !param.inout {
+                continue;
+            }
+            let ExprKind::Local(local) = arg.kind else {
+                let message = format!("`{name}` updates its argument `{}`, which must be a variable", param.name);
+                let help = format!("assign it first: `{} = …`", param.name);
+                return self.reject(Code::BadAssignment, arg.span, message, help);
+            };
+            if let Some(assigned) = self.assigned.last_mut() {
+                assigned.insert(local);
+            }
+            updates.push(local);
+        }
+        let n_values = results.len() - updates.len();
+        let ty = match &results[..n_values] {
+            [one] => ExprType::Value(*one),
+            several => ExprType::Values(several.into()),
+        };
+        Expr::new(ExprKind::Op { op, args, updates }, ty, span)
+    }
+
+    /// The coordinates `tid()` gives when it is unpacked to this many variables.
+    pub(super) fn tid_coordinates(&self, n_targets: usize, span: Span) -> Expr {
+        let coordinates =
+            (0..n_targets as u8).map(|axis| Expr::new(ExprKind::Tid(axis), ExprType::scalar(Scalar::I32), span));
+        let types = (0..n_targets).map(|_| Type::I32).collect();
+        Expr::new(ExprKind::Tuple(coordinates.collect()), ExprType::Values(types), span)
+    }
+
+    /// Whether an expression is a call of `tid` or of another builtin.
+    pub(super) fn called_builtin(&mut self, expr: &'a ast::Expr) -> Option<(Builtin, &'a ast::ExprCall)> {
+        let ast::Expr::Call(call) = expr else { return None };
+        let path = dotted(&call.func)?;
+        if self.is_variable(path[0]) {
+            return None;
+        }
+        match self.capture(&path) {
+            Some(Captured::Builtin(builtin)) => Some((builtin, call)),
+            _ => None,
+        }
+    }
+}
+
+/// The arguments in the order of the operands, by index; `None` if their number or names do not fit.
+fn argument_order(signature: &Signature, arguments: &[Argument<'_>]) -> Option<SmallVec<[usize; 4]>> {
+    let n_positional = arguments.iter().take_while(|a| a.name.is_none()).count();
+    if n_positional == arguments.len() {
+        return Some((0..n_positional).collect());
+    }
+    let mut order: SmallVec<[usize; 4]> = (0..n_positional).collect();
+    // Indices stand between the named parameters: how many there are follows from the array.
+    let n_indices = arguments.first().and_then(|a| a.value.ty.as_value()).and_then(Type::as_array);
+    let mut slot = 0;
+    for param in &signature.params {
+        if param.ty == TyPattern::Indices {
+            slot += n_indices.map_or(0, |(_, ndim)| usize::from(ndim));
+            continue;
+        }
+        if slot >= n_positional {
+            order.push(arguments.iter().position(|a| a.name == Some(param.name))?);
+        }
+        slot += 1;
+    }
+    (order.len() == arguments.len()).then_some(order)
+}
+
+/// The types the operands have if this overload is chosen: numbers take theirs from it.
+fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTypes> {
+    let mut patterns: SmallVec<[TyPattern; 4]> = SmallVec::new();
+    for param in &signature.params {
+        let n = match param.ty {
+            TyPattern::Indices => {
+                let array = operands.first()?.ty.as_value()?;
+                array.as_array()?.1.into()
+            }
+            _ => 1,
+        };
+        patterns.extend(std::iter::repeat_n(param.ty, n));
+    }
+    if patterns.len() != operands.len() {
+        return None;
+    }
+    let (mut var, mut var2) = (None, None);
+    for (pattern, operand) in patterns.iter().zip(operands) {
+        let Some(ty) = operand.ty.as_value() else { continue };
+        match pattern {
+            TyPattern::Var => var = var.or(ty.as_scalar()),
+            TyPattern::ArrayOfVar => var = var.or(ty.as_array().map(|(elem, _)| elem)),
+            TyPattern::Var2 => var2 = var2.or(ty.as_scalar()),
+            TyPattern::Is(_) | TyPattern::ArrayOf(_) | TyPattern::Indices => {}
+        }
+    }
+    // Numbers alone take their default type, or `float32` where only floats will do: `sqrt(2)`.
+    let float = operands.iter().any(|o| matches!(o.number(), Some(Number::Float(_))));
+    let default = |class: Option<polyloom_ir::op::TypeClass>| {
+        if float || !class.is_some_and(|c| c.contains(Scalar::I32)) { Scalar::F32 } else { Scalar::I32 }
+    };
+    let types = patterns.iter().zip(operands).map(|(pattern, operand)| {
+        let Some(value) = operand.number() else { return operand.ty.as_value() };
+        let scalar = match pattern {
+            TyPattern::Var => var.unwrap_or_else(|| default(signature.var)),
+            TyPattern::Var2 => var2.unwrap_or_else(|| default(signature.var2)),
+            TyPattern::Is(scalar) => *scalar,
+            TyPattern::Indices if value.fit(Scalar::I32).is_some() => Scalar::I32,
+            TyPattern::Indices => Scalar::I64,
+            TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) => return None,
+        };
+        value.adapts_to(scalar).then_some(Type::Scalar(scalar))
+    });
+    types.collect()
+}
+
+/// `clamp(x: T, low: T, high: T) with T a number`, in Python's names.
+fn describe_signature(name: &str, signature: &Signature) -> String {
+    let params = signature.params.iter().map(|p| match p.ty {
+        TyPattern::Var => format!("{}: T", p.name),
+        TyPattern::Var2 => format!("{}: U", p.name),
+        TyPattern::Is(scalar) => format!("{}: {}", p.name, scalar.python_name()),
+        TyPattern::ArrayOfVar => format!("{}: array(dtype=T)", p.name),
+        TyPattern::ArrayOf(elem) => format!("{}: array(dtype={})", p.name, elem.python_name()),
+        TyPattern::Indices => "i, …".to_owned(),
+    });
+    let mut text = format!("{name}({})", params.collect::<Vec<_>>().join(", "));
+    for (var, class) in [("T", signature.var), ("U", signature.var2)] {
+        if let Some(class) = class {
+            let class = match class.name() {
+                "int" => "an integer",
+                "bits" => "an integer or bool",
+                "float" => "a float",
+                "number" => "a number",
+                _ => "a scalar",
+            };
+            text.push_str(&format!(" with {var} {class}"));
+        }
+    }
+    text
+}

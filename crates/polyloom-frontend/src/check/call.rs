@@ -1,0 +1,405 @@
+//! Calls: what is called, its arguments, and the choice among a user function's overloads.
+
+use super::function::{Checker, Name, error_of, span_of};
+use crate::annotation::AnnotationReader;
+use crate::constant;
+use crate::environment::{Captured, FunctionHandle, ParamType};
+use crate::number::Number;
+use crate::source::dotted;
+use crate::typed_ast::{Expr, ExprKind, ExprType};
+use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
+use ruff_python_ast as ast;
+use smallvec::SmallVec;
+
+/// An argument of a call.
+#[derive(Clone)]
+pub(super) struct Argument<'a> {
+    /// The keyword it is given by.
+    pub(super) name: Option<&'a str>,
+    /// Its value.
+    pub(super) value: Expr,
+}
+
+/// A parameter of a user function.
+struct Parameter<'f> {
+    name: &'f str,
+    ty: ParamType,
+    default: Option<&'f ast::Expr>,
+    positional: bool,
+    keyword: bool,
+}
+
+/// Why an overload does not take the arguments.
+enum Misfit {
+    /// Their number or names, in words.
+    Arity(String),
+    /// One of them has another type: which, the parameter's name and type.
+    Type(usize, String, Type),
+}
+
+impl<'a> Checker<'_, '_, 'a> {
+    pub(super) fn call(&mut self, call: &'a ast::ExprCall, span: Span) -> Expr {
+        let Some(path) = dotted(&call.func) else {
+            self.arguments(call);
+            return self.reject(
+                Code::Unsupported,
+                span,
+                "only functions known by name can be called",
+                "call a builtin or a function decorated with `@loom.func`",
+            );
+        };
+        if let Some(name) = self.names.get(path[0]) {
+            let poisoned = matches!(name, Name::Poisoned);
+            self.arguments(call);
+            if poisoned {
+                return Expr::error(span);
+            }
+            let message = format!("`{}` is a variable, not a function", path.join("."));
+            return self.reject(Code::UnknownName, self.span(&*call.func), message, "use a variable of another name");
+        }
+        let callee_span = self.span(&*call.func);
+        let Some(captured) = self.capture(&path) else {
+            self.arguments(call);
+            return self.unknown(&path, callee_span);
+        };
+        match captured {
+            Captured::Builtin(builtin) => self.builtin(builtin, call, &path, span),
+            Captured::Type(scalar) => self.conversion_call(scalar, call, &path, span),
+            Captured::Function(handles) => {
+                let arguments = self.arguments(call);
+                self.user_call(&handles, &path.join("."), arguments, span)
+            }
+            Captured::Kernel(name) => {
+                self.arguments(call);
+                let message = format!("`{name}` is a kernel and cannot be called here");
+                let help = format!("put the shared code in a function decorated with `@{}.func`", self.package());
+                self.reject(Code::BadCapture, callee_span, message, help)
+            }
+            Captured::Unsupported(type_name) if &*type_name == "function" => {
+                self.arguments(call);
+                let message = format!("`{}` is a plain Python function", path.join("."));
+                let help = format!("decorate it with `@{}.func`", self.package());
+                self.reject(Code::BadCapture, callee_span, message, help)
+            }
+            other => {
+                self.arguments(call);
+                let message = format!("`{}` is {} and cannot be called", path.join("."), other.describe());
+                self.reject(Code::BadCapture, callee_span, message, "call a builtin or a function")
+            }
+        }
+    }
+
+    /// The arguments of a call; `None` if one of them is rejected.
+    pub(super) fn arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<Argument<'a>>> {
+        let mut arguments = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
+        let mut failed = false;
+        for arg in &call.arguments.args {
+            let value = self.expr(arg);
+            failed |= value.is_error();
+            arguments.push(Argument { name: None, value });
+        }
+        for keyword in &call.arguments.keywords {
+            let value = self.expr(&keyword.value);
+            failed |= value.is_error();
+            match &keyword.arg {
+                Some(name) => arguments.push(Argument { name: Some(name.as_str()), value }),
+                None => {
+                    let span = self.span(keyword);
+                    self.reject(Code::Unsupported, span, "`**` is not supported", "write each argument by name");
+                    failed = true;
+                }
+            }
+        }
+        for argument in &mut arguments {
+            if let ExprType::Values(_) = argument.value.ty {
+                let value = std::mem::replace(&mut argument.value, Expr::error(Span::NONE));
+                argument.value = self.settle(value);
+                failed = true;
+            }
+        }
+        (!failed).then_some(arguments)
+    }
+
+    /// `float(x)`, `loom.float64(x)`.
+    fn conversion_call(&mut self, to: Scalar, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
+        let Some(mut arguments) = self.arguments(call) else { return Expr::error(span) };
+        match (arguments.pop(), arguments.is_empty()) {
+            (None, _) => Expr::constant(0, to, span),
+            (Some(Argument { name: None, value }), true) => self.convert(value, to, span),
+            _ => {
+                let name = path.join(".");
+                let message = format!("`{name}` converts one value");
+                self.reject(Code::NoOverload, span, message, format!("write `{name}(x)`"))
+            }
+        }
+    }
+
+    /// A call of a user's function.
+    fn user_call(
+        &mut self,
+        handles: &[FunctionHandle],
+        name: &str,
+        arguments: Option<Vec<Argument<'a>>>,
+        span: Span,
+    ) -> Expr {
+        let Some(arguments) = arguments else { return Expr::error(span) };
+        let mut signatures = Vec::new();
+        let mut misfits = Vec::new();
+        let mut best: Option<(usize, &FunctionHandle, Vec<Expr>)> = None;
+        for handle in handles {
+            let Some(def) = handle.unit.definition(handle.function) else { continue };
+            let Some(parameters) = self.parameters_of(handle, def) else { return Expr::error(span) };
+            signatures.push(signature_text(name, &parameters));
+            match self.bind(handle, &parameters, &arguments, span) {
+                Ok((cost, values)) => {
+                    if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                        best = Some((cost, handle, values));
+                    }
+                }
+                Err(misfit) => misfits.push(misfit),
+            }
+        }
+        let Some((_, handle, values)) = best else {
+            return self.no_overload(name, &signatures, misfits, &arguments, span);
+        };
+        let mut args = Vec::with_capacity(values.len());
+        let mut types: SmallVec<[Type; 4]> = SmallVec::new();
+        for value in values {
+            let value = self.settle(value);
+            match value.ty.as_value() {
+                Some(ty) => types.push(ty),
+                None => return Expr::error(span),
+            }
+            args.push(value);
+        }
+        if let Some(open) = self.compilation.open_calls(handle) {
+            let through: Vec<String> = open.iter().skip(1).map(|h| format!("`{}`", h.name())).collect();
+            let message = match &through[..] {
+                [] => format!("`{name}` calls itself"),
+                through => format!("`{}` calls itself through {}", handle.name(), through.join(", ")),
+            };
+            return self.reject(Code::Recursion, span, message, "write the recursion as a loop");
+        }
+        let Some(function) = self.compilation.check_instance(handle, FunctionKind::Func, &types) else {
+            self.failed = true;
+            return Expr::error(span);
+        };
+        let Some(callee) = self.compilation.program.functions.get(function.0 as usize) else {
+            return Expr::error(span);
+        };
+        let ty = match &callee.results[..] {
+            [one] => ExprType::Value(*one),
+            several => ExprType::Values(several.into()),
+        };
+        Expr::new(ExprKind::Call { function, args }, ty, span)
+    }
+
+    /// The parameters of a function as its own file annotates them.
+    fn parameters_of<'f>(
+        &mut self,
+        handle: &FunctionHandle,
+        def: &'f ast::StmtFunctionDef,
+    ) -> Option<Vec<Parameter<'f>>> {
+        let file = self.compilation.file_of(&handle.unit);
+        let lookup = |path: &[&str]| handle.environment.lookup(path);
+        let reader = AnnotationReader { text: &handle.unit.file().text, lookup: &lookup };
+        let n_positional_only = def.parameters.posonlyargs.len();
+        let n_positional = n_positional_only + def.parameters.args.len();
+        let mut parameters = Vec::new();
+        let mut failed = def.parameters.vararg.is_some() || def.parameters.kwarg.is_some();
+        for (i, parameter) in def.parameters.iter_non_variadic_params().enumerate() {
+            let name = parameter.parameter.name.as_str();
+            let ty = match parameter.parameter.annotation.as_deref().map(|a| reader.read(a)) {
+                Some(Ok(ty)) => ty,
+                Some(Err(error)) => {
+                    self.report(error_of(file, error));
+                    failed = true;
+                    continue;
+                }
+                None => {
+                    let span = span_of(file, parameter.parameter.name.range);
+                    let message = format!("the parameter `{name}` has no type");
+                    self.report(
+                        Diagnostic::error(Code::MissingAnnotation, span, message)
+                            .help(format!("write `{name}: float`, or `{name}: Any` to take any type")),
+                    );
+                    failed = true;
+                    continue;
+                }
+            };
+            let default = parameter.default.as_deref();
+            let (positional, keyword) = (i < n_positional, i >= n_positional_only);
+            parameters.push(Parameter { name, ty, default, positional, keyword });
+        }
+        if failed {
+            // The mistakes in the function's own text are reported once, whoever calls it.
+            self.failed = true;
+            if def.parameters.vararg.is_some() || def.parameters.kwarg.is_some() {
+                let span = span_of(file, def.name.range);
+                self.reject(
+                    Code::Unsupported,
+                    span,
+                    "a function takes a fixed number of parameters",
+                    "name each parameter and give it a type",
+                );
+            }
+            return None;
+        }
+        Some(parameters)
+    }
+
+    /// Gives every parameter its argument. The cost counts numbers that do not take their default type.
+    fn bind(
+        &mut self,
+        handle: &FunctionHandle,
+        parameters: &[Parameter<'_>],
+        arguments: &[Argument<'a>],
+        span: Span,
+    ) -> Result<(usize, Vec<Expr>), Misfit> {
+        let mut slots: Vec<Option<usize>> = vec![None; parameters.len()];
+        for (i, argument) in arguments.iter().enumerate() {
+            let slot = match argument.name {
+                None => parameters.get(i).filter(|p| p.positional).map(|_| i),
+                Some(name) => parameters.iter().position(|p| p.keyword && p.name == name),
+            };
+            match (slot, argument.name) {
+                (Some(slot), _) if slots[slot].is_none() => slots[slot] = Some(i),
+                (Some(slot), _) => {
+                    return Err(Misfit::Arity(format!("`{}` is given twice", parameters[slot].name)));
+                }
+                (None, Some(name)) => return Err(Misfit::Arity(format!("there is no parameter `{name}`"))),
+                (None, None) => {
+                    return Err(Misfit::Arity(format!(
+                        "{} given, but {} taken",
+                        count(arguments.len(), "argument is", "arguments are"),
+                        count(parameters.len(), "is", "are"),
+                    )));
+                }
+            }
+        }
+        let mut cost = 0;
+        let mut values = Vec::with_capacity(parameters.len());
+        for (parameter, slot) in parameters.iter().zip(slots) {
+            let value = match (slot, parameter.default) {
+                (Some(i), _) => arguments[i].value.clone(),
+                (None, Some(default)) => self.default_value(handle, default, span),
+                (None, None) => {
+                    return Err(Misfit::Arity(format!("the argument `{}` is missing", parameter.name)));
+                }
+            };
+            let given = value.ty.as_value();
+            let misfit = |ty: Type| Misfit::Type(slot.unwrap_or(0), parameter.name.to_owned(), ty);
+            values.push(match (parameter.ty, value.number()) {
+                (ParamType::Exact(ty), Some(number)) => {
+                    let Some(scalar) = ty.as_scalar().filter(|s| number.adapts_to(*s)) else {
+                        return Err(misfit(ty));
+                    };
+                    cost += usize::from(scalar != number.default_scalar());
+                    self.adapt(value, ty)
+                }
+                (ParamType::Exact(ty), None) if value.is_error() || given == Some(ty) => value,
+                (ParamType::Exact(ty), None) => return Err(misfit(ty)),
+                // An overload with the exact type is better than one for any.
+                (ParamType::Any, _) => {
+                    cost += 1;
+                    value
+                }
+                (ParamType::AnyArray(ndim), _) => match given.and_then(Type::as_array) {
+                    Some((_, n)) if n == ndim => {
+                        cost += 1;
+                        value
+                    }
+                    Some((elem, _)) => return Err(misfit(Type::Array { elem, ndim })),
+                    None => return Err(misfit(Type::Array { elem: Scalar::F32, ndim })),
+                },
+            });
+        }
+        Ok((cost, values))
+    }
+
+    /// A parameter's default, which must be a constant.
+    fn default_value(&mut self, handle: &FunctionHandle, default: &ast::Expr, span: Span) -> Expr {
+        let lookup = |path: &[&str]| handle.environment.lookup(path);
+        match constant::evaluate(default, &lookup) {
+            Some(Captured::Bool(value)) => Expr::constant(value.into(), Scalar::Bool, span),
+            Some(Captured::Int(value)) => super::scope::number(Number::Int(value), span),
+            Some(Captured::Float(value)) => super::scope::number(Number::Float(value), span),
+            Some(Captured::Constant(bits, scalar)) => Expr::constant(bits, scalar, span),
+            _ => {
+                let file = self.compilation.file_of(&handle.unit);
+                let at = span_of(file, ruff_text_size::Ranged::range(default));
+                self.reject(Code::BadCapture, at, "a default must be a constant", "write a number or a bool")
+            }
+        }
+    }
+
+    fn no_overload(
+        &mut self,
+        name: &str,
+        signatures: &[String],
+        mut misfits: Vec<Misfit>,
+        arguments: &[Argument<'a>],
+        span: Span,
+    ) -> Expr {
+        if misfits.len() == 1
+            && let Some(misfit) = misfits.pop()
+        {
+            let signature = signatures.first().cloned().unwrap_or_default();
+            return match misfit {
+                Misfit::Arity(what) => {
+                    let message = format!("`{name}` is called wrongly: {what}");
+                    self.reject(Code::NoOverload, span, message, format!("the function is `{signature}`"))
+                }
+                Misfit::Type(i, parameter, ty) => match arguments.get(i) {
+                    Some(argument) => {
+                        let reason = format!("the parameter `{parameter}` of `{name}`");
+                        self.expect_value(argument.value.clone(), ty, Code::TypeMismatch, &reason)
+                    }
+                    None => Expr::error(span),
+                },
+            };
+        }
+        let message = format!("no overload of `{name}` takes ({})", argument_types(arguments));
+        self.reject(Code::NoOverload, span, message, format!("tried {}", list(signatures)))
+    }
+}
+
+/// `float32, number`, for messages.
+pub(super) fn argument_types(arguments: &[Argument<'_>]) -> String {
+    let types = arguments.iter().map(|a| {
+        let ty = match (&a.value.ty, a.value.number()) {
+            (ExprType::Value(ty), _) => ty.python_name(),
+            (_, Some(number)) => number.default_scalar().python_name().to_owned(),
+            _ => "?".to_owned(),
+        };
+        match a.name {
+            Some(name) => format!("{name}={ty}"),
+            None => ty,
+        }
+    });
+    types.collect::<Vec<_>>().join(", ")
+}
+
+/// Code snippets in backticks, separated by commas.
+pub(super) fn list(items: &[String]) -> String {
+    items.iter().map(|i| format!("`{i}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// `1 argument is`, `2 arguments are`.
+fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+fn signature_text(name: &str, parameters: &[Parameter<'_>]) -> String {
+    let parameters = parameters.iter().map(|p| {
+        let ty = match p.ty {
+            ParamType::Exact(ty) => ty.python_name(),
+            ParamType::Any => "Any".to_owned(),
+            ParamType::AnyArray(1) => "array(dtype=Any)".to_owned(),
+            ParamType::AnyArray(ndim) => format!("array(dtype=Any, ndim={ndim})"),
+        };
+        let default = if p.default.is_some() { " = …" } else { "" };
+        format!("{}: {ty}{default}", p.name)
+    });
+    format!("{name}({})", parameters.collect::<Vec<_>>().join(", "))
+}

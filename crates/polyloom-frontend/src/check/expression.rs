@@ -1,0 +1,208 @@
+//! Checking expressions: the dispatch over syntax, and fitting values to the types they must have.
+
+use super::function::Checker;
+use super::scope::number;
+use crate::number::Number;
+use crate::typed_ast::{Expr, ExprKind, ExprType};
+use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
+use ruff_python_ast as ast;
+
+/// Expressions and statements nested deeper than this are not checked.
+pub(super) const MAX_DEPTH: u32 = 200;
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// An expression; a number keeps waiting for its type.
+    pub(super) fn expr(&mut self, expr: &'a ast::Expr) -> Expr {
+        if self.depth >= MAX_DEPTH {
+            let span = self.span(expr);
+            return self.reject(
+                Code::Limit,
+                span,
+                "the expression is nested too deeply",
+                "split it: assign parts of it to variables",
+            );
+        }
+        self.depth += 1;
+        let checked = self.expr_inner(expr);
+        self.depth -= 1;
+        checked
+    }
+
+    fn expr_inner(&mut self, expr: &'a ast::Expr) -> Expr {
+        let span = self.span(expr);
+        match expr {
+            ast::Expr::NumberLiteral(literal) => self.number_literal(literal, span),
+            ast::Expr::BooleanLiteral(literal) => Expr::constant(literal.value.into(), Scalar::Bool, span),
+            ast::Expr::Name(name) => self.name(name),
+            ast::Expr::Attribute(attribute) => self.attribute(attribute, span),
+            ast::Expr::Subscript(subscript) => self.subscript(subscript, span),
+            ast::Expr::Call(call) => self.call(call, span),
+            ast::Expr::BinOp(binary) => self.binary(binary, span),
+            ast::Expr::UnaryOp(unary) => self.unary(unary, span),
+            ast::Expr::BoolOp(logic) => self.bool_op(logic, span),
+            ast::Expr::Compare(compare) => self.compare(compare, span),
+            ast::Expr::If(conditional) => self.conditional(conditional, span),
+            _ => self.unsupported_expr(expr, span),
+        }
+    }
+
+    fn number_literal(&mut self, literal: &ast::ExprNumberLiteral, span: Span) -> Expr {
+        match &literal.value {
+            ast::Number::Int(value) => match value.as_u64() {
+                Some(value) => number(Number::Int(value.into()), span),
+                None => self.reject(
+                    Code::ConstantRange,
+                    span,
+                    "this integer fits no type",
+                    "the largest integer type is `uint64`; write a float such as `1.0e30`",
+                ),
+            },
+            ast::Number::Float(value) => number(Number::Float(*value), span),
+            ast::Number::Complex { .. } => self.reject(
+                Code::Unsupported,
+                span,
+                "complex numbers are not supported",
+                "use two variables for the real and the imaginary part",
+            ),
+        }
+    }
+
+    /// An expression with one value of a type: a number takes `int32` or `float32`.
+    pub(super) fn value(&mut self, expr: &'a ast::Expr) -> Expr {
+        let checked = self.expr(expr);
+        self.settle(checked)
+    }
+
+    /// Gives a number its default type and rejects what is not one value.
+    pub(super) fn settle(&mut self, expr: Expr) -> Expr {
+        match &expr.ty {
+            ExprType::Number => {
+                let scalar = expr.number().map_or(Scalar::I32, Number::default_scalar);
+                self.adapt(expr, scalar.into())
+            }
+            ExprType::Values(types) => {
+                let count = types.len();
+                let span = expr.span;
+                let (message, help) = if count == 0 {
+                    ("this call gives no value".to_owned(), "call it on a line of its own")
+                } else {
+                    (format!("this gives {count} values where one is needed"), "unpack it: `a, b = …`")
+                };
+                self.reject(Code::TypeMismatch, span, message, help)
+            }
+            ExprType::Value(_) | ExprType::Error => expr,
+        }
+    }
+
+    /// A number as a constant of a type it adapts to, which the caller has made sure of.
+    pub(super) fn adapt(&mut self, expr: Expr, ty: Type) -> Expr {
+        let (Some(value), Some(scalar)) = (expr.number(), ty.as_scalar()) else { return expr };
+        match value.fit(scalar) {
+            Some(bits) => Expr::constant(bits, scalar, expr.span),
+            None => {
+                let help = match value {
+                    Number::Int(value) => {
+                        let wider = [Scalar::I32, Scalar::I64, Scalar::U64]
+                            .into_iter()
+                            .find(|s| *s != scalar && Number::Int(value).fit(*s).is_some());
+                        match wider {
+                            Some(wider) => format!("write `{}({value})`", self.type_text(wider)),
+                            None => "no integer type holds it; use a float".to_owned(),
+                        }
+                    }
+                    Number::Float(_) => format!("write `{}({value})`", self.type_text(Scalar::F64)),
+                };
+                let message = format!("{value} does not fit {}", scalar.python_name());
+                self.reject(Code::ConstantRange, expr.span, message, help)
+            }
+        }
+    }
+
+    /// A value that must have this type because of `reason` (`the function's annotation`).
+    pub(super) fn expect_value(&mut self, expr: Expr, ty: Type, code: Code, reason: &str) -> Expr {
+        match &expr.ty {
+            ExprType::Error => expr,
+            ExprType::Number => {
+                let fits = ty.as_scalar().is_some_and(|s| expr.number().is_some_and(|n| n.adapts_to(s)));
+                if fits {
+                    return self.adapt(expr, ty);
+                }
+                let given = expr.number().map_or(Scalar::I32, Number::default_scalar);
+                self.mismatch(&expr, given.into(), ty, code, reason)
+            }
+            ExprType::Value(given) if *given == ty => expr,
+            ExprType::Value(given) => {
+                let given = *given;
+                self.mismatch(&expr, given, ty, code, reason)
+            }
+            ExprType::Values(_) => self.settle(expr),
+        }
+    }
+
+    fn mismatch(&mut self, expr: &Expr, given: Type, wanted: Type, code: Code, reason: &str) -> Expr {
+        let message = format!("this is {}, but {reason} is {}", given.python_name(), wanted.python_name());
+        let diagnostic = Diagnostic::error(code, expr.span, message);
+        let help = match (given, wanted) {
+            (Type::Scalar(_), Type::Scalar(wanted)) => Some(self.conversion_help(expr.span, wanted)),
+            (Type::Array { .. }, Type::Scalar(_)) => Some("index the array to get an element".to_owned()),
+            _ => None,
+        };
+        self.report(match help {
+            Some(help) => diagnostic.help(help),
+            None => diagnostic,
+        });
+        Expr::error(expr.span)
+    }
+
+    /// What to write to convert the expression of this span: `write \`float(i)\``.
+    pub(super) fn conversion_help(&self, span: Span, to: Scalar) -> String {
+        format!("write `{}`", self.conversion(span, to))
+    }
+
+    /// The expression of this span converted, as source text.
+    pub(super) fn conversion(&self, span: Span, to: Scalar) -> String {
+        const LONGEST: usize = 40;
+        let text = self.unit.file().text.get(span.start as usize..span.end as usize).unwrap_or_default();
+        let inner = if text.is_empty() || text.len() > LONGEST || text.contains('\n') { "…" } else { text };
+        format!("{}({inner})", self.type_text(to))
+    }
+
+    /// A value as a bool: `x != 0`.
+    pub(super) fn truth(&mut self, expr: Expr) -> Expr {
+        let span = expr.span;
+        if let Some(value) = expr.number() {
+            return Expr::constant(value.convert(Scalar::Bool), Scalar::Bool, span);
+        }
+        match expr.ty {
+            ExprType::BOOL | ExprType::Error => expr,
+            ExprType::Value(Type::Scalar(_)) => Expr::new(ExprKind::Cast(Box::new(expr)), ExprType::BOOL, span),
+            ExprType::Value(array) => {
+                let message = format!("{} is not a condition", array.python_name());
+                self.reject(Code::TypeMismatch, span, message, "compare an element or an extent: `len(a) > 0`")
+            }
+            ExprType::Values(_) | ExprType::Number => self.settle(expr),
+        }
+    }
+
+    /// A condition.
+    pub(super) fn condition(&mut self, expr: &'a ast::Expr) -> Expr {
+        let checked = self.expr(expr);
+        self.truth(checked)
+    }
+
+    /// Converts a value, as `float64(x)` does.
+    pub(super) fn convert(&mut self, expr: Expr, to: Scalar, span: Span) -> Expr {
+        if let Some(value) = expr.number() {
+            return Expr::constant(value.convert(to), to, span);
+        }
+        match expr.ty {
+            ExprType::Value(Type::Scalar(from)) if from == to => Expr { span, ..expr },
+            ExprType::Value(Type::Scalar(_)) => Expr::new(ExprKind::Cast(Box::new(expr)), ExprType::scalar(to), span),
+            ExprType::Value(array) => {
+                let message = format!("{} cannot be converted to {}", array.python_name(), to.python_name());
+                self.reject(Code::TypeMismatch, expr.span, message, "index the array to get an element")
+            }
+            _ => self.settle(expr),
+        }
+    }
+}

@@ -1,0 +1,547 @@
+//! Checking one function instance: parameters, body, results.
+
+use super::flow::{Flow, LocalSet, LoopFlow};
+use super::{Compilation, InstanceKey, MAX_CALL_DEPTH, MAX_INSTANCES};
+use crate::annotation::AnnotationReader;
+use crate::decorator;
+use crate::environment::{Captured, Environment, FunctionHandle, ParamType};
+use crate::source::SourceUnit;
+use crate::typed_ast::{Expr, ExprType, Function, FunctionId, Local, LocalId, Stmt, StmtKind};
+use polyloom_ir::{Code, Diagnostic, FileId, FunctionKind, Span, Type};
+use ruff_python_ast as ast;
+use ruff_text_size::{Ranged, TextRange};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+/// What a name of the function is.
+#[derive(Clone, Copy)]
+pub(super) enum Name {
+    /// A variable that has a type.
+    Local(LocalId),
+    /// Assigned in the function, but not yet in the text read so far; the span of the first assignment.
+    Later(Span),
+    /// A variable whose first value was rejected.
+    Poisoned,
+}
+
+/// What the returns of a function have in common.
+pub(super) enum Results {
+    /// The types are fixed: a kernel's, or annotated.
+    Declared(SmallVec<[Type; 2]>),
+    /// The types follow from the returns.
+    Inferred(Option<Inferred>),
+}
+
+/// What the returns seen so far have said.
+pub(super) struct Inferred {
+    /// The first of them.
+    pub(super) span: Span,
+    /// A type for each result; [`ExprType::Number`] until a return with a type is met.
+    pub(super) types: SmallVec<[ExprType; 2]>,
+    /// Whether some return gave a float without a type, for each result.
+    pub(super) floats: SmallVec<[bool; 2]>,
+}
+
+/// The state of checking one function.
+pub(super) struct Checker<'c, 'o, 'a> {
+    pub(super) compilation: &'c mut Compilation<'o>,
+    pub(super) unit: &'a SourceUnit,
+    pub(super) environment: &'a dyn Environment,
+    pub(super) file: FileId,
+    pub(super) kind: FunctionKind,
+    pub(super) names: FxHashMap<&'a str, Name>,
+    pub(super) captured: FxHashMap<SmallVec<[&'a str; 4]>, Option<Captured>>,
+    pub(super) locals: Vec<Local>,
+    /// How often each array variable is assigned decides whether it may be.
+    pub(super) array_assigned: LocalSet,
+    pub(super) n_params: usize,
+    pub(super) results: Results,
+    pub(super) flow: Flow,
+    /// Variables assigned in each construct that is open, innermost last.
+    pub(super) assigned: Vec<LocalSet>,
+    pub(super) loops: Vec<LoopFlow>,
+    /// How deep the statement or expression being checked is nested.
+    pub(super) depth: u32,
+    pub(super) failed: bool,
+}
+
+impl Compilation<'_> {
+    /// Checks a kernel, or a function for these parameter types. Errors are in the diagnostics.
+    pub(crate) fn check_instance(
+        &mut self,
+        handle: &FunctionHandle,
+        kind: FunctionKind,
+        types: &[Type],
+    ) -> Option<FunctionId> {
+        let key: InstanceKey = (handle.identity(), SmallVec::from_slice(types));
+        if let Some(done) = self.instances.get(&key) {
+            return *done;
+        }
+        let file = self.file_of(&handle.unit);
+        let def = handle.unit.definition(handle.function)?;
+        let name_span = span_of(file, def.name.range());
+        if self.instances.len() >= MAX_INSTANCES || self.stack.len() >= MAX_CALL_DEPTH {
+            let message = format!("the call of `{}` leads to too many functions", def.name.as_str());
+            self.diagnostics.push(Diagnostic::error(Code::Limit, name_span, message));
+            return None;
+        }
+        self.stack.push(handle.clone());
+        let function = self.check_function(handle, def, file, kind, types);
+        if let Some(handle) = self.stack.pop() {
+            self.finished.push(handle);
+        }
+        let id = function.map(|function| {
+            self.program.functions.push(function);
+            FunctionId(self.program.functions.len() as u32 - 1)
+        });
+        self.instances.insert(key, id);
+        id
+    }
+
+    /// Checks a function on its own, if its annotations say all its types.
+    pub(crate) fn check_alone(&mut self, handle: &FunctionHandle) {
+        let Some(def) = handle.unit.definition(handle.function) else { return };
+        let lookup = |path: &[&str]| handle.environment.lookup(path);
+        let reader = AnnotationReader { text: &handle.unit.file().text, lookup: &lookup };
+        let mut types: SmallVec<[Type; 4]> = SmallVec::new();
+        for parameter in def.parameters.iter_non_variadic_params() {
+            match parameter.parameter.annotation.as_deref().map(|a| reader.read(a)) {
+                Some(Ok(ParamType::Exact(ty))) => types.push(ty),
+                Some(Ok(ParamType::Any | ParamType::AnyArray(_))) => return,
+                // The function is checked all the same: that reports the annotation, with everything else.
+                Some(Err(_)) | None => types.push(Type::F32),
+            }
+        }
+        self.check_instance(handle, FunctionKind::Func, &types);
+    }
+
+    /// Whether the function is being checked: calling it now would be a recursion. The functions from it to the
+    /// innermost.
+    pub(super) fn open_calls(&self, handle: &FunctionHandle) -> Option<&[FunctionHandle]> {
+        let at = self.stack.iter().position(|open| open.identity() == handle.identity())?;
+        Some(&self.stack[at..])
+    }
+
+    fn check_function(
+        &mut self,
+        handle: &FunctionHandle,
+        def: &ast::StmtFunctionDef,
+        file: FileId,
+        kind: FunctionKind,
+        types: &[Type],
+    ) -> Option<Function> {
+        let unit = &*handle.unit;
+        let mut checker = Checker {
+            compilation: self,
+            unit,
+            environment: &*handle.environment,
+            file,
+            kind,
+            names: FxHashMap::default(),
+            captured: FxHashMap::default(),
+            locals: Vec::new(),
+            array_assigned: LocalSet::default(),
+            n_params: 0,
+            results: Results::Inferred(None),
+            flow: Flow::start(),
+            assigned: vec![LocalSet::default()],
+            loops: Vec::new(),
+            depth: 0,
+            failed: false,
+        };
+        let (metadata, constraints) = checker.decorators(def);
+        checker.parameters(def, types);
+        checker.declared_results(def);
+        checker.collect_names(&def.body);
+        let mut body = Vec::with_capacity(def.body.len());
+        checker.block(&def.body, &mut body);
+        let results = checker.finish_results(def, &mut body);
+        let Checker { locals, n_params, failed, .. } = checker;
+        if failed {
+            return None;
+        }
+        Some(Function {
+            name: self.unique_name(def.name.as_str()),
+            kind,
+            n_params,
+            locals,
+            results,
+            body,
+            metadata,
+            constraints,
+            span: span_of(file, def.name.range()),
+        })
+    }
+}
+
+/// The span of a range of a file.
+pub(super) fn span_of(file: FileId, range: TextRange) -> Span {
+    Span::new(file, range.start().to_u32(), range.end().to_u32())
+}
+
+impl<'a> Checker<'_, '_, 'a> {
+    pub(super) fn span(&self, node: impl Ranged) -> Span {
+        span_of(self.file, node.range())
+    }
+
+    /// Reports an error.
+    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
+        self.failed |= diagnostic.severity == polyloom_ir::Severity::Error;
+        self.compilation.diagnostics.push(diagnostic);
+    }
+
+    /// Reports an error with a help line and gives the rejected expression in its place.
+    pub(super) fn reject(
+        &mut self,
+        code: Code,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Expr {
+        self.report(Diagnostic::error(code, span, message).help(help));
+        Expr::error(span)
+    }
+
+    fn decorators(
+        &mut self,
+        def: &'a ast::StmtFunctionDef,
+    ) -> (polyloom_ir::KernelMetadata, polyloom_ir::ExecutionConstraints) {
+        let environment = self.environment;
+        let mut reader = decorator::Reader {
+            file: self.file,
+            lookup: &|path| environment.lookup(path),
+            options: self.compilation.options,
+            diagnostics: Vec::new(),
+        };
+        let read = reader.read(def, self.kind);
+        for diagnostic in reader.diagnostics {
+            self.report(diagnostic);
+        }
+        read
+    }
+
+    /// Reads an annotation in the function's surroundings.
+    pub(super) fn annotation(&mut self, expr: &'a ast::Expr) -> Option<ParamType> {
+        let environment = self.environment;
+        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &|path| environment.lookup(path) };
+        match reader.read(expr) {
+            Ok(ty) => Some(ty),
+            Err(error) => {
+                self.report(error_of(self.file, error));
+                None
+            }
+        }
+    }
+
+    fn parameters(&mut self, def: &'a ast::StmtFunctionDef, types: &[Type]) {
+        let parameters = &*def.parameters;
+        for variadic in [&parameters.vararg, &parameters.kwarg].into_iter().flatten() {
+            let span = self.span(variadic.range);
+            self.reject(
+                Code::Unsupported,
+                span,
+                "a function takes a fixed number of parameters",
+                "name each parameter and give it a type",
+            );
+        }
+        for (i, parameter) in parameters.iter_non_variadic_params().enumerate() {
+            let name = &parameter.parameter.name;
+            let span = self.span(name.range());
+            if self.kind == FunctionKind::Kernel
+                && let Some(default) = &parameter.default
+            {
+                let span = self.span(&**default);
+                self.reject(
+                    Code::Unsupported,
+                    span,
+                    "a kernel's parameters have no defaults",
+                    "pass the value when the kernel is launched",
+                );
+            }
+            let annotated = match &parameter.parameter.annotation {
+                None => {
+                    self.reject(
+                        Code::MissingAnnotation,
+                        span,
+                        format!("the parameter `{}` has no type", name.as_str()),
+                        format!("write `{}: float`, or `{0}: {}.array(dtype=float)`", name.as_str(), self.package()),
+                    );
+                    None
+                }
+                Some(annotation) => match (self.annotation(annotation), self.kind) {
+                    (Some(ParamType::Exact(ty)), _) => Some(types.get(i).copied().unwrap_or(ty)),
+                    (Some(_), FunctionKind::Func) => types.get(i).copied(),
+                    (Some(_), FunctionKind::Kernel) => {
+                        let span = self.span(&**annotation);
+                        self.reject(
+                            Code::BadAnnotation,
+                            span,
+                            "a kernel's parameters have one type each",
+                            "name the type instead of `Any`",
+                        );
+                        None
+                    }
+                    (None, _) => None,
+                },
+            };
+            let binding = match annotated {
+                Some(ty) => {
+                    let id = self.new_local(name.as_str(), ty, span);
+                    self.flow.set.insert(id);
+                    self.array_assigned.insert(id);
+                    Name::Local(id)
+                }
+                // Without a type the function is rejected; its other mistakes are still looked for.
+                None => {
+                    self.failed = true;
+                    Name::Poisoned
+                }
+            };
+            self.names.insert(name.as_str(), binding);
+        }
+        self.n_params = self.locals.len();
+    }
+
+    pub(super) fn new_local(&mut self, name: &str, ty: Type, span: Span) -> LocalId {
+        self.locals.push(Local { name: Arc::from(name), ty, span, first_read: u32::MAX, last_read: 0 });
+        LocalId(self.locals.len() as u32 - 1)
+    }
+
+    fn declared_results(&mut self, def: &'a ast::StmtFunctionDef) {
+        if self.kind == FunctionKind::Kernel {
+            self.results = Results::Declared(SmallVec::new());
+        }
+        let Some(annotation) = &def.returns else { return };
+        let environment = self.environment;
+        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &|path| environment.lookup(path) };
+        match reader.read_results(annotation) {
+            Ok(Some(types)) if self.kind == FunctionKind::Func => self.results = Results::Declared(types),
+            Ok(Some(types)) if !types.is_empty() => {
+                let span = self.span(&**annotation);
+                self.reject(
+                    Code::ReturnMismatch,
+                    span,
+                    "a kernel returns nothing",
+                    "write its results to arrays that are its parameters",
+                );
+            }
+            Ok(_) => {}
+            Err(error) => self.report(error_of(self.file, error)),
+        }
+    }
+
+    /// Notes every name the body assigns: in Python these are the function's own wherever they stand.
+    fn collect_names(&mut self, body: &'a [ast::Stmt]) {
+        for stmt in body {
+            match stmt {
+                ast::Stmt::Assign(s) => s.targets.iter().for_each(|t| self.collect_target(t)),
+                ast::Stmt::AugAssign(s) => self.collect_target(&s.target),
+                ast::Stmt::AnnAssign(s) => self.collect_target(&s.target),
+                ast::Stmt::For(s) => self.collect_target(&s.target),
+                // A nested function is rejected; its names are not this function's.
+                ast::Stmt::FunctionDef(_) | ast::Stmt::ClassDef(_) => continue,
+                _ => {}
+            }
+            for block in crate::source::blocks_of(stmt) {
+                self.collect_names(block);
+            }
+        }
+    }
+
+    fn collect_target(&mut self, target: &'a ast::Expr) {
+        match target {
+            ast::Expr::Name(name) => {
+                let span = self.span(name);
+                if let Entry::Vacant(entry) = self.names.entry(name.id.as_str()) {
+                    entry.insert(Name::Later(span));
+                }
+            }
+            ast::Expr::Tuple(tuple) => tuple.elts.iter().for_each(|t| self.collect_target(t)),
+            ast::Expr::List(list) => list.elts.iter().for_each(|t| self.collect_target(t)),
+            _ => {}
+        }
+    }
+
+    /// The function's result types; gives numbers in returns their types.
+    fn finish_results(&mut self, def: &ast::StmtFunctionDef, body: &mut [Stmt]) -> SmallVec<[Type; 2]> {
+        let falls_off = self.flow.reachable;
+        let types: SmallVec<[Type; 2]> = match std::mem::replace(&mut self.results, Results::Inferred(None)) {
+            Results::Declared(types) => types,
+            Results::Inferred(None) => SmallVec::new(),
+            Results::Inferred(Some(inferred)) => {
+                let default = |float: bool| if float { Type::F32 } else { Type::I32 };
+                let types: SmallVec<[Type; 2]> = inferred
+                    .types
+                    .iter()
+                    .zip(&inferred.floats)
+                    .map(|(ty, float)| ty.as_value().unwrap_or_else(|| default(*float)))
+                    .collect();
+                self.type_returns(body, &types);
+                types
+            }
+        };
+        if falls_off && !types.is_empty() {
+            let span = self.span(def.name.range());
+            self.reject(
+                Code::ReturnMismatch,
+                span,
+                format!("not every path through `{}` returns a value", def.name.as_str()),
+                "end the function with `return`",
+            );
+        }
+        types
+    }
+
+    fn type_returns(&mut self, body: &mut [Stmt], types: &[Type]) {
+        for stmt in body {
+            match &mut stmt.kind {
+                StmtKind::Return(values) => {
+                    for (value, ty) in values.iter_mut().zip(types) {
+                        if value.number().is_some() {
+                            let number = std::mem::replace(value, Expr::error(value.span));
+                            *value = self.adapt(number, *ty);
+                        }
+                    }
+                }
+                StmtKind::If { then, otherwise, .. } => {
+                    self.type_returns(then, types);
+                    self.type_returns(otherwise, types);
+                }
+                StmtKind::For { body, .. } | StmtKind::While { body, .. } => {
+                    self.type_returns(&mut body.body, types);
+                    self.type_returns(&mut body.otherwise, types);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// `return`.
+    pub(super) fn return_statement(&mut self, stmt: &'a ast::StmtReturn, out: &mut Vec<Stmt>) {
+        let span = self.span(stmt);
+        let mut values: SmallVec<[Expr; 1]> = SmallVec::new();
+        match stmt.value.as_deref() {
+            None | Some(ast::Expr::NoneLiteral(_)) => {}
+            Some(ast::Expr::Tuple(tuple)) => values.extend(tuple.elts.iter().map(|e| self.expr(e))),
+            Some(value) => values.push(self.expr(value)),
+        }
+        if !values.iter().any(Expr::is_error) {
+            self.returned(span, &mut values);
+        }
+        self.flow.reachable = false;
+        out.push(Stmt { kind: StmtKind::Return(values), span });
+    }
+
+    fn returned(&mut self, span: Span, values: &mut SmallVec<[Expr; 1]>) {
+        // A call with several results, returned as it is, is one expression.
+        let types: SmallVec<[ExprType; 2]> = match &values[..] {
+            [Expr { ty: ExprType::Values(types), .. }] => types.iter().map(|t| ExprType::Value(*t)).collect(),
+            values => values.iter().map(|v| v.ty.clone()).collect(),
+        };
+        if types.iter().any(|t| matches!(t, ExprType::Values(_))) {
+            self.reject(
+                Code::ReturnMismatch,
+                span,
+                "a returned value has several parts or none",
+                "assign it to variables and return those",
+            );
+            return;
+        }
+        if let Some(array) = types.iter().find_map(|t| t.as_value().filter(|t| t.as_array().is_some())) {
+            self.reject(
+                Code::ReturnMismatch,
+                span,
+                format!("a function cannot return {}", array.python_name()),
+                "pass the array as a parameter and write to it",
+            );
+            return;
+        }
+        let floats: SmallVec<[bool; 2]> =
+            values.iter().map(|v| matches!(v.number(), Some(crate::number::Number::Float(_)))).collect();
+        match &mut self.results {
+            Results::Inferred(seen @ None) => *seen = Some(Inferred { span, types, floats }),
+            Results::Inferred(Some(seen)) => {
+                let first = seen.span;
+                let fits = seen.types.len() == types.len()
+                    && seen
+                        .types
+                        .iter()
+                        .zip(&types)
+                        .all(|(a, b)| a == b || *a == ExprType::Number || *b == ExprType::Number);
+                if fits {
+                    for (i, ty) in types.into_iter().enumerate() {
+                        if seen.types[i] == ExprType::Number {
+                            seen.types[i] = ty;
+                        }
+                        seen.floats[i] |= floats.get(i).copied().unwrap_or(false);
+                    }
+                } else {
+                    let message = format!(
+                        "this returns {}, but another return gives {}",
+                        describe_types(&types),
+                        describe_types(&seen.types)
+                    );
+                    self.report(
+                        Diagnostic::error(Code::ReturnMismatch, span, message)
+                            .label(first, "the other return")
+                            .help("make all returns give the same number and types of values"),
+                    );
+                }
+            }
+            Results::Declared(declared) => {
+                let declared = declared.clone();
+                if declared.len() != types.len() {
+                    let (message, help) = if self.kind == FunctionKind::Kernel {
+                        ("a kernel returns nothing".to_owned(), "write the result to an array that is a parameter")
+                    } else {
+                        let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::Value(*t)).collect();
+                        (
+                            format!(
+                                "this returns {}, but the function is annotated to return {}",
+                                describe_types(&types),
+                                describe_types(&wanted)
+                            ),
+                            "change the annotation or the return",
+                        )
+                    };
+                    self.reject(Code::ReturnMismatch, span, message, help);
+                } else if values.len() == declared.len() {
+                    for (value, ty) in values.iter_mut().zip(&declared) {
+                        let given = std::mem::replace(value, Expr::error(span));
+                        *value = self.expect_value(given, *ty, Code::ReturnMismatch, "the function's annotation");
+                    }
+                } else if types.iter().zip(&declared).any(|(a, b)| *a != ExprType::Value(*b)) {
+                    let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::Value(*t)).collect();
+                    let message = format!(
+                        "this returns {}, but the function is annotated to return {}",
+                        describe_types(&types),
+                        describe_types(&wanted)
+                    );
+                    self.reject(Code::ReturnMismatch, span, message, "assign the values to variables and convert them");
+                }
+            }
+        }
+    }
+}
+
+/// `float32 and int32`, `nothing`.
+pub(super) fn describe_types(types: &[ExprType]) -> String {
+    let names: Vec<String> = types
+        .iter()
+        .map(|t| match t {
+            ExprType::Value(ty) => ty.python_name(),
+            _ => "a number".to_owned(),
+        })
+        .collect();
+    match &names[..] {
+        [] => "nothing".to_owned(),
+        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        [one, ..] => one.clone(),
+    }
+}
+
+pub(super) fn error_of(file: FileId, error: crate::annotation::AnnotationError) -> Diagnostic {
+    Diagnostic::error(error.code, span_of(file, error.range), error.message).help(error.help)
+}

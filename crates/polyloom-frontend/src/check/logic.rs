@@ -1,0 +1,142 @@
+//! Comparisons, `and`, `or` and conditional expressions: what evaluates some operands only if needed.
+
+use super::flow::LocalSet;
+use super::function::Checker;
+use crate::number::Number;
+use crate::typed_ast::{ChainLink, Expr, ExprKind, ExprType, Locals};
+use polyloom_ir::{Code, Op, Scalar, Span};
+use ruff_python_ast::{self as ast, BoolOp, CmpOp};
+use smallvec::smallvec;
+
+/// `and`, `or` and chained comparisons of more operands nest too deeply when lowered.
+const MAX_TERMS: usize = 64;
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// Runs `check` and gives the variables it assigned: random states that operands update.
+    pub(super) fn collecting<T>(&mut self, check: impl FnOnce(&mut Self) -> T) -> (T, Locals) {
+        self.assigned.push(LocalSet::default());
+        let result = check(self);
+        let assigned = self.assigned.pop().unwrap_or_default();
+        if let Some(outer) = self.assigned.last_mut() {
+            outer.union_with(&assigned);
+        }
+        (result, assigned.select(|_| true))
+    }
+
+    pub(super) fn bool_op(&mut self, logic: &'a ast::ExprBoolOp, span: Span) -> Expr {
+        if logic.values.len() > MAX_TERMS {
+            return self.too_many_terms(span);
+        }
+        let mut values = logic.values.iter();
+        let mut terms: Vec<Expr> = values.next().map(|first| self.condition(first)).into_iter().collect();
+        let (rest, assigns) = self.collecting(|c| values.map(|v| c.condition(v)).collect::<Vec<_>>());
+        terms.extend(rest);
+        if terms.iter().any(Expr::is_error) {
+            return Expr::error(span);
+        }
+        Expr::new(ExprKind::Logic { all: logic.op == BoolOp::And, terms, assigns }, ExprType::BOOL, span)
+    }
+
+    fn too_many_terms(&mut self, span: Span) -> Expr {
+        let message = format!("more than {MAX_TERMS} operands in one condition");
+        self.reject(Code::Limit, span, message, "split it: assign parts of it to variables")
+    }
+
+    pub(super) fn compare(&mut self, compare: &'a ast::ExprCompare, span: Span) -> Expr {
+        if compare.ops.len() > MAX_TERMS {
+            return self.too_many_terms(span);
+        }
+        let first = self.expr(&compare.left);
+        let (rest, assigns) = self.collecting(|c| compare.comparators.iter().map(|e| c.expr(e)).collect::<Vec<_>>());
+        let mut failed = false;
+        let mut previous = first.clone();
+        let mut links: Vec<ChainLink> = Vec::with_capacity(rest.len());
+        let mut typed_first = None;
+        for (i, (operator, right)) in compare.ops.iter().zip(rest).enumerate() {
+            let op = match operator {
+                CmpOp::Eq => Op::Eq,
+                CmpOp::NotEq => Op::Ne,
+                CmpOp::Lt => Op::Lt,
+                CmpOp::LtE => Op::Le,
+                CmpOp::Gt => Op::Gt,
+                CmpOp::GtE => Op::Ge,
+                CmpOp::Is | CmpOp::IsNot | CmpOp::In | CmpOp::NotIn => {
+                    let help = match operator {
+                        CmpOp::Is => "compare values with `==`",
+                        CmpOp::IsNot => "compare values with `!=`",
+                        _ => "compare with each value: `x == 1 or x == 2`",
+                    };
+                    let message = format!("`{}` is not supported", operator.as_str());
+                    return self.reject(Code::Unsupported, span, message, help);
+                }
+            };
+            let pair = Span::new(span.file, previous.span.start, right.span.end);
+            let next = right.clone();
+            match self.same_type(op, previous.clone(), right, pair) {
+                Some((left, right, _)) => {
+                    let waiting = previous.number().is_some();
+                    if i == 0 {
+                        typed_first = Some(left);
+                        links.push(ChainLink { op, left: None, right });
+                    } else {
+                        links.push(ChainLink { op, left: waiting.then_some(left), right });
+                    }
+                }
+                None => failed = true,
+            }
+            previous = next;
+        }
+        let (false, Some(first)) = (failed, typed_first) else { return Expr::error(span) };
+        if links.len() == 1
+            && let Some(link) = links.pop()
+        {
+            let kind = ExprKind::Op { op: link.op, args: vec![first, link.right], updates: smallvec![] };
+            return Expr::new(kind, ExprType::BOOL, span);
+        }
+        Expr::new(ExprKind::Chain { first: Box::new(first), rest: links, assigns }, ExprType::BOOL, span)
+    }
+
+    pub(super) fn conditional(&mut self, conditional: &'a ast::ExprIf, span: Span) -> Expr {
+        let cond = self.condition(&conditional.test);
+        let ((then, otherwise), assigns) =
+            self.collecting(|c| (c.expr(&conditional.body), c.expr(&conditional.orelse)));
+        if [&cond, &then, &otherwise].into_iter().any(Expr::is_error) {
+            return Expr::error(span);
+        }
+        let (then, otherwise) = match (then.number(), otherwise.number()) {
+            (Some(a), Some(b)) => {
+                let integers = matches!((a, b), (Number::Int(_), Number::Int(_)));
+                let scalar = if integers { Scalar::I32 } else { Scalar::F32 };
+                (self.adapt(then, scalar.into()), self.adapt(otherwise, scalar.into()))
+            }
+            (Some(_), None) => {
+                let otherwise = self.settle(otherwise);
+                let then = self.branch_value(then, &otherwise);
+                (then, otherwise)
+            }
+            _ => {
+                let then = self.settle(then);
+                let otherwise = self.branch_value(otherwise, &then);
+                (then, otherwise)
+            }
+        };
+        let Some(ty) = then.ty.as_value().filter(|_| !otherwise.is_error()) else { return Expr::error(span) };
+        if ty.as_array().is_some() {
+            return self.reject(
+                Code::Unsupported,
+                span,
+                "an array cannot be chosen by a condition",
+                "use `if` and write the code for each array",
+            );
+        }
+        let kind = ExprKind::If { cond: Box::new(cond), then: Box::new(then), otherwise: Box::new(otherwise), assigns };
+        Expr::new(kind, ExprType::Value(ty), span)
+    }
+
+    fn branch_value(&mut self, expr: Expr, other: &Expr) -> Expr {
+        match other.ty.as_value() {
+            Some(ty) => self.expect_value(expr, ty, Code::TypeMismatch, "the other branch"),
+            None => Expr::error(expr.span),
+        }
+    }
+}

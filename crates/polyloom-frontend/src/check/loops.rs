@@ -1,0 +1,269 @@
+//! Checking loops: `for … in range(…)`, `while`, and what leaves them.
+
+use super::flow::{Flow, LocalSet, LoopFlow};
+use super::function::{Checker, Name};
+use crate::environment::Builtin;
+use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, LoopBody, Stmt, StmtKind};
+use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
+use ruff_python_ast as ast;
+use smallvec::SmallVec;
+
+/// The three values of a `range`, all of one integer type.
+struct Range {
+    start: Expr,
+    stop: Expr,
+    step: Expr,
+    scalar: Scalar,
+}
+
+impl<'a> Checker<'_, '_, 'a> {
+    pub(super) fn for_loop(&mut self, stmt: &'a ast::StmtFor, span: Span, out: &mut Vec<Stmt>) {
+        let range = self.range(&stmt.iter);
+        let counter = self.counter(&stmt.target, range.as_ref());
+        let runs = range.as_ref().is_some_and(Range::runs_at_least_once);
+        let before = self.flow.clone();
+        if let Some(counter) = counter {
+            self.flow.set.insert(counter);
+        }
+        let (body, assigned, mut end, loop_flow) = self.loop_body(&stmt.body, counter);
+        end.join(&loop_flow.continues);
+        let exhausted = if runs { end } else { before.clone() };
+        let body = self.finish_loop(body, assigned, &before, exhausted, loop_flow, &stmt.orelse);
+        let (Some(range), Some(counter)) = (range, counter) else { return };
+        let Range { start, stop, step, .. } = range;
+        out.push(Stmt { kind: StmtKind::For { counter, start, stop, step, body }, span });
+    }
+
+    pub(super) fn while_loop(&mut self, stmt: &'a ast::StmtWhile, span: Span, out: &mut Vec<Stmt>) {
+        let (cond, cond_assigns) = self.collecting(|c| c.condition(&stmt.test));
+        let endless = matches!(cond.kind, ExprKind::Const(bits) if bits != 0) && !cond.is_error();
+        let before = self.flow.clone();
+        let (body, mut assigned, _, loop_flow) = self.loop_body(&stmt.body, None);
+        for local in &cond_assigns {
+            assigned.insert(*local);
+        }
+        let exhausted = if endless { Flow::never() } else { before.clone() };
+        let body = self.finish_loop(body, assigned, &before, exhausted, loop_flow, &stmt.orelse);
+        if !cond.is_error() {
+            out.push(Stmt { kind: StmtKind::While { cond, cond_assigns, body }, span });
+        }
+    }
+
+    /// Checks the statements of a loop. Gives them, the variables they assign, the state at their end, and the jumps.
+    fn loop_body(&mut self, body: &'a [ast::Stmt], counter: Option<LocalId>) -> (Vec<Stmt>, LocalSet, Flow, LoopFlow) {
+        let mut assigned = LocalSet::default();
+        if let Some(counter) = counter {
+            assigned.insert(counter);
+        }
+        self.assigned.push(assigned);
+        self.loops.push(LoopFlow { breaks: Flow::never(), continues: Flow::never(), has_break: false });
+        let mut out = Vec::new();
+        self.block(body, &mut out);
+        let loop_flow =
+            self.loops.pop().unwrap_or(LoopFlow { breaks: Flow::never(), continues: Flow::never(), has_break: false });
+        let assigned = self.assigned.pop().unwrap_or_default();
+        let end = std::mem::replace(&mut self.flow, Flow::never());
+        (out, assigned, end, loop_flow)
+    }
+
+    /// Checks the `else` of a loop and works out which variables leave the loop with a value.
+    fn finish_loop(
+        &mut self,
+        body: Vec<Stmt>,
+        assigned: LocalSet,
+        before: &Flow,
+        exhausted: Flow,
+        loop_flow: LoopFlow,
+        orelse: &'a [ast::Stmt],
+    ) -> LoopBody {
+        let mut otherwise = Vec::new();
+        self.flow = exhausted.clone();
+        self.assigned.push(LocalSet::default());
+        self.block(orelse, &mut otherwise);
+        let mut all_assigned = self.assigned.pop().unwrap_or_default();
+        self.flow.join(&loop_flow.breaks);
+        all_assigned.union_with(&assigned);
+        if let Some(outer) = self.assigned.last_mut() {
+            outer.union_with(&all_assigned);
+        }
+        let after = &self.flow.set;
+        let carried = assigned
+            .select(|local| before.set.contains(local) || exhausted.set.contains(local) || after.contains(local));
+        let merged = all_assigned.select(|local| after.contains(local));
+        LoopBody { body, otherwise, carried, merged, has_break: loop_flow.has_break, completes: self.flow.reachable }
+    }
+
+    /// `break` or `continue`.
+    pub(super) fn leave_loop(&mut self, span: Span, is_break: bool, out: &mut Vec<Stmt>) {
+        let word = if is_break { "break" } else { "continue" };
+        let Some(innermost) = self.loops.last_mut() else {
+            let message = format!("`{word}` outside a loop");
+            self.reject(Code::Syntax, span, message, "use it in `for` or `while`, or remove it");
+            return;
+        };
+        if is_break {
+            innermost.breaks.join(&self.flow);
+            innermost.has_break = true;
+        } else {
+            innermost.continues.join(&self.flow);
+        }
+        self.flow.reachable = false;
+        out.push(Stmt { kind: if is_break { StmtKind::Break } else { StmtKind::Continue }, span });
+    }
+
+    fn counter(&mut self, target: &'a ast::Expr, range: Option<&Range>) -> Option<LocalId> {
+        let ast::Expr::Name(name) = target else {
+            let span = self.span(target);
+            self.reject(
+                Code::Unsupported,
+                span,
+                "the counter of a `for` is one variable",
+                "write `for i in range(n):`",
+            );
+            return None;
+        };
+        let span = self.span(name);
+        let text = name.id.as_str();
+        let Some(ty) = range.map(|r| Type::Scalar(r.scalar)) else {
+            if !matches!(self.names.get(text), Some(Name::Local(_))) {
+                self.names.insert(text, Name::Poisoned);
+            }
+            return None;
+        };
+        match self.names.get(text).copied() {
+            Some(Name::Local(id)) => {
+                let local = &self.locals[id.0 as usize];
+                if local.ty == ty {
+                    return Some(id);
+                }
+                let (was, first) = (local.ty.python_name(), local.span);
+                let message = format!("`{text}` is {} here but was {was} before", ty.python_name());
+                self.report(
+                    Diagnostic::error(Code::Retyped, span, message)
+                        .label(first, format!("{was} here"))
+                        .help("use a counter of another name"),
+                );
+                None
+            }
+            Some(Name::Poisoned) => None,
+            Some(Name::Later(_)) | None => {
+                let id = self.new_local(text, ty, span);
+                self.names.insert(text, Name::Local(id));
+                Some(id)
+            }
+        }
+    }
+
+    fn range(&mut self, iter: &'a ast::Expr) -> Option<Range> {
+        let span = self.span(iter);
+        let Some((Builtin::Range, call)) = self.called_builtin(iter) else {
+            let checked = match iter {
+                ast::Expr::Name(_) => Some(self.expr(iter)),
+                _ => None,
+            };
+            if !checked.as_ref().is_some_and(Expr::is_error) {
+                let help = match &checked {
+                    Some(Expr { ty: ExprType::Value(Type::Array { .. }), .. }) => {
+                        let name = self.unit.text(ruff_text_size::Ranged::range(iter));
+                        format!("write `for i in range(len({name})):` and use `{name}[i]`")
+                    }
+                    _ => "write `for i in range(n):`".to_owned(),
+                };
+                self.reject(Code::Unsupported, span, "`for` loops run over `range(…)` only", help);
+            }
+            return None;
+        };
+        let arguments = self.arguments(call)?;
+        if arguments.is_empty() || arguments.len() > 3 || arguments.iter().any(|a| a.name.is_some()) {
+            self.reject(
+                Code::NoOverload,
+                span,
+                "`range` takes one to three integers",
+                "write `range(stop)`, `range(start, stop)` or `range(start, stop, step)`",
+            );
+            return None;
+        }
+        let mut values: SmallVec<[Expr; 3]> = arguments.into_iter().map(|a| a.value).collect();
+        let typed = values.iter().find_map(|v| v.ty.as_value().map(|ty| (ty, v.span)));
+        let scalar = match typed {
+            None => Scalar::I32,
+            Some((Type::Scalar(scalar), _)) if scalar.is_int() => scalar,
+            Some((ty, at)) => return self.not_an_integer(ty, at),
+        };
+        for value in &mut values {
+            let given = std::mem::replace(value, Expr::error(span));
+            if let (None, Some(crate::number::Number::Float(_))) = (given.ty.as_value(), given.number()) {
+                return self.not_an_integer(Type::F32, given.span);
+            }
+            if let Some(ty) = given.ty.as_value()
+                && !ty.as_scalar().is_some_and(Scalar::is_int)
+            {
+                return self.not_an_integer(ty, given.span);
+            }
+            *value = self.expect_value(given, scalar.into(), Code::TypeMismatch, "another argument of `range`");
+        }
+        if values.iter().any(Expr::is_error) {
+            return None;
+        }
+        let constant = |bits: u64, span: Span| Expr::constant(bits, scalar, span);
+        let (start, stop, step) = match values.len() {
+            1 => (constant(0, span), values.pop()?, constant(1, span)),
+            2 => {
+                let stop = values.pop()?;
+                (values.pop()?, stop, constant(1, span))
+            }
+            _ => {
+                let step = values.pop()?;
+                let stop = values.pop()?;
+                (values.pop()?, stop, step)
+            }
+        };
+        if matches!(step.kind, ExprKind::Const(0)) {
+            self.reject(
+                Code::ConstantRange,
+                step.span,
+                "the step of a `range` must not be zero",
+                "use a positive or a negative step",
+            );
+            return None;
+        }
+        Some(Range { start, stop, step, scalar })
+    }
+
+    fn not_an_integer(&mut self, ty: Type, span: Span) -> Option<Range> {
+        let message = format!("`range` takes integers, not {}", ty.python_name());
+        let help = match ty {
+            Type::Scalar(_) => self.conversion_help(span, Scalar::I32),
+            Type::Array { .. } => "write `range(len(a))`".to_owned(),
+        };
+        self.reject(Code::TypeMismatch, span, message, help);
+        None
+    }
+}
+
+impl Range {
+    /// Whether all three values are constants that give at least one iteration.
+    fn runs_at_least_once(&self) -> bool {
+        let constant = |e: &Expr| match e.kind {
+            ExprKind::Const(bits) => {
+                let shift = 64 - self.scalar.bits();
+                Some(if self.scalar.is_signed_int() {
+                    i128::from(((bits << shift) as i64) >> shift)
+                } else {
+                    i128::from(bits)
+                })
+            }
+            _ => None,
+        };
+        match (constant(&self.start), constant(&self.stop), constant(&self.step)) {
+            (Some(start), Some(stop), Some(step)) => {
+                if step > 0 {
+                    start < stop
+                } else {
+                    start > stop
+                }
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Inference: syntax trees to the typed AST.
+//!
+//! A [`Compilation`] checks one kernel and, as calls are met, every function it calls, once for each choice of
+//! parameter types. All diagnostics are collected: a rejected expression has the type [`ExprType::Error`], and nothing
+//! built on it is reported again. Variables have one type in a function, that of their first assignment in the text.
+
+mod builtin;
+mod call;
+mod element;
+mod expression;
+mod flow;
+mod function;
+mod logic;
+mod loops;
+mod operator;
+mod print;
+mod scope;
+mod statement;
+mod unsupported;
+
+use crate::environment::FunctionHandle;
+use crate::options::Options;
+use crate::source::SourceUnit;
+use crate::typed_ast::{FunctionId, Program};
+use polyloom_ir::{Diagnostic, FileId, SourceMap, Span, Type};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Function instances in one kernel beyond this are not compiled.
+const MAX_INSTANCES: usize = 1000;
+
+/// Calls nested deeper than this are not followed.
+const MAX_CALL_DEPTH: usize = 64;
+
+/// A function's identity and the types of its parameters.
+type InstanceKey = ((usize, usize, usize), SmallVec<[Type; 4]>);
+
+/// The checking of one kernel.
+pub(crate) struct Compilation<'o> {
+    options: &'o Options,
+    pub(crate) sources: SourceMap,
+    files: Vec<(Arc<SourceUnit>, FileId)>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(crate) program: Program,
+    /// Finished instances; `None` for those with errors.
+    instances: FxHashMap<InstanceKey, Option<FunctionId>>,
+    /// The functions being checked, outermost first. The handles keep identities from being reused.
+    stack: Vec<FunctionHandle>,
+    finished: Vec<FunctionHandle>,
+    names: FxHashSet<Arc<str>>,
+}
+
+impl<'o> Compilation<'o> {
+    pub(crate) fn new(options: &'o Options) -> Compilation<'o> {
+        Compilation {
+            options,
+            sources: SourceMap::new(),
+            files: Vec::new(),
+            diagnostics: Vec::new(),
+            program: Program::default(),
+            instances: FxHashMap::default(),
+            stack: Vec::new(),
+            finished: Vec::new(),
+            names: FxHashSet::default(),
+        }
+    }
+
+    /// The handle of a unit's file in this compilation's source map.
+    pub(crate) fn file_of(&mut self, unit: &Arc<SourceUnit>) -> FileId {
+        if let Some((_, file)) = self.files.iter().find(|(known, _)| Arc::ptr_eq(known, unit)) {
+            return *file;
+        }
+        let file = self.sources.add(unit.file().clone());
+        self.files.push((unit.clone(), file));
+        file
+    }
+
+    /// The diagnostics in the order of the text, each once: instances of one function repeat each other's.
+    pub(crate) fn take_diagnostics(&mut self) -> Vec<Diagnostic> {
+        let mut diagnostics = std::mem::take(&mut self.diagnostics);
+        let key = |span: Span| (span.file, span.start, span.end);
+        diagnostics.sort_by_key(|d| key(d.span));
+        diagnostics.dedup_by(|a, b| a.code == b.code && a.span == b.span && a.message == b.message);
+        diagnostics
+    }
+
+    /// A name for a function instance that no other has.
+    fn unique_name(&mut self, name: &str) -> Arc<str> {
+        let mut unique: Arc<str> = name.into();
+        let mut n = 1;
+        while !self.names.insert(unique.clone()) {
+            n += 1;
+            unique = format!("{name}_{n}").into();
+        }
+        unique
+    }
+}

@@ -1,0 +1,320 @@
+//! Arithmetic and bit operators.
+//!
+//! Both operands have one type. A number without a type takes that of the other operand; two of them are computed as
+//! Python does where Python and kernels agree, and stay numbers.
+
+use super::function::Checker;
+use super::scope::number;
+use crate::members::operator_text;
+use crate::number::Number;
+use crate::typed_ast::{Expr, ExprKind, ExprType, UpdateOp};
+use polyloom_ir::{Code, Op, Scalar, Span, Type};
+use ruff_python_ast::{self as ast, Operator, UnaryOp};
+use smallvec::smallvec;
+
+/// Literal exponents up to this are multiplications for floats…
+const MAX_FLOAT_POWER: u32 = 4;
+/// … and for integers, whose products are exact modulo 2^n in any order.
+const MAX_INT_POWER: u32 = 64;
+
+impl<'a> Checker<'_, '_, 'a> {
+    pub(super) fn binary(&mut self, binary: &'a ast::ExprBinOp, span: Span) -> Expr {
+        let left = self.expr(&binary.left);
+        let right = self.expr(&binary.right);
+        self.binary_op(binary.op, left, right, span)
+    }
+
+    /// A binary operator on checked operands.
+    pub(super) fn binary_op(&mut self, operator: Operator, left: Expr, right: Expr, span: Span) -> Expr {
+        let op = match operator {
+            Operator::Add => Op::Add,
+            Operator::Sub => Op::Sub,
+            Operator::Mult => Op::Mul,
+            Operator::Div => Op::Div,
+            Operator::FloorDiv => Op::FloorDiv,
+            Operator::Mod => Op::Mod,
+            Operator::Pow => return self.power(left, right, span),
+            Operator::LShift => Op::Lshift,
+            Operator::RShift => Op::Rshift,
+            Operator::BitAnd => Op::BitAnd,
+            Operator::BitOr => Op::BitOr,
+            Operator::BitXor => Op::BitXor,
+            Operator::MatMult => {
+                return self.reject(
+                    Code::Unsupported,
+                    span,
+                    "`@` is not supported",
+                    "write the product as a loop over the elements",
+                );
+            }
+        };
+        if let (Some(a), Some(b)) = (left.number(), right.number())
+            && let Some(value) = fold(op, a, b)
+        {
+            return match value {
+                Ok(value) => number(value, span),
+                Err(TooLarge) => self.reject(
+                    Code::ConstantRange,
+                    span,
+                    "this constant is too large",
+                    "the largest integer type is `uint64`; write a float such as `1.0e30`",
+                ),
+            };
+        }
+        let Some((left, right, scalar)) = self.same_type(op, left, right, span) else { return Expr::error(span) };
+        let ty = ExprType::scalar(scalar);
+        Expr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ty, span)
+    }
+
+    /// Gives both operands of `op` one type that the op takes, or reports why they have none.
+    pub(super) fn same_type(&mut self, op: Op, left: Expr, right: Expr, span: Span) -> Option<(Expr, Expr, Scalar)> {
+        if left.is_error() || right.is_error() {
+            return None;
+        }
+        let (left, right) = match (left.number(), right.number()) {
+            (Some(a), Some(b)) => {
+                let scalar = match (a, b) {
+                    (Number::Int(_), Number::Int(_)) => Scalar::I32,
+                    _ => Scalar::F32,
+                };
+                (self.adapt(left, scalar.into()), self.adapt(right, scalar.into()))
+            }
+            (Some(value), None) => {
+                let right = self.settle(right);
+                let left = self.adapt_to_other(op, left, value, &right, span)?;
+                (left, right)
+            }
+            (None, Some(value)) => {
+                let left = self.settle(left);
+                let right = self.adapt_to_other(op, right, value, &left, span)?;
+                (left, right)
+            }
+            (None, None) => (self.settle(left), self.settle(right)),
+        };
+        let (left_type, right_type) = (left.ty.as_value()?, right.ty.as_value()?);
+        if let (Type::Scalar(a), Type::Scalar(b)) = (left_type, right_type)
+            && a == b
+        {
+            let takes = op.info().signatures.iter().any(|s| s.var.is_none_or(|class| class.contains(a)));
+            if takes {
+                return Some((left, right, a));
+            }
+            self.not_defined(op, a, span);
+            return None;
+        }
+        self.operand_mismatch(op, &left, left_type, &right, right_type, span);
+        None
+    }
+
+    fn adapt_to_other(&mut self, op: Op, expr: Expr, value: Number, other: &Expr, span: Span) -> Option<Expr> {
+        let other_type = other.ty.as_value()?;
+        if let Type::Scalar(scalar) = other_type
+            && value.adapts_to(scalar)
+        {
+            return Some(self.adapt(expr, other_type)).filter(|e| !e.is_error());
+        }
+        let own = Type::Scalar(value.default_scalar());
+        if expr.span.start <= other.span.start {
+            self.operand_mismatch(op, &expr, own, other, other_type, span);
+        } else {
+            self.operand_mismatch(op, other, other_type, &expr, own, span);
+        }
+        None
+    }
+
+    fn not_defined(&mut self, op: Op, scalar: Scalar, span: Span) {
+        let help = match scalar {
+            Scalar::Bool => "convert it: `int(x)`".to_owned(),
+            _ if scalar.is_float() => "convert it to an integer: `int(x)`".to_owned(),
+            _ => "convert it to a float: `float(x)`".to_owned(),
+        };
+        let message = format!("`{}` is not defined for {}", operator_text(op), scalar.python_name());
+        self.reject(Code::TypeMismatch, span, message, help);
+    }
+
+    fn operand_mismatch(&mut self, op: Op, left: &Expr, left_ty: Type, right: &Expr, right_ty: Type, span: Span) {
+        let message =
+            format!("`{}` cannot combine {} and {}", operator_text(op), left_ty.python_name(), right_ty.python_name());
+        let help = match (left_ty, right_ty) {
+            (Type::Scalar(a), Type::Scalar(b)) => {
+                // The operand to convert is the one whose type holds less.
+                let rank = |s: Scalar| (s.is_float(), s.bits());
+                if rank(a) < rank(b) { self.conversion_help(left.span, b) } else { self.conversion_help(right.span, a) }
+            }
+            _ => "index the array to get an element".to_owned(),
+        };
+        let diagnostic = polyloom_ir::Diagnostic::error(Code::TypeMismatch, span, message)
+            .label(left.span, left_ty.python_name())
+            .label(right.span, right_ty.python_name())
+            .help(help);
+        self.report(diagnostic);
+    }
+
+    /// `left ** right`.
+    pub(super) fn power(&mut self, left: Expr, right: Expr, span: Span) -> Expr {
+        if left.is_error() || right.is_error() {
+            return Expr::error(span);
+        }
+        if let (Some(a), Some(b)) = (left.number(), right.number()) {
+            match (a, b) {
+                (Number::Int(base), Number::Int(exponent @ 0..)) => {
+                    let value = u32::try_from(exponent).ok().and_then(|e| base.checked_pow(e));
+                    return match value {
+                        Some(value) => number(Number::Int(value), span),
+                        None => self.reject(
+                            Code::ConstantRange,
+                            span,
+                            "this constant is too large",
+                            "the largest integer type is `uint64`; write a float such as `1.0e30`",
+                        ),
+                    };
+                }
+                _ => {
+                    let float = |n| match n {
+                        Number::Int(value) => value as f64,
+                        Number::Float(value) => value,
+                    };
+                    return number(Number::Float(float(a).powf(float(b))), span);
+                }
+            }
+        }
+        // `x ** 2`: a small integer exponent.
+        if let Some(Number::Int(exponent)) = right.number() {
+            let left = self.settle(left);
+            let Some(ty) = left.ty.as_value() else { return Expr::error(span) };
+            if let Some(scalar) = ty.as_scalar() {
+                let limit = if scalar.is_float() { MAX_FLOAT_POWER } else { MAX_INT_POWER };
+                match u32::try_from(exponent) {
+                    Ok(power) if power <= limit && scalar != Scalar::Bool => {
+                        return Expr::new(ExprKind::Power(Box::new(left), power), ExprType::Value(ty), span);
+                    }
+                    _ if scalar.is_int() => return self.integer_power(&left, span),
+                    _ => {}
+                }
+            }
+            return self.power_op(left, right, span);
+        }
+        self.power_op(left, right, span)
+    }
+
+    fn power_op(&mut self, left: Expr, right: Expr, span: Span) -> Expr {
+        let integer = |e: &Expr| e.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_int);
+        if integer(&left) && (integer(&right) || right.number().is_some()) {
+            return self.integer_power(&left, span);
+        }
+        let Some((left, right, scalar)) = self.same_type(Op::Pow, left, right, span) else {
+            return Expr::error(span);
+        };
+        let op = ExprKind::Op { op: Op::Pow, args: vec![left, right], updates: smallvec![] };
+        Expr::new(op, ExprType::scalar(scalar), span)
+    }
+
+    fn integer_power(&mut self, base: &Expr, span: Span) -> Expr {
+        let help = format!("convert the base: `{}`, or multiply in a loop", self.conversion(base.span, Scalar::F32));
+        self.reject(Code::TypeMismatch, span, "an integer can only be raised to a small constant power", help)
+    }
+
+    pub(super) fn unary(&mut self, unary: &'a ast::ExprUnaryOp, span: Span) -> Expr {
+        let operand = self.expr(&unary.operand);
+        if operand.is_error() {
+            return Expr::error(span);
+        }
+        if unary.op == UnaryOp::Not {
+            let operand = self.truth(operand);
+            if operand.is_error() {
+                return Expr::error(span);
+            }
+            return op1(Op::Not, operand, Scalar::Bool, span);
+        }
+        if let Some(value) = operand.number() {
+            let value = match (unary.op, value) {
+                (UnaryOp::UAdd, value) => Some(value),
+                (UnaryOp::USub, Number::Int(value)) => value.checked_neg().map(Number::Int),
+                (UnaryOp::USub, Number::Float(value)) => Some(Number::Float(-value)),
+                (UnaryOp::Invert, Number::Int(value)) => Some(Number::Int(!value)),
+                _ => None,
+            };
+            if let Some(value) = value {
+                return number(value, span);
+            }
+        }
+        let operand = self.settle(operand);
+        let Some(ty) = operand.ty.as_value() else { return Expr::error(span) };
+        let Some(scalar) = ty.as_scalar() else {
+            let message = format!("`{}` is not defined for {}", unary.op.as_str(), ty.python_name());
+            return self.reject(Code::TypeMismatch, span, message, "index the array to get an element");
+        };
+        match unary.op {
+            UnaryOp::UAdd if scalar != Scalar::Bool => Expr { span, ..operand },
+            UnaryOp::USub if scalar != Scalar::Bool => op1(Op::Neg, operand, scalar, span),
+            UnaryOp::Invert if scalar.is_int() => op1(Op::Invert, operand, scalar, span),
+            operator => {
+                let message = format!("`{}` is not defined for {}", operator.as_str(), scalar.python_name());
+                let help = match (operator, scalar) {
+                    (UnaryOp::Invert, Scalar::Bool) => "write `not x`".to_owned(),
+                    _ => self.conversion_help(operand.span, Scalar::I32),
+                };
+                self.reject(Code::TypeMismatch, span, message, help)
+            }
+        }
+    }
+
+    /// What an augmented assignment to an array element does, and the right operand with the element's type.
+    pub(super) fn update(
+        &mut self,
+        operator: Operator,
+        element: &Expr,
+        value: Expr,
+        span: Span,
+    ) -> Option<(UpdateOp, Expr)> {
+        let combined = self.binary_op(operator, element.clone(), value, span);
+        match combined.kind {
+            ExprKind::Op { op, mut args, .. } => args.pop().map(|value| (UpdateOp::Op(op), value)),
+            ExprKind::Power(_, power) => {
+                Some((UpdateOp::Power(power), Expr::constant(power.into(), Scalar::I32, span)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// An operation of one operand.
+pub(super) fn op1(op: Op, operand: Expr, result: Scalar, span: Span) -> Expr {
+    Expr::new(ExprKind::Op { op, args: vec![operand], updates: smallvec![] }, ExprType::scalar(result), span)
+}
+
+struct TooLarge;
+
+/// An operation on two Python numbers; `None` where kernels define it differently (`/`, `//`, `%`) or it has no value.
+fn fold(op: Op, a: Number, b: Number) -> Option<Result<Number, TooLarge>> {
+    let float = |n: Number| match n {
+        Number::Int(value) => value as f64,
+        Number::Float(value) => value,
+    };
+    if let (Number::Int(a), Number::Int(b)) = (a, b) {
+        let value = match op {
+            Op::Add => a.checked_add(b),
+            Op::Sub => a.checked_sub(b),
+            Op::Mul => a.checked_mul(b),
+            Op::BitAnd => Some(a & b),
+            Op::BitOr => Some(a | b),
+            Op::BitXor => Some(a ^ b),
+            Op::Lshift => {
+                let count = u32::try_from(b).ok()?;
+                a.checked_mul(1i128.checked_shl(count).filter(|_| count < 127)?)
+            }
+            Op::Rshift => Some(a >> u32::try_from(b).ok()?.min(127)),
+            _ => return None,
+        };
+        return Some(value.map(Number::Int).ok_or(TooLarge));
+    }
+    let (a, b) = (float(a), float(b));
+    let value = match op {
+        Op::Add => a + b,
+        Op::Sub => a - b,
+        Op::Mul => a * b,
+        Op::Div if b != 0.0 => a / b,
+        _ => return None,
+    };
+    Some(Ok(Number::Float(value)))
+}

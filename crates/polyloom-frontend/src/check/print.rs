@@ -1,0 +1,159 @@
+//! `print` and `printf`: both become one C format and its operands.
+
+use super::function::Checker;
+use crate::typed_ast::{Expr, Stmt, StmtKind};
+use polyloom_ir::{Code, Scalar, Span, Type};
+use ruff_python_ast as ast;
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// `print(a, b, sep=" ", end="\n")`.
+    pub(super) fn print(&mut self, call: &'a ast::ExprCall, span: Span, out: &mut Vec<Stmt>) {
+        let (mut separator, mut end) = (" ".to_owned(), "\n".to_owned());
+        for keyword in &call.arguments.keywords {
+            let text = match &keyword.value {
+                ast::Expr::StringLiteral(text) => Some(escape(text.value.to_str())),
+                _ => None,
+            };
+            match (keyword.arg.as_ref().map(|a| a.as_str()), text) {
+                (Some("sep"), Some(text)) => separator = text,
+                (Some("end"), Some(text)) => end = text,
+                _ => {
+                    let span = self.span(keyword);
+                    self.reject(
+                        Code::NoOverload,
+                        span,
+                        "`print` has no such argument in a kernel",
+                        "it takes values, and string literals for `sep` and `end`",
+                    );
+                    return;
+                }
+            }
+        }
+        let mut format = String::new();
+        let mut args = Vec::new();
+        let mut failed = false;
+        for (i, arg) in call.arguments.args.iter().enumerate() {
+            if i > 0 {
+                format.push_str(&separator);
+            }
+            if let ast::Expr::StringLiteral(text) = arg {
+                format.push_str(&escape(text.value.to_str()));
+                continue;
+            }
+            let value = self.value(arg);
+            match value.ty.as_value() {
+                Some(Type::Scalar(scalar)) => {
+                    format.push_str(conversion(scalar));
+                    args.push(value);
+                }
+                Some(Type::Array { .. }) => {
+                    self.reject(
+                        Code::TypeMismatch,
+                        value.span,
+                        "an array cannot be printed as a whole",
+                        "print its elements",
+                    );
+                    failed = true;
+                }
+                None => failed = true,
+            }
+        }
+        format.push_str(&end);
+        if !failed {
+            out.push(Stmt { kind: StmtKind::Print { format: format.into(), args }, span });
+        }
+    }
+
+    /// `printf("x = %f\n", x)`.
+    pub(super) fn printf(&mut self, call: &'a ast::ExprCall, span: Span, out: &mut Vec<Stmt>) {
+        let usage = "write `printf(\"x = %f\\n\", x)`";
+        let Some((ast::Expr::StringLiteral(text), values)) = call.arguments.args.split_first() else {
+            self.arguments(call);
+            self.reject(Code::NoOverload, span, "`printf` takes a format first, a string literal", usage);
+            return;
+        };
+        if let Some(keyword) = call.arguments.keywords.first() {
+            let span = self.span(keyword);
+            self.reject(Code::NoOverload, span, "`printf` takes no keyword arguments", usage);
+            return;
+        }
+        let format = text.value.to_str();
+        let args: Vec<Expr> = values.iter().map(|v| self.value(v)).collect();
+        let format_span = self.span(&call.arguments.args[0]);
+        let conversions = match conversions(format) {
+            Ok(conversions) => conversions,
+            Err(what) => {
+                let help = "the conversions are `%d %i %u %x %c` for integers, `%f %g %e` for floats, and `%%`";
+                self.reject(Code::NoOverload, format_span, what, help);
+                return;
+            }
+        };
+        if conversions.len() != args.len() {
+            let message =
+                format!("the format has {} conversions, but {} values are given", conversions.len(), args.len());
+            self.reject(Code::NoOverload, span, message, "write one value for each `%` conversion");
+            return;
+        }
+        let mut failed = false;
+        for (conversion, arg) in conversions.iter().zip(&args) {
+            let Some(ty) = arg.ty.as_value() else {
+                failed = true;
+                continue;
+            };
+            let wants_float = matches!(conversion, 'f' | 'F' | 'e' | 'E' | 'g' | 'G');
+            let fits = ty.as_scalar().is_some_and(|s| s.is_float() == wants_float);
+            if !fits {
+                let message = format!("`%{conversion}` does not print {}", ty.python_name());
+                let help = match ty {
+                    Type::Scalar(scalar) if scalar.is_float() => "use `%f`, `%g` or `%e`".to_owned(),
+                    Type::Scalar(scalar) => format!("use `{}`", self::conversion(scalar)),
+                    Type::Array { .. } => "print its elements".to_owned(),
+                };
+                self.reject(Code::TypeMismatch, arg.span, message, help);
+                failed = true;
+            }
+        }
+        if !failed {
+            out.push(Stmt { kind: StmtKind::Print { format: format.into(), args }, span });
+        }
+    }
+}
+
+/// The conversion `print` writes a value with.
+fn conversion(scalar: Scalar) -> &'static str {
+    match scalar {
+        _ if scalar.is_float() => "%g",
+        _ if scalar.is_unsigned_int() => "%u",
+        _ => "%d",
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('%', "%%")
+}
+
+/// The conversion letters of a C format, in order.
+fn conversions(format: &str) -> Result<Vec<char>, String> {
+    let mut found = Vec::new();
+    let mut chars = format.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            continue;
+        }
+        if chars.next_if_eq(&'%').is_some() {
+            continue;
+        }
+        let mut text = "%".to_owned();
+        for set in ["-+ #0", "0123456789", ".", "0123456789", "hlLqjzt"] {
+            while let Some(c) = chars.next_if(|c| set.contains(*c)) {
+                text.push(c);
+            }
+        }
+        match chars.next() {
+            Some(c @ ('d' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G')) => found.push(c),
+            Some(c) => return Err(format!("`{text}{c}` is not a conversion of `printf`")),
+            None => return Err(format!("the format ends in `{text}`")),
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,194 @@
+//! What names mean inside a function: its variables first, then what surrounds it, then Python's builtins.
+
+use super::function::{Checker, Name};
+use crate::environment::Captured;
+use crate::members;
+use crate::number::Number;
+use crate::source::PACKAGES;
+use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId};
+use polyloom_ir::diagnostic::near_names;
+use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
+use ruff_python_ast as ast;
+use smallvec::SmallVec;
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// The name the file imports the package by, for messages.
+    pub(super) fn package(&self) -> &'a str {
+        let mut names: SmallVec<[&str; 2]> =
+            self.unit.imports().filter(|(_, path)| PACKAGES.contains(path)).map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.first().copied().unwrap_or("loom")
+    }
+
+    /// A type as this file writes it: `float`, `wp.float64`.
+    pub(super) fn type_text(&self, scalar: Scalar) -> String {
+        match scalar {
+            Scalar::F32 => "float".to_owned(),
+            Scalar::I32 => "int".to_owned(),
+            Scalar::Bool => "bool".to_owned(),
+            _ => format!("{}.{}", self.package(), scalar.python_name()),
+        }
+    }
+
+    /// The meaning of a path whose root is not a variable of the function.
+    pub(super) fn capture(&mut self, path: &[&'a str]) -> Option<Captured> {
+        let key = SmallVec::<[&'a str; 4]>::from_slice(path);
+        if let Some(known) = self.captured.get(&key) {
+            return known.clone();
+        }
+        let found = self.environment.lookup(path).or_else(|| match path {
+            [name] => members::python_builtin(name),
+            _ => None,
+        });
+        self.captured.insert(key, found.clone());
+        found
+    }
+
+    /// Whether a name is a variable of the function.
+    pub(super) fn is_variable(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
+    /// A name used as a value.
+    pub(super) fn name(&mut self, name: &'a ast::ExprName) -> Expr {
+        let span = self.span(name);
+        let text = name.id.as_str();
+        match self.names.get(text) {
+            Some(Name::Local(id)) => self.read_local(*id, span),
+            Some(Name::Poisoned) => Expr::error(span),
+            Some(Name::Later(assigned)) => {
+                let assigned = *assigned;
+                self.read_before_assignment(text, span, assigned)
+            }
+            None => self.captured_value(&[text], span),
+        }
+    }
+
+    fn read_local(&mut self, id: LocalId, span: Span) -> Expr {
+        let set = self.flow.set.contains(id) || !self.flow.reachable;
+        let local = &mut self.locals[id.0 as usize];
+        local.first_read = local.first_read.min(span.start);
+        local.last_read = local.last_read.max(span.start);
+        let ty = local.ty;
+        if !set {
+            let name = local.name.clone();
+            let first = local.span;
+            self.report(
+                Diagnostic::error(Code::MaybeUnset, span, format!("`{name}` is not set on every path to this use"))
+                    .label(first, "it is set here")
+                    .help(format!("give `{name}` a value before the branch or loop that sets it")),
+            );
+            // One message for each variable.
+            self.flow.set.insert(id);
+            return Expr::error(span);
+        }
+        Expr::new(ExprKind::Local(id), ExprType::Value(ty), span)
+    }
+
+    fn read_before_assignment(&mut self, name: &'a str, span: Span, assigned: Span) -> Expr {
+        let captured = self.capture(&[name]);
+        let diagnostic = match captured {
+            Some(
+                Captured::Bool(_)
+                | Captured::Int(_)
+                | Captured::Float(_)
+                | Captured::Constant(..)
+                | Captured::Text(_)
+                | Captured::Unsupported(_),
+            ) => {
+                let message = format!("`{name}` is a constant from outside and cannot be assigned");
+                let diagnostic = Diagnostic::error(Code::CapturedMutation, assigned, message);
+                let diagnostic =
+                    if assigned == span { diagnostic } else { diagnostic.label(span, "its value is used here") };
+                diagnostic.help(format!("use a variable of another name: `my_{name} = {name}`"))
+            }
+            _ => Diagnostic::error(Code::MaybeUnset, span, format!("`{name}` is used before it is set"))
+                .label(assigned, "it is set here")
+                .help(format!("give `{name}` a value before this")),
+        };
+        self.report(diagnostic);
+        self.names.insert(name, Name::Poisoned);
+        Expr::error(span)
+    }
+
+    /// A captured name, or path, used as a value.
+    pub(super) fn captured_value(&mut self, path: &[&'a str], span: Span) -> Expr {
+        let Some(captured) = self.capture(path) else { return self.unknown(path, span) };
+        match captured {
+            Captured::Bool(value) => Expr::constant(value.into(), Scalar::Bool, span),
+            Captured::Int(value) => number(Number::Int(value), span),
+            Captured::Float(value) => number(Number::Float(value), span),
+            Captured::Constant(bits, scalar) => Expr::constant(bits, scalar, span),
+            other => {
+                let name = path.join(".");
+                let help = match &other {
+                    Captured::Type(_) => format!("call it to convert a value: `{name}(x)`"),
+                    Captured::Builtin(_) | Captured::Function(_) => format!("call it: `{name}(…)`"),
+                    Captured::Module(_) => "use one of its members".to_owned(),
+                    Captured::Text(_) => {
+                        "strings can only be printed, and only as literals: `print(\"text\", x)`".to_owned()
+                    }
+                    _ => "kernels can use numbers and bools from outside; pass anything else as a parameter".to_owned(),
+                };
+                let message = format!("`{name}` is {}, which is not a value in a kernel", other.describe());
+                self.reject(Code::BadCapture, span, message, help)
+            }
+        }
+    }
+
+    /// Reports a path that means nothing.
+    pub(super) fn unknown(&mut self, path: &[&'a str], span: Span) -> Expr {
+        let name = path.join(".");
+        let (last, owner) = match path {
+            [one] => (*one, None),
+            [owner @ .., last] => (*last, self.capture(owner)),
+            [] => return Expr::error(span),
+        };
+        match owner {
+            Some(Captured::Module(module)) if PACKAGES.contains(&&*module) => {
+                let near = near_names(last, members::package_members());
+                let help = match near.first() {
+                    Some(near) => format!("did you mean `{}.{near}`?", path[..path.len() - 1].join(".")),
+                    None => "the builtin reference lists what there is".to_owned(),
+                };
+                self.reject(Code::UnknownBuiltin, span, format!("there is no builtin `{name}`"), help)
+            }
+            Some(owner) => {
+                let message = format!("{} has no member `{last}` that a kernel can use", owner.describe());
+                self.reject(Code::UnknownName, span, message, "compute the value outside and capture or pass it")
+            }
+            None if path.len() > 1 && self.capture(&path[..1]).is_some() => {
+                let message = format!("`{name}` is not defined");
+                self.reject(Code::UnknownName, span, message, "compute the value outside and capture or pass it")
+            }
+            None => {
+                let root = path[0];
+                let surroundings = self.environment.names();
+                let variables = self.names.keys().copied();
+                let known = variables.chain(members::PYTHON_BUILTINS).chain(surroundings.iter().map(String::as_str));
+                let near: Vec<String> = near_names(root, known).into_iter().map(str::to_owned).collect();
+                let help = match near.first() {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None if members::package_member(root).is_some() => {
+                        format!("did you mean `{}.{root}`?", self.package())
+                    }
+                    None => format!("assign `{root}` before its use, or define it outside the kernel"),
+                };
+                let root_span = Span::new(span.file, span.start, span.start + root.len() as u32);
+                // One message for each name.
+                self.names.insert(root, Name::Poisoned);
+                self.reject(Code::UnknownName, root_span, format!("`{root}` is not defined"), help)
+            }
+        }
+    }
+
+    /// A variable's type.
+    pub(super) fn local_type(&self, id: LocalId) -> Type {
+        self.locals[id.0 as usize].ty
+    }
+}
+
+/// A number without a type.
+pub(super) fn number(number: Number, span: Span) -> Expr {
+    Expr::new(ExprKind::Number(number), ExprType::Number, span)
+}

@@ -1,0 +1,504 @@
+//! Checking statements: blocks, branches and assignments.
+
+use super::expression::MAX_DEPTH;
+use super::flow::{Flow, LocalSet};
+use super::function::{Checker, Name};
+use crate::environment::{Builtin, ParamType};
+use crate::number::Number;
+use crate::typed_ast::{Element, Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
+use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
+use ruff_python_ast as ast;
+use smallvec::{SmallVec, smallvec};
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// Checks statements in order. What follows a `return`, `break` or `continue` is checked and left out.
+    pub(super) fn block(&mut self, body: &'a [ast::Stmt], out: &mut Vec<Stmt>) {
+        if self.depth >= MAX_DEPTH {
+            if let Some(first) = body.first() {
+                let span = self.span(first);
+                self.reject(
+                    Code::Limit,
+                    span,
+                    "the statement is nested too deeply",
+                    "move the inner statements to a function",
+                );
+            }
+            return;
+        }
+        self.depth += 1;
+        let mut dropped = Vec::new();
+        let mut ended = !self.flow.reachable;
+        for stmt in body {
+            if !ended && !self.flow.reachable {
+                ended = true;
+                let last = body.last().unwrap_or(stmt);
+                let span = Span::new(self.file, self.span(stmt).start, self.span(last).end);
+                self.report(
+                    Diagnostic::warning(Code::UnreachableCode, span, "this code is never reached")
+                        .help("remove it, or the statement above that leaves the block"),
+                );
+            }
+            self.statement(stmt, if ended { &mut dropped } else { out });
+        }
+        self.depth -= 1;
+    }
+
+    fn statement(&mut self, stmt: &'a ast::Stmt, out: &mut Vec<Stmt>) {
+        let span = self.span(stmt);
+        match stmt {
+            ast::Stmt::Assign(assign) => self.assign(assign, span, out),
+            ast::Stmt::AugAssign(assign) => self.augmented(assign, span, out),
+            ast::Stmt::AnnAssign(assign) => self.annotated(assign, span, out),
+            ast::Stmt::If(branch) => {
+                self.branch(&branch.test, &branch.body, &branch.elif_else_clauses, span, out);
+            }
+            ast::Stmt::For(for_) => self.for_loop(for_, span, out),
+            ast::Stmt::While(while_) => self.while_loop(while_, span, out),
+            ast::Stmt::Break(_) => self.leave_loop(span, true, out),
+            ast::Stmt::Continue(_) => self.leave_loop(span, false, out),
+            ast::Stmt::Return(return_) => self.return_statement(return_, out),
+            ast::Stmt::Assert(assert) => self.assert(assert, span, out),
+            ast::Stmt::Expr(expr) => self.expression_statement(&expr.value, span, out),
+            ast::Stmt::Pass(_) => {}
+            _ => self.unsupported_stmt(stmt),
+        }
+    }
+
+    fn expression_statement(&mut self, expr: &'a ast::Expr, span: Span, out: &mut Vec<Stmt>) {
+        // A docstring, or a stand-in for an empty block.
+        if matches!(expr, ast::Expr::StringLiteral(_) | ast::Expr::EllipsisLiteral(_)) {
+            return;
+        }
+        match self.called_builtin(expr) {
+            Some((Builtin::Print, call)) => return self.print(call, span, out),
+            Some((Builtin::Printf, call)) => return self.printf(call, span, out),
+            _ => {}
+        }
+        let checked = self.expr(expr);
+        match checked.ty {
+            ExprType::Error | ExprType::Number => {}
+            _ => out.push(Stmt { kind: StmtKind::Expr(checked), span }),
+        }
+    }
+
+    fn assert(&mut self, assert: &'a ast::StmtAssert, span: Span, out: &mut Vec<Stmt>) {
+        let cond = self.condition(&assert.test);
+        let message = match assert.msg.as_deref() {
+            None => {
+                let text = self.unit.text(ruff_text_size::Ranged::range(&*assert.test));
+                text.split_whitespace().collect::<Vec<_>>().join(" ")
+            }
+            Some(ast::Expr::StringLiteral(text)) => text.value.to_str().to_owned(),
+            Some(other) => {
+                let span = self.span(other);
+                self.reject(
+                    Code::Unsupported,
+                    span,
+                    "the message of an `assert` must be a string literal",
+                    "write a plain string; print values with `print(…)` before the `assert`",
+                );
+                return;
+            }
+        };
+        if !cond.is_error() {
+            out.push(Stmt { kind: StmtKind::Assert { cond, message: message.into() }, span });
+        }
+    }
+
+    /// `if`, and what `elif` makes of its `else`.
+    fn branch(
+        &mut self,
+        test: &'a ast::Expr,
+        body: &'a [ast::Stmt],
+        clauses: &'a [ast::ElifElseClause],
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
+        let cond = self.condition(test);
+        let known = match cond.kind {
+            ExprKind::Const(bits) if !cond.is_error() => Some(bits != 0),
+            _ => None,
+        };
+        let before = self.flow.clone();
+        let enter = |taken: bool| if known == Some(!taken) { Flow::never() } else { before.clone() };
+        self.assigned.push(LocalSet::default());
+        let (mut then, mut otherwise) = (Vec::new(), Vec::new());
+        self.flow = enter(true);
+        self.block(body, &mut then);
+        let after_then = std::mem::replace(&mut self.flow, enter(false));
+        match clauses {
+            [] => {}
+            [first, rest @ ..] => {
+                let clause_span = self.span(first);
+                match &first.test {
+                    Some(test) if self.depth < MAX_DEPTH => {
+                        self.depth += 1;
+                        self.branch(test, &first.body, rest, clause_span, &mut otherwise);
+                        self.depth -= 1;
+                    }
+                    Some(_) => {
+                        self.reject(
+                            Code::Limit,
+                            clause_span,
+                            "too many `elif` branches",
+                            "split the branches over several `if` statements",
+                        );
+                    }
+                    None => self.block(&first.body, &mut otherwise),
+                }
+            }
+        }
+        self.flow.join(&after_then);
+        let assigned = self.assigned.pop().unwrap_or_default();
+        if let Some(outer) = self.assigned.last_mut() {
+            outer.union_with(&assigned);
+        }
+        if cond.is_error() {
+            return;
+        }
+        let merged = assigned.select(|local| self.flow.set.contains(local));
+        out.push(Stmt { kind: StmtKind::If { cond, then, otherwise, merged }, span });
+    }
+
+    /// `target = value`, `a = b = value`, `a, b = value`.
+    fn assign(&mut self, assign: &'a ast::StmtAssign, span: Span, out: &mut Vec<Stmt>) {
+        if let [target] = &assign.targets[..] {
+            return self.assign_one(target, &assign.value, span, out);
+        }
+        // Several targets: the first variable holds the value for the others.
+        let value = self.expr(&assign.value);
+        let mut value = if value.number().is_some() { value } else { self.settle(value) };
+        let simple = |e: &Expr| matches!(e.kind, ExprKind::Const(_) | ExprKind::Number(_) | ExprKind::Local(_));
+        if !simple(&value)
+            && let Some(ty) = value.ty.as_value()
+        {
+            let value_span = value.span;
+            let held = self.new_local("", ty, value_span);
+            self.mark_assigned(held);
+            self.locals[held.0 as usize].first_read = value_span.start;
+            self.locals[held.0 as usize].last_read = span.end;
+            out.push(Stmt {
+                kind: StmtKind::Assign { targets: smallvec![Target::Local(held)], values: smallvec![value] },
+                span,
+            });
+            value = Expr::new(ExprKind::Local(held), ExprType::Value(ty), value_span);
+        }
+        for target in &assign.targets {
+            if let Some((target, value)) = self.target(target, value.clone()) {
+                let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
+                out.push(Stmt { kind, span });
+            }
+        }
+    }
+
+    fn assign_one(&mut self, target: &'a ast::Expr, value: &'a ast::Expr, span: Span, out: &mut Vec<Stmt>) {
+        let targets = match target {
+            ast::Expr::Tuple(tuple) => &tuple.elts,
+            ast::Expr::List(list) => &list.elts,
+            _ => {
+                let value = self.expr(value);
+                if let Some((target, value)) = self.target(target, value) {
+                    let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
+                    out.push(Stmt { kind, span });
+                }
+                return;
+            }
+        };
+        let values: SmallVec<[Expr; 1]> = match value {
+            ast::Expr::Tuple(tuple) => tuple.elts.iter().map(|e| self.expr(e)).collect(),
+            ast::Expr::List(list) => list.elts.iter().map(|e| self.expr(e)).collect(),
+            _ => match self.called_builtin(value) {
+                Some((Builtin::Tid, call)) if call.arguments.is_empty() && (2..=4).contains(&targets.len()) => {
+                    let value_span = self.span(value);
+                    smallvec![self.tid_coordinates(targets.len(), value_span)]
+                }
+                _ => smallvec![self.expr(value)],
+            },
+        };
+        self.unpack(targets, values, span, out);
+    }
+
+    /// Assigns several values to several targets.
+    fn unpack(&mut self, targets: &'a [ast::Expr], values: SmallVec<[Expr; 1]>, span: Span, out: &mut Vec<Stmt>) {
+        // One expression of several values is assigned as it is; otherwise there is one value for each target.
+        let from_call: Option<SmallVec<[Type; 2]>> = match &values[..] {
+            [Expr { ty: ExprType::Values(types), .. }] => Some(types.clone()),
+            _ => None,
+        };
+        let failed = values.iter().any(Expr::is_error);
+        let n_values = from_call.as_ref().map_or(values.len(), |types| types.len());
+        if !failed && n_values != targets.len() {
+            let message = format!("{n_values} values are unpacked to {} targets", targets.len());
+            let message = if n_values == 1 { "one value cannot be unpacked".to_owned() } else { message };
+            self.reject(Code::TypeMismatch, span, message, "write as many targets as there are values");
+        }
+        if failed || n_values != targets.len() {
+            for target in targets {
+                self.target(target, Expr::error(span));
+            }
+            return;
+        }
+        let mut bound = SmallVec::new();
+        let mut given = SmallVec::new();
+        let mut values = values.into_iter();
+        let tuple = if from_call.is_some() { values.next() } else { None };
+        for (i, target) in targets.iter().enumerate() {
+            let value = match &from_call {
+                // Stands for one of the call's values: its type is what matters.
+                Some(types) => Expr::new(ExprKind::Tuple(Vec::new()), ExprType::Value(types[i]), span),
+                None => match values.next() {
+                    Some(value) => value,
+                    None => return,
+                },
+            };
+            if let Some((target, value)) = self.target(target, value) {
+                bound.push(target);
+                given.push(value);
+            }
+        }
+        if bound.len() == targets.len() {
+            let values = tuple.map_or(given, |tuple| smallvec![tuple]);
+            out.push(Stmt { kind: StmtKind::Assign { targets: bound, values }, span });
+        }
+    }
+
+    /// A target and the value as it is stored there; `None` if either is rejected or nothing is left to do.
+    fn target(&mut self, target: &'a ast::Expr, value: Expr) -> Option<(Target, Expr)> {
+        let span = self.span(target);
+        match target {
+            ast::Expr::Name(name) => {
+                let (local, value) = self.bind_name(name, value)?;
+                Some((Target::Local(local), value))
+            }
+            ast::Expr::Subscript(subscript) => {
+                let element = self.element(subscript, span);
+                let value = if value.number().is_some() { value } else { self.settle(value) };
+                let (element, elem) = element?;
+                let value = self.expect_value(value, elem.into(), Code::TypeMismatch, "the array's element");
+                (!value.is_error()).then_some((Target::Element(element), value))
+            }
+            ast::Expr::Attribute(_) => {
+                self.reject(
+                    Code::BadAssignment,
+                    span,
+                    "an attribute cannot be assigned in a kernel",
+                    "assign a variable or an array element",
+                );
+                None
+            }
+            ast::Expr::Starred(_) => {
+                self.reject(Code::Unsupported, span, "`*` is not supported in a target", "write each target by name");
+                None
+            }
+            ast::Expr::Tuple(_) | ast::Expr::List(_) => {
+                self.reject(
+                    Code::Unsupported,
+                    span,
+                    "nested targets are not supported",
+                    "unpack the inner values on a line of their own",
+                );
+                None
+            }
+            _ => {
+                self.reject(
+                    Code::BadAssignment,
+                    span,
+                    "this cannot be assigned",
+                    "assign a variable or an array element",
+                );
+                None
+            }
+        }
+    }
+
+    /// Gives a variable a value, and a type if it is its first.
+    fn bind_name(&mut self, name: &'a ast::ExprName, value: Expr) -> Option<(LocalId, Expr)> {
+        let span = self.span(name);
+        let text = name.id.as_str();
+        match self.names.get(text).copied() {
+            Some(Name::Local(id)) => {
+                self.mark_assigned(id);
+                let ty = self.local_type(id);
+                let value = self.retyped(id, value, span)?;
+                if ty.as_array().is_some() {
+                    self.reject(
+                        Code::BadAssignment,
+                        span,
+                        format!("`{text}` names an array and cannot be assigned again"),
+                        "use a variable of another name",
+                    );
+                    return None;
+                }
+                Some((id, value))
+            }
+            Some(Name::Poisoned) => {
+                self.settle(value);
+                None
+            }
+            Some(Name::Later(_)) | None => {
+                let value = self.settle(value);
+                let Some(ty) = value.ty.as_value() else {
+                    self.names.insert(text, Name::Poisoned);
+                    return None;
+                };
+                if ty.as_array().is_some() {
+                    self.alias(text, &value, span);
+                    return None;
+                }
+                let id = self.new_local(text, ty, span);
+                self.names.insert(text, Name::Local(id));
+                self.mark_assigned(id);
+                Some((id, value))
+            }
+        }
+    }
+
+    /// Makes a name stand for an array.
+    fn alias(&mut self, name: &'a str, array: &Expr, span: Span) {
+        match array.kind {
+            ExprKind::Local(id) if self.assigned.len() == 1 => {
+                self.names.insert(name, Name::Local(id));
+            }
+            _ => {
+                self.names.insert(name, Name::Poisoned);
+                self.reject(
+                    Code::BadAssignment,
+                    span,
+                    format!("`{name}` is set to an array inside a branch or loop"),
+                    "assign it before, or use the array by its own name",
+                );
+            }
+        }
+    }
+
+    /// A value for a variable that has a type.
+    fn retyped(&mut self, id: LocalId, value: Expr, span: Span) -> Option<Expr> {
+        let local = &self.locals[id.0 as usize];
+        let (ty, first, name) = (local.ty, local.span, local.name.clone());
+        if let Some(number) = value.number()
+            && ty.as_scalar().is_some_and(|s| number.adapts_to(s))
+        {
+            return Some(self.adapt(value, ty)).filter(|v| !v.is_error());
+        }
+        let value = self.settle(value);
+        let given = value.ty.as_value()?;
+        if given == ty {
+            return Some(value);
+        }
+        let message = format!("`{name}` is {} here but was {} before", given.python_name(), ty.python_name());
+        let help = match (ty, given) {
+            (Type::Scalar(Scalar::I32), Type::Scalar(Scalar::F32)) if (id.0 as usize) >= self.n_params => {
+                format!("to make it a float write `{name} = 0.0` (or `float(…)`) where it is first set")
+            }
+            (Type::Scalar(ty), Type::Scalar(_)) => {
+                format!("{}, or use a variable of another name", self.conversion_help(value.span, ty))
+            }
+            _ => "use a variable of another name".to_owned(),
+        };
+        self.report(
+            Diagnostic::error(Code::Retyped, span, message)
+                .label(first, format!("{} here", ty.python_name()))
+                .help(help),
+        );
+        None
+    }
+
+    pub(super) fn mark_assigned(&mut self, id: LocalId) {
+        self.flow.set.insert(id);
+        if let Some(assigned) = self.assigned.last_mut() {
+            assigned.insert(id);
+        }
+    }
+
+    /// `target op= value`.
+    fn augmented(&mut self, assign: &'a ast::StmtAugAssign, span: Span, out: &mut Vec<Stmt>) {
+        match &*assign.target {
+            ast::Expr::Name(name) => {
+                let old = self.name(name);
+                let value = self.expr(&assign.value);
+                let value = self.binary_op(assign.op, old, value, span);
+                if let Some((local, value)) = self.bind_name(name, value) {
+                    let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
+                    out.push(Stmt { kind, span });
+                }
+            }
+            ast::Expr::Subscript(subscript) => {
+                let target_span = self.span(&*assign.target);
+                let element = self.element(subscript, target_span);
+                let value = self.expr(&assign.value);
+                let Some((element, elem)) = element else { return };
+                self.update_element(element, elem, assign.op, value, span, out);
+            }
+            other => {
+                self.expr(&assign.value);
+                self.target(other, Expr::error(span));
+            }
+        }
+    }
+
+    fn update_element(
+        &mut self,
+        element: Element,
+        elem: Scalar,
+        operator: ast::Operator,
+        value: Expr,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
+        let old = Expr::new(ExprKind::Load(Box::new(element.clone())), ExprType::scalar(elem), element.span);
+        if let Some((op, value)) = self.update(operator, &old, value, span) {
+            out.push(Stmt { kind: StmtKind::Update { element, op, value }, span });
+        }
+    }
+
+    /// `name: type = value`.
+    fn annotated(&mut self, assign: &'a ast::StmtAnnAssign, span: Span, out: &mut Vec<Stmt>) {
+        let ast::Expr::Name(name) = &*assign.target else {
+            let span = self.span(&*assign.target);
+            self.reject(Code::BadAssignment, span, "only variables can be annotated", "remove the annotation");
+            return;
+        };
+        let ty = self.annotation(&assign.annotation);
+        let value = assign.value.as_deref().map(|v| self.expr(v));
+        let ty = match ty {
+            Some(ParamType::Exact(ty)) => ty,
+            Some(ParamType::Any | ParamType::AnyArray(_)) => match &value {
+                Some(value) => match (value.ty.as_value(), value.number()) {
+                    (Some(ty), _) => ty,
+                    (None, Some(Number::Float(_))) => Type::F32,
+                    (None, _) => Type::I32,
+                },
+                None => return,
+            },
+            None => {
+                self.names.insert(name.id.as_str(), Name::Poisoned);
+                return;
+            }
+        };
+        let name_span = self.span(name);
+        if let Some(Name::Later(_)) = self.names.get(name.id.as_str())
+            && ty.as_array().is_none()
+        {
+            let id = self.new_local(name.id.as_str(), ty, name_span);
+            self.names.insert(name.id.as_str(), Name::Local(id));
+        } else if let Some(Name::Local(id)) = self.names.get(name.id.as_str()).copied()
+            && self.local_type(id) != ty
+        {
+            self.retyped(id, Expr::new(ExprKind::Error, ExprType::Value(ty), name_span), name_span);
+            return;
+        }
+        let Some(value) = value else { return };
+        let value = self.expect_value(value, ty, Code::TypeMismatch, "the annotation");
+        if value.is_error() {
+            // The annotation says what the variable is, whatever its value: its uses are still checked.
+            if let Some(Name::Local(id)) = self.names.get(name.id.as_str()).copied() {
+                self.mark_assigned(id);
+            }
+            return;
+        }
+        if let Some((local, value)) = self.bind_name(name, value) {
+            let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
+            out.push(Stmt { kind, span });
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Constructs outside the kernel language, each with what to write instead.
+
+use super::function::Checker;
+use crate::typed_ast::Expr;
+use polyloom_ir::{Code, Span};
+use ruff_python_ast as ast;
+
+impl Checker<'_, '_, '_> {
+    /// Rejects an expression that is not of the language.
+    pub(super) fn unsupported_expr(&mut self, expr: &ast::Expr, span: Span) -> Expr {
+        let (what, help) = match expr {
+            ast::Expr::ListComp(_) | ast::Expr::SetComp(_) | ast::Expr::DictComp(_) | ast::Expr::Generator(_) => {
+                ("a comprehension", "write a `for` loop over `range(…)`")
+            }
+            ast::Expr::List(_) => ("a list", "use an array parameter, or one variable for each value"),
+            ast::Expr::Tuple(_) => ("a tuple", "assign its parts to variables: `a, b = 1.0, 2.0`"),
+            ast::Expr::Dict(_) => ("a dictionary", "use an array parameter, or one variable for each value"),
+            ast::Expr::Set(_) => ("a set", "use an array parameter, or one variable for each value"),
+            ast::Expr::Lambda(_) => ("`lambda`", "define a function with `@loom.func` outside the kernel"),
+            ast::Expr::Named(_) => ("`:=`", "assign the variable on a line of its own"),
+            ast::Expr::Await(_) => ("`await`", "remove it: a kernel runs to its end"),
+            ast::Expr::Yield(_) | ast::Expr::YieldFrom(_) => {
+                ("`yield`", "write the values to an array that is a parameter")
+            }
+            ast::Expr::FString(_) | ast::Expr::TString(_) => {
+                ("an f-string", "print values with `print(\"x =\", x)` or `printf(\"x = %f\\n\", x)`")
+            }
+            ast::Expr::StringLiteral(_) | ast::Expr::BytesLiteral(_) => {
+                ("a string", "strings can only be printed: `print(\"text\", x)`")
+            }
+            ast::Expr::NoneLiteral(_) => ("`None`", "use a number that stands for it, such as -1"),
+            ast::Expr::EllipsisLiteral(_) => ("`...`", "write `pass` for an empty block"),
+            ast::Expr::Starred(_) => ("`*`", "write each value by name"),
+            ast::Expr::Slice(_) => ("a slice", "index single elements, in a loop if there are several"),
+            _ => ("this expression", "write it with numbers, variables, operators and calls"),
+        };
+        self.reject(Code::Unsupported, span, format!("{what} is not supported in a kernel"), help)
+    }
+
+    /// Rejects a statement that is not of the language.
+    pub(super) fn unsupported_stmt(&mut self, stmt: &ast::Stmt) {
+        let span = self.span(stmt);
+        let (what, help, keyword) = match stmt {
+            ast::Stmt::Try(_) => ("`try`", "check for the bad case with `if`", "try"),
+            ast::Stmt::Raise(_) => ("`raise`", "use `assert`, or write an error code to an array", "raise"),
+            ast::Stmt::With(_) => ("`with`", "write its body on its own", "with"),
+            ast::Stmt::Match(_) => ("`match`", "write `if` and `elif`", "match"),
+            ast::Stmt::Delete(_) => ("`del`", "remove it: variables need no deleting", "del"),
+            ast::Stmt::Global(_) => ("`global`", "pass an array and write to it", "global"),
+            ast::Stmt::Nonlocal(_) => ("`nonlocal`", "pass an array and write to it", "nonlocal"),
+            ast::Stmt::Import(_) | ast::Stmt::ImportFrom(_) => ("`import`", "import at the top of the file", "import"),
+            ast::Stmt::ClassDef(_) => ("a class", "use one variable for each field", "class"),
+            ast::Stmt::FunctionDef(_) => ("a function inside a kernel", "define it outside with `@loom.func`", "def"),
+            ast::Stmt::TypeAlias(_) => ("`type`", "define the type outside the kernel", "type"),
+            _ => ("this statement", "write it with assignments, `if`, loops and calls", ""),
+        };
+        // A block's keyword stands for the block.
+        let text = self.unit.text(ruff_text_size::Ranged::range(stmt));
+        let is_block = !keyword.is_empty() && text.starts_with(keyword) && text.contains('\n');
+        let span = if is_block { Span::new(span.file, span.start, span.start + keyword.len() as u32) } else { span };
+        self.reject(Code::Unsupported, span, format!("{what} is not supported in a kernel"), help);
+    }
+}

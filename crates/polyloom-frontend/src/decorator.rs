@@ -1,0 +1,280 @@
+//! Decorator arguments: how a kernel wants to be compiled and run.
+//!
+//! `@loom.kernel(kind="stencil", block_dim=256, float_mode="contract")` becomes [`KernelMetadata`] and
+//! [`ExecutionConstraints`]. Arguments are read from the text, with names resolved as anywhere outside a kernel.
+
+use crate::constant;
+use crate::environment::Captured;
+use crate::options::Options;
+use polyloom_ir::diagnostic::near_names;
+use polyloom_ir::{
+    Code, CompileTarget, Diagnostic, ExecutionConstraints, FileId, FloatMode, FunctionKind, KernelKind, KernelMetadata,
+    Span,
+};
+use ruff_python_ast::{self as ast, Expr};
+use ruff_text_size::Ranged;
+
+/// Every argument a decorator takes.
+const ARGUMENTS: [&str; 25] = [
+    "block_dim",
+    "check",
+    "cpu_affinity",
+    "critical_path",
+    "device",
+    "enable_backward",
+    "fast_math",
+    "float_mode",
+    "grid_stride",
+    "hints",
+    "inline_always",
+    "kind",
+    "launch_bounds",
+    "max_registers",
+    "module",
+    "name",
+    "no_allocation",
+    "no_syscalls",
+    "shared_bytes",
+    "target",
+    "target_latency_ns",
+    "unchecked",
+    "workgroup_size",
+    "enable_mathdx_gemm",
+    "module_options",
+];
+
+/// The largest block a GPU can launch, and so the largest size that means anything.
+const MAX_BLOCK: i128 = 1024;
+
+/// Reads the decorators of one function.
+pub(crate) struct Reader<'a> {
+    pub(crate) file: FileId,
+    pub(crate) lookup: &'a dyn Fn(&[&str]) -> Option<Captured>,
+    pub(crate) options: &'a Options,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl Reader<'_> {
+    pub(crate) fn read(
+        &mut self,
+        def: &ast::StmtFunctionDef,
+        kind: FunctionKind,
+    ) -> (KernelMetadata, ExecutionConstraints) {
+        let mut metadata = KernelMetadata {
+            float_mode: self.options.float_mode,
+            check: self.options.check && kind == FunctionKind::Kernel,
+            ..KernelMetadata::default()
+        };
+        let mut constraints = ExecutionConstraints::default();
+        for decorator in &def.decorator_list {
+            let Expr::Call(call) = &decorator.expression else { continue };
+            for keyword in &call.arguments.keywords {
+                match &keyword.arg {
+                    Some(name) => self.argument(name, &keyword.value, &mut metadata, &mut constraints),
+                    None => self.wrong(&keyword.value, "`**` in a decorator".to_owned(), "write each argument by name"),
+                }
+            }
+            for arg in &call.arguments.args {
+                // `launch_bounds` and its like are given by name; Warp's decorators take the function first.
+                self.wrong(
+                    arg,
+                    "a decorator takes its arguments by name".to_owned(),
+                    "write, for example, `block_dim=256`",
+                );
+            }
+        }
+        (metadata, constraints)
+    }
+
+    fn argument(
+        &mut self,
+        name: &ast::Identifier,
+        value: &Expr,
+        metadata: &mut KernelMetadata,
+        constraints: &mut ExecutionConstraints,
+    ) {
+        match name.as_str() {
+            "kind" => {
+                let names = KernelKind::ALL.map(KernelKind::name);
+                metadata.kind = self.one_of(name, value, &names, KernelKind::from_name).unwrap_or_default();
+            }
+            "device" | "target" => {
+                let names = ["cpu", "cuda", "cuda:0", "sm_80", "sim", "sim:0"];
+                metadata.target = self.one_of(name, value, &names, CompileTarget::from_name);
+            }
+            "float_mode" => {
+                let names = FloatMode::ALL.map(FloatMode::name);
+                if let Some(mode) = self.one_of(name, value, &names, FloatMode::from_name) {
+                    metadata.float_mode = mode;
+                }
+            }
+            "fast_math" => {
+                if self.bool(name, value) == Some(true) {
+                    metadata.float_mode = FloatMode::Fast;
+                }
+            }
+            "workgroup_size" | "block_dim" => metadata.workgroup_size = self.workgroup(name, value),
+            "shared_bytes" => metadata.shared_bytes = self.integer(name, value, 0, i128::from(u32::MAX)),
+            "launch_bounds" => metadata.launch_bounds = self.launch_bounds(name, value),
+            "max_registers" => metadata.max_registers = self.integer(name, value, 1, 255),
+            "check" => {
+                if let Some(check) = self.bool(name, value) {
+                    metadata.check = check;
+                }
+            }
+            "hints" => self.hints(value, metadata),
+            "no_allocation" => constraints.no_allocation = self.flag(name, value),
+            "no_syscalls" => constraints.no_syscalls = self.flag(name, value),
+            "inline_always" => constraints.inline_always = self.flag(name, value),
+            "unchecked" => constraints.unchecked = self.flag(name, value),
+            "critical_path" => constraints.critical_path = self.flag(name, value),
+            "cpu_affinity" => {
+                constraints.cpu_affinity = self.integers(name, value, 0, 4095).unwrap_or_default();
+            }
+            "target_latency_ns" => {
+                constraints.target_latency_ns = self.integer(name, value, 1, i128::from(u32::MAX)).map(u64::from);
+            }
+            // Accepted for programs written for Warp; they have no meaning here.
+            "enable_backward" | "grid_stride" | "enable_mathdx_gemm" => {
+                self.bool(name, value);
+            }
+            "module" | "module_options" | "name" => {}
+            other => {
+                let span = self.span(name);
+                let message = format!("a decorator has no argument `{other}`");
+                let help = match near_names(other, ARGUMENTS).first() {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "the guide lists the arguments of `kernel` and `func`".to_owned(),
+                };
+                self.diagnostics.push(Diagnostic::error(Code::BadDecorator, span, message).help(help));
+            }
+        }
+    }
+
+    fn span(&self, node: impl Ranged) -> Span {
+        let range = node.range();
+        Span::new(self.file, range.start().to_u32(), range.end().to_u32())
+    }
+
+    fn wrong(&mut self, value: &Expr, message: String, help: &str) {
+        let span = self.span(value);
+        self.diagnostics.push(Diagnostic::error(Code::BadDecorator, span, message).help(help));
+    }
+
+    fn value(&self, value: &Expr) -> Option<Captured> {
+        constant::evaluate(value, self.lookup)
+    }
+
+    fn one_of<T>(
+        &mut self,
+        name: &ast::Identifier,
+        value: &Expr,
+        names: &[&str],
+        from_name: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let text = match self.value(value) {
+            Some(Captured::Text(text)) => text,
+            _ => {
+                let help = format!("write `{}=\"{}\"`", name.as_str(), names[0]);
+                self.wrong(value, format!("`{}` takes a string", name.as_str()), &help);
+                return None;
+            }
+        };
+        let found = from_name(&text);
+        if found.is_none() {
+            let help = match near_names(&text, names.iter().copied()).first() {
+                Some(near) => format!("did you mean `\"{near}\"`?"),
+                None => {
+                    let names: Vec<String> = names.iter().map(|n| format!("`\"{n}\"`")).collect();
+                    format!("it is one of {}", names.join(", "))
+                }
+            };
+            self.wrong(value, format!("`{}` cannot be {text:?}", name.as_str()), &help);
+        }
+        found
+    }
+
+    fn bool(&mut self, name: &ast::Identifier, value: &Expr) -> Option<bool> {
+        match self.value(value) {
+            Some(Captured::Bool(value)) => Some(value),
+            Some(Captured::Int(value @ (0 | 1))) => Some(value == 1),
+            _ => {
+                let help = format!("write `{}=True` or `{0}=False`", name.as_str());
+                self.wrong(value, format!("`{}` takes a bool", name.as_str()), &help);
+                None
+            }
+        }
+    }
+
+    fn flag(&mut self, name: &ast::Identifier, value: &Expr) -> bool {
+        self.bool(name, value).unwrap_or(false)
+    }
+
+    fn integer(&mut self, name: &ast::Identifier, value: &Expr, least: i128, most: i128) -> Option<u32> {
+        if let Some(Captured::Int(value)) = self.value(value)
+            && (least..=most).contains(&value)
+        {
+            return u32::try_from(value).ok();
+        }
+        let message = format!("`{}` takes an integer from {least} to {most}", name.as_str());
+        self.wrong(value, message, &format!("write `{}={least}`, for example", name.as_str()));
+        None
+    }
+
+    fn integers(&mut self, name: &ast::Identifier, value: &Expr, least: i128, most: i128) -> Option<Vec<u32>> {
+        match value {
+            Expr::Tuple(tuple) => tuple.elts.iter().map(|e| self.integer(name, e, least, most)).collect(),
+            Expr::List(list) => list.elts.iter().map(|e| self.integer(name, e, least, most)).collect(),
+            single => Some(vec![self.integer(name, single, least, most)?]),
+        }
+    }
+
+    fn workgroup(&mut self, name: &ast::Identifier, value: &Expr) -> Option<[u32; 3]> {
+        let sizes = self.integers(name, value, 1, MAX_BLOCK)?;
+        let total: u64 = sizes.iter().map(|s| u64::from(*s)).product();
+        if sizes.is_empty() || sizes.len() > 3 || total > MAX_BLOCK as u64 {
+            let message =
+                format!("`{}` takes one to three sizes of at most {MAX_BLOCK} threads together", name.as_str());
+            self.wrong(value, message, "write `block_dim=256` or `workgroup_size=(16, 16)`");
+            return None;
+        }
+        let size = |axis: usize| sizes.get(axis).copied().unwrap_or(1);
+        Some([size(0), size(1), size(2)])
+    }
+
+    fn launch_bounds(&mut self, name: &ast::Identifier, value: &Expr) -> Option<(u32, Option<u32>)> {
+        match self.integers(name, value, 1, MAX_BLOCK)?[..] {
+            [threads] => Some((threads, None)),
+            [threads, blocks] => Some((threads, Some(blocks))),
+            _ => {
+                self.wrong(
+                    value,
+                    "`launch_bounds` takes one or two integers".to_owned(),
+                    "write `launch_bounds=256` or `launch_bounds=(256, 2)`",
+                );
+                None
+            }
+        }
+    }
+
+    fn hints(&mut self, value: &Expr, metadata: &mut KernelMetadata) {
+        let usage = "write `hints={\"unroll\": 4}`";
+        let Expr::Dict(dict) = value else {
+            return self.wrong(value, "`hints` takes a dictionary".to_owned(), usage);
+        };
+        for item in &dict.items {
+            let key = item.key.as_ref().and_then(|k| self.value(k));
+            let text = match self.value(&item.value) {
+                Some(Captured::Text(text)) => Some(text.to_string()),
+                Some(Captured::Bool(value)) => Some(value.to_string()),
+                Some(Captured::Int(value)) => Some(value.to_string()),
+                Some(Captured::Float(value)) => Some(format!("{value:?}")),
+                _ => None,
+            };
+            match (key, text) {
+                (Some(Captured::Text(key)), Some(text)) => metadata.hints.push((key.to_string(), text)),
+                _ => self.wrong(&item.value, "a hint is a string and a constant".to_owned(), usage),
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What names mean outside a kernel.
+//!
+//! The compiler sees a kernel's text and asks an [`Environment`] about every name the text does not define: the Python
+//! package answers from live objects, [`crate::FileEnvironment`] from the rest of the file.
+
+use crate::source::SourceUnit;
+use polyloom_ir::{Op, Scalar};
+use std::fmt;
+use std::sync::Arc;
+
+/// Resolves the free names of a function.
+///
+/// Python's own builtins (`range`, `len`, `float`, …) need not be resolved: the compiler knows them, and asks about
+/// them only so that a user's own definition of such a name wins.
+pub trait Environment: Send + Sync {
+    /// What a name, or a name followed by attributes, stands for. `["wp", "sin"]` is `wp.sin`; `None` if it is not
+    /// defined.
+    fn lookup(&self, path: &[&str]) -> Option<Captured>;
+
+    /// Names that are defined, for "did you mean".
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The meaning of a name captured from outside.
+#[derive(Clone)]
+pub enum Captured {
+    /// `True`, `False`.
+    Bool(bool),
+    /// A Python integer: it takes the type of what it meets.
+    Int(i128),
+    /// A Python float: it takes the type of what it meets.
+    Float(f64),
+    /// A typed constant, such as a NumPy scalar or `loom.float64(1.0)`: its bits, zero-extended.
+    Constant(u64, Scalar),
+    /// A scalar type; called, it converts.
+    Type(Scalar),
+    /// A type of parameters, such as `loom.array(dtype=float)` assigned to a name.
+    Annotation(ParamType),
+    /// `loom.array` and `loom.array1d` … `loom.array4d`: with `dtype` and, for the first, `ndim`, an array type.
+    ArrayConstructor(Option<u8>),
+    /// `typing.Any`: a parameter of any type.
+    Any,
+    /// A builtin function.
+    Builtin(Builtin),
+    /// A module, by its full name.
+    Module(Arc<str>),
+    /// A user's function: its overloads in the order of their definition.
+    Function(Vec<FunctionHandle>),
+    /// A kernel, which other kernels cannot call.
+    Kernel(Arc<str>),
+    /// A string.
+    Text(Arc<str>),
+    /// A value the language has no place for, by the name of its Python type.
+    Unsupported(Arc<str>),
+}
+
+/// The type a parameter is annotated with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ParamType {
+    /// This type.
+    Exact(polyloom_ir::Type),
+    /// Any type: the function is compiled for the types it is called with.
+    Any,
+    /// An array of this many dimensions and any element type.
+    AnyArray(u8),
+}
+
+/// A function a kernel can call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Builtin {
+    /// An operation of the op table.
+    Op(Op),
+    /// `tid()`: the linear index, or as many coordinates as it is unpacked to.
+    Tid,
+    /// `range(…)`, in `for` only.
+    Range,
+    /// `len(a)`: the extent along the first axis.
+    Len,
+    /// `print(…)`.
+    Print,
+    /// `printf("…", …)`.
+    Printf,
+    /// `min(…)` or `max(…)` of two or more values.
+    Fold(Op),
+    /// `cast(x, dtype)`: the same bits as another type.
+    Cast,
+    /// `static(x)`, `constant(x)`: `x`, which must be a constant.
+    Constant,
+}
+
+/// A function of a file with the names it sees.
+///
+/// The same Python function must come with the same `Arc`s every time: they are its identity.
+#[derive(Clone)]
+pub struct FunctionHandle {
+    /// The file.
+    pub unit: Arc<SourceUnit>,
+    /// Index into [`SourceUnit::functions`].
+    pub function: usize,
+    /// The meaning of its free names.
+    pub environment: Arc<dyn Environment>,
+}
+
+impl FunctionHandle {
+    /// A number that two handles share only if they are the same function.
+    pub(crate) fn identity(&self) -> (usize, usize, usize) {
+        let environment = Arc::as_ptr(&self.environment).cast::<()>() as usize;
+        (Arc::as_ptr(&self.unit) as usize, self.function, environment)
+    }
+
+    /// The function's name.
+    pub fn name(&self) -> Arc<str> {
+        self.unit.functions().get(self.function).map_or_else(|| "".into(), |f| f.name.clone())
+    }
+}
+
+impl fmt::Debug for FunctionHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FunctionHandle({} in {})", self.name(), self.unit.file().name)
+    }
+}
+
+impl Captured {
+    /// What it is, for messages: `a module`, `a string`.
+    pub fn describe(&self) -> String {
+        match self {
+            Captured::Bool(_) => "a bool".to_owned(),
+            Captured::Int(_) => "an integer".to_owned(),
+            Captured::Float(_) => "a float".to_owned(),
+            Captured::Constant(_, scalar) => format!("a {} constant", scalar.python_name()),
+            Captured::Type(scalar) => format!("the type `{}`", scalar.python_name()),
+            Captured::Annotation(_) | Captured::ArrayConstructor(_) => "an array type".to_owned(),
+            Captured::Any => "the annotation `Any`".to_owned(),
+            Captured::Builtin(_) => "a builtin function".to_owned(),
+            Captured::Module(name) => format!("the module `{name}`"),
+            Captured::Function(_) => "a function".to_owned(),
+            Captured::Kernel(_) => "a kernel".to_owned(),
+            Captured::Text(_) => "a string".to_owned(),
+            Captured::Unsupported(name) => format!("a value of type `{name}`"),
+        }
+    }
+}

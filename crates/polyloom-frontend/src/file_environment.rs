@@ -1,0 +1,255 @@
+//! The surroundings of the kernels of a `.py` file, worked out from its text.
+//!
+//! Module-level constants, imports, functions with their overloads and type aliases are known; a kernel defined inside
+//! a function sees that function's constants too. Whatever only running the program would tell is captured as
+//! [`Captured::Unsupported`], so that using it is an error with a reason.
+
+use crate::annotation::AnnotationReader;
+use crate::constant;
+use crate::environment::{Captured, Environment, FunctionHandle};
+use crate::members;
+use crate::source::{PACKAGES, Role, SourceUnit, blocks_of};
+use ruff_python_ast::{self as ast, Expr, Stmt};
+use ruff_text_size::Ranged;
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Modules whose members [`members::library_member`] knows.
+const LIBRARIES: [&str; 3] = ["math", "numpy", "typing"];
+
+/// The names of a `.py` file, as one of its functions sees them.
+pub struct FileEnvironment {
+    file: Arc<File>,
+    scope: usize,
+}
+
+struct File {
+    unit: Arc<SourceUnit>,
+    /// Scope 0 is the module; the others are functions that contain functions.
+    scopes: Vec<Scope>,
+    /// The environments handed out, so that a function has one as long as it lives.
+    environments: Mutex<Vec<Weak<FileEnvironment>>>,
+}
+
+struct Scope {
+    /// Offset of the function's definition.
+    start: Option<u32>,
+    parent: Option<usize>,
+    names: FxHashMap<String, Binding>,
+}
+
+#[derive(Clone)]
+enum Binding {
+    Value(Captured),
+    /// A function's overloads, by index.
+    Functions(Vec<usize>),
+}
+
+impl FileEnvironment {
+    /// The environment of the module-level functions of a file.
+    pub fn new(unit: &Arc<SourceUnit>) -> Arc<FileEnvironment> {
+        let mut file = File { unit: unit.clone(), scopes: Vec::new(), environments: Mutex::new(Vec::new()) };
+        file.add_scope(None, None, unit.body());
+        for function in unit.functions() {
+            let mut parent = 0;
+            for &start in &function.enclosing {
+                parent = match file.scopes.iter().position(|s| s.start == Some(start)) {
+                    Some(known) => known,
+                    None => match unit.definition_at(start) {
+                        Some(def) => file.add_function_scope(start, parent, def),
+                        None => parent,
+                    },
+                };
+            }
+        }
+        File::environment(&Arc::new(file), 0)
+    }
+
+    /// A function of the file with the names it sees.
+    pub fn function(&self, index: usize) -> FunctionHandle {
+        let enclosing = self.file.unit.functions().get(index).and_then(|f| f.enclosing.last().copied());
+        let scope = self.file.scopes.iter().position(|s| s.start == enclosing).unwrap_or(0);
+        FunctionHandle {
+            unit: self.file.unit.clone(),
+            function: index,
+            environment: File::environment(&self.file, scope),
+        }
+    }
+}
+
+impl File {
+    fn environment(self: &Arc<File>, scope: usize) -> Arc<FileEnvironment> {
+        let mut environments = self.environments.lock().unwrap_or_else(PoisonError::into_inner);
+        if scope >= environments.len() {
+            environments.resize_with(scope + 1, Weak::new);
+        }
+        if let Some(known) = environments[scope].upgrade() {
+            return known;
+        }
+        let environment = Arc::new(FileEnvironment { file: self.clone(), scope });
+        environments[scope] = Arc::downgrade(&environment);
+        environment
+    }
+
+    fn add_scope(&mut self, start: Option<u32>, parent: Option<usize>, body: &[Stmt]) -> usize {
+        let scope = self.scopes.len();
+        self.scopes.push(Scope { start, parent, names: FxHashMap::default() });
+        self.bind_statements(scope, body, true);
+        scope
+    }
+
+    fn add_function_scope(&mut self, start: u32, parent: usize, def: &ast::StmtFunctionDef) -> usize {
+        let scope = self.add_scope(Some(start), Some(parent), &def.body);
+        for parameter in def.parameters.iter_non_variadic_params() {
+            let name = parameter.parameter.name.to_string();
+            self.scopes[scope].names.entry(name).or_insert_with(|| unknown("a parameter of the function around it"));
+        }
+        scope
+    }
+
+    /// Binds the names statements define; `certain` if the statements certainly run.
+    fn bind_statements(&mut self, scope: usize, body: &[Stmt], certain: bool) {
+        for stmt in body {
+            match stmt {
+                Stmt::Assign(assign) => {
+                    for target in &assign.targets {
+                        self.bind_target(scope, target, Some(&assign.value).filter(|_| certain).map(|v| &**v));
+                    }
+                }
+                Stmt::AnnAssign(assign) => {
+                    let value = assign.value.as_deref();
+                    if value.is_some() {
+                        self.bind_target(scope, &assign.target, value.filter(|_| certain));
+                    }
+                }
+                Stmt::AugAssign(assign) => self.bind_target(scope, &assign.target, None),
+                Stmt::FunctionDef(def) => self.bind_function(scope, def),
+                Stmt::ClassDef(class) => self.bind(scope, class.name.as_str(), unknown("type")),
+                _ => {
+                    if let Stmt::For(stmt) = stmt {
+                        self.bind_target(scope, &stmt.target, None);
+                    }
+                    for block in blocks_of(stmt) {
+                        self.bind_statements(scope, block, false);
+                    }
+                }
+            }
+        }
+    }
+
+    fn bind(&mut self, scope: usize, name: &str, binding: Binding) {
+        self.scopes[scope].names.insert(name.to_owned(), binding);
+    }
+
+    fn bind_target(&mut self, scope: usize, target: &Expr, value: Option<&Expr>) {
+        match target {
+            Expr::Name(name) => {
+                let value = value.and_then(|v| self.evaluate(scope, v));
+                let binding = value.map_or_else(|| unknown("a value known only when the program runs"), Binding::Value);
+                self.bind(scope, name.id.as_str(), binding);
+            }
+            Expr::Tuple(tuple) => {
+                let values = match value {
+                    Some(Expr::Tuple(values)) if values.elts.len() == tuple.elts.len() => Some(&values.elts),
+                    _ => None,
+                };
+                for (i, target) in tuple.elts.iter().enumerate() {
+                    self.bind_target(scope, target, values.map(|v| &v[i]));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn bind_function(&mut self, scope: usize, def: &ast::StmtFunctionDef) {
+        let start = def.range().start().to_u32();
+        let name = def.name.as_str();
+        let Some(index) = self.unit.functions().iter().position(|f| f.start == start) else { return };
+        let binding = match self.unit.functions()[index].role {
+            Some(Role::Func) => match self.scopes[scope].names.get(name) {
+                Some(Binding::Functions(earlier)) => {
+                    Binding::Functions(earlier.iter().copied().chain([index]).collect())
+                }
+                _ => Binding::Functions(vec![index]),
+            },
+            Some(Role::Kernel) => Binding::Value(Captured::Kernel(name.into())),
+            None => unknown("function"),
+        };
+        self.bind(scope, name, binding);
+    }
+
+    fn evaluate(&self, scope: usize, expr: &Expr) -> Option<Captured> {
+        let lookup = |path: &[&str]| self.lookup(scope, path, None);
+        if let Some(value) = constant::evaluate(expr, &lookup) {
+            return Some(value);
+        }
+        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
+        match expr {
+            Expr::Call(_) | Expr::Subscript(_) => reader.read(expr).ok().map(Captured::Annotation),
+            _ => None,
+        }
+    }
+
+    /// The meaning of a path; functions need the file to make their handles.
+    fn lookup(&self, scope: usize, path: &[&str], file: Option<&Arc<File>>) -> Option<Captured> {
+        let (root, members) = path.split_first()?;
+        let mut at = Some(scope);
+        while let Some(index) = at {
+            let scope = &self.scopes[index];
+            if let Some(binding) = scope.names.get(*root) {
+                return match binding {
+                    _ if !members.is_empty() => None,
+                    Binding::Value(value) => Some(value.clone()),
+                    Binding::Functions(indices) => {
+                        let environment: Arc<dyn Environment> = File::environment(file?, index);
+                        let handle = |function: &usize| FunctionHandle {
+                            unit: self.unit.clone(),
+                            function: *function,
+                            environment: environment.clone(),
+                        };
+                        Some(Captured::Function(indices.iter().map(handle).collect()))
+                    }
+                };
+            }
+            at = scope.parent;
+        }
+        let mut full: Vec<&str> = self.unit.import(root)?.split('.').collect();
+        full.extend(members);
+        resolve(&full)
+    }
+}
+
+/// The meaning of a full path such as `numpy.pi`.
+fn resolve(path: &[&str]) -> Option<Captured> {
+    match path {
+        [module] => Some(Captured::Module((*module).into())),
+        [package, member] if PACKAGES.contains(package) => members::package_member(member),
+        [library, member] if LIBRARIES.contains(library) => members::library_member(library, member),
+        [root, ..] if PACKAGES.contains(root) || LIBRARIES.contains(root) => None,
+        // A name of a module this compilation has not read.
+        [.., _] => Some(Captured::Unsupported("a name of another module".into())),
+        [] => None,
+    }
+}
+
+fn unknown(what: &str) -> Binding {
+    Binding::Value(Captured::Unsupported(what.into()))
+}
+
+impl Environment for FileEnvironment {
+    fn lookup(&self, path: &[&str]) -> Option<Captured> {
+        self.file.lookup(self.scope, path, Some(&self.file))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.file.unit.imports().map(|(name, _)| name.to_owned()).collect();
+        let mut at = Some(self.scope);
+        while let Some(index) = at {
+            let scope = &self.file.scopes[index];
+            names.extend(scope.names.keys().cloned());
+            at = scope.parent;
+        }
+        names.sort();
+        names
+    }
+}

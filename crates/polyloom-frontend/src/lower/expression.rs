@@ -1,0 +1,258 @@
+//! Lowering expressions.
+//!
+//! What Python evaluates only if needed becomes an `if`, unless evaluating it always is cheap and cannot be observed.
+
+use super::Lowering;
+use crate::number::Number;
+use crate::typed_ast::{ChainLink, Expr, ExprKind, ExprType, LocalId};
+use polyloom_ir::op::{Effect, Lowering as OpLowering};
+use polyloom_ir::{Imm, Op, Type, Value};
+use smallvec::SmallVec;
+
+/// Operands of `and`, `or` and conditional expressions with at most this many operations are always evaluated.
+const SPECULATED_OPS: u32 = 8;
+
+impl Lowering<'_, '_> {
+    /// The value of an expression that has one.
+    pub(super) fn expr(&mut self, expr: &Expr) -> Value {
+        self.builder.set_span(expr.span);
+        match &expr.kind {
+            ExprKind::Const(bits) => {
+                let scalar = expr.ty.as_value().and_then(Type::as_scalar).unwrap_or(polyloom_ir::Scalar::I32);
+                self.builder.const_bits(scalar, *bits)
+            }
+            ExprKind::Number(number) => {
+                let scalar = number.default_scalar();
+                self.builder.const_bits(scalar, number.convert(scalar))
+            }
+            ExprKind::Local(local) => self.local(*local),
+            ExprKind::Cast(x) => {
+                let value = self.expr(x);
+                self.builder.set_span(expr.span);
+                match expr.ty.as_value().and_then(Type::as_scalar) {
+                    Some(scalar) => self.builder.cast(value, scalar),
+                    None => value,
+                }
+            }
+            ExprKind::Bitcast(x) => {
+                let value = self.expr(x);
+                self.builder.set_span(expr.span);
+                match expr.ty.as_value().and_then(Type::as_scalar) {
+                    Some(scalar) => self.builder.bitcast(value, scalar),
+                    None => value,
+                }
+            }
+            ExprKind::Tid(axis) => self.builder.tid(*axis),
+            ExprKind::Dim(array, axis) => {
+                let array = self.expr(array);
+                self.builder.set_span(expr.span);
+                self.builder.dim(array, *axis)
+            }
+            ExprKind::Load(element) => {
+                let operands = self.element(element);
+                self.builder.set_span(expr.span);
+                self.builder.op(Op::ArrayLoad, &operands)
+            }
+            ExprKind::Power(x, power) => {
+                let value = self.expr(x);
+                self.builder.set_span(expr.span);
+                self.power(value, *power)
+            }
+            ExprKind::Logic { all, terms, assigns } => self.logic(*all, terms, assigns),
+            ExprKind::Chain { first, rest, assigns } => {
+                let first = self.expr(first);
+                self.chain(first, rest, assigns)
+            }
+            ExprKind::If { cond, then, otherwise, assigns } => {
+                if let ExprKind::Const(bits) = cond.kind {
+                    return self.expr(if bits != 0 { then } else { otherwise });
+                }
+                let cond = self.expr(cond);
+                if is_cheap(then) && is_cheap(otherwise) {
+                    let (a, b) = (self.expr(then), self.expr(otherwise));
+                    self.builder.set_span(expr.span);
+                    return self.builder.op(Op::Select, &[cond, a, b]);
+                }
+                let ty = expr.ty.as_value().unwrap_or(Type::I32);
+                self.builder.set_span(expr.span);
+                self.choose(cond, ty, assigns, |l| l.expr(then), |l| l.expr(otherwise))
+            }
+            ExprKind::Op { .. } | ExprKind::Call { .. } | ExprKind::Tuple(_) | ExprKind::Error => {
+                let mut results = SmallVec::new();
+                self.values(expr, &mut results);
+                match results.first() {
+                    Some(value) => *value,
+                    None => self.zero(expr.ty.as_value().unwrap_or(Type::I32)),
+                }
+            }
+        }
+    }
+
+    /// Appends all values of an expression.
+    pub(super) fn values(&mut self, expr: &Expr, out: &mut SmallVec<[Value; 2]>) {
+        match &expr.kind {
+            ExprKind::Op { op, args, updates } => {
+                let operands: SmallVec<[Value; 4]> = args.iter().map(|a| self.expr(a)).collect();
+                let mut types = result_types(&expr.ty);
+                let n_values = types.len();
+                types.extend(updates.iter().map(|l| self.ty(*l)));
+                self.builder.set_span(expr.span);
+                let inst = self.builder.inst(*op, &operands, &types, Imm::None);
+                let results = self.builder.func.insts[inst].results.clone();
+                let (values, updated) = results.split_at(n_values);
+                self.set_all(updates, updated);
+                out.extend_from_slice(values);
+            }
+            ExprKind::Call { function, args } => {
+                let operands: SmallVec<[Value; 4]> = args.iter().map(|a| self.expr(a)).collect();
+                let results: &[Type] =
+                    self.program.functions.get(function.0 as usize).map_or(&[], |callee| &callee.results);
+                self.builder.set_span(expr.span);
+                out.extend(self.builder.call(super::func_id(*function), &operands, results));
+            }
+            ExprKind::Tuple(parts) => {
+                for part in parts {
+                    self.values(part, out);
+                }
+            }
+            ExprKind::Error => {}
+            _ => out.push(self.expr(expr)),
+        }
+    }
+
+    /// `value` to a small power, by multiplications.
+    pub(super) fn power(&mut self, value: Value, power: u32) -> Value {
+        let Some(scalar) = self.builder.func.ty(value).as_scalar() else { return value };
+        if power == 0 {
+            return self.builder.const_bits(scalar, Number::Int(1).convert(scalar));
+        }
+        let half = if power > 1 { self.power(value, power / 2) } else { return value };
+        let square = self.builder.op(Op::Mul, &[half, half]);
+        if power % 2 == 1 { self.builder.op(Op::Mul, &[square, value]) } else { square }
+    }
+
+    /// `and` and `or`.
+    fn logic(&mut self, all: bool, terms: &[Expr], assigns: &[LocalId]) -> Value {
+        let Some((first, rest)) = terms.split_first() else { return self.builder.const_bool(all) };
+        let op = if all { Op::BitAnd } else { Op::BitOr };
+        let mut value = self.expr(first);
+        for (i, term) in rest.iter().enumerate() {
+            if is_cheap(term) {
+                let term_value = self.expr(term);
+                value = self.builder.op(op, &[value, term_value]);
+                continue;
+            }
+            let remaining = &rest[i..];
+            let decided = |l: &mut Self| l.builder.const_bool(!all);
+            let open = |l: &mut Self| l.logic(all, remaining, assigns);
+            return if all {
+                self.choose(value, Type::BOOL, assigns, open, decided)
+            } else {
+                self.choose(value, Type::BOOL, assigns, decided, open)
+            };
+        }
+        value
+    }
+
+    /// The comparisons of a chain from the one whose left operand is `left`.
+    fn chain(&mut self, left: Value, links: &[ChainLink], assigns: &[LocalId]) -> Value {
+        let Some((link, rest)) = links.split_first() else { return self.builder.const_bool(true) };
+        let left = match &link.left {
+            Some(typed) => self.expr(typed),
+            None => left,
+        };
+        let right = self.expr(&link.right);
+        let value = self.builder.op(link.op, &[left, right]);
+        if rest.is_empty() {
+            return value;
+        }
+        if rest.iter().all(|link| is_cheap(&link.right)) {
+            let others = self.chain(right, rest, assigns);
+            return self.builder.op(Op::BitAnd, &[value, others]);
+        }
+        let open = |l: &mut Self| l.chain(right, rest, assigns);
+        self.choose(value, Type::BOOL, assigns, open, |l| l.builder.const_bool(false))
+    }
+
+    /// An `if` that gives a value and merges the variables either side assigns.
+    fn choose(
+        &mut self,
+        cond: Value,
+        ty: Type,
+        assigns: &[LocalId],
+        then: impl FnOnce(&mut Self) -> Value,
+        otherwise: impl FnOnce(&mut Self) -> Value,
+    ) -> Value {
+        let span = self.builder.set_span(polyloom_ir::Span::NONE);
+        self.builder.set_span(span);
+        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
+        let mut types: SmallVec<[Type; 4]> = SmallVec::new();
+        types.push(ty);
+        types.extend(self.types(assigns));
+        let inst = self.builder.region_inst(Op::If, &[cond], &types, &regions);
+        let before = self.vars.clone();
+        let outer = self.builder.switch_to(regions[0]);
+        let value = then(self);
+        self.yield_choice(value, assigns, span);
+        self.vars.copy_from_slice(&before);
+        self.builder.switch_to(regions[1]);
+        let value = otherwise(self);
+        self.yield_choice(value, assigns, span);
+        self.vars.copy_from_slice(&before);
+        self.builder.switch_to(outer);
+        let results = self.builder.func.insts[inst].results.clone();
+        self.set_all(assigns, &results[1..]);
+        results[0]
+    }
+
+    fn yield_choice(&mut self, value: Value, assigns: &[LocalId], span: polyloom_ir::Span) {
+        let mut values: SmallVec<[Value; 4]> = SmallVec::new();
+        values.push(value);
+        values.extend(self.locals(assigns));
+        self.builder.set_span(span);
+        self.builder.yield_(&values);
+    }
+}
+
+fn result_types(ty: &ExprType) -> SmallVec<[Type; 4]> {
+    match ty {
+        ExprType::Value(ty) => SmallVec::from_slice(&[*ty]),
+        ExprType::Values(types) => SmallVec::from_slice(types),
+        ExprType::Number | ExprType::Error => SmallVec::new(),
+    }
+}
+
+/// Whether evaluating an expression when it is not needed costs little and changes nothing.
+fn is_cheap(expr: &Expr) -> bool {
+    fn spend(expr: &Expr, left: &mut u32) -> bool {
+        if !matches!(expr.kind, ExprKind::Const(_) | ExprKind::Number(_) | ExprKind::Local(_)) {
+            match left.checked_sub(1) {
+                Some(rest) => *left = rest,
+                None => return false,
+            }
+        }
+        match &expr.kind {
+            ExprKind::Const(_) | ExprKind::Number(_) | ExprKind::Local(_) | ExprKind::Tid(_) | ExprKind::Dim(..) => {
+                true
+            }
+            ExprKind::Op { op, args, .. } => {
+                let info = op.info();
+                let fast = !matches!(op, Op::Div | Op::FloorDiv | Op::Mod | Op::Sqrt);
+                info.effect == Effect::Pure
+                    && info.lowering == OpLowering::Native
+                    && fast
+                    && args.iter().all(|a| spend(a, left))
+            }
+            ExprKind::Cast(x) | ExprKind::Bitcast(x) | ExprKind::Power(x, 0..=2) => spend(x, left),
+            ExprKind::Logic { terms, .. } => terms.iter().all(|t| spend(t, left)),
+            ExprKind::Chain { first, rest, .. } => {
+                spend(first, left) && rest.iter().all(|link| spend(&link.right, left))
+            }
+            ExprKind::If { cond, then, otherwise, .. } => {
+                spend(cond, left) && spend(then, left) && spend(otherwise, left)
+            }
+            _ => false,
+        }
+    }
+    spend(expr, &mut { SPECULATED_OPS })
+}

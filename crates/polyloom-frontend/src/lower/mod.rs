@@ -1,0 +1,123 @@
+//! Lowering: the typed AST to structured SSA.
+//!
+//! A checked program lowers without errors. Variables become values: where control flow joins, the variables the
+//! checker listed (`merged`, `carried`) become results of the `if` or loop, those that nothing reads afterwards left
+//! out. Early exits become `return`, `break` and `continue` terminators; a loop with `else` stands in a `block` that
+//! its `break`s leave.
+
+mod expression;
+mod statement;
+
+use crate::typed_ast::{Function, FunctionId, LocalId, Program};
+use polyloom_ir::{Builder, FuncId, Function as HirFunction, Imm, Inst, Module, Op, Span, Type, Value};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The HIR function of a function instance.
+pub(crate) fn func_id(id: FunctionId) -> FuncId {
+    FuncId::from_u32(id.0)
+}
+
+/// Lowers every function of a program.
+pub(crate) fn lower(program: &Program) -> Module {
+    let mut module = Module::new();
+    for function in &program.functions {
+        module.functions.push(lower_function(program, function));
+    }
+    module
+}
+
+fn lower_function(program: &Program, function: &Function) -> HirFunction {
+    let params = function.locals.iter().take(function.n_params).map(|p| (&*p.name, p.ty));
+    let mut hir = HirFunction::new(function.name.clone(), function.kind, params, &function.results);
+    hir.metadata = function.metadata.clone();
+    hir.constraints = function.constraints.clone();
+    hir.span = function.span;
+    let values: Vec<Value> = hir.params().to_vec();
+    let mut vars: Vec<Option<Value>> = vec![None; function.locals.len()];
+    for (var, value) in vars.iter_mut().zip(values) {
+        *var = Some(value);
+    }
+    let mut lowering = Lowering { program, function, builder: Builder::new(&mut hir), vars, loops: Vec::new() };
+    if lowering.block(&function.body) {
+        lowering.builder.set_span(function.span);
+        if function.results.is_empty() {
+            lowering.builder.return_(&[]);
+        } else {
+            lowering.builder.inst(Op::Unreachable, &[], &[], Imm::None);
+        }
+    }
+    hir
+}
+
+/// Variables that a construct gives values, in the order of its results.
+type Merged = SmallVec<[LocalId; 4]>;
+
+/// A loop being lowered.
+struct Frame {
+    /// What `continue` names.
+    loop_inst: Inst,
+    carried: Merged,
+    /// What `break` names, if not the loop: the block around a loop with `else`.
+    block: Option<(Inst, Merged)>,
+}
+
+struct Lowering<'p, 'b> {
+    program: &'p Program,
+    function: &'p Function,
+    builder: Builder<'b>,
+    /// The value of every variable at this point.
+    vars: Vec<Option<Value>>,
+    loops: Vec<Frame>,
+}
+
+impl Lowering<'_, '_> {
+    fn ty(&self, local: LocalId) -> Type {
+        self.function.locals[local.0 as usize].ty
+    }
+
+    /// The value of a variable. Paths on which it has none are not taken: the checker has seen to that.
+    fn local(&mut self, local: LocalId) -> Value {
+        match self.vars[local.0 as usize] {
+            Some(value) => value,
+            None => self.zero(self.ty(local)),
+        }
+    }
+
+    fn locals(&mut self, locals: &[LocalId]) -> SmallVec<[Value; 4]> {
+        locals.iter().map(|l| self.local(*l)).collect()
+    }
+
+    fn zero(&mut self, ty: Type) -> Value {
+        match ty {
+            Type::Scalar(scalar) => self.builder.const_bits(scalar, 0),
+            // Arrays are never assigned, so they always have their value.
+            Type::Array { .. } => self.builder.func.params()[0],
+        }
+    }
+
+    fn set(&mut self, local: LocalId, value: Value) {
+        self.vars[local.0 as usize] = Some(value);
+        let name = &self.function.locals[local.0 as usize].name;
+        let known = &mut self.builder.func.value_names[value];
+        if known.is_none() && !name.is_empty() {
+            *known = Some(Arc::clone(name));
+        }
+    }
+
+    fn set_all(&mut self, locals: &[LocalId], values: &[Value]) {
+        for (local, value) in locals.iter().zip(values) {
+            self.set(*local, *value);
+        }
+    }
+
+    fn types(&self, locals: &[LocalId]) -> SmallVec<[Type; 4]> {
+        locals.iter().map(|l| self.ty(*l)).collect()
+    }
+
+    /// Whether a variable may be read after the construct of this span: later in the text, or, in a loop, earlier.
+    fn is_read_after(&self, local: LocalId, span: Span) -> bool {
+        let local = &self.function.locals[local.0 as usize];
+        local.last_read >= span.end || (!self.loops.is_empty() && local.first_read < span.start)
+    }
+}

@@ -1,0 +1,279 @@
+//! Lowering statements.
+
+use super::{Frame, Lowering, Merged};
+use crate::typed_ast::{Element, Expr, ExprKind, LocalId, LoopBody, Stmt, StmtKind, Target, UpdateOp};
+use polyloom_ir::{Imm, Inst, Op, Span, Value};
+use smallvec::SmallVec;
+
+impl Lowering<'_, '_> {
+    /// Lowers statements in order and says whether their end is reached; if it is not, a terminator stands there.
+    pub(super) fn block(&mut self, body: &[Stmt]) -> bool {
+        body.iter().all(|stmt| self.stmt(stmt))
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> bool {
+        self.builder.set_span(stmt.span);
+        match &stmt.kind {
+            StmtKind::Assign { targets, values } => {
+                let mut results: SmallVec<[Value; 2]> = SmallVec::new();
+                for value in values {
+                    self.values(value, &mut results);
+                }
+                for (target, value) in targets.iter().zip(results) {
+                    match target {
+                        Target::Local(local) => self.set(*local, value),
+                        Target::Element(element) => self.store(element, value, stmt.span),
+                    }
+                }
+                true
+            }
+            StmtKind::Update { element, op, value } => {
+                let mut operands = self.element(element);
+                self.builder.set_span(element.span);
+                let old = self.builder.op(Op::ArrayLoad, &operands);
+                let new = match op {
+                    UpdateOp::Op(op) => {
+                        let value = self.expr(value);
+                        self.builder.set_span(stmt.span);
+                        self.builder.op(*op, &[old, value])
+                    }
+                    UpdateOp::Power(power) => self.power(old, *power),
+                };
+                operands.push(new);
+                self.builder.set_span(element.span);
+                self.builder.inst(Op::ArrayStore, &operands, &[], Imm::None);
+                true
+            }
+            StmtKind::If { cond, then, otherwise, merged } => match cond.kind {
+                ExprKind::Const(bits) => self.block(if bits != 0 { then } else { otherwise }),
+                _ => self.branch(cond, then, otherwise, merged, stmt.span),
+            },
+            StmtKind::For { counter, start, stop, step, body } => {
+                let bounds = [self.expr(start), self.expr(stop), self.expr(step)];
+                self.loop_(Loop::For { counter: *counter, bounds }, body, stmt.span)
+            }
+            StmtKind::While { cond, cond_assigns, body } => {
+                let assigns = !cond_assigns.is_empty();
+                self.loop_(Loop::While { cond, assigns }, body, stmt.span)
+            }
+            StmtKind::Break => {
+                if let Some(frame) = self.loops.last() {
+                    let (target, locals) = match &frame.block {
+                        Some((block, merged)) => (*block, merged.clone()),
+                        None => (frame.loop_inst, frame.carried.clone()),
+                    };
+                    let values = self.locals(&locals);
+                    self.builder.break_(target, &values);
+                }
+                false
+            }
+            StmtKind::Continue => {
+                if let Some(frame) = self.loops.last() {
+                    let (target, locals) = (frame.loop_inst, frame.carried.clone());
+                    let values = self.locals(&locals);
+                    self.builder.continue_(target, &values);
+                }
+                false
+            }
+            StmtKind::Return(values) => {
+                let mut results: SmallVec<[Value; 2]> = SmallVec::new();
+                for value in values {
+                    self.values(value, &mut results);
+                }
+                self.builder.set_span(stmt.span);
+                self.builder.return_(&results);
+                false
+            }
+            StmtKind::Assert { cond, message } => {
+                let cond = self.expr(cond);
+                self.builder.set_span(stmt.span);
+                self.builder.inst(Op::Assert, &[cond], &[], Imm::Text(message.clone()));
+                true
+            }
+            StmtKind::Print { format, args } => {
+                let args: SmallVec<[Value; 4]> = args.iter().map(|a| self.expr(a)).collect();
+                self.builder.set_span(stmt.span);
+                self.builder.inst(Op::Print, &args, &[], Imm::Text(format.clone()));
+                true
+            }
+            StmtKind::Expr(expr) => {
+                self.values(expr, &mut SmallVec::new());
+                true
+            }
+        }
+    }
+
+    /// The operands of an access: the array and its indices.
+    pub(super) fn element(&mut self, element: &Element) -> SmallVec<[Value; 4]> {
+        let mut operands = SmallVec::new();
+        operands.push(self.expr(&element.array));
+        for index in &element.indices {
+            operands.push(self.expr(index));
+        }
+        operands
+    }
+
+    fn store(&mut self, element: &Element, value: Value, span: Span) {
+        let mut operands = self.element(element);
+        operands.push(value);
+        self.builder.set_span(element.span);
+        self.builder.inst(Op::ArrayStore, &operands, &[], Imm::None);
+        self.builder.set_span(span);
+    }
+
+    fn branch(&mut self, cond: &Expr, then: &[Stmt], otherwise: &[Stmt], merged: &[LocalId], span: Span) -> bool {
+        let merged: Merged = merged.iter().copied().filter(|l| self.is_read_after(*l, span)).collect();
+        let cond = self.expr(cond);
+        self.builder.set_span(span);
+        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
+        let types = self.types(&merged);
+        let inst = self.builder.region_inst(Op::If, &[cond], &types, &regions);
+        let before = self.vars.clone();
+        let mut completes = false;
+        let outer = self.builder.region();
+        for (region, body) in regions.into_iter().zip([then, otherwise]) {
+            self.builder.switch_to(region);
+            if self.block(body) {
+                completes = true;
+                let values = self.locals(&merged);
+                self.builder.set_span(span);
+                self.builder.yield_(&values);
+            }
+            self.vars.copy_from_slice(&before);
+        }
+        self.builder.switch_to(outer);
+        self.finish(inst, &merged, completes)
+    }
+
+    /// Takes the results of a construct, or ends the region if the construct never ends.
+    fn finish(&mut self, inst: Inst, merged: &[LocalId], completes: bool) -> bool {
+        if completes {
+            let results = self.builder.func.insts[inst].results.clone();
+            self.set_all(merged, &results);
+        } else {
+            self.builder.inst(Op::Unreachable, &[], &[], Imm::None);
+        }
+        completes
+    }
+
+    fn loop_(&mut self, kind: Loop<'_>, body: &LoopBody, span: Span) -> bool {
+        // With an `else`, `break` leaves a block around both.
+        if body.has_break && !body.otherwise.is_empty() {
+            let merged: Merged = body.merged.iter().copied().filter(|l| self.is_read_after(*l, span)).collect();
+            self.builder.set_span(span);
+            let region = self.builder.create_region(&[]);
+            let types = self.types(&merged);
+            let block = self.builder.region_inst(Op::Block, &[], &types, &[region]);
+            let before = self.vars.clone();
+            let outer = self.builder.switch_to(region);
+            self.loop_inst(&kind, body, span, Some((block, merged.clone())));
+            if self.block(&body.otherwise) {
+                let values = self.locals(&merged);
+                self.builder.set_span(span);
+                self.builder.yield_(&values);
+            }
+            self.builder.switch_to(outer);
+            self.vars = before;
+            return self.finish(block, &merged, body.completes);
+        }
+        self.loop_inst(&kind, body, span, None);
+        if !body.otherwise.is_empty() {
+            return self.block(&body.otherwise);
+        }
+        if !body.completes {
+            self.builder.inst(Op::Unreachable, &[], &[], Imm::None);
+        }
+        body.completes
+    }
+
+    /// The loop itself; its carried variables have their final values afterwards.
+    fn loop_inst(&mut self, kind: &Loop<'_>, body: &LoopBody, span: Span, block: Option<(Inst, Merged)>) {
+        let counter = match kind {
+            Loop::For { counter, .. } => Some(*counter),
+            Loop::While { .. } => None,
+        };
+        // What the `else` and the block's results read is inside the loop's own span.
+        let reads_inside = block.is_some() || !body.otherwise.is_empty();
+        let carried: Merged = body
+            .carried
+            .iter()
+            .copied()
+            .filter(|l| {
+                let set_before = self.vars[l.0 as usize].is_some() && Some(*l) != counter;
+                set_before || reads_inside || self.is_read_after(*l, span)
+            })
+            .collect();
+        let types = self.types(&carried);
+        let mut operands: SmallVec<[Value; 8]> = SmallVec::new();
+        if let Loop::For { bounds, .. } = kind {
+            operands.extend_from_slice(bounds);
+        }
+        self.builder.set_span(span);
+        operands.extend(self.locals(&carried));
+        let before = self.vars.clone();
+        let outer = self.builder.region();
+        let inst = match kind {
+            Loop::For { counter, .. } => {
+                let mut params: SmallVec<[_; 4]> = SmallVec::new();
+                params.push(self.ty(*counter));
+                params.extend_from_slice(&types);
+                let region = self.builder.create_region(&params);
+                let inst = self.builder.region_inst(Op::ForRange, &operands, &types, &[region]);
+                let params = self.builder.func.regions[region].params.clone();
+                self.builder.switch_to(region);
+                if let [iv, rest @ ..] = &params[..] {
+                    self.set_all(&carried, rest);
+                    self.set(*counter, *iv);
+                }
+                self.loops.push(Frame { loop_inst: inst, carried: carried.clone(), block });
+                inst
+            }
+            Loop::While { cond, assigns } => {
+                let regions = [self.builder.create_region(&types), self.builder.create_region(&types)];
+                let inst = self.builder.region_inst(Op::While, &operands, &types, &regions);
+                let params = regions.map(|r| self.builder.func.regions[r].params.clone());
+                self.builder.switch_to(regions[0]);
+                self.set_all(&carried, &params[0]);
+                // A condition that updates a random state stands in the body: only the body hands values on.
+                let value = if *assigns { self.builder.const_bool(true) } else { self.expr(cond) };
+                self.builder.yield_(&[value]);
+                self.vars.copy_from_slice(&before);
+                self.builder.switch_to(regions[1]);
+                self.set_all(&carried, &params[1]);
+                if *assigns {
+                    self.break_unless(cond, inst, &carried);
+                }
+                self.loops.push(Frame { loop_inst: inst, carried: carried.clone(), block });
+                inst
+            }
+        };
+        if self.block(&body.body) {
+            let values = self.locals(&carried);
+            self.builder.set_span(span);
+            self.builder.yield_(&values);
+        }
+        self.loops.pop();
+        self.builder.switch_to(outer);
+        self.vars = before;
+        let results = self.builder.func.insts[inst].results.clone();
+        self.set_all(&carried, &results);
+    }
+
+    fn break_unless(&mut self, cond: &Expr, target: Inst, carried: &[LocalId]) {
+        let value = self.expr(cond);
+        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
+        self.builder.region_inst(Op::If, &[value], &[], &regions);
+        let outer = self.builder.switch_to(regions[0]);
+        self.builder.yield_(&[]);
+        self.builder.switch_to(regions[1]);
+        let values = self.locals(carried);
+        self.builder.break_(target, &values);
+        self.builder.switch_to(outer);
+    }
+}
+
+/// What differs between loops.
+enum Loop<'s> {
+    For { counter: LocalId, bounds: [Value; 3] },
+    While { cond: &'s Expr, assigns: bool },
+}

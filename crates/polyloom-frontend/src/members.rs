@@ -1,0 +1,128 @@
+//! The names Python code knows without defining them: Python's builtins, the package's members, and `math`'s.
+//!
+//! Operations come from the op table; what is listed here is what the table has no entry for.
+
+use crate::environment::{Builtin, Captured};
+use polyloom_ir::{Op, Scalar, op};
+use std::f64::consts;
+
+/// Mathematical constants of the package. Warp spells each in lower and in upper case.
+const CONSTANTS: [(&str, f64); 11] = [
+    ("pi", consts::PI),
+    ("tau", consts::TAU),
+    ("half_pi", consts::FRAC_PI_2),
+    ("e", consts::E),
+    ("ln2", consts::LN_2),
+    ("ln10", consts::LN_10),
+    ("log2e", consts::LOG2_E),
+    ("log10e", consts::LOG10_E),
+    ("phi", 1.618_033_988_749_895),
+    ("inf", f64::INFINITY),
+    ("nan", f64::NAN),
+];
+
+/// Members of the package that are neither operations nor scalar types nor constants.
+const OTHERS: [&str; 13] = [
+    "array", "array1d", "array2d", "array3d", "array4d", "bool", "cast", "constant", "len", "print", "printf", "range",
+    "static",
+];
+
+/// Functions of Python's `math` whose meaning is the package's own. `floor`, `ceil` and `trunc` are not among them:
+/// Python's give integers.
+const MATH_FUNCTIONS: [&str; 32] = [
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "copysign", "cos", "cosh", "degrees", "erf",
+    "erfc", "exp", "exp2", "expm1", "fma", "hypot", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2",
+    "pow", "radians", "sin", "sinh", "sqrt", "tan",
+];
+
+/// What one of Python's own builtins means in a kernel.
+pub fn python_builtin(name: &str) -> Option<Captured> {
+    Some(match name {
+        "bool" => Captured::Type(Scalar::Bool),
+        "int" => Captured::Type(Scalar::I32),
+        "float" => Captured::Type(Scalar::F32),
+        "range" => Captured::Builtin(Builtin::Range),
+        "len" => Captured::Builtin(Builtin::Len),
+        "print" => Captured::Builtin(Builtin::Print),
+        "min" => Captured::Builtin(Builtin::Fold(Op::Min)),
+        "max" => Captured::Builtin(Builtin::Fold(Op::Max)),
+        "abs" => Captured::Builtin(Builtin::Op(Op::Abs)),
+        "round" => Captured::Builtin(Builtin::Op(Op::Round)),
+        "pow" => Captured::Builtin(Builtin::Op(Op::Pow)),
+        _ => return None,
+    })
+}
+
+/// The names [`python_builtin`] knows.
+pub(crate) const PYTHON_BUILTINS: [&str; 11] =
+    ["abs", "bool", "float", "int", "len", "max", "min", "pow", "print", "range", "round"];
+
+/// What a member of the package, `loom.NAME`, means in a kernel.
+pub fn package_member(name: &str) -> Option<Captured> {
+    if let Some(scalar) = Scalar::from_python_name(name) {
+        return Some(Captured::Type(scalar));
+    }
+    let builtin = match name {
+        "tid" => Builtin::Tid,
+        "min" => Builtin::Fold(Op::Min),
+        "max" => Builtin::Fold(Op::Max),
+        "cast" => Builtin::Cast,
+        "static" | "constant" => Builtin::Constant,
+        "printf" => Builtin::Printf,
+        "len" | "print" | "range" => return python_builtin(name),
+        "array" => return Some(Captured::ArrayConstructor(None)),
+        _ => {
+            if let Some(ndim) = name.strip_prefix("array").and_then(|n| n.strip_suffix('d'))
+                && let Ok(ndim @ 1..=4) = ndim.parse::<u8>()
+            {
+                return Some(Captured::ArrayConstructor(Some(ndim)));
+            }
+            if let Some(op) = Op::from_builtin_name(name) {
+                return Some(Captured::Builtin(Builtin::Op(op)));
+            }
+            return constant(name).map(Captured::Float);
+        }
+    };
+    Some(Captured::Builtin(builtin))
+}
+
+/// Every name [`package_member`] knows.
+pub fn package_members() -> Vec<&'static str> {
+    let ops = Op::all().filter(|info| info.is_builtin());
+    let mut names: Vec<&str> = ops.flat_map(|info| info.aliases.iter().copied().chain([info.name])).collect();
+    names.extend(["tid"].into_iter().chain(OTHERS));
+    names.extend(Scalar::ALL.iter().map(|s| s.python_name()));
+    names.extend(CONSTANTS.iter().map(|(name, _)| *name));
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// What a member of Python's `math` or of `numpy` means in a kernel.
+pub fn library_member(module: &str, name: &str) -> Option<Captured> {
+    match (module, name) {
+        ("math" | "numpy", "pi" | "e" | "inf" | "nan") | ("math", "tau") => constant(name).map(Captured::Float),
+        ("numpy", "bool_") => Some(Captured::Type(Scalar::Bool)),
+        ("numpy", _) => Scalar::from_python_name(name).map(Captured::Type),
+        ("math", "fabs") => Some(Captured::Builtin(Builtin::Op(Op::Abs))),
+        ("math", _) if MATH_FUNCTIONS.contains(&name) => {
+            Op::from_builtin_name(name).map(|op| Captured::Builtin(Builtin::Op(op)))
+        }
+        ("typing", "Any") => Some(Captured::Any),
+        _ => None,
+    }
+}
+
+fn constant(name: &str) -> Option<f64> {
+    let upper = !name.chars().any(|c| c.is_ascii_lowercase());
+    let lower = name.to_ascii_lowercase();
+    CONSTANTS.iter().find(|(n, _)| if upper { *n == lower } else { *n == name }).map(|(_, value)| *value)
+}
+
+/// The op an operator's name in the table stands for, as messages spell it: `+` for `add`.
+pub(crate) fn operator_text(op: Op) -> &'static str {
+    match op.info().spelling {
+        op::Spelling::Operator(text) => text,
+        _ => op.name(),
+    }
+}

@@ -1,0 +1,12 @@
+//! What a session says about all its compilations.
+
+use polyloom_ir::FloatMode;
+
+/// Defaults that a kernel's own decorator overrides.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Arithmetic mode of kernels that name none.
+    pub float_mode: FloatMode,
+    /// Whether kernels that do not say are checked.
+    pub check: bool,
+}

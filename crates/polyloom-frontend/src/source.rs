@@ -1,0 +1,357 @@
+//! A parsed source file, kept and shared between the compilations of its kernels.
+//!
+//! A file is parsed once. [`SourceUnit`] owns the syntax tree and an index of every function definition in it, nested
+//! ones included, with what its decorators make of it. Decorators are recognised by the file's own imports, so
+//! `@loom.kernel`, `@wp.func` and `from polyloom import kernel as k; @k` all work without running any Python.
+
+use crate::error::CompileError;
+use polyloom_ir::{Code, Diagnostic, FileId, SourceFile, SourceMap, Span};
+use ruff_python_ast::token::TokenKind;
+use ruff_python_ast::{self as ast, Expr, Stmt};
+use ruff_python_parser::{Mode, ParseOptions};
+use ruff_text_size::{Ranged, TextRange};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Text longer than this is not read.
+const MAX_BYTES: usize = 16 << 20;
+
+/// The deepest nesting of expressions and blocks that is parsed: every recursion over a syntax tree, its destructor's
+/// included, is bounded by it.
+const MAX_TREE_DEPTH: u32 = 1000;
+
+/// The names under which the package is imported.
+pub(crate) const PACKAGES: [&str; 2] = ["polyloom", "warp"];
+
+/// What a decorator makes of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Role {
+    /// `@loom.kernel`: launched over a grid of threads.
+    Kernel,
+    /// `@loom.func`: called from kernels and functions.
+    Func,
+}
+
+/// One function definition of a file.
+#[derive(Clone, Debug)]
+pub struct FunctionInfo {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What its decorators make of it; `None` for plain Python functions.
+    pub role: Option<Role>,
+    /// Byte offset of the definition.
+    pub start: u32,
+    /// Line of the first decorator, or of `def` where there is none: Python's `co_firstlineno`.
+    pub first_line: u32,
+    /// Line of the `def` keyword.
+    pub def_line: u32,
+    /// Byte offsets of the definitions around it, outermost first; empty at module level.
+    pub enclosing: Vec<u32>,
+}
+
+/// A parsed file.
+#[derive(Debug)]
+pub struct SourceUnit {
+    file: SourceFile,
+    body: ast::Suite,
+    functions: Vec<FunctionInfo>,
+    imports: FxHashMap<String, String>,
+}
+
+impl SourceUnit {
+    /// Parses a file.
+    ///
+    /// # Errors
+    ///
+    /// Every syntax error of the file, as [`Code::Syntax`]; [`Code::Limit`] if it is too long or too deeply nested.
+    pub fn parse(file: SourceFile) -> Result<Arc<SourceUnit>, CompileError> {
+        let mut sources = SourceMap::new();
+        let id = sources.add(file.clone());
+        let fail = |diagnostics| Err(CompileError { diagnostics, sources });
+        if file.text.len() > MAX_BYTES {
+            let message = format!("the file is longer than {} MiB", MAX_BYTES >> 20);
+            return fail(vec![Diagnostic::error(Code::Limit, Span::new(id, 0, 0), message)]);
+        }
+        if is_too_deep(&file.text) {
+            let at = depth_exceeded_at(&file.text);
+            let span = Span::new(id, at, at);
+            let diagnostic = Diagnostic::error(Code::Limit, span, "the code is nested too deeply")
+                .help("split the expression: assign parts of it to variables");
+            return fail(vec![diagnostic]);
+        }
+        let parsed = ruff_python_parser::parse_unchecked(&file.text, ParseOptions::from(Mode::Module));
+        let diagnostics: Vec<Diagnostic> = parsed.errors().iter().map(|e| syntax_error(id, e)).collect();
+        let Some(parsed) = parsed.try_into_module() else { return fail(diagnostics) };
+        if !diagnostics.is_empty() {
+            return fail(diagnostics);
+        }
+        let body = parsed.into_suite();
+        let mut index =
+            Index { file: &file, functions: Vec::new(), imports: FxHashMap::default(), enclosing: Vec::new() };
+        index.imports(&body);
+        index.statements(&body);
+        let Index { functions, imports, .. } = index;
+        Ok(Arc::new(SourceUnit { file, body, functions, imports }))
+    }
+
+    /// The text and its name.
+    pub fn file(&self) -> &SourceFile {
+        &self.file
+    }
+
+    /// Every function definition, in the order of the text.
+    pub fn functions(&self) -> &[FunctionInfo] {
+        &self.functions
+    }
+
+    /// The indices of the kernels, in the order of the text.
+    pub fn kernels(&self) -> impl Iterator<Item = usize> {
+        self.functions.iter().enumerate().filter(|(_, f)| f.role == Some(Role::Kernel)).map(|(i, _)| i)
+    }
+
+    /// The last function of this name, as Python's own binding rules have it; decorated functions come first.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        let last =
+            |decorated: bool| self.functions.iter().rposition(|f| &*f.name == name && (f.role.is_some() || !decorated));
+        last(true).or_else(|| last(false))
+    }
+
+    /// The function whose `def` or first decorator is on this line.
+    pub fn at_line(&self, line: u32) -> Option<usize> {
+        self.functions.iter().position(|f| f.first_line == line || f.def_line == line)
+    }
+
+    /// The statements of the file.
+    pub(crate) fn body(&self) -> &[Stmt] {
+        &self.body
+    }
+
+    /// The dotted path that a name imported at module level stands for: `np` is `numpy`.
+    pub(crate) fn import(&self, name: &str) -> Option<&str> {
+        self.imports.get(name).map(String::as_str)
+    }
+
+    /// Every imported name with its path.
+    pub(crate) fn imports(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.imports.iter().map(|(name, path)| (name.as_str(), path.as_str()))
+    }
+
+    /// The syntax tree of a function.
+    pub(crate) fn definition(&self, function: usize) -> Option<&ast::StmtFunctionDef> {
+        self.definition_at(self.functions.get(function)?.start)
+    }
+
+    /// The definition that starts at this offset.
+    pub(crate) fn definition_at(&self, start: u32) -> Option<&ast::StmtFunctionDef> {
+        find_definition(&self.body, start)
+    }
+
+    /// The text of a range.
+    pub(crate) fn text(&self, range: TextRange) -> &str {
+        self.file.text.get(range.start().to_usize()..range.end().to_usize()).unwrap_or_default()
+    }
+}
+
+fn syntax_error(file: FileId, error: &ruff_python_parser::ParseError) -> Diagnostic {
+    let span = Span::new(file, error.location.start().to_u32(), error.location.end().to_u32());
+    let mut message = error.error.to_string();
+    if let Some(first) = message.get(..1) {
+        // Messages are phrases: `Expected ')'` becomes `expected ')'`.
+        let lower = first.to_lowercase();
+        message.replace_range(..1, &lower);
+    }
+    Diagnostic::error(Code::Syntax, span, message)
+}
+
+/// Whether the nesting of the text exceeds [`MAX_TREE_DEPTH`].
+///
+/// The depth of an expression's tree is at most the number of brackets open around it plus, for each of them, the
+/// operators since the bracket's last comma. Short texts cannot be too deep by a margin that matters and skip the scan.
+fn is_too_deep(text: &str) -> bool {
+    if text.len() <= MAX_TREE_DEPTH as usize {
+        return false;
+    }
+    let mut lexer = ruff_python_parser::lexer::lex(text, Mode::Module);
+    let mut blocks = 0u32;
+    let mut brackets: Vec<u32> = Vec::new();
+    let mut total = 0u32;
+    loop {
+        let kind = lexer.next_token();
+        match kind {
+            TokenKind::EndOfFile => return false,
+            TokenKind::Indent => blocks += 1,
+            TokenKind::Dedent => blocks = blocks.saturating_sub(1),
+            TokenKind::Newline | TokenKind::Semi => {
+                brackets.clear();
+                total = 0;
+            }
+            TokenKind::Lpar | TokenKind::Lsqb | TokenKind::Lbrace => {
+                brackets.push(total);
+                total += 1;
+            }
+            TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace => {
+                // A call, subscript or parenthesis that has closed still is one level of a chain such as `f()()()`.
+                total = brackets.pop().unwrap_or(0) + 1;
+            }
+            TokenKind::Comma => total = brackets.last().map_or(0, |before| before + 1),
+            TokenKind::Name | TokenKind::Int | TokenKind::Float | TokenKind::String | TokenKind::Comment => {}
+            TokenKind::NonLogicalNewline => {}
+            _ => total += 1,
+        }
+        if total + blocks > MAX_TREE_DEPTH {
+            return true;
+        }
+    }
+}
+
+/// The length of the shortest beginning of a text that is too deep: the lexer does not say where its tokens are.
+fn depth_exceeded_at(text: &str) -> u32 {
+    let (mut fits, mut exceeds) = (0, text.len());
+    while exceeds - fits > 1 {
+        let middle = text.floor_char_boundary(fits + (exceeds - fits) / 2);
+        if middle == fits {
+            break;
+        }
+        if is_too_deep(&text[..middle]) { exceeds = middle } else { fits = middle }
+    }
+    fits as u32
+}
+
+fn find_definition(body: &[Stmt], start: u32) -> Option<&ast::StmtFunctionDef> {
+    let before = body.partition_point(|s| s.range().start().to_u32() <= start);
+    let stmt = body.get(before.checked_sub(1)?)?;
+    if let Stmt::FunctionDef(def) = stmt
+        && def.range().start().to_u32() == start
+    {
+        return Some(def);
+    }
+    blocks_of(stmt).find_map(|block| find_definition(block, start))
+}
+
+/// The blocks of statements directly inside a statement.
+pub(crate) fn blocks_of(stmt: &Stmt) -> impl Iterator<Item = &[Stmt]> {
+    let mut blocks: Vec<&[Stmt]> = Vec::new();
+    match stmt {
+        Stmt::FunctionDef(s) => blocks.push(&s.body),
+        Stmt::ClassDef(s) => blocks.push(&s.body),
+        Stmt::If(s) => {
+            blocks.push(&s.body);
+            blocks.extend(s.elif_else_clauses.iter().map(|c| &*c.body));
+        }
+        Stmt::For(s) => blocks.extend([&*s.body, &*s.orelse]),
+        Stmt::While(s) => blocks.extend([&*s.body, &*s.orelse]),
+        Stmt::With(s) => blocks.push(&s.body),
+        Stmt::Try(s) => {
+            blocks.push(&s.body);
+            blocks.extend(s.handlers.iter().map(|h| match h {
+                ast::ExceptHandler::ExceptHandler(h) => &*h.body,
+            }));
+            blocks.extend([&*s.orelse, &*s.finalbody]);
+        }
+        Stmt::Match(s) => blocks.extend(s.cases.iter().map(|c| &*c.body)),
+        _ => {}
+    }
+    blocks.into_iter()
+}
+
+struct Index<'a> {
+    file: &'a SourceFile,
+    functions: Vec<FunctionInfo>,
+    imports: FxHashMap<String, String>,
+    enclosing: Vec<u32>,
+}
+
+impl Index<'_> {
+    /// Collects the imports of the whole file, those inside functions too: a kernel nested in a function sees them.
+    fn imports(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::Import(import) => {
+                    for alias in &import.names {
+                        let path = alias.name.as_str();
+                        match &alias.asname {
+                            Some(name) => self.imports.insert(name.to_string(), path.to_owned()),
+                            // `import a.b` binds `a`.
+                            None => {
+                                let root = path.split('.').next().unwrap_or(path).to_owned();
+                                self.imports.insert(root.clone(), root)
+                            }
+                        };
+                    }
+                }
+                Stmt::ImportFrom(import) => {
+                    let dots = ".".repeat(import.level as usize);
+                    let module = import.module.as_ref().map_or("", |m| m.as_str());
+                    for alias in &import.names {
+                        let name = alias.asname.as_ref().unwrap_or(&alias.name);
+                        self.imports.insert(name.to_string(), format!("{dots}{module}.{}", alias.name.as_str()));
+                    }
+                }
+                _ => {
+                    for block in blocks_of(stmt) {
+                        self.imports(block);
+                    }
+                }
+            }
+        }
+    }
+
+    fn statements(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            if let Stmt::FunctionDef(def) = stmt {
+                let line = |offset: u32| self.file.position(offset).line;
+                let start = def.range().start().to_u32();
+                self.functions.push(FunctionInfo {
+                    name: def.name.as_str().into(),
+                    role: def.decorator_list.iter().find_map(|d| self.role(&d.expression)),
+                    start,
+                    first_line: line(start),
+                    def_line: line(def.name.range().start().to_u32()),
+                    enclosing: self.enclosing.clone(),
+                });
+                self.enclosing.push(start);
+                self.statements(&def.body);
+                self.enclosing.pop();
+            } else {
+                for block in blocks_of(stmt) {
+                    self.statements(block);
+                }
+            }
+        }
+    }
+
+    fn role(&self, decorator: &Expr) -> Option<Role> {
+        let target = match decorator {
+            Expr::Call(call) => &*call.func,
+            other => other,
+        };
+        let mut path = dotted(target)?;
+        let root = self.imports.get(path.remove(0))?;
+        let full = root.split('.').chain(path).collect::<Vec<_>>();
+        match full[..] {
+            [package, "kernel"] if PACKAGES.contains(&package) => Some(Role::Kernel),
+            [package, "func"] if PACKAGES.contains(&package) => Some(Role::Func),
+            _ => None,
+        }
+    }
+}
+
+/// `a.b.c` as its parts, if the expression is a name followed by attributes.
+pub(crate) fn dotted(expr: &Expr) -> Option<Vec<&str>> {
+    let mut parts = Vec::new();
+    let mut at = expr;
+    loop {
+        match at {
+            Expr::Attribute(attribute) => {
+                parts.push(attribute.attr.as_str());
+                at = &attribute.value;
+            }
+            Expr::Name(name) => {
+                parts.push(name.id.as_str());
+                parts.reverse();
+                return Some(parts);
+            }
+            _ => return None,
+        }
+    }
+}

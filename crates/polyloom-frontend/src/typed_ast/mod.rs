@@ -1,0 +1,352 @@
+//! The typed AST: a program after inference, with a type and a span on every node.
+//!
+//! Names are resolved to locals, literals have their final types, builtins are operations of the op table with the
+//! overload chosen, and calls name function instances. It is what the lowering reads, and `--emit ast` prints.
+
+mod print;
+
+use polyloom_ir::{ExecutionConstraints, FunctionKind, KernelMetadata, Op, Scalar, Span, Type};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A kernel and the functions it calls, callees before callers.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The functions; a [`FunctionId`] is an index.
+    pub functions: Vec<Function>,
+}
+
+/// A function instance of a [`Program`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FunctionId(pub u32);
+
+/// A variable of a [`Function`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct LocalId(pub u32);
+
+/// One function, for one choice of parameter types.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name, unique in the program.
+    pub name: Arc<str>,
+    /// Kernel or function.
+    pub kind: FunctionKind,
+    /// How many of the locals are parameters; they come first.
+    pub n_params: usize,
+    /// The variables.
+    pub locals: Vec<Local>,
+    /// Result types.
+    pub results: SmallVec<[Type; 2]>,
+    /// The statements.
+    pub body: Vec<Stmt>,
+    /// How it wants to be compiled.
+    pub metadata: KernelMetadata,
+    /// What must hold while it runs.
+    pub constraints: ExecutionConstraints,
+    /// The name in its `def`.
+    pub span: Span,
+}
+
+/// A variable.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// Its name in the source.
+    pub name: Arc<str>,
+    /// Its type, the same everywhere in the function.
+    pub ty: Type,
+    /// Where it is first assigned.
+    pub span: Span,
+    /// Offsets of its first and last read in the text; `first_read > last_read` if there is none.
+    pub first_read: u32,
+    /// See `first_read`.
+    pub last_read: u32,
+}
+
+/// Variables, in the order of their ids.
+pub type Locals = SmallVec<[LocalId; 4]>;
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub struct Stmt {
+    /// What it does.
+    pub kind: StmtKind,
+    /// Its text.
+    pub span: Span,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug)]
+pub enum StmtKind {
+    /// Evaluates all values, then assigns their results to the targets in order.
+    Assign {
+        /// As many as the values have results.
+        targets: SmallVec<[Target; 1]>,
+        /// One or more.
+        values: SmallVec<[Expr; 1]>,
+    },
+    /// `a[i] op= value`: the element is read and written once, the indices are evaluated once.
+    Update {
+        /// The element.
+        element: Element,
+        /// What combines the old value and `value`.
+        op: UpdateOp,
+        /// The right operand.
+        value: Expr,
+    },
+    /// `if`.
+    If {
+        /// The condition, a bool.
+        cond: Expr,
+        /// Executed if it holds.
+        then: Vec<Stmt>,
+        /// Executed if it does not.
+        otherwise: Vec<Stmt>,
+        /// Variables assigned inside that are set on every path to the end.
+        merged: Locals,
+    },
+    /// `for … in range(…)`.
+    For {
+        /// The counter.
+        counter: LocalId,
+        /// First value.
+        start: Expr,
+        /// Where it ends.
+        stop: Expr,
+        /// By how much it moves.
+        step: Expr,
+        /// The rest of it.
+        body: LoopBody,
+    },
+    /// `while`.
+    While {
+        /// The condition, a bool.
+        cond: Expr,
+        /// Variables the condition assigns: random states.
+        cond_assigns: Locals,
+        /// The rest of it.
+        body: LoopBody,
+    },
+    /// `break`.
+    Break,
+    /// `continue`.
+    Continue,
+    /// `return`.
+    Return(SmallVec<[Expr; 1]>),
+    /// `assert`.
+    Assert {
+        /// What must hold, a bool.
+        cond: Expr,
+        /// What to report if it does not.
+        message: Arc<str>,
+    },
+    /// `print` and `printf`.
+    Print {
+        /// A C format.
+        format: Arc<str>,
+        /// What it formats.
+        args: Vec<Expr>,
+    },
+    /// An expression evaluated for its effect.
+    Expr(Expr),
+}
+
+/// The body of a loop.
+#[derive(Clone, Debug)]
+pub struct LoopBody {
+    /// The statements.
+    pub body: Vec<Stmt>,
+    /// Executed when the loop ends without `break`.
+    pub otherwise: Vec<Stmt>,
+    /// Variables assigned in the loop that have a value before it or on every path after it.
+    pub carried: Locals,
+    /// Variables assigned in the loop or its `else` that are set on every path after both.
+    pub merged: Locals,
+    /// Whether a `break` leaves it.
+    pub has_break: bool,
+    /// Whether what follows can be reached.
+    pub completes: bool,
+}
+
+/// What combines old and new value in an augmented assignment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UpdateOp {
+    /// A binary operation of the op table.
+    Op(Op),
+    /// `**` by a small integer.
+    Power(u32),
+}
+
+/// What an assignment writes.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A variable.
+    Local(LocalId),
+    /// An array element.
+    Element(Element),
+}
+
+/// An array element.
+#[derive(Clone, Debug)]
+pub struct Element {
+    /// The array.
+    pub array: Box<Expr>,
+    /// One integer for each dimension.
+    pub indices: SmallVec<[Expr; 2]>,
+    /// Its text.
+    pub span: Span,
+}
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// What it computes.
+    pub kind: ExprKind,
+    /// The type of what it computes.
+    pub ty: ExprType,
+    /// Its text.
+    pub span: Span,
+}
+
+/// The type of an expression.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ExprType {
+    /// One value.
+    Value(Type),
+    /// Several values, or none: what calls give.
+    Values(SmallVec<[Type; 2]>),
+    /// A Python number that has not met a type; the checker leaves none in a finished program.
+    Number,
+    /// Rejected: a diagnostic has been given, and nothing built on it gives another.
+    Error,
+}
+
+/// What an expression computes.
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    /// A constant of the expression's type: its bits, zero-extended.
+    Const(u64),
+    /// A number without a type.
+    Number(crate::number::Number),
+    /// The value of a variable.
+    Local(LocalId),
+    /// An operation of the op table.
+    Op {
+        /// The operation.
+        op: Op,
+        /// Its operands.
+        args: Vec<Expr>,
+        /// The variables its `inout` operands are, which take its last results.
+        updates: Locals,
+    },
+    /// A conversion to the expression's type.
+    Cast(Box<Expr>),
+    /// The same bits as a value of the expression's type.
+    Bitcast(Box<Expr>),
+    /// The thread's coordinate along an axis.
+    Tid(u8),
+    /// The extent of an array along an axis.
+    Dim(Box<Expr>, u8),
+    /// An array element's value.
+    Load(Box<Element>),
+    /// A small integer power, by multiplications.
+    Power(Box<Expr>, u32),
+    /// `a and b …` or `a or b …`: bools, evaluated until one decides.
+    Logic {
+        /// `and` if true, else `or`.
+        all: bool,
+        /// Two or more bools.
+        terms: Vec<Expr>,
+        /// Variables assigned by terms that may be skipped: random states.
+        assigns: Locals,
+    },
+    /// `a < b < c`: bool; each operand evaluated once, until one comparison fails.
+    Chain {
+        /// The first operand.
+        first: Box<Expr>,
+        /// The comparisons that follow.
+        rest: Vec<ChainLink>,
+        /// Variables assigned by operands that may be skipped: random states.
+        assigns: Locals,
+    },
+    /// `a if cond else b`.
+    If {
+        /// The condition, a bool.
+        cond: Box<Expr>,
+        /// Evaluated if it holds.
+        then: Box<Expr>,
+        /// Evaluated if it does not.
+        otherwise: Box<Expr>,
+        /// Variables assigned by either: random states.
+        assigns: Locals,
+    },
+    /// A call of a function instance.
+    Call {
+        /// The instance.
+        function: FunctionId,
+        /// Its arguments in the order of its parameters.
+        args: Vec<Expr>,
+    },
+    /// Several values side by side.
+    Tuple(Vec<Expr>),
+    /// Rejected.
+    Error,
+}
+
+/// A comparison in a [`ExprKind::Chain`].
+#[derive(Clone, Debug)]
+pub struct ChainLink {
+    /// The comparison.
+    pub op: Op,
+    /// The type the left operand is compared as: a number without a type takes another in each comparison.
+    pub left: Option<Expr>,
+    /// Its right operand.
+    pub right: Expr,
+}
+
+impl ExprType {
+    /// One scalar.
+    pub fn scalar(scalar: Scalar) -> ExprType {
+        ExprType::Value(Type::Scalar(scalar))
+    }
+
+    /// A bool.
+    pub const BOOL: ExprType = ExprType::Value(Type::BOOL);
+
+    /// The type of its one value.
+    pub fn as_value(&self) -> Option<Type> {
+        match self {
+            ExprType::Value(ty) => Some(*ty),
+            _ => None,
+        }
+    }
+}
+
+impl Expr {
+    /// An expression.
+    pub fn new(kind: ExprKind, ty: ExprType, span: Span) -> Expr {
+        Expr { kind, ty, span }
+    }
+
+    /// A constant.
+    pub fn constant(bits: u64, scalar: Scalar, span: Span) -> Expr {
+        Expr::new(ExprKind::Const(bits), ExprType::scalar(scalar), span)
+    }
+
+    /// A rejected expression.
+    pub fn error(span: Span) -> Expr {
+        Expr::new(ExprKind::Error, ExprType::Error, span)
+    }
+
+    /// Whether it was rejected.
+    pub fn is_error(&self) -> bool {
+        self.ty == ExprType::Error
+    }
+
+    /// Its number, if it has no type yet.
+    pub fn number(&self) -> Option<crate::number::Number> {
+        match self.kind {
+            ExprKind::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+}
