@@ -14,5 +14,6 @@ pub mod pass;
 pub mod pipeline;
 pub mod transform;
 
+pub use analysis::canonical::canonical_hash;
 pub use pass::{Context, PASSES, Pass};
 pub use pipeline::{Options, prepare, prepared};

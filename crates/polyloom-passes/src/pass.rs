@@ -2,13 +2,20 @@
 
 use crate::analysis::effects::CallEffects;
 use crate::transform::*;
-use polyloom_ir::{Diagnostic, FuncId, Module};
+use polyloom_ir::{Diagnostic, FuncId, Function, Module};
 
 /// What passes are told beside the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Context {
     /// Whether functions are compiled with checks unless they refuse them (constraint `unchecked`).
     pub checked: bool,
+}
+
+impl Context {
+    /// Whether `func` is compiled with checks.
+    pub fn checks(&self, func: &Function) -> bool {
+        self.checked && !func.constraints.unchecked
+    }
 }
 
 /// A transformation of one function of a module.
@@ -27,10 +34,24 @@ pub struct Pass {
 /// Every pass, in the order of the pipeline.
 pub const PASSES: &[Pass] = &[
     Pass {
+        name: "insert_checks",
+        doc: "In checked mode, checks array indices and integer divisors.",
+        run: |module, func, context| {
+            let func = &mut module.functions[func];
+            if context.checks(func) {
+                insert_checks::insert_checks(func);
+            }
+            Ok(())
+        },
+    },
+    Pass {
         name: "strip_asserts",
-        doc: "Removes assertions and checks.",
-        run: |module, func, _| {
-            strip_asserts::strip_asserts(&mut module.functions[func]);
+        doc: "In unchecked mode, removes assertions and checks.",
+        run: |module, func, context| {
+            let func = &mut module.functions[func];
+            if !context.checks(func) {
+                strip_asserts::strip_asserts(func);
+            }
             Ok(())
         },
     },

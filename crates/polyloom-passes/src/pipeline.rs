@@ -1,6 +1,7 @@
 //! The way from the front end's HIR to a back end's.
 
 use crate::analysis::effects::{CallEffects, callees};
+use crate::pass::Context;
 use crate::transform::*;
 use polyloom_ir::{Diagnostic, FuncId, Function, Imm, Module};
 
@@ -22,9 +23,14 @@ pub struct Options {
 ///
 /// When the kernel grows beyond the compiler's limits, with a diagnostic that names the function at fault.
 pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result<(), Vec<Diagnostic>> {
-    let _checked = options.checked || module.functions[kernel].metadata.check;
+    let context = Context { checked: is_checked(&module.functions[kernel], options) };
     for id in reachable(module, kernel) {
-        strip_asserts::strip_asserts(&mut module.functions[id]);
+        let func = &mut module.functions[id];
+        if context.checks(func) {
+            insert_checks::insert_checks(func);
+        } else {
+            strip_asserts::strip_asserts(func);
+        }
         expand_library::expand_library(module, id);
     }
     inline::inline(module, kernel)?;
@@ -40,6 +46,11 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
     licm::licm(func, &calls);
     dce::dce(func, &calls);
     Ok(())
+}
+
+/// Whether a kernel is compiled with checks. If it refuses them, the functions it calls are not checked either.
+pub fn is_checked(kernel: &Function, options: &Options) -> bool {
+    (options.checked || kernel.metadata.check) && !kernel.constraints.unchecked
 }
 
 /// As [`prepare`], but leaves `module` alone: gives a module that holds nothing but the prepared kernel and the library

@@ -1,4 +1,6 @@
 //! Facts about HIR that passes and callers ask for. Analyses never change what they look at.
 
+pub mod canonical;
 pub mod effects;
 pub mod exits;
+pub mod range;

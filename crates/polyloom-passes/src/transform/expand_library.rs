@@ -48,7 +48,11 @@ impl Expansion {
         let capacity = func.regions[region].insts.len() + 8;
         let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
         for inst in insts {
-            if func.insts[inst].op.info().lowering == Lowering::Library && self.expand(module, func, region, inst) {
+            if is_library(func, inst) {
+                // Division by a constant that is a power of two needs no library.
+                fold::simplify_in_place(func, inst, region);
+            }
+            if is_library(func, inst) && self.expand(module, func, region, inst) {
                 continue;
             }
             func.regions[region].insts.push(inst);
@@ -104,6 +108,10 @@ impl Expansion {
         self.known.push((op, types, id));
         Some(id)
     }
+}
+
+fn is_library(func: &Function, inst: Inst) -> bool {
+    func.insts[inst].op.info().lowering == Lowering::Library
 }
 
 fn is_half(ty: Type) -> bool {

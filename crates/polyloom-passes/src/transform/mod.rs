@@ -7,6 +7,7 @@ pub mod expand_library;
 pub mod fold;
 pub mod if_convert;
 pub mod inline;
+pub mod insert_checks;
 pub mod legalize_half;
 pub mod licm;
 pub mod normalize_indices;

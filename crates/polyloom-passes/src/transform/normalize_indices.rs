@@ -1,7 +1,7 @@
 //! `normalize_indices`: the wrap of negative indices becomes code.
 //!
 //! In HIR an index below zero counts from the end of its axis. After this pass no index is negative and back ends do
-//! not wrap: where an index may be negative, it is replaced by
+//! not wrap: where [`crate::analysis::range`] cannot tell that an index is not negative, it is replaced by
 //!
 //! ```text
 //! %n: i32 = dim 0 %array
@@ -14,60 +14,19 @@
 //! exactly so: back ends that vectorise look for this form. `i64` indices do the same in `i64`; narrower signed ones
 //! are converted to `i32` first; unsigned ones are never negative.
 
-use polyloom_ir::op::Group;
-use polyloom_ir::{Builder, Function, Inst, Op, Region, Scalar, Span, Type, Value};
-use smallvec::SmallVec;
+use crate::analysis::range::{Index, possibly_negative_indices};
+use polyloom_ir::{Builder, Function, Op, Region, Scalar, Span, Type, Value};
 
 /// Makes the wrap of indices that may be negative explicit.
 pub fn normalize_indices(func: &mut Function) {
-    let mut wraps = SmallVec::new();
-    find(func, func.body, &mut wraps);
+    let wraps = possibly_negative_indices(func);
     if !wraps.is_empty() {
-        insert(func, func.body, &wraps);
+        insert_region(func, func.body, &wraps, &mut 0);
     }
 }
 
-/// An index to wrap: the access and the position among its operands.
-type Wrap = (Inst, u8);
-
-/// The array operand and the number of indices of an instruction that accesses an element.
-pub(crate) fn access(func: &Function, inst: Inst) -> Option<(Value, u8)> {
-    let data = &func.insts[inst];
-    if !matches!(data.op.info().group, Group::Array | Group::Atomic) {
-        return None;
-    }
-    let array = *data.operands.first()?;
-    Some((array, func.ty(array).as_array()?.1))
-}
-
-fn find(func: &Function, region: Region, wraps: &mut SmallVec<[Wrap; 16]>) {
-    for &inst in &func.regions[region].insts {
-        let data = &func.insts[inst];
-        if let Some((_, ndim)) = access(func, inst) {
-            for axis in 0..ndim {
-                if may_be_negative(func, data.operands[1 + axis as usize]) {
-                    wraps.push((inst, axis));
-                }
-            }
-        }
-        for &inner in &data.regions {
-            find(func, inner, wraps);
-        }
-    }
-}
-
-fn may_be_negative(func: &Function, index: Value) -> bool {
-    let Some(scalar) = func.ty(index).as_scalar() else { return false };
-    scalar.is_signed_int() && func.as_const(index).is_none_or(|bits| bits >> (scalar.bits() - 1) & 1 == 1)
-}
-
-/// Inserts the wraps, which are in the order of the walk.
-fn insert(func: &mut Function, region: Region, wraps: &[Wrap]) {
-    let mut next = 0;
-    insert_region(func, region, wraps, &mut next);
-}
-
-fn insert_region(func: &mut Function, region: Region, wraps: &[Wrap], next: &mut usize) {
+/// Inserts the wraps from `next` on, which stand in the order of the walk.
+fn insert_region(func: &mut Function, region: Region, wraps: &[Index], next: &mut usize) {
     let capacity = func.regions[region].insts.len() + 8;
     let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
     for inst in insts {

@@ -340,6 +340,12 @@ pub(super) fn runs_at_least_once(func: &Function, inst: Inst) -> bool {
     }
 }
 
+/// Rewrites an instruction that is about to be appended to `out` where it simplifies to another instruction.
+pub(super) fn simplify_in_place(func: &mut Function, inst: Inst, out: Region) {
+    // If a value stands for it, a later `fold` finds that again.
+    Fold { func, replaced: Replacements::default() }.plain(inst, out);
+}
+
 /// Simplifies an instruction that a pass is about to append to `out`, and gives the value of its one result.
 pub(super) fn append_simplified(func: &mut Function, inst: Inst, out: Region) -> Value {
     let mut fold = Fold { func, replaced: Replacements::default() };

@@ -1,0 +1,76 @@
+//! `insert_checks`: what checked mode checks.
+//!
+//! Before an access to an array element, a `check` per axis that the index, counted from the end if negative, lies
+//! within the array; the access then uses the index counted from the start. Before an integer division, a `check`
+//! that the divisor is not zero. Both carry the span of what they guard. The definitions of library ops are not
+//! checked: they are right for every operand.
+
+use super::normalize_indices::{one, wrap};
+use crate::analysis::range::{Index, accessed_array, possibly_negative_indices};
+use polyloom_ir::{Builder, CheckKind, Function, Imm, Inst, Op, Region, Scalar, Type, Value};
+
+/// Inserts the checks.
+pub fn insert_checks(func: &mut Function) {
+    let negative = possibly_negative_indices(func);
+    let body = func.body;
+    region(func, body, &negative, &mut 0);
+}
+
+fn region(func: &mut Function, out: Region, negative: &[Index], next: &mut usize) {
+    let capacity = func.regions[out].insts.len() + 8;
+    let insts = std::mem::replace(&mut func.regions[out].insts, Vec::with_capacity(capacity));
+    for inst in insts {
+        if let Some((array, ndim)) = accessed_array(func, inst) {
+            for axis in 0..ndim {
+                let may_wrap = negative.get(*next) == Some(&(inst, axis));
+                *next += usize::from(may_wrap);
+                check_index(func, out, inst, array, axis, may_wrap);
+            }
+        } else if matches!(func.insts[inst].op, Op::Div | Op::Mod | Op::FloorDiv) {
+            check_divisor(func, out, inst);
+        }
+        func.regions[out].insts.push(inst);
+        for inner in 0..func.insts[inst].regions.len() {
+            region(func, func.insts[inst].regions[inner], negative, next);
+        }
+    }
+}
+
+fn check_index(func: &mut Function, out: Region, inst: Inst, array: Value, axis: u8, may_wrap: bool) {
+    let operand = 1 + axis as usize;
+    let (index, span) = (func.insts[inst].operands[operand], func.insts[inst].span);
+    let name = func.params().iter().position(|&p| p == array).and_then(|p| func.param_names.get(p).cloned());
+    let from_start = if may_wrap { wrap(func, out, array, axis, index, span) } else { index };
+    func.insts[inst].operands[operand] = from_start;
+    let is_wide = func.ty(from_start).as_scalar().is_some_and(|scalar| scalar.bits() == 64);
+
+    let mut builder = Builder::new(func);
+    builder.switch_to(out);
+    builder.set_span(span);
+    let extent = builder.dim(array, axis);
+    // Neither is negative but for an index before the array's start, which as an unsigned number lies past its end:
+    // one comparison checks both sides.
+    let unsigned = if is_wide { Scalar::U64 } else { Scalar::U32 };
+    let (place, end) = (builder.cast(from_start, unsigned), builder.cast(extent, unsigned));
+    let inside = one(&mut builder, Op::Lt, &[place, end], Type::BOOL);
+    let (index, extent) = (builder.cast(index, Scalar::I64), builder.cast(extent, Scalar::I64));
+    let kind = CheckKind::Bounds { array: name.unwrap_or_default(), axis };
+    builder.inst(Op::Check, &[inside, index, extent], &[], Imm::Check(kind));
+}
+
+fn check_divisor(func: &mut Function, out: Region, inst: Inst) {
+    let data = &func.insts[inst];
+    let (&[dividend, divisor], span) = (&data.operands[..], data.span) else { return };
+    let Some(scalar) = func.ty(divisor).as_scalar().filter(|scalar| scalar.is_int()) else { return };
+    if func.as_const(divisor).is_some_and(|bits| bits != 0) {
+        return;
+    }
+    let mut builder = Builder::new(func);
+    builder.switch_to(out);
+    builder.set_span(span);
+    let zero = builder.const_int(scalar, 0);
+    let is_nonzero = one(&mut builder, Op::Ne, &[divisor, zero], Type::BOOL);
+    let dividend = builder.cast(dividend, Scalar::I64);
+    let zero = builder.const_int(Scalar::I64, 0);
+    builder.inst(Op::Check, &[is_nonzero, dividend, zero], &[], Imm::Check(CheckKind::Division));
+}
