@@ -9,6 +9,7 @@ pub mod entity;
 pub mod eval;
 pub mod format;
 pub mod function;
+pub mod generate;
 pub mod interp;
 pub mod math;
 pub mod metadata;

@@ -170,7 +170,7 @@ impl ArgBlock {
         }
     }
 
-    /// Gives the next parameter: a scalar of type `ty`, its bits zero-extended.
+    /// Gives the next parameter: a scalar of type `ty`. Bits beyond its width are ignored.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl ArgBlock {
             let (wanted, given) = (wanted.python_name(), ty.python_name().to_owned());
             return Err(ArgError::Type { name: name.clone(), wanted, given });
         }
-        self.words.push(bits);
+        self.words.push(bits & (u64::MAX >> (64 - ty.bits())));
         self.n_params += 1;
         Ok(())
     }

@@ -9,13 +9,18 @@
 //! and prepared, back ends come in as `Arc<dyn Backend>`.
 
 pub mod args;
+mod background;
+pub mod cache;
 pub mod cpu;
 pub mod error;
 mod fork;
 pub mod print;
 
 pub use args::{ArgBlock, ArgError, Element, Params};
+pub use cache::CodeCache;
 pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
 pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};
 pub use cpu::launch::{LaunchOptions, launch};
+pub use cpu::pool::{num_threads, set_num_threads};
 pub use error::{LaunchError, Trap};
+pub use print::{PrintSink, set_print_sink};

@@ -367,19 +367,17 @@ impl Lower<'_, '_> {
         let (again, next, done) = (self.label(), self.label(), self.label());
         self.bind(again);
         let end = self.enter(inst, results.clone(), Some((next, carried.clone())));
-        let (yield_, before) =
-            self.func.regions[condition].insts.split_last().map_or((None, &[][..]), |(y, b)| (Some(y), b));
-        for &inst in before {
-            self.inst(inst)?;
-        }
-        match yield_.map(|&inst| &self.func.insts[inst]) {
-            Some(yield_) if yield_.op == Op::Yield => {
-                self.emit(Step::JumpUnless { cond: self.slots[yield_.operands[0]], target: done });
-                self.region(body)?;
+        if let Some((&last, before)) = self.func.regions[condition].insts.split_last() {
+            for &inst in before {
+                self.inst(inst)?;
             }
-            // A condition that always leaves the loop: the body is never reached.
-            Some(yield_) => self.lower_jump(yield_),
-            None => {}
+            let data = &self.func.insts[last];
+            if data.op == Op::Yield {
+                self.emit(Step::JumpUnless { cond: self.slots[data.operands[0]], target: done });
+                self.region(body)?;
+            } else {
+                self.inst(last)?;
+            }
         }
         self.bind(next);
         self.emit(Step::Again { target: again });

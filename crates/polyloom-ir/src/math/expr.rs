@@ -101,6 +101,13 @@ impl Graph {
         self.wrap(self.build(|b| b.op(op, &operands)))
     }
 
+    /// Any op with `N` results.
+    pub(super) fn ops<'g, const N: usize>(&'g self, op: Op, operands: &[Expr<'g>]) -> [Expr<'g>; N] {
+        let operands: Vec<Value> = operands.iter().map(|e| e.value).collect();
+        let results = self.build(|b| b.op_results(op, &operands));
+        std::array::from_fn(|i| self.wrap(results[i]))
+    }
+
     /// The extent of a one-dimensional array.
     pub(super) fn extent<'g>(&'g self, array: Expr<'g>) -> Expr<'g> {
         self.wrap(self.build(|b| b.dim(array.value, 0)))

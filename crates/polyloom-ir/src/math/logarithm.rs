@@ -176,17 +176,17 @@ pub(super) fn log10(x: Expr<'_>) -> Expr<'_> {
     special(x, 0.0, logarithm(split(x), &decimal(x), None))
 }
 
-/// `log(1 + x)`: the logarithm of the rounded sum, corrected by the sum's rounding error divided by the sum.
-///
-/// With the sum as `2^k (1 + f)`, the quotient is the error times `2^-k (1 - f)`, nearly.
+/// `log(1 + x)`: the logarithm of the rounded sum `2^k (1 + f)`, whose rounding error, scaled by `2^-k`, is added to
+/// `f`. For `k = 0` that gives `f = x` exactly; else it leaves an error in its turn, by which the result is corrected.
 pub(super) fn log1p(x: Expr<'_>) -> Expr<'_> {
     let sum = x + 1.0;
     let error = x - (sum - 1.0);
     let Split { k, f } = split(sum);
     // Past 2^60, where the power would soon be subnormal, the error is of no account.
-    let scaled_error = error * power_of_minus(k.lt(60.0).select(k, 60.0));
-    let correction = (-f).fma(scaled_error, scaled_error);
-    let value = logarithm(Split { k, f }, &natural(x), Some(correction));
+    let error = error * power_of_minus(k.lt(60.0).select(k, 60.0));
+    let corrected = f + error;
+    let left = error - (corrected - f);
+    let value = logarithm(Split { k, f: corrected }, &natural(x), Some((-corrected).fma(left, left)));
     special(x, -1.0, value.copysign(x))
 }
 

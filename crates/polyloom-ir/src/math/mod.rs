@@ -13,6 +13,7 @@
 
 #![allow(clippy::approx_constant, reason = "coefficients are what the fit gave, wherever that is near a constant")]
 
+mod angle;
 mod basic;
 mod exponential;
 mod expr;
@@ -22,6 +23,7 @@ mod random;
 mod remainder;
 #[cfg(test)]
 mod tests;
+mod trigonometric;
 
 use crate::function::Function;
 use crate::op::{Op, Signature, TyPattern};
@@ -98,6 +100,10 @@ fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
         Op::IsNan => |x| vec![basic::magnitude_bits(x[0]).gt(basic::infinity_bits(x[0]))],
         Op::IsInf => |x| vec![basic::magnitude_bits(x[0]).eq(basic::infinity_bits(x[0]))],
         Op::IsFinite => |x| vec![basic::magnitude_bits(x[0]).lt(basic::infinity_bits(x[0]))],
+        Op::Sin => |x| vec![trigonometric::sin(x[0])],
+        Op::Cos => |x| vec![trigonometric::cos(x[0])],
+        Op::Tan => |x| vec![trigonometric::tan(x[0])],
+        Op::ReduceAngle => angle::reduce_far,
         Op::Exp => |x| vec![exponential::exp(x[0])],
         Op::Exp2 => |x| vec![exponential::exp2(x[0])],
         Op::Expm1 => |x| vec![exponential::expm1(x[0])],

@@ -2,14 +2,15 @@
 //!
 //! The hash is PCG-RXS-M-XS as given by Jarzynski and Olano, "Hash Functions for GPU Rendering", JCGT 9(3), 2020.
 //! The sequence of states and the formulas of the samplers are those of NVIDIA Warp, so a program keeps its random
-//! numbers when it moves.
+//! numbers when it moves. (Points on spheres are computed without Warp's arc cosine, which loses digits.)
 //!
 //! Each function takes the state first and gives the new state last.
 
 use super::expr::Expr;
+use super::trigonometric::sin_cos_small;
 use crate::op::Op;
 use crate::types::Scalar;
-use std::f64::consts::PI;
+use std::f64::consts::TAU;
 
 /// A state and the draws made from it.
 pub(super) struct Source<'g> {
@@ -27,9 +28,9 @@ impl<'g> Source<'g> {
         (self.next() >> 8).cast(Scalar::F32) * 2f64.powi(-24)
     }
 
-    /// An angle, uniform on [0, 2π).
-    fn angle(&mut self) -> Expr<'g> {
-        self.uniform() * (2.0 * PI)
+    /// The sine and cosine of an angle uniform on [0, 2π).
+    fn direction(&mut self) -> [Expr<'g>; 2] {
+        sin_cos_small(self.uniform() * TAU)
     }
 
     fn finish<const N: usize>(self, values: [Expr<'g>; N]) -> Vec<Expr<'g>> {
@@ -83,7 +84,7 @@ pub(super) fn uniform<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 pub(super) fn normal<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let mut source = Source { state: x[0] };
     let radius = (library(Op::Log, source.uniform() + f64::from(5.96e-8_f32)) * -2.0).sqrt();
-    let cosine = library(Op::Cos, source.angle());
+    let [_, cosine] = source.direction();
     source.finish([radius * cosine])
 }
 
@@ -116,16 +117,16 @@ pub(super) fn triangle<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
 /// The circle's line.
 pub(super) fn unit_ring<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let mut source = Source { state: x[0] };
-    let theta = source.angle();
-    source.finish([library(Op::Cos, theta), library(Op::Sin, theta)])
+    let [sine, cosine] = source.direction();
+    source.finish([cosine, sine])
 }
 
 /// The disk.
 pub(super) fn unit_disk<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let mut source = Source { state: x[0] };
     let radius = source.uniform().sqrt();
-    let theta = source.angle();
-    source.finish([radius * library(Op::Cos, theta), radius * library(Op::Sin, theta)])
+    let [sine, cosine] = source.direction();
+    source.finish([radius * cosine, radius * sine])
 }
 
 /// The sphere's surface.
@@ -148,24 +149,26 @@ pub(super) fn unit_hemisphere<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     solid(x, 1.0)
 }
 
-/// The sines and cosines of a direction whose `z` is uniform on the `height` below 1.
-fn direction<'g>(source: &mut Source<'g>, height: f64) -> [Expr<'g>; 4] {
-    let phi = library(Op::Acos, 1.0 - source.uniform() * height);
-    let theta = source.angle();
-    [library(Op::Cos, theta), library(Op::Sin, theta), library(Op::Sin, phi), library(Op::Cos, phi)]
+/// A point of the surface whose `z` is uniform on the `height` below 1.
+fn surface_point<'g>(source: &mut Source<'g>, height: f64) -> [Expr<'g>; 3] {
+    let depth = source.uniform() * height;
+    // z = 1 - depth, and this is the square root of 1 - z^2.
+    let radius = (depth * (2.0 - depth)).sqrt();
+    let [sine, cosine] = source.direction();
+    [cosine * radius, sine * radius, 1.0 - depth]
 }
 
 fn surface<'g>(x: &[Expr<'g>], height: f64) -> Vec<Expr<'g>> {
     let mut source = Source { state: x[0] };
-    let [cos_theta, sin_theta, sin_phi, cos_phi] = direction(&mut source, height);
-    source.finish([cos_theta * sin_phi, sin_theta * sin_phi, cos_phi])
+    let point = surface_point(&mut source, height);
+    source.finish(point)
 }
 
 fn solid<'g>(x: &[Expr<'g>], height: f64) -> Vec<Expr<'g>> {
     let mut source = Source { state: x[0] };
-    let [cos_theta, sin_theta, sin_phi, cos_phi] = direction(&mut source, height);
+    let point = surface_point(&mut source, height);
     let radius = library(Op::Cbrt, source.uniform());
-    source.finish([radius * cos_theta * sin_phi, radius * sin_theta * sin_phi, radius * cos_phi])
+    source.finish(point.map(|coordinate| radius * coordinate))
 }
 
 /// The square around zero.

@@ -182,6 +182,9 @@ op_table! {
     Cos = "cos", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
     /// Tangent of an angle in radians.
     Tan = "tan", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// A large angle less the nearest multiple of π/2: the remainder rounded, minus what rounding took from it, and the
+    /// multiple's number in the low two bits. What `sin`, `cos` and `tan` do to angles past some thousand turns.
+    ReduceAngle = "reduce_angle", Math, Internal, Pure, Library, ["[T: float](x: T) -> (T, T, i32)"];
     /// Arc sine in radians; NaN outside -1 … 1.
     Asin = "asin", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
     /// Arc cosine in radians; NaN outside -1 … 1.

@@ -1,5 +1,8 @@
 //! The CPU as a device: its back ends and how they are used.
 
+use super::pool::{MAX_THREADS, threads_from_env};
+use crate::background;
+use crate::cache::CodeCache;
 use polyloom_codegen::Backend;
 use std::sync::Arc;
 
@@ -46,6 +49,12 @@ pub enum DeviceError {
         /// What it is.
         value: String,
     },
+    /// `POLYLOOM_NUM_THREADS` is no number of threads.
+    #[error("POLYLOOM_NUM_THREADS is `{value}`; it must be a number from 1 to {MAX_THREADS}")]
+    BadThreadCount {
+        /// What it is.
+        value: String,
+    },
     /// Optimised code is asked for and no back end makes it.
     #[error("POLYLOOM_TIER=1 needs the LLVM back end, which this build does not have (cargo feature `llvm`)")]
     NoOptimizer,
@@ -56,15 +65,18 @@ pub struct CpuDevice {
     quick: Arc<dyn Backend>,
     optimizer: Option<Arc<dyn Backend>>,
     policy: TierPolicy,
+    cache: CodeCache,
 }
 
 impl CpuDevice {
-    /// A device that compiles with `quick` first and, if there is an `optimizer`, recompiles hot kernels with it.
+    /// A device that compiles with `quick` first and, if there is an `optimizer`, recompiles hot kernels with it. Code
+    /// is cached in memory.
     pub fn new(quick: Arc<dyn Backend>, optimizer: Option<Arc<dyn Backend>>) -> CpuDevice {
-        CpuDevice { quick, optimizer, policy: TierPolicy::Automatic }
+        CpuDevice { quick, optimizer, policy: TierPolicy::Automatic, cache: CodeCache::in_memory() }
     }
 
-    /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER`.
+    /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER` and, for the cache, as [`CodeCache::from_env`]. Also
+    /// looks whether `POLYLOOM_NUM_THREADS` is a number.
     ///
     /// # Errors
     ///
@@ -72,7 +84,8 @@ impl CpuDevice {
     pub fn from_env(quick: Arc<dyn Backend>, optimizer: Option<Arc<dyn Backend>>) -> Result<CpuDevice, DeviceError> {
         let value = std::env::var("POLYLOOM_TIER").unwrap_or_default();
         let Some(policy) = TierPolicy::from_name(&value) else { return Err(DeviceError::UnknownTier { value }) };
-        CpuDevice::new(quick, optimizer).with_policy(policy)
+        threads_from_env().map_err(|value| DeviceError::BadThreadCount { value })?;
+        CpuDevice::new(quick, optimizer).with_cache(CodeCache::from_env()).with_policy(policy)
     }
 
     /// The device with another tier policy.
@@ -87,9 +100,25 @@ impl CpuDevice {
         Ok(CpuDevice { policy, ..self })
     }
 
+    /// The device with another code cache.
+    #[must_use]
+    pub fn with_cache(self, cache: CodeCache) -> CpuDevice {
+        CpuDevice { cache, ..self }
+    }
+
+    /// The code cache.
+    pub fn cache(&self) -> &CodeCache {
+        &self.cache
+    }
+
     /// Which tier runs.
     pub fn policy(&self) -> TierPolicy {
         self.policy
+    }
+
+    /// Waits until hot kernels have been recompiled and the code cache is written.
+    pub fn wait_for_background(&self) {
+        background::wait();
     }
 
     /// The back end of a tier; none for the interpreter.

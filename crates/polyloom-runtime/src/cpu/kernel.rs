@@ -7,14 +7,18 @@
 use super::cost::Cost;
 use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
+use super::tiers;
 use crate::args::Params;
+use crate::cache::{self, Cached};
 use crate::error::LaunchError;
 use crate::fork::PerProcess;
+use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
+use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{FloatMode, FuncId, Module};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Most variants of a kernel.
 const MAX_VARIANTS: usize = 16;
@@ -56,6 +60,8 @@ pub struct VariantInfo {
     pub launches: u64,
     /// Measured or estimated nanoseconds a thread.
     pub ns_per_thread: f32,
+    /// Why the optimising back end could not compile it.
+    pub error: Option<CodegenError>,
 }
 
 pub(crate) struct KernelInner {
@@ -65,10 +71,12 @@ pub(crate) struct KernelInner {
     pub(crate) params: Params,
     /// Sites of the prepared kernel.
     pub(crate) sites: SiteTable,
+    pub(crate) prints: bool,
     pub(crate) cost: Cost,
     plan: FactPlan,
     float_mode: FloatMode,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
+    pub(crate) interpreter: PerProcess<OnceLock<Interpreter>>,
     /// Held while a variant is made.
     making: PerProcess<Mutex<()>>,
     /// Keeps all code of this kernel alive.
@@ -86,6 +94,9 @@ pub(crate) struct VariantState {
     launches: AtomicU64,
     work_ns: AtomicU64,
     ns_per_thread: AtomicU32,
+    /// Whether optimised code is there, on its way, or not to be had.
+    pub(crate) promoted: AtomicBool,
+    error: OnceLock<CodegenError>,
 }
 
 impl CpuKernel {
@@ -101,11 +112,13 @@ impl CpuKernel {
         let inner = KernelInner {
             name: kernel.name.clone(),
             params: Params::of(kernel),
+            prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
             plan: FactPlan::of(&source.prepared, kernel),
             float_mode: kernel.metadata.float_mode,
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
+            interpreter: PerProcess::new(),
             making: PerProcess::new(),
             code: PerProcess::new(),
             device,
@@ -160,7 +173,7 @@ impl KernelInner {
 
     /// The variant for a launch of this rank with these arguments.
     #[inline]
-    pub(crate) fn variant(&self, launch_rank: u8, words: &[u64]) -> Result<&VariantState, LaunchError> {
+    pub(crate) fn variant(self: &Arc<Self>, launch_rank: u8, words: &[u64]) -> Result<&VariantState, LaunchError> {
         let key = self.plan.key(words);
         match self.find(launch_rank, key) {
             Some(variant) => Ok(variant),
@@ -170,7 +183,7 @@ impl KernelInner {
 
     /// The variant for a key there is no exact variant for: made now, or one that assumes less.
     #[cold]
-    fn weaker_variant(&self, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
+    fn weaker_variant(self: &Arc<Self>, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
         let mut key = key;
         if key.has_extents() && self.iter_variants().filter(|v| v.key.has_extents()).count() >= MAX_WITH_EXTENTS {
             key = key.without_extents();
@@ -181,7 +194,7 @@ impl KernelInner {
         self.make_variant(launch_rank, key)
     }
 
-    fn make_variant(&self, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
+    fn make_variant(self: &Arc<Self>, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
         if let Some(variant) = self.find(launch_rank, key) {
             return Ok(variant);
         }
@@ -194,40 +207,92 @@ impl KernelInner {
             return Err(LaunchError::Compile { kernel: self.name.clone(), error });
         };
         let variant = Variant { float_mode: self.float_mode, launch_rank, facts: self.plan.facts(key) };
-        let first = match self.device.policy() {
-            TierPolicy::Always(Tier::Optimized) => Tier::Optimized,
-            _ => Tier::Quick,
-        };
-        let code =
-            self.build(&variant, first).map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
+        let (code, tier) =
+            self.build_first(&variant).map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
+        let promotable =
+            self.device.policy() == TierPolicy::Automatic && self.device.backend(Tier::Optimized).is_some();
         let state = VariantState {
             launch_rank,
             key,
             variant,
-            entry: AtomicPtr::new(code.entry() as *mut c_void),
-            tier: AtomicU8::new(first as u8),
+            entry: AtomicPtr::new(std::ptr::null_mut()),
+            tier: AtomicU8::new(tier as u8),
             launches: AtomicU64::new(0),
             work_ns: AtomicU64::new(0),
             ns_per_thread: AtomicU32::new(self.cost.ns.to_bits()),
+            promoted: AtomicBool::new(!promotable),
+            error: OnceLock::new(),
         };
-        self.keep(code);
+        self.install(&state, code, tier);
         let state = Box::into_raw(Box::new(state));
         slot.store(state, Ordering::Release);
         // SAFETY: just made, and freed only when `self` drops.
-        Ok(unsafe { &*state })
+        let state = unsafe { &*state };
+        if promotable && self.is_optimized_cached(&state.variant) {
+            tiers::promote(self, state);
+        }
+        Ok(state)
     }
 
-    /// Code of a tier for a variant.
+    /// The code a variant starts with: quick, unless the policy or the quick back end's limits say otherwise.
+    fn build_first(&self, variant: &Variant) -> Result<(Arc<dyn LoadedCode>, Tier), CodegenError> {
+        let policy = self.device.policy();
+        if policy == TierPolicy::Always(Tier::Optimized) {
+            return Ok((self.build(variant, Tier::Optimized)?, Tier::Optimized));
+        }
+        match self.build(variant, Tier::Quick) {
+            Err(_) if policy == TierPolicy::Automatic && self.device.backend(Tier::Optimized).is_some() => {
+                Ok((self.build(variant, Tier::Optimized)?, Tier::Optimized))
+            }
+            code => Ok((code?, Tier::Quick)),
+        }
+    }
+
+    /// Code of a tier for a variant, from the cache or made now.
     pub(crate) fn build(&self, variant: &Variant, tier: Tier) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         let Some(backend) = self.device.backend(tier) else {
             return Err(CodegenError::new("this build has no back end for the tier"));
         };
-        let object = backend.compile(&self.source.prepared, self.source.prepared_kernel, variant)?;
-        backend.load(&object)
+        let cache = self.device.cache();
+        let key = cache::key(&self.source.hash, &**backend, variant);
+        match cache.get(&key) {
+            Some(Cached::Loaded(code)) => return Ok(code),
+            Some(Cached::Object(object)) => match backend.load(&object) {
+                Ok(code) => {
+                    cache.loaded(&key, &code);
+                    return Ok(code);
+                }
+                Err(_) => cache.remove(&key),
+            },
+            None => {}
+        }
+        let object = Arc::new(backend.compile(&self.source.prepared, self.source.prepared_kernel, variant)?);
+        let code = backend.load(&object)?;
+        cache.put(key, object);
+        cache.loaded(&key, &code);
+        Ok(code)
     }
 
-    fn keep(&self, code: Arc<dyn LoadedCode>) {
+    /// Whether optimised code of the variant is in the cache.
+    fn is_optimized_cached(&self, variant: &Variant) -> bool {
+        let Some(backend) = self.device.backend(Tier::Optimized) else { return false };
+        self.device.cache().contains(&cache::key(&self.source.hash, &**backend, variant))
+    }
+
+    /// Makes `code` what the variant runs from the next chunk on.
+    pub(crate) fn install(&self, variant: &VariantState, code: Arc<dyn LoadedCode>, tier: Tier) {
+        let entry = code.entry();
         self.code.get().lock().unwrap_or_else(PoisonError::into_inner).push(code);
+        variant.entry.store(entry as *mut c_void, Ordering::Release);
+        variant.tier.store(tier as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn slot_of(&self, variant: &VariantState) -> Option<usize> {
+        self.iter_variants().position(|other| std::ptr::eq(other, variant))
+    }
+
+    pub(crate) fn variant_in(&self, slot: usize) -> Option<&VariantState> {
+        self.iter_variants().nth(slot)
     }
 }
 
@@ -261,14 +326,21 @@ impl VariantState {
         self.ns_per_thread.store(ns.to_bits(), Ordering::Relaxed);
     }
 
-    /// Notes a launch of estimated length; gives how many there were before.
+    /// Notes a launch of estimated length; gives how many there were before, and whether there has been so much work
+    /// that better code pays.
     #[inline]
-    pub(crate) fn record(&self, ns: f32) -> u64 {
+    pub(crate) fn record(&self, ns: f32) -> (u64, bool) {
         let launches = self.launches.load(Ordering::Relaxed);
         self.launches.store(launches + 1, Ordering::Relaxed);
-        let work = self.work_ns.load(Ordering::Relaxed);
-        self.work_ns.store(work.saturating_add(ns as u64 + 1), Ordering::Relaxed);
-        launches
+        let work = self.work_ns.load(Ordering::Relaxed).saturating_add(ns as u64 + 1);
+        self.work_ns.store(work, Ordering::Relaxed);
+        let hot = work > tiers::HOT.as_nanos() as u64 && !self.promoted.load(Ordering::Relaxed);
+        (launches, hot)
+    }
+
+    pub(crate) fn set_error(&self, error: CodegenError) {
+        // Only the one promotion sets it.
+        let _ = self.error.set(error);
     }
 
     fn info(&self) -> VariantInfo {
@@ -282,6 +354,7 @@ impl VariantState {
             },
             launches: self.launches.load(Ordering::Relaxed),
             ns_per_thread: self.ns_per_thread(),
+            error: self.error.get().cloned(),
         }
     }
 }

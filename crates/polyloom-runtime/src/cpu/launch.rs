@@ -5,24 +5,21 @@
 //! looks whether it should stop and whether better code has arrived.
 
 use super::device::{Tier, TierPolicy};
-use super::kernel::{CpuKernel, KernelInner, VariantState};
+use super::interpret::interpret;
+use super::kernel::CpuKernel;
+use super::run::Run;
+use super::tiers;
 use crate::args::ArgBlock;
-use crate::error::{LaunchError, Trap};
-use crate::print;
-use polyloom_codegen::LaunchContext;
-use polyloom_codegen::abi::{Site, SiteKind};
-use polyloom_ir::{MAX_DIMS, Span};
-use std::ffi::c_void;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use crate::error::LaunchError;
+use polyloom_ir::MAX_DIMS;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Launches estimated shorter than this run as one call on the calling thread.
-const INLINE_NS: f32 = 8_000.0;
-/// How long a chunk should take.
-const CHUNK_NS: f32 = 500_000.0;
-/// Chunks begin at multiples of this many threads.
-const GRAIN: u64 = 64;
+const AT_ONCE_NS: f32 = 10_000.0;
+/// So few threads of a kernel with loops of unknown length are not worth a look at the clock.
+const TRUSTED_THREADS: u64 = 16;
+/// One in so many small launches is timed.
+const TIMED_EVERY: u64 = 64;
 
 /// How a launch is run.
 #[derive(Clone, Copy, Default)]
@@ -31,6 +28,14 @@ pub struct LaunchOptions<'a> {
     pub cancel: Option<&'a AtomicBool>,
     /// Asked now and then by the calling thread; the launch stops soon after it returns true.
     pub interrupted: Option<&'a dyn Fn() -> bool>,
+}
+
+impl LaunchOptions<'_> {
+    /// Whether the launch should stop. `ask`: whether it is time to ask the caller.
+    pub(crate) fn is_cancelled(&self, ask: bool) -> bool {
+        self.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed))
+            || (ask && self.interrupted.is_some_and(|interrupted| interrupted()))
+    }
 }
 
 /// Runs `kernel` over a grid of threads and returns when all of them have run.
@@ -53,45 +58,40 @@ pub unsafe fn launch(
     args: &ArgBlock,
     options: &LaunchOptions<'_>,
 ) -> Result<(), LaunchError> {
-    let kernel = &*kernel.inner;
+    let kernel = &kernel.inner;
     if shape.is_empty() || shape.len() > MAX_DIMS {
         return Err(LaunchError::Rank { rank: shape.len() });
     }
     args.check_complete(&kernel.params)?;
     let mut grid = [1; MAX_DIMS];
     grid[..shape.len()].copy_from_slice(shape);
-    let Some(total) = n_threads(&grid) else { return Err(LaunchError::TooManyThreads { shape: shape.to_vec() }) };
-    if total == 0 {
+    let Some(n_threads) = n_threads(&grid) else { return Err(LaunchError::TooManyThreads { shape: shape.to_vec() }) };
+    if n_threads == 0 {
         return Ok(());
     }
     if kernel.device.policy() == TierPolicy::Always(Tier::Interpreter) {
-        let message = "the interpreter tier is not in this build".to_owned();
-        return Err(LaunchError::Interpreter { kernel: kernel.name.clone(), message });
+        // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
+        return unsafe { interpret(kernel, shape, args.words(), n_threads, options) };
     }
     let rank = shape.len() as u8;
     let variant = kernel.variant(rank, args.words())?;
-    let run = Run {
-        kernel,
-        variant,
-        words: args.words(),
-        grid,
-        rank,
-        total,
-        next: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-        trap: OnceLock::new(),
-    };
-    let ns = total as f32 * variant.ns_per_thread();
-    let n_launches = variant.record(ns);
+    let ns = n_threads as f32 * variant.ns_per_thread();
+    let (n_before, is_hot) = variant.record(ns);
+    if is_hot {
+        tiers::promote(kernel, variant);
+    }
+    let run = Run::new(kernel, variant, args.words(), grid, rank, n_threads);
+    // A kernel whose loops depend on its arguments may take longer than it did last time. Now and then even a small
+    // launch is timed.
+    let trusted = kernel.cost.steady || n_threads <= TRUSTED_THREADS;
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
     unsafe {
-        if ns < INLINE_NS && !n_launches.is_multiple_of(64) {
-            run.run_range(0, total);
+        if ns < AT_ONCE_NS && trusted && !n_before.is_multiple_of(TIMED_EVERY) {
+            run.run_at_once()
         } else {
-            run.run_chunks(options)?;
+            run.run_in_chunks(options, n_before == 0 || !kernel.cost.steady)
         }
     }
-    run.finish()
 }
 
 /// How many threads a grid has, if `int32` can count them.
@@ -104,107 +104,4 @@ fn n_threads(grid: &[u64; MAX_DIMS]) -> Option<u64> {
         _ if grid.contains(&0) => Some(0),
         _ => None,
     }
-}
-
-struct TrapRecord {
-    site: u32,
-    index: i64,
-    extent: i64,
-    thread: u64,
-}
-
-/// A launch under way.
-struct Run<'a> {
-    kernel: &'a KernelInner,
-    variant: &'a VariantState,
-    words: &'a [u64],
-    grid: [u64; MAX_DIMS],
-    rank: u8,
-    total: u64,
-    /// First thread that nobody has claimed.
-    next: AtomicU64,
-    stop: AtomicBool,
-    trap: OnceLock<TrapRecord>,
-}
-
-impl Run<'_> {
-    /// Runs threads `begin..end` on this thread.
-    ///
-    /// # Safety
-    ///
-    /// As [`launch`].
-    #[inline]
-    unsafe fn run_range(&self, begin: u64, end: u64) {
-        let context = LaunchContext {
-            shape: self.grid,
-            trap: on_trap,
-            print: on_print,
-            data: std::ptr::from_ref(self).cast_mut().cast::<c_void>(),
-        };
-        let entry = self.variant.entry();
-        // SAFETY: the block is complete for this kernel, the context outlives the call, and the range lies in the grid.
-        unsafe { entry(self.words.as_ptr().cast(), &context, begin, end) }
-    }
-
-    unsafe fn run_chunks(&self, options: &LaunchOptions<'_>) -> Result<(), LaunchError> {
-        let mut pace = self.variant.ns_per_thread();
-        loop {
-            let size = ((CHUNK_NS / pace) as u64).max(1).next_multiple_of(GRAIN);
-            let begin = self.next.fetch_add(size, Ordering::Relaxed);
-            if begin >= self.total || self.stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let end = (begin + size).min(self.total);
-            let start = Instant::now();
-            // SAFETY: the caller vouches for the arguments.
-            unsafe { self.run_range(begin, end) };
-            let measured = start.elapsed().as_nanos() as f32 / (end - begin) as f32;
-            pace = (0.5 * (pace + measured)).max(1e-3);
-            let flagged = options.cancel.is_some_and(|flag| flag.load(Ordering::Relaxed));
-            if flagged || options.interrupted.is_some_and(|ask| ask()) {
-                return Err(LaunchError::Cancelled);
-            }
-        }
-        self.variant.set_ns_per_thread(pace);
-        Ok(())
-    }
-
-    #[inline]
-    fn finish(&self) -> Result<(), LaunchError> {
-        match self.trap.get() {
-            None => Ok(()),
-            Some(record) => Err(self.trap_error(record)),
-        }
-    }
-
-    #[cold]
-    fn trap_error(&self, record: &TrapRecord) -> LaunchError {
-        let nowhere = || Site { span: Span::NONE, kind: SiteKind::Assert("".into()) };
-        LaunchError::Trap(Box::new(Trap {
-            kernel: self.kernel.name.clone(),
-            site: self.kernel.sites.sites.get(record.site as usize).cloned().unwrap_or_else(nowhere),
-            index: record.index,
-            extent: record.extent,
-            thread: Trap::coordinates(&self.grid, self.rank.into(), record.thread),
-        }))
-    }
-}
-
-unsafe extern "C" fn on_trap(context: *const LaunchContext, site: u32, index: i64, extent: i64, thread: u64) {
-    // SAFETY: compiled code hands back the context it was given, whose data is the `Run` of the launch under way.
-    let run = unsafe { &*(*context).data.cast::<Run<'_>>() };
-    // The first one wins.
-    let _ = run.trap.set(TrapRecord { site, index, extent, thread });
-    run.stop.store(true, Ordering::Relaxed);
-}
-
-unsafe extern "C" fn on_print(context: *const LaunchContext, site: u32, values: *const u64) {
-    // SAFETY: as in `on_trap`.
-    let run = unsafe { &*(*context).data.cast::<Run<'_>>() };
-    let Some(SiteKind::Print(format, types)) = run.kernel.sites.sites.get(site as usize).map(|site| &site.kind) else {
-        return;
-    };
-    // SAFETY: one slot an operand, as `PrintFn` says.
-    let values = unsafe { std::slice::from_raw_parts(values, types.len()) };
-    print::write(&print::format(format, types, values));
 }

@@ -3,5 +3,10 @@
 pub(crate) mod cost;
 pub mod device;
 pub(crate) mod facts;
+pub(crate) mod interpret;
 pub mod kernel;
 pub mod launch;
+pub(crate) mod output;
+pub mod pool;
+pub(crate) mod run;
+pub(crate) mod tiers;

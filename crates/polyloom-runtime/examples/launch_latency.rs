@@ -1,0 +1,73 @@
+//! Prints what a warm launch costs: `cargo run --release -p polyloom-runtime --example launch_latency`.
+//!
+//! The small launch has one thread, so that nearly all its time is the runtime's. The parallel launch has 100,000
+//! trivial threads and shows what waking the pool costs, against the same launch on one thread.
+
+use polyloom_codegen::CraneliftBackend;
+use polyloom_ir::{Builder, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
+use polyloom_runtime::{
+    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, launch, num_threads, set_num_threads,
+};
+use std::error::Error;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// `y[i] = alpha * x[i] + y[i]`.
+fn saxpy() -> KernelSource {
+    let array = Type::Array { elem: Scalar::F32, ndim: 1 };
+    let params = [("x", array), ("y", array), ("alpha", Type::F32)];
+    let mut kernel = Function::new("saxpy", FunctionKind::Kernel, params, &[]);
+    let (x, y, alpha) = (kernel.params()[0], kernel.params()[1], kernel.params()[2]);
+    let mut build = Builder::new(&mut kernel);
+    let i = build.tid(0);
+    let (xi, yi) = (build.op(Op::ArrayLoad, &[x, i]), build.op(Op::ArrayLoad, &[y, i]));
+    let product = build.op(Op::Mul, &[alpha, xi]);
+    let sum = build.op(Op::Add, &[product, yi]);
+    build.inst(Op::ArrayStore, &[y, i, sum], &[], Imm::None);
+    build.return_(&[]);
+    let mut module = Module::new();
+    let id = module.functions.push(kernel);
+    let module = Arc::new(module);
+    KernelSource { verified: module.clone(), verified_kernel: id, prepared: module, prepared_kernel: id, hash: [1; 32] }
+}
+
+/// Median nanoseconds of a launch over `n` threads.
+fn median(
+    kernel: &CpuKernel,
+    args: &ArgBlock,
+    n: u64,
+    n_rounds: usize,
+    per_round: usize,
+) -> Result<f64, Box<dyn Error>> {
+    let options = LaunchOptions::default();
+    let mut rounds = Vec::new();
+    for _ in 0..n_rounds {
+        let start = Instant::now();
+        for _ in 0..per_round {
+            // SAFETY: the arrays behind the block are alive and have at least `n` elements.
+            unsafe { launch(black_box(kernel), black_box(&[n]), black_box(args), &options)? };
+        }
+        rounds.push(start.elapsed().as_nanos() as f64 / per_round as f64);
+    }
+    rounds.sort_by(f64::total_cmp);
+    Ok(rounds[n_rounds / 2])
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let device = Arc::new(CpuDevice::from_env(Arc::new(CraneliftBackend::new()?), None)?);
+    let kernel = CpuKernel::new(device, saxpy());
+    let (mut x, mut y) = (vec![1.0f32; 100_000], vec![0.0f32; 100_000]);
+    let mut args = ArgBlock::new();
+    args.slice(kernel.params(), &mut x, &[100_000])?;
+    args.slice(kernel.params(), &mut y, &[100_000])?;
+    args.scalar(kernel.params(), Scalar::F32, 2f32.to_bits().into())?;
+
+    let cores = num_threads();
+    println!("one thread:              {:8.1} ns a launch", median(&kernel, &args, 1, 101, 10_000)?);
+    println!("100 threads:             {:8.1} ns a launch", median(&kernel, &args, 100, 101, 10_000)?);
+    println!("100,000 on {cores:3} cores:    {:8.1} ns a launch", median(&kernel, &args, 100_000, 101, 100)?);
+    set_num_threads(1);
+    println!("100,000 on   1 core:     {:8.1} ns a launch", median(&kernel, &args, 100_000, 101, 100)?);
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! The one thread that works beside launches: it recompiles hot kernels and writes the code cache.
+//!
+//! When the process exits, compilations that have not begun are forgotten, the one under way is waited for (compilers
+//! do not take kindly to their libraries being torn down under them), and pending writes are made.
+
+use crate::fork::PerProcess;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What kind of work a job is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum JobKind {
+    /// Worth nothing to a process that exits.
+    Compile,
+    /// Worth doing before the process exits.
+    Write,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Jobs that wait at most; more are dropped. A dropped job costs speed, never correctness.
+const MAX_JOBS: usize = 4096;
+/// How long the process's exit waits for the thread.
+const EXIT_PATIENCE: Duration = Duration::from_secs(10);
+
+static BACKGROUND: PerProcess<Background> = PerProcess::new();
+
+#[derive(Default)]
+struct Background {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<(JobKind, Job)>,
+    has_thread: bool,
+    is_busy: bool,
+}
+
+/// Has `job` done some time; gives whether it will be.
+pub(crate) fn submit(kind: JobKind, job: impl FnOnce() + Send + 'static) -> bool {
+    let background = BACKGROUND.get();
+    let mut state = background.lock();
+    if !state.has_thread {
+        register_exit();
+        let builder = std::thread::Builder::new().name("polyloom-compiler".to_owned());
+        // Optimisers recurse deeply.
+        state.has_thread = builder.stack_size(16 << 20).spawn(|| background.work()).is_ok();
+    }
+    let accepted = state.has_thread && state.jobs.len() < MAX_JOBS;
+    if accepted {
+        state.jobs.push_back((kind, Box::new(job)));
+        background.changed.notify_all();
+    }
+    accepted
+}
+
+/// Waits until everything submitted so far is done.
+pub(crate) fn wait() {
+    BACKGROUND.get().wait_until(None);
+}
+
+impl Background {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            let Some((_, job)) = state.jobs.pop_front() else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            state.is_busy = true;
+            drop(state);
+            // A job that panics is a defect of a back end; the kernel keeps the code it has.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            state = self.lock();
+            state.is_busy = false;
+            self.changed.notify_all();
+        }
+    }
+
+    fn wait_until(&self, deadline: Option<Instant>) {
+        let mut state = self.lock();
+        while state.is_busy || !state.jobs.is_empty() {
+            let patience = deadline.map_or(Duration::from_secs(3600), |d| d.saturating_duration_since(Instant::now()));
+            if patience.is_zero() {
+                return;
+            }
+            state = self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+extern "C" fn at_exit() {
+    let background = BACKGROUND.get();
+    background.lock().jobs.retain(|(kind, _)| *kind == JobKind::Write);
+    background.wait_until(Some(Instant::now() + EXIT_PATIENCE));
+}
+
+fn register_exit() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.swap(true, Ordering::Relaxed) {
+        // SAFETY: the handler is a plain function of this library, which stays loaded until it has run.
+        unsafe {
+            libc::atexit(at_exit);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn jobs_run_in_order_and_a_panic_ends_only_its_job() {
+        let seen = Arc::new(AtomicU32::new(0));
+        for i in 1..=3 {
+            let seen = seen.clone();
+            let job = move || {
+                seen.store(seen.load(Ordering::SeqCst) * 10 + i, Ordering::SeqCst);
+                if i == 2 {
+                    std::panic::resume_unwind(Box::new("defect"));
+                }
+            };
+            assert!(submit(JobKind::Compile, job));
+        }
+        wait();
+        assert_eq!(seen.load(Ordering::SeqCst), 123);
+    }
+}

@@ -1,0 +1,177 @@
+//! The cache of compiled code.
+//!
+//! Entries are addressed by everything the code depends on: the kernel's HIR, the back end with its version, CPU and
+//! options, the variant, and this crate's version. So an entry never has to be invalidated, only forgotten. The memory
+//! cache is asked first and is bounded; the disk cache is shared by all processes. A cache never causes an error: what
+//! cannot be read is a miss, what cannot be written is not kept.
+
+mod disk;
+
+use crate::background::{self, JobKind};
+use crate::fork::PerProcess;
+use disk::DiskCache;
+use polyloom_codegen::{Backend, LoadedCode, Object, Variant};
+use rustc_hash::FxHashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Object bytes kept in memory.
+const MEMORY_BYTES: usize = 64 << 20;
+/// Object bytes kept on disk unless `POLYLOOM_CACHE_BYTES` says otherwise.
+const DISK_BYTES: u64 = 1 << 30;
+
+/// Address of an entry.
+pub(crate) type CacheKey = [u8; 32];
+
+/// Compiled code in memory and, optionally, on disk.
+pub struct CodeCache {
+    disk: Option<Arc<DiskCache>>,
+    memory: PerProcess<Mutex<Memory>>,
+}
+
+#[derive(Default)]
+struct Memory {
+    entries: FxHashMap<CacheKey, Entry>,
+    n_bytes: usize,
+    /// Counts uses, to tell which entry was used last.
+    clock: u64,
+}
+
+struct Entry {
+    object: Arc<Object>,
+    /// The code, if some kernel still has it.
+    loaded: Option<Weak<dyn LoadedCode>>,
+    used: u64,
+}
+
+/// What the cache has of an entry.
+pub(crate) enum Cached {
+    /// Code that some kernel is using.
+    Loaded(Arc<dyn LoadedCode>),
+    /// An object to load.
+    Object(Arc<Object>),
+}
+
+impl CodeCache {
+    /// A cache in memory only.
+    pub fn in_memory() -> CodeCache {
+        CodeCache { disk: None, memory: PerProcess::new() }
+    }
+
+    /// A cache that also keeps up to `max_bytes` in files under `directory`, which is made when first needed.
+    pub fn in_directory(directory: impl Into<PathBuf>, max_bytes: u64) -> CodeCache {
+        CodeCache { disk: Some(Arc::new(DiskCache::new(directory.into(), max_bytes))), memory: PerProcess::new() }
+    }
+
+    /// The cache that the environment asks for: on disk in `POLYLOOM_CACHE_DIR`, by default `polyloom` in the user's
+    /// cache directory, with at most `POLYLOOM_CACHE_BYTES`; in memory only with `POLYLOOM_CACHE=0`, or where there is
+    /// no home directory.
+    pub fn from_env() -> CodeCache {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        if variable("POLYLOOM_CACHE").is_some_and(|value| value == "0") {
+            return CodeCache::in_memory();
+        }
+        let directory = variable("POLYLOOM_CACHE_DIR").map(PathBuf::from).or_else(|| {
+            let caches = variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+            let home = || variable("HOME").map(|home| PathBuf::from(home).join(".cache"));
+            Some(caches.or_else(home)?.join("polyloom"))
+        });
+        let bytes = variable("POLYLOOM_CACHE_BYTES").and_then(|value| value.to_str()?.trim().parse().ok());
+        match directory {
+            Some(directory) => CodeCache::in_directory(directory, bytes.unwrap_or(DISK_BYTES)),
+            None => CodeCache::in_memory(),
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.get().lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What there is under `key`.
+    pub(crate) fn get(&self, key: &CacheKey) -> Option<Cached> {
+        {
+            let mut memory = self.memory();
+            memory.clock += 1;
+            let clock = memory.clock;
+            if let Some(entry) = memory.entries.get_mut(key) {
+                entry.used = clock;
+                let loaded = entry.loaded.as_ref().and_then(Weak::upgrade);
+                return Some(loaded.map_or_else(|| Cached::Object(entry.object.clone()), Cached::Loaded));
+            }
+        }
+        let object = Arc::new(Object { bytes: self.disk.as_ref()?.read(key)? });
+        self.memory().insert(*key, object.clone());
+        Some(Cached::Object(object))
+    }
+
+    /// Whether something is under `key`, as far as can be told without reading it.
+    pub(crate) fn contains(&self, key: &CacheKey) -> bool {
+        self.memory().entries.contains_key(key) || self.disk.as_ref().is_some_and(|disk| disk.contains(key))
+    }
+
+    /// Keeps an object; the disk is written in the background.
+    pub(crate) fn put(&self, key: CacheKey, object: Arc<Object>) {
+        self.memory().insert(key, object.clone());
+        if let Some(disk) = self.disk.clone() {
+            background::submit(JobKind::Write, move || disk.write(&key, &object.bytes));
+        }
+    }
+
+    /// Remembers the code made from the object under `key`.
+    pub(crate) fn loaded(&self, key: &CacheKey, code: &Arc<dyn LoadedCode>) {
+        if let Some(entry) = self.memory().entries.get_mut(key) {
+            entry.loaded = Some(Arc::downgrade(code));
+        }
+    }
+
+    /// Forgets an entry that its back end does not understand.
+    pub(crate) fn remove(&self, key: &CacheKey) {
+        self.memory().remove(key);
+        if let Some(disk) = &self.disk {
+            disk.remove(key);
+        }
+    }
+}
+
+impl Memory {
+    fn insert(&mut self, key: CacheKey, object: Arc<Object>) {
+        self.remove(&key);
+        self.clock += 1;
+        self.n_bytes += object.bytes.len();
+        self.entries.insert(key, Entry { object, loaded: None, used: self.clock });
+        while self.n_bytes > MEMORY_BYTES
+            && let Some(oldest) = self.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key)
+        {
+            self.remove(&oldest);
+        }
+    }
+
+    fn remove(&mut self, key: &CacheKey) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.n_bytes -= entry.object.bytes.len();
+        }
+    }
+}
+
+/// The address of a kernel's code from a back end, for a variant.
+pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &Variant) -> CacheKey {
+    let mut hasher = blake3::Hasher::new();
+    let mut text = |text: &str| {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    };
+    text(env!("CARGO_PKG_VERSION"));
+    text(backend.name());
+    text(&backend.fingerprint());
+    text(variant.float_mode.name());
+    hasher.update(kernel_hash);
+    hasher.update(&[variant.launch_rank]);
+    for facts in &variant.facts.arrays {
+        let flags = [facts.contiguous, facts.aligned, facts.disjoint, facts.offsets_fit_i32];
+        hasher.update(&flags.map(u8::from));
+        for extent in facts.extents {
+            hasher.update(&extent.map_or(-1, i64::from).to_le_bytes());
+        }
+    }
+    *hasher.finalize().as_bytes()
+}

@@ -1,0 +1,217 @@
+//! Launches by the interpreter: `POLYLOOM_TIER=interp`.
+//!
+//! The interpreter runs the kernel's verified HIR over the memory of the arguments, on the calling thread and in
+//! row-major order. It is slow, and finds what compiled code must not be asked to do: an access outside its array is
+//! reported here even when the kernel has no checks.
+
+use super::kernel::KernelInner;
+use super::launch::LaunchOptions;
+use crate::error::{LaunchError, Trap};
+use crate::print;
+use polyloom_codegen::abi::{Site, SiteKind};
+use polyloom_ir::interp::{self, Arg, ArrayArg, Host, InterpError, Interpreter, Memory};
+use polyloom_ir::{CheckKind, Imm, MAX_DIMS, Type, ValueDef};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Threads between looks at whether the launch is cancelled.
+const CHUNK: u64 = 256;
+
+/// Runs a launch of `n_threads` threads.
+///
+/// # Safety
+///
+/// As [`super::launch::launch`].
+pub(crate) unsafe fn interpret(
+    kernel: &KernelInner,
+    shape: &[u64],
+    words: &[u64],
+    n_threads: u64,
+    options: &LaunchOptions<'_>,
+) -> Result<(), LaunchError> {
+    let failed = |error: InterpError| launch_error(kernel, shape, error);
+    let cell = kernel.interpreter.get();
+    let interpreter = match cell.get() {
+        Some(interpreter) => interpreter,
+        None => {
+            let made = Interpreter::new(&kernel.source.verified, kernel.source.verified_kernel).map_err(failed)?;
+            cell.get_or_init(|| made)
+        }
+    };
+    let (args, mut memory) = arguments(kernel, words);
+    let mut begin = 0;
+    while begin < n_threads {
+        let end = (begin + CHUNK).min(n_threads);
+        interpreter.launch(shape, &args, &mut memory, &mut Printer, begin..end).map_err(failed)?;
+        if options.is_cancelled(true) {
+            return Err(LaunchError::Cancelled);
+        }
+        begin = end;
+    }
+    Ok(())
+}
+
+struct Printer;
+
+impl Host for Printer {
+    fn print(&mut self, format: &str, types: &[Type], values: &[u64]) {
+        print::write(&polyloom_ir::format::format(format, types, values));
+    }
+}
+
+/// The memory behind the arguments: one buffer for each array.
+struct RawMemory {
+    buffers: Vec<RawBuffer>,
+}
+
+/// Memory from `low` up to and including `high`, an element's first byte, counted in bytes from `base`.
+struct RawBuffer {
+    base: *mut u8,
+    low: i64,
+    high: i64,
+}
+
+/// An element in memory. Every access is atomic: other launches may be using the arrays at the same time.
+trait Element {
+    fn get(&self) -> u64;
+    fn set(&self, bits: u64);
+    /// Replaces `old` by `new`; gives what was there instead if it was not `old`.
+    fn replace(&self, old: u64, new: u64) -> Result<(), u64>;
+}
+
+macro_rules! elements {
+    ($($atomic:ty, $value:ty;)*) => { $(
+        impl Element for $atomic {
+            fn get(&self) -> u64 {
+                u64::from(self.load(Ordering::Relaxed))
+            }
+
+            fn set(&self, bits: u64) {
+                self.store(bits as $value, Ordering::Relaxed);
+            }
+
+            fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
+                let (old, new) = (old as $value, new as $value);
+                let replaced = self.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed);
+                replaced.map(|_| ()).map_err(u64::from)
+            }
+        }
+    )* };
+}
+elements! { AtomicU8, u8; AtomicU16, u16; AtomicU32, u32; AtomicU64, u64; }
+
+impl RawMemory {
+    fn element(&self, buffer: u32, offset: i64, bytes: u32) -> Option<&dyn Element> {
+        let buffer = self.buffers.get(buffer as usize)?;
+        if !(buffer.low..=buffer.high).contains(&offset) {
+            return None;
+        }
+        // Inside one array, so the address does not wrap.
+        let element = buffer.base.wrapping_offset(offset as isize);
+        // SAFETY: the element lies in an array that the launch's caller vouches for, and `ArgBlock::array` has seen to
+        // its alignment. The interpreter asks for as many bytes as the array's elements have.
+        unsafe {
+            match bytes {
+                1 => Some(AtomicU8::from_ptr(element)),
+                2 => Some(AtomicU16::from_ptr(element.cast())),
+                4 => Some(AtomicU32::from_ptr(element.cast())),
+                8 => Some(AtomicU64::from_ptr(element.cast())),
+                _ => None,
+            }
+        }
+    }
+}
+
+impl Memory for RawMemory {
+    fn load(&self, buffer: u32, offset: i64, bytes: u32) -> Option<u64> {
+        Some(self.element(buffer, offset, bytes)?.get())
+    }
+
+    fn store(&mut self, buffer: u32, offset: i64, bytes: u32, bits: u64) -> Option<()> {
+        self.element(buffer, offset, bytes)?.set(bits);
+        Some(())
+    }
+
+    fn update(&mut self, buffer: u32, offset: i64, bytes: u32, f: &mut dyn FnMut(u64) -> u64) -> Option<u64> {
+        let element = self.element(buffer, offset, bytes)?;
+        let mut old = element.get();
+        while let Err(other) = element.replace(old, f(old)) {
+            old = other;
+        }
+        Some(old)
+    }
+}
+
+/// The packed block as the interpreter wants it.
+fn arguments(kernel: &KernelInner, words: &[u64]) -> (SmallVec<[Arg; 8]>, RawMemory) {
+    let mut memory = RawMemory { buffers: Vec::new() };
+    let mut args = SmallVec::new();
+    let mut words = words.iter().copied();
+    let mut next = || words.next().unwrap_or(0);
+    for ty in kernel.params.types() {
+        match ty.as_array() {
+            None => args.push(Arg::Scalar(next())),
+            Some((_, ndim)) => {
+                let base = next() as *mut u8;
+                let mut array = ArrayArg { buffer: memory.buffers.len() as u32, ..ArrayArg::default() };
+                let axes = 0..usize::from(ndim).min(MAX_DIMS);
+                axes.clone().for_each(|axis| array.extents[axis] = next() as i64);
+                axes.clone().for_each(|axis| array.strides[axis] = next() as i64);
+                // Overflows only if the array is empty, and then no index is in range.
+                let farthest = axes.map(|axis| (array.extents[axis] - 1).max(0).wrapping_mul(array.strides[axis]));
+                let (low, high) = farthest
+                    .fold((0i64, 0i64), |(low, high), f| (low.wrapping_add(f.min(0)), high.wrapping_add(f.max(0))));
+                memory.buffers.push(RawBuffer { base, low, high });
+                args.push(Arg::Array(array));
+            }
+        }
+    }
+    (args, memory)
+}
+
+fn launch_error(kernel: &KernelInner, shape: &[u64], error: InterpError) -> LaunchError {
+    let trap = |site: Site, index: i64, extent: i64, thread: u64| {
+        let mut grid = [1; MAX_DIMS];
+        grid.iter_mut().zip(shape).for_each(|(extent, &given)| *extent = given);
+        let thread = Trap::coordinates(&grid, shape.len(), thread);
+        LaunchError::Trap(Box::new(Trap { kernel: kernel.name.clone(), site, index, extent, thread }))
+    };
+    match error {
+        InterpError::Trap(failed) => {
+            trap(checked_site(kernel, failed.site), failed.index, failed.extent, failed.thread)
+        }
+        InterpError::OutOfBounds { site, axis, index, extent, thread } => {
+            let index = index.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            let kind = SiteKind::Check(CheckKind::Bounds { array: array_name(kernel, site), axis });
+            trap(Site { span: site.span, kind }, index, extent, thread)
+        }
+        other => LaunchError::Interpreter { kernel: kernel.name.clone(), message: other.to_string() },
+    }
+}
+
+/// What the failed instruction says it checks.
+fn checked_site(kernel: &KernelInner, site: interp::Site) -> Site {
+    let function = site.func.and_then(|func| kernel.source.verified.functions.get(func));
+    let kind = match function.and_then(|function| function.insts.get(site.inst)).map(|data| &data.imm) {
+        Some(Imm::Check(kind)) => SiteKind::Check(kind.clone()),
+        Some(Imm::Text(message)) => SiteKind::Assert(message.clone()),
+        _ => SiteKind::Assert("".into()),
+    };
+    Site { span: site.span, kind }
+}
+
+/// What the source calls the array accessed at `site`.
+fn array_name(kernel: &KernelInner, site: interp::Site) -> Arc<str> {
+    let name = || {
+        let function = kernel.source.verified.functions.get(site.func?)?;
+        let array = *function.insts.get(site.inst)?.operands.first()?;
+        match function.values.get(array)?.def {
+            ValueDef::Param(region, index) if region == function.body => {
+                function.param_names.get(index as usize).cloned()
+            }
+            _ => function.value_names[array].clone(),
+        }
+    };
+    name().unwrap_or_else(|| "array".into())
+}

@@ -1,0 +1,314 @@
+//! One launch under way: cutting the grid into chunks, and what compiled code calls back.
+//!
+//! Chunks are claimed one by one by the calling thread and its helpers, each a share of what is left, so that threads
+//! of uneven length even out. Every chunk is timed: the pace of the launch so far sets the length of the next chunk
+//! and, kept with the variant, the way the next launch goes about it.
+
+use super::kernel::{KernelInner, VariantState};
+use super::launch::LaunchOptions;
+use super::output::OrderedOutput;
+use super::{pool, tiers};
+use crate::error::{LaunchError, Trap};
+use crate::print;
+use polyloom_codegen::LaunchContext;
+use polyloom_codegen::abi::{Site, SiteKind};
+use polyloom_ir::{MAX_DIMS, Span};
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Work that makes one more helper worth waking.
+const NS_PER_HELPER: f32 = 20_000.0;
+/// Shortest chunk: claiming it is negligible.
+const MIN_CHUNK_NS: f32 = 5_000.0;
+/// Longest chunk: cancelling between chunks is prompt.
+const MAX_CHUNK_NS: f32 = 1_000_000.0;
+/// Length of a first chunk when the pace is a guess.
+const PROBE_NS: f32 = 10_000.0;
+/// Chunks are multiples of this many threads where there are enough: whole vectors, whole cache lines.
+const GRAIN: u64 = 64;
+/// Chunks that a participant's share of what is left is cut into.
+const SHARES: u64 = 3;
+/// How often the calling thread asks whether it is interrupted.
+const ASK_EVERY: Duration = Duration::from_millis(10);
+
+/// A launch under way.
+pub(crate) struct Run<'a> {
+    kernel: &'a Arc<KernelInner>,
+    variant: &'a VariantState,
+    words: &'a [u64],
+    grid: [u64; MAX_DIMS],
+    rank: u8,
+    n_threads: u64,
+    /// First thread that nobody has claimed.
+    next: AtomicU64,
+    /// Nanoseconds a thread, as measured so far: the bits of an `f32`.
+    pace: AtomicU32,
+    stop: AtomicBool,
+    trap: OnceLock<TrapRecord>,
+    output: OrderedOutput,
+}
+
+struct TrapRecord {
+    site: u32,
+    index: i64,
+    extent: i64,
+    thread: u64,
+}
+
+/// What compiled code's callbacks find behind the launch context: one for each thread that takes part.
+struct Participant<'a> {
+    run: &'a Run<'a>,
+    is_caller: bool,
+    /// Whether text can go out at once.
+    prints_directly: Cell<bool>,
+    text: RefCell<String>,
+}
+
+impl<'a> Run<'a> {
+    /// A launch of `n_threads` threads. `words` is a complete block for the kernel.
+    #[inline]
+    pub(crate) fn new(
+        kernel: &'a Arc<KernelInner>,
+        variant: &'a VariantState,
+        words: &'a [u64],
+        grid: [u64; MAX_DIMS],
+        rank: u8,
+        n_threads: u64,
+    ) -> Run<'a> {
+        Run {
+            kernel,
+            variant,
+            words,
+            grid,
+            rank,
+            n_threads,
+            next: AtomicU64::new(0),
+            pace: AtomicU32::new(variant.ns_per_thread().to_bits()),
+            stop: AtomicBool::new(false),
+            trap: OnceLock::new(),
+            output: OrderedOutput::default(),
+        }
+    }
+
+    /// Runs all threads as one call on this thread.
+    ///
+    /// # Safety
+    ///
+    /// As [`super::launch::launch`].
+    #[inline]
+    pub(crate) unsafe fn run_at_once(&self) -> Result<(), LaunchError> {
+        let participant = Participant::new(self, true);
+        participant.prints_directly.set(true);
+        // SAFETY: the caller vouches for the arguments.
+        unsafe { participant.execute(0, self.n_threads) };
+        match self.trap.get() {
+            None => Ok(()),
+            Some(record) => Err(self.trap_error(record)),
+        }
+    }
+
+    /// Runs all threads in chunks, with helpers if that pays. `measure_first`: the pace is not to be trusted.
+    ///
+    /// # Safety
+    ///
+    /// As [`super::launch::launch`].
+    pub(crate) unsafe fn run_in_chunks(
+        &self,
+        options: &LaunchOptions<'_>,
+        measure_first: bool,
+    ) -> Result<(), LaunchError> {
+        let caller = Participant::new(self, true);
+        let mut watch = Watch::new(options);
+        if measure_first {
+            let size = ((PROBE_NS / self.pace()) as u64).next_multiple_of(GRAIN).min(self.share(1));
+            // SAFETY: the caller vouches for the arguments.
+            unsafe { caller.take_chunk(size) };
+            watch.look(self);
+        }
+        let ns_left = self.n_left() as f32 * self.pace();
+        let n_helpers = ((ns_left / NS_PER_HELPER) as usize).min(pool::num_threads().saturating_sub(1));
+        let n_participants = n_helpers as u64 + 1;
+        let help = || {
+            let helper = Participant::new(self, false);
+            while !self.output.is_full() {
+                // SAFETY: the caller vouches for the arguments and waits for its helpers.
+                if !unsafe { helper.take_chunk(self.share(n_participants)) } {
+                    break;
+                }
+            }
+        };
+        pool::with_helpers(n_helpers, &help, || {
+            // SAFETY: the caller vouches for the arguments.
+            while unsafe { caller.take_chunk(self.share(n_participants)) } {
+                watch.look(self);
+            }
+        });
+        self.variant.set_ns_per_thread(self.pace());
+        self.finish(watch.cancelled)
+    }
+
+    fn finish(&self, cancelled: bool) -> Result<(), LaunchError> {
+        if self.kernel.prints {
+            print::write(&self.output.take_all());
+        }
+        match self.trap.get() {
+            Some(record) => Err(self.trap_error(record)),
+            None if cancelled => Err(LaunchError::Cancelled),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn trap_error(&self, record: &TrapRecord) -> LaunchError {
+        let nowhere = || Site { span: Span::NONE, kind: SiteKind::Assert("".into()) };
+        LaunchError::Trap(Box::new(Trap {
+            kernel: self.kernel.name.clone(),
+            site: self.kernel.sites.sites.get(record.site as usize).cloned().unwrap_or_else(nowhere),
+            index: record.index,
+            extent: record.extent,
+            thread: Trap::coordinates(&self.grid, self.rank.into(), record.thread),
+        }))
+    }
+
+    fn n_left(&self) -> u64 {
+        self.n_threads.saturating_sub(self.next.load(Ordering::Relaxed))
+    }
+
+    fn pace(&self) -> f32 {
+        f32::from_bits(self.pace.load(Ordering::Relaxed)).max(1e-3)
+    }
+
+    /// Threads of the next chunk when so many take part: a share of what is left, neither too short nor too long,
+    /// in whole rows of the grid if they are shorter than that.
+    fn share(&self, n_participants: u64) -> u64 {
+        let pace = self.pace();
+        let (shortest, longest) = ((MIN_CHUNK_NS / pace) as u64, (MAX_CHUNK_NS / pace) as u64);
+        let size = (self.n_left() / (SHARES * n_participants)).max(shortest).min(longest.max(1));
+        let row = self.grid[usize::from(self.rank).clamp(1, MAX_DIMS) - 1];
+        let grain = match row * GRAIN.div_ceil(row) {
+            rows if self.rank > 1 && rows <= size => rows,
+            _ => GRAIN,
+        };
+        // Few long threads: each takes part in as few as it must for everyone to have some.
+        let grain = grain.min(self.n_threads.div_ceil(n_participants));
+        size.next_multiple_of(grain)
+    }
+}
+
+impl<'a> Participant<'a> {
+    #[inline]
+    fn new(run: &'a Run<'a>, is_caller: bool) -> Participant<'a> {
+        Participant { run, is_caller, prints_directly: Cell::new(false), text: RefCell::default() }
+    }
+
+    /// Runs threads `begin..end` on this thread.
+    ///
+    /// # Safety
+    ///
+    /// As [`super::launch::launch`].
+    #[inline]
+    unsafe fn execute(&self, begin: u64, end: u64) {
+        let context = LaunchContext {
+            shape: self.run.grid,
+            trap: on_trap,
+            print: on_print,
+            data: std::ptr::from_ref(self).cast_mut().cast::<c_void>(),
+        };
+        let entry = self.run.variant.entry();
+        // SAFETY: the block is complete for this kernel, its code lives as long as the kernel, the context outlives
+        // the call, and the range lies in the grid.
+        unsafe { entry(self.run.words.as_ptr().cast(), &context, begin, end) }
+    }
+
+    /// Claims and runs the next `size` threads; gives whether there were any.
+    ///
+    /// # Safety
+    ///
+    /// As [`super::launch::launch`].
+    unsafe fn take_chunk(&self, size: u64) -> bool {
+        let run = self.run;
+        if run.stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let begin = run.next.fetch_add(size, Ordering::Relaxed);
+        if begin >= run.n_threads {
+            return false;
+        }
+        let end = (begin + size).min(run.n_threads);
+        if run.kernel.prints {
+            self.prints_directly.set(self.is_caller && run.output.is_next(begin));
+        }
+        let start = Instant::now();
+        // SAFETY: the caller vouches for the arguments.
+        unsafe { self.execute(begin, end) };
+        let measured = start.elapsed().as_nanos() as f32 / (end - begin) as f32;
+        // Others may do the same at the same time; any of the outcomes will do.
+        run.pace.store((0.5 * (run.pace() + measured)).to_bits(), Ordering::Relaxed);
+        if run.kernel.prints {
+            run.output.submit(begin, end, self.text.take());
+            if self.is_caller {
+                print::write(&run.output.take_ready());
+            }
+        }
+        true
+    }
+}
+
+/// Looks, between the chunks of the calling thread, whether to stop and whether better code is worth having.
+struct Watch<'o> {
+    options: &'o LaunchOptions<'o>,
+    started: Instant,
+    asked: Instant,
+    cancelled: bool,
+}
+
+impl<'o> Watch<'o> {
+    fn new(options: &'o LaunchOptions<'o>) -> Watch<'o> {
+        let now = Instant::now();
+        Watch { options, started: now, asked: now, cancelled: false }
+    }
+
+    fn look(&mut self, run: &Run<'_>) {
+        let now = Instant::now();
+        let ask = now.duration_since(self.asked) >= ASK_EVERY;
+        if ask {
+            self.asked = now;
+        }
+        if self.options.is_cancelled(ask) {
+            self.cancelled = true;
+            run.stop.store(true, Ordering::Relaxed);
+        }
+        if now.duration_since(self.started) >= tiers::HOT {
+            tiers::promote(run.kernel, run.variant);
+        }
+    }
+}
+
+unsafe extern "C" fn on_trap(context: *const LaunchContext, site: u32, index: i64, extent: i64, thread: u64) {
+    // SAFETY: compiled code hands back the context it was given, whose data is a participant of the launch under way.
+    let participant = unsafe { &*(*context).data.cast::<Participant<'_>>() };
+    // The first one wins.
+    let _ = participant.run.trap.set(TrapRecord { site, index, extent, thread });
+    participant.run.stop.store(true, Ordering::Relaxed);
+}
+
+unsafe extern "C" fn on_print(context: *const LaunchContext, site: u32, values: *const u64) {
+    // SAFETY: as in `on_trap`.
+    let participant = unsafe { &*(*context).data.cast::<Participant<'_>>() };
+    let site = participant.run.kernel.sites.sites.get(site as usize);
+    let Some(SiteKind::Print(format, types)) = site.map(|site| &site.kind) else { return };
+    let values = match types.len() {
+        0 => &[],
+        // SAFETY: one slot an operand, as `PrintFn` says.
+        n => unsafe { std::slice::from_raw_parts(values, n) },
+    };
+    let text = polyloom_ir::format::format(format, types, values);
+    if participant.prints_directly.get() {
+        print::write(&text);
+    } else {
+        participant.text.borrow_mut().push_str(&text);
+    }
+}
