@@ -19,12 +19,14 @@ const EXTENT_BITS: u32 = 5;
 const LARGEST_EXTENT: u64 = 16;
 
 const CONTIGUOUS: u64 = 1;
-/// Set for all arrays or for none: small allocations are aligned by chance, and a variant for each combination would
-/// cost more than alignment gains.
+/// Set for all arrays or for none, and only if they span [`MIN_ALIGNED_BYTES`]: small allocations are aligned by
+/// chance, and compiling for every chance costs more than alignment gains.
 const ALIGNED: u64 = 2;
 const DISJOINT: u64 = 4;
 const OFFSETS_FIT: u64 = 8;
 const BITS_PER_ARRAY: usize = 4;
+
+const MIN_ALIGNED_BYTES: u64 = 1 << 20;
 
 /// What holds of the arguments, in a form that compares in a few instructions. The default says nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -94,7 +96,7 @@ impl FactPlan {
     pub(crate) fn key(&self, words: &[u64]) -> FactKey {
         let mut key = FactKey::default();
         let mut ranges = [(0u64, 0u64); MAX_ARRAYS];
-        let mut aligned = true;
+        let (mut aligned, mut n_bytes) = (true, 0u64);
         for (idx, array) in self.arrays.iter().enumerate() {
             let ndim = usize::from(array.ndim);
             let Some(descriptor) = words.get(array.word as usize..array.word as usize + 1 + 2 * ndim) else {
@@ -114,6 +116,7 @@ impl FactPlan {
                 high = high.wrapping_add(farthest.max(0));
             }
             aligned &= base.is_multiple_of(64);
+            n_bytes = n_bytes.wrapping_add(high.wrapping_sub(low) as u64);
             let fits = empty || (low >= i32::MIN.into() && high <= i32::MAX.into());
             let flags = (CONTIGUOUS * u64::from(contiguous || empty)) | (OFFSETS_FIT * u64::from(fits)) | DISJOINT;
             key.flags[idx / 16] |= flags << (BITS_PER_ARRAY * (idx % 16));
@@ -122,7 +125,7 @@ impl FactPlan {
                 ranges[idx] = (base.wrapping_add(low as u64), end);
             }
         }
-        if aligned {
+        if aligned && n_bytes >= MIN_ALIGNED_BYTES {
             const ALL: u64 = ALIGNED * (u64::MAX / 15);
             key.flags = [key.flags[0] | ALL, key.flags[1] | ALL];
         }

@@ -5,9 +5,9 @@ use polyloom_codegen::{
 };
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
-use polyloom_runtime::{CpuDevice, CpuKernel, KernelSource};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, launch};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A back end that "compiles" every kernel to `entry`.
 pub(crate) struct FakeBackend {
@@ -15,19 +15,56 @@ pub(crate) struct FakeBackend {
     pub(crate) entry: KernelEntry,
     pub(crate) n_compiled: AtomicUsize,
     pub(crate) n_loaded: AtomicUsize,
-    pub(crate) variants: Mutex<Vec<Variant>>,
+    /// Kernels named `uncompilable` are not compiled.
+    capable: bool,
+    /// So many objects are refused.
+    n_refused: AtomicUsize,
+    /// Waited for before compiling, and set when code is loaded.
+    gate: Option<(&'static AtomicBool, &'static AtomicBool)>,
 }
 
 impl FakeBackend {
     pub(crate) fn new(name: &'static str, entry: KernelEntry) -> Arc<FakeBackend> {
-        Arc::new(FakeBackend {
+        Arc::new(FakeBackend::plain(name, entry))
+    }
+
+    /// One that can compile anything.
+    pub(crate) fn capable(name: &'static str, entry: KernelEntry) -> Arc<FakeBackend> {
+        Arc::new(FakeBackend { capable: true, ..FakeBackend::plain(name, entry) })
+    }
+
+    /// One that refuses to load the first `n` objects.
+    pub(crate) fn refusing(name: &'static str, entry: KernelEntry, n: usize) -> Arc<FakeBackend> {
+        Arc::new(FakeBackend { n_refused: AtomicUsize::new(n), ..FakeBackend::plain(name, entry) })
+    }
+
+    /// One that compiles only once `start` is set, and sets `loaded` when it has loaded code.
+    pub(crate) fn gated(
+        name: &'static str,
+        entry: KernelEntry,
+        start: &'static AtomicBool,
+        loaded: &'static AtomicBool,
+    ) -> Arc<FakeBackend> {
+        Arc::new(FakeBackend { gate: Some((start, loaded)), ..FakeBackend::plain(name, entry) })
+    }
+
+    fn plain(name: &'static str, entry: KernelEntry) -> FakeBackend {
+        FakeBackend {
             name,
             entry,
             n_compiled: AtomicUsize::new(0),
             n_loaded: AtomicUsize::new(0),
-            variants: Mutex::new(Vec::new()),
-        })
+            capable: false,
+            n_refused: AtomicUsize::new(0),
+            gate: None,
+        }
     }
+}
+
+/// Waits for a flag, but not for ever.
+pub(crate) fn wait_for(flag: &AtomicBool) {
+    let waits = (0..20_000).take_while(|_| !flag.load(Ordering::SeqCst));
+    waits.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(1)));
 }
 
 struct FakeCode(KernelEntry);
@@ -47,11 +84,13 @@ impl Backend for FakeBackend {
         format!("{} 1", self.name)
     }
 
-    fn compile(&self, module: &Module, kernel: FuncId, variant: &Variant) -> Result<Object, CodegenError> {
+    fn compile(&self, module: &Module, kernel: FuncId, _: &Variant) -> Result<Object, CodegenError> {
         self.n_compiled.fetch_add(1, Ordering::SeqCst);
-        self.variants.lock().unwrap().push(variant.clone());
+        if let Some((start, _)) = self.gate {
+            wait_for(start);
+        }
         let name = &module.functions[kernel].name;
-        if &**name == "uncompilable" {
+        if &**name == "uncompilable" && !self.capable {
             return Err(CodegenError::new("no such luck"));
         }
         Ok(Object { bytes: name.as_bytes().repeat(100) })
@@ -59,6 +98,13 @@ impl Backend for FakeBackend {
 
     fn load(&self, _object: &Object) -> Result<Arc<dyn LoadedCode>, CodegenError> {
         self.n_loaded.fetch_add(1, Ordering::SeqCst);
+        let refused = self.n_refused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+        if refused.is_ok() {
+            return Err(CodegenError::new("not an object"));
+        }
+        if let Some((_, loaded)) = self.gate {
+            loaded.store(true, Ordering::SeqCst);
+        }
         Ok(Arc::new(FakeCode(self.entry)))
     }
 
@@ -140,6 +186,20 @@ pub(crate) fn kernel(entry: KernelEntry, source: KernelSource) -> (Arc<FakeBacke
     let backend = FakeBackend::new("fake", entry);
     let device = Arc::new(CpuDevice::new(backend.clone(), None));
     (backend, CpuKernel::new(device, source))
+}
+
+/// Launches a saxpy kernel over `n` threads and checks every element.
+pub(crate) fn run_saxpy(kernel: &CpuKernel, n: usize) {
+    let mut x: Vec<f32> = (0..n).map(|i| (i % 1000) as f32).collect();
+    let mut y = vec![1.0f32; n];
+    let mut args = ArgBlock::new();
+    args.slice(kernel.params(), &mut x, &[n as u64]).unwrap();
+    args.slice(kernel.params(), &mut y, &[n as u64]).unwrap();
+    args.scalar(kernel.params(), Scalar::F32, 2f32.to_bits().into()).unwrap();
+    // SAFETY: as many threads as elements.
+    unsafe { launch(kernel, &[n as u64], &args, &LaunchOptions::default()) }.unwrap();
+    let wrong = (0..n).find(|&i| y[i] != 1.0 + 2.0 * (i % 1000) as f32);
+    assert_eq!(wrong, None, "element of {n} that is wrong");
 }
 
 /// The site numbers of a source's prepared kernel are what machine code here assumes.
