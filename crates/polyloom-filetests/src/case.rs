@@ -37,6 +37,11 @@ impl Case {
         Ok(Case { name: name.to_owned(), test: test.to_owned(), arguments, options, text })
     }
 
+    /// Whether the input is Python source.
+    pub fn is_python(&self) -> bool {
+        self.name.ends_with(".py")
+    }
+
     /// Whether a header line sets the option.
     pub fn has_option(&self, option: &str) -> bool {
         self.options.iter().any(|o| o == option)

@@ -17,7 +17,10 @@
 //! | `test verify` | HIR | the verifier's diagnostics |
 //! | `test pass NAME[, NAME…]` | HIR | the module after the passes, each run on every function and verified after |
 //! | `test prepare` | HIR | every kernel as back ends get it |
-//! | `test run` | HIR | none: `; run:` lines say what calls and launches come to |
+//! | `test hir` | Python | the HIR of every kernel, verified |
+//! | `test ast` | Python | the typed AST of every kernel |
+//! | `test diagnostics` | Python | all diagnostics, rendered |
+//! | `test run` | HIR or Python | none: `; run:` lines say what calls and launches come to |
 //!
 //! Lines after the first may set options: `; option checked` compiles with checks. A kind is a function in [`kind`].
 

@@ -63,6 +63,7 @@ pub use source::{FunctionInfo, Role, SourceUnit};
 
 use check::Compilation;
 use polyloom_ir::{Code, Diagnostic, FuncId, FunctionKind, Module, SourceMap, Span};
+use std::sync::Arc;
 
 /// A kernel in HIR, with what it was made from.
 #[derive(Debug, Clone)]
@@ -112,6 +113,30 @@ pub fn check_function(function: &FunctionHandle, options: &Options) -> Result<Ve
         return Err(CompileError { diagnostics, sources: compilation.sources });
     }
     Ok(diagnostics)
+}
+
+/// Checks every kernel of a file, and every function whose annotations say all its types, and gives the warnings.
+///
+/// # Errors
+///
+/// All errors of the file, each once.
+pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diagnostic>, SourceMap), CompileError> {
+    let environment = FileEnvironment::new(unit);
+    let mut compilation = Compilation::new(options);
+    for (index, function) in unit.functions().iter().enumerate() {
+        match function.role {
+            Some(Role::Kernel) => {
+                compilation.check_instance(&environment.function(index), FunctionKind::Kernel, &[]);
+            }
+            Some(Role::Func) => compilation.check_alone(&environment.function(index)),
+            None => {}
+        }
+    }
+    let diagnostics = compilation.take_diagnostics();
+    if has_errors(&diagnostics) {
+        return Err(CompileError { diagnostics, sources: compilation.sources });
+    }
+    Ok((diagnostics, compilation.sources))
 }
 
 /// The error of a file without the kernel asked for, or without any if no name is given.

@@ -2,6 +2,7 @@
 
 mod hir;
 mod passes;
+mod python;
 mod run;
 pub(crate) mod value;
 
@@ -19,6 +20,9 @@ pub fn run(case: &Case) -> Output {
     match case.test.as_str() {
         "parse" => hir::parse(case).map(Some),
         "verify" => hir::verify(case).map(Some),
+        "hir" => python::hir(case).map(Some),
+        "ast" => python::ast(case).map(Some),
+        "diagnostics" => python::diagnostics(case).map(Some),
         "pass" => passes::pass(case).map(Some),
         "prepare" => passes::prepare(case).map(Some),
         "run" => run::run(case).map(|()| None),

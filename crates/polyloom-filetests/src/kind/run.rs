@@ -11,8 +11,11 @@
 //! A function's outcome is its results, a kernel's the arrays it was given, as they are afterwards; `_` leaves one out.
 //! Values are written as in HIR text and read by the type they must have; any NaN equals any other.
 //!
+//! In a Python file the comments start with `#` and the functions are its kernels.
+//!
 //! What ends well is run three times: as written, and prepared for back ends without and with checks.
 
+use super::python;
 use super::value::{Reader, Value, matches_value};
 use crate::case::Case;
 use polyloom_ir::function::CheckKind;
@@ -24,15 +27,20 @@ use polyloom_passes::{Options, prepared};
 const MAX_STEPS: u64 = 10_000_000;
 
 pub(super) fn run(case: &Case) -> Result<(), String> {
-    let module = case.module(true)?;
+    let hir = if case.is_python() { None } else { Some(case.module(true)?) };
     let mut n_runs = 0;
     for (line, text) in case.directives("run:") {
         n_runs += 1;
-        Directive::parse(text, &module)
-            .and_then(|directive| directive.check(&module))
+        let compiled = match &hir {
+            Some(_) => None,
+            None => Some(python::module(case, &Reader::new(text).function_name()?)?),
+        };
+        let Some(module) = compiled.as_ref().or(hir.as_ref()) else { continue };
+        Directive::parse(text, module)
+            .and_then(|directive| directive.check(module))
             .map_err(|message| format!("line {line}: {text}\n  {message}"))?;
     }
-    if n_runs == 0 { Err("no line starts with `; run:`".to_owned()) } else { Ok(()) }
+    if n_runs == 0 { Err("no line starts with `run:` in a comment".to_owned()) } else { Ok(()) }
 }
 
 /// One `; run:` line.

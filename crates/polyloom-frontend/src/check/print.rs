@@ -2,6 +2,7 @@
 
 use super::function::Checker;
 use crate::typed_ast::{Expr, Stmt, StmtKind};
+use polyloom_ir::format::{Piece, pieces};
 use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
@@ -42,8 +43,8 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             let value = self.value(arg);
             match value.ty.as_value() {
-                Some(Type::Scalar(scalar)) => {
-                    format.push_str(conversion(scalar));
+                Some(Type::Scalar(_)) => {
+                    format.push_str("%s");
                     args.push(value);
                 }
                 Some(Type::Array { .. }) => {
@@ -83,7 +84,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let conversions = match conversions(format) {
             Ok(conversions) => conversions,
             Err(what) => {
-                let help = "the conversions are `%d %i %u %x %c` for integers, `%f %g %e` for floats, and `%%`";
+                let help = "the conversions are `%d %u %x %c` for integers, `%f %g %e` for floats, `%s` for any value, and `%%`";
                 self.reject(Code::NoOverload, format_span, what, help);
                 return;
             }
@@ -101,7 +102,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 continue;
             };
             let wants_float = matches!(conversion, 'f' | 'F' | 'e' | 'E' | 'g' | 'G');
-            let fits = ty.as_scalar().is_some_and(|s| s.is_float() == wants_float);
+            let fits = ty.as_scalar().is_some_and(|s| *conversion == 's' || s.is_float() == wants_float);
             if !fits {
                 let message = format!("`%{conversion}` does not print {}", ty.python_name());
                 let help = match ty {
@@ -119,7 +120,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// The conversion `print` writes a value with.
+/// The conversion that suits a value.
 fn conversion(scalar: Scalar) -> &'static str {
     match scalar {
         _ if scalar.is_float() => "%g",
@@ -135,24 +136,11 @@ fn escape(text: &str) -> String {
 /// The conversion letters of a C format, in order.
 fn conversions(format: &str) -> Result<Vec<char>, String> {
     let mut found = Vec::new();
-    let mut chars = format.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c != '%' {
-            continue;
-        }
-        if chars.next_if_eq(&'%').is_some() {
-            continue;
-        }
-        let mut text = "%".to_owned();
-        for set in ["-+ #0", "0123456789", ".", "0123456789", "hlLqjzt"] {
-            while let Some(c) = chars.next_if(|c| set.contains(*c)) {
-                text.push(c);
-            }
-        }
-        match chars.next() {
-            Some(c @ ('d' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G')) => found.push(c),
-            Some(c) => return Err(format!("`{text}{c}` is not a conversion of `printf`")),
-            None => return Err(format!("the format ends in `{text}`")),
+    for piece in pieces(format) {
+        match piece {
+            Piece::Text(_) => {}
+            Piece::Conversion(conversion) => found.push(conversion.letter),
+            Piece::Malformed(text) => return Err(format!("`{text}` is not a conversion of `printf`")),
         }
     }
     Ok(found)

@@ -275,7 +275,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 let value = if value.number().is_some() { value } else { self.settle(value) };
                 let (element, elem) = element?;
                 let value = self.expect_value(value, elem.into(), Code::TypeMismatch, "the array's element");
-                (!value.is_error()).then_some((Target::Element(element), value))
+                (!value.is_error()).then_some((Target::Element(Box::new(element)), value))
             }
             ast::Expr::Attribute(_) => {
                 self.reject(

@@ -182,7 +182,7 @@ pub enum Target {
     /// A variable.
     Local(LocalId),
     /// An array element.
-    Element(Element),
+    Element(Box<Element>),
 }
 
 /// An array element.
