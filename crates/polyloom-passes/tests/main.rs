@@ -1,3 +1,5 @@
-//! Tests of the passes on small functions built by hand: what goes in, what comes out.
+//! Tests of the passes: what goes in, what comes out, and that both compute the same.
 
+mod library;
 mod pipeline;
+mod semantics;

@@ -32,10 +32,11 @@ pub fn expand_library(module: &mut Module, func: FuncId) {
     module.functions[func] = function;
 }
 
-/// Takes a function out of its module for the time it is changed.
+/// Takes a function out of its module for the time it is changed. Its name stays taken.
 pub(super) fn take(module: &mut Module, func: FuncId) -> Function {
-    let kind = module.functions[func].kind;
-    std::mem::replace(&mut module.functions[func], Function::new("", kind, [], &[]))
+    let Function { name, kind, .. } = &module.functions[func];
+    let placeholder = Function::new(name.clone(), *kind, [], &[]);
+    std::mem::replace(&mut module.functions[func], placeholder)
 }
 
 struct Expansion {
