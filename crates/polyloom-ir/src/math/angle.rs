@@ -26,12 +26,12 @@ pub(super) struct Reduced<'g> {
     pub(super) quadrant: Expr<'g>,
 }
 
-/// π/2 in three parts, and the largest angle they serve.
+/// π/2 in three parts, all positive so that the remainder of -0 is -0, and the largest angle they serve.
 fn cody_waite(x: Expr<'_>) -> ([f64; 3], f64) {
     if x.is_f64() {
         ([FRAC_PI_2, 6.12323399409214e-17, 1.6446256936324258e-26], 26_353_588.0)
     } else {
-        ([1.5707964, -4.3713953e-08, 2.563344e-12], 3216.0)
+        ([1.5707963, 7.5495336e-08, 2.563344e-12], 3216.0)
     }
 }
 

@@ -17,6 +17,7 @@ mod angle;
 mod basic;
 mod exponential;
 mod expr;
+mod inverse_trigonometric;
 mod logarithm;
 mod poisson;
 mod random;
@@ -103,6 +104,10 @@ fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
         Op::Sin => |x| vec![trigonometric::sin(x[0])],
         Op::Cos => |x| vec![trigonometric::cos(x[0])],
         Op::Tan => |x| vec![trigonometric::tan(x[0])],
+        Op::Asin => |x| vec![inverse_trigonometric::asin(x[0])],
+        Op::Acos => |x| vec![inverse_trigonometric::acos(x[0])],
+        Op::Atan => |x| vec![inverse_trigonometric::atan(x[0])],
+        Op::Atan2 => |x| vec![inverse_trigonometric::atan2(x[0], x[1])],
         Op::ReduceAngle => angle::reduce_far,
         Op::Exp => |x| vec![exponential::exp(x[0])],
         Op::Exp2 => |x| vec![exponential::exp2(x[0])],
