@@ -9,7 +9,7 @@
 //! decide `m 2^e 2/π` modulo 4 to enough places are a window of its binary expansion that begins at a place given by
 //! `e`. HIR has no tables, so the window's words are picked by selects.
 
-use super::exponential::nearest_integer;
+use super::exponential::{nearest_integer, two_sum};
 use super::expr::{Expr, Graph};
 use crate::op::Op;
 use crate::types::Scalar;
@@ -166,20 +166,14 @@ fn reduce_far_f64<'g>(x: Expr<'g>) -> (Expr<'g>, Expr<'g>, Expr<'g>) {
         part(low >> 32, 1),
         part(low & 0xffff_ffff, 2),
     ];
-    let (a, a_rest) = fast_two_sum(parts[0], parts[1]);
-    let (b, b_rest) = fast_two_sum(parts[2], parts[3]);
-    let (sum, sum_rest) = fast_two_sum(a, a_rest + b);
+    let (a, a_rest) = two_sum(parts[0], parts[1]);
+    let (b, b_rest) = two_sum(parts[2], parts[3]);
+    let (sum, sum_rest) = two_sum(a, a_rest + b);
     let sum_rest = sum_rest + b_rest;
     let product = sum * FRAC_PI_2;
     let rest = sum.fma(FRAC_PI_2, -product) + sum.fma(6.123233995736766e-17, sum_rest * FRAC_PI_2);
-    let (r, rest) = fast_two_sum(product, rest);
+    let (r, rest) = two_sum(product, rest);
     (r, -rest, quadrant.cast(Scalar::I32))
-}
-
-/// The rounded sum and its error, for `a` that is zero or not smaller than `b`.
-fn fast_two_sum<'g>(a: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
-    let sum = a + b;
-    (sum, b - (sum - a))
 }
 
 /// The upper word of the product of two unsigned 64-bit words.

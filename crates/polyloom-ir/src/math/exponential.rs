@@ -64,17 +64,17 @@ pub(super) fn nearest_integer<'g>(x: Expr<'g>, factor: f64) -> Integer<'g> {
     Integer { float: shifted - shift, low_bits: shifted.bits() }
 }
 
-/// `2^n` for `n` in the low bits of an integer: its bits if it is a normal float.
-fn power_of_two(n: Expr<'_>) -> Expr<'_> {
+/// `2^(n - down)` for `n` in the low bits of an integer: its bits if it is a normal float.
+fn power_of_two(n: Expr<'_>, down: i64) -> Expr<'_> {
     let (one, mantissa_bits) =
         if n.scalar().bytes() == 8 { (1f64.to_bits() as i64, 52) } else { (i64::from(1f32.to_bits()), 23) };
-    ((n << mantissa_bits) + one).float_from_bits()
+    ((n << mantissa_bits) + (one - (down << mantissa_bits))).float_from_bits()
 }
 
 /// `value * 2^n` for `n` up to twice the range of exponents, rounded once.
 fn scale<'g>(value: Expr<'g>, n: Integer<'g>) -> Expr<'g> {
     let half = n.low_bits >> 1;
-    value * power_of_two(half) * power_of_two(n.low_bits - half)
+    value * power_of_two(half, 0) * power_of_two(n.low_bits - half, 0)
 }
 
 /// `x` limited to `low` … `high`; NaN stays NaN.
@@ -106,19 +106,49 @@ pub(super) fn exp2(x: Expr<'_>) -> Expr<'_> {
     scale((x - n.float).polynomial(if x.is_f64() { &EXP2_F64 } else { &EXP2_F32 }), n)
 }
 
-/// `e^x - 1`.
+/// `e^x` as `power (1 + r + rest)`, all divided by `2^down`.
+struct Parts<'g> {
+    power: Expr<'g>,
+    linear: Expr<'g>,
+    rest: Expr<'g>,
+}
+
+fn parts(x: Expr<'_>, down: i64) -> Parts<'_> {
+    let (r, r_rest, n) = reduce(x);
+    let power = power_of_two(n.low_bits, down);
+    let quadratic = r.polynomial(if x.is_f64() { &EXP_F64[2..] } else { &EXP_F32[2..] });
+    let rest = (r * r).fma(quadratic, r_rest.fma(r, r_rest));
+    Parts { power, linear: power * r, rest }
+}
+
+/// The rounded sum and its error, for `a` that is zero or not smaller than `b`.
+pub(super) fn two_sum<'g>(a: Expr<'g>, b: Expr<'g>) -> (Expr<'g>, Expr<'g>) {
+    let sum = a + b;
+    (sum, (a - sum) + b)
+}
+
+/// `e^x / 2^down` as a rounded value and its error, for `x` such that this is a normal number.
+pub(super) fn exp_sum(x: Expr<'_>, down: i64) -> (Expr<'_>, Expr<'_>) {
+    let Parts { power, linear, rest } = parts(x, down);
+    let sum = power + linear;
+    two_sum(sum, power.fma(rest, (power - sum) + linear))
+}
+
+/// `(e^x - 1) / 2^down` as a rounded value and its error, for `x` such that `e^x / 2^down` is a normal number.
 ///
-/// `2^n e^r - 1` is summed from `2^n - 1` and `2^n r`, which keep their rounding errors, and a small rest. The lower limit of `x` is where the result is -1.
-pub(super) fn expm1(x: Expr<'_>) -> Expr<'_> {
-    let (limited, largest) = if x.is_f64() { (limit(x, -45.0, 710.0), 1023) } else { (limit(x, -40.0, 89.0), 127) };
-    let (r, r_rest, n) = reduce(limited);
-    // The largest `n`, whose power overflows, is made up for by doubling at the end.
-    let overflows = n.float.gt(largest);
-    let power = power_of_two(n.low_bits - overflows.cast(n.low_bits.scalar()));
-    let rest = (r * r).fma(r.polynomial(if x.is_f64() { &EXP_F64[2..] } else { &EXP_F32[2..] }), r_rest.fma(r, r_rest));
-    let (offset, linear) = (power - 1.0, power * r);
+/// The sum is of `2^n - 1` and `2^n r`, whose rounding errors go to the rest.
+pub(super) fn expm1_sum(x: Expr<'_>, down: i64) -> (Expr<'_>, Expr<'_>) {
+    let Parts { power, linear, rest } = parts(x, down);
+    let one = 2f64.powi(-down as i32);
+    let offset = power - one;
+    let offset_error = (power - offset) - one;
     let sum = offset + linear;
-    let offset_error = (power - offset) - 1.0;
-    let result = sum + power.fma(rest, ((offset - sum) + linear) + offset_error);
-    overflows.select(result + result, result).copysign(x)
+    two_sum(sum, power.fma(rest, ((offset - sum) + linear) + offset_error))
+}
+
+/// `e^x - 1`, halved on the way lest a power overflow. The lower limit of `x` is where the result is -1.
+pub(super) fn expm1(x: Expr<'_>) -> Expr<'_> {
+    let limited = if x.is_f64() { limit(x, -45.0, 710.0) } else { limit(x, -40.0, 89.0) };
+    let (half, _) = expm1_sum(limited, 1);
+    x.abs().lt(2f64.powi(-60)).select(x, half + half)
 }

@@ -176,18 +176,26 @@ pub(super) fn log10(x: Expr<'_>) -> Expr<'_> {
     special(x, 0.0, logarithm(split(x), &decimal(x), None))
 }
 
-/// `log(1 + x)`: the logarithm of the rounded sum `2^k (1 + f)`, whose rounding error, scaled by `2^-k`, is added to
-/// `f`. For `k = 0` that gives `f = x` exactly; else it leaves an error in its turn, by which the result is corrected.
+/// `log(1 + x)`.
 pub(super) fn log1p(x: Expr<'_>) -> Expr<'_> {
+    special(x, -1.0, log1p_sum(x, None, None).copysign(x))
+}
+
+/// `log((1 + x + rest) 2^doublings)` of a positive finite number; `rest` is a rounding error of `x`.
+///
+/// It is the logarithm of the rounded sum `2^k (1 + f)`, whose rounding error, scaled by `2^-k`, is added to `f`. For
+/// `k = 0` that gives `f = x` exactly; else it leaves an error in its turn, by which the result is corrected.
+pub(super) fn log1p_sum<'g>(x: Expr<'g>, rest: Option<Expr<'g>>, doublings: Option<Expr<'g>>) -> Expr<'g> {
     let sum = x + 1.0;
     let error = x - (sum - 1.0);
+    let error = rest.map_or(error, |rest| error + rest);
     let Split { k, f } = split(sum);
     // Past 2^60, where the power would soon be subnormal, the error is of no account.
     let error = error * power_of_minus(k.lt(60.0).select(k, 60.0));
     let corrected = f + error;
     let left = error - (corrected - f);
-    let value = logarithm(Split { k, f: corrected }, &natural(x), Some((-corrected).fma(left, left)));
-    special(x, -1.0, value.copysign(x))
+    let k = doublings.map_or(k, |doublings| k + doublings);
+    logarithm(Split { k, f: corrected }, &natural(x), Some((-corrected).fma(left, left)))
 }
 
 /// `2^-k` for an integer `k` of small magnitude.

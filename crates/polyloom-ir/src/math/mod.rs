@@ -17,6 +17,7 @@ mod angle;
 mod basic;
 mod exponential;
 mod expr;
+mod hyperbolic;
 mod inverse_trigonometric;
 mod logarithm;
 mod poisson;
@@ -109,6 +110,12 @@ fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
         Op::Atan => |x| vec![inverse_trigonometric::atan(x[0])],
         Op::Atan2 => |x| vec![inverse_trigonometric::atan2(x[0], x[1])],
         Op::ReduceAngle => angle::reduce_far,
+        Op::Sinh => |x| vec![hyperbolic::sinh(x[0])],
+        Op::Cosh => |x| vec![hyperbolic::cosh(x[0])],
+        Op::Tanh => |x| vec![hyperbolic::tanh(x[0])],
+        Op::Asinh => |x| vec![hyperbolic::asinh(x[0])],
+        Op::Acosh => |x| vec![hyperbolic::acosh(x[0])],
+        Op::Atanh => |x| vec![hyperbolic::atanh(x[0])],
         Op::Exp => |x| vec![exponential::exp(x[0])],
         Op::Exp2 => |x| vec![exponential::exp2(x[0])],
         Op::Expm1 => |x| vec![exponential::expm1(x[0])],

@@ -109,9 +109,9 @@ pub(super) fn tan(x: Expr<'_>) -> Expr<'_> {
     let Reduced { r, excess, quadrant } = reduce(x);
     let square = r * r;
     let cubic = square.polynomial(if r.is_f64() { &TAN_F64 } else { &TAN_F32 });
-    // The derivative of the tangent is 1 + tan(r)^2, nearly 1 + 1.25 r^2; its derivative by the square is about r / 2.
+    // The derivative of the tangent is 1 + tan(r)^2, nearly 1 + 1.5 r^2; that by the square is at most 0.6 r.
     let square_error = r.fma(r, -square);
-    let excess = (excess * square).fma(1.25, (r * square_error).fma(-0.5, excess));
+    let excess = (excess * square).fma(1.5, (r * square_error).fma(-0.6, excess));
     let rest = (r * square).fma(cubic, -excess);
     let tangent = r + rest;
     let tangent_rest = (r - tangent) + rest;
