@@ -1,0 +1,85 @@
+# Every target works from a fresh clone on Debian or Ubuntu with Rust (rustup) and Python 3.10 or newer, and can be run
+# again at any time. `make help` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := target/stamps
+# The features that need LLVM, for the crates of the workspace that have them.
+FEATURES := polyloom/llvm polyloom-cli/llvm
+NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
+
+.PHONY: help setup develop develop-release demo test lint bench docs wheel accuracy fuzz stubs clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMPS)/system $(STAMPS)/venv  ## install what is missing: LLVM 22 through apt, a virtual environment in .venv
+
+$(STAMPS)/system: scripts/setup_system.sh
+	@scripts/setup_system.sh
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/venv: scripts/setup_venv.sh python/requirements-dev.txt
+	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(VENV) python/requirements-dev.txt
+	@mkdir -p $(@D) && touch $@
+
+$(STAMPS)/develop: setup $(NATIVE_SOURCES)
+	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) -newer $@ -print -quit)" ]; then \
+	  echo "==> building the Python package into $(VENV)"; \
+	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet; touch $@; rm -f $(STAMPS)/develop-release; fi
+
+$(STAMPS)/develop-release: setup $(NATIVE_SOURCES)
+	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) -newer $@ -print -quit)" ]; then \
+	  echo "==> building the Python package into $(VENV), optimised"; \
+	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet; touch $@; rm -f $(STAMPS)/develop; fi
+
+develop: $(STAMPS)/develop  ## build the Python package into .venv
+
+develop-release: $(STAMPS)/develop-release  ## the same, optimised
+
+demo: $(STAMPS)/develop-release  ## simulate a fluid and draw it, against NumPy
+	@$(BIN)/python examples/smoke.py
+
+test: $(STAMPS)/develop  ## all tests: Rust, file tests, Python
+	@echo "==> Rust tests"
+	cargo test --workspace --exclude polyloom-py --features "$(FEATURES)"
+	@echo "==> Python tests"
+	$(BIN)/python -m pytest
+
+lint: setup  ## formatting, clippy, dependency policy, Python linters; the light build with no LLVM in reach
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --features "$(FEATURES)" -- -D warnings
+	LLVM_SYS_221_PREFIX=/nonexistent cargo check --all-targets
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMPS)/develop-release  ## measure against NumPy, Numba and Warp; writes docs/scoreboard.md
+	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(VENV) python/requirements-bench.txt
+	$(BIN)/python benches/run.py
+
+docs: setup  ## the site in site/: guide, builtin reference, error pages
+	cargo run --quiet -p polyloom --example generate -- reference docs/reference
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+stubs:  ## regenerate the type stubs from the op table
+	cargo run --quiet -p polyloom --example generate -- stubs python/polyloom/_builtins.pyi
+
+wheel: setup  ## a self-contained wheel in dist/, LLVM linked statically
+	$(BIN)/maturin build --profile dist --out dist --no-default-features --features llvm-static
+	@ls -l dist
+
+accuracy: setup  ## every float32 input of every one-argument function; dense float64 samples against MPFR
+	cargo run --release -p polyloom --features llvm --example accuracy
+
+fuzz: setup  ## PROGRAMS random kernels through all engines (default 100000)
+	cargo run --release -p polyloom --features llvm --example fuzz -- --programs $(or $(PROGRAMS),100000)
+
+clean:  ## remove everything that was built
+	rm -rf target dist site $(VENV)

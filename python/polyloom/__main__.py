@@ -1,0 +1,16 @@
+"""The `polyloom` command: `python -m polyloom` does the same."""
+
+from __future__ import annotations
+
+import sys
+
+from polyloom import _native
+
+
+def main() -> int:
+    """Runs the command with the process's arguments and gives its exit status."""
+    return _native.command(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""The exceptions of the package. The extension module raises them; nothing else does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding of the compiler.
+
+    Attributes
+    ----------
+    code : str
+        Stable code, `PL0101`; `docs/errors` has a page for each.
+    severity : str
+        `"error"` or `"warning"`.
+    message : str
+        What is wrong, in one phrase.
+    help : str or None
+        What to write instead.
+    file : str
+        Path of the source file.
+    line, column, end_line, end_column : int
+        Where, from 1; columns count characters.
+    """
+
+    code: str
+    severity: str
+    message: str
+    help: str | None
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+class CompileError(SyntaxError):
+    """A kernel was rejected.
+
+    It is a `SyntaxError`, so tracebacks, notebooks and editors show the kernel's own line. The text has every
+    finding, with carets and help; `diagnostics` has them as objects.
+
+    Attributes
+    ----------
+    diagnostics : list of Diagnostic
+        All findings, errors and warnings, in source order.
+    rendered : str
+        All findings as the command line prints them.
+    """
+
+    def __init__(self, diagnostics: list[Diagnostic], rendered: str, text: str | None) -> None:
+        first = next((d for d in diagnostics if d.severity == "error"), None)
+        self.diagnostics = diagnostics
+        self.rendered = rendered
+        if first is None:
+            super().__init__(rendered)
+        else:
+            where = (first.file, first.line, first.column, text, first.end_line, first.end_column)
+            super().__init__(f"{first.message} [{first.code}]\n\n{rendered.rstrip()}", where)
+
+
+class LaunchError(RuntimeError):
+    """A checked kernel failed while it ran: an index out of bounds, a division by zero, an assertion.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of the kernel.
+    file : str
+        Path of its source file.
+    line, column : int
+        The failing expression, from 1.
+    index, extent : int or None
+        The index and the extent of its axis, where an access was out of bounds.
+    thread : tuple of int
+        Coordinates of the failing thread.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kernel: str,
+        file: str,
+        line: int,
+        column: int,
+        index: int | None,
+        extent: int | None,
+        thread: tuple[int, ...],
+    ) -> None:
+        super().__init__(message)
+        self.kernel = kernel
+        self.file = file
+        self.line = line
+        self.column = column
+        self.index = index
+        self.extent = extent
+        self.thread = thread

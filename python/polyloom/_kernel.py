@@ -1,0 +1,138 @@
+"""The decorators: they capture source text, names and values, and hand them to the compiler.
+
+The compiler reads the decorated function's text from its file; the function itself is never run.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from polyloom import _native
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Parsed files by name, with the list of lines they were parsed from: linecache hands out the same list until the file
+# changes.
+_units: dict[str, tuple[list[str], _native.SourceUnit]] = {}
+
+
+def _unit_of(function: Callable[..., Any]) -> _native.SourceUnit:
+    file = function.__code__.co_filename
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, function.__globals__)
+    if not lines:
+        raise OSError(
+            f"the source text of {function.__qualname__!r} is not available (it came from {file!r}): "
+            "kernels are compiled from text, so define them in a file or a notebook cell"
+        )
+    known = _units.get(file)
+    if known is None or known[0] is not lines:
+        known = _units[file] = (lines, _native.SourceUnit(file, "".join(lines)))
+    return known[1]
+
+
+def _cells(function: Callable[..., Any]) -> dict[str, Any]:
+    values = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            values[name] = cell.cell_contents
+        except ValueError:  # the enclosing function has not set it yet
+            continue
+    return values
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> _native.Kernel: ...
+@overload
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], _native.Kernel]: ...
+def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Compiles a function into a kernel, run once per thread of a launch.
+
+    Every parameter has an annotation: a scalar type or `array(dtype=…, ndim=…)`. Names that are not parameters or
+    locals are captured by value now, when the kernel is defined.
+
+    Parameters
+    ----------
+    check : bool
+        Check array bounds, integer division and `assert` while running; a failure raises `LaunchError`.
+    float_mode : {"strict", "contract", "fast"}
+        How floating-point arithmetic may be compiled; `strict` by default.
+    **options
+        The other kernel metadata and execution constraints; the user guide lists them.
+
+    Raises
+    ------
+    CompileError
+        With all that is wrong with the kernel, at the lines where it is wrong.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> @loom.kernel
+    ... def double(x: loom.array(dtype=float)):
+    ...     i = loom.tid()
+    ...     x[i] = 2.0 * x[i]
+    >>> x = np.arange(3, dtype=np.float32)
+    >>> loom.launch(double, 3, [x])
+    >>> x
+    array([0., 2., 4.], dtype=float32)
+    """
+    if function is None:
+        return lambda function: _make(_native.Kernel, function, options)
+    return _make(_native.Kernel, function, options)
+
+
+@overload
+def func(function: F, /) -> F: ...
+@overload
+def func(**options: Any) -> Callable[[F], F]: ...
+def func(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Makes a function callable from kernels.
+
+    It is compiled for the argument types of each call. Several definitions of one name are overloads; parameters
+    without annotations take any type.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> @loom.func
+    ... def square(x: float):
+    ...     return x * x
+    >>> @loom.kernel
+    ... def squares(x: loom.array(dtype=float)):
+    ...     i = loom.tid()
+    ...     x[i] = square(x[i])
+    >>> x = np.arange(3, dtype=np.float32)
+    >>> loom.launch(squares, 3, [x])
+    >>> x
+    array([0., 1., 4.], dtype=float32)
+    """
+    if function is None:
+        return lambda function: _add_overload(function, options)
+    return _add_overload(function, options)
+
+
+def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    if not hasattr(function, "__code__"):
+        raise TypeError(f"expected a Python function, got {type(function).__name__}")
+    return make(
+        _unit_of(function),
+        function.__code__.co_firstlineno,
+        function,
+        function.__globals__,
+        _cells(function),
+        options,
+    )
+
+
+def _add_overload(function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    made = _make(_native.Function, function, options)
+    # Two frames up is the code that uses the decorator, with or without arguments.
+    scope = sys._getframe(2).f_locals
+    before = scope.get(function.__name__)
+    if isinstance(before, _native.Function):
+        made.add_overloads_of(before)
+    return made
