@@ -1,0 +1,36 @@
+/* What the memory allows: the traffic of saxpy (read x, read and write y) over arrays far larger than the caches.
+ * usage: stream ELEMENTS THREADS; prints the best and median seconds of 30 passes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) return 2;
+    long n = atol(argv[1]);
+    int threads = atoi(argv[2]);
+    float *x = aligned_alloc(4096, n * sizeof *x), *y = aligned_alloc(4096, n * sizeof *y);
+    double seconds[30];
+    if (!x || !y) return 1;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (long i = 0; i < n; i++) x[i] = 1.0f, y[i] = 2.0f;
+    for (int pass = 0; pass < 30; pass++) {
+        double t = now();
+#pragma omp parallel for simd num_threads(threads) schedule(static)
+        for (long i = 0; i < n; i++) y[i] = 0.5f * x[i] + y[i];
+        seconds[pass] = now() - t;
+    }
+    qsort(seconds, 30, sizeof *seconds, ascending);
+    printf("%.9f %.9f\n", seconds[0], seconds[15]);
+    return y[n / 2] < 0;
+}
