@@ -1,0 +1,137 @@
+//! Generates what follows from the op table: the builtin reference and the Python type stubs.
+//!
+//! ```text
+//! generate reference DIR     one Markdown page per group of builtins, and an index
+//! generate stubs FILE        type stubs of every builtin
+//! ```
+
+use polyloom_ir::op::{Group, OpInfo, Signature, Spelling, TyPattern};
+use polyloom_ir::{MAX_DIMS, Op, Scalar};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["reference", folder] => write_reference(Path::new(folder)),
+        ["stubs", file] => std::fs::write(file, stubs()),
+        _ => {
+            eprintln!("usage: generate reference DIR | generate stubs FILE");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("generate: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn builtins() -> impl Iterator<Item = &'static OpInfo> {
+    Op::all().filter(|info| info.is_builtin())
+}
+
+fn write_reference(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let mut groups: BTreeMap<Group, Vec<&OpInfo>> = BTreeMap::new();
+    for info in builtins() {
+        groups.entry(info.group).or_default().push(info);
+    }
+    let mut index = String::from(
+        "# Builtins\n\nEvery builtin of the kernel language, from the compiler's op table. In a signature `T` is a type \
+         variable with its class in brackets: `int`, `float`, `number` (both), `bits` (integers and `bool`), `scalar` \
+         (numbers and `bool`).\n\n",
+    );
+    for (group, ops) in groups {
+        let slug = group.title().to_lowercase().replace(' ', "-");
+        let names: Vec<String> = ops.iter().map(|info| format!("[`{0}`]({slug}.md#{0})", info.name)).collect();
+        let _ = writeln!(index, "**[{}]({slug}.md)**: {}\n", group.title(), names.join(", "));
+        let mut page = format!("# {}\n", group.title());
+        for info in ops {
+            let _ = write!(page, "\n## `{}` {{ #{} }}\n\n", info.name, info.name);
+            for signature in &info.signatures {
+                let _ = writeln!(page, "    {}{signature}", info.name);
+            }
+            let _ = writeln!(page, "\n{}", paragraph(info.doc));
+            if let Spelling::Operator(operator) = info.spelling {
+                let _ = writeln!(page, "\nAlso the operator `{operator}`.");
+            }
+            if !info.aliases.is_empty() {
+                let _ = writeln!(page, "\nAlso `{}`.", info.aliases.join("`, `"));
+            }
+        }
+        std::fs::write(folder.join(format!("{slug}.md")), page)?;
+    }
+    std::fs::write(folder.join("index.md"), index)
+}
+
+/// A doc comment's lines as one paragraph.
+fn paragraph(doc: &str) -> String {
+    doc.lines().map(str::trim).collect::<Vec<_>>().join(" ").trim().to_owned()
+}
+
+fn stubs() -> String {
+    let mut text = String::from(
+        "# Generated from the op table by `make stubs`.\n\
+         from typing import TypeVar, overload\n\n\
+         from polyloom._types import array as _array\n\n\
+         T = TypeVar(\"T\")\n\
+         U = TypeVar(\"U\")\n\n\
+         __all__: list[str]\n\n\
+         def tid() -> int:\n    \
+             \"\"\"The thread's index; unpacked to two, three or four names, its coordinates.\"\"\"\n\n\
+         def printf(format: str, *values: object) -> None:\n    \
+             \"\"\"Prints by a C format string.\"\"\"\n\n\
+         def cast(x: object, dtype: T) -> T:\n    \
+             \"\"\"The bits of `x` read as another type of the same size.\"\"\"\n",
+    );
+    for info in builtins() {
+        let variants: Vec<String> = info.signatures.iter().flat_map(stub_signatures).collect();
+        for name in std::iter::once(&info.name).chain(info.aliases) {
+            for variant in &variants {
+                let overload = if variants.len() > 1 { "@overload\n" } else { "" };
+                let doc = paragraph(info.doc);
+                let _ = write!(text, "\n{overload}def {name}{variant}:\n    \"\"\"{doc}\"\"\"\n");
+            }
+        }
+    }
+    text
+}
+
+/// A signature as Python spells it; one per rank where it takes an index per dimension.
+fn stub_signatures(signature: &Signature) -> Vec<String> {
+    let ranks = if signature.params.iter().any(|p| p.ty == TyPattern::Indices) { 1..=MAX_DIMS } else { 1..=1 };
+    let one = |rank: usize| {
+        let mut params = Vec::new();
+        for param in &signature.params {
+            if param.ty == TyPattern::Indices {
+                params.extend((0..rank).map(|axis| format!("{}: int", ["i", "j", "k", "l"][axis])));
+            } else {
+                params.push(format!("{}: {}", param.name, stub_type(param.ty)));
+            }
+        }
+        let results: Vec<&str> = signature.results.iter().map(|&ty| stub_type(ty)).collect();
+        let result = match results[..] {
+            [] => "None".to_owned(),
+            [one] => one.to_owned(),
+            _ => format!("tuple[{}]", results.join(", ")),
+        };
+        format!("({}) -> {result}", params.join(", "))
+    };
+    ranks.map(one).collect()
+}
+
+fn stub_type(pattern: TyPattern) -> &'static str {
+    match pattern {
+        TyPattern::Var => "T",
+        TyPattern::Var2 => "U",
+        TyPattern::Is(Scalar::Bool) => "bool",
+        TyPattern::Is(scalar) if scalar.is_float() => "float",
+        TyPattern::Is(_) | TyPattern::Indices => "int",
+        TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) => "_array",
+    }
+}
