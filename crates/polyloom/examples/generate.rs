@@ -90,7 +90,8 @@ fn stubs() -> String {
              \"\"\"The bits of `x` read as another type of the same size.\"\"\"\n",
     );
     for info in builtins() {
-        let variants: Vec<String> = info.signatures.iter().flat_map(stub_signatures).collect();
+        let mut variants: Vec<String> = info.signatures.iter().flat_map(stub_signatures).collect();
+        variants.dedup();
         for name in std::iter::once(&info.name).chain(info.aliases) {
             for variant in &variants {
                 let overload = if variants.len() > 1 { "@overload\n" } else { "" };
