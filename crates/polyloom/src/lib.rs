@@ -1,1 +1,46 @@
-//! Placeholder.
+//! Polyloom for Rust programs: from source text to launches, in one place.
+//!
+//! A [`Session`] holds the device and the defaults; it compiles a function of a [`SourceUnit`] into a [`Kernel`], which
+//! is launched on an [`ArgBlock`] and shows its HIR, LLVM IR and assembly. The command line and the Python package are
+//! two faces of this crate.
+//!
+//! ```
+//! use polyloom::{ArgBlock, LaunchOptions, Session, SourceFile, SourceUnit};
+//!
+//! let text = "
+//! import polyloom as loom
+//!
+//! @loom.kernel
+//! def double(x: loom.array(dtype=float)):
+//!     i = loom.tid()
+//!     x[i] = 2.0 * x[i]
+//! ";
+//! let session = Session::new()?;
+//! let unit = SourceUnit::parse(SourceFile::new("double.py", text, 1))?;
+//! let kernel = session.compile_file_kernel(&unit, "double")?;
+//!
+//! let mut x = [1.0f32, 2.0, 3.0];
+//! let mut args = ArgBlock::new();
+//! args.slice(kernel.params(), &mut x, &[3])?;
+//! // SAFETY: `x` outlives the launch and has as many elements as the launch has threads.
+//! unsafe { kernel.launch(&[3], &args, &LaunchOptions::default())? };
+//! assert_eq!(x, [2.0, 4.0, 6.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod kernel;
+pub mod scalar_bits;
+mod session;
+
+pub use kernel::{Form, Kernel, TrapReport};
+pub use polyloom_codegen::{Backend, CodegenError, Emit, Variant};
+pub use polyloom_frontend as frontend;
+pub use polyloom_frontend::{CompileError, SourceUnit};
+pub use polyloom_ir::{
+    Code, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, Scalar, Severity, SourceFile, SourceMap, Span,
+    Type, diagnostic, op,
+};
+pub use polyloom_runtime::{
+    ArgBlock, ArgError, CpuDevice, DeviceError, LaunchError, LaunchOptions, Params, Tier, TierPolicy, Trap,
+};
+pub use session::{Defaults, Session, SessionError, has_llvm};

@@ -1,0 +1,178 @@
+//! What names mean to a function of a live Python program: closure cells, globals, then Python's builtins.
+//!
+//! A name is looked up when a kernel that uses it is compiled, and what is found is taken by value.
+
+use crate::kernel::{Function, Kernel};
+use polyloom::frontend::{Captured, Environment, ParamType, library_member, package_member, python_builtin};
+use polyloom::{Scalar, Type, scalar_bits};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyModule, PyString, PyType};
+
+/// The names a function sees.
+pub(crate) struct LiveEnvironment {
+    globals: Py<PyDict>,
+    cells: Py<PyDict>,
+}
+
+impl LiveEnvironment {
+    pub(crate) fn new(globals: Py<PyDict>, cells: Py<PyDict>) -> LiveEnvironment {
+        LiveEnvironment { globals, cells }
+    }
+
+    fn root<'py>(&self, py: Python<'py>, name: &str) -> Option<Bound<'py, PyAny>> {
+        let find = |names: &Py<PyDict>| names.bind(py).get_item(name).ok().flatten();
+        find(&self.cells).or_else(|| find(&self.globals))
+    }
+}
+
+impl Environment for LiveEnvironment {
+    fn lookup(&self, path: &[&str]) -> Option<Captured> {
+        Python::attach(|py| {
+            let (first, rest) = path.split_first()?;
+            let mut value = match self.root(py, first) {
+                Some(value) => value,
+                None if rest.is_empty() => return python_builtin(first),
+                None => return None,
+            };
+            for name in rest {
+                if let Ok(module) = value.cast::<PyModule>()
+                    && let Some(member) = module_member(module, name)
+                {
+                    return Some(member);
+                }
+                value = value.getattr(*name).ok()?;
+            }
+            Some(capture(&value))
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        Python::attach(|py| {
+            let all = [&self.cells, &self.globals].into_iter().flat_map(|names| names.bind(py).keys());
+            all.filter_map(|name| name.extract::<String>().ok()).filter(|name| !name.starts_with("__")).collect()
+        })
+    }
+}
+
+/// What a module's member means by the module's name alone: the package's and the standard library's own.
+fn module_member(module: &Bound<'_, PyModule>, name: &str) -> Option<Captured> {
+    match module.name().ok()?.to_str().ok()? {
+        "polyloom" | "warp" => package_member(name),
+        library => library_member(library, name),
+    }
+}
+
+/// Classes of the Python half of the package, looked up once.
+struct Classes {
+    dtype: Py<PyType>,
+    constant: Py<PyType>,
+    annotation: Py<PyType>,
+    builtin: Py<PyType>,
+    array: Py<PyType>,
+    generic: Py<PyType>,
+    any: Py<PyAny>,
+}
+
+fn classes(py: Python<'_>) -> Option<&Classes> {
+    static CLASSES: PyOnceLock<Option<Classes>> = PyOnceLock::new();
+    let load = || -> PyResult<Classes> {
+        let class = |module: &str, name: &str| -> PyResult<Py<PyType>> {
+            Ok(py.import(module)?.getattr(name)?.cast_into::<PyType>()?.unbind())
+        };
+        Ok(Classes {
+            dtype: class("polyloom._types", "DType")?,
+            constant: class("polyloom._types", "TypedConstant")?,
+            annotation: class("polyloom._types", "ArrayAnnotation")?,
+            builtin: class("polyloom._builtins", "Builtin")?,
+            array: class("polyloom._types", "array")?,
+            generic: class("numpy", "generic")?,
+            any: py.import("typing")?.getattr("Any")?.unbind(),
+        })
+    };
+    CLASSES.get_or_init(py, || load().ok()).as_ref()
+}
+
+/// What a Python value means in a kernel.
+fn capture(value: &Bound<'_, PyAny>) -> Captured {
+    known(value).unwrap_or_else(|| {
+        let name = value.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+        Captured::Unsupported(name.into())
+    })
+}
+
+fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
+    let py = value.py();
+    if let Ok(value) = value.cast::<PyBool>() {
+        return Some(Captured::Bool(value.is_true()));
+    }
+    let classes = classes(py)?;
+    let is = |class: &Py<PyType>| value.is_instance(class.bind(py)).unwrap_or(false);
+    // NumPy's float64 is a Python float, and yet has a type.
+    if is(&classes.generic) {
+        let scalar = dtype_scalar(&value.getattr("dtype").ok()?)?;
+        return typed_constant(scalar, value);
+    }
+    if let Ok(float) = value.cast::<PyFloat>() {
+        return Some(Captured::Float(float.value()));
+    }
+    if value.cast::<PyInt>().is_ok() {
+        return value.extract::<i128>().ok().map(Captured::Int);
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Some(Captured::Text(text.to_str().ok()?.into()));
+    }
+    if let Ok(module) = value.cast::<PyModule>() {
+        return Some(Captured::Module(module.name().ok()?.to_str().ok()?.into()));
+    }
+    if let Ok(function) = value.cast::<Function>() {
+        return Some(Captured::Function(function.get().handles()));
+    }
+    if let Ok(kernel) = value.cast::<Kernel>() {
+        return Some(Captured::Kernel(kernel.get().inner().name().into()));
+    }
+    if is(&classes.builtin) {
+        return package_member(&value.getattr("__name__").ok()?.extract::<String>().ok()?);
+    }
+    if is(&classes.dtype) {
+        return Some(Captured::Type(dtype_scalar(value)?));
+    }
+    if is(&classes.constant) {
+        let scalar = dtype_scalar(&value.getattr("dtype").ok()?)?;
+        return typed_constant(scalar, &value.getattr("value").ok()?);
+    }
+    if is(&classes.annotation) {
+        let elem = dtype_scalar(&value.getattr("dtype").ok()?)?;
+        let ndim = value.getattr("ndim").ok()?.extract().ok()?;
+        return Some(Captured::Annotation(ParamType::Exact(Type::Array { elem, ndim })));
+    }
+    if value.is(&classes.any) {
+        return Some(Captured::Any);
+    }
+    if value.is(&classes.array) {
+        return package_member("array");
+    }
+    // Classes and functions of other modules: `float` under another name, `numpy.float32`, `math.sin`.
+    let name = value.getattr("__name__").ok()?.extract::<String>().ok()?;
+    let module = value.getattr("__module__").ok()?.extract::<String>().ok()?;
+    match module.as_str() {
+        "builtins" => python_builtin(&name),
+        "polyloom._types" => package_member(&name),
+        module => library_member(module, &name),
+    }
+}
+
+fn dtype_scalar(dtype: &Bound<'_, PyAny>) -> Option<Scalar> {
+    Scalar::from_python_name(&dtype.getattr("name").ok()?.extract::<String>().ok()?)
+}
+
+fn typed_constant(scalar: Scalar, value: &Bound<'_, PyAny>) -> Option<Captured> {
+    let bits = if scalar.is_float() {
+        scalar_bits::from_f64(scalar, value.extract().ok()?)
+    } else if scalar == Scalar::Bool {
+        value.is_truthy().ok()?.into()
+    } else {
+        scalar_bits::from_int(scalar, value.call_method0("__int__").ok()?.extract().ok()?)?
+    };
+    Some(Captured::Constant(bits, scalar))
+}

@@ -1,0 +1,224 @@
+//! A compiled kernel.
+
+use polyloom_codegen::{CodegenError, Emit, Facts, Variant};
+use polyloom_frontend::{CompileError, Compiled};
+use polyloom_ir::function::CheckKind;
+use polyloom_ir::span::Position;
+use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type, ValueDef};
+use polyloom_passes::canonical::canonical_hash;
+use polyloom_passes::pipeline;
+use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, launch};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// A kernel, ready to launch.
+pub struct Kernel {
+    module: Arc<Module>,
+    id: FuncId,
+    ast: Arc<str>,
+    cpu: CpuKernel,
+    sources: SourceMap,
+    warnings: Vec<Diagnostic>,
+    written: Vec<bool>,
+}
+
+/// A form in which a kernel's code can be looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// The typed AST.
+    Ast,
+    /// HIR as the front end made it.
+    Hir,
+    /// HIR as back ends get it.
+    HirPrepared,
+    /// LLVM IR before optimisation.
+    LlvmIr,
+    /// LLVM IR after optimisation.
+    LlvmIrOptimized,
+    /// Assembly of the best back end in the build.
+    Asm,
+    /// A relocatable object file.
+    Obj,
+}
+
+/// A failed check in the user's terms.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TrapReport {
+    /// One sentence with all there is to say.
+    pub message: String,
+    /// The source file.
+    pub file: String,
+    /// The failing expression.
+    pub position: Position,
+    /// Index and extent, where an access was out of bounds.
+    pub bounds: Option<(i64, i64)>,
+    /// Coordinates of the thread.
+    pub thread: Vec<u64>,
+}
+
+impl Kernel {
+    pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Result<Kernel, CompileError> {
+        let Compiled { module, kernel: id, sources, warnings, program } = compiled;
+        let checked = module.functions[id].metadata.check;
+        let options = pipeline::Options { checked };
+        let made = pipeline::prepared(&module, id, &options)
+            .and_then(|prepared| Ok((prepared, pipeline::verified(&module, id, &options)?)));
+        let ((prepared, prepared_kernel), (verified, verified_kernel)) = match made {
+            Ok(made) => made,
+            Err(diagnostics) => return Err(CompileError { diagnostics, sources }),
+        };
+        let hash = canonical_hash(&prepared, prepared_kernel);
+        let written = written_params(&prepared.functions[prepared_kernel]);
+        let source = KernelSource {
+            verified: Arc::new(verified),
+            verified_kernel,
+            prepared: Arc::new(prepared),
+            prepared_kernel,
+            hash,
+        };
+        let ast = program.to_string().into();
+        let cpu = CpuKernel::new(device.clone(), source);
+        Ok(Kernel { module: Arc::new(module), id, ast, cpu, sources, warnings, written })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.function().name
+    }
+
+    /// Its parameters, against which an [`ArgBlock`] is filled.
+    pub fn params(&self) -> &Params {
+        self.cpu.params()
+    }
+
+    /// Whether it writes the array parameter with this index.
+    pub fn writes(&self, param: usize) -> bool {
+        self.written.get(param).copied().unwrap_or(false)
+    }
+
+    /// Its HIR as the front end made it, metadata and constraints included.
+    pub fn function(&self) -> &Function {
+        &self.module.functions[self.id]
+    }
+
+    /// What was remarkable about its source.
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
+
+    /// The files its spans point into.
+    pub fn sources(&self) -> &SourceMap {
+        &self.sources
+    }
+
+    /// `name(x: float32, y: array(dtype=float32, ndim=2))`.
+    pub fn signature(&self) -> String {
+        let function = self.function();
+        let params = function.params().iter().zip(&function.param_names);
+        let params: Vec<String> =
+            params.map(|(&value, name)| format!("{name}: {}", function.ty(value).python_name())).collect();
+        format!("{}({})", function.name, params.join(", "))
+    }
+
+    /// Makes machine code for launches of this rank now, so that the first launch need not.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError::Compile`].
+    pub fn compile(&self, launch_rank: u8) -> Result<(), LaunchError> {
+        self.cpu.compile(launch_rank)
+    }
+
+    /// The rank of launch it is written for: how many coordinates of the thread it asks for, at least one.
+    pub fn natural_rank(&self) -> u8 {
+        let function = self.function();
+        let mut rank = 1;
+        for function in self.module.functions.values().chain([function]) {
+            function.walk(function.body, &mut |_, data| {
+                if let (Op::Tid, polyloom_ir::Imm::Axis(axis)) = (data.op, &data.imm) {
+                    rank = rank.max(axis + 1);
+                }
+            });
+        }
+        rank
+    }
+
+    /// Runs the kernel over a grid of threads and returns when all have run.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`]. After a failed check or a cancellation some of the threads have run.
+    ///
+    /// # Safety
+    ///
+    /// As [`polyloom_runtime::launch`]: array arguments must stay valid and untouched until it returns, and indices
+    /// in bounds unless the kernel is checked.
+    #[inline]
+    pub unsafe fn launch(
+        &self,
+        shape: &[u64],
+        args: &ArgBlock,
+        options: &LaunchOptions<'_>,
+    ) -> Result<(), LaunchError> {
+        // SAFETY: passed on to the caller.
+        unsafe { launch(&self.cpu, shape, args, options) }
+    }
+
+    /// One of the kernel's forms, as text or an object file. Machine-level forms are of the general variant for
+    /// launches of [`Kernel::natural_rank`].
+    ///
+    /// # Errors
+    ///
+    /// When no back end of this build has the form.
+    pub fn emit(&self, form: Form) -> Result<Vec<u8>, CodegenError> {
+        let source = self.cpu.source();
+        let emit = match form {
+            Form::Ast => return Ok(self.ast.as_bytes().to_vec()),
+            Form::Hir => return Ok(self.module.to_string().into_bytes()),
+            Form::HirPrepared => return Ok(source.prepared.to_string().into_bytes()),
+            Form::LlvmIr => Emit::LlvmIr,
+            Form::LlvmIrOptimized => Emit::LlvmIrOptimized,
+            Form::Asm => Emit::Asm,
+            Form::Obj => Emit::Obj,
+        };
+        let device = self.cpu.device();
+        let backend = device.backend(Tier::Optimized).or_else(|| device.backend(Tier::Quick));
+        let Some(backend) = backend else { return Err(CodegenError::new("this build has no back end")) };
+        let variant = Variant {
+            float_mode: self.function().metadata.float_mode,
+            launch_rank: self.natural_rank(),
+            facts: Facts::default(),
+        };
+        backend.emit(&source.prepared, source.prepared_kernel, &variant, emit)
+    }
+
+    /// A failed check of this kernel, located in its source.
+    pub fn explain(&self, trap: &Trap) -> TrapReport {
+        let located = self.sources.locate(trap.site.span);
+        let (file, position) = located.unwrap_or(("<unknown>", Position { line: 0, column: 0 }));
+        let mut message = trap.to_string();
+        let _ = write!(message, " ({file}:{}:{})", position.line, position.column);
+        let bounds = match &trap.site.kind {
+            polyloom_codegen::abi::SiteKind::Check(CheckKind::Bounds { .. }) => Some((trap.index, trap.extent)),
+            _ => None,
+        };
+        TrapReport { message, file: file.to_owned(), position, bounds, thread: trap.thread.clone() }
+    }
+}
+
+/// Which parameters a prepared kernel, in which no call touches memory, writes to.
+fn written_params(kernel: &Function) -> Vec<bool> {
+    let mut written: Vec<bool> = kernel.params().iter().map(|_| false).collect();
+    kernel.walk(kernel.body, &mut |_, data| {
+        let writes = matches!(data.op.info().effect, polyloom_ir::op::Effect::Write | polyloom_ir::op::Effect::ReadWrite);
+        let Some(&array) = data.operands.first().filter(|&&v| writes && matches!(kernel.ty(v), Type::Array { .. })) else {
+            return;
+        };
+        if let ValueDef::Param(region, index) = kernel.values[array].def
+            && region == kernel.body
+        {
+            written[index as usize] = true;
+        }
+    });
+    written
+}

@@ -1,0 +1,154 @@
+//! What compilations share: the device they run on and the defaults they start from.
+
+use crate::kernel::Kernel;
+use polyloom_codegen::Backend;
+use polyloom_frontend::{CompileError, Environment, FileEnvironment, Options, SourceUnit, compile_kernel};
+use polyloom_ir::{Code, Diagnostic, FileId, FloatMode, SourceMap, Span};
+use polyloom_runtime::{CpuDevice, DeviceError};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Defaults of the kernels a session compiles. A kernel's own decorator wins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Defaults {
+    /// Arithmetic mode.
+    pub float_mode: FloatMode,
+    /// Whether kernels are checked; `POLYLOOM_CHECK=1` at first.
+    pub check: bool,
+}
+
+/// Why a session cannot be set up.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SessionError {
+    /// A back end does not work on this machine.
+    #[error("the {name} back end does not work here: {reason}")]
+    Backend {
+        /// Which.
+        name: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The device is configured wrongly.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// An environment variable has a value without meaning.
+    #[error("{name} is `{value}`; it may be 0 or 1")]
+    Variable {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+}
+
+/// A compiler with its device.
+pub struct Session {
+    device: Arc<CpuDevice>,
+    defaults: RwLock<Defaults>,
+}
+
+/// Whether this build has the LLVM back end.
+pub const fn has_llvm() -> bool {
+    cfg!(any(feature = "llvm", feature = "llvm-static"))
+}
+
+#[cfg(any(feature = "llvm", feature = "llvm-static"))]
+fn optimizer() -> Result<Option<Arc<dyn Backend>>, SessionError> {
+    match polyloom_llvm::LlvmBackend::new() {
+        Ok(backend) => Ok(Some(Arc::new(backend))),
+        Err(error) => Err(SessionError::Backend { name: "LLVM", reason: error.to_string() }),
+    }
+}
+
+#[cfg(not(any(feature = "llvm", feature = "llvm-static")))]
+fn optimizer() -> Result<Option<Arc<dyn Backend>>, SessionError> {
+    Ok(None)
+}
+
+fn flag(name: &'static str) -> Result<bool, SessionError> {
+    match std::env::var(name).as_deref() {
+        Err(_) | Ok("" | "0") => Ok(false),
+        Ok("1") => Ok(true),
+        Ok(value) => Err(SessionError::Variable { name, value: value.to_owned() }),
+    }
+}
+
+impl Session {
+    /// A session on this machine's CPU, configured by the `POLYLOOM_…` environment variables.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`].
+    pub fn new() -> Result<Session, SessionError> {
+        let quick = polyloom_codegen::cranelift::CraneliftBackend::new()
+            .map_err(|error| SessionError::Backend { name: "Cranelift", reason: error.to_string() })?;
+        let device = CpuDevice::from_env(Arc::new(quick), optimizer()?)?;
+        Session::on(device)
+    }
+
+    /// A session on a device of the caller's making.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Variable`].
+    pub fn on(device: CpuDevice) -> Result<Session, SessionError> {
+        let defaults = Defaults { float_mode: FloatMode::Strict, check: flag("POLYLOOM_CHECK")? };
+        Ok(Session { device: Arc::new(device), defaults: RwLock::new(defaults) })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<CpuDevice> {
+        &self.device
+    }
+
+    /// The defaults now.
+    pub fn defaults(&self) -> Defaults {
+        *self.defaults.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the defaults of kernels compiled from now on.
+    pub fn set_defaults(&self, defaults: Defaults) {
+        *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = defaults;
+    }
+
+    /// Compiles the kernel that is function number `function` of `unit`, as far as HIR: machine code is made by the
+    /// first launch, or by [`Kernel::compile`].
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with the kernel and the functions it calls.
+    pub fn compile(
+        &self,
+        unit: &Arc<SourceUnit>,
+        function: usize,
+        environment: &Arc<dyn Environment>,
+        defaults: Defaults,
+    ) -> Result<Kernel, CompileError> {
+        let options = Options { float_mode: defaults.float_mode, check: defaults.check };
+        let compiled = compile_kernel(unit, function, environment, &options)?;
+        Kernel::new(&self.device, compiled)
+    }
+
+    /// Compiles a kernel of a file by name, its other names resolved by the rest of the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::compile`], and if the file has no such kernel.
+    pub fn compile_file_kernel(&self, unit: &Arc<SourceUnit>, name: &str) -> Result<Kernel, CompileError> {
+        let kernels = || unit.kernels().filter_map(|index| unit.functions().get(index).map(|f| (index, &*f.name)));
+        let Some((function, _)) = kernels().filter(|(_, n)| *n == name).last() else {
+            let mut sources = SourceMap::new();
+            sources.add(unit.file().clone());
+            let message = format!("{} has no kernel `{name}`", unit.file().name);
+            let known: Vec<String> = kernels().map(|(_, n)| format!("`{n}`")).collect();
+            let help = match known[..] {
+                [] => "mark a function with `@loom.kernel`".to_owned(),
+                _ => format!("it has {}", known.join(", ")),
+            };
+            let span = Span::new(FileId::from_u32(0), 0, 0);
+            let diagnostics = vec![Diagnostic::error(Code::NoKernel, span, message).help(help)];
+            return Err(CompileError { diagnostics, sources });
+        };
+        let environment: Arc<dyn Environment> = FileEnvironment::new(unit, function);
+        self.compile(unit, function, &environment, self.defaults())
+    }
+}
