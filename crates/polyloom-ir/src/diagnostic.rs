@@ -4,7 +4,7 @@
 //! the user's terms, the span it is about, and a help line that says what to type instead. Layers collect all of them
 //! and never print: [`render`] makes the text with the caret line.
 
-use crate::span::{SourceMap, Span};
+use crate::span::{Position, SourceMap, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::fmt;
 
@@ -180,6 +180,50 @@ pub fn render(diagnostic: &Diagnostic, sources: &SourceMap, color: bool) -> Stri
     let mut text = renderer.render(&[group]);
     text.push('\n');
     text
+}
+
+/// A diagnostic with its place looked up, for tools: what `--json` prints and Python's `Diagnostic` holds.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct Report {
+    /// The code, `PL0101`.
+    pub code: &'static str,
+    /// `error` or `warning`.
+    pub severity: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub help: Option<String>,
+    /// The source file; empty if the diagnostic is about none.
+    pub file: String,
+    /// First line, from 1.
+    pub line: u32,
+    /// First column, from 1, in characters.
+    pub column: u32,
+    /// Last line.
+    pub end_line: u32,
+    /// One past the last column.
+    pub end_column: u32,
+}
+
+impl Report {
+    /// The report of a diagnostic whose spans point into `sources`.
+    pub fn of(diagnostic: &Diagnostic, sources: &SourceMap) -> Report {
+        let span = diagnostic.span;
+        let file = sources.get(span.file);
+        let nowhere = Position { line: 1, column: 1 };
+        let (start, end) = file.map_or((nowhere, nowhere), |f| (f.position(span.start), f.position(span.end)));
+        Report {
+            code: diagnostic.code.as_str(),
+            severity: diagnostic.severity.name(),
+            message: diagnostic.message.clone(),
+            help: diagnostic.help.clone(),
+            file: file.map_or_else(String::new, |f| f.name.to_string()),
+            line: start.line,
+            column: start.column,
+            end_line: end.line,
+            end_column: end.column,
+        }
+    }
 }
 
 /// The names of `candidates` nearest to `name`, best first: at most three, none farther than a third of its length.

@@ -1,1 +1,60 @@
-//! Placeholder.
+//! The Python extension module, `polyloom._native`.
+//!
+//! It turns Python objects into what the facade takes and results and errors back into Python objects. Architecture
+//! invariant: no compiler logic here, and no panic leaves: PyO3 turns one into an exception, and none is expected.
+
+mod arguments;
+mod array;
+mod config;
+mod environment;
+mod errors;
+mod kernel;
+mod launch;
+mod print;
+
+use polyloom::{Op, Session};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use std::sync::OnceLock;
+
+/// The process's one session.
+fn session() -> PyResult<&'static Session> {
+    static SESSION: OnceLock<Result<Session, String>> = OnceLock::new();
+    let made = SESSION.get_or_init(|| Session::new().map_err(|error| error.to_string()));
+    made.as_ref().map_err(|error| PyRuntimeError::new_err(error.clone()))
+}
+
+/// Names and documentation of the kernel language's builtins.
+#[pyfunction]
+fn builtins() -> Vec<(&'static str, String)> {
+    let ops = Op::all().filter(|info| info.is_builtin());
+    ops.flat_map(|info| {
+        let doc: Vec<String> = info.signatures.iter().map(|s| format!("{}{s}", info.name)).collect();
+        let doc = format!("{}\n\n{}", doc.join("\n"), info.doc.trim());
+        std::iter::once(info.name).chain(info.aliases.iter().copied()).map(move |name| (name, doc.clone()))
+    })
+    .collect()
+}
+
+/// Runs the command line and gives its exit status.
+#[pyfunction]
+fn command(py: Python<'_>, arguments: Vec<String>) -> i32 {
+    py.detach(|| polyloom_cli::run(arguments))
+}
+
+/// The package's native half.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    print::install();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<array::ArrayBase>()?;
+    module.add_class::<config::Config>()?;
+    module.add_class::<kernel::SourceUnit>()?;
+    module.add_class::<kernel::Kernel>()?;
+    module.add_class::<kernel::Function>()?;
+    module.add_class::<launch::Launch>()?;
+    module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
+    module.add_function(wrap_pyfunction!(builtins, module)?)?;
+    module.add_function(wrap_pyfunction!(command, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! `polyloom.config`: settings of the process.
+
+use crate::kernel::float_mode;
+use crate::session;
+use polyloom::{Defaults, num_threads, set_num_threads};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Settings of the process. Kernels take `check` and `float_mode` when they are defined; their own decorator wins.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct Config {}
+
+#[pymethods]
+impl Config {
+    /// Whether kernels are checked while they run. `POLYLOOM_CHECK=1` makes it true at first.
+    #[getter]
+    fn check(&self) -> PyResult<bool> {
+        Ok(session()?.defaults().check)
+    }
+
+    #[setter]
+    fn set_check(&self, check: bool) -> PyResult<()> {
+        let session = session()?;
+        session.set_defaults(Defaults { check, ..session.defaults() });
+        Ok(())
+    }
+
+    /// How floating-point arithmetic may be compiled: `"strict"`, `"contract"` or `"fast"`.
+    #[getter]
+    fn float_mode(&self) -> PyResult<&'static str> {
+        Ok(session()?.defaults().float_mode.name())
+    }
+
+    #[setter]
+    fn set_float_mode(&self, mode: &Bound<'_, PyAny>) -> PyResult<()> {
+        let session = session()?;
+        session.set_defaults(Defaults { float_mode: float_mode(mode)?, ..session.defaults() });
+        Ok(())
+    }
+
+    /// How many threads a launch may use. `POLYLOOM_NUM_THREADS` sets it at first, else the number of cores.
+    #[getter]
+    fn num_threads(&self) -> usize {
+        num_threads()
+    }
+
+    #[setter]
+    fn set_num_threads(&self, n: usize) -> PyResult<()> {
+        if n == 0 {
+            return Err(PyValueError::new_err("num_threads must be at least 1"));
+        }
+        set_num_threads(n);
+        Ok(())
+    }
+
+    fn __repr__(&self) -> PyResult<String> {
+        let (check, mode) = (self.check()?, self.float_mode()?);
+        let check = if check { "True" } else { "False" };
+        Ok(format!("config(check={check}, float_mode='{mode}', num_threads={})", num_threads()))
+    }
+}

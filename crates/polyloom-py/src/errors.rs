@@ -1,0 +1,74 @@
+//! Rust errors as the package's exceptions.
+
+use polyloom::{CodegenError, CompileError, Diagnostic, Kernel, LaunchError, Severity, SourceMap, diagnostic};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+/// `polyloom.CompileError`.
+pub(crate) fn compile_error(py: Python<'_>, error: &CompileError) -> PyErr {
+    let rendered = error.render(false);
+    let make = || -> PyResult<PyErr> {
+        let diagnostics = PyList::empty(py);
+        for found in &error.diagnostics {
+            diagnostics.append(diagnostic_object(py, found, &error.sources)?)?;
+        }
+        let first = error.diagnostics.iter().find(|d| d.severity == Severity::Error);
+        let line = first.and_then(|d| {
+            let file = error.sources.get(d.span.file)?;
+            let line = file.position(d.span.start).line.checked_sub(file.first_line)?;
+            file.text.lines().nth(line as usize).map(str::to_owned)
+        });
+        let class = py.import("polyloom._errors")?.getattr("CompileError")?;
+        Ok(PyErr::from_value(class.call1((diagnostics, &rendered, line))?))
+    };
+    make().unwrap_or_else(|error| error)
+}
+
+/// A diagnostic as a `polyloom.Diagnostic`.
+pub(crate) fn diagnostic_object<'py>(
+    py: Python<'py>,
+    found: &Diagnostic,
+    sources: &SourceMap,
+) -> PyResult<Bound<'py, PyAny>> {
+    let report = diagnostic::Report::of(found, sources);
+    py.import("polyloom._errors")?.getattr("Diagnostic")?.call1((
+        report.code,
+        report.severity,
+        report.message,
+        report.help,
+        report.file,
+        report.line,
+        report.column,
+        report.end_line,
+        report.end_column,
+    ))
+}
+
+/// What a launch's failure is in Python. `interrupt` is the exception a signal handler raised meanwhile.
+pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError, interrupt: Option<PyErr>) -> PyErr {
+    match error {
+        LaunchError::Trap(trap) => {
+            let report = kernel.explain(trap);
+            let make = || -> PyResult<PyErr> {
+                let class = py.import("polyloom._errors")?.getattr("LaunchError")?;
+                let (index, extent) = report.bounds.unzip();
+                let (line, column) = (report.position.line, report.position.column);
+                let thread = pyo3::types::PyTuple::new(py, &report.thread)?;
+                let arguments = (report.message, kernel.name(), report.file, line, column, index, extent, thread);
+                Ok(PyErr::from_value(class.call1(arguments)?))
+            };
+            make().unwrap_or_else(|error| error)
+        }
+        LaunchError::Cancelled => interrupt.unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
+        LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } | LaunchError::Arguments(_) => {
+            PyValueError::new_err(error.to_string())
+        }
+        LaunchError::Compile { .. } | LaunchError::Interpreter { .. } => PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+/// A back end's refusal.
+pub(crate) fn codegen_error(error: &CodegenError) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
+}

@@ -1,0 +1,244 @@
+//! Kernels, functions and source files as Python objects.
+
+use crate::environment::LiveEnvironment;
+use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_error};
+use crate::session;
+use polyloom::frontend::{Environment, FunctionHandle};
+use polyloom::{FloatMode, Form, SourceFile};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A parsed source file.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct SourceUnit {
+    unit: Arc<polyloom::SourceUnit>,
+}
+
+#[pymethods]
+impl SourceUnit {
+    #[new]
+    fn new(py: Python<'_>, file: &str, text: &str) -> PyResult<SourceUnit> {
+        let unit = polyloom::SourceUnit::parse(SourceFile::new(file, text, 1)).map_err(|e| compile_error(py, &e))?;
+        Ok(SourceUnit { unit })
+    }
+}
+
+impl SourceUnit {
+    fn function_at(&self, line: u32, function: &Bound<'_, PyAny>) -> PyResult<usize> {
+        self.unit.at_line(line).ok_or_else(|| {
+            let file = &self.unit.file().name;
+            PyRuntimeError::new_err(format!(
+                "line {line} of {file} holds no definition of {function}: the file has changed since it was loaded"
+            ))
+        })
+    }
+}
+
+/// A kernel: launch it with `polyloom.launch`.
+#[pyclass(frozen, dict, weakref, module = "polyloom._native")]
+pub(crate) struct Kernel {
+    inner: polyloom::Kernel,
+    doc: Option<String>,
+}
+
+#[pymethods]
+impl Kernel {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        unit: &Bound<'_, SourceUnit>,
+        line: u32,
+        function: &Bound<'_, PyAny>,
+        globals: Py<PyDict>,
+        cells: Py<PyDict>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Kernel> {
+        let unit = unit.get();
+        let index = unit.function_at(line, function)?;
+        let environment: Arc<dyn Environment> = Arc::new(LiveEnvironment::new(globals, cells));
+        let session = session()?;
+        let mut defaults = session.defaults();
+        // What the decorator's text says wins; the values serve where `kernel` is called as a plain function.
+        if let Some(check) = options.get_item("check")? {
+            defaults.check = check.is_truthy()?;
+        }
+        if let Some(mode) = options.get_item("float_mode")? {
+            defaults.float_mode = float_mode(&mode)?;
+        }
+        let inner =
+            session.compile(&unit.unit, index, &environment, defaults).map_err(|error| compile_error(py, &error))?;
+        let doc = function.getattr("__doc__")?.extract()?;
+        Ok(Kernel { inner, doc })
+    }
+
+    /// The kernel's name.
+    #[getter(__name__)]
+    fn python_name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// The kernel's name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    /// The kernel's docstring.
+    #[getter(__doc__)]
+    fn python_doc(&self) -> Option<&str> {
+        self.doc.as_deref()
+    }
+
+    /// Name and parameters with their types.
+    #[getter]
+    fn signature(&self) -> String {
+        self.inner.signature()
+    }
+
+    /// Warnings of the compiler, as `Diagnostic` objects.
+    #[getter]
+    fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for warning in self.inner.warnings() {
+            list.append(diagnostic_object(py, warning, self.inner.sources())?)?;
+        }
+        Ok(list)
+    }
+
+    /// The kernel's metadata and execution constraints that differ from the default, by name.
+    #[getter]
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let metadata = PyDict::new(py);
+        for (name, value) in self.inner.metadata() {
+            metadata.set_item(name, value)?;
+        }
+        Ok(metadata)
+    }
+
+    /// The kernel's HIR as text: as written, or `prepared` for back ends.
+    #[pyo3(signature = (*, prepared = false))]
+    fn hir(&self, prepared: bool) -> PyResult<String> {
+        self.text(if prepared { Form::HirPrepared } else { Form::Hir })
+    }
+
+    /// The kernel's typed syntax tree as text.
+    fn ast(&self) -> PyResult<String> {
+        self.text(Form::Ast)
+    }
+
+    /// The kernel's LLVM IR as text, after optimisation unless `optimized` is false.
+    #[pyo3(signature = (*, optimized = true))]
+    fn llvm_ir(&self, py: Python<'_>, optimized: bool) -> PyResult<String> {
+        py.detach(|| self.text(if optimized { Form::LlvmIrOptimized } else { Form::LlvmIr }))
+    }
+
+    /// The kernel's machine code as assembly text.
+    fn asm(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| self.text(Form::Asm))
+    }
+
+    /// Makes machine code now, for launches of as many dimensions as the kernel asks coordinates, so that the first
+    /// launch need not.
+    #[pyo3(signature = (ndim = None))]
+    fn compile(&self, py: Python<'_>, ndim: Option<u8>) -> PyResult<()> {
+        let rank = ndim.unwrap_or_else(|| self.inner.natural_rank());
+        if !(1..=4).contains(&rank) {
+            return Err(PyValueError::new_err(format!("a launch has 1 to 4 dimensions, not {rank}")));
+        }
+        py.detach(|| self.inner.compile(rank)).map_err(|error| launch_error(py, &self.inner, &error, None))
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __call__(&self, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let name = self.inner.name();
+        Err(PyTypeError::new_err(format!(
+            "'{name}' is a kernel: run it with polyloom.launch({name}, dim, [arguments])"
+        )))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<kernel {}>", self.inner.signature())
+    }
+}
+
+impl Kernel {
+    pub(crate) fn inner(&self) -> &polyloom::Kernel {
+        &self.inner
+    }
+
+    fn text(&self, form: Form) -> PyResult<String> {
+        let bytes = self.inner.emit(form).map_err(|error| codegen_error(&error))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// The arithmetic mode a Python value names.
+pub(crate) fn float_mode(value: &Bound<'_, PyAny>) -> PyResult<FloatMode> {
+    let name = value.cast::<PyString>().ok().and_then(|s| s.to_str().ok());
+    name.and_then(FloatMode::from_name).ok_or_else(|| {
+        PyValueError::new_err(format!("float_mode is {value}: it may be 'strict', 'contract' or 'fast'"))
+    })
+}
+
+/// A function that kernels call.
+#[pyclass(frozen, dict, weakref, module = "polyloom._native")]
+pub(crate) struct Function {
+    handle: FunctionHandle,
+    earlier: Mutex<Vec<FunctionHandle>>,
+    doc: Option<String>,
+}
+
+#[pymethods]
+impl Function {
+    #[new]
+    fn new(
+        unit: &Bound<'_, SourceUnit>,
+        line: u32,
+        function: &Bound<'_, PyAny>,
+        globals: Py<PyDict>,
+        cells: Py<PyDict>,
+        _options: &Bound<'_, PyDict>,
+    ) -> PyResult<Function> {
+        let index = unit.get().function_at(line, function)?;
+        let environment: Arc<dyn Environment> = Arc::new(LiveEnvironment::new(globals, cells));
+        let handle = FunctionHandle { unit: unit.get().unit.clone(), function: index, environment };
+        Ok(Function { handle, earlier: Mutex::new(Vec::new()), doc: function.getattr("__doc__")?.extract()? })
+    }
+
+    /// Makes the definitions `before` stands for overloads of this one.
+    fn add_overloads_of(&self, before: &Bound<'_, Function>) {
+        let handles = before.get().handles();
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(handles);
+    }
+
+    #[getter(__name__)]
+    fn python_name(&self) -> String {
+        self.handle.name().to_string()
+    }
+
+    #[getter(__doc__)]
+    fn python_doc(&self) -> Option<&str> {
+        self.doc.as_deref()
+    }
+
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn __call__(&self, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let name = self.handle.name();
+        Err(PyTypeError::new_err(format!("'{name}' is a function of the kernel language: call it inside a kernel")))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<kernel function {}>", self.handle.name())
+    }
+}
+
+impl Function {
+    /// All overloads, in the order of their definition.
+    pub(crate) fn handles(&self) -> Vec<FunctionHandle> {
+        let mut handles = self.earlier.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        handles.push(self.handle.clone());
+        handles
+    }
+}

@@ -1,0 +1,292 @@
+//! Launching from Python.
+//!
+//! A warm launch of a small kernel is a few hundred nanoseconds, so this path allocates nothing and touches no Python
+//! object beyond the arguments' own fields.
+
+use crate::arguments;
+use crate::errors::launch_error;
+use crate::kernel::Kernel;
+use polyloom::{ArgBlock, LaunchOptions, MAX_DIMS};
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyList, PyTuple};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// How often a long launch looks whether Python has received a signal.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(20);
+
+type Shape = SmallVec<[u64; MAX_DIMS]>;
+type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
+
+/// Runs a kernel once per thread of a grid.
+///
+/// Parameters
+/// ----------
+/// kernel : Kernel
+///     What to run.
+/// dim : int or tuple of int
+///     Number of threads, along up to four axes.
+/// inputs, outputs : sequence
+///     The arguments in the order of the kernel's parameters; the outputs follow the inputs. Arrays are passed without
+///     a copy: NumPy arrays, `polyloom.array`s, and anything with DLPack or `__array_interface__`.
+/// device : str, optional
+///     `"cpu"`.
+/// record_cmd : bool
+///     Give a `Launch` to run later, any number of times, instead of running now.
+///
+/// Raises
+/// ------
+/// TypeError, ValueError, OverflowError
+///     If an argument does not fit; the message names it.
+/// LaunchError
+///     If a check of a checked kernel fails.
+///
+/// Examples
+/// --------
+/// >>> import numpy as np, polyloom as loom
+/// >>> @loom.kernel
+/// ... def add(a: loom.array(dtype=float), b: loom.array(dtype=float), c: loom.array(dtype=float)):
+/// ...     i = loom.tid()
+/// ...     c[i] = a[i] + b[i]
+/// >>> a = np.arange(3, dtype=np.float32)
+/// >>> c = np.zeros(3, np.float32)
+/// >>> loom.launch(add, dim=3, inputs=[a, a], outputs=[c])
+/// >>> c
+/// array([0., 2., 4.], dtype=float32)
+#[pyfunction]
+#[pyo3(signature = (kernel, dim, inputs = None, outputs = None, device = None, record_cmd = false))]
+pub(crate) fn launch<'py>(
+    py: Python<'py>,
+    kernel: &Bound<'py, PyAny>,
+    dim: &Bound<'py, PyAny>,
+    inputs: Option<&Bound<'py, PyAny>>,
+    outputs: Option<&Bound<'py, PyAny>>,
+    device: Option<&Bound<'py, PyAny>>,
+    record_cmd: bool,
+) -> PyResult<Option<Py<Launch>>> {
+    let kernel = kernel.cast::<Kernel>().map_err(|_| {
+        let name = kernel.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
+        PyTypeError::new_err(format!("launch() needs a kernel (a function under @polyloom.kernel), not {name}"))
+    })?;
+    if let Some(device) = device {
+        check_device(device)?;
+    }
+    let shape = grid(dim)?;
+    let mut args = Arguments::new();
+    let sequences = [inputs, outputs].into_iter().flatten();
+    let sequences: SmallVec<[Bound<'py, PyAny>; 2]> = sequences.map(as_sequence).collect::<PyResult<_>>()?;
+    for sequence in &sequences {
+        // SAFETY: `as_sequence` gives lists and tuples that nobody else changes while the GIL is held, and references
+        // to their items are taken below before it is released.
+        unsafe { push_items(sequence, &mut args) };
+    }
+    if record_cmd {
+        let args = args.iter().map(|a| a.to_owned().unbind()).collect();
+        let launch = Launch { kernel: kernel.clone().unbind(), state: Mutex::new(State { shape, args }) };
+        return Ok(Some(Py::new(py, launch)?));
+    }
+    // A list may be changed by another thread once the GIL is released: hold the arrays themselves.
+    let owned: SmallVec<[Bound<'py, PyAny>; 16]> = match sequences.iter().all(|s| s.cast::<PyTuple>().is_ok()) {
+        true => SmallVec::new(),
+        false => args.iter().map(|a| a.to_owned()).collect(),
+    };
+    let done = run(py, kernel.get().inner(), &shape, &args);
+    drop(owned);
+    done.map(|()| None)
+}
+
+thread_local! {
+    static BLOCK: RefCell<ArgBlock> = RefCell::new(ArgBlock::new());
+}
+
+/// Packs the arguments and runs the kernel without the GIL. The caller holds references to the arguments.
+fn run<'py>(
+    py: Python<'py>,
+    kernel: &polyloom::Kernel,
+    shape: &[u64],
+    args: &[Borrowed<'_, 'py, PyAny>],
+) -> PyResult<()> {
+    // A kernel's print may come back to Python and launch again on this thread: each launch takes a block of its own.
+    let mut block = BLOCK.take();
+    block.clear();
+    let mut held = SmallVec::new();
+    let done = arguments::fill(py, kernel, args, &mut block, &mut held)
+        .and_then(|()| run_block(py, kernel, shape, &block));
+    BLOCK.set(block);
+    done
+}
+
+fn run_block(py: Python<'_>, kernel: &polyloom::Kernel, shape: &[u64], block: &ArgBlock) -> PyResult<()> {
+    let interrupt: Cell<Option<PyErr>> = Cell::new(None);
+    let looked: Cell<Option<Instant>> = Cell::new(None);
+    let result = {
+        let (interrupt, looked) = (Unshared(&interrupt), Unshared(&looked));
+        py.detach(move || {
+            let (interrupt, looked) = (interrupt, looked);
+            let interrupted = || {
+                let now = Instant::now();
+                match looked.0.get() {
+                    None => looked.0.set(Some(now)),
+                    Some(last) if now - last > SIGNAL_INTERVAL => {
+                        looked.0.set(Some(now));
+                        if let Err(error) = Python::attach(|py| py.check_signals()) {
+                            interrupt.0.set(Some(error));
+                            return true;
+                        }
+                    }
+                    Some(_) => {}
+                }
+                false
+            };
+            let options = LaunchOptions { cancel: None, interrupted: Some(&interrupted) };
+            // SAFETY: the callers hold references to every array argument, whose memory NumPy keeps in place
+            // meanwhile; `fill` has checked type, rank and writability of each.
+            unsafe { kernel.launch(shape, block, &options) }
+        })
+    };
+    result.map_err(|error| launch_error(py, kernel, &error, interrupt.take()))
+}
+
+/// Lets a reference into the closure that runs without the GIL, on this very thread.
+struct Unshared<T>(T);
+// SAFETY: `Python::detach` runs its closure on the calling thread, so nothing is sent anywhere.
+unsafe impl<T> Send for Unshared<T> {}
+
+fn check_device(device: &Bound<'_, PyAny>) -> PyResult<()> {
+    if device.is_none() {
+        return Ok(());
+    }
+    let name = device.str()?;
+    if name == "cpu" {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!("device '{name}' is not available: this build runs kernels on 'cpu'")))
+}
+
+fn grid(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
+    let extent = |value: &Bound<'_, PyAny>| -> PyResult<u64> {
+        let value: i64 = value
+            .extract()
+            .map_err(|_| PyTypeError::new_err(format!("dim must be an integer or a tuple of integers, not {dim}")))?;
+        u64::try_from(value).map_err(|_| PyValueError::new_err(format!("dim must not be negative, and is {dim}")))
+    };
+    if dim.cast::<PyInt>().is_ok() {
+        return Ok(SmallVec::from_slice(&[extent(dim)?]));
+    }
+    match dim.try_iter() {
+        Ok(items) => {
+            let shape: Shape = items.map(|item| extent(&item?)).collect::<PyResult<_>>()?;
+            if shape.is_empty() || shape.len() > MAX_DIMS {
+                return Err(PyValueError::new_err(format!("a launch has 1 to 4 dimensions, and dim is {dim}")));
+            }
+            Ok(shape)
+        }
+        Err(_) => Ok(SmallVec::from_slice(&[extent(dim)?])),
+    }
+}
+
+fn as_sequence<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if value.cast::<PyList>().is_ok() || value.cast::<PyTuple>().is_ok() {
+        return Ok(value.clone());
+    }
+    if value.is_none() {
+        return Ok(PyTuple::empty(value.py()).into_any());
+    }
+    Err(PyTypeError::new_err(format!(
+        "inputs and outputs are lists or tuples of arguments, not {}",
+        value.get_type().name()?
+    )))
+}
+
+/// Appends the items of a list or tuple, borrowed.
+///
+/// # Safety
+///
+/// The sequence must not change while the borrows are in use.
+unsafe fn push_items<'a, 'py>(sequence: &'a Bound<'py, PyAny>, args: &mut Arguments<'a, 'py>) {
+    if let Ok(tuple) = sequence.cast::<PyTuple>() {
+        args.extend(tuple.iter_borrowed());
+        return;
+    }
+    if let Ok(list) = sequence.cast::<PyList>() {
+        for index in 0..list.len() {
+            // SAFETY: the index is in range, and the caller keeps the list unchanged.
+            unsafe {
+                let item = pyo3::ffi::PyList_GetItem(list.as_ptr(), index as pyo3::ffi::Py_ssize_t);
+                args.push(Borrowed::from_ptr(sequence.py(), item));
+            }
+        }
+    }
+}
+
+struct State {
+    shape: Shape,
+    args: Vec<Py<PyAny>>,
+}
+
+/// A recorded launch: `launch()` runs it.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct Launch {
+    kernel: Py<Kernel>,
+    state: Mutex<State>,
+}
+
+#[pymethods]
+impl Launch {
+    /// Runs the recorded launch.
+    fn launch(&self, py: Python<'_>) -> PyResult<()> {
+        let (shape, args) = self.with(|state| {
+            (state.shape.clone(), state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>())
+        });
+        let borrowed: Arguments<'_, '_> = args.iter().map(|a| a.bind_borrowed(py)).collect();
+        run(py, self.kernel.bind(py).get().inner(), &shape, &borrowed)
+    }
+
+    /// Replaces the argument at a position.
+    fn set_param_at_index(&self, py: Python<'_>, index: usize, value: Py<PyAny>) -> PyResult<()> {
+        let n = self.with(|state| state.args.len());
+        let old = self.with(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
+        match old {
+            Some(_) => Ok(()),
+            None => {
+                let name = self.kernel.bind(py).get().inner().name();
+                Err(PyIndexError::new_err(format!("kernel '{name}' is launched with {n} arguments, there is no {index}")))
+            }
+        }
+    }
+
+    /// Replaces the argument of the parameter with this name.
+    fn set_param_by_name(&self, py: Python<'_>, name: &str, value: Py<PyAny>) -> PyResult<()> {
+        let kernel = self.kernel.bind(py).get().inner();
+        match kernel.params().names().iter().position(|n| &**n == name) {
+            Some(index) => self.set_param_at_index(py, index, value),
+            None => Err(PyValueError::new_err(format!("kernel '{}' has no parameter '{name}'", kernel.name()))),
+        }
+    }
+
+    /// Replaces all arguments.
+    fn set_params(&self, values: Vec<Py<PyAny>>) {
+        self.with(|state| state.args = values);
+    }
+
+    /// Replaces the grid.
+    fn set_dim(&self, dim: &Bound<'_, PyAny>) -> PyResult<()> {
+        let shape = grid(dim)?;
+        self.with(|state| state.shape = shape);
+        Ok(())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let shape = self.with(|state| state.shape.clone());
+        format!("<launch of {} over {:?}>", self.kernel.bind(py).get().inner().name(), shape.as_slice())
+    }
+}
+
+impl Launch {
+    fn with<R>(&self, use_: impl FnOnce(&mut State) -> R) -> R {
+        use_(&mut self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}

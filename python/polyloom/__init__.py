@@ -1,0 +1,54 @@
+"""Polyloom: numerical Python kernels compiled to fast code.
+
+>>> import numpy as np, polyloom as loom
+>>> @loom.kernel
+... def saxpy(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+...     i = loom.tid()
+...     y[i] = a * x[i] + y[i]
+>>> x, y = np.ones(4, np.float32), np.arange(4, dtype=np.float32)
+>>> loom.launch(saxpy, 4, [2.0, x, y])
+>>> y
+array([2., 3., 4., 5.], dtype=float32)
+"""
+
+import math as _math
+
+from polyloom import _builtins, _types
+from polyloom._builtins import *  # noqa: F403
+from polyloom._errors import CompileError, Diagnostic, LaunchError
+from polyloom._kernel import func, kernel
+from polyloom._native import Config as _Config
+from polyloom._native import Function, Kernel, Launch, __version__, launch
+from polyloom._types import *  # noqa: F403
+from polyloom._types import bool_ as bool  # noqa: A004
+
+config = _Config()
+
+pi = PI = _math.pi
+tau = TAU = _math.tau
+half_pi = HALF_PI = _math.pi / 2
+e = E = _math.e
+ln2 = LN2 = _math.log(2.0)
+ln10 = LN10 = _math.log(10.0)
+log2e = LOG2E = 1.0 / _math.log(2.0)
+log10e = LOG10E = 1.0 / _math.log(10.0)
+phi = PHI = (1.0 + 5.0**0.5) / 2.0
+inf = INF = _math.inf
+nan = NAN = _math.nan
+
+__all__ = [
+    "CompileError",
+    "Diagnostic",
+    "Function",
+    "Kernel",
+    "Launch",
+    "LaunchError",
+    "__version__",
+    "bool",
+    "config",
+    "func",
+    "kernel",
+    "launch",
+    *_builtins.__all__,
+    *_types.__all__,
+]
