@@ -1,2 +1,7 @@
 //! The `polyloom` command.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(u8::try_from(polyloom_cli::run(std::env::args().skip(1).collect())).unwrap_or(1))
+}

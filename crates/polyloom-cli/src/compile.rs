@@ -1,0 +1,76 @@
+//! `polyloom compile`: one of a kernel's forms.
+
+use crate::{Failure, Outcome, choose_kernel, print, read_unit, session};
+use clap::ValueEnum;
+use polyloom::{Defaults, FloatMode, Form};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A .py file
+    file: PathBuf,
+    /// The kernel, if the file has several
+    #[arg(long)]
+    kernel: Option<String>,
+    /// What to write
+    #[arg(long, value_enum)]
+    emit: Emit,
+    /// How floating-point arithmetic may be compiled, for kernels that do not say
+    #[arg(long, value_enum, default_value_t = Float::Strict)]
+    float: Float,
+    /// Where to write it; standard output by default, NAME.o for object files
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum, PartialEq)]
+enum Emit {
+    /// The typed syntax tree
+    Ast,
+    /// HIR as the front end made it
+    Hir,
+    /// HIR as back ends get it
+    HirPrepared,
+    /// LLVM IR, optimised
+    Llvm,
+    /// Assembly of this machine
+    Asm,
+    /// A relocatable object file of this machine
+    Obj,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Float {
+    Strict,
+    Contract,
+    Fast,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let session = session()?;
+    let float_mode = match arguments.float {
+        Float::Strict => FloatMode::Strict,
+        Float::Contract => FloatMode::Contract,
+        Float::Fast => FloatMode::Fast,
+    };
+    session.set_defaults(Defaults { float_mode, ..session.defaults() });
+    let unit = read_unit(&arguments.file)?;
+    let name = choose_kernel(&unit, &arguments.file, arguments.kernel.as_deref())?;
+    let kernel = session.compile_file_kernel(&unit, &name)?;
+    let form = match arguments.emit {
+        Emit::Ast => Form::Ast,
+        Emit::Hir => Form::Hir,
+        Emit::HirPrepared => Form::HirPrepared,
+        Emit::Llvm => Form::LlvmIrOptimized,
+        Emit::Asm => Form::Asm,
+        Emit::Obj => Form::Obj,
+    };
+    let bytes = kernel.emit(form).map_err(|error| Failure::Failed(error.to_string()))?;
+    let default = (arguments.emit == Emit::Obj).then(|| PathBuf::from(format!("{name}.o")));
+    match arguments.output.clone().or(default) {
+        None => print(&bytes),
+        Some(path) => std::fs::write(&path, &bytes)
+            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?,
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The `polyloom` command as a library, so that the Python package offers it without carrying a second binary.
+//!
+//! Exit status: 0 for success, 1 when a program is rejected or fails, 2 for wrong usage. Diagnostics go to standard
+//! error, results to standard output.
+
+mod check;
+mod compile;
+mod doctor;
+mod run;
+mod value;
+
+use clap::{Parser, Subcommand};
+use polyloom::{CompileError, Session, SourceFile, SourceUnit};
+use std::io::{IsTerminal, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+#[derive(Parser)]
+#[command(name = "polyloom", version, about = "A kernel compiler: numerical Python to fast CPU and GPU code")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Report what is wrong with the kernels of a file
+    Check(check::Arguments),
+    /// Compile a kernel and write one of its forms
+    Compile(compile::Arguments),
+    /// Run a kernel on arguments given on the command line
+    Run(run::Arguments),
+    /// Say what this build and this machine have
+    Doctor(doctor::Arguments),
+}
+
+/// Why a command did not succeed.
+enum Failure {
+    /// The program is rejected.
+    Rejected(Box<CompileError>),
+    /// Something else failed; the message says what.
+    Failed(String),
+    /// The command line asks for something that makes no sense; the message says what.
+    Usage(String),
+    /// Everything has been said already.
+    Silent,
+}
+
+impl From<CompileError> for Failure {
+    fn from(error: CompileError) -> Failure {
+        Failure::Rejected(Box::new(error))
+    }
+}
+
+type Outcome = Result<(), Failure>;
+
+/// Runs the command with these arguments, the program's name not among them, and gives its exit status.
+pub fn run(arguments: Vec<String>) -> i32 {
+    let parsed = match Arguments::try_parse_from(std::iter::once("polyloom".to_owned()).chain(arguments)) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // Help and version are no failures, and go to standard output.
+            let _ = error.print();
+            return error.exit_code();
+        }
+    };
+    let outcome = match parsed.command {
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Compile(arguments) => compile::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => 0,
+        Err(Failure::Silent) => 1,
+        Err(Failure::Rejected(error)) => {
+            report(&error);
+            1
+        }
+        Err(Failure::Failed(message)) => {
+            eprintln!("polyloom: {message}");
+            1
+        }
+        Err(Failure::Usage(message)) => {
+            eprintln!("polyloom: {message}");
+            2
+        }
+    }
+}
+
+/// Prints diagnostics to standard error.
+fn report(error: &CompileError) {
+    let text = error.render(std::io::stderr().is_terminal());
+    eprint!("{text}");
+}
+
+/// Writes a result to standard output. A reader that went away is no failure.
+fn print(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+fn print_json(value: &impl serde::Serialize) -> Outcome {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
+    print(format!("{text}\n").as_bytes());
+    Ok(())
+}
+
+fn session() -> Result<Session, Failure> {
+    Session::new().map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// Reads and parses a `.py` file.
+fn read_unit(path: &Path) -> Result<Arc<SourceUnit>, Failure> {
+    let text = std::fs::read(path).map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))?;
+    let text = String::from_utf8(text)
+        .map_err(|_| Failure::Failed(format!("{} is not UTF-8 text", path.display())))?;
+    Ok(SourceUnit::parse(SourceFile::new(path.to_string_lossy().as_ref(), text, 1))?)
+}
+
+/// Names of the kernels of a file, in order, each once.
+fn kernel_names(unit: &SourceUnit) -> Vec<Arc<str>> {
+    let mut names: Vec<Arc<str>> = Vec::new();
+    for index in unit.kernels() {
+        let Some(function) = unit.functions().get(index) else { continue };
+        if !names.contains(&function.name) {
+            names.push(function.name.clone());
+        }
+    }
+    names
+}
+
+/// The kernel to work on: the one named, or the file's only one.
+fn choose_kernel(unit: &SourceUnit, path: &Path, wanted: Option<&str>) -> Result<Arc<str>, Failure> {
+    if let Some(name) = wanted {
+        return Ok(name.into());
+    }
+    let names = kernel_names(unit);
+    match &names[..] {
+        [only] => Ok(only.clone()),
+        [] => Err(Failure::Failed(format!("{} has no kernel: mark a function with `@loom.kernel`", path.display()))),
+        _ => Err(Failure::Usage(format!("{} has several kernels: choose one with --kernel: {}", path.display(), names.join(", ")))),
+    }
+}

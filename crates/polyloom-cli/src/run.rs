@@ -1,0 +1,117 @@
+//! `polyloom run`: a kernel on arguments from the command line.
+
+use crate::value::Argument;
+use crate::{Failure, Outcome, choose_kernel, print, print_json, read_unit, session};
+use polyloom::{ArgBlock, LaunchError, LaunchOptions, MAX_DIMS};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A .py file
+    file: PathBuf,
+    /// The kernel, if the file has several
+    #[arg(long)]
+    kernel: Option<String>,
+    /// Number of threads: N, or N,M for two dimensions, up to four
+    #[arg(long, value_delimiter = ',', required = true)]
+    dim: Vec<u64>,
+    /// Where to run it
+    #[arg(long, default_value = "cpu")]
+    device: String,
+    /// An argument, NAME=VALUE: a number, or for arrays zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE[:SEED] or
+    /// @FILE.npy, with a shape like 1024 or 64x64
+    #[arg(long = "arg", value_name = "NAME=VALUE")]
+    args: Vec<String>,
+    /// Save an array after the launch, NAME=FILE.npy
+    #[arg(long, value_name = "NAME=FILE")]
+    out: Vec<String>,
+    /// Print the written arrays as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    if arguments.device != "cpu" {
+        let device = &arguments.device;
+        return Err(Failure::Failed(format!("device `{device}` is not available: this build runs kernels on `cpu`")));
+    }
+    if arguments.dim.len() > MAX_DIMS {
+        return Err(Failure::Usage(format!("--dim takes at most {MAX_DIMS} extents")));
+    }
+    let session = session()?;
+    let unit = read_unit(&arguments.file)?;
+    let name = choose_kernel(&unit, &arguments.file, arguments.kernel.as_deref())?;
+    let kernel = session.compile_file_kernel(&unit, &name)?;
+    let params = kernel.params();
+
+    let mut given = named(&arguments.args, "--arg")?;
+    let mut outputs = named(&arguments.out, "--out")?;
+    let mut values = Vec::new();
+    for (param, &ty) in params.names().iter().zip(params.types()) {
+        let Some(text) = given.remove(&**param) else {
+            let signature = kernel.signature();
+            return Err(Failure::Usage(format!("parameter `{param}` has no value: --arg {param}=…  ({signature})")));
+        };
+        values.push(Argument::parse(param, ty, text).map_err(Failure::Usage)?);
+    }
+    let known = |name: &str| params.names().iter().any(|p| &**p == name);
+    let stray = given.keys().copied().chain(outputs.keys().copied().filter(|name| !known(name))).next();
+    if let Some(name) = stray {
+        return Err(Failure::Usage(format!("kernel `{}` has no parameter `{name}`", kernel.name())));
+    }
+
+    let mut block = ArgBlock::new();
+    for value in &mut values {
+        value.push(params, &mut block).map_err(|error| Failure::Failed(error.to_string()))?;
+    }
+    let started = Instant::now();
+    // SAFETY: the arrays are owned by `values`, which outlives the launch, and nothing else touches them. An index
+    // outside them is the kernel's own mistake, as in any compiled program; `POLYLOOM_CHECK=1` catches it.
+    let done = unsafe { kernel.launch(&arguments.dim, &block, &LaunchOptions::default()) };
+    let elapsed = started.elapsed();
+    done.map_err(|error| match &error {
+        LaunchError::Trap(trap) => Failure::Failed(kernel.explain(trap).message),
+        _ => Failure::Failed(error.to_string()),
+    })?;
+
+    let arrays = || {
+        let named = params.names().iter().zip(&values).enumerate();
+        named.filter_map(|(index, (name, value))| value.as_array().map(|array| (index, &**name, array)))
+    };
+    for (_, name, array) in arrays() {
+        if let Some(path) = outputs.remove(name) {
+            array.save(path.as_ref()).map_err(|error| Failure::Failed(format!("cannot write {path}: {error}")))?;
+        }
+    }
+    if let Some(name) = outputs.keys().next() {
+        return Err(Failure::Usage(format!("--out {name}: `{name}` is no array")));
+    }
+    let written = || arrays().filter(|(index, _, _)| kernel.writes(*index));
+    if arguments.json {
+        let all: BTreeMap<&str, serde_json::Value> = written().map(|(_, name, array)| (name, array.json())).collect();
+        return print_json(&all);
+    }
+    let mut text = String::new();
+    for (_, name, array) in written() {
+        text += &format!("{name}: {array}\n");
+    }
+    text += &format!("{} threads in {:.3} ms\n", arguments.dim.iter().product::<u64>(), elapsed.as_secs_f64() * 1e3);
+    print(text.as_bytes());
+    Ok(())
+}
+
+/// `NAME=VALUE` options by name.
+fn named<'a>(options: &'a [String], flag: &str) -> Result<BTreeMap<&'a str, &'a str>, Failure> {
+    let mut found = BTreeMap::new();
+    for option in options {
+        let Some((name, value)) = option.split_once('=') else {
+            return Err(Failure::Usage(format!("{flag} takes NAME=VALUE, not `{option}`")));
+        };
+        if found.insert(name, value).is_some() {
+            return Err(Failure::Usage(format!("{flag} {name} is given twice")));
+        }
+    }
+    Ok(found)
+}

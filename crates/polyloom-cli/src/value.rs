@@ -1,0 +1,273 @@
+//! Values of kernel arguments as the command line spells them.
+
+use npyz::WriterBuilder as _;
+use polyloom::{ArgBlock, ArgError, Params, Scalar, Type, scalar_bits};
+use std::fmt;
+use std::io::BufWriter;
+use std::path::Path;
+
+/// Most bytes an array made from the command line may have.
+const MAX_BYTES: u64 = 8 << 30;
+/// Elements shown at each end of a printed array.
+const SHOWN: usize = 4;
+
+/// One argument.
+pub(crate) enum Argument {
+    /// A scalar's type and bits.
+    Scalar(Scalar, u64),
+    /// An array.
+    Array(ArrayValue),
+}
+
+/// A dense row-major array. Words keep the elements aligned for every type.
+pub(crate) struct ArrayValue {
+    elem: Scalar,
+    shape: Vec<u64>,
+    words: Vec<u64>,
+}
+
+impl Argument {
+    /// Reads the value of a parameter.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the text.
+    pub(crate) fn parse(param: &str, ty: Type, text: &str) -> Result<Argument, String> {
+        match ty {
+            Type::Scalar(scalar) => {
+                let bits = parse_scalar(scalar, text)
+                    .ok_or_else(|| format!("--arg {param}={text}: `{text}` is no {}", scalar.python_name()))?;
+                Ok(Argument::Scalar(scalar, bits))
+            }
+            Type::Array { elem, ndim } => {
+                let array = ArrayValue::parse(elem, text).map_err(|error| format!("--arg {param}={text}: {error}"))?;
+                if array.shape.len() != usize::from(ndim) {
+                    let given = array.shape.len();
+                    return Err(format!("--arg {param}={text}: `{param}` has {ndim} dimensions, {given} given"));
+                }
+                Ok(Argument::Array(array))
+            }
+        }
+    }
+
+    /// Appends the argument to a block.
+    ///
+    /// # Errors
+    ///
+    /// As [`ArgBlock::array`].
+    pub(crate) fn push(&mut self, params: &Params, block: &mut ArgBlock) -> Result<(), ArgError> {
+        match self {
+            Argument::Scalar(scalar, bits) => block.scalar(params, *scalar, *bits),
+            Argument::Array(array) => {
+                let mut strides = vec![0i64; array.shape.len()];
+                let mut stride = i64::from(array.elem.bytes());
+                for axis in (0..strides.len()).rev() {
+                    strides[axis] = stride;
+                    stride = stride.wrapping_mul(array.shape[axis] as i64);
+                }
+                let base = array.words.as_mut_ptr().cast();
+                block.array(params, array.elem, base, &array.shape, &strides)
+            }
+        }
+    }
+
+    pub(crate) fn as_array(&self) -> Option<&ArrayValue> {
+        match self {
+            Argument::Array(array) => Some(array),
+            Argument::Scalar(..) => None,
+        }
+    }
+}
+
+fn parse_scalar(scalar: Scalar, text: &str) -> Option<u64> {
+    match scalar {
+        Scalar::Bool => match text {
+            "true" | "True" | "1" => Some(1),
+            "false" | "False" | "0" => Some(0),
+            _ => None,
+        },
+        _ if scalar.is_float() => text.parse().ok().map(|value| scalar_bits::from_f64(scalar, value)),
+        _ => text.parse().ok().and_then(|value| scalar_bits::from_int(scalar, value)),
+    }
+}
+
+impl ArrayValue {
+    fn parse(elem: Scalar, text: &str) -> Result<ArrayValue, String> {
+        if let Some(path) = text.strip_prefix('@') {
+            return ArrayValue::load(elem, path.as_ref());
+        }
+        let mut parts = text.split(':');
+        let (kind, shape, seed) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""), parts.next());
+        let shape: Vec<u64> = shape
+            .split('x')
+            .map(|extent| extent.parse().map_err(|_| format!("`{shape}` is no shape: write 1024 or 64x64")))
+            .collect::<Result<_, _>>()?;
+        let seed = match seed {
+            None => 0,
+            Some(seed) => seed.parse::<u64>().map_err(|_| format!("`{seed}` is no seed"))?,
+        };
+        let mut state = seed;
+        let element: &mut dyn FnMut(u64) -> u64 = match kind {
+            "zeros" => &mut |_| 0,
+            "ones" => &mut |_| scalar_bits::from_f64(elem, 1.0),
+            "arange" => &mut |index| arange(elem, index),
+            "random" => &mut |_| random(elem, &mut state),
+            _ => return Err(format!("`{kind}` is none of zeros, ones, arange, random, @FILE.npy")),
+        };
+        let mut array = ArrayValue::zeros(elem, shape)?;
+        for index in 0..array.len() {
+            array.set(index, element(index as u64));
+        }
+        Ok(array)
+    }
+
+    fn zeros(elem: Scalar, shape: Vec<u64>) -> Result<ArrayValue, String> {
+        let bytes = shape.iter().try_fold(u64::from(elem.bytes()), |n, &extent| n.checked_mul(extent));
+        let Some(bytes) = bytes.filter(|&n| n <= MAX_BYTES) else {
+            return Err(format!("an array of {} GiB or more is too large for this command", MAX_BYTES >> 30));
+        };
+        Ok(ArrayValue { elem, shape, words: vec![0; bytes.div_ceil(8) as usize] })
+    }
+
+    fn len(&self) -> usize {
+        self.shape.iter().product::<u64>() as usize
+    }
+
+    fn get(&self, index: usize) -> u64 {
+        let bits = self.elem.bytes() as usize * 8;
+        let at = index * bits;
+        (self.words[at / 64] >> (at % 64)) & (u64::MAX >> (64 - bits))
+    }
+
+    fn set(&mut self, index: usize, value: u64) {
+        let bits = self.elem.bytes() as usize * 8;
+        let at = index * bits;
+        let mask = (u64::MAX >> (64 - bits)) << (at % 64);
+        let word = &mut self.words[at / 64];
+        *word = *word & !mask | (value << (at % 64)) & mask;
+    }
+
+    fn load(elem: Scalar, path: &Path) -> Result<ArrayValue, String> {
+        let wrong = |error: &dyn fmt::Display| format!("cannot read {}: {error}", path.display());
+        let bytes = std::fs::read(path).map_err(|error| wrong(&error))?;
+        let file = npyz::NpyFile::new(&bytes[..]).map_err(|error| wrong(&error))?;
+        if file.order() != npyz::Order::C {
+            return Err(format!("{} is in Fortran order: save a C-ordered copy", path.display()));
+        }
+        let mut array = ArrayValue::zeros(elem, file.shape().to_vec())?;
+        macro_rules! read {
+            ($ty:ty, $bits:expr) => {{
+                let values = file.into_vec::<$ty>().map_err(|error| wrong(&error))?;
+                values.into_iter().enumerate().for_each(|(index, value)| array.set(index, $bits(value)));
+            }};
+        }
+        match elem {
+            Scalar::Bool => read!(bool, u64::from),
+            Scalar::I8 => read!(i8, |v| v as u8 as u64),
+            Scalar::I16 => read!(i16, |v| v as u16 as u64),
+            Scalar::I32 => read!(i32, |v| v as u32 as u64),
+            Scalar::I64 => read!(i64, |v| v as u64),
+            Scalar::U8 => read!(u8, u64::from),
+            Scalar::U16 => read!(u16, u64::from),
+            Scalar::U32 => read!(u32, u64::from),
+            Scalar::U64 => read!(u64, |v| v),
+            Scalar::F32 => read!(f32, |v: f32| v.to_bits().into()),
+            Scalar::F64 => read!(f64, f64::to_bits),
+            Scalar::F16 | Scalar::BF16 => {
+                return Err(format!("{} arrays are not read from files", elem.python_name()));
+            }
+        }
+        Ok(array)
+    }
+
+    /// Saves the array as a `.npy` file.
+    pub(crate) fn save(&self, path: &Path) -> std::io::Result<()> {
+        let elements = || (0..self.len()).map(|index| self.get(index));
+        macro_rules! write {
+            ($ty:ty, $value:expr) => {{
+                let file = BufWriter::new(std::fs::File::create(path)?);
+                let mut writer =
+                    npyz::WriteOptions::<$ty>::new().default_dtype().shape(&self.shape).writer(file).begin_nd()?;
+                for bits in elements() {
+                    writer.push(&$value(bits))?;
+                }
+                writer.finish()
+            }};
+        }
+        match self.elem {
+            Scalar::Bool => write!(bool, |bits| bits != 0),
+            Scalar::I8 => write!(i8, |bits| bits as i8),
+            Scalar::I16 => write!(i16, |bits| bits as i16),
+            Scalar::I32 => write!(i32, |bits| bits as i32),
+            Scalar::I64 => write!(i64, |bits| bits as i64),
+            Scalar::U8 => write!(u8, |bits| bits as u8),
+            Scalar::U16 => write!(u16, |bits| bits as u16),
+            Scalar::U32 => write!(u32, |bits| bits as u32),
+            Scalar::U64 => write!(u64, |bits| bits),
+            Scalar::F32 => write!(f32, |bits| f32::from_bits(bits as u32)),
+            Scalar::F64 => write!(f64, f64::from_bits),
+            // Exactly representable, and readable everywhere.
+            Scalar::F16 | Scalar::BF16 => write!(f32, |bits| scalar_bits::to_f64(self.elem, bits) as f32),
+        }
+    }
+
+    /// The elements as a flat JSON list beside shape and type.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        let elements = (0..self.len()).map(|index| match (self.elem, self.get(index)) {
+            (Scalar::Bool, bits) => serde_json::Value::from(bits != 0),
+            (elem, bits) if elem.is_float() => serde_json::Value::from(scalar_bits::to_f64(elem, bits)),
+            (elem, bits) if elem.is_signed_int() => serde_json::Value::from(signed(elem, bits)),
+            (_, bits) => serde_json::Value::from(bits),
+        });
+        let elements: Vec<serde_json::Value> = elements.collect();
+        serde_json::json!({ "dtype": self.elem.python_name(), "shape": self.shape, "data": elements })
+    }
+}
+
+fn signed(elem: Scalar, bits: u64) -> i64 {
+    let shift = 64 - elem.bits();
+    ((bits << shift) as i64) >> shift
+}
+
+/// Counts up; integer types wrap.
+fn arange(elem: Scalar, index: u64) -> u64 {
+    match elem {
+        Scalar::Bool => index & 1,
+        _ if elem.is_float() => scalar_bits::from_f64(elem, index as f64),
+        _ => index & (u64::MAX >> (64 - elem.bits())),
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): uniform on [0, 1) for floats, over the whole range for integers.
+fn random(elem: Scalar, state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^= z >> 31;
+    if elem.is_float() {
+        return scalar_bits::from_f64(elem, (z >> 40) as f64 / (1u64 << 24) as f64);
+    }
+    z & (u64::MAX >> (64 - elem.bits()))
+}
+
+impl fmt::Display for ArrayValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape: Vec<String> = self.shape.iter().map(u64::to_string).collect();
+        write!(f, "{}[{}] ", self.elem.python_name(), shape.join(", "))?;
+        let n = self.len();
+        let one = |index: usize| match (self.elem, self.get(index)) {
+            (Scalar::Bool, bits) => (bits != 0).to_string(),
+            (Scalar::F32, bits) => f32::from_bits(bits as u32).to_string(),
+            (elem, bits) if elem.is_float() => scalar_bits::to_f64(elem, bits).to_string(),
+            (elem, bits) if elem.is_signed_int() => signed(elem, bits).to_string(),
+            (_, bits) => bits.to_string(),
+        };
+        if n <= 2 * SHOWN {
+            return write!(f, "{}", (0..n).map(one).collect::<Vec<_>>().join(" "));
+        }
+        let head: Vec<String> = (0..SHOWN).map(one).collect();
+        let tail: Vec<String> = (n - SHOWN..n).map(one).collect();
+        write!(f, "{} … {}", head.join(" "), tail.join(" "))
+    }
+}
