@@ -4,7 +4,7 @@ import polyloom as loom
 
 
 @loom.kernel
-def swing(angle: loom.array(dtype=float), period: loom.array(dtype=float), dt: float):
+def swing(angle: loom.array(dtype=float), dt: float, period: loom.array(dtype=float)):
     i = loom.tid()
     theta = angle[i]
     omega = 0.0
@@ -18,5 +18,5 @@ def swing(angle: loom.array(dtype=float), period: loom.array(dtype=float), dt: f
 
 angle = np.linspace(0.1, 3.0, 1_000_000, dtype=np.float32)
 period = np.zeros_like(angle)
-loom.launch(swing, angle.size, inputs=[angle], outputs=[period, 1e-3])
+loom.launch(swing, angle.size, inputs=[angle, 1e-3], outputs=[period])
 print(f"a million pendulums; {np.degrees(angle[-1]):.0f} degrees take {period[-1]:.2f} s, {period[0]:.2f} s when small")

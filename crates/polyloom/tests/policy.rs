@@ -1,0 +1,126 @@
+//! The workspace's own rules, checked on `cargo metadata`: which crate may depend on which, what licences come in, and
+//! which crates come in twice.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+/// Edges between crates of the workspace that may exist; everything else is forbidden.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("polyloom-ir", &[]),
+    ("polyloom-frontend", &["polyloom-ir"]),
+    ("polyloom-passes", &["polyloom-ir"]),
+    ("polyloom-codegen", &["polyloom-ir"]),
+    ("polyloom-llvm", &["polyloom-codegen", "polyloom-ir"]),
+    ("polyloom-runtime", &["polyloom-codegen", "polyloom-ir"]),
+    (
+        "polyloom",
+        &[
+            "polyloom-codegen",
+            "polyloom-frontend",
+            "polyloom-ir",
+            "polyloom-llvm",
+            "polyloom-passes",
+            "polyloom-runtime",
+        ],
+    ),
+    ("polyloom-cli", &["polyloom"]),
+    ("polyloom-py", &["polyloom", "polyloom-cli"]),
+    ("polyloom-filetests", &["polyloom", "polyloom-frontend", "polyloom-ir", "polyloom-passes"]),
+];
+
+/// Crates from elsewhere that only these crates of ours may use.
+const CONFINED: &[(&str, &[&str])] = &[
+    ("pyo3", &["polyloom-py"]),
+    ("numpy", &["polyloom-py"]),
+    ("clap", &["polyloom-cli"]),
+    ("inkwell", &["polyloom-llvm"]),
+    ("cranelift-codegen", &["polyloom-codegen"]),
+];
+
+const LICENCES: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "MIT",
+    "MIT-0",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+fn metadata() -> Value {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    let out = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--offline", "--locked", "--manifest-path", manifest])
+        .output()
+        .expect("cargo runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("cargo metadata is JSON")
+}
+
+fn packages(metadata: &Value) -> &[Value] {
+    metadata["packages"].as_array().expect("metadata has packages")
+}
+
+fn ours(package: &Value) -> bool {
+    package["source"].is_null()
+}
+
+fn name(package: &Value) -> &str {
+    package["name"].as_str().expect("packages have names")
+}
+
+/// Normal dependencies: tests may use what they like.
+fn dependencies(package: &Value) -> impl Iterator<Item = &str> {
+    let all = package["dependencies"].as_array().expect("packages have dependencies").iter();
+    all.filter(|d| d["kind"].is_null()).map(name)
+}
+
+#[test]
+fn crates_depend_only_on_layers_below_them() {
+    let metadata = metadata();
+    let workspace: BTreeSet<&str> = packages(&metadata).iter().filter(|p| ours(p)).map(name).collect();
+    for package in packages(&metadata).iter().filter(|p| ours(p)) {
+        let allowed = ALLOWED.iter().find(|(krate, _)| *krate == name(package));
+        let (_, allowed) = allowed.unwrap_or_else(|| panic!("{} is not in the table of layers", name(package)));
+        for dependency in dependencies(package).filter(|d| workspace.contains(d)) {
+            assert!(allowed.contains(&dependency), "{} may not depend on {dependency}", name(package));
+        }
+        for (krate, users) in CONFINED {
+            let uses = dependencies(package).any(|d| d == *krate);
+            assert!(!uses || users.contains(&name(package)), "{} may not depend on {krate}", name(package));
+        }
+    }
+}
+
+#[test]
+fn licences_of_all_dependencies_are_permissive() {
+    let metadata = metadata();
+    for package in packages(&metadata) {
+        let licence = package["license"].as_str().unwrap_or("none").replace('/', " OR ");
+        // `(A OR B) AND C`: every conjunct needs one alternative on the list.
+        let fine = licence.split(" AND ").all(|conjunct| {
+            let conjunct = conjunct.trim_matches(['(', ')', ' ']);
+            conjunct.split(" OR ").any(|one| LICENCES.contains(&one.trim_matches(['(', ')', ' '])))
+        });
+        assert!(fine, "{} has licence {licence}", name(package));
+    }
+}
+
+#[test]
+fn direct_dependencies_come_in_one_version() {
+    let metadata = metadata();
+    let direct: BTreeSet<&str> = packages(&metadata).iter().filter(|p| ours(p)).flat_map(dependencies).collect();
+    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for package in packages(&metadata).iter().filter(|p| direct.contains(name(p))) {
+        versions.entry(name(package)).or_default().insert(package["version"].as_str().unwrap_or(""));
+    }
+    let twice: Vec<_> = versions.iter().filter(|(_, versions)| versions.len() > 1).collect();
+    assert!(twice.is_empty(), "in several versions: {twice:?}");
+}
