@@ -1,0 +1,110 @@
+"""Checked mode: failures raise, name their place, and touch nothing else."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import polyloom as loom
+
+
+@loom.kernel(check=True)
+def shift(x: loom.array(dtype=float), y: loom.array(dtype=float), by: int):
+    i = loom.tid()
+    y[i] = x[i + by]
+
+
+@loom.kernel(check=True)
+def store_far(y: loom.array(dtype=float, ndim=2), j: int):
+    i = loom.tid()
+    y[i, j] = 1.0
+
+
+@loom.kernel(check=True)
+def divide(a: loom.array(dtype=int), b: loom.array(dtype=int)):
+    i = loom.tid()
+    a[i] = a[i] // b[i]
+
+
+@loom.kernel(check=True)
+def insist(x: loom.array(dtype=float)):
+    i = loom.tid()
+    assert x[i] >= 0.0, "must not be negative"
+    x[i] = loom.sqrt(x[i])
+
+
+def test_index_past_the_end():
+    x, y = np.ones(100, np.float32), np.zeros(100, np.float32)
+    with pytest.raises(loom.LaunchError) as caught:
+        loom.launch(shift, 100, [x, y, 1])
+    error = caught.value
+    assert (error.kernel, error.index, error.extent, error.thread) == ("shift", 100, 100, (99,))
+    assert error.file == __file__
+    assert error.line == 18
+    for word in ("shift", "`x`", "100", os.path.basename(__file__)):
+        assert word in str(error)
+
+
+def test_negative_indices_count_from_the_end_and_no_further():
+    x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    loom.launch(shift, 4, [x, y, -4])
+    np.testing.assert_array_equal(y, x)
+    with pytest.raises(loom.LaunchError) as caught:
+        loom.launch(shift, 4, [x, y, -5])
+    assert caught.value.index == -5
+
+
+@pytest.mark.parametrize("column", [3, -4])
+def test_stores_outside_touch_nothing(column):
+    around = np.zeros((6, 9), np.float32)
+    with pytest.raises(loom.LaunchError, match="axis 1"):
+        loom.launch(store_far, 4, [around[1:5, 3:6], column])
+    assert not around.any()
+
+
+def test_division_by_zero():
+    a, b = np.array([6, 6], np.int32), np.array([3, 0], np.int32)
+    with pytest.raises(loom.LaunchError, match="division by zero") as caught:
+        loom.launch(divide, 2, [a, b])
+    assert caught.value.thread == (1,)
+    assert caught.value.index is None
+
+
+def test_assert():
+    x = np.array([4.0, -1.0], np.float32)
+    with pytest.raises(loom.LaunchError, match="must not be negative"):
+        loom.launch(insist, 2, [x])
+
+
+def test_unchecked_division_by_zero_has_one_result(define):
+    kernels = define("""
+        @loom.kernel
+        def divide(a: loom.array(dtype=int), b: loom.array(dtype=int)):
+            i = loom.tid()
+            b[0] = a[i] // b[i]
+            b[1] = a[i] % b[2]
+            b[2] = a[i] << 40
+    """)
+    b = np.zeros(3, np.int32)
+    loom.launch(kernels["divide"], 1, [np.array([-7], np.int32), b])
+    assert b.tolist() == [0, -7, 0]
+
+
+def test_environment_variable_checks_every_kernel(tmp_path):
+    script = tmp_path / "k.py"
+    script.write_text(
+        textwrap.dedent("""
+        import numpy as np, polyloom as loom
+
+        @loom.kernel
+        def k(x: loom.array(dtype=float)):
+            x[loom.tid() + 1] = 1.0
+
+        loom.launch(k, 4, [np.zeros(4, np.float32)])
+        """)
+    )
+    out = subprocess.run([sys.executable, str(script)], env={**os.environ, "POLYLOOM_CHECK": "1"}, capture_output=True, text=True)
+    assert "LaunchError" in out.stderr and "index 4" in out.stderr

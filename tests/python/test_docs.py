@@ -1,0 +1,31 @@
+"""Examples in docstrings run and print what they say."""
+
+import doctest
+import importlib
+
+import pytest
+
+import polyloom as loom
+from polyloom import _native
+
+
+@pytest.mark.parametrize("module", ["polyloom", "polyloom._types", "polyloom._kernel"])
+def test_module(module):
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_launch():
+    finder = doctest.DocTestParser()
+    test = finder.get_doctest(_native.launch.__doc__, {"loom": loom}, "launch", None, None)
+    assert test.examples
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_every_builtin_is_there_and_documented():
+    for name, doc in _native.builtins():
+        assert doc
+        assert callable(getattr(loom, name))
+        with pytest.raises(TypeError, match="inside a kernel"):
+            getattr(loom, name)()

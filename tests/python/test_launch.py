@@ -1,0 +1,270 @@
+"""Launches: arguments in, results out, and a clear exception for whatever does not fit."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import polyloom as loom
+
+
+@loom.kernel
+def saxpy(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    y[i] = a * x[i] + y[i]
+
+
+@loom.kernel
+def fill2(value: int, out: loom.array(dtype=int, ndim=2)):
+    i, j = loom.tid()
+    out[i, j] = value + 10 * i + j
+
+
+@loom.kernel
+def copy_both(x: loom.array(dtype=float), y: loom.array(dtype=float), z: loom.array(dtype=float)):
+    i = loom.tid()
+    y[i] = x[i]
+    z[i] = x[i]
+
+
+def arrays(n=8):
+    return np.arange(n, dtype=np.float32), np.ones(n, np.float32)
+
+
+def test_runs_on_numpy_arrays_in_place():
+    x, y = arrays()
+    loom.launch(saxpy, 8, [2.0, x, y])
+    np.testing.assert_array_equal(y, 2 * np.arange(8, dtype=np.float32) + 1)
+
+
+def test_inputs_and_outputs_are_one_list():
+    x, y = arrays()
+    loom.launch(saxpy, dim=8, inputs=[2.0, x], outputs=[y], device="cpu")
+    np.testing.assert_array_equal(y, 2 * x + 1)
+
+
+@pytest.mark.parametrize("shape", [1, 7, 1000, 100_003])
+def test_every_thread_runs_once(shape):
+    count = np.zeros(shape, np.int32)
+
+    @loom.kernel
+    def visit(count: loom.array(dtype=int)):
+        i = loom.tid()
+        loom.atomic_add(count, i, 1)
+
+    loom.launch(visit, shape, [count])
+    assert (count == 1).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (1, 1), (64, 33), (1000, 7)])
+def test_two_dimensional_launch(shape):
+    out = np.zeros(shape, np.int32)
+    loom.launch(fill2, shape, [100, out])
+    i, j = np.indices(shape)
+    np.testing.assert_array_equal(out, 100 + 10 * i + j)
+
+
+def test_three_and_four_dimensional_launches():
+    @loom.kernel
+    def mark3(out: loom.array(dtype=int, ndim=3)):
+        i, j, k = loom.tid()
+        out[i, j, k] = i * 100 + j * 10 + k
+
+    @loom.kernel
+    def mark4(out: loom.array(dtype=int, ndim=4)):
+        i, j, k, m = loom.tid()
+        out[i, j, k, m] = i * 1000 + j * 100 + k * 10 + m
+
+    out3, out4 = np.zeros((2, 3, 4), np.int32), np.zeros((2, 3, 4, 5), np.int32)
+    loom.launch(mark3, out3.shape, [out3])
+    loom.launch(mark4, out4.shape, [out4])
+    np.testing.assert_array_equal(out3, np.einsum("nijk,n->ijk", np.indices(out3.shape), [100, 10, 1]))
+    np.testing.assert_array_equal(out4, np.einsum("nijkm,n->ijkm", np.indices(out4.shape), [1000, 100, 10, 1]))
+
+
+def test_views_of_any_stride():
+    base = np.arange(40, dtype=np.float32)
+    y = np.zeros(10, np.float32)
+    loom.launch(saxpy, 10, [1.0, base[::-4], y])
+    np.testing.assert_array_equal(y, base[::-4])
+    out = np.zeros((6, 8), np.int32)
+    loom.launch(fill2, (4, 3), [0, out.T[::2, 1::2]])
+    i, j = np.indices((4, 3))
+    np.testing.assert_array_equal(out.T[::2, 1::2], 10 * i + j)
+    assert np.count_nonzero(out) == np.count_nonzero(10 * i + j)
+
+
+def test_in_place_and_aliased_arguments():
+    x = np.arange(5, dtype=np.float32)
+    loom.launch(saxpy, 5, [1.0, x, x])
+    np.testing.assert_array_equal(x, 2 * np.arange(5))
+
+
+def test_launch_of_no_threads_does_nothing():
+    x, y = arrays()
+    loom.launch(saxpy, 0, [2.0, x, y])
+    np.testing.assert_array_equal(y, 1)
+
+
+def test_loom_arrays_and_array_interface():
+    x, y = loom.array([1.0, 2.0, 3.0], dtype=float), loom.zeros(3)
+    loom.launch(saxpy, 3, [2.0, x, y])
+    assert y.numpy().tolist() == [2.0, 4.0, 6.0]
+
+    class Wrapper:
+        def __init__(self, a):
+            self.a = a
+
+        @property
+        def __array_interface__(self):
+            return self.a.__array_interface__
+
+    a, b = arrays(3)
+    loom.launch(saxpy, 3, [1.0, Wrapper(a), Wrapper(b)])
+    np.testing.assert_array_equal(b, a + 1)
+
+
+def test_dlpack():
+    class Tensor:
+        def __init__(self, a):
+            self.a = a
+
+        def __dlpack__(self, **options):
+            return self.a.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.a.__dlpack_device__()
+
+    a, b = arrays(3)
+    loom.launch(saxpy, 3, [1.0, Tensor(a), b])
+    np.testing.assert_array_equal(b, a + 1)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "bool"])
+def test_every_element_type(define, dtype):
+    kernels = define(f"""
+        @loom.kernel
+        def copy(x: loom.array(dtype=loom.{dtype}), y: loom.array(dtype=loom.{dtype})):
+            i = loom.tid()
+            y[i] = x[i]
+    """)
+    x = np.array([0, 1, 1, 0, 1], dtype=dtype)
+    y = np.zeros(5, dtype)
+    loom.launch(kernels["copy"], 5, [x, y])
+    np.testing.assert_array_equal(x, y)
+
+
+def test_bfloat16():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+
+    @loom.kernel
+    def triple(x: loom.array(dtype=loom.bfloat16)):
+        i = loom.tid()
+        x[i] = x[i] * loom.bfloat16(3.0)
+
+    x = np.array([1.0, 0.1, -2.5], ml_dtypes.bfloat16)
+    expected = x * ml_dtypes.bfloat16(3)
+    loom.launch(triple, 3, [x])
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ([2.0, None], TypeError, ["saxpy", "3 arguments", "a, x, y", "2 given"]),
+        (["two", "x", "y"], TypeError, ["'a'", "float32", "str"]),
+        ([2.0, np.zeros(8), np.zeros(8, np.float32)], TypeError, ["'x'", "float32", "float64"]),
+        ([2.0, np.zeros((8, 1), np.float32), np.zeros(8, np.float32)], TypeError, ["'x'", "1 dimension", "2"]),
+        ([2.0, [1.0] * 8, np.zeros(8, np.float32)], TypeError, ["'x'", "array", "list"]),
+        ([2.0, np.zeros(8, ">f4"), np.zeros(8, np.float32)], TypeError, ["'x'", "float32", ">f4"]),
+    ],
+)
+def test_arguments_that_do_not_fit(arguments, error, words):
+    with pytest.raises(error) as caught:
+        loom.launch(saxpy, 8, arguments)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_integer_arguments_must_fit():
+    out = np.zeros((1, 1), np.int32)
+    with pytest.raises(OverflowError, match="'value'.*int32"):
+        loom.launch(fill2, (1, 1), [2**31, out])
+    with pytest.raises(TypeError, match="'value'.*int32.*float"):
+        loom.launch(fill2, (1, 1), [1.5, out])
+
+
+def test_read_only_outputs_are_refused_and_read_only_inputs_are_not():
+    x, y = arrays()
+    x.flags.writeable = False
+    loom.launch(saxpy, 8, [1.0, x, y])
+    y.flags.writeable = False
+    with pytest.raises(ValueError, match="'y'.*read-only"):
+        loom.launch(saxpy, 8, [1.0, x, y])
+
+
+def test_overlapping_outputs_are_refused_and_interleaved_ones_are_not():
+    x = np.arange(4, dtype=np.float32)
+    both = np.zeros(8, np.float32)
+    with pytest.raises(ValueError, match="'z'.*overlaps.*'y'"):
+        loom.launch(copy_both, 4, [x, both[:4], both[2:6]])
+    loom.launch(copy_both, 4, [x, both[::2], both[1::2]])
+    np.testing.assert_array_equal(both, np.repeat(x, 2))
+
+
+def test_wrong_device_dim_and_kernel():
+    x, y = arrays()
+    with pytest.raises(ValueError, match="cuda:0"):
+        loom.launch(saxpy, 8, [1.0, x, y], device="cuda:0")
+    with pytest.raises(ValueError, match="negative"):
+        loom.launch(saxpy, -1, [1.0, x, y])
+    with pytest.raises(ValueError, match="1 to 4"):
+        loom.launch(saxpy, (1, 1, 1, 1, 1), [1.0, x, y])
+    with pytest.raises(TypeError, match="dim"):
+        loom.launch(saxpy, "many", [1.0, x, y])
+    with pytest.raises(TypeError, match="kernel"):
+        loom.launch(len, 8, [x])
+    with pytest.raises(TypeError, match="launch"):
+        saxpy(1.0, x, y)
+
+
+def test_recorded_launch():
+    x, y = arrays()
+    step = loom.launch(saxpy, 8, [2.0, x, y], record_cmd=True)
+    np.testing.assert_array_equal(y, 1)
+    step.launch()
+    step.launch()
+    np.testing.assert_array_equal(y, 4 * x + 1)
+    step.set_param_at_index(0, 0.0)
+    step.set_param_by_name("y", np.zeros(8, np.float32))
+    step.set_dim(4)
+    step.launch()
+    with pytest.raises(IndexError):
+        step.set_param_at_index(9, 0.0)
+    assert "saxpy" in repr(step)
+
+
+def test_launches_from_several_threads():
+    def work(seed, results):
+        x = np.full(10_000, seed, np.float32)
+        y = np.zeros(10_000, np.float32)
+        for _ in range(50):
+            loom.launch(saxpy, x.size, [1.0, x, y])
+        results[seed] = y
+
+    results = {}
+    threads = [threading.Thread(target=work, args=(s, results)) for s in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for seed, y in results.items():
+        np.testing.assert_array_equal(y, 50 * seed)
+
+
+def test_kernel_describes_itself():
+    assert repr(saxpy) == "<kernel saxpy(a: float32, x: array(dtype=float32), y: array(dtype=float32))>"
+    assert saxpy.signature.startswith("saxpy(a: float32")
+    assert "kernel @saxpy" in saxpy.hir()
+    assert "<16 x float>" in saxpy.llvm_ir() or " x float>" in saxpy.llvm_ir()
+    assert "ret" in saxpy.asm()

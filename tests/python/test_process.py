@@ -1,0 +1,131 @@
+"""The package inside a process: signals, forks, the GIL, printing, environment variables."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import polyloom as loom
+
+SPIN = """
+import numpy as np
+import polyloom as loom
+
+@loom.kernel
+def spin(x: loom.array(dtype=float), n: int):
+    i = loom.tid()
+    s = x[i]
+    for _k in range(n):
+        s = s * 0.999 + 0.5
+    x[i] = s
+
+x = np.zeros(100_000, np.float32)
+"""
+
+
+def python(tmp_path, source, **env):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(source))
+    return subprocess.Popen(
+        [sys.executable, str(script)], env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_ctrl_c_stops_a_launch(tmp_path):
+    process = python(tmp_path, SPIN + "print('ready', flush=True)\nloom.launch(spin, x.size, [x, 2_000_000])\n")
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in err
+
+
+def test_other_threads_run_during_a_launch():
+    @loom.kernel
+    def spin(x: loom.array(dtype=float), n: int):
+        i = loom.tid()
+        s = x[i]
+        for _k in range(n):
+            s = s * 0.999 + 0.5
+        x[i] = s
+
+    x = np.zeros(20_000, np.float32)
+    running = threading.Event()
+    done = threading.Event()
+
+    def work():
+        running.set()
+        loom.launch(spin, x.size, [x, 100_000])
+        done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    running.wait()
+    ticks = 0
+    while not done.is_set():
+        ticks += 1
+        time.sleep(0.001)
+    thread.join()
+    assert ticks > 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_launch_after_fork(tmp_path):
+    source = SPIN + textwrap.dedent("""
+        import os
+        loom.launch(spin, x.size, [x, 10])
+        before = x.copy()
+        pid = os.fork()
+        loom.launch(spin, x.size, [x, 1000])
+        if pid:
+            _, status = os.waitpid(pid, 0)
+            print("child", status)
+        """)
+    out, err = python(tmp_path, source).communicate(timeout=60)
+    assert out == "child 0\n", err
+
+
+def test_print_goes_to_sys_stdout(capsys, define):
+    kernels = define("""
+        @loom.kernel
+        def speak(x: loom.array(dtype=float)):
+            i = loom.tid()
+            print(x[i])
+            loom.printf("%d: %.2f\\n", i, x[i])
+    """)
+    loom.launch(kernels["speak"], 2, [np.array([0.5, 1.5], np.float32)])
+    assert capsys.readouterr().out == "0.5\n0: 0.50\n1.5\n1: 1.50\n"
+
+
+@pytest.mark.parametrize("tier", ["interp", "0", "1"])
+def test_every_tier_gives_the_same_bits(tmp_path, tier):
+    source = SPIN + "loom.launch(spin, 1000, [x, 100])\nprint(x[:1000].tobytes().hex())\n"
+    out, err = python(tmp_path, source, POLYLOOM_TIER=tier).communicate(timeout=120)
+    x = np.zeros(1, np.float32)
+    for _ in range(100):
+        x = x * np.float32(0.999) + np.float32(0.5)
+    assert out.strip() == (np.repeat(x, 1000)).tobytes().hex(), err
+
+
+@pytest.mark.parametrize(("name", "value"), [("POLYLOOM_TIER", "7"), ("POLYLOOM_CHECK", "maybe"), ("POLYLOOM_NUM_THREADS", "0")])
+def test_environment_variables_without_meaning_are_errors(tmp_path, name, value):
+    out, err = python(tmp_path, SPIN, **{name: value}).communicate(timeout=60)
+    assert "RuntimeError" in err and name in err and value in err
+
+
+def test_import_touches_no_gpu_and_is_quick_to_fail_without_source(tmp_path):
+    out, err = python(tmp_path, "import sys, polyloom\nprint('torch' in sys.modules, 'jax' in sys.modules)\n").communicate()
+    assert out == "False False\n", err
+
+
+def test_config():
+    assert loom.config.num_threads >= 1
+    assert "float_mode='strict'" in repr(loom.config)
+    with pytest.raises(ValueError, match="contract"):
+        loom.config.float_mode = "sloppy"
