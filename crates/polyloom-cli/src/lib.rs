@@ -10,6 +10,7 @@ mod run;
 mod value;
 
 use clap::{Parser, Subcommand};
+use polyloom::frontend::no_such_kernel;
 use polyloom::{CompileError, Session, SourceFile, SourceUnit};
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
@@ -138,7 +139,11 @@ fn choose_kernel(unit: &SourceUnit, path: &Path, wanted: Option<&str>) -> Result
     let names = kernel_names(unit);
     match &names[..] {
         [only] => Ok(only.clone()),
-        [] => Err(Failure::Failed(format!("{} has no kernel: mark a function with `@loom.kernel`", path.display()))),
-        _ => Err(Failure::Usage(format!("{} has several kernels: choose one with --kernel: {}", path.display(), names.join(", ")))),
+        [] => Err(no_such_kernel(unit, None).into()),
+        _ => Err(Failure::Usage(format!(
+            "{} has several kernels, choose one with --kernel: {}",
+            path.display(),
+            names.join(", ")
+        ))),
     }
 }

@@ -3,7 +3,7 @@
 use crate::environment::LiveEnvironment;
 use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_error};
 use crate::session;
-use polyloom::frontend::{Environment, FunctionHandle};
+use polyloom::frontend::{Environment, FunctionHandle, Options, check_function};
 use polyloom::{FloatMode, Form, SourceFile};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -67,8 +67,8 @@ impl Kernel {
         if let Some(mode) = options.get_item("float_mode")? {
             defaults.float_mode = float_mode(&mode)?;
         }
-        let inner =
-            session.compile(&unit.unit, index, &environment, defaults).map_err(|error| compile_error(py, &error))?;
+        let handle = FunctionHandle { unit: unit.unit.clone(), function: index, environment };
+        let inner = session.compile(&handle, defaults).map_err(|error| compile_error(py, &error))?;
         let doc = function.getattr("__doc__")?.extract()?;
         Ok(Kernel { inner, doc })
     }
@@ -201,9 +201,13 @@ impl Function {
         cells: Py<PyDict>,
         _options: &Bound<'_, PyDict>,
     ) -> PyResult<Function> {
+        let py = function.py();
         let index = unit.get().function_at(line, function)?;
         let environment: Arc<dyn Environment> = Arc::new(LiveEnvironment::new(globals, cells));
         let handle = FunctionHandle { unit: unit.get().unit.clone(), function: index, environment };
+        let defaults = session()?.defaults();
+        let options = Options { float_mode: defaults.float_mode, check: defaults.check };
+        check_function(&handle, &options).map_err(|error| compile_error(py, &error))?;
         Ok(Function { handle, earlier: Mutex::new(Vec::new()), doc: function.getattr("__doc__")?.extract()? })
     }
 

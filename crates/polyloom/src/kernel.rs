@@ -58,7 +58,7 @@ pub struct TrapReport {
 
 impl Kernel {
     pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Result<Kernel, CompileError> {
-        let Compiled { module, kernel: id, sources, warnings, program } = compiled;
+        let Compiled { module, kernel: id, sources, warnings, typed } = compiled;
         let checked = module.functions[id].metadata.check;
         let options = pipeline::Options { checked };
         let made = pipeline::prepared(&module, id, &options)
@@ -76,7 +76,7 @@ impl Kernel {
             prepared_kernel,
             hash,
         };
-        let ast = program.to_string().into();
+        let ast = typed.to_string().into();
         let cpu = CpuKernel::new(device.clone(), source);
         Ok(Kernel { module: Arc::new(module), id, ast, cpu, sources, warnings, written })
     }

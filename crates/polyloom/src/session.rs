@@ -2,8 +2,10 @@
 
 use crate::kernel::Kernel;
 use polyloom_codegen::Backend;
-use polyloom_frontend::{CompileError, Environment, FileEnvironment, Options, SourceUnit, compile_kernel};
-use polyloom_ir::{Code, Diagnostic, FileId, FloatMode, SourceMap, Span};
+use polyloom_frontend::{
+    CompileError, FileEnvironment, FunctionHandle, Options, SourceUnit, compile_kernel, no_such_kernel,
+};
+use polyloom_ir::FloatMode;
 use polyloom_runtime::{CpuDevice, DeviceError};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -110,22 +112,14 @@ impl Session {
         *self.defaults.write().unwrap_or_else(PoisonError::into_inner) = defaults;
     }
 
-    /// Compiles the kernel that is function number `function` of `unit`, as far as HIR: machine code is made by the
-    /// first launch, or by [`Kernel::compile`].
+    /// Compiles a kernel as far as HIR: machine code is made by the first launch, or by [`Kernel::compile`].
     ///
     /// # Errors
     ///
     /// All that is wrong with the kernel and the functions it calls.
-    pub fn compile(
-        &self,
-        unit: &Arc<SourceUnit>,
-        function: usize,
-        environment: &Arc<dyn Environment>,
-        defaults: Defaults,
-    ) -> Result<Kernel, CompileError> {
+    pub fn compile(&self, kernel: &FunctionHandle, defaults: Defaults) -> Result<Kernel, CompileError> {
         let options = Options { float_mode: defaults.float_mode, check: defaults.check };
-        let compiled = compile_kernel(unit, function, environment, &options)?;
-        Kernel::new(&self.device, compiled)
+        Kernel::new(&self.device, compile_kernel(kernel, &options)?)
     }
 
     /// Compiles a kernel of a file by name, its other names resolved by the rest of the file.
@@ -134,21 +128,10 @@ impl Session {
     ///
     /// As [`Session::compile`], and if the file has no such kernel.
     pub fn compile_file_kernel(&self, unit: &Arc<SourceUnit>, name: &str) -> Result<Kernel, CompileError> {
-        let kernels = || unit.kernels().filter_map(|index| unit.functions().get(index).map(|f| (index, &*f.name)));
-        let Some((function, _)) = kernels().filter(|(_, n)| *n == name).last() else {
-            let mut sources = SourceMap::new();
-            sources.add(unit.file().clone());
-            let message = format!("{} has no kernel `{name}`", unit.file().name);
-            let known: Vec<String> = kernels().map(|(_, n)| format!("`{n}`")).collect();
-            let help = match known[..] {
-                [] => "mark a function with `@loom.kernel`".to_owned(),
-                _ => format!("it has {}", known.join(", ")),
-            };
-            let span = Span::new(FileId::from_u32(0), 0, 0);
-            let diagnostics = vec![Diagnostic::error(Code::NoKernel, span, message).help(help)];
-            return Err(CompileError { diagnostics, sources });
+        let named = |&index: &usize| unit.functions().get(index).is_some_and(|f| &*f.name == name);
+        let Some(function) = unit.kernels().filter(named).last() else {
+            return Err(no_such_kernel(unit, Some(name)));
         };
-        let environment: Arc<dyn Environment> = FileEnvironment::new(unit, function);
-        self.compile(unit, function, &environment, self.defaults())
+        self.compile(&FileEnvironment::new(unit).function(function), self.defaults())
     }
 }
