@@ -79,7 +79,7 @@ accuracy: setup  ## every float32 input of every one-argument function; dense fl
 	cargo run --release -p polyloom --features llvm --example accuracy
 
 fuzz: setup  ## PROGRAMS random kernels through all engines (default 100000)
-	cargo run --release -p polyloom --features llvm --example fuzz -- --programs $(or $(PROGRAMS),100000)
+	cargo run --release -p polyloom-filetests --features llvm --example fuzz -- --programs $(or $(PROGRAMS),100000)
 
 clean:  ## remove everything that was built
 	rm -rf target dist site $(VENV)

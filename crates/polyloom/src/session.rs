@@ -2,6 +2,7 @@
 
 use crate::kernel::Kernel;
 use polyloom_codegen::Backend;
+use polyloom_codegen::cranelift::CraneliftBackend;
 use polyloom_frontend::{
     CompileError, FileEnvironment, FunctionHandle, Options, SourceUnit, compile_kernel, no_such_kernel,
 };
@@ -81,10 +82,18 @@ impl Session {
     ///
     /// [`SessionError`].
     pub fn new() -> Result<Session, SessionError> {
-        let quick = polyloom_codegen::cranelift::CraneliftBackend::new()
+        Session::on(Session::default_device()?)
+    }
+
+    /// This machine's CPU with all the back ends of the build, configured by the environment.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`].
+    pub fn default_device() -> Result<CpuDevice, SessionError> {
+        let quick = CraneliftBackend::new()
             .map_err(|error| SessionError::Backend { name: "Cranelift", reason: error.to_string() })?;
-        let device = CpuDevice::from_env(Arc::new(quick), optimizer()?)?;
-        Session::on(device)
+        Ok(CpuDevice::from_env(Arc::new(quick), optimizer()?)?)
     }
 
     /// A session on a device of the caller's making.

@@ -1,0 +1,258 @@
+//! Running a generated kernel on every engine and comparing what it leaves in memory.
+
+use super::generate::Program;
+use super::random::Random;
+use polyloom::{
+    ArgBlock, CompileError, CpuDevice, LaunchError, LaunchOptions, Scalar, Session, SessionError, SourceFile,
+    SourceUnit, Tier, TierPolicy, Type, scalar_bits,
+};
+use std::fmt;
+
+/// Largest extent of an array along one axis, by rank.
+const EXTENTS: [u64; 3] = [70, 9, 5];
+
+/// The engines that are compared.
+pub struct Engines {
+    sessions: Vec<(&'static str, Session)>,
+}
+
+/// Why a program failed.
+#[derive(Debug)]
+pub enum Disagreement {
+    /// The front end rejects what the generator takes for right.
+    Rejected(Box<CompileError>),
+    /// An engine fails where the first does not.
+    Failed {
+        /// The engine.
+        engine: &'static str,
+        /// What it says.
+        error: LaunchError,
+    },
+    /// Two engines leave different bits.
+    Bits {
+        /// The engine that differs from the interpreter.
+        engine: &'static str,
+        /// The array parameter.
+        array: usize,
+        /// The element, in row-major order.
+        element: usize,
+        /// The interpreter's bits.
+        expected: u64,
+        /// The engine's bits.
+        got: u64,
+        /// The element type.
+        elem: Scalar,
+    },
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Disagreement::Rejected(error) => write!(f, "rejected:\n{error}"),
+            Disagreement::Failed { engine, error } => write!(f, "{engine} fails: {error}"),
+            Disagreement::Bits { engine, array, element, expected, got, elem } => {
+                let value = |bits| scalar_bits::to_f64(*elem, bits);
+                write!(
+                    f,
+                    "{engine} differs in a{array}[{element}] ({elem}): {got:#x} ({:e}), the interpreter has {expected:#x} ({:e})",
+                    value(*got),
+                    value(*expected),
+                )
+            }
+        }
+    }
+}
+
+impl Engines {
+    /// The engines of this build.
+    ///
+    /// # Errors
+    ///
+    /// If a back end does not work here.
+    pub fn new() -> Result<Engines, SessionError> {
+        let mut sessions = Vec::new();
+        let tiers = [("interpreter", Tier::Interpreter), ("cranelift", Tier::Quick), ("llvm", Tier::Optimized)];
+        for (name, tier) in tiers {
+            if tier == Tier::Optimized && !polyloom::has_llvm() {
+                continue;
+            }
+            let device: CpuDevice = Session::default_device()?.with_policy(TierPolicy::Always(tier))?;
+            sessions.push((name, Session::on(device)?));
+        }
+        Ok(Engines { sessions })
+    }
+
+    /// Names of the engines, the reference first.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.sessions.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Runs a program on all engines with arguments drawn from `seed`.
+    ///
+    /// # Errors
+    ///
+    /// The first disagreement with the interpreter. A failed check is an agreement if every engine reports one.
+    pub fn check(&self, program: &Program, seed: u64) -> Result<(), Box<Disagreement>> {
+        let mut reference: Option<Result<Vec<Buffer>, LaunchError>> = None;
+        for (engine, session) in &self.sessions {
+            let outcome = self.run(session, program, seed)?;
+            let Some(reference) = &reference else {
+                reference = Some(outcome);
+                continue;
+            };
+            match (reference, outcome) {
+                (Ok(expected), Ok(got)) => compare(engine, expected, &got)?,
+                (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(_))) => {}
+                (_, Err(error)) => return Err(Box::new(Disagreement::Failed { engine, error })),
+                (Err(error), Ok(_)) => {
+                    return Err(Box::new(Disagreement::Failed { engine: "interpreter", error: error.clone() }));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run(
+        &self,
+        session: &Session,
+        program: &Program,
+        seed: u64,
+    ) -> Result<Result<Vec<Buffer>, LaunchError>, Box<Disagreement>> {
+        let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
+        let file = SourceFile::new("generated.py", program.text.as_str(), 1);
+        let unit = SourceUnit::parse(file).map_err(rejected)?;
+        let kernel = session.compile_file_kernel(&unit, "kernel").map_err(rejected)?;
+
+        // The same arguments for every engine: everything is drawn from the seed in the same order.
+        let mut random = Random::new(seed ^ 0x5eed_0f_a7f5);
+        let dim: Vec<u64> =
+            (0..program.rank).map(|_| 1 + random.below(EXTENTS[program.rank - 1] as usize) as u64).collect();
+        let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
+        let mut buffers: Vec<Buffer> =
+            program.arrays.iter().map(|array| Buffer::new(&mut random, array.elem, array.ndim, array.access, &dim)).collect();
+
+        let mut block = ArgBlock::new();
+        let (mut scalars, mut arrays) = (scalars.into_iter(), buffers.iter_mut());
+        for &ty in kernel.params().types() {
+            let filled = match ty {
+                Type::Scalar(scalar) => block.scalar(kernel.params(), scalar, scalars.next().unwrap_or(0)),
+                Type::Array { elem, .. } => {
+                    let Some(buffer) = arrays.next() else { continue };
+                    block.array(kernel.params(), elem, buffer.base(), &buffer.shape, &buffer.strides)
+                }
+            };
+            if let Err(error) = filled {
+                return Ok(Err(error.into()));
+            }
+        }
+        // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say; generated kernels
+        // keep their indices in bounds.
+        let done = unsafe { kernel.launch(&dim, &block, &LaunchOptions::default()) };
+        Ok(done.map(|()| buffers))
+    }
+}
+
+/// An array's memory with room around it, so that a stray store shows.
+struct Buffer {
+    elem: Scalar,
+    words: Vec<u64>,
+    offset: usize,
+    shape: Vec<u64>,
+    strides: Vec<i64>,
+}
+
+impl Buffer {
+    fn new(random: &mut Random, elem: Scalar, ndim: usize, access: super::Access, dim: &[u64]) -> Buffer {
+        let shape: Vec<u64> = match access {
+            super::Access::Own => dim.to_vec(),
+            _ => (0..ndim).map(|_| 1 + random.below(EXTENTS[ndim - 1] as usize) as u64).collect(),
+        };
+        let bytes = i64::from(elem.bytes());
+        // Dense most of the time; else gaps, and sometimes an axis that runs backwards.
+        let gap = if random.chance(70) { 1 } else { 1 + random.below(3) as i64 };
+        let mut strides = vec![0i64; ndim];
+        let mut stride = bytes * gap;
+        for axis in (0..ndim).rev() {
+            strides[axis] = stride;
+            stride *= shape[axis] as i64;
+        }
+        let span = stride;
+        let margin = 64 + bytes * random.below(8) as i64;
+        let mut offset = margin;
+        if gap > 1 && random.chance(50) {
+            offset += strides[0] * (shape[0] as i64 - 1);
+            strides[0] = -strides[0];
+        }
+        let n_words = ((span + 2 * margin) as usize).div_ceil(8) + 8;
+        let mut buffer = Buffer { elem, words: vec![0; n_words], offset: offset as usize, shape, strides };
+        let n = n_words * 8 / elem.bytes() as usize;
+        for index in 0..n {
+            let bits = value(random, elem);
+            buffer.set(index, bits);
+        }
+        buffer
+    }
+
+    fn base(&mut self) -> *mut u8 {
+        // Within the allocation by construction.
+        self.words.as_mut_ptr().cast::<u8>().wrapping_add(self.offset)
+    }
+
+    fn set(&mut self, index: usize, bits: u64) {
+        let (at, width) = self.place(index);
+        let mask = (u64::MAX >> (64 - width)) << (at % 64);
+        let word = &mut self.words[at / 64];
+        *word = *word & !mask | (bits << (at % 64)) & mask;
+    }
+
+    fn get(&self, index: usize) -> u64 {
+        let (at, width) = self.place(index);
+        (self.words[at / 64] >> (at % 64)) & (u64::MAX >> (64 - width))
+    }
+
+    fn place(&self, index: usize) -> (usize, usize) {
+        let width = self.elem.bytes() as usize * 8;
+        (index * width, width)
+    }
+}
+
+/// All of memory is compared, what lies between and around the elements too. Any NaN equals any NaN.
+fn compare(engine: &'static str, expected: &[Buffer], got: &[Buffer]) -> Result<(), Box<Disagreement>> {
+    for (array, (expected, got)) in expected.iter().zip(got).enumerate() {
+        let elem = expected.elem;
+        for element in 0..expected.words.len() * 8 / elem.bytes() as usize {
+            let (want, have) = (expected.get(element), got.get(element));
+            let both_nan = || {
+                elem.is_float() && scalar_bits::to_f64(elem, want).is_nan() && scalar_bits::to_f64(elem, have).is_nan()
+            };
+            if want != have && !both_nan() {
+                return Err(Box::new(Disagreement::Bits { engine, array, element, expected: want, got: have, elem }));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A value of a type: often small, sometimes at an edge.
+fn value(random: &mut Random, scalar: Scalar) -> u64 {
+    if scalar == Scalar::Bool {
+        return random.next() & 1;
+    }
+    let mask = u64::MAX >> (64 - scalar.bits());
+    if scalar.is_float() {
+        const EDGES: [f64; 14] = [
+            0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-40, -1e-310, 3e38, -1e300, 65504.0,
+            0.5, 1e-8,
+        ];
+        return match random.below(8) {
+            0 => scalar_bits::from_f64(scalar, *random.pick(&EDGES)),
+            1 => random.next() & mask,
+            _ => scalar_bits::from_f64(scalar, (random.next() >> 11) as f64 / (1u64 << 53) as f64 * 20.0 - 10.0),
+        };
+    }
+    match random.below(6) {
+        0 => *random.pick(&[0, 1, mask, mask >> 1, (mask >> 1) + 1, mask - 1]),
+        1 => random.next() & mask,
+        _ => (random.below(40) as u64).wrapping_sub(20) & if scalar.is_signed_int() { mask } else { mask >> (scalar.bits() - 5).min(63) },
+    }
+}

@@ -1,0 +1,608 @@
+//! Random well-typed kernels as Python source, over the whole language.
+//!
+//! The same seed gives the same text. Kernels are free of data races by construction, so that every engine must give
+//! the same bits whatever the order of threads: a thread stores only to its own elements, loads only from arrays that
+//! nobody stores to (or from its own elements), and touches shared elements by commutative integer atomics whose old
+//! value it ignores. Indices are clamped to the array, negative ones included, and loops are short.
+
+use super::random::Random;
+use polyloom_ir::op::{Group, Lowering, Spelling, TyPattern};
+use polyloom_ir::{Op, Scalar};
+use std::fmt::Write as _;
+
+/// An array parameter of a generated kernel.
+#[derive(Clone, Debug)]
+pub struct ArrayParam {
+    /// Element type.
+    pub elem: Scalar,
+    /// Number of dimensions.
+    pub ndim: usize,
+    /// What the kernel does with it.
+    pub access: Access,
+}
+
+/// How a generated kernel uses an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Loads from anywhere.
+    Read,
+    /// Loads from and stores to the thread's own element.
+    Own,
+    /// Commutative atomics anywhere.
+    Shared,
+}
+
+/// A generated kernel: its text and what it takes.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The source; the kernel is called `kernel`.
+    pub text: String,
+    /// Scalar parameters; they come first.
+    pub scalars: Vec<Scalar>,
+    /// Array parameters.
+    pub arrays: Vec<ArrayParam>,
+    /// Rank of the launch.
+    pub rank: usize,
+}
+
+/// The kernel of a seed.
+pub fn generate(seed: u64) -> Program {
+    let mut generator = Generator::new(seed);
+    generator.program()
+}
+
+#[derive(Clone)]
+struct Variable {
+    name: String,
+    ty: Scalar,
+    /// Loop counters and guards are read, never assigned.
+    assignable: bool,
+}
+
+struct UserFunction {
+    name: String,
+    params: Vec<Scalar>,
+    results: Vec<Scalar>,
+}
+
+struct Generator {
+    random: Random,
+    /// Scalar types this program draws from: a few per program, so that values of one type meet.
+    palette: Vec<Scalar>,
+    math: Vec<Op>,
+    functions: Vec<UserFunction>,
+    arrays: Vec<ArrayParam>,
+    rank: usize,
+    scope: Vec<Variable>,
+    text: String,
+    indent: usize,
+    next_name: u32,
+    /// Loops around the current statement in this function.
+    loops: usize,
+    in_kernel: bool,
+    budget: i32,
+}
+
+const COORDINATES: [&str; 3] = ["i", "j", "k"];
+
+impl Generator {
+    fn new(seed: u64) -> Generator {
+        let mut random = Random::new(seed);
+        let n_types = 2 + random.below(3);
+        let palette: Vec<Scalar> = (0..n_types)
+            .map(|_| if random.chance(40) { Scalar::F32 } else { *random.pick(&Scalar::ALL) })
+            .chain([Scalar::I32])
+            .collect();
+        let unary_float = |op: &Op| {
+            let info = op.info();
+            let fits = |s: &polyloom_ir::op::Signature| s.results == [TyPattern::Var] && s.params.iter().all(|p| p.ty == TyPattern::Var);
+            info.group == Group::Math && info.spelling != Spelling::Internal && info.signatures.iter().all(fits)
+        };
+        let all: Vec<Op> = Op::all().map(|info| info.op).filter(unary_float).collect();
+        // Swarm: each program uses a few of the functions, so that each gets its share of attention.
+        let math = (0..4).map(|_| *random.pick(&all)).collect();
+        Generator {
+            random,
+            palette,
+            math,
+            functions: Vec::new(),
+            arrays: Vec::new(),
+            rank: 1,
+            scope: Vec::new(),
+            text: String::new(),
+            indent: 0,
+            next_name: 0,
+            loops: 0,
+            in_kernel: false,
+            budget: 0,
+        }
+    }
+
+    fn program(&mut self) -> Program {
+        self.line("import polyloom as loom");
+        for _ in 0..self.random.below(3) {
+            self.function();
+        }
+        self.rank = 1 + self.random.below(3);
+        let scalars: Vec<Scalar> = (0..self.random.below(3)).map(|_| self.ty()).collect();
+        for access in [Access::Read, Access::Own, Access::Read, Access::Own, Access::Shared] {
+            if self.arrays.len() >= 2 && self.random.chance(40) {
+                continue;
+            }
+            let ndim = if access == Access::Own { self.rank } else { 1 + self.random.below(3) };
+            let elem = if access == Access::Shared { *self.random.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64, Scalar::I16, Scalar::U8]) } else { self.ty() };
+            self.arrays.push(ArrayParam { elem, ndim, access });
+        }
+        let mut params: Vec<String> =
+            scalars.iter().enumerate().map(|(n, s)| format!("p{n}: loom.{}", s.python_name())).collect();
+        for (n, array) in self.arrays.iter().enumerate() {
+            params.push(format!("a{n}: loom.array(dtype=loom.{}, ndim={})", array.elem.python_name(), array.ndim));
+        }
+        let mode = if self.random.chance(15) { "(check=True)" } else { "" };
+        self.line("");
+        self.line(&format!("@loom.kernel{mode}"));
+        self.line(&format!("def kernel({}):", params.join(", ")));
+        self.indent = 1;
+        self.in_kernel = true;
+        self.scope.clear();
+        let coordinates = COORDINATES[..self.rank].join(", ");
+        self.line(&format!("{coordinates} = loom.tid()"));
+        for name in &COORDINATES[..self.rank] {
+            self.scope.push(Variable { name: (*name).to_owned(), ty: Scalar::I32, assignable: false });
+        }
+        for (n, &ty) in scalars.iter().enumerate() {
+            self.scope.push(Variable { name: format!("p{n}"), ty, assignable: self.random.chance(50) });
+        }
+        self.budget = 8 + self.random.below(28) as i32;
+        let n = 3 + self.random.below(5);
+        self.block(n, 0);
+        for array in 0..self.arrays.len() {
+            if self.arrays[array].access == Access::Own {
+                self.store_own(array);
+            }
+        }
+        Program { text: std::mem::take(&mut self.text), scalars, arrays: self.arrays.clone(), rank: self.rank }
+    }
+
+    fn line(&mut self, text: &str) {
+        let _ = writeln!(self.text, "{:1$}{text}", "", self.indent * 4);
+    }
+
+    fn ty(&mut self) -> Scalar {
+        *self.random.pick(&self.palette)
+    }
+
+    fn name(&mut self, prefix: &str) -> String {
+        self.next_name += 1;
+        format!("{prefix}{}", self.next_name)
+    }
+
+    fn function(&mut self) {
+        let name = self.name("f");
+        let params: Vec<Scalar> = (0..1 + self.random.below(3)).map(|_| self.ty()).collect();
+        let results: Vec<Scalar> = (0..1 + self.random.below(2)).map(|_| self.ty()).collect();
+        let list: Vec<String> =
+            params.iter().enumerate().map(|(n, s)| format!("x{n}: loom.{}", s.python_name())).collect();
+        self.line("");
+        self.line("@loom.func");
+        self.line(&format!("def {name}({}):", list.join(", ")));
+        self.indent = 1;
+        self.in_kernel = false;
+        self.scope = params
+            .iter()
+            .enumerate()
+            .map(|(n, &ty)| Variable { name: format!("x{n}"), ty, assignable: true })
+            .collect();
+        self.budget = 6;
+        let n = 1 + self.random.below(3);
+        self.block(n, 1);
+        if self.random.chance(30) {
+            let cond = self.expr(Scalar::Bool, 2);
+            self.line(&format!("if {cond}:"));
+            self.indent += 1;
+            self.return_(&results);
+            self.indent -= 1;
+        }
+        self.return_(&results);
+        self.indent = 0;
+        self.functions.push(UserFunction { name, params, results });
+    }
+
+    fn return_(&mut self, results: &[Scalar]) {
+        let values: Vec<String> = results.iter().map(|&ty| self.pinned(ty, 2)).collect();
+        self.line(&format!("return {}", values.join(", ")));
+    }
+
+    /// Statements; what they declare goes out of scope after them.
+    fn block(&mut self, n: usize, depth: usize) {
+        let outer = self.scope.len();
+        let before = self.text.len();
+        for _ in 0..n {
+            if self.budget <= 0 {
+                break;
+            }
+            self.budget -= 1;
+            self.statement(depth);
+        }
+        if self.text.len() == before {
+            self.line("pass");
+        }
+        if depth > 0 {
+            self.scope.truncate(outer);
+        }
+    }
+
+    fn statement(&mut self, depth: usize) {
+        let own: Vec<usize> = (0..self.arrays.len()).filter(|&a| self.arrays[a].access == Access::Own).collect();
+        match self.random.below(16) {
+            0..=3 => self.declare(),
+            4..=6 => self.assign(),
+            7 if depth < 3 => self.if_(depth),
+            8 if depth < 3 && self.loops < 2 => self.for_(depth),
+            9 if depth < 3 && self.loops < 2 => self.while_(depth),
+            10 if self.in_kernel && !own.is_empty() => {
+                let array = *self.random.pick(&own);
+                self.store_own(array);
+            }
+            11 if self.in_kernel => self.atomic(),
+            12 => self.swap(),
+            13 if self.loops > 0 => self.leave_loop(),
+            14 if !self.functions.is_empty() => self.unpack_call(),
+            15 if self.in_kernel && depth > 0 && self.random.chance(20) => {
+                let cond = self.expr(Scalar::Bool, 1);
+                self.line(&format!("if {cond}:"));
+                self.line("    return");
+            }
+            _ => self.draw(),
+        }
+    }
+
+    fn declare(&mut self) {
+        let ty = self.ty();
+        let value = self.expr(ty, 3);
+        let name = self.name("v");
+        if self.random.chance(30) {
+            self.line(&format!("{name}: loom.{} = {value}", ty.python_name()));
+        } else {
+            self.line(&format!("{name} = loom.{}({value})", ty.python_name()));
+        }
+        self.scope.push(Variable { name, ty, assignable: true });
+    }
+
+    fn assignable(&mut self) -> Option<Variable> {
+        let found: Vec<Variable> = self.scope.iter().filter(|v| v.assignable).cloned().collect();
+        if found.is_empty() { None } else { Some(self.random.pick(&found).clone()) }
+    }
+
+    fn assign(&mut self) {
+        let Some(Variable { name, ty, .. }) = self.assignable() else { return self.declare() };
+        let value = self.expr(ty, 3);
+        let operators: &[&str] = match ty {
+            Scalar::Bool => &["&=", "|=", "^="],
+            _ if ty.is_float() => &["+=", "-=", "*=", "/="],
+            _ => &["+=", "-=", "*=", "//=", "%=", "&=", "|=", "^=", "<<=", ">>="],
+        };
+        let operator = if self.random.chance(50) { "=" } else { *self.random.pick(operators) };
+        self.line(&format!("{name} {operator} {value}"));
+    }
+
+    fn swap(&mut self) {
+        let Some(a) = self.assignable() else { return };
+        let same: Vec<Variable> =
+            self.scope.iter().filter(|v| v.assignable && v.ty == a.ty && v.name != a.name).cloned().collect();
+        if same.is_empty() {
+            return self.assign();
+        }
+        let b = self.random.pick(&same).clone();
+        let value = self.pinned(a.ty, 2);
+        self.line(&format!("{}, {} = {}, {value}", a.name, b.name, b.name));
+    }
+
+    fn draw(&mut self) {
+        let (seed, offset) = (self.expr(Scalar::I32, 2), self.expr(Scalar::I32, 2));
+        let (state, value) = (self.name("s"), self.name("v"));
+        self.line(&format!("{state} = loom.rand_init({seed}, {offset})"));
+        let (call, ty) = *self.random.pick(&[
+            ("randf(STATE)", Scalar::F32),
+            ("randi(STATE)", Scalar::I32),
+            ("randi(STATE, -5, 17)", Scalar::I32),
+            ("randu(STATE)", Scalar::U32),
+            ("randf(STATE, -2.0, 3.0)", Scalar::F32),
+            ("randn(STATE)", Scalar::F32),
+        ]);
+        self.line(&format!("{value} = loom.{}", call.replace("STATE", &state)));
+        self.scope.push(Variable { name: value, ty, assignable: true });
+        self.scope.push(Variable { name: state, ty: Scalar::U32, assignable: true });
+    }
+
+    fn unpack_call(&mut self) {
+        let index = self.random.below(self.functions.len());
+        let results = self.functions[index].results.clone();
+        let call = self.call(index, 2);
+        let names: Vec<String> = results.iter().map(|_| self.name("v")).collect();
+        self.line(&format!("{} = {call}", names.join(", ")));
+        for (name, ty) in names.into_iter().zip(results) {
+            self.scope.push(Variable { name, ty, assignable: true });
+        }
+    }
+
+    fn call(&mut self, index: usize, depth: usize) -> String {
+        let params = self.functions[index].params.clone();
+        let mut args: Vec<String> = params.iter().map(|&ty| self.pinned(ty, depth)).collect();
+        if self.random.chance(25)
+            && let Some(last) = args.last_mut()
+        {
+            *last = format!("x{}={last}", params.len() - 1);
+        }
+        format!("{}({})", self.functions[index].name, args.join(", "))
+    }
+
+    fn if_(&mut self, depth: usize) {
+        let cond = self.expr(Scalar::Bool, 3);
+        self.line(&format!("if {cond}:"));
+        self.nested(depth);
+        if self.random.chance(30) {
+            let cond = self.expr(Scalar::Bool, 2);
+            self.line(&format!("elif {cond}:"));
+            self.nested(depth);
+        }
+        if self.random.chance(50) {
+            self.line("else:");
+            self.nested(depth);
+        }
+    }
+
+    fn nested(&mut self, depth: usize) {
+        self.indent += 1;
+        let n = 1 + self.random.below(3);
+        self.block(n, depth + 1);
+        self.indent -= 1;
+    }
+
+    fn for_(&mut self, depth: usize) {
+        let counter = self.name("n");
+        let bounds = match self.random.below(5) {
+            0 => format!("{}", self.random.below(6)),
+            1 => format!("{}, {}", self.random.below(3), 2 + self.random.below(5)),
+            2 => format!("{}, -2, -{}", self.random.below(6), 1 + self.random.below(3)),
+            3 => format!("loom.clamp({}, -3, 5)", self.pinned(Scalar::I32, 2)),
+            _ => {
+                let (from, to) = (self.pinned(Scalar::I32, 1), self.pinned(Scalar::I32, 1));
+                format!("loom.clamp({from}, -4, 4), loom.clamp({to}, -4, 4), {}", self.random.pick(&["1", "2", "-1", "-3"]))
+            }
+        };
+        self.line(&format!("for {counter} in range({bounds}):"));
+        self.loops += 1;
+        self.scope.push(Variable { name: counter, ty: Scalar::I32, assignable: false });
+        self.nested(depth);
+        self.scope.pop();
+        self.loops -= 1;
+        self.loop_else(depth);
+    }
+
+    fn while_(&mut self, depth: usize) {
+        let guard = self.name("w");
+        let cond = self.expr(Scalar::Bool, 2);
+        self.line(&format!("{guard} = loom.int32(0)"));
+        let n = 1 + self.random.below(6);
+        self.line(&format!("while {guard} < {n} and ({cond}):"));
+        self.loops += 1;
+        self.indent += 1;
+        self.line(&format!("{guard} += 1"));
+        self.scope.push(Variable { name: guard, ty: Scalar::I32, assignable: false });
+        self.indent -= 1;
+        self.nested(depth);
+        self.loops -= 1;
+        self.loop_else(depth);
+    }
+
+    fn loop_else(&mut self, depth: usize) {
+        if self.random.chance(10) {
+            self.line("else:");
+            self.nested(depth);
+        }
+    }
+
+    fn leave_loop(&mut self) {
+        let cond = self.expr(Scalar::Bool, 2);
+        let word = *self.random.pick(&["break", "continue"]);
+        self.line(&format!("if {cond}:"));
+        self.line(&format!("    {word}"));
+    }
+
+    fn own_index(&self) -> String {
+        COORDINATES[..self.rank].join(", ")
+    }
+
+    fn store_own(&mut self, array: usize) {
+        let elem = self.arrays[array].elem;
+        let (value, index) = (self.expr(elem, 3), self.own_index());
+        if elem != Scalar::Bool && self.random.chance(20) {
+            // The element is the thread's own, so the order of float additions is fixed.
+            let name = *self.random.pick(&["atomic_add", "atomic_sub", "atomic_min", "atomic_max", "atomic_exch"]);
+            let old = self.name("v");
+            self.line(&format!("{old} = loom.{name}(a{array}, {index}, loom.{}({value}))", elem.python_name()));
+            self.scope.push(Variable { name: old, ty: elem, assignable: true });
+            return;
+        }
+        let operator = if elem != Scalar::Bool && self.random.chance(25) { "+=" } else { "=" };
+        self.line(&format!("a{array}[{index}] {operator} {value}"));
+    }
+
+    fn atomic(&mut self) {
+        let shared = self.arrays.iter().position(|a| a.access == Access::Shared);
+        let Some(array) = shared else { return self.declare() };
+        let elem = self.arrays[array].elem;
+        let index = self.index(array);
+        // One kind per array, or the order would show.
+        let kinds = ["atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor"];
+        let name = kinds[(self.palette.len() + self.rank + elem as usize) % kinds.len()];
+        let value = self.pinned(elem, 2);
+        self.line(&format!("loom.{name}(a{array}, {index}, {value})"));
+    }
+
+    fn index(&mut self, array: usize) -> String {
+        let ndim = self.arrays[array].ndim;
+        let mut parts = Vec::new();
+        for axis in 0..ndim {
+            let part = match self.random.below(4) {
+                0 if self.in_kernel => format!("loom.min({}, a{array}.shape[{axis}] - 1)", COORDINATES[self.random.below(self.rank)]),
+                1 => (*self.random.pick(&["0", "-1"])).to_owned(),
+                _ => {
+                    let value = self.pinned(Scalar::I32, 1);
+                    format!("loom.clamp({value}, -a{array}.shape[{axis}], a{array}.shape[{axis}] - 1)")
+                }
+            };
+            parts.push(part);
+        }
+        parts.join(", ")
+    }
+
+    /// An expression whose type is `ty` whatever surrounds it.
+    fn pinned(&mut self, ty: Scalar, depth: usize) -> String {
+        let value = self.expr(ty, depth);
+        format!("loom.{}({value})", ty.python_name())
+    }
+
+    /// An expression that is of type `ty` or a literal that becomes it.
+    fn expr(&mut self, ty: Scalar, depth: usize) -> String {
+        if depth == 0 || self.random.chance(15) {
+            return self.leaf(ty);
+        }
+        let d = depth - 1;
+        match self.random.below(10) {
+            0 => self.leaf(ty),
+            1 => {
+                let cond = self.expr(Scalar::Bool, d);
+                let (a, b) = (self.pinned(ty, d), self.expr(ty, d));
+                if self.random.chance(50) { format!("({a} if {cond} else {b})") } else { format!("loom.where({cond}, {a}, {b})") }
+            }
+            2 => {
+                let from = self.ty();
+                let value = self.pinned(from, d);
+                format!("loom.{}({value})", ty.python_name())
+            }
+            3 if !self.functions.is_empty() => {
+                let fits: Vec<usize> = (0..self.functions.len()).filter(|&f| self.functions[f].results == [ty]).collect();
+                if fits.is_empty() {
+                    return self.operation(ty, d);
+                }
+                let index = *self.random.pick(&fits);
+                self.call(index, d)
+            }
+            4 => self.load(ty).unwrap_or_else(|| self.leaf(ty)),
+            _ => self.operation(ty, d),
+        }
+    }
+
+    fn load(&mut self, ty: Scalar) -> Option<String> {
+        if !self.in_kernel {
+            return None;
+        }
+        let fits: Vec<usize> =
+            (0..self.arrays.len()).filter(|&a| self.arrays[a].elem == ty && self.arrays[a].access != Access::Shared).collect();
+        if fits.is_empty() {
+            return None;
+        }
+        let array = *self.random.pick(&fits);
+        let index = if self.arrays[array].access == Access::Own { self.own_index() } else { self.index(array) };
+        Some(format!("a{array}[{index}]"))
+    }
+
+    fn operation(&mut self, ty: Scalar, d: usize) -> String {
+        if ty == Scalar::Bool {
+            return self.condition(d);
+        }
+        let a = self.pinned(ty, d);
+        if self.random.chance(35) {
+            let math = self.math_of(ty);
+            if let Some(op) = math {
+                let n = op.info().signatures[0].params.len();
+                let args: Vec<String> = (0..n).map(|_| self.pinned(ty, d)).collect();
+                return format!("loom.{}({})", op.name(), args.join(", "));
+            }
+        }
+        let b = self.expr(ty, d);
+        if ty.is_float() {
+            return match self.random.below(9) {
+                0..=1 => format!("({a} + {b})"),
+                2 => format!("({a} - {b})"),
+                3..=4 => format!("({a} * {b})"),
+                5 => format!("({a} / {b})"),
+                6 => format!("({a} // {b})"),
+                7 => format!("({a} % {b})"),
+                _ => format!("(-{a})"),
+            };
+        }
+        let operator = *self.random.pick(&["+", "-", "*", "//", "%", "/", "&", "|", "^", "<<", ">>"]);
+        match self.random.below(12) {
+            0 => format!("(~{a})"),
+            1 => format!("(-{a})"),
+            _ => format!("({a} {operator} {b})"),
+        }
+    }
+
+    fn math_of(&mut self, ty: Scalar) -> Option<Op> {
+        let takes = |op: &&Op| {
+            let info = op.info();
+            let typed = info.signatures.iter().any(|s| s.var.is_some_and(|class| class.contains(ty)));
+            typed && (ty.is_float() || info.lowering == Lowering::Native || !info.signatures.is_empty())
+        };
+        let fits: Vec<Op> = self.math.iter().filter(takes).copied().collect();
+        if fits.is_empty() { None } else { Some(*self.random.pick(&fits)) }
+    }
+
+    fn condition(&mut self, d: usize) -> String {
+        match self.random.below(8) {
+            0 => format!("({} and {})", self.expr(Scalar::Bool, d), self.expr(Scalar::Bool, d)),
+            1 => format!("({} or {})", self.expr(Scalar::Bool, d), self.expr(Scalar::Bool, d)),
+            2 => format!("(not {})", self.expr(Scalar::Bool, d)),
+            3 => {
+                let ty = self.number();
+                let (a, b, c) = (self.pinned(ty, d), self.pinned(ty, d), self.expr(ty, d));
+                format!("({a} < {b} <= {c})")
+            }
+            _ => {
+                let ty = self.number();
+                let operator = *self.random.pick(&["<", "<=", ">", ">=", "==", "!="]);
+                format!("({} {operator} {})", self.pinned(ty, d), self.expr(ty, d))
+            }
+        }
+    }
+
+    fn number(&mut self) -> Scalar {
+        match self.ty() {
+            Scalar::Bool => Scalar::I32,
+            ty => ty,
+        }
+    }
+
+    fn leaf(&mut self, ty: Scalar) -> String {
+        let fits: Vec<usize> = (0..self.scope.len()).filter(|&v| self.scope[v].ty == ty).collect();
+        if !fits.is_empty() && self.random.chance(75) {
+            return self.scope[*self.random.pick(&fits)].name.clone();
+        }
+        self.literal(ty)
+    }
+
+    fn literal(&mut self, ty: Scalar) -> String {
+        match ty {
+            Scalar::Bool => (*self.random.pick(&["True", "False"])).to_owned(),
+            _ if ty.is_float() => {
+                let values = ["0.0", "1.0", "-1.0", "0.5", "2.0", "-0.25", "3.0", "1e-3", "100.0", "-7.5", "0.1", "2"];
+                (*self.random.pick(&values)).to_owned()
+            }
+            _ => {
+                let small = self.random.below(12) as i64;
+                let edge = (1i64 << (ty.bits() - 1).min(31)) - 1;
+                let value = match self.random.below(6) {
+                    0 => edge,
+                    1 if ty.is_signed_int() => -edge,
+                    2 if ty.is_signed_int() => -small,
+                    _ => small,
+                };
+                if value < 0 { format!("({value})") } else { value.to_string() }
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Differential fuzzing: random kernels through every engine, compared bit for bit.
+//!
+//! [`generate`] makes a kernel from a seed, [`Engines::check`] runs it on the interpreter, Cranelift and, where the
+//! build has it, LLVM, with arguments from the same seed, and compares every element of every array. [`shrink`] makes a
+//! disagreement small enough to read. Programs that once disagreed are kept under `tests/filetests/differential` and
+//! run with the tests.
+
+mod compare;
+mod generate;
+mod random;
+mod shrink;
+
+pub use compare::{Disagreement, Engines};
+pub use generate::{Access, ArrayParam, Program, generate};
+pub use shrink::shrink;
