@@ -50,7 +50,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     } else {
         found.iter().filter(|e| !e.diagnostics.is_empty()).for_each(report);
         if !failed && std::io::stdout().is_terminal() {
-            println!("{}: {n_kernels} kernel{} checked", arguments.file.display(), if n_kernels == 1 { "" } else { "s" });
+            println!(
+                "{}: {n_kernels} kernel{} checked",
+                arguments.file.display(),
+                if n_kernels == 1 { "" } else { "s" }
+            );
         }
     }
     if failed { Err(Failure::Silent) } else { Ok(()) }

@@ -50,15 +50,12 @@ fn findings() -> Vec<Finding> {
             let ok = optimizer.is_some();
             let absent = "not in this build: cargo feature `llvm`, or the Python package".to_owned();
             found.push(Finding { what: "llvm", ok, detail: optimizer.unwrap_or(absent) });
+            let folder = session.device().cache().directory();
+            let detail = folder.map_or_else(|| "in memory only".to_owned(), |folder| folder.display().to_string());
+            found.push(Finding { what: "code cache", ok: folder.is_some(), detail });
         }
         Err(error) => found.push(Finding { what: "back ends", ok: false, detail: error.to_string() }),
     }
-    let cache = polyloom::cache_folder();
-    found.push(Finding {
-        what: "code cache",
-        ok: cache.is_some(),
-        detail: cache.map_or_else(|| "off".to_owned(), |folder| folder.display().to_string()),
-    });
     let gpu = if has_llvm() { "not in this build" } else { "not in this build, which is the light one" };
     found.push(Finding { what: "gpu", ok: false, detail: gpu.to_owned() });
     found

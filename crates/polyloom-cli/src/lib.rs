@@ -113,9 +113,9 @@ fn session() -> Result<Session, Failure> {
 
 /// Reads and parses a `.py` file.
 fn read_unit(path: &Path) -> Result<Arc<SourceUnit>, Failure> {
-    let text = std::fs::read(path).map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))?;
-    let text = String::from_utf8(text)
-        .map_err(|_| Failure::Failed(format!("{} is not UTF-8 text", path.display())))?;
+    let text =
+        std::fs::read(path).map_err(|error| Failure::Failed(format!("cannot read {}: {error}", path.display())))?;
+    let text = String::from_utf8(text).map_err(|_| Failure::Failed(format!("{} is not UTF-8 text", path.display())))?;
     Ok(SourceUnit::parse(SourceFile::new(path.to_string_lossy().as_ref(), text, 1))?)
 }
 

@@ -26,6 +26,7 @@
 
 pub mod case;
 mod diff;
+pub mod differential;
 mod expectation;
 pub mod fuzz;
 pub mod kind;

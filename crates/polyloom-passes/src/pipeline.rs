@@ -23,14 +23,8 @@ pub struct Options {
 ///
 /// When the kernel grows beyond the compiler's limits, with a diagnostic that names the function at fault.
 pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result<(), Vec<Diagnostic>> {
-    let context = Context { checked: is_checked(&module.functions[kernel], options) };
+    settle_checks(module, kernel, options);
     for id in reachable(module, kernel) {
-        let func = &mut module.functions[id];
-        if context.checks(func) {
-            insert_checks::insert_checks(func);
-        } else {
-            strip_asserts::strip_asserts(func);
-        }
         expand_library::expand_library(module, id);
     }
     inline::inline(module, kernel)?;
@@ -46,6 +40,27 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
     licm::licm(func, &calls);
     dce::dce(func, &calls);
     Ok(())
+}
+
+/// Puts checks into the kernel and the functions it calls, or takes assertions out.
+fn settle_checks(module: &mut Module, kernel: FuncId, options: &Options) {
+    let context = Context { checked: is_checked(&module.functions[kernel], options) };
+    for id in reachable(module, kernel) {
+        let func = &mut module.functions[id];
+        if context.checks(func) {
+            insert_checks::insert_checks(func);
+        } else {
+            strip_asserts::strip_asserts(func);
+        }
+    }
+}
+
+/// A module of the kernel and what it calls in the form the interpreter runs: checks are put in or assertions taken
+/// out, and nothing else is done. Gives the kernel's handle there.
+pub fn interpretable(module: &Module, kernel: FuncId, options: &Options) -> (Module, FuncId) {
+    let (mut copy, id) = extract(module, kernel);
+    settle_checks(&mut copy, id, options);
+    (copy, id)
 }
 
 /// Whether a kernel is compiled with checks. If it refuses them, the functions it calls are not checked either.

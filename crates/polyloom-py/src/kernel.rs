@@ -107,14 +107,10 @@ impl Kernel {
         Ok(list)
     }
 
-    /// The kernel's metadata and execution constraints that differ from the default, by name.
+    /// The kernel's metadata and execution constraints that differ from the default, as HIR text spells them.
     #[getter]
-    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let metadata = PyDict::new(py);
-        for (name, value) in self.inner.metadata() {
-            metadata.set_item(name, value)?;
-        }
-        Ok(metadata)
+    fn metadata(&self) -> Vec<String> {
+        self.inner.metadata()
     }
 
     /// The kernel's HIR as text: as written, or `prepared` for back ends.

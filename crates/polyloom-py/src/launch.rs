@@ -113,8 +113,8 @@ fn run<'py>(
     let mut block = BLOCK.take();
     block.clear();
     let mut held = SmallVec::new();
-    let done = arguments::fill(py, kernel, args, &mut block, &mut held)
-        .and_then(|()| run_block(py, kernel, shape, &block));
+    let done =
+        arguments::fill(py, kernel, args, &mut block, &mut held).and_then(|()| run_block(py, kernel, shape, &block));
     BLOCK.set(block);
     done
 }
@@ -253,7 +253,9 @@ impl Launch {
             Some(_) => Ok(()),
             None => {
                 let name = self.kernel.bind(py).get().inner().name();
-                Err(PyIndexError::new_err(format!("kernel '{name}' is launched with {n} arguments, there is no {index}")))
+                Err(PyIndexError::new_err(format!(
+                    "kernel '{name}' is launched with {n} arguments, there is no {index}"
+                )))
             }
         }
     }

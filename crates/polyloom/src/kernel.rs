@@ -4,10 +4,13 @@ use polyloom_codegen::{CodegenError, Emit, Facts, Variant};
 use polyloom_frontend::{CompileError, Compiled};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
+use polyloom_ir::text::attributes;
 use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type, ValueDef};
-use polyloom_passes::canonical::canonical_hash;
+use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::pipeline;
-use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, launch};
+use polyloom_runtime::{
+    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, launch,
+};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -59,14 +62,12 @@ pub struct TrapReport {
 impl Kernel {
     pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Result<Kernel, CompileError> {
         let Compiled { module, kernel: id, sources, warnings, typed } = compiled;
-        let checked = module.functions[id].metadata.check;
-        let options = pipeline::Options { checked };
-        let made = pipeline::prepared(&module, id, &options)
-            .and_then(|prepared| Ok((prepared, pipeline::verified(&module, id, &options)?)));
-        let ((prepared, prepared_kernel), (verified, verified_kernel)) = match made {
-            Ok(made) => made,
+        let options = pipeline::Options { checked: module.functions[id].metadata.check };
+        let (prepared, prepared_kernel) = match pipeline::prepared(&module, id, &options) {
+            Ok(prepared) => prepared,
             Err(diagnostics) => return Err(CompileError { diagnostics, sources }),
         };
+        let (verified, verified_kernel) = pipeline::interpretable(&module, id, &options);
         let hash = canonical_hash(&prepared, prepared_kernel);
         let written = written_params(&prepared.functions[prepared_kernel]);
         let source = KernelSource {
@@ -118,6 +119,11 @@ impl Kernel {
         let params: Vec<String> =
             params.map(|(&value, name)| format!("{name}: {}", function.ty(value).python_name())).collect();
         format!("{}({})", function.name, params.join(", "))
+    }
+
+    /// Its metadata and execution constraints that differ from the default, as HIR text spells them.
+    pub fn metadata(&self) -> Vec<String> {
+        attributes(&self.function().metadata, &self.function().constraints)
     }
 
     /// Makes machine code for launches of this rank now, so that the first launch need not.
@@ -210,8 +216,10 @@ impl Kernel {
 fn written_params(kernel: &Function) -> Vec<bool> {
     let mut written: Vec<bool> = kernel.params().iter().map(|_| false).collect();
     kernel.walk(kernel.body, &mut |_, data| {
-        let writes = matches!(data.op.info().effect, polyloom_ir::op::Effect::Write | polyloom_ir::op::Effect::ReadWrite);
-        let Some(&array) = data.operands.first().filter(|&&v| writes && matches!(kernel.ty(v), Type::Array { .. })) else {
+        let writes =
+            matches!(data.op.info().effect, polyloom_ir::op::Effect::Write | polyloom_ir::op::Effect::ReadWrite);
+        let Some(&array) = data.operands.first().filter(|&&v| writes && matches!(kernel.ty(v), Type::Array { .. }))
+        else {
             return;
         };
         if let ValueDef::Param(region, index) = kernel.values[array].def

@@ -128,8 +128,11 @@ impl Engines {
         let dim: Vec<u64> =
             (0..program.rank).map(|_| 1 + random.below(EXTENTS[program.rank - 1] as usize) as u64).collect();
         let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
-        let mut buffers: Vec<Buffer> =
-            program.arrays.iter().map(|array| Buffer::new(&mut random, array.elem, array.ndim, array.access, &dim)).collect();
+        let mut buffers: Vec<Buffer> = program
+            .arrays
+            .iter()
+            .map(|array| Buffer::new(&mut random, array.elem, array.ndim, array.access, &dim))
+            .collect();
 
         let mut block = ArgBlock::new();
         let (mut scalars, mut arrays) = (scalars.into_iter(), buffers.iter_mut());
@@ -241,8 +244,20 @@ fn value(random: &mut Random, scalar: Scalar) -> u64 {
     let mask = u64::MAX >> (64 - scalar.bits());
     if scalar.is_float() {
         const EDGES: [f64; 14] = [
-            0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-40, -1e-310, 3e38, -1e300, 65504.0,
-            0.5, 1e-8,
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+            1e-40,
+            -1e-310,
+            3e38,
+            -1e300,
+            65504.0,
+            0.5,
+            1e-8,
         ];
         return match random.below(8) {
             0 => scalar_bits::from_f64(scalar, *random.pick(&EDGES)),
@@ -253,6 +268,9 @@ fn value(random: &mut Random, scalar: Scalar) -> u64 {
     match random.below(6) {
         0 => *random.pick(&[0, 1, mask, mask >> 1, (mask >> 1) + 1, mask - 1]),
         1 => random.next() & mask,
-        _ => (random.below(40) as u64).wrapping_sub(20) & if scalar.is_signed_int() { mask } else { mask >> (scalar.bits() - 5).min(63) },
+        _ => {
+            (random.below(40) as u64).wrapping_sub(20)
+                & if scalar.is_signed_int() { mask } else { mask >> (scalar.bits() - 5).min(63) }
+        }
     }
 }

@@ -95,7 +95,9 @@ impl Generator {
             .collect();
         let unary_float = |op: &Op| {
             let info = op.info();
-            let fits = |s: &polyloom_ir::op::Signature| s.results == [TyPattern::Var] && s.params.iter().all(|p| p.ty == TyPattern::Var);
+            let fits = |s: &polyloom_ir::op::Signature| {
+                s.results == [TyPattern::Var] && s.params.iter().all(|p| p.ty == TyPattern::Var)
+            };
             info.group == Group::Math && info.spelling != Spelling::Internal && info.signatures.iter().all(fits)
         };
         let all: Vec<Op> = Op::all().map(|info| info.op).filter(unary_float).collect();
@@ -130,7 +132,11 @@ impl Generator {
                 continue;
             }
             let ndim = if access == Access::Own { self.rank } else { 1 + self.random.below(3) };
-            let elem = if access == Access::Shared { *self.random.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64, Scalar::I16, Scalar::U8]) } else { self.ty() };
+            let elem = if access == Access::Shared {
+                *self.random.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64, Scalar::I16, Scalar::U8])
+            } else {
+                self.ty()
+            };
             self.arrays.push(ArrayParam { elem, ndim, access });
         }
         let mut params: Vec<String> =
@@ -368,7 +374,10 @@ impl Generator {
             3 => format!("loom.clamp({}, -3, 5)", self.pinned(Scalar::I32, 2)),
             _ => {
                 let (from, to) = (self.pinned(Scalar::I32, 1), self.pinned(Scalar::I32, 1));
-                format!("loom.clamp({from}, -4, 4), loom.clamp({to}, -4, 4), {}", self.random.pick(&["1", "2", "-1", "-3"]))
+                format!(
+                    "loom.clamp({from}, -4, 4), loom.clamp({to}, -4, 4), {}",
+                    self.random.pick(&["1", "2", "-1", "-3"])
+                )
             }
         };
         self.line(&format!("for {counter} in range({bounds}):"));
@@ -446,7 +455,9 @@ impl Generator {
         let mut parts = Vec::new();
         for axis in 0..ndim {
             let part = match self.random.below(4) {
-                0 if self.in_kernel => format!("loom.min({}, a{array}.shape[{axis}] - 1)", COORDINATES[self.random.below(self.rank)]),
+                0 if self.in_kernel => {
+                    format!("loom.min({}, a{array}.shape[{axis}] - 1)", COORDINATES[self.random.below(self.rank)])
+                }
                 1 => (*self.random.pick(&["0", "-1"])).to_owned(),
                 _ => {
                     let value = self.pinned(Scalar::I32, 1);
@@ -475,7 +486,11 @@ impl Generator {
             1 => {
                 let cond = self.expr(Scalar::Bool, d);
                 let (a, b) = (self.pinned(ty, d), self.expr(ty, d));
-                if self.random.chance(50) { format!("({a} if {cond} else {b})") } else { format!("loom.where({cond}, {a}, {b})") }
+                if self.random.chance(50) {
+                    format!("({a} if {cond} else {b})")
+                } else {
+                    format!("loom.where({cond}, {a}, {b})")
+                }
             }
             2 => {
                 let from = self.ty();
@@ -483,7 +498,8 @@ impl Generator {
                 format!("loom.{}({value})", ty.python_name())
             }
             3 if !self.functions.is_empty() => {
-                let fits: Vec<usize> = (0..self.functions.len()).filter(|&f| self.functions[f].results == [ty]).collect();
+                let fits: Vec<usize> =
+                    (0..self.functions.len()).filter(|&f| self.functions[f].results == [ty]).collect();
                 if fits.is_empty() {
                     return self.operation(ty, d);
                 }
@@ -499,8 +515,9 @@ impl Generator {
         if !self.in_kernel {
             return None;
         }
-        let fits: Vec<usize> =
-            (0..self.arrays.len()).filter(|&a| self.arrays[a].elem == ty && self.arrays[a].access != Access::Shared).collect();
+        let fits: Vec<usize> = (0..self.arrays.len())
+            .filter(|&a| self.arrays[a].elem == ty && self.arrays[a].access != Access::Shared)
+            .collect();
         if fits.is_empty() {
             return None;
         }

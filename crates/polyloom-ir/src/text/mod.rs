@@ -49,7 +49,7 @@ mod reader;
 pub use constant::{Constant, parse_constant};
 pub use parse::parse_module;
 pub(crate) use print::Printer;
-pub use print::{PrintOptions, print_module};
+pub use print::{PrintOptions, attributes, print_module};
 
 /// How deeply regions may nest, in HIR text and in any verified function: every walk over HIR recurses on regions.
 pub const MAX_REGION_DEPTH: usize = 512;

@@ -220,7 +220,7 @@ impl<'a> Printer<'a> {
 }
 
 /// The attributes that differ from the default, in the order of their declaration.
-fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints) -> Vec<String> {
+pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints) -> Vec<String> {
     let KernelMetadata {
         kind,
         target,

@@ -36,6 +36,10 @@ impl DiskCache {
         DiskCache { directory, max_bytes, allowance: AtomicU64::new(0) }
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Files lie in 256 folders, so that none grows large.
     fn path(&self, key: &CacheKey) -> PathBuf {
         let mut name = String::with_capacity(64);

@@ -12,7 +12,7 @@ use crate::fork::PerProcess;
 use disk::DiskCache;
 use polyloom_codegen::{Backend, LoadedCode, Object, Variant};
 use rustc_hash::FxHashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Object bytes kept in memory.
@@ -81,6 +81,11 @@ impl CodeCache {
             Some(directory) => CodeCache::in_directory(directory, bytes.unwrap_or(DISK_BYTES)),
             None => CodeCache::in_memory(),
         }
+    }
+
+    /// Where entries are kept on disk, if they are.
+    pub fn directory(&self) -> Option<&Path> {
+        self.disk.as_ref().map(|disk| disk.directory())
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -142,6 +142,11 @@ impl CpuKernel {
         &self.inner.source
     }
 
+    /// The device it runs on.
+    pub fn device(&self) -> &Arc<CpuDevice> {
+        &self.inner.device
+    }
+
     /// Its variants, in the order they were made.
     pub fn variants(&self) -> Vec<VariantInfo> {
         self.inner.iter_variants().map(VariantState::info).collect()
