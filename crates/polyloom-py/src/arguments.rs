@@ -215,7 +215,7 @@ impl View {
     fn of(object: *mut npyffi::PyArrayObject, elem: Scalar, ndim: u8) -> Result<View, String> {
         // SAFETY: `object` is a live NumPy array: its descriptor is valid, and dimensions and strides have `nd` entries.
         unsafe {
-            let array = &*object;
+            let array = &(*object).fields;
             let descr = &*array.descr;
             if !has_type(descr, elem) {
                 let given = Bound::from_borrowed_ptr(Python::assume_attached(), array.descr.cast());
@@ -262,7 +262,7 @@ static BFLOAT16: AtomicI32 = AtomicI32::new(-1);
 #[inline]
 fn has_type(descr: &npyffi::PyArray_Descr, elem: Scalar) -> bool {
     use npyffi::NPY_TYPES as T;
-    let number = descr.type_num;
+    let number = descr.fields.type_num;
     let is = |ty: T| number == ty as c_int;
     let long_is = |bytes: usize| size_of::<c_long>() == bytes;
     let fits = match elem {
@@ -281,14 +281,14 @@ fn has_type(descr: &npyffi::PyArray_Descr, elem: Scalar) -> bool {
         Scalar::F64 => is(T::NPY_DOUBLE),
     };
     let foreign = if cfg!(target_endian = "little") { b'>' } else { b'<' };
-    fits && descr.byteorder as u8 != foreign
+    fits && descr.fields.byteorder as u8 != foreign
 }
 
 /// `ml_dtypes` registers its types while the program runs, so their numbers are found by name.
 fn is_bfloat16(descr: &npyffi::PyArray_Descr) -> bool {
     let known = BFLOAT16.load(Ordering::Relaxed);
     if known != -1 {
-        return known == descr.type_num;
+        return known == descr.fields.type_num;
     }
     // SAFETY: callers hold the GIL, and the descriptor is a live object.
     let name = unsafe {
@@ -297,7 +297,7 @@ fn is_bfloat16(descr: &npyffi::PyArray_Descr) -> bool {
     };
     let found = name == "bfloat16";
     if found {
-        BFLOAT16.store(descr.type_num, Ordering::Relaxed);
+        BFLOAT16.store(descr.fields.type_num, Ordering::Relaxed);
     }
     found
 }

@@ -84,14 +84,14 @@ pub(crate) fn launch<'py>(
         unsafe { push_items(sequence, &mut args) };
     }
     if record_cmd {
-        let args = args.iter().map(|a| a.to_owned().unbind()).collect();
+        let args = args.iter().map(|a| (**a).clone().unbind()).collect();
         let launch = Launch { kernel: kernel.clone().unbind(), state: Mutex::new(State { shape, args }) };
         return Ok(Some(Py::new(py, launch)?));
     }
     // A list may be changed by another thread once the GIL is released: hold the arrays themselves.
     let owned: SmallVec<[Bound<'py, PyAny>; 16]> = match sequences.iter().all(|s| s.cast::<PyTuple>().is_ok()) {
         true => SmallVec::new(),
-        false => args.iter().map(|a| a.to_owned()).collect(),
+        false => args.iter().map(|a| (**a).clone()).collect(),
     };
     let done = run(py, kernel.get().inner(), &shape, &args);
     drop(owned);
