@@ -1,4 +1,5 @@
 //! What the crate promises, tested through its public interface.
 
 mod text;
+mod uniformity;
 mod verify;
