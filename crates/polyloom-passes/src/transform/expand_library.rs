@@ -7,7 +7,7 @@
 use super::{cse, dce, early_exits, fold, if_convert, inline, licm};
 use crate::analysis::effects::CallEffects;
 use polyloom_ir::op::Lowering;
-use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, math};
+use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, ValueDef, math};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
@@ -89,13 +89,19 @@ impl Expansion {
             return true;
         }
         let wide_types: SmallVec<[Type; 4]> = result_types.iter().map(|&ty| widened(ty)).collect();
-        let wide = builder.call(callee, &operands, &wide_types);
-        // A cast gives each 16-bit result its value; the op had one result, as every library op of a type variable.
-        if let [wide] = wide[..] {
-            let data = &mut func.insts[inst];
-            data.op = Op::Cast;
-            data.operands = smallvec::smallvec![wide];
-            func.regions[region].insts.push(inst);
+        let call = builder.inst(Op::Call, &operands, &wide_types, Imm::Func(callee));
+        for (index, &result) in results.iter().enumerate() {
+            // The op's results become those of the call, or of a cast to their 16-bit type.
+            if !is_half(result_types[index]) {
+                func.insts[call].results[index] = result;
+                func.values[result].def = ValueDef::Result(call, index as u32);
+                continue;
+            }
+            let wide = func.insts[call].results[index];
+            let cast = func.make_inst(Op::Cast, [wide].as_slice(), &[], Imm::None, span);
+            func.insts[cast].results.push(result);
+            func.values[result].def = ValueDef::Result(cast, 0);
+            func.regions[region].insts.push(cast);
         }
         true
     }
