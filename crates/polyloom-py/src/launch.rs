@@ -75,9 +75,9 @@ pub(crate) fn launch<'py>(
         check_device(device)?;
     }
     let shape = grid(dim)?;
-    let mut args = Arguments::new();
     let sequences = [inputs, outputs].into_iter().flatten();
     let sequences: SmallVec<[Bound<'py, PyAny>; 2]> = sequences.map(as_sequence).collect::<PyResult<_>>()?;
+    let mut args = Arguments::new();
     for sequence in &sequences {
         // SAFETY: `as_sequence` gives lists and tuples that nobody else changes while the GIL is held, and references
         // to their items are taken below before it is released.
