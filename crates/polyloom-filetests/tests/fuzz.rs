@@ -1,6 +1,6 @@
 //! A brief run of every fuzz target. `POLYLOOM_FUZZ_ITERATIONS` and `POLYLOOM_FUZZ_SEED` make it long and different.
 
-use polyloom_filetests::fuzz::{Target, corpus, hir_text, random_module, run};
+use polyloom_filetests::fuzz::{Target, corpus, hir_text, program, random_module, run};
 use polyloom_filetests::root;
 use polyloom_ir::text::{PrintOptions, print_module};
 use polyloom_ir::{FileId, parse_module, verify_module};
@@ -50,4 +50,10 @@ fn passes_keep_random_modules_and_their_mutations_valid() {
 #[test]
 fn any_hir_text_is_read_verified_and_transformed_or_rejected() {
     check(hir_text, "hir");
+}
+
+#[test]
+fn passes_keep_what_random_programs_compute() {
+    let seed = number("POLYLOOM_FUZZ_SEED", 1) << 32;
+    (seed..seed + number("POLYLOOM_FUZZ_ITERATIONS", DEFAULT_ITERATIONS)).for_each(program);
 }

@@ -162,26 +162,40 @@ fn function(random: &mut Random, module: &Module, options: Options, index: usize
     func
 }
 
-/// A generator of random numbers (SplitMix64).
-struct Random(u64);
+/// A generator of random numbers (SplitMix64), so that a seed means the same on every machine.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
 
 impl Random {
-    fn bits(&mut self) -> u64 {
+    /// The generator of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    /// A number below `bound`, 0 if there is none.
+    pub fn below(&mut self, bound: usize) -> usize {
         (self.bits() % bound.max(1) as u64) as usize
     }
 
-    fn one_in(&mut self, n: usize) -> bool {
+    /// True once in `n` times.
+    pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
+    /// One of a list.
+    ///
+    /// # Panics
+    ///
+    /// If the list is empty.
+    pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())]
     }
 

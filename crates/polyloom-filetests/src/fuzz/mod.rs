@@ -8,10 +8,11 @@ mod mutate;
 mod random_module;
 mod targets;
 
-pub use mutate::{Random, mutate};
+pub use mutate::mutate;
 pub use random_module::random_module;
-pub use targets::{Target, hir_text};
+pub use targets::{Target, hir_text, program};
 
+use polyloom_ir::generate::Random;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -1,39 +1,6 @@
 //! Seeded mutation of texts, by bytes, by tokens and by lines.
 
-/// A small generator of random numbers (SplitMix64), so that a seed means the same input everywhere.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// The generator of a seed.
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`, 0 if there is none.
-    pub fn below(&mut self, bound: usize) -> usize {
-        if bound == 0 { 0 } else { (self.bits() % bound as u64) as usize }
-    }
-
-    /// True once in `n` times.
-    pub(crate) fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    /// One of a list that is not empty.
-    pub(crate) fn pick<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len())]
-    }
-}
+use polyloom_ir::generate::Random;
 
 /// Texts that are interesting wherever they land.
 const PIECES: [&str; 20] = [

@@ -1,9 +1,9 @@
 //! Random modules the verifier accepts: every op with a signature, every structure, names, spans and attributes.
 //!
 //! They have the right types and dominance and are otherwise meaningless: the text form, the verifier and passes are
-//! tested with them, not execution.
+//! tested with them. Programs that run come from [`polyloom_ir::generate`].
 
-use super::mutate::Random;
+use polyloom_ir::generate::Random;
 use polyloom_ir::*;
 
 /// The module of a seed. The verifier accepts it.
@@ -21,10 +21,10 @@ pub fn random_module(seed: u64) -> Module {
         let mut func = Function::new(name, kind, params, &results);
         attributes(&mut random, &mut func);
         let values = func.params().to_vec();
-        let mut generator =
-            Generator { random: &mut random, module: &module, b: Builder::new(&mut func), values, exits: Vec::new() };
+        let b = Builder::new(&mut func);
+        let mut generator = Generator { random: &mut random, module: &module, b, values, exits: Vec::new(), results };
         generator.code(4);
-        let results = generator.any_of_types(&results);
+        let results = generator.any_of_types(&generator.results.clone());
         generator.b.return_(&results);
         module.functions.push(func);
     }
@@ -65,6 +65,8 @@ struct Generator<'a, 'f> {
     values: Vec<Value>,
     /// Enclosing instructions that can be left, with their result types, and whether they are loops.
     exits: Vec<(Inst, Vec<Type>, bool)>,
+    /// Result types of the function.
+    results: Vec<Type>,
 }
 
 impl Generator<'_, '_> {
@@ -251,6 +253,11 @@ impl Generator<'_, '_> {
             None
         };
         let leaves = match exit {
+            _ if may_leave && self.random.one_in(8) => {
+                let values = self.any_of_types(&self.results.clone());
+                self.b.return_(&values);
+                true
+            }
             Some((target, types, is_loop)) if may_leave => {
                 let values = self.any_of_types(&types);
                 if is_loop && self.random.one_in(2) {

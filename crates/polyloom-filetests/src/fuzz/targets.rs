@@ -1,6 +1,7 @@
 //! The promises a fuzzer checks.
 
-use polyloom_ir::{FileId, FuncId, FunctionKind, Module, parse_module, verify_module};
+use polyloom_ir::interp::{InterpError, Trap};
+use polyloom_ir::{CheckKind, FileId, FuncId, FunctionKind, Imm, Module, generate, parse_module, verify_module};
 use polyloom_passes::{Context, Options, PASSES, prepared};
 
 /// Takes any text; panics if the compiler breaks a promise about it.
@@ -49,4 +50,53 @@ fn assert_verified(module: &Module, pass: &str) {
         let messages: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
         panic!("invalid HIR after {pass}: {}\n{module}", messages.join("; "));
     }
+}
+
+/// Runs a random program as written, after every pass, and as prepared for back ends.
+///
+/// # Panics
+///
+/// If one of them leaves other memory.
+pub fn program(seed: u64) {
+    let program = generate::program(seed, generate::Options::default());
+    let (module, kernel) = (&program.module, program.kernel);
+    assert_verified(module, "making it");
+    let expected = match program.interpret(module, kernel) {
+        Ok(memory) => memory,
+        // A rare program runs long; an op may not have its definition yet.
+        Err(InterpError::StepLimit { .. } | InterpError::NoDefinition { .. }) => return,
+        Err(error) => panic!("seed {seed}: {error}\n{module}"),
+    };
+    let compare = |changed: &Module, kernel: FuncId, how: &str| {
+        assert_verified(changed, how);
+        let found = program.interpret(changed, kernel);
+        if let Err(InterpError::Trap(trap)) = &found
+            && is_division(changed, trap)
+        {
+            // Dividing by zero has a result, and is what a checked kernel reports.
+            return;
+        }
+        let found = found.map_err(|error| error.to_string());
+        if let Err(message) = found.and_then(|found| program.same_memory(&expected, &found)) {
+            panic!("seed {seed}: {how}: {message}\nbefore:\n{module}\nafter:\n{changed}");
+        }
+    };
+    for checked in [false, true] {
+        for pass in PASSES {
+            let mut copy = module.clone();
+            let functions: Vec<FuncId> = copy.functions.keys().collect();
+            if functions.iter().all(|&id| (pass.run)(&mut copy, id, &Context { checked }).is_ok()) {
+                compare(&copy, kernel, pass.name);
+            }
+        }
+        match prepared(module, kernel, &Options { checked }) {
+            Ok((copy, id)) => compare(&copy, id, "prepare"),
+            Err(errors) => panic!("seed {seed}: cannot be prepared: {}\n{module}", errors[0].message),
+        }
+    }
+}
+
+fn is_division(module: &Module, trap: &Trap) -> bool {
+    let function = trap.site.func.map(|func| &module.functions[func]);
+    function.is_some_and(|function| function.insts[trap.site.inst].imm == Imm::Check(CheckKind::Division))
 }

@@ -4,7 +4,7 @@ mod hir;
 mod passes;
 mod python;
 mod run;
-pub(crate) mod value;
+mod value;
 
 use crate::case::Case;
 

@@ -1,6 +1,6 @@
 //! Values in `; run:` lines: reading, comparing, showing.
 
-use polyloom_ir::eval::{bf16_to_f32, f16_to_f32};
+use polyloom_ir::generate::is_nan;
 use polyloom_ir::text::{Constant, parse_constant};
 use polyloom_ir::{Scalar, Type};
 use std::fmt;
@@ -46,15 +46,8 @@ pub(super) fn matches_value(expected: &Value, found: &Value) -> bool {
 }
 
 /// Whether two scalars of a type are the same bits, or both NaN.
-pub(crate) fn same(ty: Scalar, a: u64, b: u64) -> bool {
-    let is_nan = |bits: u64| match ty {
-        Scalar::F16 => f16_to_f32(bits as u16).is_nan(),
-        Scalar::BF16 => bf16_to_f32(bits as u16).is_nan(),
-        Scalar::F32 => f32::from_bits(bits as u32).is_nan(),
-        Scalar::F64 => f64::from_bits(bits).is_nan(),
-        _ => false,
-    };
-    a == b || (is_nan(a) && is_nan(b))
+fn same(ty: Scalar, a: u64, b: u64) -> bool {
+    a == b || (is_nan(ty, a) && is_nan(ty, b))
 }
 
 /// Reads a `; run:` line from left to right.

@@ -39,7 +39,8 @@ fn region(func: &mut Function, out: Region) {
 fn is_arithmetic(func: &Function, inst: Inst) -> bool {
     let data = &func.insts[inst];
     let group = matches!(data.op.info().group, Group::Arithmetic | Group::Comparison | Group::Math);
-    (group || data.op == Op::Cast) && data.operands.iter().chain(&data.results).any(|&v| is_half(func.ty(v)))
+    let single = data.results.len() == 1;
+    single && (group || data.op == Op::Cast) && data.operands.iter().chain(&data.results).any(|&v| is_half(func.ty(v)))
 }
 
 /// Appends to `out` what `inst` needs before it, and makes it the last step: its result keeps its type.
