@@ -97,3 +97,8 @@ class LaunchError(RuntimeError):
         self.index = index
         self.extent = extent
         self.thread = thread
+
+
+# Tracebacks show where users find them.
+for _class in (Diagnostic, CompileError, LaunchError):
+    _class.__module__ = "polyloom"

@@ -92,8 +92,8 @@ def func(**options: Any) -> Callable[[F], F]: ...
 def func(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a function callable from kernels.
 
-    It is compiled for the argument types of each call. Several definitions of one name are overloads; parameters
-    without annotations take any type.
+    Every parameter has an annotation; one annotated `typing.Any` takes every type, and the function is compiled for
+    the types of each call. Several definitions of one name are overloads.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def test_index_past_the_end():
     error = caught.value
     assert (error.kernel, error.index, error.extent, error.thread) == ("shift", 100, 100, (99,))
     assert error.file == __file__
-    assert error.line == 18
+    assert error.line == 17
     for word in ("shift", "`x`", "100", os.path.basename(__file__)):
         assert word in str(error)
 

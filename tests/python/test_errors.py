@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import traceback
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_editors_see_a_syntax_error():
 def test_functions_from_elsewhere_are_blamed_where_they_are(define):
     helpers = define("""
         @loom.func
-        def helper(x: float):
+        def helper(x: Any):
             return x + undefined_name
     """)
     with pytest.raises(loom.CompileError) as caught:

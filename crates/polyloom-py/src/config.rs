@@ -12,6 +12,11 @@ pub(crate) struct Config {}
 
 #[pymethods]
 impl Config {
+    #[new]
+    fn new() -> Config {
+        Config {}
+    }
+
     /// Whether kernels are checked while they run. `POLYLOOM_CHECK=1` makes it true at first.
     #[getter]
     fn check(&self) -> PyResult<bool> {
