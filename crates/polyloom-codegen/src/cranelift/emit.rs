@@ -1,9 +1,9 @@
 //! Readable and linkable forms of a kernel.
 
-use super::host::{self, HostFunction};
+use super::host::{self, Host};
 use super::unit::{self, Code, Options, Target};
 use crate::backend::{CodegenError, Variant};
-use cranelift_codegen::ir::{AbiParam, Signature};
+use cranelift_codegen::ir::Signature;
 use cranelift_module::{FuncId as ObjectFuncId, Linkage, Module as _, ModuleReloc, ModuleRelocTarget};
 use cranelift_object::{ObjectBuilder, ObjectModule};
 use polyloom_ir::{FuncId, Function, Module};
@@ -40,8 +40,13 @@ fn compile<'a>(
 }
 
 /// Assembly text.
-pub(super) fn assembly(module: &Module, kernel: &Function, variant: &Variant) -> Result<Vec<u8>, CodegenError> {
-    let options = Options { isa: &*host::host()?.isa, colocated: false, assembly: true };
+pub(super) fn assembly(
+    host: &Host,
+    module: &Module,
+    kernel: &Function,
+    variant: &Variant,
+) -> Result<Vec<u8>, CodegenError> {
+    let options = Options { isa: &*host.isa, colocated: false, assembly: true };
     let program = compile(module, kernel, variant, options)?;
     let mut text = String::new();
     let functions = program.functions.iter().map(|(_, function, code)| (*function, code));
@@ -54,8 +59,13 @@ pub(super) fn assembly(module: &Module, kernel: &Function, variant: &Variant) ->
 
 /// A relocatable object file. The kernel is a global symbol of its own name with the type of
 /// [`crate::abi::KernelEntry`]; functions of the C library it may need are undefined ones.
-pub(super) fn object(module: &Module, kernel: &Function, variant: &Variant) -> Result<Vec<u8>, CodegenError> {
-    let isa = host::build_isa(true)?;
+pub(super) fn object(
+    host: &Host,
+    module: &Module,
+    kernel: &Function,
+    variant: &Variant,
+) -> Result<Vec<u8>, CodegenError> {
+    let isa = host::build_isa(host.features, true)?;
     let options = Options { isa: &*isa, colocated: true, assembly: false };
     let program = compile(module, kernel, variant, options)?;
     let failed = |error: &dyn std::fmt::Display| CodegenError::new(format!("cannot write an object file: {error}"));
@@ -77,14 +87,14 @@ pub(super) fn object(module: &Module, kernel: &Function, variant: &Variant) -> R
     for (declared, code) in functions.chain([(entry, &program.kernel.1)]) {
         let mut relocations = Vec::with_capacity(code.relocations.len());
         for relocation in &code.relocations {
-            let target = match relocation.target {
-                Target::Function(id) => ids[&id],
-                Target::Host(function) => declare_host(&mut object, function).map_err(|e| failed(&e))?,
+            let name = match relocation.target {
+                Target::Function(id) => ModuleRelocTarget::user(0, ids[&id].as_u32()),
+                Target::Host(function) => ModuleRelocTarget::LibCall(function.libcall()),
             };
             relocations.push(ModuleReloc {
                 offset: relocation.offset,
                 kind: relocation.kind,
-                name: ModuleRelocTarget::user(0, target.as_u32()),
+                name,
                 addend: relocation.addend,
             });
         }
@@ -93,15 +103,4 @@ pub(super) fn object(module: &Module, kernel: &Function, variant: &Variant) -> R
             .map_err(|e| failed(&e))?;
     }
     object.finish().emit().map_err(|e| failed(&e))
-}
-
-fn declare_host(
-    object: &mut ObjectModule,
-    function: HostFunction,
-) -> Result<ObjectFuncId, cranelift_module::ModuleError> {
-    let mut signature = Signature::new(HostFunction::call_conv());
-    let param = AbiParam::new(function.ty());
-    signature.params.extend(std::iter::repeat_n(param, function.n_params()));
-    signature.returns.push(param);
-    object.declare_function(function.symbol(), Linkage::Import, &signature)
 }

@@ -4,8 +4,8 @@
 //! itself. Elsewhere compiled code calls nothing but other compiled code.
 
 use crate::backend::CodegenError;
-use cranelift_codegen::ir::{LibCall, Type, types};
-use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
+use cranelift_codegen::ir::LibCall;
+use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable, SetError};
 use std::sync::LazyLock;
 
@@ -16,14 +16,32 @@ const FORMAT: u32 = 1;
 pub(super) struct Host {
     /// For code that is loaded into this process.
     pub(super) isa: OwnedTargetIsa,
+    /// What it was set up with.
+    pub(super) features: Features,
     /// All that compiled code depends on beside the HIR.
     pub(super) fingerprint: String,
 }
 
+/// Which instructions may be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Features {
+    /// All that the machine has.
+    Native,
+    /// Those every machine of its architecture has.
+    Baseline,
+}
+
 /// The host, looked at once per process.
-pub(super) fn host() -> Result<&'static Host, CodegenError> {
-    static HOST: LazyLock<Result<Host, CodegenError>> = LazyLock::new(|| {
-        let isa = build_isa(false)?;
+pub(super) fn host(features: Features) -> Result<&'static Host, CodegenError> {
+    static NATIVE: LazyLock<Result<Host, CodegenError>> = LazyLock::new(|| Host::new(Features::Native));
+    static BASELINE: LazyLock<Result<Host, CodegenError>> = LazyLock::new(|| Host::new(Features::Baseline));
+    let host = if features == Features::Native { &NATIVE } else { &BASELINE };
+    host.as_ref().map_err(Clone::clone)
+}
+
+impl Host {
+    fn new(features: Features) -> Result<Host, CodegenError> {
+        let isa = build_isa(features, false)?;
         let mut fingerprint = format!(
             "polyloom {} format {FORMAT}, cranelift {}, {}\n{}",
             env!("CARGO_PKG_VERSION"),
@@ -34,18 +52,18 @@ pub(super) fn host() -> Result<&'static Host, CodegenError> {
         for flag in isa.isa_flags() {
             fingerprint.push_str(&format!("{flag}\n"));
         }
-        Ok(Host { isa, fingerprint })
-    });
-    HOST.as_ref().map_err(Clone::clone)
+        Ok(Host { isa, features, fingerprint })
+    }
 }
 
 /// Cranelift for this machine; position independent, for object files, or for code placed at a known address.
-pub(super) fn build_isa(position_independent: bool) -> Result<OwnedTargetIsa, CodegenError> {
+pub(super) fn build_isa(features: Features, position_independent: bool) -> Result<OwnedTargetIsa, CodegenError> {
     let unsupported =
         |message: &str| CodegenError::new(format!("Cranelift cannot compile for this machine: {message}"));
     let configure = || -> Result<settings::Builder, SetError> {
         let mut flags = settings::builder();
-        flags.set("opt_level", "speed")?;
+        flags.set("opt_level", &std::env::var("CL_OPT").unwrap_or("speed".into()))?;
+        flags.set("regalloc_algorithm", &std::env::var("CL_RA").unwrap_or("backtracking".into()))?;
         flags.set("is_pic", if position_independent { "true" } else { "false" })?;
         flags.set("use_colocated_libcalls", "false")?;
         flags.set("unwind_info", "false")?;
@@ -55,13 +73,13 @@ pub(super) fn build_isa(position_independent: bool) -> Result<OwnedTargetIsa, Co
         Ok(flags)
     };
     let flags = configure().map_err(|e| unsupported(&e.to_string()))?;
-    let isa = cranelift_native::builder().map_err(unsupported)?;
+    let isa = cranelift_native::builder_with_options(features == Features::Native).map_err(unsupported)?;
     isa.finish(settings::Flags::new(flags)).map_err(|e| unsupported(&e.to_string()))
 }
 
 macro_rules! host_functions {
-    ($($variant:ident = $symbol:literal, $function:expr, $params:literal, $ty:ident;)*) => {
-        /// A function of the host, under the name it has in the C library.
+    ($($variant:ident = $function:expr;)*) => {
+        /// A function of the host that Cranelift may call, under Cranelift's name for it.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
         pub(super) enum HostFunction {
@@ -71,50 +89,42 @@ macro_rules! host_functions {
         impl HostFunction {
             const ALL: &[HostFunction] = &[$(HostFunction::$variant),*];
 
-            /// Its symbol in object files.
-            pub(super) fn symbol(self) -> &'static str {
-                match self { $(HostFunction::$variant => $symbol,)* }
-            }
-
             /// Its address in this process.
             pub(super) fn address(self) -> u64 {
                 match self { $(HostFunction::$variant => $function as *const () as usize as u64,)* }
             }
 
-            /// How many parameters it has; they and its result have type [`HostFunction::ty`].
-            pub(super) fn n_params(self) -> usize {
-                match self { $(HostFunction::$variant => $params,)* }
+            /// The call that Cranelift makes of it.
+            pub(super) fn libcall(self) -> LibCall {
+                match self { $(HostFunction::$variant => LibCall::$variant,)* }
             }
 
-            /// The type of its parameters and result.
-            pub(super) fn ty(self) -> Type {
-                match self { $(HostFunction::$variant => types::$ty,)* }
+            /// The function behind a call that Cranelift makes; none for those it makes only where we never ask.
+            pub(super) fn of_libcall(libcall: LibCall) -> Option<HostFunction> {
+                HostFunction::ALL.iter().copied().find(|function| function.libcall() == libcall)
+            }
+
+            /// The function with this number.
+            pub(super) fn from_number(number: u32) -> Option<HostFunction> {
+                HostFunction::ALL.get(number as usize).copied()
             }
         }
     };
 }
 
 host_functions! {
-    FmodF32 = "fmodf", fmod_f32 as extern "C" fn(f32, f32) -> f32, 2, F32;
-    FmodF64 = "fmod", fmod_f64 as extern "C" fn(f64, f64) -> f64, 2, F64;
-    FmaF32 = "fmaf", fma_f32 as extern "C" fn(f32, f32, f32) -> f32, 3, F32;
-    FmaF64 = "fma", fma_f64 as extern "C" fn(f64, f64, f64) -> f64, 3, F64;
-    FloorF32 = "floorf", floor_f32 as extern "C" fn(f32) -> f32, 1, F32;
-    FloorF64 = "floor", floor_f64 as extern "C" fn(f64) -> f64, 1, F64;
-    CeilF32 = "ceilf", ceil_f32 as extern "C" fn(f32) -> f32, 1, F32;
-    CeilF64 = "ceil", ceil_f64 as extern "C" fn(f64) -> f64, 1, F64;
-    TruncF32 = "truncf", trunc_f32 as extern "C" fn(f32) -> f32, 1, F32;
-    TruncF64 = "trunc", trunc_f64 as extern "C" fn(f64) -> f64, 1, F64;
-    NearestF32 = "nearbyintf", nearest_f32 as extern "C" fn(f32) -> f32, 1, F32;
-    NearestF64 = "nearbyint", nearest_f64 as extern "C" fn(f64) -> f64, 1, F64;
+    FmaF32 = fma_f32 as extern "C" fn(f32, f32, f32) -> f32;
+    FmaF64 = fma_f64 as extern "C" fn(f64, f64, f64) -> f64;
+    FloorF32 = floor_f32 as extern "C" fn(f32) -> f32;
+    FloorF64 = floor_f64 as extern "C" fn(f64) -> f64;
+    CeilF32 = ceil_f32 as extern "C" fn(f32) -> f32;
+    CeilF64 = ceil_f64 as extern "C" fn(f64) -> f64;
+    TruncF32 = trunc_f32 as extern "C" fn(f32) -> f32;
+    TruncF64 = trunc_f64 as extern "C" fn(f64) -> f64;
+    NearestF32 = nearest_f32 as extern "C" fn(f32) -> f32;
+    NearestF64 = nearest_f64 as extern "C" fn(f64) -> f64;
 }
 
-extern "C" fn fmod_f32(a: f32, b: f32) -> f32 {
-    a % b
-}
-extern "C" fn fmod_f64(a: f64, b: f64) -> f64 {
-    a % b
-}
 extern "C" fn fma_f32(a: f32, b: f32, c: f32) -> f32 {
     a.mul_add(b, c)
 }
@@ -144,33 +154,4 @@ extern "C" fn nearest_f32(x: f32) -> f32 {
 }
 extern "C" fn nearest_f64(x: f64) -> f64 {
     x.round_ties_even()
-}
-
-impl HostFunction {
-    /// The function Cranelift means by one of its library calls.
-    pub(super) fn of_libcall(libcall: LibCall) -> Option<HostFunction> {
-        Some(match libcall {
-            LibCall::CeilF32 => HostFunction::CeilF32,
-            LibCall::CeilF64 => HostFunction::CeilF64,
-            LibCall::FloorF32 => HostFunction::FloorF32,
-            LibCall::FloorF64 => HostFunction::FloorF64,
-            LibCall::TruncF32 => HostFunction::TruncF32,
-            LibCall::TruncF64 => HostFunction::TruncF64,
-            LibCall::NearestF32 => HostFunction::NearestF32,
-            LibCall::NearestF64 => HostFunction::NearestF64,
-            LibCall::FmaF32 => HostFunction::FmaF32,
-            LibCall::FmaF64 => HostFunction::FmaF64,
-            _ => return None,
-        })
-    }
-
-    /// The function with this number.
-    pub(super) fn from_number(number: u32) -> Option<HostFunction> {
-        HostFunction::ALL.get(number as usize).copied()
-    }
-
-    /// The convention it is called by.
-    pub(super) fn call_conv() -> CallConv {
-        CallConv::triple_default(&target_lexicon::Triple::host())
-    }
 }

@@ -18,7 +18,7 @@ mod unit;
 
 use crate::abi::KernelEntry;
 use crate::backend::{Backend, CodegenError, Emit, LoadedCode, Object, Variant};
-use host::Host;
+use host::{Features, Host};
 use library::{Key, Library, LoadedFunction};
 use polyloom_ir::{FuncId, Function, Module};
 use rustc_hash::FxHashMap;
@@ -38,7 +38,17 @@ impl CraneliftBackend {
     ///
     /// When Cranelift does not know the machine.
     pub fn new() -> Result<CraneliftBackend, CodegenError> {
-        Ok(CraneliftBackend { host: host::host()? })
+        Ok(CraneliftBackend { host: host::host(Features::Native)? })
+    }
+
+    /// The back end restricted to instructions that every machine of this architecture has: for code that is to run
+    /// elsewhere, and to test what stands in for the others.
+    ///
+    /// # Errors
+    ///
+    /// When Cranelift does not know the machine.
+    pub fn baseline() -> Result<CraneliftBackend, CodegenError> {
+        Ok(CraneliftBackend { host: host::host(Features::Baseline)? })
     }
 }
 
@@ -80,8 +90,8 @@ impl Backend for CraneliftBackend {
     fn emit(&self, module: &Module, kernel: FuncId, variant: &Variant, form: Emit) -> Result<Vec<u8>, CodegenError> {
         let kernel = function(module, kernel)?;
         match form {
-            Emit::Asm => emit::assembly(module, kernel, variant),
-            Emit::Obj => emit::object(module, kernel, variant),
+            Emit::Asm => emit::assembly(self.host, module, kernel, variant),
+            Emit::Obj => emit::object(self.host, module, kernel, variant),
             Emit::LlvmIr | Emit::LlvmIrOptimized => {
                 Err(CodegenError::new("LLVM IR needs the LLVM back end: build Polyloom with the feature `llvm`"))
             }

@@ -7,7 +7,7 @@ use super::lower;
 use crate::backend::{CodegenError, Variant};
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
-use cranelift_codegen::ir::{self, AbiParam, ExtFuncData, ExternalName, FuncRef, Signature, UserExternalName};
+use cranelift_codegen::ir::{self, ExtFuncData, ExternalName, FuncRef, UserExternalName};
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::{Context, FinalizedRelocTarget};
 use cranelift_entity::EntityRef;
@@ -16,10 +16,8 @@ use polyloom_ir::{FuncId, Function, Module};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
-/// Namespace of user external names: functions of the HIR module, by number.
+/// The one namespace of user external names: functions of the HIR module, by number.
 const MODULE: u32 = 0;
-/// Namespace of user external names: [`HostFunction`]s, by number.
-const HOST: u32 = 1;
 
 /// What code refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,26 +77,14 @@ impl Linker {
             return Ok(known);
         }
         let signature = clif.import_signature(lower::function_signature(callee)?);
-        let reference = declare(clif, MODULE, id.index() as u32, signature, self.colocated);
+        let name = UserExternalName { namespace: MODULE, index: id.index() as u32 };
+        let name = ExternalName::User(clif.declare_imported_user_function(name));
+        let reference =
+            clif.import_function(ExtFuncData { name, signature, colocated: self.colocated, patchable: false });
         self.functions.insert(id, reference);
         self.callees.push(id);
         Ok(reference)
     }
-
-    /// A reference to a function of the host.
-    pub(super) fn import_host(&mut self, clif: &mut ir::Function, function: HostFunction) -> FuncRef {
-        let mut signature = Signature::new(HostFunction::call_conv());
-        let param = AbiParam::new(function.ty());
-        signature.params.extend(std::iter::repeat_n(param, function.n_params()));
-        signature.returns.push(param);
-        let signature = clif.import_signature(signature);
-        declare(clif, HOST, function as u32, signature, false)
-    }
-}
-
-fn declare(clif: &mut ir::Function, namespace: u32, index: u32, signature: ir::SigRef, colocated: bool) -> FuncRef {
-    let name = ExternalName::User(clif.declare_imported_user_function(UserExternalName { namespace, index }));
-    clif.import_function(ExtFuncData { name, signature, colocated, patchable: false })
 }
 
 /// Compiles the entry of a kernel.
@@ -163,12 +149,7 @@ fn compile_in(
     for reloc in compiled.buffer.relocs() {
         let target = match &reloc.target {
             FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => {
-                let UserExternalName { namespace, index } = names[*name];
-                if namespace == MODULE {
-                    Some(Target::Function(FuncId::new(index as usize)))
-                } else {
-                    HostFunction::from_number(index).map(Target::Host)
-                }
+                Some(Target::Function(FuncId::new(names[*name].index as usize)))
             }
             FinalizedRelocTarget::ExternalName(ExternalName::LibCall(libcall)) => {
                 HostFunction::of_libcall(*libcall).map(Target::Host)

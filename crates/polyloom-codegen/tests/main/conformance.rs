@@ -23,6 +23,16 @@ macro_rules! suites {
                 subject(&CraneliftBackend::new().expect("Cranelift knows this machine"), $suite);
             }
         )*
+
+        mod baseline {
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    subject(&CraneliftBackend::baseline().expect("Cranelift knows this machine"), $suite);
+                }
+            )*
+        }
     };
 }
 

@@ -22,9 +22,9 @@ impl Lowering<'_> {
         let old = if data.op == Op::AtomicCas {
             let compare = self.operand(data, data.operands.len() - 2)?;
             let compare = self.value(compare)?;
-            let (compare, value) = (self.to_bits(compare, elem), self.to_bits(value, elem));
+            let (compare, value) = (self.bits_of(compare, elem), self.bits_of(value, elem));
             let old = self.builder.ins().atomic_cas(FLAGS, address, compare, value);
-            self.from_bits(old, elem)
+            self.with_bits(old, elem)
         } else if elem.is_float() && data.op != Op::AtomicExch {
             self.float_update(data.op, address, elem, value)
         } else {
@@ -41,9 +41,9 @@ impl Lowering<'_> {
                 Op::AtomicXor => AtomicRmwOp::Xor,
                 _ => AtomicRmwOp::Xchg,
             };
-            let value = self.to_bits(value, elem);
+            let value = self.bits_of(value, elem);
             let old = self.builder.ins().atomic_rmw(bits, FLAGS, op, address, value);
-            self.from_bits(old, elem)
+            self.with_bits(old, elem)
         };
         self.set(result, old);
         Ok(())
@@ -56,7 +56,7 @@ impl Lowering<'_> {
         let first = self.builder.ins().atomic_load(bits, FLAGS, address);
         self.builder.ins().jump(attempt, &[first.into()]);
         self.builder.switch_to_block(attempt);
-        let old = self.from_bits(expected, elem);
+        let old = self.with_bits(expected, elem);
         let wide = if elem.is_half() { Scalar::F32 } else { elem };
         let (a, b) = (self.cast(old, elem, wide), self.cast(value, elem, wide));
         let new = match op {
@@ -66,7 +66,7 @@ impl Lowering<'_> {
             _ => self.float_extremum(Op::Max, wide, a, b, None),
         };
         let new = self.cast(new, wide, elem);
-        let new = self.to_bits(new, elem);
+        let new = self.bits_of(new, elem);
         let found = self.builder.ins().atomic_cas(FLAGS, address, expected, new);
         let swapped = self.builder.ins().icmp(IntCC::Equal, found, expected);
         self.builder.ins().brif(swapped, done, &[], attempt, &[found.into()]);

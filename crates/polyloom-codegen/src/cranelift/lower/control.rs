@@ -7,7 +7,7 @@
 use super::{Lowered, Lowering, clif_type};
 use cranelift_codegen::ir::condcodes::{CondCode, IntCC};
 use cranelift_codegen::ir::{self, InstBuilder, TrapCode};
-use polyloom_ir::{FunctionKind, Imm, Inst, InstData, Op, Region, Value};
+use polyloom_ir::{FunctionKind, Imm, Inst, InstData, MAX_REGION_DEPTH, Op, Region, Value};
 use smallvec::SmallVec;
 
 /// Where an enclosing loop or block is left or continued.
@@ -36,8 +36,8 @@ const UNREACHABLE: TrapCode = TrapCode::unwrap_user(1);
 impl Lowering<'_> {
     /// Lowers a region into the current block. When it returns the current block is filled.
     pub(super) fn region(&mut self, region: Region, yield_to: Yield) -> Lowered<()> {
-        if self.depth >= super::MAX_DEPTH {
-            return self.error(self.func.span, format!("control flow is nested more than {} deep", super::MAX_DEPTH));
+        if self.depth >= MAX_REGION_DEPTH {
+            return self.error(self.func.span, format!("control flow is nested more than {MAX_REGION_DEPTH} deep"));
         }
         self.depth += 1;
         let known_addresses = self.addresses.len();

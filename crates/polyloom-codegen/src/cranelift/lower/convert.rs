@@ -17,7 +17,7 @@ impl Lowering<'_> {
     pub(super) fn cast(&mut self, x: ir::Value, from: Scalar, to: Scalar) -> ir::Value {
         match (from, to) {
             _ if from == to => x,
-            (_, Scalar::Bool) => self.to_bool(x, from),
+            (_, Scalar::Bool) => self.is_nonzero(x, from),
             (Scalar::Bool, _) if to.is_half() => {
                 let one = self.int(types::I16, if to == Scalar::F16 { 0x3c00 } else { 0x3f80 });
                 let zero = self.int(types::I16, 0);
@@ -50,7 +50,7 @@ impl Lowering<'_> {
     }
 
     /// The bits of a value as an integer of its width.
-    pub(super) fn to_bits(&mut self, x: ir::Value, ty: Scalar) -> ir::Value {
+    pub(super) fn bits_of(&mut self, x: ir::Value, ty: Scalar) -> ir::Value {
         match ty {
             Scalar::F32 | Scalar::F64 => self.builder.ins().bitcast(bits_type(ty), ir::MemFlagsData::new(), x),
             _ => x,
@@ -58,14 +58,14 @@ impl Lowering<'_> {
     }
 
     /// The value with these bits.
-    pub(super) fn from_bits(&mut self, bits: ir::Value, ty: Scalar) -> ir::Value {
+    pub(super) fn with_bits(&mut self, bits: ir::Value, ty: Scalar) -> ir::Value {
         match ty {
             Scalar::F32 | Scalar::F64 => self.builder.ins().bitcast(clif_type(ty), ir::MemFlagsData::new(), bits),
             _ => bits,
         }
     }
 
-    fn to_bool(&mut self, x: ir::Value, from: Scalar) -> ir::Value {
+    fn is_nonzero(&mut self, x: ir::Value, from: Scalar) -> ir::Value {
         match from {
             Scalar::F32 => {
                 let zero = self.constant(from, 0);
@@ -130,11 +130,11 @@ impl Lowering<'_> {
     fn bf16_to_f32(&mut self, x: ir::Value) -> ir::Value {
         let wide = self.builder.ins().uextend(types::I32, x);
         let bits = self.builder.ins().ishl_imm_u(wide, 16);
-        self.from_bits(bits, Scalar::F32)
+        self.with_bits(bits, Scalar::F32)
     }
 
     fn f32_to_bf16(&mut self, x: ir::Value) -> ir::Value {
-        let bits = self.to_bits(x, Scalar::F32);
+        let bits = self.bits_of(x, Scalar::F32);
         let upper = self.builder.ins().ushr_imm_u(bits, 16);
         let odd = self.builder.ins().band_imm_u(upper, 1);
         let bias = self.builder.ins().iadd_imm_u(odd, 0x7fff);
@@ -155,24 +155,24 @@ impl Lowering<'_> {
         let sign = self.builder.ins().ishl_imm_u(sign, 16);
         let magnitude = self.builder.ins().band_imm_u(wide, 0x7fff);
         let shifted = self.builder.ins().ishl_imm_u(magnitude, 13);
-        let scaled = self.from_bits(shifted, Scalar::F32);
+        let scaled = self.with_bits(shifted, Scalar::F32);
         let scale = self.constant(Scalar::F32, (127 + 112) << 23);
         let scaled = self.builder.ins().fmul(scaled, scale);
-        let finite = self.to_bits(scaled, Scalar::F32);
+        let finite = self.bits_of(scaled, Scalar::F32);
         // Infinities and NaNs came out with exponent 16; all ones is theirs.
         let special = self.builder.ins().bor_imm_u(finite, 0x7f80_0000);
         let limit = self.int(types::I32, 0x7c00);
         let is_finite = self.builder.ins().icmp(IntCC::UnsignedLessThan, magnitude, limit);
         let bits = self.builder.ins().select(is_finite, finite, special);
         let bits = self.builder.ins().bor(bits, sign);
-        self.from_bits(bits, Scalar::F32)
+        self.with_bits(bits, Scalar::F32)
     }
 
     /// After Fabian Giesen's `float_to_half_fast3_rtne`: normal results round in integer arithmetic, with the carry
     /// running into the exponent as it should; for subnormal ones, adding 0.5 lines the fraction up at the bottom of
     /// an `f32` and lets the adder round.
     fn f32_to_f16(&mut self, x: ir::Value) -> ir::Value {
-        let bits = self.to_bits(x, Scalar::F32);
+        let bits = self.bits_of(x, Scalar::F32);
         let magnitude = self.builder.ins().band_imm_u(bits, 0x7fff_ffff);
         let sign = self.builder.ins().bxor(bits, magnitude);
         let sign = self.builder.ins().ushr_imm_u(sign, 16);
@@ -186,9 +186,9 @@ impl Lowering<'_> {
         let normal = self.builder.ins().ushr_imm_u(normal, 13);
 
         let half = self.constant(Scalar::F32, 0x3f00_0000);
-        let absolute = self.from_bits(magnitude, Scalar::F32);
+        let absolute = self.with_bits(magnitude, Scalar::F32);
         let aligned = self.builder.ins().fadd(absolute, half);
-        let aligned = self.to_bits(aligned, Scalar::F32);
+        let aligned = self.bits_of(aligned, Scalar::F32);
         let half_bits = self.int(types::I32, 0x3f00_0000);
         let subnormal = self.builder.ins().isub(aligned, half_bits);
 
@@ -215,10 +215,10 @@ impl Lowering<'_> {
         let (back_magnitude, magnitude) = (self.builder.ins().fabs(back), self.builder.ins().fabs(x));
         let rounded_up = self.builder.ins().fcmp(FloatCC::GreaterThan, back_magnitude, magnitude);
         let rounded_up = self.builder.ins().uextend(types::I32, rounded_up);
-        let bits = self.to_bits(nearest, Scalar::F32);
+        let bits = self.bits_of(nearest, Scalar::F32);
         let toward_zero = self.builder.ins().isub(bits, rounded_up);
         let odd = self.builder.ins().bor_imm_u(toward_zero, 1);
         let bits = self.builder.ins().select(exact_or_nan, bits, odd);
-        self.from_bits(bits, Scalar::F32)
+        self.with_bits(bits, Scalar::F32)
     }
 }

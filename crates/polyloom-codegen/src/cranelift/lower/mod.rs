@@ -27,9 +27,6 @@ use entry::KernelFrame;
 use polyloom_ir::{Function, Imm, Inst, InstData, Module, Op, Scalar, Span, Type, Value};
 use smallvec::SmallVec;
 
-/// Regions nested deeper than this are refused: lowering recurses once per level.
-const MAX_DEPTH: u32 = 400;
-
 /// The state of lowering one function.
 struct Lowering<'a> {
     func: &'a Function,
@@ -42,7 +39,7 @@ struct Lowering<'a> {
     targets: Vec<control::Target>,
     /// Addresses of array elements computed in this region or an enclosing one.
     addresses: Vec<array::Address>,
-    depth: u32,
+    depth: usize,
     /// Present when lowering a kernel, absent in a function of scalars.
     frame: Option<KernelFrame<'a>>,
 }

@@ -5,18 +5,9 @@
 //! is done in `f32` and rounded.
 
 use super::{Lowered, Lowering, clif_type};
-use crate::cranelift::host::HostFunction;
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, InstBuilder, types};
 use polyloom_ir::{InstData, Op, Scalar, Value};
-
-/// What an integer division is asked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Division {
-    Quotient,
-    Floor,
-    Remainder,
-}
 
 impl Lowering<'_> {
     /// Lowers a pure op on scalars.
@@ -132,9 +123,8 @@ impl Lowering<'_> {
             Op::BitAnd => self.builder.ins().band(a, b),
             Op::BitOr => self.builder.ins().bor(a, b),
             Op::BitXor => self.builder.ins().bxor(a, b),
-            Op::Div => self.divide(ty, a, b, self.func.as_const(second), Division::Quotient),
-            Op::FloorDiv => self.divide(ty, a, b, self.func.as_const(second), Division::Floor),
-            Op::Mod => self.divide(ty, a, b, self.func.as_const(second), Division::Remainder),
+            Op::Div => self.divide(ty, a, b, self.func.as_const(second)),
+            Op::Mod => self.remainder(ty, a, b, self.func.as_const(second)),
             Op::Lshift | Op::Rshift => self.shift(data.op, ty, a, b, self.func.as_const(second)),
             _ => return self.unsupported(data, ty),
         })
@@ -171,84 +161,59 @@ impl Lowering<'_> {
         self.builder.ins().select(in_range, shifted, zero)
     }
 
-    /// Integer division without traps. With q = trunc(a / b), or a * b where b is 0 or -1 (0 and -a, as wanted), the
-    /// remainder is a - q * b in every case.
-    fn divide(&mut self, ty: Scalar, a: ir::Value, b: ir::Value, known: Option<u64>, want: Division) -> ir::Value {
+    /// Integer division without traps: where the divisor is 0 or -1 the quotient is 0 or -a, in both cases a * b.
+    fn divide(&mut self, ty: Scalar, a: ir::Value, b: ir::Value, known: Option<u64>) -> ir::Value {
         if ty.bits() < 32 {
-            // No quotient of extended operands overflows, but the common code below is as fast.
             let wide = if ty.is_signed_int() { Scalar::I32 } else { Scalar::U32 };
             let (wide_a, wide_b) = (self.cast(a, ty, wide), self.cast(b, ty, wide));
-            let known = known.map(|bits| sign_extend(bits, ty) & u64::from(u32::MAX));
-            let result = self.divide(wide, wide_a, wide_b, known, want);
+            let wide_known = known.map(|bits| sign_extend(bits, ty) & u64::from(u32::MAX));
+            if let Some(bits) = wide_known {
+                let wide_b = self.constant(wide, bits);
+                let result = self.divide(wide, wide_a, wide_b, wide_known);
+                return self.cast(result, wide, ty);
+            }
+            let result = self.divide(wide, wide_a, wide_b, None);
             return self.cast(result, wide, ty);
         }
-        let clif = clif_type(ty);
         let signed = ty.is_signed_int();
         let special = |bits: u64| bits == 0 || (signed && sign_extend(bits, ty) == u64::MAX);
-        if let Some(bits) = known.filter(|&bits| !special(bits)) {
-            return self.divide_by_constant(ty, a, b, bits, want);
+        match known {
+            Some(bits) if special(bits) => return self.builder.ins().imul(a, b),
+            Some(bits) if !signed && bits.is_power_of_two() => {
+                return self.builder.ins().ushr_imm_u(a, i64::from(bits.trailing_zeros()));
+            }
+            Some(_) if signed => return self.builder.ins().sdiv(a, b),
+            Some(_) => return self.builder.ins().udiv(a, b),
+            None => {}
         }
-        let (is_special, divisor);
+        let clif = clif_type(ty);
         let one = self.int(clif, 1);
-        if signed {
+        let is_special = if signed {
             let above = self.builder.ins().iadd(b, one);
             let two = self.int(clif, 2);
-            is_special = self.builder.ins().icmp(IntCC::UnsignedLessThan, above, two);
-            divisor = self.builder.ins().select(is_special, one, b);
+            self.builder.ins().icmp(IntCC::UnsignedLessThan, above, two)
         } else {
             let zero = self.int(clif, 0);
-            is_special = self.builder.ins().icmp(IntCC::Equal, b, zero);
-            divisor = self.builder.ins().select(is_special, one, b);
-        }
+            self.builder.ins().icmp(IntCC::Equal, b, zero)
+        };
+        let divisor = self.builder.ins().select(is_special, one, b);
         let quotient = if signed { self.builder.ins().sdiv(a, divisor) } else { self.builder.ins().udiv(a, divisor) };
         let by_special = self.builder.ins().imul(a, b);
-        let quotient = self.builder.ins().select(is_special, by_special, quotient);
-        if want == Division::Quotient || (want == Division::Floor && !signed) {
-            return quotient;
-        }
-        let product = self.builder.ins().imul(quotient, b);
-        let remainder = self.builder.ins().isub(a, product);
-        if want == Division::Remainder {
-            return remainder;
-        }
-        // By zero the remainder is a, which must not count as inexact.
-        let floored = self.round_down(clif, quotient, remainder, b);
-        self.builder.ins().select(is_special, quotient, floored)
+        self.builder.ins().select(is_special, by_special, quotient)
     }
 
-    /// Division by a constant that is neither 0 nor, for signed types, -1.
-    fn divide_by_constant(&mut self, ty: Scalar, a: ir::Value, b: ir::Value, bits: u64, want: Division) -> ir::Value {
-        let clif = clif_type(ty);
-        if !ty.is_signed_int() && bits.is_power_of_two() {
-            return if want == Division::Remainder {
+    /// Integer remainder. The quotient above makes `a - quotient * b` right for every divisor.
+    fn remainder(&mut self, ty: Scalar, a: ir::Value, b: ir::Value, known: Option<u64>) -> ir::Value {
+        match known {
+            Some(bits) if ty.is_unsigned_int() && bits.is_power_of_two() => {
                 self.builder.ins().band_imm_u(a, (bits - 1) as i64)
-            } else {
-                self.builder.ins().ushr_imm_u(a, i64::from(bits.trailing_zeros()))
-            };
-        }
-        match (want, ty.is_signed_int()) {
-            (Division::Remainder, true) => self.builder.ins().srem(a, b),
-            (Division::Remainder, false) => self.builder.ins().urem(a, b),
-            (_, false) => self.builder.ins().udiv(a, b),
-            (Division::Quotient, true) => self.builder.ins().sdiv(a, b),
-            (Division::Floor, true) => {
-                let quotient = self.builder.ins().sdiv(a, b);
+            }
+            _ => {
+                let quotient = self.divide(ty, a, b, known);
                 let product = self.builder.ins().imul(quotient, b);
-                let remainder = self.builder.ins().isub(a, product);
-                self.round_down(clif, quotient, remainder, b)
+                self.builder.ins().isub(a, product)
             }
         }
-    }
-
-    /// One less than the quotient where the remainder is not zero and its sign is not the divisor's.
-    fn round_down(&mut self, ty: ir::Type, quotient: ir::Value, remainder: ir::Value, divisor: ir::Value) -> ir::Value {
-        let zero = self.int(ty, 0);
-        let inexact = self.builder.ins().icmp(IntCC::NotEqual, remainder, zero);
-        let signs = self.builder.ins().bxor(remainder, divisor);
-        let differ = self.builder.ins().icmp(IntCC::SignedLessThan, signs, zero);
-        let below = self.builder.ins().band(inexact, differ);
-        let below = self.builder.ins().uextend(ty, below);
-        self.builder.ins().isub(quotient, below)
     }
 
     /// An op on two `f32` or `f64`. `known` is the second operand's bits where it is constant.
@@ -265,16 +230,6 @@ impl Lowering<'_> {
             Op::Sub => self.builder.ins().fsub(a, b),
             Op::Mul => self.builder.ins().fmul(a, b),
             Op::Div => self.builder.ins().fdiv(a, b),
-            Op::FloorDiv => {
-                let quotient = self.builder.ins().fdiv(a, b);
-                self.builder.ins().floor(quotient)
-            }
-            Op::Mod => {
-                let function = if ty == Scalar::F32 { HostFunction::FmodF32 } else { HostFunction::FmodF64 };
-                let reference = self.linker.import_host(self.builder.func, function);
-                let call = self.builder.ins().call(reference, &[a, b]);
-                self.builder.inst_results(call)[0]
-            }
             Op::Copysign => self.builder.ins().fcopysign(a, b),
             Op::Eq => self.builder.ins().fcmp(FloatCC::Equal, a, b),
             Op::Ne => self.builder.ins().fcmp(FloatCC::NotEqual, a, b),
@@ -324,7 +279,7 @@ impl Lowering<'_> {
 
     /// A value's bits as `i64`, zero-extended.
     pub(super) fn bits_as_i64(&mut self, value: ir::Value, ty: Scalar) -> ir::Value {
-        let bits = self.to_bits(value, ty);
+        let bits = self.bits_of(value, ty);
         if self.builder.func.dfg.value_type(bits) == types::I64 {
             bits
         } else {
