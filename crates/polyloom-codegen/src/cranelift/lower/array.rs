@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 /// Flags of loads from the argument block and the launch context, which nothing writes during a launch.
 pub(super) const INVARIANT: MemFlagsData = MemFlagsData::trusted().with_readonly().with_can_move();
 
-/// The address of an element, as computed once.
+/// An address computed once: of an element, or of the part of an array that its first indices select.
 pub(super) struct Address {
     array: Value,
     indices: SmallVec<[Value; 4]>,
@@ -20,7 +20,7 @@ pub(super) struct Address {
 }
 
 /// How many of the latest addresses are searched for one to use again.
-const ADDRESS_WINDOW: usize = 8;
+const ADDRESS_WINDOW: usize = 12;
 
 impl Lowering<'_> {
     /// A parameter whose value was not needed before: an argument of the kernel.
@@ -36,14 +36,14 @@ impl Lowering<'_> {
 
     /// Loads from the argument block, before the loop over threads.
     fn argument_word(&mut self, param: usize, offset: u32, ty: ir::Type) -> Lowered<ir::Value> {
-        let Some(frame) = &mut self.frame else {
+        let (Some(frame), Some(prologue_end)) = (&mut self.frame, self.prologue_end) else {
             return self.error(self.func.span, "only kernels have arguments in memory");
         };
         let offset = (frame.layout.offsets[param] + offset) as i32;
         if let Some(&(.., loaded)) = frame.loaded.iter().find(|(at, loaded_ty, _)| *at == offset && *loaded_ty == ty) {
             return Ok(loaded);
         }
-        let mut cursor = FuncCursor::new(self.builder.func).at_inst(frame.prologue_end);
+        let mut cursor = FuncCursor::new(self.builder.func).at_inst(prologue_end);
         let loaded = cursor.ins().load(ty, INVARIANT, frame.args, offset);
         frame.loaded.push((offset, ty, loaded));
         Ok(loaded)
@@ -128,15 +128,13 @@ impl Lowering<'_> {
         let Some(indices) = data.operands.get(1..1 + usize::from(ndim)) else {
             return self.error(data.span, format!("`{}` has too few indices", data.op.name()));
         };
-        let window = self.addresses.iter().rev().take(ADDRESS_WINDOW);
-        for known in window {
-            if known.array == array && known.indices[..] == *indices {
-                return Ok((known.address, elem));
-            }
-        }
         let indices: SmallVec<[Value; 4]> = SmallVec::from_slice(indices);
-        let mut address = self.argument_word(param, 0, types::I64)?;
-        for (axis, &index) in (0..ndim).zip(&indices) {
+        let (known, mut address) = match self.known_prefix(array, &indices) {
+            Some(known) => known,
+            None => (0, self.argument_word(param, 0, types::I64)?),
+        };
+        for axis in known..usize::from(ndim) {
+            let (index, axis) = (indices[axis], axis as u8);
             if self.func.as_const(index) == Some(0) {
                 continue;
             }
@@ -152,9 +150,17 @@ impl Lowering<'_> {
                 }
             };
             address = self.builder.ins().iadd(address, offset);
+            let indices = SmallVec::from_slice(&indices[..=usize::from(axis)]);
+            self.addresses.push(Address { array, indices, address });
         }
-        self.addresses.push(Address { array, indices, address });
         Ok((address, elem))
+    }
+
+    /// The longest run of first indices whose address is known, its length and the address.
+    fn known_prefix(&self, array: Value, indices: &[Value]) -> Option<(usize, ir::Value)> {
+        let window = self.addresses.iter().rev().take(ADDRESS_WINDOW);
+        let matching = window.filter(|known| known.array == array && indices.starts_with(&known.indices));
+        matching.max_by_key(|known| known.indices.len()).map(|known| (known.indices.len(), known.address))
     }
 
     /// Flags of an access through parameter `param`: arrays may be misaligned. A disjoint array that the kernel does not

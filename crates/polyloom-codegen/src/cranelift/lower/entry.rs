@@ -21,8 +21,6 @@ use smallvec::SmallVec;
 pub(super) struct KernelFrame<'a> {
     pub(super) args: ir::Value,
     pub(super) context: ir::Value,
-    /// The end of the block before the loops. What is loaded once goes before it.
-    pub(super) prologue_end: ir::Inst,
     /// What was loaded from the argument block so far: byte offset, type, value.
     pub(super) loaded: Vec<(i32, ir::Type, ir::Value)>,
     pub(super) layout: ArgLayout,
@@ -73,7 +71,7 @@ impl<'a> Lowering<'a> {
         };
         let some = self.builder.ins().icmp(IntCC::UnsignedLessThan, begin, end);
         let first = self.builder.create_block();
-        let prologue_end = self.builder.ins().brif(some, first, &[], exit, &[]);
+        self.prologue_end = Some(self.builder.ins().brif(some, first, &[], exit, &[]));
         self.builder.switch_to_block(first);
 
         let body = self.builder.create_block();
@@ -82,7 +80,6 @@ impl<'a> Lowering<'a> {
         self.frame = Some(KernelFrame {
             args,
             context,
-            prologue_end,
             loaded: Vec::new(),
             layout: ArgLayout::of(func),
             facts: &variant.facts,
@@ -129,28 +126,33 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    fn shape(&mut self, context: ir::Value, prologue_end: ir::Inst, axis: usize) -> ir::Value {
-        let mut cursor = FuncCursor::new(self.builder.func).at_inst(prologue_end);
-        cursor.ins().load(types::I64, INVARIANT, context, LaunchContext::shape_offset(axis))
+    /// An extent of the launch, loaded before the loops.
+    fn shape(&mut self, context: ir::Value, axis: usize) -> Lowered<ir::Value> {
+        let Some(end) = self.prologue_end else { return self.error(self.func.span, "a kernel without a prologue") };
+        let mut cursor = FuncCursor::new(self.builder.func).at_inst(end);
+        Ok(cursor.ins().load(types::I64, INVARIANT, context, LaunchContext::shape_offset(axis)))
     }
 
     fn rows(&mut self, rows: Rows) -> Lowered<()> {
         let Rows { rank, outermost, begin, end, body, latch, column, exit } = rows;
         let Some(frame) = &self.frame else { return self.error(self.func.span, "rows outside a kernel") };
-        let (context, prologue_end) = (frame.context, frame.prologue_end);
+        let context = frame.context;
         let inner = rank - 1;
-        let extents: SmallVec<[ir::Value; MAX_DIMS]> =
-            (outermost..rank).map(|axis| self.shape(context, prologue_end, axis)).collect();
-        let width = extents[inner - outermost];
+        // Along axis 0 nothing wraps, so its extent is never asked for.
+        let first_extent = outermost.max(1);
+        let extents: Lowered<SmallVec<[ir::Value; MAX_DIMS]>> =
+            (first_extent..rank).map(|axis| self.shape(context, axis)).collect();
+        let extents = extents?;
+        let width = extents[inner - first_extent];
 
-        // Coordinates of the first thread. Along the outermost axis of the launch nothing wraps.
+        // Coordinates of the first thread.
         let mut rest = begin;
         let mut start: SmallVec<[ir::Value; MAX_DIMS]> = SmallVec::new();
         for axis in (outermost..rank).rev() {
             if axis == 0 {
                 start.push(rest);
             } else {
-                let extent = extents[axis - outermost];
+                let extent = extents[axis - first_extent];
                 start.push(self.builder.ins().urem(rest, extent));
                 if axis > outermost {
                     rest = self.builder.ins().udiv(rest, extent);
@@ -201,7 +203,7 @@ impl<'a> Lowering<'a> {
                 args.push(next.into());
                 continue;
             }
-            let wraps = self.builder.ins().icmp(IntCC::Equal, next, extents[axis - outermost]);
+            let wraps = self.builder.ins().icmp(IntCC::Equal, next, extents[axis - first_extent]);
             let wrapped = self.builder.ins().select(wraps, zero, next);
             carry = self.builder.ins().uextend(types::I64, wraps);
             args.push(wrapped.into());

@@ -18,6 +18,8 @@ mod scalar;
 
 use super::unit::Linker;
 use crate::backend::{CodegenError, Variant};
+use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::ir::immediates::{Ieee32, Ieee64};
 use cranelift_codegen::ir::{self, AbiParam, InstBuilder, Signature, types};
 use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_entity::SecondaryMap;
@@ -25,6 +27,7 @@ use cranelift_entity::packed_option::ReservedValue;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use entry::KernelFrame;
 use polyloom_ir::{Function, Imm, Inst, InstData, Module, Op, Scalar, Span, Type, Value};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// The state of lowering one function.
@@ -37,6 +40,10 @@ struct Lowering<'a> {
     values: SecondaryMap<Value, ir::Value>,
     /// Enclosing loops and blocks, outermost first.
     targets: Vec<control::Target>,
+    /// The end of the block before the body and any loop over threads. What is made once goes before it.
+    prologue_end: Option<ir::Inst>,
+    /// Constants made there.
+    constants: FxHashMap<(ir::Type, u64), ir::Value>,
     /// Addresses of array elements computed in this region or an enclosing one.
     addresses: Vec<array::Address>,
     depth: usize,
@@ -80,6 +87,9 @@ pub(super) fn lower_function(
     let entry = lowering.builder.create_block();
     lowering.builder.append_block_params_for_function_params(entry);
     lowering.builder.switch_to_block(entry);
+    let body = lowering.builder.create_block();
+    lowering.prologue_end = Some(lowering.builder.ins().jump(body, &[]));
+    lowering.builder.switch_to_block(body);
     for (index, &param) in func.params().iter().enumerate() {
         let value = lowering.builder.block_params(entry)[index];
         lowering.values[param] = value;
@@ -146,6 +156,8 @@ impl<'a> Lowering<'a> {
             linker,
             values,
             targets: Vec::new(),
+            prologue_end: None,
+            constants: FxHashMap::default(),
             addresses: Vec::new(),
             depth: 0,
             frame: None,
@@ -192,17 +204,25 @@ impl<'a> Lowering<'a> {
 
     /// A constant from its bits.
     fn constant(&mut self, scalar: Scalar, bits: u64) -> ir::Value {
-        match scalar {
-            Scalar::F32 => self.builder.ins().f32const(ir::immediates::Ieee32::with_bits(bits as u32)),
-            Scalar::F64 => self.builder.ins().f64const(ir::immediates::Ieee64::with_bits(bits)),
-            _ => self.int(clif_type(scalar), bits),
-        }
+        self.clif_constant(clif_type(scalar), bits)
     }
 
     /// An integer constant, cut to the type's width.
     fn int(&mut self, ty: ir::Type, bits: u64) -> ir::Value {
-        let bits = bits & (u64::MAX >> (64 - ty.bits()));
-        self.builder.ins().iconst(ty, bits as i64)
+        self.clif_constant(ty, bits & (u64::MAX >> (64 - ty.bits())))
+    }
+
+    /// Each constant is made once, before everything else; Cranelift brings it to where it is used.
+    fn clif_constant(&mut self, ty: ir::Type, bits: u64) -> ir::Value {
+        if let Some(&known) = self.constants.get(&(ty, bits)) {
+            return known;
+        }
+        let value = match self.prologue_end {
+            Some(end) => make_constant(FuncCursor::new(self.builder.func).at_inst(end).ins(), ty, bits),
+            None => return make_constant(self.builder.ins(), ty, bits),
+        };
+        self.constants.insert((ty, bits), value);
+        value
     }
 
     fn set(&mut self, value: Value, to: ir::Value) {
@@ -279,6 +299,14 @@ impl<'a> Lowering<'a> {
             Some(&value) => Ok(value),
             None => self.error(data.span, format!("`{}` lacks its result", data.op.name())),
         }
+    }
+}
+
+fn make_constant<'f>(ins: impl InstBuilder<'f>, ty: ir::Type, bits: u64) -> ir::Value {
+    match ty {
+        types::F32 => ins.f32const(Ieee32::with_bits(bits as u32)),
+        types::F64 => ins.f64const(Ieee64::with_bits(bits)),
+        _ => ins.iconst(ty, bits as i64),
     }
 }
 
