@@ -170,11 +170,6 @@ fn main() {
         let facts = Facts { arrays: vec![fact; function.params().len()] };
         let variant = Variant { float_mode: FloatMode::Strict, launch_rank: shape.len() as u8, facts };
 
-        if std::env::var("DUMP").is_ok_and(|d| d == **name) {
-            println!("{module}");
-            let asm = backend.emit(&module, kernel, &variant, polyloom_codegen::Emit::Asm).expect("asm");
-            println!("{}", String::from_utf8_lossy(&asm));
-        }
         let (mut compile, mut load, mut loaded, mut size) = (Vec::new(), Vec::new(), None, 0);
         for _ in 0..200 {
             let start = Instant::now();

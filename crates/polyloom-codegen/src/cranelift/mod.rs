@@ -71,11 +71,11 @@ impl Backend for CraneliftBackend {
         let code = unit::compile_kernel(module, kernel, variant, options)?;
         let mut library = Library::new(module, options);
         let linked = library.link(&kernel.name, Key::default(), code)?;
-        Ok(Object { bytes: object::encode(&self.host.fingerprint, &library.functions, &linked) })
+        Ok(Object { bytes: object::encode(&self.host.identity, &library.functions, &linked) })
     }
 
     fn load(&self, object: &Object) -> Result<Arc<dyn LoadedCode>, CodegenError> {
-        let functions = object::decode(&self.host.fingerprint, &object.bytes)?;
+        let functions = object::decode(&self.host.identity, &object.bytes)?;
         let mut loaded = FxHashMap::default();
         let Some((kernel, library)) = functions.split_last() else {
             return Err(CodegenError::new("the compiled kernel is empty"));

@@ -1,7 +1,7 @@
 //! The bytes of a compiled kernel: position independent, self-contained, and safe to read back damaged.
 //!
-//! After a magic word and a checksum of the rest come the fingerprint of the back end and the functions, callees before
-//! callers, the kernel last. Numbers are little-endian; texts and byte strings have their length before them. A
+//! After a magic word and a checksum of the rest come the hash of the back end's fingerprint and the functions, callees
+//! before callers, the kernel last. Numbers are little-endian; texts and byte strings have their length before them. A
 //! checksum guards against damage, not malice: whoever can write to the code cache can run code anyway.
 
 use super::host::HostFunction;
@@ -14,11 +14,15 @@ const MAGIC: &[u8; 8] = b"PLOOMCL1";
 const HASH_BYTES: usize = 32;
 
 /// Writes a kernel and the functions it needs, which come callees before callers.
-pub(super) fn encode(fingerprint: &str, library: &[Arc<CompiledFunction>], kernel: &CompiledFunction) -> Vec<u8> {
+pub(super) fn encode(
+    identity: &[u8; HASH_BYTES],
+    library: &[Arc<CompiledFunction>],
+    kernel: &CompiledFunction,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(kernel.code.len() + 512);
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&[0; HASH_BYTES]);
-    write_bytes(&mut out, fingerprint.as_bytes());
+    out.extend_from_slice(identity);
     write_u32(&mut out, library.len() as u32 + 1);
     for function in library.iter().map(|f| &**f).chain([kernel]) {
         write_bytes(&mut out, function.name.as_bytes());
@@ -48,7 +52,7 @@ pub(super) fn encode(fingerprint: &str, library: &[Arc<CompiledFunction>], kerne
 }
 
 /// Reads what [`encode`] wrote: the functions, the kernel last.
-pub(super) fn decode(fingerprint: &str, bytes: &[u8]) -> Result<Vec<CompiledFunction>, CodegenError> {
+pub(super) fn decode(identity: &[u8; HASH_BYTES], bytes: &[u8]) -> Result<Vec<CompiledFunction>, CodegenError> {
     let damaged = || CodegenError::new("this is no compiled kernel of the Cranelift back end, or it is damaged");
     let mut reader = Reader { rest: bytes };
     if reader.take(MAGIC.len()) != Some(MAGIC) {
@@ -58,7 +62,7 @@ pub(super) fn decode(fingerprint: &str, bytes: &[u8]) -> Result<Vec<CompiledFunc
     if blake3::hash(reader.rest).as_bytes() != hash {
         return Err(damaged());
     }
-    if reader.bytes().ok_or_else(damaged)? != fingerprint.as_bytes() {
+    if reader.take(HASH_BYTES).ok_or_else(damaged)? != identity {
         return Err(CodegenError::new("the kernel was compiled by another version, or for another machine"));
     }
     reader.functions().filter(|_| reader.rest.is_empty()).ok_or_else(damaged)
@@ -130,5 +134,77 @@ impl<'a> Reader<'a> {
             patches.push(Patch { offset, addend, to });
         }
         Some(CompiledFunction { name, key, align, code, patches })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDENTITY: [u8; HASH_BYTES] = [7; HASH_BYTES];
+
+    fn sample() -> (Vec<Arc<CompiledFunction>>, CompiledFunction) {
+        let callee = CompiledFunction {
+            name: "sin.f32".to_owned(),
+            key: [1; 16],
+            align: 16,
+            code: vec![0x90; 40],
+            patches: vec![Patch { offset: 32, addend: -4, to: Reference::Host(HostFunction::FmaF32) }],
+        };
+        let patch = Patch { offset: 3, addend: 0, to: Reference::Function([1; 16]) };
+        let kernel = CompiledFunction {
+            name: "kernel".to_owned(),
+            key: Key::default(),
+            align: 1,
+            code: vec![0xc3; 11],
+            patches: vec![patch],
+        };
+        (vec![Arc::new(callee)], kernel)
+    }
+
+    #[test]
+    fn what_was_written_is_read_back() {
+        let (library, kernel) = sample();
+        let bytes = encode(&IDENTITY, &library, &kernel);
+        assert_eq!(decode(&IDENTITY, &bytes), Ok(vec![(*library[0]).clone(), kernel]));
+    }
+
+    #[test]
+    fn every_truncation_and_every_flipped_bit_is_noticed() {
+        let (library, kernel) = sample();
+        let bytes = encode(&IDENTITY, &library, &kernel);
+        for n in 0..bytes.len() {
+            assert!(decode(&IDENTITY, &bytes[..n]).is_err(), "cut to {n} bytes");
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            assert!(decode(&IDENTITY, &damaged).is_err(), "bit flipped in byte {at}");
+        }
+        assert!(decode(&[8; HASH_BYTES], &bytes).is_err(), "another machine's");
+    }
+
+    /// As [`encode`] does, after changing what it wrote: the checksum then says nothing.
+    fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+        let start = MAGIC.len() + HASH_BYTES;
+        let hash = blake3::hash(&bytes[start..]);
+        bytes[MAGIC.len()..start].copy_from_slice(hash.as_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_right_checksum_over_wrong_content_never_panics() {
+        let (library, kernel) = sample();
+        let bytes = encode(&IDENTITY, &library, &kernel);
+        for at in MAGIC.len() + HASH_BYTES..bytes.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                let _ = decode(&IDENTITY, &with_checksum(damaged));
+            }
+        }
+        for n in MAGIC.len() + HASH_BYTES..bytes.len() {
+            assert!(decode(&IDENTITY, &with_checksum(bytes[..n].to_vec())).is_err());
+        }
     }
 }

@@ -6,7 +6,7 @@ use polyloom_codegen::conformance::{self, Subject};
 use polyloom_ir::{FloatMode, FuncId, Module};
 use polyloom_passes::pipeline;
 
-fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
+pub(crate) fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
     let options = pipeline::Options { checked };
     pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
 }

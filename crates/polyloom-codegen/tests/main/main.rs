@@ -1,3 +1,4 @@
 //! The Cranelift back end against the definition of HIR.
 
+mod backend;
 mod conformance;
