@@ -8,7 +8,8 @@
 //! - [`control`]: every shape of control flow;
 //! - [`memory`]: ranks, ranges, strides, facts, atomics;
 //! - [`library`]: calls to library functions;
-//! - [`host`]: traps and printing.
+//! - [`host`]: traps and printing;
+//! - [`random`]: random programs.
 //!
 //! Reference results come from the HIR as written, the back end's from the HIR as prepared, so that a suite also
 //! covers the passes between.
@@ -19,6 +20,7 @@ pub mod launch;
 pub mod library;
 pub mod memory;
 pub mod ops;
+pub mod random;
 pub mod values;
 
 use crate::backend::{Backend, Facts, LoadedCode, Variant};
@@ -41,6 +43,7 @@ pub const SUITES: &[Suite] = &[
     ("library::all", library::all),
     ("host::traps", host::traps),
     ("host::prints", host::prints),
+    ("random::few", random::few),
 ];
 
 /// How a kernel is brought into the form back ends take: `polyloom_passes::pipeline::prepared`, with checks or without.

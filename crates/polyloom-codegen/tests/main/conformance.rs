@@ -48,4 +48,17 @@ suites! {
     library_functions = conformance::library::all;
     traps = conformance::host::traps;
     prints = conformance::host::prints;
+    random_programs = conformance::random::few;
+}
+
+/// For long runs: `POLYLOOM_FUZZ_SEEDS=1000000..1100000 cargo test -p polyloom-codegen -- --ignored`.
+#[test]
+#[ignore = "takes as long as it is told to"]
+fn many_random_programs() {
+    let range = std::env::var("POLYLOOM_FUZZ_SEEDS").unwrap_or_else(|_| "0..10000".to_owned());
+    let (first, last) = range.split_once("..").expect("seeds as FIRST..LAST");
+    let seeds = first.parse().expect("a number")..last.parse().expect("a number");
+    let backend = CraneliftBackend::new().expect("Cranelift knows this machine");
+    let subject = Subject { backend: &backend, prepare: &prepare, float_mode: FloatMode::Strict };
+    conformance::random::programs(&subject, seeds);
 }

@@ -1,0 +1,52 @@
+//! Random programs of [`polyloom_ir::generate`] against the interpreter: in all combinations of checked and unchecked,
+//! with facts and without.
+
+use super::launch::{facts, run, splits};
+use super::{Preparation, Subject};
+use crate::backend::Facts;
+use polyloom_ir::generate::{Options, program};
+use polyloom_ir::interp::InterpError;
+use std::ops::Range;
+
+/// A few hundred programs.
+pub fn few(subject: &Subject<'_>) {
+    programs(subject, 0..400);
+}
+
+/// The programs of these seeds.
+///
+/// # Panics
+///
+/// At the first that the back end and the interpreter disagree on, with its seed.
+pub fn programs(subject: &Subject<'_>, seeds: Range<u64>) {
+    for seed in seeds {
+        let options = Options { library: seed % 4 == 0, ..Options::default() };
+        let program = program(seed, options);
+        // The rare program that runs for too long says nothing.
+        let Ok(expected) = program.interpret(&program.module, program.kernel) else { continue };
+        let known = facts(&program.module.functions[program.kernel], &program.args);
+        let (preparation, facts) = match seed % 3 {
+            0 => (Preparation::Unchecked, Facts::default()),
+            1 => (Preparation::Unchecked, known),
+            _ => (Preparation::Checked, known),
+        };
+        let rank = program.shape.len() as u8;
+        let (prepared, kernel, code) = subject.load(&program.module, program.kernel, preparation, rank, facts);
+        // In checked mode division by zero ends the launch. A back end that runs threads in groups may then report
+        // another thread than the first, and has done more or less of the others.
+        let traps = preparation == Preparation::Checked
+            && matches!(program.interpret(&prepared, kernel), Err(InterpError::Trap(_)));
+        let kernel = &prepared.functions[kernel];
+        let ranges = &splits(program.n_threads())[seed as usize % 3];
+        let mut memory = program.memory.clone();
+        let events = run(&*code, kernel, &program.shape, &program.args, &mut memory, ranges);
+        let context = || format!("{}, seed {seed}, {preparation:?}\n{prepared}", subject.backend.name());
+        assert_eq!(!events.traps.is_empty(), traps, "traps: {:?}\n{}", events.traps, context());
+        if traps {
+            continue;
+        }
+        if let Err(difference) = program.same_memory(&expected, &memory) {
+            panic!("{difference}\n{}", context());
+        }
+    }
+}
