@@ -196,13 +196,13 @@ impl Lower<'_, '_> {
         let lanes = ir.lanes(elem, self.lanes);
         let in_memory = self.memory_type(update.elem);
         let scattered = match address {
-            Address::Scattered(pointers) => Some(self.to_stack(pointers)),
+            Address::Scattered(pointers) => Some(self.on_stack(pointers)),
             _ => None,
         };
         let mut stacks = [None; 2];
         for (slot, &rep) in stacks.iter_mut().zip(values) {
             let vector = self.vector(rep)?;
-            *slot = Some(self.to_stack(vector));
+            *slot = Some(self.on_stack(vector));
         }
         let olds = used.then(|| self.slot(lanes));
         let mask = self.full_mask();
@@ -212,11 +212,11 @@ impl Lower<'_, '_> {
                 Address::Row(first) => ir.offset(in_memory, first, lane),
                 Address::ReverseRow(first) => ir.offset(in_memory, first, ir.neg(lane)),
                 Address::Scattered(pointers) => match scattered {
-                    Some(stack) => this.from_stack(stack, ir.ptr(), lane),
+                    Some(stack) => this.lane_on_stack(stack, ir.ptr(), lane),
                     None => ir.extract(pointers, lane),
                 },
             };
-            let value = |stack: Option<Val>| stack.map(|stack| this.from_stack(stack, elem, lane));
+            let value = |stack: Option<Val>| stack.map(|stack| this.lane_on_stack(stack, elem, lane));
             let first =
                 value(stacks[0]).ok_or_else(|| CodegenError::new("internal error: an atomic without a value"))?;
             let second = value(stacks[1]).unwrap_or(first);
@@ -230,14 +230,14 @@ impl Lower<'_, '_> {
     }
 
     /// A vector in memory, where lanes are picked by number.
-    pub(crate) fn to_stack(&self, vector: Val) -> Val {
+    pub(crate) fn on_stack(&self, vector: Val) -> Val {
         let slot = self.ir.alloca(self.ir.type_of(vector));
         self.ir.set(slot, vector);
         slot
     }
 
-    /// One lane of a vector put there by [`Lower::to_stack`].
-    pub(crate) fn from_stack(&self, slot: Val, elem: Ty, lane: Val) -> Val {
+    /// One lane of a vector put there by [`Lower::on_stack`].
+    pub(crate) fn lane_on_stack(&self, slot: Val, elem: Ty, lane: Val) -> Val {
         self.ir.get(elem, self.ir.offset(elem, slot, lane))
     }
 

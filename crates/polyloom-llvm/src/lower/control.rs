@@ -194,7 +194,7 @@ impl Lower<'_, '_> {
     /// Lowers one side of a divergent `if`: what it yields, and the lanes executing at its end.
     fn masked_branch(&mut self, region: Region, mask: Val, loses: bool) -> Result<(Option<Reps>, Val)> {
         let is_empty = self.func.regions[region].insts.len() == 1;
-        let branch = !self.is_cheap(region) && !(is_empty && !loses);
+        let branch = !self.is_cheap(region) && (loses || !is_empty);
         if loses {
             self.execute(mask);
         } else {

@@ -88,11 +88,11 @@ impl Lower<'_, '_> {
             let lanes = ir.n_lanes(value);
             let bits = ir.bitcast(value, ir.lanes(ir.int(scalar.bits()), lanes));
             let bits = if scalar.bits() == 64 { bits } else { ir.zext(bits, ir.lanes(wide, lanes)) };
-            operands.push(if in_lanes { (self.to_stack(bits), true) } else { (bits, false) });
+            operands.push(if in_lanes { (self.on_stack(bits), true) } else { (bits, false) });
         }
         let call = |this: &mut Self, lane: Val| {
             for (index, &(value, in_lanes)) in operands.iter().enumerate() {
-                let value = if in_lanes { this.from_stack(value, wide, lane) } else { value };
+                let value = if in_lanes { this.lane_on_stack(value, wide, lane) } else { value };
                 ir.set(ir.offset(wide, block, ir.i64_const(index as i64)), value);
             }
             ir.call_pointer(print, &[ir.ptr(), ir.int(32), ir.ptr()], &[context, site, block]);
