@@ -244,6 +244,7 @@ fn main() {
     let form = match args.next().as_deref() {
         Some("asm") => Some(Emit::Asm),
         Some("ir") => Some(Emit::LlvmIrOptimized),
+        Some("raw") => Some(Emit::LlvmIr),
         _ => None,
     };
     let only = args.next();

@@ -30,7 +30,7 @@ pub(crate) use inkwell::llvm_sys::LLVMRealPredicate::{
 };
 
 /// A value: an instruction's result, a parameter or a constant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Val(LLVMValueRef);
 
 /// A type.
@@ -349,6 +349,20 @@ impl<'c> Ir<'c> {
             std::cmp::Ordering::Equal => value,
             std::cmp::Ordering::Greater => self.zext(value, to),
         }
+    }
+
+    /// Says that an addition, subtraction, multiplication or truncation does not overflow as a signed operation.
+    pub(crate) fn no_signed_wrap(&self, value: Val) -> Val {
+        // SAFETY: the flag is set only on instructions that carry it: folding may have left a constant or an operand.
+        unsafe {
+            if !LLVMIsAInstruction(value.0).is_null() {
+                use inkwell::llvm_sys::LLVMOpcode::*;
+                if matches!(LLVMGetInstructionOpcode(value.0), LLVMAdd | LLVMSub | LLVMMul | LLVMTrunc) {
+                    LLVMSetNSW(value.0, 1);
+                }
+            }
+        }
+        value
     }
 
     // ---- lanes ----------------------------------------------------------------------------------------------------

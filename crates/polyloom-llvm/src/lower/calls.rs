@@ -138,6 +138,7 @@ impl Lower<'_, '_> {
             arrays: &[],
             thread: None,
             values,
+            wide: FxHashMap::default(),
             exec: Exec::Full,
             exec_slot: None,
             frames: Vec::new(),

@@ -16,6 +16,7 @@ use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgLayout, CodegenError, LaunchContext, SiteTable, Variant};
 use polyloom_ir::uniformity::{Context, Uniformity, written_arrays};
 use polyloom_ir::{FloatMode, FuncId, Function, MAX_DIMS, Module, Type, Value};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ffi::CString;
 
@@ -331,6 +332,7 @@ impl<'a, 'c> Unit<'a, 'c> {
             arrays: self.arrays,
             thread: Some(thread),
             values,
+            wide: FxHashMap::default(),
             exec,
             exec_slot: None,
             frames: Vec::new(),
@@ -368,22 +370,31 @@ impl Lower<'_, '_> {
         self.thread.ok_or_else(|| CodegenError::new("internal error: a function asks for its thread index"))
     }
 
-    pub(crate) fn tid(&self, axis: u8) -> Result<Rep> {
+    pub(crate) fn tid(&mut self, axis: u8) -> Result<Rep> {
         let thread = self.thread()?;
         let narrow = self.ir.int(32);
         if axis + 1 == thread.rank {
-            return Ok(self.consecutive(self.ir.int_cast(thread.column, narrow)));
+            let base = self.index(thread.column);
+            return Ok(self.consecutive(base));
         }
         let coordinate = thread.outer.get(axis as usize).copied().flatten();
         Ok(Rep::Uniform(match coordinate {
-            Some(coordinate) if axis < thread.rank => self.ir.int_cast(coordinate, narrow),
+            Some(coordinate) if axis < thread.rank => self.index(coordinate),
             _ => self.ir.int_const(narrow, 0),
         }))
     }
 
-    pub(crate) fn tid_linear(&self) -> Result<Rep> {
+    pub(crate) fn tid_linear(&mut self) -> Result<Rep> {
         let thread = self.thread()?;
-        Ok(self.consecutive(self.ir.int_cast(thread.linear, self.ir.int(32))))
+        let base = self.index(thread.linear);
+        Ok(self.consecutive(base))
+    }
+
+    /// A thread's index or coordinate as `tid` gives it. A launch has fewer than 2^31 threads: nothing is lost.
+    fn index(&mut self, value: Val) -> Val {
+        let narrow = self.ir.no_signed_wrap(self.ir.int_cast(value, self.ir.int(32)));
+        self.wide.insert(narrow, value);
+        narrow
     }
 
     fn consecutive(&self, base: Val) -> Rep {

@@ -87,7 +87,7 @@ impl Lower<'_, '_> {
             };
             if stays_scalar {
                 let base = self.base(rep)?;
-                let index = if ty.is_signed_int() { ir.sext_to_64(base) } else { ir.int_cast(base, wide) };
+                let index = if ty.is_signed_int() { self.widen(base) } else { ir.int_cast(base, wide) };
                 pointer = ir.offset(ir.int(8), pointer, ir.mul(index, stride));
                 if let (Rep::Affine { stride: lanes_apart, .. }, Some(bytes)) = (rep, known) {
                     step = step.and_then(|step| lanes_apart.checked_mul(bytes)?.checked_add(step));

@@ -40,6 +40,7 @@ use memory::ArrayArg;
 use polyloom_codegen::{CodegenError, SiteTable};
 use polyloom_ir::uniformity::{Shape, Uniformity};
 use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// How the value of an HIR value in every lane is held.
@@ -103,6 +104,8 @@ pub(crate) struct Lower<'a, 'c> {
     arrays: &'a [Option<ArrayArg>],
     thread: Option<Thread>,
     values: SecondaryMap<Value, Option<Rep>>,
+    /// 64-bit counterparts of 32-bit indices, computed in 64 bits so that addresses need no sign extension in loops.
+    wide: FxHashMap<Val, Val>,
     exec: Exec,
     exec_slot: Option<Val>,
     frames: Vec<Frame>,
@@ -228,7 +231,18 @@ impl<'a, 'c> Lower<'a, 'c> {
         let Some(value) = self.arith.emit(data.op, from, to, &operands) else { return Err(self.unsupported(inst)) };
         Ok(match shape {
             _ if !on_scalars => Rep::Vector(value),
-            Shape::Affine { stride, .. } if !all_uniform => Rep::Affine { base: value, stride },
+            Shape::Affine { stride, exact } if !all_uniform => {
+                let sums = matches!(data.op, Op::Add | Op::Sub | Op::Mul);
+                if exact && sums && to.is_signed_int() {
+                    self.ir.no_signed_wrap(value);
+                    if let (Op::Add | Op::Sub, &[a, b]) = (data.op, &operands[..]) {
+                        let (a, b) = (self.widen(a), self.widen(b));
+                        let wide = if data.op == Op::Add { self.ir.add(a, b) } else { self.ir.sub(a, b) };
+                        self.wide.insert(value, wide);
+                    }
+                }
+                Rep::Affine { base: value, stride }
+            }
             _ => Rep::Uniform(value),
         })
     }

@@ -58,6 +58,11 @@ impl Lower<'_, '_> {
         }
     }
 
+    /// A signed integer scalar in 64 bits.
+    pub(crate) fn widen(&self, value: Val) -> Val {
+        self.wide.get(&value).copied().unwrap_or_else(|| self.ir.sext_to_64(value))
+    }
+
     /// One element per lane.
     pub(crate) fn vector(&self, rep: Rep) -> Result<Val> {
         let ir = self.ir;
