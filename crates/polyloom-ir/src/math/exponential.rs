@@ -99,6 +99,33 @@ pub(super) fn exp(x: Expr<'_>) -> Expr<'_> {
     scale(r.polynomial(if x.is_f64() { &EXP_F64 } else { &EXP_F32 }), n)
 }
 
+/// e to the power `x + rest`, for a `rest` that is a rounding error of `x`; where `x` is out of range, anything.
+pub(super) fn exp_of_sum<'g>(x: Expr<'g>, rest: Expr<'g>) -> Expr<'g> {
+    let limited = limit(x, -746.0, 710.0);
+    let rest = limited.eq(x).select(rest, 0.0);
+    let (r, r_rest, n) = reduce(limited);
+    let power = r.polynomial(&EXP_F64);
+    scale(power.fma(r_rest + rest, power), n)
+}
+
+/// `2^r` on ±0.5 as [`EXP2_F32`], in `D`: error 2^-28.9.
+const EXP2_SHORT: [f64; 7] = [
+    1.0,
+    0.6931472028809585,
+    0.24022647910274791,
+    0.055503324096040335,
+    0.00961843760712154,
+    0.001339890020142881,
+    0.0001535334088587846,
+];
+
+/// 2 to the power `x`, an `f64`, to the precision of `f32` and over a little more than its range.
+pub(super) fn exp2_of_power(x: Expr<'_>) -> Expr<'_> {
+    let x = limit(x, -152.0, 130.0);
+    let n = nearest_integer(x, 1.0);
+    (x - n.float).polynomial(&EXP2_SHORT) * power_of_two(n.low_bits, 0)
+}
+
 /// 2 to the power `x`.
 pub(super) fn exp2(x: Expr<'_>) -> Expr<'_> {
     let x = if x.is_f64() { limit(x, -1076.0, 1025.0) } else { limit(x, -151.0, 129.0) };

@@ -95,13 +95,13 @@ const ATANH_REST: [f64; 8] = [
 ];
 
 /// `2^k (1 + f)`, a positive finite number.
-struct Split<'g> {
-    k: Expr<'g>,
-    f: Expr<'g>,
+pub(super) struct Split<'g> {
+    pub(super) k: Expr<'g>,
+    pub(super) f: Expr<'g>,
 }
 
 /// The split of a positive finite number; anything else gives a split of no meaning.
-fn split(x: Expr<'_>) -> Split<'_> {
+pub(super) fn split(x: Expr<'_>) -> Split<'_> {
     let (word, mantissa_bits, one, sqrt_half) = if x.is_f64() {
         (Scalar::U64, 52, 1f64.to_bits() as i64, std::f64::consts::FRAC_1_SQRT_2.to_bits() as i64)
     } else {

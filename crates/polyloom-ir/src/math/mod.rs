@@ -21,6 +21,7 @@ mod hyperbolic;
 mod inverse_trigonometric;
 mod logarithm;
 mod poisson;
+mod power;
 mod random;
 mod remainder;
 #[cfg(test)]
@@ -123,6 +124,10 @@ fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
         Op::Log2 => |x| vec![logarithm::log2(x[0])],
         Op::Log10 => |x| vec![logarithm::log10(x[0])],
         Op::Log1p => |x| vec![logarithm::log1p(x[0])],
+        Op::Pow => |x| vec![power::pow(x[0], x[1])],
+        Op::Rsqrt => |x| vec![power::rsqrt(x[0])],
+        Op::Cbrt => |x| vec![power::cbrt(x[0])],
+        Op::Hypot => |x| vec![power::hypot(x[0], x[1])],
         Op::RandInit => random::init,
         Op::Randi | Op::Randu => random::integer,
         Op::Randf => random::uniform,
