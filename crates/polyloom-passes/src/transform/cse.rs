@@ -4,6 +4,7 @@
 //! which stands earlier in the same region or in an enclosing one. Loads are equal while no write can have come
 //! between; a store makes the element's value known to the loads after it. A check whose condition has been checked goes.
 
+use super::fold;
 use crate::analysis::effects::CallEffects;
 use crate::edit::Replacements;
 use cranelift_entity::SecondaryMap;
@@ -82,6 +83,11 @@ impl Numbering<'_> {
         insts.retain(|&inst| {
             self.replaced.apply(&mut func.insts[inst].operands);
             if func.insts[inst].regions.is_empty() {
+                // Merging may have made its operands one.
+                if let Some(value) = fold::simplify_equal_operands(func, inst) {
+                    self.replaced.set(func.insts[inst].results[0], value);
+                    return false;
+                }
                 !self.is_redundant(func, inst)
             } else {
                 self.control(func, inst);

@@ -9,9 +9,11 @@ use crate::edit::Replacements;
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use polyloom_ir::function::Operands;
+use polyloom_ir::interp::MAX_CALL_DEPTH;
 use polyloom_ir::op::{Effect, Lowering};
 use polyloom_ir::{
-    Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, Module, Op, Region, RegionData, Span, Value,
+    Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, MAX_REGION_DEPTH, Module, Op, Region, RegionData, Span,
+    Value,
 };
 use smallvec::SmallVec;
 
@@ -20,10 +22,12 @@ const MAX_LIBRARY_INSTS: usize = 24;
 /// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict: library functions are strict whatever the
 /// kernel is, and only those too small to depend on it may take on its mode.
 const MAX_RELAXED_LIBRARY_INSTS: usize = 8;
-/// The most instructions a function may come to have.
-const MAX_INSTS: usize = 200_000;
-/// The deepest chain of calls.
-const MAX_DEPTH: usize = 200;
+/// The most instructions a function may come to have by inlining.
+const MAX_INSTS: usize = 50_000;
+/// The deepest chain of calls; the interpreter's limit too.
+const MAX_DEPTH: usize = MAX_CALL_DEPTH;
+/// How deep regions may nest by inlining. `early_exits` may add more.
+const MAX_NESTING: usize = MAX_REGION_DEPTH - 64;
 
 /// Inlines all calls of `func` but those of big library functions.
 ///
@@ -64,52 +68,77 @@ struct Inliner {
 #[derive(Clone, Copy)]
 struct Size {
     n_insts: usize,
+    nesting: usize,
     library: bool,
+}
+
+/// A call to inline or to keep.
+struct Call {
+    callee: FuncId,
+    span: Span,
+    /// How many regions it stands in.
+    nesting: usize,
+}
+
+/// Counts the instructions under `region` and finds the calls; gives how deep regions nest.
+fn survey(function: &Function, region: Region, nesting: usize, n_insts: &mut usize, calls: &mut Vec<Call>) -> usize {
+    let mut deepest = nesting;
+    for &inst in &function.regions[region].insts {
+        let data = &function.insts[inst];
+        *n_insts += 1;
+        if let Imm::Func(callee) = data.imm {
+            calls.push(Call { callee, span: data.span, nesting });
+        }
+        for &inner in &data.regions {
+            deepest = deepest.max(survey(function, inner, nesting + 1, n_insts, calls));
+        }
+    }
+    deepest
 }
 
 impl Inliner {
     fn function(&mut self, module: &mut Module, id: FuncId, depth: usize) -> Result<(), Box<Diagnostic>> {
-        let mut calls: SmallVec<[(FuncId, Span); 8]> = SmallVec::new();
         let function = &module.functions[id];
-        let mut n_insts = 0usize;
-        function.walk(function.body, &mut |_, data| {
-            n_insts += 1;
-            if let Imm::Func(callee) = data.imm {
-                calls.push((callee, data.span));
-            }
-        });
+        let (mut n_insts, mut calls) = (0, Vec::new());
+        survey(function, function.body, 1, &mut n_insts, &mut calls);
         if calls.is_empty() {
             self.states[id] = State::Done;
             return Ok(());
         }
         self.states[id] = State::InProgress;
         let relaxed = function.metadata.float_mode != FloatMode::Strict;
-        for &(callee, span) in &calls {
+        for &Call { callee, span, nesting } in &calls {
+            let limit = |message: String, help: &str| {
+                let diagnostic = Diagnostic::error(Code::Limit, span, message).help(help);
+                Err(Box::new(diagnostic))
+            };
             match self.states[callee] {
                 State::Done => {}
                 State::InProgress => {
-                    let name = &module.functions[callee].name;
-                    let message = format!("function `{name}` calls itself");
+                    let message = format!("function `{}` calls itself", module.functions[callee].name);
                     return Err(Box::new(Diagnostic::error(Code::Recursion, span, message).help("use a loop")));
                 }
                 State::Untouched if depth >= MAX_DEPTH => {
                     let name = &module.functions[callee].name;
                     let message = format!("calls are nested more than {MAX_DEPTH} deep at `{name}`");
-                    return Err(Box::new(Diagnostic::error(Code::Limit, span, message)));
+                    return limit(message, "let fewer functions call each other");
                 }
                 State::Untouched => self.function(module, callee, depth + 1)?,
             }
             let size = self.size(module, callee);
-            if !self.keeps(size, relaxed) {
-                n_insts = n_insts.saturating_add(size.n_insts);
+            if self.keeps(size, relaxed) {
+                continue;
             }
+            n_insts = n_insts.saturating_add(size.n_insts);
+            let (caller, name) = (&module.functions[id].name, &module.functions[callee].name);
             if n_insts > MAX_INSTS {
-                let message = format!(
-                    "function `{}` grows beyond {MAX_INSTS} instructions by inlining `{}`",
-                    module.functions[id].name, module.functions[callee].name
-                );
-                let help = "call it from fewer places, or from a loop";
-                return Err(Box::new(Diagnostic::error(Code::Limit, span, message).help(help)));
+                let message = format!("`{caller}` grows beyond {MAX_INSTS} instructions by inlining `{name}`");
+                return limit(message, "call it from fewer places, or from a loop");
+            }
+            if nesting + size.nesting > MAX_NESTING {
+                let message =
+                    format!("branches and loops nest more than {MAX_NESTING} deep where `{caller}` calls `{name}`");
+                return limit(message, "call it from outside some of the branches and loops");
             }
         }
         let mut function = take(module, id);
@@ -127,13 +156,13 @@ impl Inliner {
         }
         let function = &module.functions[id];
         let mut n_insts = 0;
-        function.walk(function.body, &mut |_, _| n_insts += 1);
+        let nesting = survey(function, function.body, 1, &mut n_insts, &mut Vec::new());
         let library = n_insts > MAX_RELAXED_LIBRARY_INSTS
             && !function.constraints.inline_always
             && is_library_name(&function.name)
             && function.params().iter().all(|&p| function.ty(p).as_scalar().is_some())
             && CallEffects::of_function(module, id) == Effect::Pure;
-        *self.kept[id].insert(Size { n_insts, library })
+        *self.kept[id].insert(Size { n_insts, nesting, library })
     }
 
     fn keeps(&self, size: Size, relaxed: bool) -> bool {

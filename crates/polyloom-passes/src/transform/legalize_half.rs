@@ -6,7 +6,7 @@
 
 use super::normalize_indices::one;
 use polyloom_ir::function::Operands;
-use polyloom_ir::op::Group;
+use polyloom_ir::op::{Group, Lowering};
 use polyloom_ir::{Builder, Function, Inst, Op, Region, Scalar, Type, Value};
 use smallvec::smallvec;
 
@@ -38,6 +38,10 @@ fn region(func: &mut Function, out: Region) {
 
 fn is_arithmetic(func: &Function, inst: Inst) -> bool {
     let data = &func.insts[inst];
+    if data.op.info().lowering == Lowering::Library {
+        // `expand_library` turns these into `f32` calls.
+        return false;
+    }
     let group = matches!(data.op.info().group, Group::Arithmetic | Group::Comparison | Group::Math);
     let single = data.results.len() == 1;
     single && (group || data.op == Op::Cast) && data.operands.iter().chain(&data.results).any(|&v| is_half(func.ty(v)))

@@ -346,6 +346,15 @@ pub(super) fn simplify_in_place(func: &mut Function, inst: Inst, out: Region) {
     Fold { func, replaced: Replacements::default() }.plain(inst, out);
 }
 
+/// Simplifies an instruction whose two operands are the same value: `x - x`, `min(x, x)`, `a and a`. Gives the value
+/// that stands for it, if there is one.
+pub(super) fn simplify_equal_operands(func: &mut Function, inst: Inst) -> Option<Value> {
+    match algebra::equal_operands(func, inst)? {
+        Outcome::Value(value) => Some(value),
+        Outcome::Keep | Outcome::Drop => None,
+    }
+}
+
 /// Simplifies an instruction that a pass is about to append to `out`, and gives the value of its one result.
 pub(super) fn append_simplified(func: &mut Function, inst: Inst, out: Region) -> Value {
     let mut fold = Fold { func, replaced: Replacements::default() };

@@ -1,0 +1,85 @@
+//! Programs beyond the compiler's limits are diagnosed, with the function at fault, and nothing overflows.
+
+use polyloom_ir::{Builder, Code, FuncId, Function, FunctionKind, Module, Op, Type};
+use polyloom_passes::{Options, prepared};
+
+/// A module of functions built one after the other, each given the one before, and a kernel that calls the last.
+fn chain(n: usize, body: impl Fn(&mut Builder<'_>, Option<FuncId>)) -> (Module, FuncId) {
+    let mut module = Module::new();
+    let mut previous = None;
+    for index in 0..n {
+        let mut func = Function::new(format!("f{index}"), FunctionKind::Func, [("x", Type::F32)], &[Type::F32]);
+        body(&mut Builder::new(&mut func), previous);
+        previous = Some(module.functions.push(func));
+    }
+    let mut kernel = Function::new("k", FunctionKind::Kernel, [("x", Type::F32)], &[]);
+    let x = kernel.params()[0];
+    let mut builder = Builder::new(&mut kernel);
+    if let Some(last) = previous {
+        builder.call(last, &[x], &[Type::F32]);
+    }
+    builder.return_(&[]);
+    let kernel = module.functions.push(kernel);
+    (module, kernel)
+}
+
+fn message(module: &Module, kernel: FuncId) -> String {
+    let errors = prepared(module, kernel, &Options::default()).expect_err("it is too large");
+    assert_eq!(errors[0].code, Code::Limit);
+    assert!(errors[0].help.is_some());
+    errors[0].message.clone()
+}
+
+#[test]
+fn code_that_doubles_with_each_call() {
+    let (module, kernel) = chain(40, |builder, previous| {
+        let mut x = builder.func.params()[0];
+        for _ in 0..2 {
+            x = match previous {
+                Some(callee) => builder.call(callee, &[x], &[Type::F32])[0],
+                None => builder.op(Op::Add, &[x, x]),
+            };
+        }
+        builder.return_(&[x]);
+    });
+    assert_eq!(message(&module, kernel), "`f15` grows beyond 50000 instructions by inlining `f14`");
+}
+
+#[test]
+fn chains_of_calls() {
+    let (module, kernel) = chain(1000, |builder, previous| {
+        let mut x = builder.func.params()[0];
+        if let Some(callee) = previous {
+            x = builder.call(callee, &[x], &[Type::F32])[0];
+        }
+        builder.return_(&[x]);
+    });
+    assert_eq!(message(&module, kernel), "calls are nested more than 128 deep at `f871`");
+}
+
+/// Each function but the first calls at depth 21, so function n nests 21 n deep.
+#[test]
+fn regions_that_nest_with_each_call() {
+    let (module, kernel) = chain(100, |builder, previous| {
+        let x = builder.func.params()[0];
+        let Some(callee) = previous else { return builder.return_(&[x]) };
+        fn nested(builder: &mut Builder<'_>, callee: FuncId, depth: usize) {
+            let x = builder.func.params()[0];
+            if depth == 0 {
+                let result = builder.call(callee, &[x], &[Type::F32]);
+                return builder.return_(&result);
+            }
+            let cond = builder.const_bool(true);
+            let regions = [builder.create_region(&[]), builder.create_region(&[])];
+            builder.region_inst(Op::If, &[cond], &[], &regions);
+            let outer = builder.switch_to(regions[0]);
+            nested(builder, callee, depth - 1);
+            builder.switch_to(regions[1]);
+            builder.yield_(&[]);
+            builder.switch_to(outer);
+            builder.return_(&[x]);
+        }
+        nested(builder, callee, 20);
+    });
+    assert_eq!(message(&module, kernel), "branches and loops nest more than 448 deep where `f22` calls `f21`");
+}
