@@ -41,7 +41,7 @@ def test_functions_from_elsewhere_are_blamed_where_they_are(define):
         @loom.func
         def helper(x: Any):
             return x + undefined_name
-    """)
+    """, Any=Any)
     with pytest.raises(loom.CompileError) as caught:
         define(
             """
