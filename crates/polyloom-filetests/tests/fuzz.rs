@@ -1,6 +1,6 @@
 //! A brief run of every fuzz target. `POLYLOOM_FUZZ_ITERATIONS` and `POLYLOOM_FUZZ_SEED` make it long and different.
 
-use polyloom_filetests::fuzz::{Target, corpus, hir_text, program, random_module, run};
+use polyloom_filetests::fuzz::{Target, corpus, hir_text, program, python_examples, python_source, random_module, run};
 use polyloom_filetests::root;
 use polyloom_ir::text::{PrintOptions, print_module};
 use polyloom_ir::{FileId, parse_module, verify_module};
@@ -11,13 +11,8 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-fn check(target: Target, extension: &str) {
-    let corpus = corpus(&root(), extension);
-    assert!(!corpus.is_empty(), "no .{extension} files to mutate");
-    check_corpus(target, &corpus);
-}
-
-fn check_corpus(target: Target, corpus: &[String]) {
+fn check(target: Target, corpus: &[String]) {
+    assert!(!corpus.is_empty(), "nothing to mutate");
     let iterations = number("POLYLOOM_FUZZ_ITERATIONS", DEFAULT_ITERATIONS);
     if let Err(failure) = run(target, corpus, number("POLYLOOM_FUZZ_SEED", 1), iterations) {
         panic!("{failure}");
@@ -44,16 +39,64 @@ fn random_modules_are_verified_and_print_parse_and_print_the_same() {
 #[test]
 fn passes_keep_random_modules_and_their_mutations_valid() {
     let corpus: Vec<String> = (0..n_modules()).map(|seed| random_module(seed).to_string()).collect();
-    check_corpus(hir_text, &corpus);
+    check(hir_text, &corpus);
 }
 
 #[test]
 fn any_hir_text_is_read_verified_and_transformed_or_rejected() {
-    check(hir_text, "hir");
+    check(hir_text, &corpus(&root(), "hir"));
 }
 
 #[test]
 fn passes_keep_what_random_programs_compute() {
     let seed = number("POLYLOOM_FUZZ_SEED", 1) << 32;
     (seed..seed + number("POLYLOOM_FUZZ_ITERATIONS", DEFAULT_ITERATIONS)).for_each(program);
+}
+
+#[test]
+fn any_python_source_is_compiled_or_rejected() {
+    let mut texts = corpus(&root(), "py");
+    texts.extend(python_examples(&root().join("../../docs/errors")));
+    check(python_source, &texts);
+}
+
+/// A kernel with this body, indented by four spaces.
+fn kernel(body: &str) -> String {
+    format!("import polyloom as loom\n\n@loom.kernel\ndef k(a: loom.array(dtype=float), n: int):\n{body}\n")
+}
+
+#[test]
+fn deep_and_long_python_is_compiled_or_rejected() {
+    let nested = |depth: usize, open: &str, inner: &str, close: &str| {
+        kernel(&format!("    x = {}{inner}{}", open.repeat(depth), close.repeat(depth)))
+    };
+    for depth in [100, 500, 900, 2_000, 20_000] {
+        python_source(&nested(depth, "(", "n", ")"));
+        python_source(&nested(depth, "-", "n", ""));
+        python_source(&nested(depth, "not ", "n", ""));
+        python_source(&nested(depth, "n + ", "n", ""));
+        python_source(&nested(depth, "n ** ", "n", ""));
+        python_source(&nested(depth, "n and ", "n", ""));
+        python_source(&nested(depth, "n < ", "n", ""));
+        python_source(&nested(depth, "n if n else ", "n", ""));
+        python_source(&nested(depth, "loom.abs(", "n", ")"));
+        python_source(&nested(depth, "a[int(", "n", ")]"));
+        python_source(&nested(depth, "[", "n", "]"));
+        python_source(&nested(depth, "n.", "n", ""));
+        python_source(&nested(depth, "", "n", "(1)"));
+        python_source(&nested(depth, "lambda: ", "n", ""));
+        let lines =
+            |line: &str| (0..depth).map(|i| format!("    {line}\n").replace('#', &i.to_string())).collect::<String>();
+        python_source(&kernel(&lines("v# = n + #")));
+        python_source(&kernel(&lines("n = n * n + #")));
+        python_source(&kernel(&lines("if n > #: a[#] = 1.0")));
+        let elifs = lines("elif n == #: a[0] = 1.0");
+        python_source(&kernel(&format!("    if n < 0: a[0] = 0.0\n{elifs}")));
+    }
+    for depth in [90, 300, 600] {
+        for header in ["if n > 0:", "for i in range(n):", "while n > 0:", "def f():", "with n:", "class C:"] {
+            let body: String = (0..depth).map(|i| format!("{}{header}\n", "    ".repeat(i + 1))).collect();
+            python_source(&kernel(&format!("{body}{}n = n - 1", "    ".repeat(depth + 1))));
+        }
+    }
 }

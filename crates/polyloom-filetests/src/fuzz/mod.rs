@@ -5,10 +5,12 @@
 //! `POLYLOOM_FUZZ_ITERATIONS` for long; `fuzz/` holds the same targets for cargo-fuzz.
 
 mod mutate;
+mod python;
 mod random_module;
 mod targets;
 
 pub use mutate::mutate;
+pub use python::{python_examples, python_source};
 pub use random_module::random_module;
 pub use targets::{Target, hir_text, program};
 

@@ -2,29 +2,51 @@
 
 use polyloom_ir::generate::Random;
 
-/// Texts that are interesting wherever they land.
-const PIECES: [&str; 20] = [
-    "0",
-    "-1",
-    "1e400",
-    "18446744073709551616",
-    "0x",
-    "nan",
-    "\"",
-    "\\u{110000}",
-    "{",
-    "}",
-    "(",
-    ")",
-    "[",
-    "%0",
-    "^0",
-    "\u{0}",
-    "é",
-    "\u{feff}",
-    "\t",
-    "\r\n",
-];
+/// Texts that are interesting wherever they land, one a line.
+const PIECES: &str = "0
+-1
+1e400
+18446744073709551616
+170141183460469231731687303715884105728
+0x
+1j
+nan
+\"
+\"\"\"
+'
+f\"{x}\"
+b''
+\\u{110000}
+{
+}
+(
+)
+[
+]
+:
+:=
+=
+,
+*
+**
+@
+not
+lambda x: x
+in
+is
+async
+yield
+None
+True
+...
+%0
+^0
+\u{0}
+é
+\u{feff}
+\u{2028}
+\t
+\r";
 
 /// A mutation of one of the texts, which may take parts from the others.
 pub fn mutate(corpus: &[String], random: &mut Random) -> String {
@@ -86,7 +108,7 @@ fn tokens(text: &str, corpus: &[String], random: &mut Random) -> String {
     let mut list = split(text);
     let solid: Vec<usize> = (0..list.len()).filter(|&i| !list[i].trim().is_empty()).collect();
     if solid.is_empty() {
-        return PIECES[random.below(PIECES.len())].to_owned();
+        return piece(random).to_owned();
     }
     let at = solid[random.below(solid.len())];
     let other = split(&corpus[random.below(corpus.len())]);
@@ -94,7 +116,7 @@ fn tokens(text: &str, corpus: &[String], random: &mut Random) -> String {
         0 => drop(list.remove(at)),
         1 => list.insert(at, list[solid[random.below(solid.len())]]),
         2 => list.swap(at, solid[random.below(solid.len())]),
-        3 => list[at] = PIECES[random.below(PIECES.len())],
+        3 => list[at] = piece(random),
         _ => {
             let source = if random.below(2) == 0 { &list } else { &other };
             let alike: Vec<&str> = source.iter().copied().filter(|t| class(t) == class(list[at])).collect();
@@ -104,6 +126,10 @@ fn tokens(text: &str, corpus: &[String], random: &mut Random) -> String {
         }
     }
     list.concat()
+}
+
+fn piece(random: &mut Random) -> &'static str {
+    PIECES.split('\n').nth(random.below(PIECES.split('\n').count())).unwrap_or_default()
 }
 
 /// Words with a sigil, numbers, runs of blanks and single marks. Their concatenation is the text.

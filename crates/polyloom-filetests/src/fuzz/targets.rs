@@ -45,7 +45,7 @@ fn passes(module: &Module) {
     }
 }
 
-fn assert_verified(module: &Module, pass: &str) {
+pub(super) fn assert_verified(module: &Module, pass: &str) {
     if let Err(errors) = verify_module(module) {
         let messages: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
         panic!("invalid HIR after {pass}: {}\n{module}", messages.join("; "));
