@@ -116,6 +116,14 @@ impl AnnotationReader<'_> {
         {
             return Ok(captured);
         }
+        if let [name @ ("str" | "list" | "dict" | "tuple" | "set" | "complex" | "object" | "bytes")] = path[..] {
+            return Err(AnnotationError {
+                code: Code::BadAnnotation,
+                range: expr.range(),
+                message: format!("`{name}` is not a type of kernels"),
+                help: TYPES_HELP.to_owned(),
+            });
+        }
         let name = path.join(".");
         let last = path.last().copied().unwrap_or_default();
         let near = polyloom_ir::diagnostic::near_names(last, members::package_members());

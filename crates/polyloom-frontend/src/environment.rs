@@ -54,6 +54,8 @@ pub enum Captured {
     Text(Arc<str>),
     /// A value the language has no place for, by the name of its Python type.
     Unsupported(Arc<str>),
+    /// Something that only running the program would tell, in words: `set when the program runs`.
+    Unknown(&'static str),
 }
 
 /// The type a parameter is annotated with.
@@ -139,6 +141,7 @@ impl Captured {
             Captured::Kernel(_) => "a kernel".to_owned(),
             Captured::Text(_) => "a string".to_owned(),
             Captured::Unsupported(name) => format!("a value of type `{name}`"),
+            Captured::Unknown(what) => (*what).to_owned(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Module-level constants, imports, functions with their overloads and type aliases are known; a kernel defined inside
 //! a function sees that function's constants too. Whatever only running the program would tell is captured as
-//! [`Captured::Unsupported`], so that using it is an error with a reason.
+//! [`Captured::Unknown`], so that using it is an error with a reason.
 
 use crate::annotation::AnnotationReader;
 use crate::constant;
@@ -102,7 +102,7 @@ impl File {
         let scope = self.add_scope(Some(start), Some(parent), &def.body);
         for parameter in def.parameters.iter_non_variadic_params() {
             let name = parameter.parameter.name.to_string();
-            self.scopes[scope].names.entry(name).or_insert_with(|| unknown("a parameter of the function around it"));
+            self.scopes[scope].names.entry(name).or_insert(unknown("a parameter of the function around it"));
         }
         scope
     }
@@ -124,7 +124,7 @@ impl File {
                 }
                 Stmt::AugAssign(assign) => self.bind_target(scope, &assign.target, None),
                 Stmt::FunctionDef(def) => self.bind_function(scope, def),
-                Stmt::ClassDef(class) => self.bind(scope, class.name.as_str(), unknown("type")),
+                Stmt::ClassDef(class) => self.bind(scope, class.name.as_str(), unsupported("type")),
                 _ => {
                     if let Stmt::For(stmt) = stmt {
                         self.bind_target(scope, &stmt.target, None);
@@ -144,8 +144,16 @@ impl File {
     fn bind_target(&mut self, scope: usize, target: &Expr, value: Option<&Expr>) {
         match target {
             Expr::Name(name) => {
-                let value = value.and_then(|v| self.evaluate(scope, v));
-                let binding = value.map_or_else(|| unknown("a value known only when the program runs"), Binding::Value);
+                let binding = match value.map(|v| (self.evaluate(scope, v), v)) {
+                    Some((Some(value), _)) => Binding::Value(value),
+                    Some((None, Expr::Dict(_) | Expr::DictComp(_))) => unsupported("dict"),
+                    Some((None, Expr::List(_) | Expr::ListComp(_))) => unsupported("list"),
+                    Some((None, Expr::Set(_) | Expr::SetComp(_))) => unsupported("set"),
+                    Some((None, Expr::Tuple(_))) => unsupported("tuple"),
+                    Some((None, Expr::NoneLiteral(_))) => unsupported("NoneType"),
+                    Some((None, Expr::Lambda(_))) => unsupported("function"),
+                    _ => unknown("a value known only when the program runs"),
+                };
                 self.bind(scope, name.id.as_str(), binding);
             }
             Expr::Tuple(tuple) => {
@@ -173,7 +181,7 @@ impl File {
                 _ => Binding::Functions(vec![index]),
             },
             Some(Role::Kernel) => Binding::Value(Captured::Kernel(name.into())),
-            None => unknown("function"),
+            None => unsupported("function"),
         };
         self.bind(scope, name, binding);
     }
@@ -227,13 +235,17 @@ fn resolve(path: &[&str]) -> Option<Captured> {
         [library, member] if LIBRARIES.contains(library) => members::library_member(library, member),
         [root, ..] if PACKAGES.contains(root) || LIBRARIES.contains(root) => None,
         // A name of a module this compilation has not read.
-        [.., _] => Some(Captured::Unsupported("a name of another module".into())),
+        [.., _] => Some(Captured::Unknown("a name of another module")),
         [] => None,
     }
 }
 
-fn unknown(what: &str) -> Binding {
-    Binding::Value(Captured::Unsupported(what.into()))
+fn unknown(what: &'static str) -> Binding {
+    Binding::Value(Captured::Unknown(what))
+}
+
+fn unsupported(type_name: &str) -> Binding {
+    Binding::Value(Captured::Unsupported(type_name.into()))
 }
 
 impl Environment for FileEnvironment {

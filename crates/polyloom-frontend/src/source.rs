@@ -8,7 +8,7 @@ use crate::error::CompileError;
 use polyloom_ir::{Code, Diagnostic, FileId, SourceFile, SourceMap, Span};
 use ruff_python_ast::token::TokenKind;
 use ruff_python_ast::{self as ast, Expr, Stmt};
-use ruff_python_parser::{Mode, ParseOptions};
+use ruff_python_parser::{LexicalErrorType, Mode, ParseErrorType, ParseOptions};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -160,7 +160,13 @@ fn syntax_error(file: FileId, error: &ruff_python_parser::ParseError) -> Diagnos
         let lower = first.to_lowercase();
         message.replace_range(..1, &lower);
     }
-    Diagnostic::error(Code::Syntax, span, message)
+    let help = match error.error {
+        ParseErrorType::Lexical(LexicalErrorType::Eof) => "close the bracket or quote that is open",
+        ParseErrorType::Lexical(LexicalErrorType::UnclosedStringError) => "close the string with a quote",
+        ParseErrorType::Lexical(LexicalErrorType::IndentationError) => "indent the line as the lines around it",
+        _ => "Python does not take it either: look at this place and at what stands just before it",
+    };
+    Diagnostic::error(Code::Syntax, span, message).help(help)
 }
 
 /// Whether the nesting of the text exceeds [`MAX_TREE_DEPTH`].

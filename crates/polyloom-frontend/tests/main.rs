@@ -1,4 +1,3 @@
 //! The front end's tests, from source text to HIR and to rendered diagnostics.
 
-mod lowering;
-mod support;
+mod error_pages;

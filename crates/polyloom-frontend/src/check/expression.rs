@@ -106,7 +106,14 @@ impl<'a> Checker<'_, '_, 'a> {
                             .into_iter()
                             .find(|s| *s != scalar && Number::Int(value).fit(*s).is_some());
                         match wider {
-                            Some(wider) => format!("write `{}({value})`", self.type_text(wider)),
+                            // Alone it would have been an `int32`; elsewhere its neighbours decide the type.
+                            Some(wider) if scalar == Scalar::I32 => {
+                                format!("write `{}({value})`", self.type_text(wider))
+                            }
+                            Some(_) => format!(
+                                "convert what it meets to a wider type, or write `{}({value})` to make it wrap",
+                                self.type_text(scalar)
+                            ),
                             None => "no integer type holds it; use a float".to_owned(),
                         }
                     }

@@ -458,8 +458,8 @@ impl<'a> Checker<'_, '_, 'a> {
             );
             return;
         }
-        let floats: SmallVec<[bool; 2]> =
-            values.iter().map(|v| matches!(v.number(), Some(crate::number::Number::Float(_)))).collect();
+        let is_float = |v: &Expr| matches!(v.number(), Some(crate::number::Number::Float(_)));
+        let floats: SmallVec<[bool; 2]> = (0..types.len()).map(|i| values.get(i).is_some_and(is_float)).collect();
         match &mut self.results {
             Results::Inferred(seen @ None) => *seen = Some(Inferred { span, types, floats }),
             Results::Inferred(Some(seen)) => {

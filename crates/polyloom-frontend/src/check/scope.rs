@@ -94,7 +94,8 @@ impl<'a> Checker<'_, '_, 'a> {
                 | Captured::Float(_)
                 | Captured::Constant(..)
                 | Captured::Text(_)
-                | Captured::Unsupported(_),
+                | Captured::Unsupported(_)
+                | Captured::Unknown(_),
             ) => {
                 let message = format!("`{name}` is a constant from outside and cannot be assigned");
                 let diagnostic = Diagnostic::error(Code::CapturedMutation, assigned, message);
@@ -146,8 +147,12 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         match owner {
             Some(Captured::Module(module)) if PACKAGES.contains(&&*module) => {
-                let near = near_names(last, members::package_members());
-                let help = match near.first() {
+                let members = members::package_members();
+                // `cosine` is far from `cos` letter by letter, but begins with it.
+                let begins = |m: &&str| m.len() >= 3 && (last.starts_with(*m) || m.starts_with(last));
+                let near = near_names(last, members.iter().copied());
+                let begun = members.iter().copied().filter(begins).max_by_key(|m| m.len());
+                let help = match near.first().copied().or(begun) {
                     Some(near) => format!("did you mean `{}.{near}`?", path[..path.len() - 1].join(".")),
                     None => "the builtin reference lists what there is".to_owned(),
                 };

@@ -318,9 +318,8 @@ impl<'a> Checker<'_, '_, 'a> {
         match self.names.get(text).copied() {
             Some(Name::Local(id)) => {
                 self.mark_assigned(id);
-                let ty = self.local_type(id);
-                let value = self.retyped(id, value, span)?;
-                if ty.as_array().is_some() {
+                if self.local_type(id).as_array().is_some() {
+                    self.settle(value);
                     self.reject(
                         Code::BadAssignment,
                         span,
@@ -329,7 +328,12 @@ impl<'a> Checker<'_, '_, 'a> {
                     );
                     return None;
                 }
-                Some((id, value))
+                let value = self.retyped(id, value, span);
+                if value.is_none() {
+                    // What the variable holds from here on is not known.
+                    self.names.insert(text, Name::Poisoned);
+                }
+                Some((id, value?))
             }
             Some(Name::Poisoned) => {
                 self.settle(value);
