@@ -1,0 +1,78 @@
+//! Random kernels through every engine, compared bit for bit.
+//!
+//! ```text
+//! fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR]
+//! ```
+//!
+//! Each disagreement is shrunk and written to DIR (by default `target/fuzz`) as a file that the differential tests can
+//! take over. The exit status is 1 if there was one.
+
+use polyloom_filetests::differential::{Disagreement, Engines, generate, shrink};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+fn main() -> ExitCode {
+    let (mut programs, mut first, mut threads, mut out) = (100_000u64, 0u64, 2usize, PathBuf::from("target/fuzz"));
+    let mut arguments = std::env::args().skip(1);
+    while let Some(flag) = arguments.next() {
+        let value = arguments.next().unwrap_or_default();
+        let number = value.parse::<u64>();
+        match (flag.as_str(), number) {
+            ("--programs", Ok(n)) => programs = n,
+            ("--seed", Ok(n)) => first = n,
+            ("--threads", Ok(n)) => threads = n.max(1) as usize,
+            ("--out", _) if !value.is_empty() => out = value.into(),
+            _ => {
+                eprintln!("usage: fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR]");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    let engines = match Engines::new() {
+        Ok(engines) => engines,
+        Err(error) => {
+            eprintln!("fuzz: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let started = Instant::now();
+    let (next, failures) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= programs {
+                        return;
+                    }
+                    let seed = first + index;
+                    let program = generate(seed);
+                    if let Err(found) = engines.check(&program, seed) {
+                        failures.fetch_add(1, Ordering::Relaxed);
+                        let kind = std::mem::discriminant(&*found);
+                        let small = shrink(&program, 400, |candidate| {
+                            matches!(engines.check(candidate, seed), Err(e) if std::mem::discriminant(&*e) == kind && !matches!(*e, Disagreement::Rejected(_)))
+                        });
+                        let text = format!("# seed {seed}: {}\n{}", found.to_string().replace('\n', "\n# "), small.text);
+                        eprintln!("{text}");
+                        let _ = std::fs::create_dir_all(&out);
+                        let _ = std::fs::write(out.join(format!("seed_{seed}.py")), text);
+                    }
+                    if index % 5000 == 4999 {
+                        let rate = index as f64 / started.elapsed().as_secs_f64();
+                        eprintln!("{} programs, {rate:.0} a second", index + 1);
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner();
+    println!(
+        "{programs} programs from seed {first} on {}: {failures} disagreements, {:.0} s",
+        engines.names().join(", "),
+        started.elapsed().as_secs_f64()
+    );
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
