@@ -154,7 +154,7 @@ def measure_compile(peer: str) -> dict[str, Any]:
                 path.write_text("import warp as wp\n" + chunk)
                 file = str(path)
             namespace = {"wp": wp, "__name__": f"small_{index}"}
-        source = (Path(file).read_text() if peer == "warp" else chunk)
+        source = Path(file).read_text() if peer == "warp" else chunk
         linecache.cache[file] = (len(source), None, source.splitlines(True), file)
         code = compile(source, file, "exec")
         before = time.perf_counter()
@@ -227,7 +227,9 @@ def stream_limit(threads: int, build: Path) -> float:
     if not program.exists():
         flags = ["-O3", "-march=native", "-fopenmp"]
         subprocess.run(["gcc", *flags, str(HERE / "stream.c"), "-o", str(program)], check=True)
-    out = subprocess.run([*pinned(threads), str(program), "10000000", str(threads)], check=True, capture_output=True, text=True)
+    out = subprocess.run(
+        [*pinned(threads), str(program), "10000000", str(threads)], check=True, capture_output=True, text=True
+    )
     return float(out.stdout.split()[1])
 
 
@@ -269,7 +271,9 @@ def processor() -> str:
 def report(cells: dict[tuple[str, int, str], float], rounds: int) -> str:
     from importlib.metadata import version
 
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
     lines = [
         "# Scoreboard",
         "",
@@ -277,7 +281,8 @@ def report(cells: dict[tuple[str, int, str], float], rounds: int) -> str:
         "",
         f"- machine: {processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
         f"- commit: {commit}, {time.strftime('%Y-%m-%d')}, medians of {rounds} rounds",
-        "- peers: " + ", ".join(f"{p} {version(p if p != 'warp' else 'warp-lang')}" for p in ("numpy", "numba", "warp")),
+        "- peers: "
+        + ", ".join(f"{p} {version(p if p != 'warp' else 'warp-lang')}" for p in ("numpy", "numba", "warp")),
         "",
         "Ratios are the peer's time over Polyloom's: above 1, Polyloom is faster. Warp runs CPU kernels on one thread.",
         "",

@@ -70,7 +70,10 @@ def numpy_workloads(d: dict[str, Any]) -> dict[str, Workload]:
 
     def mandelbrot() -> None:
         n = MANDELBROT_N
-        c = (np.linspace(-2, 0.5, n, dtype=np.float32)[None, :] + 1j * np.linspace(-1.25, 1.25, n, dtype=np.float32)[:, None]).ravel()
+        c = (
+            np.linspace(-2, 0.5, n, dtype=np.float32)[None, :]
+            + 1j * np.linspace(-1.25, 1.25, n, dtype=np.float32)[:, None]
+        ).ravel()
         z = np.zeros_like(c)
         live = np.arange(c.size)
         count = np.zeros(c.size, np.int32)
@@ -94,7 +97,9 @@ def numpy_workloads(d: dict[str, Any]) -> dict[str, Workload]:
     return with_results(d, saxpy, nbody, stencil, mandelbrot, monte_carlo)
 
 
-def with_results(d: dict[str, Any], saxpy: Any, nbody: Any, stencil: Any, mandelbrot: Any, monte_carlo: Any) -> dict[str, Workload]:
+def with_results(
+    d: dict[str, Any], saxpy: Any, nbody: Any, stencil: Any, mandelbrot: Any, monte_carlo: Any
+) -> dict[str, Workload]:
     return {
         "saxpy": (saxpy, lambda: d["y"][:1000]),
         "nbody": (nbody, lambda: np.stack(d["force"])),
@@ -219,9 +224,9 @@ def kernel_workloads(d: dict[str, Any], wp: Any, share: Callable[[Any], Any]) ->
         fz: wp.array(dtype=float),
     ):
         i = wp.tid()
-        ax = float(0.0)
-        ay = float(0.0)
-        az = float(0.0)
+        ax = 0.0
+        ay = 0.0
+        az = 0.0
         for j in range(px.shape[0]):
             dx = px[j] - px[i]
             dy = py[j] - py[i]
@@ -246,9 +251,9 @@ def kernel_workloads(d: dict[str, Any], wp: Any, share: Callable[[Any], Any]) ->
         i, j = wp.tid()
         cx = -2.0 + float(j) * sx
         cy = -1.25 + float(i) * sy
-        zx = float(0.0)
-        zy = float(0.0)
-        count = int(0)
+        zx = 0.0
+        zy = 0.0
+        count = 0
         while count < limit:
             t = zx * zx - zy * zy + cx
             zy = zx * zy + zx * zy + cy
@@ -262,7 +267,7 @@ def kernel_workloads(d: dict[str, Any], wp: Any, share: Callable[[Any], Any]) ->
     def monte_carlo(seed: int, hits: wp.array(dtype=int)):
         i = wp.tid()
         state = wp.rand_init(seed, i)
-        count = int(0)
+        count = 0
         for _s in range(samples):
             u = wp.randf(state)
             v = wp.randf(state)

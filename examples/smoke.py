@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-
 import polyloom as loom
 
 JACOBI_ITERATIONS = 30
@@ -202,10 +201,16 @@ def main() -> None:
     step_time = rest / max(1, options.steps - options.numpy_steps)
 
     picture(fluid.density, options.out)
-    print(f"smoke on a {options.size} x {options.size} grid, {options.steps} steps, {JACOBI_ITERATIONS} pressure sweeps each")
+    print(
+        f"smoke on a {options.size} x {options.size} grid, {options.steps} steps, {JACOBI_ITERATIONS} pressure sweeps each"
+    )
     print(f"  polyloom  {first + rest:7.2f} s in all, compiling included; {step_time * 1e3:7.2f} ms a step once warm")
-    print(f"  numpy     {numpy_step * options.steps:7.2f} s in all, from {options.numpy_steps} steps; {numpy_step * 1e3:7.2f} ms a step")
-    print(f"  ratio     {numpy_step / step_time:7.1f} x; largest difference after {options.numpy_steps} steps {error:.1e}")
+    print(
+        f"  numpy     {numpy_step * options.steps:7.2f} s in all, from {options.numpy_steps} steps; {numpy_step * 1e3:7.2f} ms a step"
+    )
+    print(
+        f"  ratio     {numpy_step / step_time:7.1f} x; largest difference after {options.numpy_steps} steps {error:.1e}"
+    )
     print(f"  picture   {options.out}")
 
 

@@ -38,11 +38,6 @@ def div(a: T, b: T) -> T:
 def floordiv(a: T, b: T) -> T:
     """Quotient rounded toward negative infinity. Integer division by zero gives 0; floats are `floor(a / b)`."""
 
-@overload
-def mod(a: T, b: T) -> T:
-    """Remainder of the truncated quotient: the sign is that of `a`, as in Warp and C. An integer divisor of zero gives `a`; a float divisor of zero gives NaN. Exact for floats."""
-
-@overload
 def mod(a: T, b: T) -> T:
     """Remainder of the truncated quotient: the sign is that of `a`, as in Warp and C. An integer divisor of zero gives `a`; a float divisor of zero gives NaN. Exact for floats."""
 
@@ -116,7 +111,7 @@ def rint(x: T) -> T:
     """Nearest integer, ties to even."""
 
 def copysign(x: T, y: T) -> T:
-    """The magnitude of `x` with the sign of `y`."""
+    """The magnitude of `x` with the sign of `y`; a NaN `y` counts as positive, since the sign of a NaN is not defined."""
 
 def round(x: T) -> T:
     """Nearest integer, ties away from zero."""

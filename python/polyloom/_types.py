@@ -106,7 +106,8 @@ def _bfloat16_storage() -> np.dtype[Any]:
         import ml_dtypes
     except ImportError:
         return np.dtype(np.uint16)
-    return np.dtype(ml_dtypes.bfloat16)
+    storage: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return storage
 
 
 bool_ = DType("bool", np.dtype(np.bool_))
@@ -238,7 +239,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     def _wrap(cls, storage: NDArray[Any], dtype: DType | None = None) -> array:
         if not 1 <= storage.ndim <= 4:
             raise ValueError(f"an array has 1 to 4 dimensions, not {storage.ndim}")
-        self = _native.ArrayBase.__new__(cls, storage)
+        self: array = _native.ArrayBase.__new__(cls, storage)
         self.dtype = dtype_of(storage.dtype) if dtype is None else dtype
         return self
 
@@ -338,7 +339,7 @@ def _check_device(device: str | None) -> None:
         raise ValueError(f"device {device!r} is not available: this build runs kernels on 'cpu'")
 
 
-Shape = Union[int, Sequence[int]]
+Shape = int | Sequence[int]
 
 
 def empty(shape: Shape, dtype: DTypeLike = float32, device: str | None = None) -> array:

@@ -24,7 +24,6 @@ def define() -> Callable[..., dict[str, Any]]:
         global _count
         _count += 1
         import numpy as np
-
         import polyloom as loom
 
         text = textwrap.dedent(source).lstrip("\n")

@@ -1,9 +1,8 @@
 """`loom.array` and its relatives."""
 
 import numpy as np
-import pytest
-
 import polyloom as loom
+import pytest
 
 
 def test_python_numbers_become_32_bit():

@@ -6,9 +6,8 @@ import sys
 import textwrap
 
 import numpy as np
-import pytest
-
 import polyloom as loom
+import pytest
 
 
 @loom.kernel(check=True)
@@ -106,5 +105,7 @@ def test_environment_variable_checks_every_kernel(tmp_path):
         loom.launch(k, 4, [np.zeros(4, np.float32)])
         """)
     )
-    out = subprocess.run([sys.executable, str(script)], env={**os.environ, "POLYLOOM_CHECK": "1"}, capture_output=True, text=True)
+    out = subprocess.run(
+        [sys.executable, str(script)], env={**os.environ, "POLYLOOM_CHECK": "1"}, capture_output=True, text=True
+    )
     assert "LaunchError" in out.stderr and "index 4" in out.stderr

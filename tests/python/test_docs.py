@@ -3,9 +3,8 @@
 import doctest
 import importlib
 
-import pytest
-
 import polyloom as loom
+import pytest
 from polyloom import _native
 
 

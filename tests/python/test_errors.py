@@ -5,9 +5,8 @@ import sys
 import traceback
 from typing import Any
 
-import pytest
-
 import polyloom as loom
+import pytest
 
 
 def test_all_errors_at_once_at_the_users_lines(define):
@@ -37,11 +36,14 @@ def test_editors_see_a_syntax_error():
 
 
 def test_functions_from_elsewhere_are_blamed_where_they_are(define):
-    helpers = define("""
+    helpers = define(
+        """
         @loom.func
         def helper(x: Any):
             return x + undefined_name
-    """, Any=Any)
+    """,
+        Any=Any,
+    )
     with pytest.raises(loom.CompileError) as caught:
         define(
             """

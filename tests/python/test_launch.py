@@ -3,9 +3,8 @@
 import threading
 
 import numpy as np
-import pytest
-
 import polyloom as loom
+import pytest
 
 
 @loom.kernel
@@ -140,7 +139,10 @@ def test_dlpack():
     np.testing.assert_array_equal(b, a + 1)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "bool"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "bool"],
+)
 def test_every_element_type(define, dtype):
     kernels = define(f"""
         @loom.kernel

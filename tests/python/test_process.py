@@ -9,9 +9,8 @@ import threading
 import time
 
 import numpy as np
-import pytest
-
 import polyloom as loom
+import pytest
 
 SPIN = """
 import numpy as np
@@ -33,7 +32,11 @@ def python(tmp_path, source, **env):
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(source))
     return subprocess.Popen(
-        [sys.executable, str(script)], env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(script)],
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -113,14 +116,18 @@ def test_every_tier_gives_the_same_bits(tmp_path, tier):
     assert out.strip() == (np.repeat(x, 1000)).tobytes().hex(), err
 
 
-@pytest.mark.parametrize(("name", "value"), [("POLYLOOM_TIER", "7"), ("POLYLOOM_CHECK", "maybe"), ("POLYLOOM_NUM_THREADS", "0")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("POLYLOOM_TIER", "7"), ("POLYLOOM_CHECK", "maybe"), ("POLYLOOM_NUM_THREADS", "0")]
+)
 def test_environment_variables_without_meaning_are_errors(tmp_path, name, value):
     out, err = python(tmp_path, SPIN, **{name: value}).communicate(timeout=60)
     assert "RuntimeError" in err and name in err and value in err
 
 
 def test_import_touches_no_gpu_and_is_quick_to_fail_without_source(tmp_path):
-    out, err = python(tmp_path, "import sys, polyloom\nprint('torch' in sys.modules, 'jax' in sys.modules)\n").communicate()
+    out, err = python(
+        tmp_path, "import sys, polyloom\nprint('torch' in sys.modules, 'jax' in sys.modules)\n"
+    ).communicate()
     assert out == "False False\n", err
 
 
