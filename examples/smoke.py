@@ -202,11 +202,12 @@ def main() -> None:
 
     picture(fluid.density, options.out)
     print(
-        f"smoke on a {options.size} x {options.size} grid, {options.steps} steps, {JACOBI_ITERATIONS} pressure sweeps each"
+    n, steps = options.size, options.steps
+    print(f"smoke on a {n} x {n} grid, {steps} steps, {JACOBI_ITERATIONS} pressure sweeps each")
     )
     print(f"  polyloom  {first + rest:7.2f} s in all, compiling included; {step_time * 1e3:7.2f} ms a step once warm")
     print(
-        f"  numpy     {numpy_step * options.steps:7.2f} s in all, from {options.numpy_steps} steps; {numpy_step * 1e3:7.2f} ms a step"
+    print(f"  numpy     {numpy_step * steps:7.2f} s in all; {numpy_step * 1e3:7.2f} ms a step, over {options.numpy_steps}")
     )
     print(
         f"  ratio     {numpy_step / step_time:7.1f} x; largest difference after {options.numpy_steps} steps {error:.1e}"
