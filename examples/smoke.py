@@ -201,17 +201,11 @@ def main() -> None:
     step_time = rest / max(1, options.steps - options.numpy_steps)
 
     picture(fluid.density, options.out)
-    print(
     n, steps = options.size, options.steps
     print(f"smoke on a {n} x {n} grid, {steps} steps, {JACOBI_ITERATIONS} pressure sweeps each")
-    )
     print(f"  polyloom  {first + rest:7.2f} s in all, compiling included; {step_time * 1e3:7.2f} ms a step once warm")
-    print(
-    print(f"  numpy     {numpy_step * steps:7.2f} s in all; {numpy_step * 1e3:7.2f} ms a step, over {options.numpy_steps}")
-    )
-    print(
-        f"  ratio     {numpy_step / step_time:7.1f} x; largest difference after {options.numpy_steps} steps {error:.1e}"
-    )
+    print(f"  numpy     {numpy_step * steps:7.2f} s in all, at {numpy_step * 1e3:7.2f} ms a step")
+    print(f"  ratio     {numpy_step / step_time:7.1f} x; largest difference after so many steps {error:.1e}")
     print(f"  picture   {options.out}")
 
 
