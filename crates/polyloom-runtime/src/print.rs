@@ -27,6 +27,9 @@ pub fn set_print_sink(sink: Sink) {
 
 /// Writes text to the sink. A sink that panics loses the text.
 pub(crate) fn write(text: &str) {
+    if text.is_empty() {
+        return;
+    }
     // SAFETY: a non-null pointer comes from `Box::into_raw` in `set_print_sink` and is never freed.
     let Some(sink) = (unsafe { SINK.load(Ordering::Acquire).as_ref() }) else {
         let mut out = std::io::stdout().lock();

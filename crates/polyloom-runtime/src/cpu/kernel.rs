@@ -52,7 +52,7 @@ pub struct CpuKernel {
 pub struct VariantInfo {
     /// Rank of the launches it serves.
     pub launch_rank: u8,
-    /// What it assumes of the arguments.
+    /// What holds of the arguments. The quick code of a device that picks tiers itself does not make use of it.
     pub facts: Facts,
     /// The tier of its code.
     pub tier: Tier,
@@ -60,7 +60,7 @@ pub struct VariantInfo {
     pub launches: u64,
     /// Measured or estimated nanoseconds a thread.
     pub ns_per_thread: f32,
-    /// Why the optimising back end could not compile it.
+    /// Why it could not be recompiled.
     pub error: Option<CodegenError>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct VariantState {
     launches: AtomicU64,
     work_ns: AtomicU64,
     ns_per_thread: AtomicU32,
-    /// Whether optimised code is there, on its way, or not to be had.
+    /// Whether better code is there, on its way, or not to be had.
     pub(crate) promoted: AtomicBool,
     error: OnceLock<CodegenError>,
 }
@@ -214,8 +214,7 @@ impl KernelInner {
         let variant = Variant { float_mode: self.float_mode, launch_rank, facts: self.plan.facts(key) };
         let (code, tier) =
             self.build_first(&variant).map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
-        let promotable =
-            self.device.policy() == TierPolicy::Automatic && self.device.backend(Tier::Optimized).is_some();
+        let promotable = tier == Tier::Quick && self.better_tier(key).is_some();
         let state = VariantState {
             launch_rank,
             key,
@@ -233,23 +232,45 @@ impl KernelInner {
         slot.store(state, Ordering::Release);
         // SAFETY: just made, and freed only when `self` drops.
         let state = unsafe { &*state };
-        if promotable && self.is_optimized_cached(&state.variant) {
+        if promotable && self.is_better_cached(state) {
             tiers::promote(self, state);
         }
         Ok(state)
     }
 
-    /// The code a variant starts with: quick, unless the policy or the quick back end's limits say otherwise.
+    /// The code a variant starts with. Quick code of a device that recompiles hot kernels is one and the same for all
+    /// variants of a rank: whatever the arguments, there is nothing to wait for.
     fn build_first(&self, variant: &Variant) -> Result<(Arc<dyn LoadedCode>, Tier), CodegenError> {
-        let policy = self.device.policy();
-        if policy == TierPolicy::Always(Tier::Optimized) {
-            return Ok((self.build(variant, Tier::Optimized)?, Tier::Optimized));
-        }
-        match self.build(variant, Tier::Quick) {
-            Err(_) if policy == TierPolicy::Automatic && self.device.backend(Tier::Optimized).is_some() => {
-                Ok((self.build(variant, Tier::Optimized)?, Tier::Optimized))
+        match self.device.policy() {
+            TierPolicy::Always(tier) => Ok((self.build(variant, tier)?, tier)),
+            TierPolicy::Automatic => {
+                let general = Variant { facts: self.plan.facts(FactKey::default()), ..variant.clone() };
+                match self.build(&general, Tier::Quick) {
+                    Err(_) if self.device.backend(Tier::Optimized).is_some() => {
+                        Ok((self.build(variant, Tier::Optimized)?, Tier::Optimized))
+                    }
+                    code => Ok((code?, Tier::Quick)),
+                }
             }
-            code => Ok((code?, Tier::Quick)),
+        }
+    }
+
+    /// The tier that recompiles a hot variant for what it knows of the arguments, if that makes a difference.
+    fn better_tier(&self, key: FactKey) -> Option<Tier> {
+        match self.device.policy() {
+            TierPolicy::Automatic if self.device.backend(Tier::Optimized).is_some() => Some(Tier::Optimized),
+            TierPolicy::Automatic if key != FactKey::default() => Some(Tier::Quick),
+            _ => None,
+        }
+    }
+
+    /// Recompiles a variant.
+    pub(crate) fn improve(&self, variant: &VariantState) {
+        let Some(tier) = self.better_tier(variant.key) else { return };
+        match self.build(&variant.variant, tier) {
+            Ok(code) => self.install(variant, code, tier),
+            // Kept for whoever asks: the code there is goes on doing its work. Only this one job sets it.
+            Err(error) => drop(variant.error.set(error)),
         }
     }
 
@@ -278,10 +299,12 @@ impl KernelInner {
         Ok(code)
     }
 
-    /// Whether optimised code of the variant is in the cache.
-    fn is_optimized_cached(&self, variant: &Variant) -> bool {
-        let Some(backend) = self.device.backend(Tier::Optimized) else { return false };
-        self.device.cache().contains(&cache::key(&self.source.hash, &**backend, variant))
+    /// Whether the cache has the code that the variant would be recompiled to.
+    fn is_better_cached(&self, variant: &VariantState) -> bool {
+        let backend = self.better_tier(variant.key).and_then(|tier| self.device.backend(tier));
+        backend.is_some_and(|backend| {
+            self.device.cache().contains(&cache::key(&self.source.hash, &**backend, &variant.variant))
+        })
     }
 
     /// Makes `code` what the variant runs from the next chunk on.
@@ -341,11 +364,6 @@ impl VariantState {
         self.work_ns.store(work, Ordering::Relaxed);
         let hot = work > tiers::HOT.as_nanos() as u64 && !self.promoted.load(Ordering::Relaxed);
         (launches, hot)
-    }
-
-    pub(crate) fn set_error(&self, error: CodegenError) {
-        // Only the one promotion sets it.
-        let _ = self.error.set(error);
     }
 
     fn info(&self) -> VariantInfo {

@@ -1,9 +1,10 @@
 //! When a variant gets better code, and how it gets it.
 //!
-//! A variant that has run for [`HOT`] is recompiled by the optimising back end on the background thread. Launches go on
-//! meanwhile, and pick the new code up at their next chunk. The old code stays in memory as long as the kernel.
+//! All variants start with the same quick code, which makes no use of what is known of the arguments. One that has run
+//! for [`HOT`] is recompiled for just that, on the background thread, by the optimising back end if there is one and
+//! else by the quick one. Launches go on meanwhile and pick the new code up at their next chunk. The old code stays in
+//! memory as long as the kernel.
 
-use super::device::Tier;
 use super::kernel::{KernelInner, VariantState};
 use crate::background::{self, JobKind};
 use std::sync::Arc;
@@ -26,11 +27,7 @@ pub(crate) fn promote(kernel: &Arc<KernelInner>, variant: &VariantState) {
         if let Some(kernel) = kernel.upgrade()
             && let Some(variant) = kernel.variant_in(slot)
         {
-            match kernel.build(&variant.variant, Tier::Optimized) {
-                Ok(code) => kernel.install(variant, code, Tier::Optimized),
-                // Kept for whoever asks: the quick code goes on doing its work.
-                Err(error) => variant.set_error(error),
-            }
+            kernel.improve(variant);
         }
     });
 }

@@ -14,8 +14,8 @@ fn threads_may_launch_one_kernel_at_once() {
             scope.spawn(move || (0..20).for_each(|_| run_saxpy(kernel, size)));
         }
     });
-    let n_variants = kernel.variants().len();
-    assert_eq!(backend.n_compiled.load(Ordering::SeqCst), n_variants, "each variant is compiled once");
+    let (n_compiled, n_variants) = (backend.n_compiled.load(Ordering::SeqCst), kernel.variants().len());
+    assert!((1..=1 + n_variants).contains(&n_compiled), "once for all, and once for each variant that is hot");
 }
 
 #[test]

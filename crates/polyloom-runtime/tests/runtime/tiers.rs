@@ -115,6 +115,24 @@ fn many_small_launches_make_a_kernel_hot() {
 }
 
 #[test]
+fn variants_share_quick_code_until_they_are_hot() {
+    let backend = FakeBackend::new("quick", saxpy);
+    let device = Arc::new(CpuDevice::new(backend.clone(), None));
+    let kernel = CpuKernel::new(device.clone(), saxpy_source("saxpy"));
+    kernel.compile(1).unwrap();
+    run_saxpy(&kernel, 10);
+    assert_eq!(kernel.variants().len(), 2, "one that assumes nothing and one for dense arrays");
+    assert_eq!(backend.n_compiled.load(Ordering::SeqCst), 1);
+    while backend.n_compiled.load(Ordering::SeqCst) < 2 {
+        run_saxpy(&kernel, 10_000);
+        device.wait_for_background();
+    }
+    run_saxpy(&kernel, 10_000);
+    device.wait_for_background();
+    assert_eq!(backend.n_compiled.load(Ordering::SeqCst), 2, "a hot variant is compiled for what it assumes, once");
+}
+
+#[test]
 fn optimised_code_in_the_cache_is_used_at_once() {
     let directory = tempfile::tempdir().unwrap();
     for n_compiled in [1, 0] {
