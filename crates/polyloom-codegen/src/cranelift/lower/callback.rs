@@ -45,7 +45,7 @@ impl Lowering<'_> {
         let cond = self.value(cond)?;
         let (passed, failed) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(failed);
-        self.builder.ins().brif(cond, passed, &[], failed, &[]);
+        self.branch_away(cond, passed, failed, &[]);
         self.builder.switch_to_block(failed);
         let site = self.site(inst, data)?;
         let (index, extent) = if data.op == Op::Check {

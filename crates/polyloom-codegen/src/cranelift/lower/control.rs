@@ -74,9 +74,9 @@ impl Lowering<'_> {
                 Yield::Condition { header, body, exit } => {
                     let cond = self.operand(data, 0)?;
                     let cond = self.value(cond)?;
-                    let params = self.builder.func.dfg.block_params(header);
-                    let carried: SmallVec<[ir::BlockArg; 4]> = params.iter().map(|&v| v.into()).collect();
-                    self.builder.ins().brif(cond, body, &[], exit, &carried);
+                    let carried: SmallVec<[ir::BlockArg; 4]> =
+                        self.builder.block_params(header).iter().map(|&v| v.into()).collect();
+                    self.branch_away(cond, body, exit, &carried);
                     Ok(())
                 }
                 Yield::Invalid => self.error(data.span, "`yield` ends a function"),
@@ -109,6 +109,16 @@ impl Lowering<'_> {
             }
             _ => self.error(data.span, format!("`{}` names no target", data.op.name())),
         }
+    }
+
+    /// A branch that stays inside the loops around it if `cond` holds and leaves some of them, with `args`, otherwise.
+    ///
+    /// Cranelift moves invariant code out of the loops it is in while it walks the dominator tree, second successors
+    /// before first, and forgets the loops it leaves on the way: what leaves must come last.
+    pub(super) fn branch_away(&mut self, cond: ir::Value, stay: ir::Block, leave: ir::Block, args: &[ir::BlockArg]) {
+        let zero = self.int(ir::types::I8, 0);
+        let leaves = self.builder.ins().icmp(IntCC::Equal, cond, zero);
+        self.builder.ins().brif(leaves, leave, args, stay, &[]);
     }
 
     fn owned_region(&self, data: &InstData, index: usize) -> Lowered<Region> {
