@@ -50,3 +50,28 @@ fn no_small_calls_or_library_ops_remain() {
     });
     assert_eq!(wraps, 2, "an unknown index is wrapped for each array:\n{module}");
 }
+
+#[test]
+fn big_library_functions_stay_calls_and_share_what_they_call() {
+    let mut module = Module::new();
+    let mut kernel = Function::new("k", FunctionKind::Kernel, [("y", ARRAY), ("x", Type::F32)], &[]);
+    let [y, x] = kernel.params()[..] else { unreachable!("two parameters") };
+    let mut builder = Builder::new(&mut kernel);
+    let i = builder.op(Op::TidLinear, &[]);
+    let (sin, cos) = (builder.op(Op::Sin, &[x]), builder.op(Op::Cos, &[x]));
+    let again = builder.op(Op::Sin, &[x]);
+    let sum = builder.op(Op::Add, &[sin, cos]);
+    let sum = builder.op(Op::Add, &[sum, again]);
+    builder.inst(Op::ArrayStore, &[y, i, sum], &[], Imm::None);
+    builder.return_(&[]);
+    let kernel = module.functions.push(kernel);
+    let (module, kernel) = prepared(&module, kernel, &Options::default()).expect("prepares");
+    let mut names: Vec<&str> = module.functions.values().map(|f| &*f.name).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["cos.f32", "k", "reduce_angle.f32", "sin.f32"]);
+    let mut n_calls = 0;
+    module.functions[kernel].walk(module.functions[kernel].body, &mut |_, data| {
+        n_calls += usize::from(data.op == Op::Call);
+    });
+    assert_eq!(n_calls, 2, "the second `sin` of one angle is the first:\n{module}");
+}

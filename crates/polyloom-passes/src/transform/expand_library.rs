@@ -1,15 +1,17 @@
 //! `expand_library`: library ops become calls of the functions that define them.
 //!
 //! `polyloom_ir::math` builds a function each time it is asked. This pass asks once per process and overload, brings
-//! the function into its final form (nested library ops expanded and inlined, simplified), and copies that form into
-//! the modules that need it, so back ends see library functions that call nothing.
+//! the function into its final form (nested library ops expanded, small ones inlined, all simplified), and copies that
+//! form into the modules that need it, with the big library functions it calls in turn.
 
 use super::{cse, dce, early_exits, fold, if_convert, inline, licm};
-use crate::analysis::effects::CallEffects;
+use crate::analysis::effects::{CallEffects, callees};
+use crate::pipeline::extract;
 use polyloom_ir::op::Lowering;
 use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, ValueDef, math};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 type Types = SmallVec<[Type; 4]>;
@@ -111,7 +113,7 @@ impl Expansion {
             return Some(*id);
         }
         let definition = definition(op, &types)?;
-        let id = add_to_module(module, &definition);
+        let id = add_to_module(module, &definition, FuncId::from_u32(0));
         self.known.push((op, types, id));
         Some(id)
     }
@@ -129,18 +131,31 @@ fn widened(ty: Type) -> Type {
     if is_half(ty) { Type::F32 } else { ty }
 }
 
-/// The module's copy of a library function. A function of the user's may have its name already: then it gets another.
-fn add_to_module(module: &mut Module, definition: &Function) -> FuncId {
-    let mut name = definition.name.clone();
+/// The module's copy of function `id` of a definition, and of what it calls. A function of the user's may have its name
+/// already: then it gets another.
+fn add_to_module(module: &mut Module, definition: &Module, id: FuncId) -> FuncId {
+    let mut function = Cow::Borrowed(&definition.functions[id]);
+    let copies: SmallVec<[(FuncId, FuncId); 4]> =
+        callees(&function).into_iter().map(|callee| (callee, add_to_module(module, definition, callee))).collect();
+    if !copies.is_empty() {
+        for data in function.to_mut().insts.values_mut() {
+            if let Imm::Func(callee) = &mut data.imm
+                && let Some((_, copy)) = copies.iter().find(|(from, _)| from == callee)
+            {
+                *callee = *copy;
+            }
+        }
+    }
+    let mut name = function.name.clone();
     let mut suffix = 1;
     while let Some(id) = module.find(&name) {
-        if same_code(&module.functions[id], definition) {
+        if same_code(&module.functions[id], &function) {
             return id;
         }
-        name = format!("{}.v{suffix}", definition.name).into();
+        name = format!("{}.v{suffix}", function.name).into();
         suffix += 1;
     }
-    let mut function = definition.clone();
+    let mut function = function.into_owned();
     function.name = name;
     module.functions.push(function)
 }
@@ -158,9 +173,9 @@ fn same_code(a: &Function, b: &Function) -> bool {
         && insts().all(|(x, y)| x.op == y.op && x.operands == y.operands && x.regions == y.regions && x.imm == y.imm)
 }
 
-/// The function that defines `op` for these operand types, in its final form.
-fn definition(op: Op, types: &Types) -> Option<Arc<Function>> {
-    type Cache = RwLock<FxHashMap<(Op, Types), Option<Arc<Function>>>>;
+/// The function that defines `op` for these operand types, in its final form, followed by what it calls.
+fn definition(op: Op, types: &Types) -> Option<Arc<Module>> {
+    type Cache = RwLock<FxHashMap<(Op, Types), Option<Arc<Module>>>>;
     static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
     // Entries are inserted whole, so a poisoned lock protects nothing broken.
     if let Some(entry) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&(op, types.clone())) {
@@ -171,12 +186,13 @@ fn definition(op: Op, types: &Types) -> Option<Arc<Function>> {
     cache.entry((op, types.clone())).or_insert(built).clone()
 }
 
-fn finished(function: Function) -> Function {
+fn finished(function: Function) -> Module {
     let mut module = Module::new();
     let id = module.functions.push(function);
     expand_library(&mut module, id);
-    inline::inline_everything(&mut module, id);
-    let calls = CallEffects::unknown();
+    let inlined = inline::inline(&mut module, id);
+    debug_assert!(inlined.is_ok(), "library functions stay within the limits");
+    let calls = CallEffects::of(&module, id);
     let func = &mut module.functions[id];
     early_exits::early_exits(func);
     fold::fold(func);
@@ -184,5 +200,5 @@ fn finished(function: Function) -> Function {
     cse::cse(func, &calls);
     licm::licm(func, &calls);
     dce::dce(func, &calls);
-    take(&mut module, id)
+    extract(&module, id).0
 }

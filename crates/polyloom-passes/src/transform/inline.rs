@@ -37,17 +37,9 @@ const MAX_NESTING: usize = MAX_REGION_DEPTH - 64;
 ///
 /// [`Code::Limit`] when the result would be too large, [`Code::Recursion`] when a function calls itself.
 pub fn inline(module: &mut Module, func: FuncId) -> Result<(), Vec<Diagnostic>> {
-    Inliner { keep_library: true, states: SecondaryMap::new(), kept: SecondaryMap::new() }
+    Inliner { states: SecondaryMap::new(), kept: SecondaryMap::new() }
         .function(module, func, 0)
         .map_err(|error| vec![*error])
-}
-
-/// Inlines the library functions that library function `func` calls. Those neither recurse nor grow out of bounds: if
-/// one did, its call would stay.
-pub(super) fn inline_everything(module: &mut Module, func: FuncId) {
-    let mut inliner = Inliner { keep_library: false, states: SecondaryMap::new(), kept: SecondaryMap::new() };
-    let result = inliner.function(module, func, 0);
-    debug_assert!(result.is_ok(), "library functions inline");
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +51,6 @@ enum State {
 }
 
 struct Inliner {
-    keep_library: bool,
     states: SecondaryMap<FuncId, State>,
     /// Whether calls of a function stay, and the number of instructions that decided it.
     kept: SecondaryMap<FuncId, Option<Size>>,
@@ -167,7 +158,7 @@ impl Inliner {
 
     fn keeps(&self, size: Size, relaxed: bool) -> bool {
         let limit = if relaxed { MAX_RELAXED_LIBRARY_INSTS } else { MAX_LIBRARY_INSTS };
-        self.keep_library && size.library && size.n_insts > limit
+        size.library && size.n_insts > limit
     }
 }
 
