@@ -55,7 +55,8 @@ fn main() -> ExitCode {
                         let small = shrink(&program, 400, |candidate| {
                             matches!(engines.check(candidate, seed), Err(e) if std::mem::discriminant(&*e) == kind && !matches!(*e, Disagreement::Rejected(_)))
                         });
-                        let text = format!("# seed {seed}: {}\n{}", found.to_string().replace('\n', "\n# "), small.text);
+                        let found = found.to_string().replace('\n', "\n# ");
+                        let text = format!("# seed {seed}: {found}\n{}\n{}", small.header(), small.text);
                         eprintln!("{text}");
                         let _ = std::fs::create_dir_all(&out);
                         let _ = std::fs::write(out.join(format!("seed_{seed}.py")), text);

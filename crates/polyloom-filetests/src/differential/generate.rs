@@ -45,6 +45,54 @@ pub struct Program {
     pub rank: usize,
 }
 
+impl Program {
+    /// The comment line that says what the program takes, for a file that [`Program::from_text`] reads back.
+    pub fn header(&self) -> String {
+        let scalars: Vec<&str> = self.scalars.iter().map(|s| s.name()).collect();
+        let arrays: Vec<String> =
+            self.arrays.iter().map(|a| format!("{}:{}:{}", a.elem, a.ndim, a.access.name())).collect();
+        format!("# rank {} | {} | {}", self.rank, scalars.join(" "), arrays.join(" "))
+    }
+
+    /// A program kept in a file, with a line that [`Program::header`] made.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with that line.
+    pub fn from_text(text: String) -> Result<Program, String> {
+        let header =
+            text.lines().find_map(|line| line.strip_prefix("# rank ")).ok_or("no line starts with `# rank`")?;
+        let scalar = |name: &str| Scalar::from_name(name).ok_or_else(|| format!("`{name}` is no scalar type"));
+        let [rank, scalars, arrays] = header.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            return Err(format!("`{header}` has not three parts"));
+        };
+        let rank = rank.parse().map_err(|_| format!("`{rank}` is no rank"))?;
+        let scalars = scalars.split_whitespace().map(scalar).collect::<Result<_, _>>()?;
+        let array = |text: &str| {
+            let [elem, ndim, access] = text.split(':').collect::<Vec<_>>()[..] else {
+                return Err(format!("`{text}` is no array"));
+            };
+            let ndim = ndim.parse().map_err(|_| format!("`{ndim}` is no rank"))?;
+            let access = Access::ALL.into_iter().find(|a| a.name() == access);
+            Ok(ArrayParam { elem: scalar(elem)?, ndim, access: access.ok_or("no such access")? })
+        };
+        let arrays = arrays.split_whitespace().map(array).collect::<Result<_, _>>()?;
+        Ok(Program { text, scalars, arrays, rank })
+    }
+}
+
+impl Access {
+    const ALL: [Access; 3] = [Access::Read, Access::Own, Access::Shared];
+
+    fn name(self) -> &'static str {
+        match self {
+            Access::Read => "read",
+            Access::Own => "own",
+            Access::Shared => "shared",
+        }
+    }
+}
+
 /// The kernel of a seed.
 pub fn generate(seed: u64) -> Program {
     let mut generator = Generator::new(seed);

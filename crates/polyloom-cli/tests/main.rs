@@ -1,0 +1,195 @@
+//! The `polyloom` command as a user runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SOURCE: &str = "\
+import warp as wp
+
+SCALE = 2.0
+
+@wp.func
+def square(x: float):
+    return x * x
+
+@wp.kernel
+def scaled(x: wp.array(dtype=float), y: wp.array(dtype=float), n: int):
+    i = wp.tid()
+    y[i] = SCALE * square(x[i]) + float(n)
+";
+
+const WRONG: &str = "\
+import polyloom as loom
+
+@loom.kernel
+def wrong(x: loom.array(dtype=float), n: int):
+    i = loom.tid()
+    x[i] = loom.sine(x[i])
+    x[i] = x[i] + n
+";
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Folder {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).expect("a file for the test");
+        path.to_str().expect("a path of ASCII").to_owned()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("a path of ASCII").to_owned()
+    }
+}
+
+fn polyloom(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_polyloom"))
+        .args(arguments)
+        .env("POLYLOOM_CACHE", "0")
+        .output()
+        .expect("the command runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn check_accepts_a_right_file_silently() {
+    let file = Folder::new("check_right").file("k.py", SOURCE);
+    let out = polyloom(&["check", &file]);
+    assert_eq!((out.status.code(), text(&out.stdout), text(&out.stderr)), (Some(0), String::new(), String::new()));
+}
+
+#[test]
+fn check_reports_every_error_with_its_place() {
+    let file = Folder::new("check_wrong").file("k.py", WRONG);
+    let out = polyloom(&["check", &file]);
+    assert_eq!(out.status.code(), Some(1));
+    let errors = text(&out.stderr);
+    for words in ["PL0202", "PL0101", "k.py:6:12", "k.py:7", "loom.sine", "sin"] {
+        assert!(errors.contains(words), "{words} is not in\n{errors}");
+    }
+}
+
+#[test]
+fn check_json_has_the_documented_fields() {
+    let file = Folder::new("check_json").file("k.py", WRONG);
+    let out = polyloom(&["check", "--json", &file]);
+    assert_eq!(out.status.code(), Some(1));
+    let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let first = &found[0];
+    assert_eq!(found.as_array().map(Vec::len), Some(2));
+    assert_eq!((first["code"].as_str(), first["severity"].as_str()), (Some("PL0202"), Some("error")));
+    assert_eq!((first["line"].as_u64(), first["column"].as_u64()), (Some(6), Some(12)));
+    assert_eq!((first["end_line"].as_u64(), first["end_column"].as_u64()), (Some(6), Some(21)));
+    assert!(first["message"].is_string() && first["help"].is_string());
+    assert_eq!(first["file"].as_str(), Some(&*file));
+}
+
+#[test]
+fn files_that_are_no_programs_are_reported() {
+    let folder = Folder::new("no_program");
+    let broken = folder.file("broken.py", "def f(:\n");
+    let out = polyloom(&["check", &broken]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("PL0001"));
+    let missing = polyloom(&["check", &folder.path("missing.py")]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).starts_with("polyloom: cannot read"));
+}
+
+#[test]
+fn compile_emits_every_form() {
+    let folder = Folder::new("compile");
+    let file = folder.file("k.py", SOURCE);
+    for (form, words) in
+        [("ast", "scaled"), ("hir", "kernel @scaled"), ("hir-prepared", "kernel @scaled"), ("asm", "ret")]
+    {
+        let out = polyloom(&["compile", &file, "--emit", form]);
+        assert_eq!(out.status.code(), Some(0), "{form}: {}", text(&out.stderr));
+        assert!(text(&out.stdout).contains(words), "{form}: {}", text(&out.stdout));
+    }
+    let object = folder.path("k.o");
+    let out = polyloom(&["compile", &file, "--emit", "obj", "-o", &object]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(std::fs::read(&object).expect("the object file").len() > 100);
+    let out = polyloom(&["compile", &file, "--emit", "llvm"]);
+    if polyloom::has_llvm() {
+        assert!(text(&out.stdout).contains("define"), "{}", text(&out.stderr));
+    } else {
+        assert_eq!(out.status.code(), Some(1));
+        assert!(text(&out.stderr).contains("llvm"));
+    }
+}
+
+#[test]
+fn run_runs_the_kernel_and_saves_arrays() {
+    let folder = Folder::new("run");
+    let file = folder.file("k.py", SOURCE);
+    let saved = folder.path("y.npy");
+    let out_option = format!("y={saved}");
+    let arguments = ["run", &file, "--kernel", "scaled", "--dim", "4", "--arg", "x=arange:4", "--arg", "y=zeros:4"];
+    let more = ["--arg", "n=1", "--out", &out_option];
+    let out = polyloom(&[&arguments[..], &more[..]].concat());
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("y: float32[4] 1 3 9 19"), "{}", text(&out.stdout));
+    // What was saved can be read again.
+    let again = format!("x=@{saved}");
+    let out = polyloom(&["run", &file, "--dim", "4", "--arg", &again, "--arg", "y=zeros:4", "--arg", "n=0", "--json"]);
+    let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!(found["y"]["data"], serde_json::json!([2.0, 18.0, 162.0, 722.0]));
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_says_why() {
+    let file = Folder::new("usage").file("k.py", SOURCE);
+    for (arguments, words) in [
+        (&["run", &file, "--dim", "4"][..], "parameter `x` has no value"),
+        (&["run", &file, "--dim", "4", "--arg", "x=zeros:4", "--arg", "y=zeros:4x4", "--arg", "n=0"], "1 dimensions"),
+        (&["run", &file, "--dim", "4", "--arg", "x=zeros:4", "--arg", "y=zeros:4", "--arg", "n=1.5"], "no int32"),
+        (
+            &["run", &file, "--dim", "4", "--arg", "x=zeros:4", "--arg", "y=zeros:4", "--arg", "n=1", "--arg", "z=1"],
+            "no parameter `z`",
+        ),
+        (&["compile", &file, "--emit", "nonsense"], "nonsense"),
+        (&["frobnicate"], "frobnicate"),
+    ] {
+        let out = polyloom(arguments);
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {}", text(&out.stderr));
+        assert!(text(&out.stderr).contains(words), "{words} is not in {}", text(&out.stderr));
+    }
+    let out = polyloom(&["compile", &file, "--kernel", "scald", "--emit", "hir"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("did you mean `scaled`?"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn checked_runs_name_the_line() {
+    let file = Folder::new("checked").file("k.py", SOURCE);
+    let out = Command::new(env!("CARGO_BIN_EXE_polyloom"))
+        .args(["run", &file, "--dim", "5", "--arg", "x=zeros:4", "--arg", "y=zeros:5", "--arg", "n=0"])
+        .env("POLYLOOM_CHECK", "1")
+        .output()
+        .expect("the command runs");
+    assert_eq!(out.status.code(), Some(1));
+    let errors = text(&out.stderr);
+    assert!(errors.contains("index 4 is out of bounds") && errors.contains("k.py:12"), "{errors}");
+}
+
+#[test]
+fn doctor_says_what_there_is() {
+    let out = polyloom(&["doctor", "--json"]);
+    assert_eq!(out.status.code(), Some(0));
+    let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let names: Vec<&str> = found.as_array().into_iter().flatten().filter_map(|f| f["what"].as_str()).collect();
+    for what in ["version", "cranelift", "llvm", "gpu"] {
+        assert!(names.contains(&what), "{what} is not among {names:?}");
+    }
+}
