@@ -410,9 +410,8 @@ impl Generator<'_, '_> {
 
     fn table_op(&mut self) {
         let wanted = |info: &&OpInfo| {
-            let is_scalar = info.effect == Effect::Pure && !info.signatures.is_empty();
-            let special = matches!(info.op, Op::Cast | Op::Bitcast | Op::Tid | Op::TidLinear);
-            is_scalar && !special && (self.options.library || info.lowering == Lowering::Native)
+            let is_scalar = info.effect == Effect::Pure && info.is_builtin();
+            is_scalar && (self.options.library || info.lowering == Lowering::Native)
         };
         let ops: Vec<&OpInfo> = Op::all().filter(wanted).collect();
         // Library ops outnumber the native ones, which programs are mostly made of.

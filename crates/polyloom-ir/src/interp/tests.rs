@@ -348,6 +348,26 @@ func @f(%x x: f16) -> (f16, bool) {
     assert_eq!(prepare(text).call(&[0x7e00]).unwrap()[1], 1);
 }
 
+#[test]
+fn the_definition_of_copysign_agrees_with_eval() {
+    let samples = [0.0, -0.0, 1.5, -1.5, f64::INFINITY, -f64::INFINITY, f64::NAN, -f64::NAN, 5e-324];
+    for ty in [Scalar::F32, Scalar::F64] {
+        let types = [ty.into(), ty.into()];
+        let mut module = Module::new();
+        let function = module.functions.push(crate::math::library_function(Op::Copysign, &types).unwrap());
+        let interpreter = Interpreter::new(&module, function).unwrap();
+        let bits = samples.map(|x| if ty == Scalar::F32 { float(x as f32) } else { x.to_bits() });
+        for x in bits {
+            for y in bits {
+                let expected = crate::eval::eval(Op::Copysign, &types, &[x, y], ty.into()).unwrap();
+                let found = interpreter.call(&[x, y]).unwrap()[0];
+                let both_nan = crate::generate::is_nan(ty, expected) && crate::generate::is_nan(ty, found);
+                assert!(found == expected || both_nan, "copysign({x:#x}, {y:#x}) is {found:#x}, not {expected:#x}");
+            }
+        }
+    }
+}
+
 /// Runs all threads of a kernel over one array of `i32` and gives its elements.
 fn launch(text: &str, shape: &[u64], elements: &[i32]) -> Result<Vec<i32>, InterpError> {
     let mut memory = BufferMemory::default();

@@ -45,6 +45,17 @@ pub(super) fn magnitude_bits(x: Expr<'_>) -> Expr<'_> {
     x.bits() & if x.is_f64() { i64::MAX } else { i64::from(i32::MAX) }
 }
 
+/// The sign bit of a float, in its place.
+pub(super) fn sign_bit(x: Expr<'_>) -> Expr<'_> {
+    x.bits() & if x.is_f64() { i64::MIN } else { i64::from(i32::MIN) }
+}
+
+/// The magnitude of `x` with the sign of `y`, positive if that is a NaN.
+pub(super) fn copysign<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
+    let bit = sign_bit(y);
+    (magnitude_bits(x) | y.ne(y).select(bit.constant(0), bit)).float_from_bits()
+}
+
 /// The bits of infinity; the magnitude bits of a NaN are greater.
 pub(super) fn infinity_bits(x: Expr<'_>) -> Expr<'_> {
     let bits = if x.is_f64() { f64::INFINITY.to_bits() as i64 } else { i64::from(f32::INFINITY.to_bits()) };

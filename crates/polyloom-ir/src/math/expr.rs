@@ -4,6 +4,7 @@
 //! to the [`Graph`]'s current region. A literal takes the type of the other operand: `x * 0.5` is an `f32` product
 //! if `x` is `f32`. Ill-typed expressions panic, which the tests of the library find: every function is built there.
 
+use super::basic;
 use crate::builder::Builder;
 use crate::entity::{Region, Value};
 use crate::function::{Function, FunctionKind};
@@ -248,6 +249,12 @@ impl<'g> Expr<'g> {
         self.bitcast(if self.scalar().bytes() == 8 { Scalar::F64 } else { Scalar::F32 })
     }
 
+    /// The magnitude with the sign bit of `sign`, even of a NaN: for algorithms whose result is then NaN anyway. The op
+    /// of this name takes care of NaNs.
+    pub(super) fn copysign(self, sign: Expr<'g>) -> Expr<'g> {
+        (basic::magnitude_bits(self) | basic::sign_bit(sign)).float_from_bits()
+    }
+
     /// `a` where this condition holds, else `b`.
     pub(super) fn select(self, a: Expr<'g>, b: impl Operand<'g>) -> Expr<'g> {
         self.graph.op(Op::Select, &[self, a, b.like(a)])
@@ -292,8 +299,6 @@ methods! {
     min = Min(other);
     /// The larger.
     max = Max(other);
-    /// The magnitude with the sign of `other`.
-    copysign = Copysign(other);
     /// The magnitude.
     abs = Abs;
     /// The square root.

@@ -76,7 +76,13 @@ fn widen(operand: Expr<'_>) -> Expr<'_> {
 
 fn function_name(op: Op, signature: &Signature, operand_types: &[Type]) -> String {
     let variable = signature.params.iter().position(|param| param.ty == TyPattern::Var);
-    match variable.and_then(|index| operand_types.get(index)) {
+    let same_length = |other: &&Signature| other.params.len() == signature.params.len();
+    // Overloads of fixed types are told apart by their number of operands, or else by the first.
+    let telling = match variable {
+        None if op.info().signatures.iter().filter(same_length).count() > 1 => Some(0),
+        variable => variable,
+    };
+    match telling.and_then(|index| operand_types.get(index)) {
         Some(ty) => format!("{}.{ty}", op.name()),
         None => format!("{}.{}", op.name(), operand_types.len()),
     }
@@ -91,6 +97,7 @@ fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
         Op::Mod if first_is_float => |x| vec![remainder::remainder(x[0], x[1])],
         Op::FloorDiv if first_is_float => |x| vec![(x[0] / x[1]).floor()],
         Op::FloorDiv => |x| vec![basic::floor_divide(x[0], x[1])],
+        Op::Copysign => |x| vec![basic::copysign(x[0], x[1])],
         Op::Round => |x| vec![basic::round(x[0])],
         Op::Frac => |x| vec![x[0] - x[0].trunc()],
         Op::Sign => |x| vec![basic::sign(x[0])],

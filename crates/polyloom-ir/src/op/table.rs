@@ -148,10 +148,10 @@ op_table! {
     Trunc = "trunc", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
     /// Nearest integer, ties to even.
     Rint = "rint", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
-    /// The magnitude of `x` with the sign of `y`; a NaN `y` counts as positive, since the sign of a NaN is not defined.
-    Copysign = "copysign", Math, Function, Pure, Native, ["[T: float](x: T, y: T) -> T"];
 
     // ---- scalar mathematics: library functions --------------------------------------------------------------------
+    /// The magnitude of `x` with the sign of `y`; a NaN `y` counts as positive, since the sign of a NaN is not defined.
+    Copysign = "copysign", Math, Function, Pure, Library, ["[T: float](x: T, y: T) -> T"];
     /// Nearest integer, ties away from zero.
     Round = "round", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
     /// Fractional part, `x - trunc(x)`: the sign is that of `x`.
@@ -183,8 +183,9 @@ op_table! {
     /// Tangent of an angle in radians.
     Tan = "tan", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
     /// A large angle less the nearest multiple of π/2: the remainder rounded, minus what rounding took from it, and the
-    /// multiple's number in the low two bits. What `sin`, `cos` and `tan` do to angles past some thousand turns.
-    ReduceAngle = "reduce_angle", Math, Internal, Pure, Library, ["[T: float](x: T) -> (T, T, i32)"];
+    /// multiple's number in the low two bits. What `sin`, `cos` and `tan` do to angles past some thousand turns; of an
+    /// angle that is not finite, only the remainder means anything.
+    ReduceAngle = "reduce_angle", Math, Internal, Pure, Library, ["(x: f32) -> (f32, f32, i32)", "(x: f64) -> (f64, f64, i32)"];
     /// Arc sine in radians; NaN outside -1 … 1.
     Asin = "asin", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
     /// Arc cosine in radians; NaN outside -1 … 1.

@@ -226,15 +226,6 @@ impl Lowering<'_> {
             Op::Sub => self.builder.ins().fsub(a, b),
             Op::Mul => self.builder.ins().fmul(a, b),
             Op::Div => self.builder.ins().fdiv(a, b),
-            Op::Copysign => {
-                let signed = self.builder.ins().fcopysign(a, b);
-                if known.is_some_and(|bits| !is_nan(ty, bits)) {
-                    return Ok(signed);
-                }
-                let positive = self.builder.ins().fabs(a);
-                let unknown = self.builder.ins().fcmp(FloatCC::Unordered, b, b);
-                self.builder.ins().select(unknown, positive, signed)
-            }
             Op::Eq => self.builder.ins().fcmp(FloatCC::Equal, a, b),
             Op::Ne => self.builder.ins().fcmp(FloatCC::NotEqual, a, b),
             Op::Lt => self.builder.ins().fcmp(FloatCC::LessThan, a, b),
@@ -292,18 +283,9 @@ impl Lowering<'_> {
     }
 }
 
-/// The value of an `f32` or `f64` constant.
-fn float_value(ty: Scalar, bits: u64) -> f64 {
-    if ty == Scalar::F32 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) }
-}
-
-fn is_nan(ty: Scalar, bits: u64) -> bool {
-    float_value(ty, bits).is_nan()
-}
-
 /// Whether "`a` if it is better than this constant, else the constant" is the op's result for every `a`.
 fn wins_ties(op: Op, ty: Scalar, bits: u64) -> bool {
-    let value = float_value(ty, bits);
+    let value = if ty == Scalar::F32 { f64::from(f32::from_bits(bits as u32)) } else { f64::from_bits(bits) };
     // Against a zero of the other sign: min is the negative zero, max the positive one.
     let right_zero = if op == Op::Min { value.is_sign_negative() } else { value.is_sign_positive() };
     !value.is_nan() && (value != 0.0 || right_zero)
