@@ -76,13 +76,7 @@ fn widen(operand: Expr<'_>) -> Expr<'_> {
 
 fn function_name(op: Op, signature: &Signature, operand_types: &[Type]) -> String {
     let variable = signature.params.iter().position(|param| param.ty == TyPattern::Var);
-    let same_length = |other: &&Signature| other.params.len() == signature.params.len();
-    // Overloads of fixed types are told apart by their number of operands, or else by the first.
-    let telling = match variable {
-        None if op.info().signatures.iter().filter(same_length).count() > 1 => Some(0),
-        variable => variable,
-    };
-    match telling.and_then(|index| operand_types.get(index)) {
+    match variable.and_then(|index| operand_types.get(index)) {
         Some(ty) => format!("{}.{ty}", op.name()),
         None => format!("{}.{}", op.name(), operand_types.len()),
     }

@@ -185,7 +185,7 @@ op_table! {
     /// A large angle less the nearest multiple of π/2: the remainder rounded, minus what rounding took from it, and the
     /// multiple's number in the low two bits. What `sin`, `cos` and `tan` do to angles past some thousand turns; of an
     /// angle that is not finite, only the remainder means anything.
-    ReduceAngle = "reduce_angle", Math, Internal, Pure, Library, ["(x: f32) -> (f32, f32, i32)", "(x: f64) -> (f64, f64, i32)"];
+    ReduceAngle = "reduce_angle", Math, Internal, Pure, Library, ["[T: float](x: T) -> (T, T, i32)"];
     /// Arc sine in radians; NaN outside -1 … 1.
     Asin = "asin", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
     /// Arc cosine in radians; NaN outside -1 … 1.

@@ -69,6 +69,7 @@ impl Arith<'_, '_> {
             Op::Ceil => ir.unary_intrinsic("llvm.ceil", a),
             Op::Trunc => ir.unary_intrinsic("llvm.trunc", a),
             Op::Rint => ir.unary_intrinsic("llvm.roundeven", a),
+            Op::Copysign => ir.binary_intrinsic("llvm.copysign", a, b),
             _ => return None,
         })
     }
