@@ -133,7 +133,11 @@ impl AnnotationReader<'_> {
             range: expr.range(),
             message: format!("`{name}` is not defined"),
             help: match types {
-                Some(near) => format!("did you mean `{near}`?"),
+                Some(near) => {
+                    let owner = path.split_last().map_or(&[][..], |(_, owner)| owner);
+                    let full: Vec<&str> = owner.iter().copied().chain([near]).collect();
+                    format!("did you mean `{}`?", full.join("."))
+                }
                 None => TYPES_HELP.to_owned(),
             },
         })

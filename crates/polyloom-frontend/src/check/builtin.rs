@@ -95,15 +95,18 @@ impl<'a> Checker<'_, '_, 'a> {
         let mut values = arguments.into_iter().map(|a| a.value);
         let Some(first) = values.next() else { return Expr::error(span) };
         let mut result = self.numbered(first, scalar);
+        // Messages about the operands so far are about the first of them.
+        let first_span = result.span;
         for value in values {
             let value = self.numbered(value, scalar);
+            result.span = first_span;
             let Some((left, right, scalar)) = self.same_type(op, result, value, span) else {
                 return Expr::error(span);
             };
             let kind = ExprKind::Op { op, args: vec![left, right], updates: smallvec![] };
             result = Expr::new(kind, ExprType::scalar(scalar), span);
         }
-        result
+        Expr { span, ..result }
     }
 
     fn numbered(&mut self, expr: Expr, scalar: Scalar) -> Expr {

@@ -54,8 +54,14 @@ impl<'a> Checker<'_, '_, 'a> {
             if poisoned {
                 return Expr::error(span);
             }
-            let message = format!("`{}` is a variable, not a function", path.join("."));
-            return self.reject(Code::UnknownName, self.span(&*call.func), message, "use a variable of another name");
+            let (message, help) = match path[..] {
+                [name] => (format!("`{name}` is a variable, not a function"), "use a variable of another name"),
+                _ => (
+                    format!("`{}` is no function: variables have no methods", path.join(".")),
+                    "call a builtin, or a function decorated with `@loom.func`",
+                ),
+            };
+            return self.reject(Code::UnknownName, self.span(&*call.func), message, help);
         }
         let callee_span = self.span(&*call.func);
         let Some(captured) = self.capture(&path) else {
@@ -234,8 +240,8 @@ impl<'a> Checker<'_, '_, 'a> {
         if failed {
             // The mistakes in the function's own text are reported once, whoever calls it.
             self.failed = true;
-            if def.parameters.vararg.is_some() || def.parameters.kwarg.is_some() {
-                let span = span_of(file, def.name.range);
+            for variadic in [&def.parameters.vararg, &def.parameters.kwarg].into_iter().flatten() {
+                let span = span_of(file, variadic.range);
                 self.reject(
                     Code::Unsupported,
                     span,

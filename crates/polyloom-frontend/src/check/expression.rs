@@ -117,7 +117,10 @@ impl<'a> Checker<'_, '_, 'a> {
                             None => "no integer type holds it; use a float".to_owned(),
                         }
                     }
-                    Number::Float(_) => format!("write `{}({value})`", self.type_text(Scalar::F64)),
+                    Number::Float(_) if scalar == Scalar::F32 => {
+                        format!("write `{}({value})`", self.type_text(Scalar::F64))
+                    }
+                    Number::Float(_) => "convert what it meets to a wider type, such as `float`".to_owned(),
                 };
                 let message = format!("{value} does not fit {}", scalar.python_name());
                 self.reject(Code::ConstantRange, expr.span, message, help)

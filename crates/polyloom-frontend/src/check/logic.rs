@@ -29,7 +29,17 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let mut values = logic.values.iter();
         let mut terms: Vec<Expr> = values.next().map(|first| self.condition(first)).into_iter().collect();
-        let (rest, assigns) = self.collecting(|c| values.map(|v| c.condition(v)).collect::<Vec<_>>());
+        let (rest, assigns) = self.collecting(|c| {
+            let depth = c.depth;
+            let check = |v| {
+                // Lowered, each term that may be skipped nests in the one before.
+                c.depth += 1;
+                c.condition(v)
+            };
+            let rest = values.map(check).collect::<Vec<_>>();
+            c.depth = depth;
+            rest
+        });
         terms.extend(rest);
         if terms.iter().any(Expr::is_error) {
             return Expr::error(span);

@@ -140,7 +140,7 @@ fn conversions(format: &str) -> Result<Vec<char>, String> {
         match piece {
             Piece::Text(_) => {}
             Piece::Conversion(conversion) => found.push(conversion.letter),
-            Piece::Malformed(text) => return Err(format!("`{text}` is not a conversion of `printf`")),
+            Piece::Malformed(text) => return Err(format!("`{}` is not a conversion of `printf`", text.escape_debug())),
         }
     }
     Ok(found)

@@ -173,10 +173,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 let known = variables.chain(members::PYTHON_BUILTINS).chain(surroundings.iter().map(String::as_str));
                 let near: Vec<String> = near_names(root, known).into_iter().map(str::to_owned).collect();
                 let help = match near.first() {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None if members::package_member(root).is_some() => {
+                    _ if members::package_member(root).is_some() => {
                         format!("did you mean `{}.{root}`?", self.package())
                     }
+                    Some(near) => format!("did you mean `{near}`?"),
                     None => format!("assign `{root}` before its use, or define it outside the kernel"),
                 };
                 let root_span = Span::new(span.file, span.start, span.start + root.len() as u32);

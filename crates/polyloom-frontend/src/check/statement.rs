@@ -328,8 +328,9 @@ impl<'a> Checker<'_, '_, 'a> {
                     );
                     return None;
                 }
+                let given = value.ty.clone();
                 let value = self.retyped(id, value, span);
-                if value.is_none() {
+                if value.is_none() && given != ExprType::Error {
                     // What the variable holds from here on is not known.
                     self.names.insert(text, Name::Poisoned);
                 }

@@ -50,7 +50,7 @@ impl Checker<'_, '_, '_> {
             ast::Stmt::Nonlocal(_) => ("`nonlocal`", "pass an array and write to it", "nonlocal"),
             ast::Stmt::Import(_) | ast::Stmt::ImportFrom(_) => ("`import`", "import at the top of the file", "import"),
             ast::Stmt::ClassDef(_) => ("a class", "use one variable for each field", "class"),
-            ast::Stmt::FunctionDef(_) => ("a function inside a kernel", "define it outside with `@loom.func`", "def"),
+            ast::Stmt::FunctionDef(_) => ("a nested function", "define it outside with `@loom.func`", "def"),
             ast::Stmt::TypeAlias(_) => ("`type`", "define the type outside the kernel", "type"),
             _ => ("this statement", "write it with assignments, `if`, loops and calls", ""),
         };

@@ -1,0 +1,38 @@
+# test diagnostics
+import polyloom as loom
+
+SIZE = 64
+
+
+@loom.kernel(
+    kind="stencl",
+    device="gpu",
+    block_dim=5000,
+    workgroup_size=(16, 16, 16),
+    shared_bytes=-1,
+    launch_bounds=(1, 2, 3),
+    max_registers=1000,
+    float_mode=3,
+    check="yes",
+    hints={"unroll": k},
+    unchecked=2,
+    cpu_affinity=[0, "a"],
+    blok_dim=3,
+    **SIZE,
+)
+def wrong(a: loom.array(dtype=float)):
+    a[0] = 1.0
+
+
+@loom.kernel(
+    kind="stencil",
+    device="cuda:0",
+    block_dim=SIZE * 2,
+    fast_math=True,
+    check=True,
+    hints={"unroll": 4, "note": "text"},
+    enable_backward=False,
+    cpu_affinity=(0, 1),
+)
+def right(a: loom.array(dtype=float)):
+    a[0] = 1.0
