@@ -1,10 +1,10 @@
 //! What kernels say to the host: failed checks, assertions, prints.
 
-use super::launch::{assert_same, dense, kernel_of, module, run};
+use super::launch::{Trapped, assert_same, dense, kernel_of, module, run};
 use super::{Preparation, Subject};
 use crate::abi::{LaunchContext, SiteKind, SiteTable};
 use crate::backend::Facts;
-use polyloom_ir::interp::{Arg, BufferMemory};
+use polyloom_ir::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
 use polyloom_ir::{MAX_DIMS, Scalar};
 
 /// A context for kernels that neither trap nor print.
@@ -87,6 +87,62 @@ fn ranked_trap(subject: &Subject<'_>) {
     let events = run(&*code, &prepared.functions[id], &[4, 10], &[], &mut memory, std::slice::from_ref(&(5..40)));
     let traps: Vec<_> = events.traps.iter().map(|&(_, index, extent, thread)| (index, extent, thread)).collect();
     assert_eq!(traps, [(3, -5, 23)]);
+}
+
+/// Kernels prepared for checked execution, one thread at a time: each traps where the interpreter says, with the index,
+/// extent and thread it says, and otherwise leaves the memory it leaves.
+pub fn checks(subject: &Subject<'_>) {
+    for index in [Scalar::I8, Scalar::I32, Scalar::I64, Scalar::U8, Scalar::U32, Scalar::U64] {
+        let text = format!(
+            "kernel @k(%at at: array<{name}, 1>, %by by: array<i32, 1>, %a a: array<i32, 2>, %out out: array<i32, 1>) {{
+             %i: i32 = tid 0
+             %p: {name} = array_load %at, %i
+             %d: i32 = array_load %by, %i
+             %one: i32 = const 1
+             %x: i32 = array_load %a, %p, %one
+             %q: i32 = div %x, %d
+             %r: i32 = mod %q, %d
+             %s: i32 = add %q, %r
+             array_store %out, %p, %s
+             %ok: bool = ne %s, %one
+             assert \"not one\" %ok
+             return }}",
+            name = index.name()
+        );
+        let parsed = module(&text);
+        let positions = super::values::edges(index);
+        let n = positions.len();
+        let divisors: Vec<u64> = (0..n as u64).map(|t| t % 5).collect();
+        let mut memory = BufferMemory::default();
+        let args = [
+            dense(&mut memory, index, &[n], &positions),
+            dense(&mut memory, Scalar::I32, &[n], &divisors),
+            dense(&mut memory, Scalar::I32, &[11, 2], &(0..22).collect::<Vec<u64>>()),
+            dense(&mut memory, Scalar::I32, &[9], &[0; 9]),
+        ];
+        let (prepared, id, code) = subject.load(&parsed, kernel_of(&parsed), Preparation::Checked, 1, Facts::default());
+        let function = &prepared.functions[id];
+        let sites = SiteTable::of(function);
+        let interpreter = Interpreter::new(&prepared, id).unwrap_or_else(|e| panic!("{e}\n{prepared}"));
+        let mut n_traps = 0;
+        for thread in 0..n as u64 {
+            let (mut expected, mut actual) = (memory.clone(), memory.clone());
+            let range = thread..thread + 1;
+            let outcome = interpreter.launch(&[n as u64], &args, &mut expected, &mut Printed::default(), range.clone());
+            let want: Vec<Trapped> = match outcome {
+                Ok(()) => Vec::new(),
+                Err(InterpError::Trap(trap)) => {
+                    vec![(sites.number(trap.site.inst).unwrap_or(u32::MAX), trap.index, trap.extent, trap.thread)]
+                }
+                Err(error) => panic!("the reference fails: {error}\n{prepared}"),
+            };
+            n_traps += want.len();
+            let events = run(&*code, function, &[n as u64], &args, &mut actual, std::slice::from_ref(&range));
+            assert_eq!(events.traps, want, "{} in thread {thread}\n{prepared}", subject.backend.name());
+            assert_same(function, &args, &expected, &actual, || format!("thread {thread}\n{prepared}"));
+        }
+        assert!(n_traps > n / 4 && n_traps < n, "{n_traps} traps of {n} threads show little");
+    }
 }
 
 fn assertion(subject: &Subject<'_>) {

@@ -42,6 +42,7 @@ pub const SUITES: &[Suite] = &[
     ("memory::contention", memory::contention),
     ("library::all", library::all),
     ("host::traps", host::traps),
+    ("host::checks", host::checks),
     ("host::prints", host::prints),
     ("random::few", random::few),
 ];

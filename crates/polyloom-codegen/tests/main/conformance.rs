@@ -47,6 +47,7 @@ suites! {
     atomics_under_contention = conformance::memory::contention;
     library_functions = conformance::library::all;
     traps = conformance::host::traps;
+    checks = conformance::host::checks;
     prints = conformance::host::prints;
     random_programs = conformance::random::few;
 }
