@@ -3,7 +3,7 @@
 use crate::analysis::effects::{CallEffects, callees};
 use crate::pass::Context;
 use crate::transform::*;
-use polyloom_ir::{Diagnostic, FuncId, Function, Imm, Module};
+use polyloom_ir::{Diagnostic, FuncId, Function, Imm, Module, verify_function};
 
 /// How kernels are prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -18,6 +18,10 @@ pub struct Options {
 ///
 /// Functions the kernel calls are changed as well; the functions of the module keep their handles, and library
 /// functions are added.
+///
+/// The order matters. Checks come first, in the user's own functions, so that they name the user's arrays and no
+/// library function is checked. Indices are normalised after inlining and `cse`: what a caller's conditions say about
+/// an index then counts in the callee, and an index and a condition on it are one value.
 ///
 /// # Errors
 ///
@@ -35,10 +39,12 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
     fold::fold(func);
     if_convert::if_convert(func);
     cse::cse(func, &calls);
-    normalize_indices::normalize_indices(func);
-    cse::cse(func, &calls);
+    if normalize_indices::normalize_indices(func) {
+        cse::cse(func, &calls);
+    }
     licm::licm(func, &calls);
     dce::dce(func, &calls);
+    debug_assert_eq!(verify_function(&module.functions[kernel], Some(module)), Ok(()), "prepared HIR is valid");
     Ok(())
 }
 

@@ -17,12 +17,13 @@
 use crate::analysis::range::{Index, possibly_negative_indices};
 use polyloom_ir::{Builder, Function, Op, Region, Scalar, Span, Type, Value};
 
-/// Makes the wrap of indices that may be negative explicit.
-pub fn normalize_indices(func: &mut Function) {
+/// Makes the wrap of indices that may be negative explicit. Gives whether there are any.
+pub fn normalize_indices(func: &mut Function) -> bool {
     let wraps = possibly_negative_indices(func);
     if !wraps.is_empty() {
         insert_region(func, func.body, &wraps, &mut 0);
     }
+    !wraps.is_empty()
 }
 
 /// Inserts the wraps from `next` on, which stand in the order of the walk.

@@ -136,7 +136,7 @@ impl<'a, 'f> Generator<'a, 'f> {
                 2 if depth > 0 => self.counted_loop(depth),
                 3 if depth > 0 => self.while_loop(depth),
                 4 if depth > 0 => self.block(depth),
-                5 | 6 | 7 => self.access(),
+                5..=7 => self.access(),
                 8 => self.call(),
                 9 => self.library(),
                 10 => self.cast(),
