@@ -21,6 +21,7 @@
 //! | `test ast` | Python | the typed AST of every kernel |
 //! | `test diagnostics` | Python | all diagnostics, rendered |
 //! | `test run` | HIR or Python | none: `; run:` lines say what calls and launches come to |
+//! | `test differential` | Python | none: every engine of the build gives the same bits |
 //!
 //! Lines after the first may set options: `; option checked` compiles with checks. A kind is a function in [`kind`].
 

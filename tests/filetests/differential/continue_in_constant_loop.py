@@ -1,3 +1,4 @@
+# test differential
 # seed 1065: llvm could not compile a constant loop that every lane may leave by `continue`
 # rank 3 | f32 f16 | u64:3:read f32:3:own f16:3:read
 import polyloom as loom

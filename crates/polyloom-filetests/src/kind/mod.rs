@@ -1,5 +1,6 @@
 //! What each kind of file test does with its input.
 
+mod differential;
 mod hir;
 mod passes;
 mod python;
@@ -19,6 +20,7 @@ type Output = Result<Option<String>, String>;
 pub fn run(case: &Case) -> Output {
     match case.test.as_str() {
         "parse" => hir::parse(case).map(Some),
+        "differential" => differential::differential(case).map(|()| None),
         "verify" => hir::verify(case).map(Some),
         "hir" => python::hir(case).map(Some),
         "ast" => python::ast(case).map(Some),

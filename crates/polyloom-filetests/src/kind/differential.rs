@@ -1,0 +1,13 @@
+//! `test differential`: a program on which engines once disagreed. Its `# seed N: what went wrong` line says which
+//! arguments it is launched with, its `# rank …` line what its parameters are.
+
+use crate::case::Case;
+use crate::differential::{Engines, Program};
+
+pub(super) fn differential(case: &Case) -> Result<(), String> {
+    let seed = case.directives("seed ").find_map(|(_, text)| text.split(':').next()?.trim().parse().ok());
+    let seed: u64 = seed.ok_or("no line says `# seed N: …`")?;
+    let program = Program::from_text(case.text.clone())?;
+    let engines = Engines::new().map_err(|error| error.to_string())?;
+    engines.check(&program, seed).map_err(|found| found.to_string())
+}
