@@ -1,7 +1,8 @@
 //! From verified HIR to machine code: what all back ends share, and the Cranelift back end.
 //!
 //! A back end implements [`Backend`]. The calling convention of compiled kernels is [`abi`]; both the code generators
-//! and the runtime take it from there. Architecture invariant: nothing here launches, or knows where a module came from.
+//! and the runtime take it from there. Architecture invariant: nothing here launches (but for the `conformance`
+//! suite) or knows where a module came from.
 
 pub mod abi;
 pub mod backend;
