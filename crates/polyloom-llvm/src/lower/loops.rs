@@ -40,7 +40,7 @@ impl Lower<'_, '_> {
         let body = data.regions[0];
         let ty = self.scalar_of(data.operands[0])?;
         let params = &func.regions[body].params;
-        let masked = self.splits(inst);
+        let masked = self.needs_masks(inst);
         let bounds = self.reps(&data.operands[..3])?;
         let inits = self.reps(&data.operands[3..])?;
         let step_const = func.as_const(data.operands[2]);
@@ -101,7 +101,7 @@ impl Lower<'_, '_> {
         let func = self.func;
         let data = &func.insts[inst];
         let (cond, body) = (data.regions[0], data.regions[1]);
-        let masked = self.splits(inst);
+        let masked = self.needs_masks(inst);
         let inits = self.reps(&data.operands)?;
         let params = &func.regions[cond].params;
         let carried_inits = self.coerce_all(params, &inits)?;
@@ -308,6 +308,23 @@ impl Lower<'_, '_> {
         self.execute(all);
         let finished = self.loses_threads(inst).then(|| self.slot(self.mask_type()));
         (before, mask, finished)
+    }
+
+    /// Whether lanes that enter a loop together may part in it: they leave it at different times, or some take a
+    /// `continue` that others do not.
+    fn needs_masks(&self, inst: Inst) -> bool {
+        if self.splits(inst) {
+            return true;
+        }
+        let (mut parts_inside, mut divergent_continue) = (false, false);
+        for &region in &self.func.insts[inst].regions {
+            self.func.walk(region, &mut |inner, data| {
+                parts_inside |= !data.regions.is_empty() && (self.splits(inner) || self.loses_threads(inner));
+                let continues = data.op == Op::Continue && data.imm == Imm::Target(inst);
+                divergent_continue |= continues && self.is_divergent(inner);
+            });
+        }
+        divergent_continue && (parts_inside || !self.is_divergent(inst))
     }
 
     fn may_have_effects(&self, inst: Inst) -> bool {

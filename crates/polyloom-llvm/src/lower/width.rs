@@ -2,11 +2,14 @@
 
 use crate::target::Host;
 use polyloom_ir::uniformity::{Shape, Uniformity};
-use polyloom_ir::{Function, Op, Region, Scalar};
+use polyloom_ir::{FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Value};
+use rustc_hash::FxHashSet;
 
-/// The number of lanes: as many as fill a vector register with elements of the type most of the work is done in, or
-/// one where vectors cannot pay: a kernel that prints in every thread, or whose threads share all their values.
-pub(crate) fn choose(func: &Function, uniformity: &Uniformity, host: &Host) -> u32 {
+/// The number of lanes: as many as fill a vector register with elements of the type most of the work is done in, twice
+/// as many where that hides latency, or one where vectors cannot pay: a kernel that prints in every thread, or whose
+/// threads share all their values.
+pub(crate) fn choose(module: &Module, id: FuncId, uniformity: &Uniformity, host: &Host) -> u32 {
+    let func = &module.functions[id];
     if prints_always(func, func.body) {
         return 1;
     }
@@ -30,10 +33,64 @@ pub(crate) fn choose(func: &Function, uniformity: &Uniformity, host: &Host) -> u
         () if two > 0 => 2,
         () => 1,
     };
-    (host.vector_bytes / bytes).clamp(2, 32)
+    let lanes = (host.vector_bytes / bytes).clamp(2, 32);
+    if hides_latency(module, func, uniformity, host) { (lanes * 2).min(64) } else { lanes }
 }
 
 /// Whether every thread prints, or nearly.
 fn prints_always(func: &Function, region: Region) -> bool {
     func.regions[region].insts.iter().any(|&inst| func.insts[inst].op == Op::Print)
+}
+
+/// Whether two groups at a time run faster than one after the other: an iteration waits for the one before, so that the
+/// units have nothing to do, and the values of both groups fit the registers.
+fn hides_latency(module: &Module, func: &Function, uniformity: &Uniformity, host: &Host) -> bool {
+    let registers = if host.vector_bytes == 64 { 32 } else { 16 };
+    let mut waits = false;
+    let mut fits = true;
+    func.walk(func.body, &mut |inst, data| {
+        if matches!(data.op, Op::ForRange | Op::While) {
+            let params = data.regions.iter().flat_map(|&region| &func.regions[region].params);
+            waits |= params.into_iter().any(|&v| uniformity.shape(v) == Shape::Varying);
+            fits &= 2 * (live_through(func, uniformity, inst) + TEMPORARIES) <= registers;
+            fits &= data.regions.iter().all(|&region| calls_are_small(module, func, region));
+        }
+    });
+    waits && fits
+}
+
+/// Registers an iteration needs for values of its own.
+const TEMPORARIES: usize = 4;
+
+/// How many varying values live through a loop: carried ones and those from outside that it uses.
+fn live_through(func: &Function, uniformity: &Uniformity, inst: Inst) -> usize {
+    let mut inside: FxHashSet<Value> = FxHashSet::default();
+    let mut used: FxHashSet<Value> = FxHashSet::default();
+    let mut carried = 0;
+    for (index, &region) in func.insts[inst].regions.iter().enumerate() {
+        let params = &func.regions[region].params;
+        inside.extend(params);
+        if index == 0 {
+            carried = params.iter().filter(|&&v| uniformity.shape(v) == Shape::Varying).count();
+        }
+        func.walk(region, &mut |_, data| {
+            inside.extend(&data.results);
+            for &inner in &data.regions {
+                inside.extend(&func.regions[inner].params);
+            }
+            used.extend(data.operands.iter().filter(|&&v| uniformity.shape(v) == Shape::Varying));
+        });
+    }
+    carried + used.difference(&inside).count()
+}
+
+fn calls_are_small(module: &Module, func: &Function, region: Region) -> bool {
+    const MOST: usize = 24;
+    let mut small = true;
+    func.walk(region, &mut |_, data| {
+        if let (Op::Call, Imm::Func(callee)) = (data.op, &data.imm) {
+            small &= module.functions.get(*callee).is_some_and(|callee| callee.insts.len() <= MOST);
+        }
+    });
+    small
 }

@@ -67,6 +67,7 @@ suites! {
     atomics = "memory::atomics";
     atomics_under_contention = "memory::contention";
     library_functions = "library::all";
+    random_programs = "random::few";
     traps = "host::traps";
     prints = "host::prints";
 }

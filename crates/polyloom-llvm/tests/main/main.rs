@@ -1,3 +1,4 @@
 //! The LLVM back end against the definition of HIR, and what its code looks like.
 
+mod code;
 mod conformance;

@@ -1,0 +1,187 @@
+//! What the code looks like: the inner loops are packed arithmetic, and neighbouring elements are moved together.
+//!
+//! The kernels are compiled for AVX-512 and AVX2 whatever this machine has: nothing is run.
+
+use polyloom_codegen::{ArrayFacts, Backend, Emit, Facts, Variant};
+use polyloom_ir::{FileId, FloatMode, Type, text};
+use polyloom_llvm::LlvmBackend;
+use polyloom_passes::pipeline;
+
+const SAXPY: &str = "
+kernel @saxpy(%0 a: f32, %1 x: array<f32, 1>, %2 y: array<f32, 1>, %3 n: i32) {
+  %4: i32 = tid 0
+  %5: bool = ge %4, %3
+  if %5 {
+    return
+  } else {
+    yield
+  }
+  %6: f32 = array_load %1, %4
+  %7: f32 = array_load %2, %4
+  %8: f32 = mul %0, %6
+  %9: f32 = add %8, %7
+  array_store %2, %4, %9
+  return
+}";
+
+const STENCIL: &str = "
+kernel @stencil(%0 u: array<f32, 2>, %1 out: array<f32, 2>) {
+  %2: i32 = tid 0
+  %3: i32 = tid 1
+  %4: i32 = const 0
+  %5: i32 = const 1
+  %6: i32 = dim 0 %0
+  %7: i32 = sub %6, %5
+  %8: i32 = dim 1 %0
+  %9: i32 = sub %8, %5
+  %10: bool = gt %2, %4
+  %11: bool = lt %2, %7
+  %12: bool = gt %3, %4
+  %13: bool = lt %3, %9
+  %14: bool = bit_and %10, %11
+  %15: bool = bit_and %12, %13
+  %16: bool = bit_and %14, %15
+  if %16 {
+    %17: i32 = sub %2, %5
+    %18: i32 = add %2, %5
+    %19: i32 = sub %3, %5
+    %20: i32 = add %3, %5
+    %21: f32 = array_load %0, %17, %3
+    %22: f32 = array_load %0, %18, %3
+    %23: f32 = array_load %0, %2, %19
+    %24: f32 = array_load %0, %2, %20
+    %25: f32 = add %21, %22
+    %26: f32 = add %25, %23
+    %27: f32 = add %26, %24
+    %28: f32 = const 0.25
+    %29: f32 = mul %28, %27
+    array_store %1, %2, %3, %29
+    yield
+  } else {
+    yield
+  }
+  return
+}";
+
+const NBODY: &str = "
+kernel @nbody(%0 x: array<f32, 1>, %1 mass: array<f32, 1>, %2 a: array<f32, 1>, %3 n: i32) {
+  %4: i32 = tid 0
+  %5: f32 = array_load %0, %4
+  %6: i32 = const 0
+  %7: i32 = const 1
+  %8: f32 = const 0.0
+  %9: f32 = const 0.01
+  %10: f32 = const 1.0
+  %11: f32 = for_range %6, %3, %7, %8 (%12: i32, %13: f32) {
+    %14: f32 = array_load %0, %12
+    %15: f32 = sub %14, %5
+    %16: f32 = mul %15, %15
+    %17: f32 = add %16, %9
+    %18: f32 = sqrt %17
+    %19: f32 = div %10, %18
+    %20: f32 = array_load %1, %12
+    %21: f32 = mul %20, %19
+    %22: f32 = mul %15, %21
+    %23: f32 = add %13, %22
+    yield %23
+  }
+  array_store %2, %4, %11
+  return
+}";
+
+/// The kernel's assembly for a processor, its arrays dense and apart.
+fn assembly(source: &str, cpu: &str) -> String {
+    let module = text::parse_module(source, FileId::from_u32(0)).expect("the kernel is well formed");
+    let kernel = module.functions.keys().next().expect("one kernel");
+    let options = pipeline::Options { checked: false };
+    let (module, kernel) = pipeline::prepared(&module, kernel, &options).expect("the kernel is valid");
+    let func = &module.functions[kernel];
+    let dense = ArrayFacts { contiguous: true, disjoint: true, offsets_fit_i32: true, ..ArrayFacts::default() };
+    let of = |&param: &polyloom_ir::Value| match func.ty(param) {
+        Type::Array { .. } => dense,
+        Type::Scalar(_) => ArrayFacts::default(),
+    };
+    let ranks = func.params().iter().filter_map(|&p| func.ty(p).as_array()).map(|(_, ndim)| ndim);
+    let launch_rank = ranks.max().unwrap_or(1);
+    let facts = Facts { arrays: func.params().iter().map(of).collect() };
+    let variant = Variant { float_mode: FloatMode::Strict, launch_rank, facts };
+    let backend = LlvmBackend::for_cpu(cpu).expect("LLVM knows it");
+    let text = backend.emit(&module, kernel, &variant, Emit::Asm).expect("the kernel compiles");
+    String::from_utf8(text).expect("assembly is text")
+}
+
+/// The lines of the innermost loop that contains `instruction`: from a label to a jump back to it.
+fn innermost_loop<'a>(assembly: &'a str, instruction: &str) -> Vec<&'a str> {
+    let lines: Vec<&str> = assembly.lines().map(str::trim).collect();
+    let mut found: Option<&[&str]> = None;
+    for (start, label) in lines.iter().enumerate().filter_map(|(i, line)| Some((i, line.strip_suffix(':')?))) {
+        let jumps_back = |line: &&str| line.starts_with('j') && line.split_whitespace().last() == Some(label);
+        let Some(length) = lines[start..].iter().rposition(jumps_back) else { continue };
+        let body = &lines[start..start + length];
+        let contains = body.iter().any(|line| line.starts_with(instruction));
+        if contains && found.is_none_or(|best| body.len() < best.len()) {
+            found = Some(body);
+        }
+    }
+    found.unwrap_or_else(|| panic!("no loop has {instruction}:\n{assembly}")).to_vec()
+}
+
+#[track_caller]
+fn check_inner_loop(source: &str, cpu: &str, register: &str, instructions: &[&str]) {
+    let assembly = assembly(source, cpu);
+    let inner = innermost_loop(&assembly, instructions[0]);
+    for instruction in instructions {
+        let packed = inner.iter().any(|line| line.starts_with(instruction) && line.contains(register));
+        assert!(packed, "no {instruction} on {register} in the inner loop:\n{}\nof\n{assembly}", inner.join("\n"));
+    }
+    let one_by_one = ["vgather", "vscatter", "vmulss", "vaddss", "vsqrtss", "vdivss", "vpextr", "call"];
+    for line in inner {
+        assert!(!one_by_one.iter().any(|op| line.starts_with(op)), "{line} in the inner loop:\n{assembly}");
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn saxpy_moves_whole_registers() {
+    check_inner_loop(SAXPY, "x86-64-v4", "%zmm", &["vmulps", "vaddps", "vmovups"]);
+    check_inner_loop(SAXPY, "x86-64-v3", "%ymm", &["vmulps", "vaddps", "vmovups"]);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_stencil_moves_whole_registers() {
+    check_inner_loop(STENCIL, "x86-64-v4", "%zmm", &["vmulps", "vaddps", "vmovups"]);
+    check_inner_loop(STENCIL, "x86-64-v3", "%ymm", &["vmulps", "vaddps", "vmovups"]);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn n_bodies_share_each_element() {
+    check_inner_loop(NBODY, "x86-64-v4", "%zmm", &["vsqrtps", "vdivps", "vmulps", "vaddps", "vbroadcastss"]);
+    check_inner_loop(NBODY, "x86-64-v3", "%ymm", &["vsqrtps", "vdivps", "vmulps", "vaddps", "vbroadcastss"]);
+}
+
+#[test]
+fn an_unknown_processor_is_refused() {
+    assert!(LlvmBackend::for_cpu("pdp-11").is_err());
+}
+
+#[test]
+fn a_damaged_object_is_refused() {
+    let module = text::parse_module("kernel @nothing() {\n  return\n}\n", FileId::from_u32(0)).expect("well formed");
+    let kernel = module.functions.keys().next().expect("one kernel");
+    let variant = Variant { float_mode: FloatMode::Strict, launch_rank: 1, facts: Facts::default() };
+    let backend = LlvmBackend::new().expect("LLVM knows this machine");
+    let object = backend.compile(&module, kernel, &variant).expect("the kernel compiles");
+    assert!(backend.load(&object).is_ok());
+    for at in [0, 9, object.bytes.len() / 2, object.bytes.len() - 1] {
+        let mut damaged = object.clone();
+        damaged.bytes[at] ^= 1;
+        assert!(backend.load(&damaged).is_err(), "damage at byte {at} goes unnoticed");
+    }
+    for length in [0, 7, 15, object.bytes.len() / 2] {
+        let mut cut = object.clone();
+        cut.bytes.truncate(length);
+        assert!(backend.load(&cut).is_err(), "a cut after {length} bytes goes unnoticed");
+    }
+}
