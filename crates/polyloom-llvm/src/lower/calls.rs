@@ -141,6 +141,7 @@ impl Lower<'_, '_> {
             wide: FxHashMap::default(),
             exec: Exec::Full,
             exec_slot: None,
+            maybe_none: false,
             frames: Vec::new(),
             returns: Returns::default(),
             bail_out: None,

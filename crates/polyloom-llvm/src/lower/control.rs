@@ -163,7 +163,7 @@ impl Lower<'_, '_> {
     fn masked_if(&mut self, inst: Inst, cond: Val) -> Result<Flow> {
         let data = &self.func.insts[inst];
         let (then, otherwise) = (data.regions[0], data.regions[1]);
-        let loses = self.loses_threads(inst);
+        let loses = self.may_lose(inst);
         let before = self.exec;
         let mask = self.mask();
         let then_mask = self.mask_and(mask, cond);
@@ -245,7 +245,7 @@ impl Lower<'_, '_> {
         let region = self.func.insts[inst].regions[0];
         let masked = if self.splits(inst) { Some(self.masked_frame(inst, false)?) } else { None };
         let (before, mask) = (self.exec, self.mask());
-        let loses = self.loses_threads(inst);
+        let loses = self.may_lose(inst);
         self.frames.push(Frame { inst, exits: Vec::new(), back: Vec::new(), masked });
         let flow = self.region(region)?;
         let Some(mut frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
@@ -280,10 +280,33 @@ impl Lower<'_, '_> {
             let here = self.full_mask();
             let mask = self.ir.or(here, left);
             self.execute(mask);
+            self.maybe_none = true;
         } else {
             self.restore(before, mask);
         }
         Ok(Flow::Yields(self.masked_results(inst, &masked)?))
+    }
+
+    /// Whether lanes that enter an instruction may leave it for outer targets by the mask, so that fewer come out.
+    pub(crate) fn may_lose(&self, inst: Inst) -> bool {
+        self.loses_threads(inst) || (self.exec != Exec::Full && self.leaves_by_mask(inst))
+    }
+
+    /// Whether an instruction's regions have jumps to outer targets that lanes leave for one by one. Under a mask even
+    /// lanes that all leave together do so by the mask.
+    pub(crate) fn leaves_by_mask(&self, inst: Inst) -> bool {
+        let masked = |target: Inst| self.frames.iter().any(|f| f.inst == target && f.masked.is_some());
+        let mut found = false;
+        for &region in &self.func.insts[inst].regions {
+            self.func.walk(region, &mut |inner, data| {
+                found |= match (data.op, &data.imm) {
+                    (Op::Break | Op::Continue, Imm::Target(target)) => masked(*target),
+                    (Op::Return, _) => self.is_divergent(inner),
+                    _ => false,
+                };
+            });
+        }
+        found
     }
 
     /// The slots for lanes leaving `inst` one by one, cleared.
@@ -388,8 +411,7 @@ impl Lower<'_, '_> {
         if together {
             return Ok(Flow::Gone);
         }
-        let none = self.ir.zero(self.mask_type());
-        self.execute(none);
+        self.execute_none();
         Ok(Flow::Dead)
     }
 
@@ -404,8 +426,7 @@ impl Lower<'_, '_> {
             self.returns.edges.push(Edge { block: self.ir.current(), values, exec: self.exec });
             return Ok(Flow::Gone);
         }
-        let none = self.ir.zero(self.mask_type());
-        self.execute(none);
+        self.execute_none();
         Ok(Flow::Dead)
     }
 }

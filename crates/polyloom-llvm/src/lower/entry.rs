@@ -335,6 +335,7 @@ impl<'a, 'c> Unit<'a, 'c> {
             wide: FxHashMap::default(),
             exec,
             exec_slot: None,
+            maybe_none: false,
             frames: Vec::new(),
             returns: Returns::default(),
             bail_out,

@@ -157,11 +157,8 @@ impl Lower<'_, '_> {
             Flow::Yields(values) => {
                 frame.back.push(Edge { block: self.ir.current(), values, exec: self.exec });
             }
-            // All lanes have left through an outer mask.
-            Flow::Dead => {
-                let values = state.values();
-                frame.back.push(Edge { block: self.ir.current(), values, exec: self.exec });
-            }
+            // Nothing that reaches this point in an ordinary loop ever runs.
+            Flow::Dead => self.ir.unreachable(),
             Flow::Gone => {}
         }
         if let Some(next) = self.join(frame.back)? {
@@ -247,6 +244,7 @@ impl Lower<'_, '_> {
                 let left = self.ir.get(self.mask_type(), left);
                 let out = self.ir.or(finished, left);
                 self.execute(out);
+                self.maybe_none = true;
             }
             None => self.restore(state.before, state.mask),
         }
@@ -304,16 +302,17 @@ impl Lower<'_, '_> {
         if !masked {
             return (before, mask, None);
         }
+        let loses = self.may_lose(inst);
         let all = self.full_mask();
         self.execute(all);
-        let finished = self.loses_threads(inst).then(|| self.slot(self.mask_type()));
+        let finished = loses.then(|| self.slot(self.mask_type()));
         (before, mask, finished)
     }
 
     /// Whether lanes that enter a loop together may part in it: they leave it at different times, or some take a
     /// `continue` that others do not.
     fn needs_masks(&self, inst: Inst) -> bool {
-        if self.splits(inst) {
+        if self.splits(inst) || (self.exec != Exec::Full && self.leaves_by_mask(inst)) {
             return true;
         }
         let (mut parts_inside, mut divergent_continue) = (false, false);

@@ -108,6 +108,8 @@ pub(crate) struct Lower<'a, 'c> {
     wide: FxHashMap<Val, Val>,
     exec: Exec,
     exec_slot: Option<Val>,
+    /// Whether, on some path to here, no lane is executing any more.
+    maybe_none: bool,
     frames: Vec<Frame>,
     returns: control::Returns,
     bail_out: Option<BailOut>,
@@ -118,8 +120,15 @@ pub(crate) struct Lower<'a, 'c> {
 type Result<T> = std::result::Result<T, CodegenError>;
 
 impl<'a, 'c> Lower<'a, 'c> {
-    /// Lowers a region's instructions at the current position.
+    /// Lowers a region's instructions at the current position, where at least one lane is executing.
     fn region(&mut self, region: Region) -> Result<Flow> {
+        let outside = std::mem::take(&mut self.maybe_none);
+        let flow = self.region_body(region);
+        self.maybe_none |= outside;
+        flow
+    }
+
+    fn region_body(&mut self, region: Region) -> Result<Flow> {
         let func = self.func;
         let insts = &func.regions[region].insts;
         let mut skipped: SmallVec<[Block; 4]> = SmallVec::new();
@@ -135,7 +144,10 @@ impl<'a, 'c> Lower<'a, 'c> {
                 self.plain(inst)?;
                 continue;
             }
-            flow = match self.owner(inst)? {
+            let none_before = self.maybe_none;
+            let owner_flow = self.owner(inst)?;
+            self.maybe_none |= none_before;
+            flow = match owner_flow {
                 Flow::Yields(results) => {
                     for (&result, rep) in data.results.iter().zip(results) {
                         self.values[result] = Some(rep);
@@ -148,16 +160,18 @@ impl<'a, 'c> Lower<'a, 'c> {
                 }
             };
             let rest = insts.get(index + 1..).unwrap_or_default();
-            if self.exec == Exec::Slot && self.loses_threads(inst) && !self.all_cheap(rest) {
+            if self.exec == Exec::Slot && self.maybe_none && !self.all_cheap(rest) {
                 let end = *end.get_or_insert_with(|| self.ir.block(c"none_left"));
                 let any = self.any_executing();
                 let go_on = self.ir.block(c"go_on");
                 skipped.push(self.ir.current());
                 self.ir.cond_br(any, go_on, end);
                 self.ir.switch_to(go_on);
+                self.maybe_none = false;
             }
         }
         let Some(end) = end else { return Ok(flow) };
+        self.maybe_none = true;
         let last = self.ir.current();
         Ok(match flow {
             Flow::Yields(values) => {

@@ -167,9 +167,17 @@ impl Lower<'_, '_> {
         self.exec = Exec::Slot;
     }
 
+    /// All lanes executing have left.
+    pub(crate) fn execute_none(&mut self) {
+        let none = self.ir.zero(self.mask_type());
+        self.execute(none);
+        self.maybe_none = true;
+    }
+
     /// Goes back to the lanes that were executing before a construct all of them came out of. `mask` is their mask:
     /// the slot may have been used in between.
     pub(crate) fn restore(&mut self, before: Exec, mask: Option<Val>) {
+        self.maybe_none = false;
         match (before, mask) {
             (Exec::Slot, Some(mask)) => self.execute(mask),
             _ => self.exec = before,
