@@ -231,7 +231,7 @@ impl Lower<'_, '_> {
     }
 
     /// Whether value `index` that a region yields is defined outside of it.
-    fn yielded_from_outside(&self, region: Region, index: usize) -> bool {
+    pub(crate) fn yielded_from_outside(&self, region: Region, index: usize) -> bool {
         let func = self.func;
         let Some(last) = func.terminator(region) else { return false };
         let Some(&value) = func.insts[last].operands.get(index) else { return false };

@@ -177,7 +177,13 @@ impl<'a, 'c> Lower<'a, 'c> {
             Flow::Yields(values) => {
                 self.ir.br(end);
                 self.ir.switch_to(end);
-                Flow::Yields(values.into_iter().map(|rep| self.merge_with_zero(rep, last, &skipped)).collect())
+                // Values from outside the region are there on all paths.
+                let merged =
+                    values.into_iter().enumerate().map(|(i, rep)| match self.yielded_from_outside(region, i) {
+                        true => rep,
+                        false => self.merge_with_zero(rep, last, &skipped),
+                    });
+                Flow::Yields(merged.collect())
             }
             Flow::Dead => {
                 self.ir.br(end);
