@@ -15,6 +15,8 @@ use smallvec::SmallVec;
 pub(crate) struct Frame {
     /// The owning instruction.
     pub(crate) inst: Inst,
+    /// The lanes executing where it began. Lanes that reach an end together are these.
+    pub(crate) entry: Exec,
     /// Branches to its end.
     pub(crate) exits: Vec<Edge>,
     /// Branches to the next iteration.
@@ -246,7 +248,7 @@ impl Lower<'_, '_> {
         let masked = if self.splits(inst) { Some(self.masked_frame(inst, false)?) } else { None };
         let (before, mask) = (self.exec, self.mask());
         let loses = self.may_lose(inst);
-        self.frames.push(Frame { inst, exits: Vec::new(), back: Vec::new(), masked });
+        self.frames.push(Frame { inst, entry: before, exits: Vec::new(), back: Vec::new(), masked });
         let flow = self.region(region)?;
         let Some(mut frame) = self.frames.pop() else { return Err(CodegenError::new("internal error: no frame")) };
         let masked = frame.masked.take().filter(|masked| masked.used);
@@ -392,8 +394,10 @@ impl Lower<'_, '_> {
         let mask = self.mask();
         let no_frame = || CodegenError::new("internal error: a jump to something that does not enclose it");
         let index = self.frames.iter().rposition(|f| f.inst == target).ok_or_else(no_frame)?;
-        let edge = Edge { block: self.ir.current(), values: values.clone(), exec: self.exec };
+        let block = self.ir.current();
         let frame = &mut self.frames[index];
+        let exec = if frame.masked.is_none() { frame.entry } else { self.exec };
+        let edge = Edge { block, values: values.clone(), exec };
         let together = frame.masked.is_none() || mask.is_none();
         if together {
             if is_break { &mut frame.exits } else { &mut frame.back }.push(edge);

@@ -345,7 +345,7 @@ impl Lower<'_, '_> {
             });
         }
         let masked = if masked { Some(self.masked_frame(inst, has_continue)?) } else { None };
-        Ok(Frame { inst, exits: Vec::new(), back: Vec::new(), masked })
+        Ok(Frame { inst, entry: self.exec, exits: Vec::new(), back: Vec::new(), masked })
     }
 
     fn coerce_all(&mut self, params: &[Value], inits: &[Rep]) -> Result<SmallVec<[Val; 4]>> {
