@@ -99,6 +99,12 @@ pub(super) fn exp(x: Expr<'_>) -> Expr<'_> {
     scale(r.polynomial(if x.is_f64() { &EXP_F64 } else { &EXP_F32 }), n)
 }
 
+/// e to the power `x + rest`, for a normal result.
+pub(super) fn exp_normal<'g>(x: Expr<'g>, rest: Expr<'g>) -> Expr<'g> {
+    let (r, _, n) = reduce(x);
+    (r + rest).polynomial(if x.is_f64() { &EXP_F64 } else { &EXP_F32 }) * power_of_two(n.low_bits, 0)
+}
+
 /// e to the power `x + rest`, for a `rest` that is a rounding error of `x`; where `x` is out of range, anything.
 pub(super) fn exp_of_sum<'g>(x: Expr<'g>, rest: Expr<'g>) -> Expr<'g> {
     let limited = limit(x, -746.0, 710.0);

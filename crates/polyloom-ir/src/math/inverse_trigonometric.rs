@@ -5,6 +5,7 @@
 //! `(1 - x) / 2`. Rounding errors of quotient and root are estimated and taken back, and so are those of the sum with
 //! the multiple of π/2.
 
+use super::exponential::two_sum;
 use super::expr::Expr;
 use std::f64::consts::{FRAC_PI_2, PI};
 
@@ -79,11 +80,12 @@ fn arctangent<'g>(base: Expr<'g>, numerator: Expr<'g>, denominator: Expr<'g>) ->
     // The derivative of the arc tangent is 1 / (1 + quotient^2), nearly 1 - quotient^2 / 2.
     let quotient_rest = (quotient_rest * square).fma(-0.5, quotient_rest);
     let cubic = square.polynomial(if base.is_f64() { &ATAN_F64 } else { &ATAN_F32 });
+    // For quotients near 1, where it matters, the derivative by the square is about -0.12 times the quotient.
+    let square_rest = quotient * quotient.fma(quotient, -square);
     // The part of π/2 that its float lacks, as many times as the base has it.
-    let base_rest = base * (rounding_of_pi_2(base) / FRAC_PI_2);
-    let rest = (quotient * square).fma(cubic, base_rest + quotient_rest);
-    let sum = base + quotient;
-    sum + (((base - sum) + quotient) + rest)
+    let base_rest = square_rest.fma(-0.12, base * (rounding_of_pi_2(base) / FRAC_PI_2));
+    let (sum, sum_rest) = two_sum(base, quotient);
+    sum + (quotient * square).fma(cubic, sum_rest + (base_rest + quotient_rest))
 }
 
 /// Arc tangent.
@@ -126,9 +128,8 @@ pub(super) fn atan2<'g>(y: Expr<'g>, x: Expr<'g>) -> Expr<'g> {
 fn arcsine<'g>(base: Expr<'g>, linear: Expr<'g>, square: Expr<'g>, linear_rest: Expr<'g>) -> Expr<'g> {
     let cubic = square.polynomial(if base.is_f64() { &ASIN_F64 } else { &ASIN_F32 });
     let base_rest = base * (rounding_of_pi_2(base) / FRAC_PI_2);
-    let rest = (linear * square).fma(cubic, base_rest + linear_rest);
-    let sum = base + linear;
-    sum + (((base - sum) + linear) + rest)
+    let (sum, sum_rest) = two_sum(base, linear);
+    sum + (linear * square).fma(cubic, sum_rest + (base_rest + linear_rest))
 }
 
 /// What the arc sine and cosine share: whether `|x|` is at most 1/2, and the polynomial's argument with the rounding

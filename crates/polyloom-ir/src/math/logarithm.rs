@@ -4,6 +4,7 @@
 //! `k log 2` and `f`, each times a constant that is 1 for the natural one, and a small rest. That sum keeps its
 //! rounding error, so the result is hardly worse than correctly rounded.
 
+use super::exponential::two_sum;
 use super::expr::Expr;
 use crate::types::Scalar;
 
@@ -125,7 +126,13 @@ pub(super) fn split(x: Expr<'_>) -> Split<'_> {
 }
 
 /// The logarithm of a split number, plus a small `correction`.
-fn logarithm<'g>(Split { k, f }: Split<'g>, base: &Base, correction: Option<Expr<'g>>) -> Expr<'g> {
+fn logarithm<'g>(split: Split<'g>, base: &Base, correction: Option<Expr<'g>>) -> Expr<'g> {
+    let (sum, rest) = logarithm_sum(split, base, correction);
+    sum + rest
+}
+
+/// As [`logarithm`], the main part and a small rest.
+fn logarithm_sum<'g>(Split { k, f }: Split<'g>, base: &Base, correction: Option<Expr<'g>>) -> (Expr<'g>, Expr<'g>) {
     let scaled = |value: Expr<'g>| if base.reciprocal.0 == 1.0 { value } else { value * base.reciprocal.0 };
     let linear = scaled(f);
     let mut extra = correction;
@@ -149,9 +156,9 @@ fn logarithm<'g>(Split { k, f }: Split<'g>, base: &Base, correction: Option<Expr
         extra.map_or_else(|| square * rest, |extra| square.fma(rest, extra))
     };
     let whole = if base.log_2.0 == 1.0 { k } else { k * base.log_2.0 };
-    // `whole` is zero or greater than `linear`, so this is the exact error of the sum.
-    let sum = whole + linear;
-    sum + (((whole - sum) + linear) + rest)
+    // `whole` is zero or greater than `linear`.
+    let (sum, sum_rest) = two_sum(whole, linear);
+    (sum, sum_rest + rest)
 }
 
 /// The logarithm `value` of `x`, with the special cases of C: `-inf` at zero, NaN below.
@@ -164,6 +171,12 @@ fn special<'g>(x: Expr<'g>, zero: f64, value: Expr<'g>) -> Expr<'g> {
 /// Natural logarithm.
 pub(super) fn log(x: Expr<'_>) -> Expr<'_> {
     special(x, 0.0, logarithm(split(x), &natural(x), None))
+}
+
+/// Natural logarithm of a positive finite number, as a rounded value and its error.
+pub(super) fn log_positive(x: Expr<'_>) -> (Expr<'_>, Expr<'_>) {
+    let (sum, rest) = logarithm_sum(split(x), &natural(x), None);
+    two_sum(sum, rest)
 }
 
 /// Base-2 logarithm.

@@ -15,6 +15,7 @@
 
 mod angle;
 mod basic;
+mod error_function;
 mod exponential;
 mod expr;
 mod hyperbolic;
@@ -129,6 +130,9 @@ fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
         Op::Rsqrt => |x| vec![power::rsqrt(x[0])],
         Op::Cbrt => |x| vec![power::cbrt(x[0])],
         Op::Hypot => |x| vec![power::hypot(x[0], x[1])],
+        Op::Erf => |x| vec![error_function::erf(x[0])],
+        Op::Erfc => |x| vec![error_function::erfc(x[0])],
+        Op::Erfinv => |x| vec![error_function::erfinv(x[0])],
         Op::RandInit => random::init,
         Op::Randi | Op::Randu => random::integer,
         Op::Randf => random::uniform,
