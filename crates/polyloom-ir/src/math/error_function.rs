@@ -162,7 +162,7 @@ pub(super) fn erfc(x: Expr<'_>) -> Expr<'_> {
     // Near zero, 1 - erf(x).
     let linear = 1.0 - x;
     let near = linear + (-x).fma(near_ratio(magnitude), (1.0 - linear) - x);
-    magnitude.lt(0.8).select(near, far)
+    magnitude.lt(0.7).select(near, far)
 }
 
 /// `erfinv(x) / x` for `w = -log(1 - x^2)` up to 6.25, in powers of `w - 3.125`. This and the next four interpolate in
