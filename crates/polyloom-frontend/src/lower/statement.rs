@@ -50,7 +50,8 @@ impl Lowering<'_, '_> {
             },
             StmtKind::For { counter, start, stop, step, body } => {
                 let bounds = [self.expr(start), self.expr(stop), self.expr(step)];
-                self.loop_(Loop::For { counter: *counter, bounds }, body, stmt.span)
+                let body_start = start.span.end.max(stop.span.end).max(step.span.end);
+                self.loop_(Loop::For { counter: *counter, bounds, body_start }, body, stmt.span)
             }
             StmtKind::While { cond, cond_assigns, body } => {
                 let assigns = !cond_assigns.is_empty();
@@ -188,10 +189,6 @@ impl Lowering<'_, '_> {
 
     /// The loop itself; its carried variables have their final values afterwards.
     fn loop_inst(&mut self, kind: &Loop<'_>, body: &LoopBody, span: Span, block: Option<(Inst, Merged)>) {
-        let counter = match kind {
-            Loop::For { counter, .. } => Some(*counter),
-            Loop::While { .. } => None,
-        };
         // What the `else` and the block's results read is inside the loop's own span.
         let reads_inside = block.is_some() || !body.otherwise.is_empty();
         let carried: Merged = body
@@ -199,8 +196,13 @@ impl Lowering<'_, '_> {
             .iter()
             .copied()
             .filter(|l| {
-                let set_before = self.vars[l.0 as usize].is_some() && Some(*l) != counter;
-                set_before || reads_inside || self.is_read_after(*l, span)
+                reads_inside
+                    || match kind {
+                        Loop::For { counter, body_start, .. } if counter == l => {
+                            self.is_counter_read_outside(*l, *body_start, span.end)
+                        }
+                        _ => self.vars[l.0 as usize].is_some() || self.is_read_after(*l, span),
+                    }
             })
             .collect();
         let types = self.types(&carried);
@@ -274,6 +276,6 @@ impl Lowering<'_, '_> {
 
 /// What differs between loops.
 enum Loop<'s> {
-    For { counter: LocalId, bounds: [Value; 3] },
+    For { counter: LocalId, bounds: [Value; 3], body_start: u32 },
     While { cond: &'s Expr, assigns: bool },
 }
