@@ -1,3 +1,4 @@
 //! The front end's tests, from source text to HIR and to rendered diagnostics.
 
 mod error_pages;
+mod limits;

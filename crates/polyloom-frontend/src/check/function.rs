@@ -65,6 +65,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     /// How deep the statement or expression being checked is nested.
     pub(super) depth: u32,
     pub(super) failed: bool,
+    /// Whether a limit has been reported: whatever else is near it would only repeat that.
+    limit_reached: bool,
 }
 
 impl Compilation<'_> {
@@ -150,6 +152,7 @@ impl Compilation<'_> {
             loops: Vec::new(),
             depth: 0,
             failed: false,
+            limit_reached: false,
         };
         let (metadata, constraints) = checker.decorators(def);
         checker.parameters(def, types);
@@ -189,6 +192,9 @@ impl<'a> Checker<'_, '_, 'a> {
     /// Reports an error.
     pub(super) fn report(&mut self, diagnostic: Diagnostic) {
         self.failed |= diagnostic.severity == polyloom_ir::Severity::Error;
+        if diagnostic.code == Code::Limit && std::mem::replace(&mut self.limit_reached, true) {
+            return;
+        }
         self.compilation.diagnostics.push(diagnostic);
     }
 
