@@ -1,7 +1,11 @@
 //! The one thread that works beside launches: it recompiles hot kernels and writes the code cache.
 //!
-//! When the process exits, compilations that have not begun are forgotten, the one under way is waited for (compilers
-//! do not take kindly to their libraries being torn down under them), and pending writes are made.
+//! When the process exits, compilations that have not begun are forgotten, the one under way is waited for, and pending
+//! writes are made. The waiting must come before the destructors of the compiler's own statics, or the compilation under
+//! way loses the ground it stands on. Exit handlers run in the reverse order of registration, and a compiler makes
+//! statics as it goes: a handler registered before its first compilation runs too late for that one. Destructors of the
+//! exiting thread's locals run before any handler, so the main thread gets one of those when it first submits a job;
+//! for programs that launch from other threads only, there are two handlers, registered before and after the first job.
 
 use crate::fork::PerProcess;
 use std::collections::VecDeque;
@@ -38,19 +42,24 @@ struct State {
     jobs: VecDeque<(JobKind, Job)>,
     has_thread: bool,
     is_busy: bool,
+    /// The process exits: nothing more is compiled.
+    is_closing: bool,
 }
 
 /// Has `job` done some time; gives whether it will be.
 pub(crate) fn submit(kind: JobKind, job: impl FnOnce() + Send + 'static) -> bool {
     let background = BACKGROUND.get();
+    // Fails in a thread whose locals are gone: one that is ending.
+    let _ = AT_MAIN_THREAD_EXIT.try_with(|_| ());
     let mut state = background.lock();
     if !state.has_thread {
-        register_exit();
+        register_exit(&BEFORE_FIRST_JOB);
         let builder = std::thread::Builder::new().name("polyloom-compiler".to_owned());
         // Optimisers recurse deeply.
         state.has_thread = builder.stack_size(16 << 20).spawn(|| background.work()).is_ok();
     }
-    let accepted = state.has_thread && state.jobs.len() < MAX_JOBS;
+    let wanted = kind == JobKind::Write || !state.is_closing;
+    let accepted = state.has_thread && wanted && state.jobs.len() < MAX_JOBS;
     if accepted {
         state.jobs.push_back((kind, Box::new(job)));
         background.changed.notify_all();
@@ -79,6 +88,7 @@ impl Background {
             drop(state);
             // A job that panics is a defect of a back end; the kernel keeps the code it has.
             let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            register_exit(&AFTER_FIRST_JOB);
             state = self.lock();
             state.is_busy = false;
             self.changed.notify_all();
@@ -97,20 +107,51 @@ impl Background {
     }
 }
 
+/// Forgets compilations that have not begun and waits for the rest.
 extern "C" fn at_exit() {
     let background = BACKGROUND.get();
-    background.lock().jobs.retain(|(kind, _)| *kind == JobKind::Write);
+    {
+        let mut state = background.lock();
+        state.is_closing = true;
+        state.jobs.retain(|(kind, _)| *kind == JobKind::Write);
+    }
     background.wait_until(Some(Instant::now() + EXIT_PATIENCE));
 }
 
-fn register_exit() {
-    static REGISTERED: AtomicBool = AtomicBool::new(false);
-    if !REGISTERED.swap(true, Ordering::Relaxed) {
+static BEFORE_FIRST_JOB: AtomicBool = AtomicBool::new(false);
+static AFTER_FIRST_JOB: AtomicBool = AtomicBool::new(false);
+
+/// Registers the exit handler, once for each of the two times.
+fn register_exit(registered: &AtomicBool) {
+    if !registered.swap(true, Ordering::Relaxed) {
         // SAFETY: the handler is a plain function of this library, which stays loaded until it has run.
         unsafe {
             libc::atexit(at_exit);
         }
     }
+}
+
+thread_local! {
+    static AT_MAIN_THREAD_EXIT: AtMainThreadExit = const { AtMainThreadExit };
+}
+
+struct AtMainThreadExit;
+
+impl Drop for AtMainThreadExit {
+    fn drop(&mut self) {
+        if is_main_thread() {
+            at_exit();
+        }
+    }
+}
+
+/// Whether the process ends with this thread.
+fn is_main_thread() -> bool {
+    #[cfg(target_os = "linux")]
+    // SAFETY: neither has preconditions.
+    return unsafe { libc::gettid() == libc::getpid() };
+    #[cfg(not(target_os = "linux"))]
+    false
 }
 
 #[cfg(test)]

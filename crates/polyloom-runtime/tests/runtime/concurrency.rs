@@ -76,6 +76,32 @@ fn a_long_launch_is_cancelled_from_another_thread_and_by_its_own() {
     assert_eq!(n_asked.into_inner(), 3);
 }
 
+static LONG_THREADS: [AtomicU64; 50] = [const { AtomicU64::new(0) }; 50];
+static N_EMPTY: AtomicU64 = AtomicU64::new(0);
+
+/// Every thread takes a fifth of a millisecond.
+unsafe extern "C" fn long_threads(_: *const u8, _: *const LaunchContext, begin: u64, end: u64) {
+    N_EMPTY.fetch_add(u64::from(begin >= end), Ordering::Relaxed);
+    for thread in begin..end {
+        std::thread::sleep(std::time::Duration::from_micros(200));
+        LONG_THREADS[thread as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn few_long_threads_run_once_each_and_no_chunk_is_empty() {
+    let (_, kernel) = kernel(long_threads, saxpy_source("saxpy"));
+    for n in 1..=LONG_THREADS.len() {
+        assert_eq!(launch_without_arrays(&kernel, n as u64, &LaunchOptions::default()), Ok(()));
+        let counts: Vec<u64> = LONG_THREADS.iter().map(|count| count.swap(0, Ordering::Relaxed)).collect();
+        assert!(
+            counts[..n].iter().all(|&count| count == 1) && counts[n..].iter().all(|&count| count == 0),
+            "{counts:?}"
+        );
+    }
+    assert_eq!(N_EMPTY.load(Ordering::Relaxed), 0);
+}
+
 /// Launches code that does not look at its arguments.
 fn launch_without_arrays(kernel: &CpuKernel, n: u64, options: &LaunchOptions<'_>) -> Result<(), LaunchError> {
     let mut args = ArgBlock::new();
