@@ -4,7 +4,8 @@
 //! fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR]
 //! ```
 //!
-//! Each disagreement is shrunk and written to DIR (by default `target/fuzz`) as a file that the differential tests can
+//! The seed a worker is at stands in DIR/running_WORKER, for when a program brings the process down. Each disagreement is
+//! shrunk and written to DIR (by default `target/fuzz`) as a file that the differential tests can
 //! take over. The exit status is 1 if there was one.
 
 use polyloom_filetests::differential::{Disagreement, Engines, generate, shrink};
@@ -37,17 +38,24 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if let Err(error) = std::fs::create_dir_all(&out) {
+        eprintln!("fuzz: cannot make {}: {error}", out.display());
+        return ExitCode::FAILURE;
+    }
     let started = Instant::now();
     let (next, failures) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
+        for worker in 0..threads {
+            let running = out.join(format!("running_{worker}"));
+            let (next, failures, engines, out) = (&next, &failures, &engines, &out);
+            scope.spawn(move || {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     if index >= programs {
                         return;
                     }
                     let seed = first + index;
+                    let _ = std::fs::write(&running, seed.to_string());
                     let program = generate(seed);
                     if let Err(found) = engines.check(&program, seed) {
                         failures.fetch_add(1, Ordering::Relaxed);
@@ -58,7 +66,6 @@ fn main() -> ExitCode {
                         let found = found.to_string().replace('\n', "\n# ");
                         let text = format!("# seed {seed}: {found}\n{}\n{}", small.header(), small.text);
                         eprintln!("{text}");
-                        let _ = std::fs::create_dir_all(&out);
                         let _ = std::fs::write(out.join(format!("seed_{seed}.py")), text);
                     }
                     if index % 5000 == 4999 {
