@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR]
+//! fuzz --show SEED
 //! ```
 //!
 //! The seed a worker is at stands in DIR/running_WORKER, for when a program brings the process down. Each disagreement is
@@ -23,10 +24,15 @@ fn main() -> ExitCode {
         match (flag.as_str(), number) {
             ("--programs", Ok(n)) => programs = n,
             ("--seed", Ok(n)) => first = n,
+            ("--show", Ok(seed)) => {
+                let program = generate(seed);
+                print!("# seed {seed}:\n{}\n{}", program.header(), program.text);
+                return ExitCode::SUCCESS;
+            }
             ("--threads", Ok(n)) => threads = n.max(1) as usize,
             ("--out", _) if !value.is_empty() => out = value.into(),
             _ => {
-                eprintln!("usage: fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR]");
+                eprintln!("usage: fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR] | fuzz --show SEED");
                 return ExitCode::from(2);
             }
         }

@@ -12,6 +12,9 @@ pub fn shrink(program: &Program, attempts: usize, mut fails: impl FnMut(&Program
         let mut smaller = None;
         for start in (0..lines.len()).rev() {
             for end in [block_end(&lines, start), start + 1] {
+                if end == start + 1 && is_loop_guard(&lines[start]) {
+                    continue;
+                }
                 if left == 0 {
                     return best;
                 }
@@ -33,6 +36,11 @@ pub fn shrink(program: &Program, attempts: usize, mut fails: impl FnMut(&Program
             None => return best,
         }
     }
+}
+
+/// Whether this line is what makes a `while` loop end: without it the program would run for ever.
+fn is_loop_guard(line: &str) -> bool {
+    line.trim_start().starts_with('w') && line.ends_with("+= 1")
 }
 
 /// One past the last line of the block that the line at `start` opens.
