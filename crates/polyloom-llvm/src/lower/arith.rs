@@ -146,9 +146,10 @@ impl Arith<'_, '_> {
     fn int_div(&self, a: Val, b: Val, ty: Scalar) -> Val {
         let ir = self.ir;
         let llvm = ir.type_of(a);
-        let (zero, one) = (ir.zero(llvm), ir.int_const(llvm, 1));
+        let (zero, two) = (ir.zero(llvm), ir.int_const(llvm, 2));
         let by_zero = ir.icmp(EQ, b, zero);
-        // The two divisors with a result of their own are replaced by 1, so that the division itself is defined.
+        // The two divisors with a result of their own are replaced, so that the division itself is defined. Not by 1:
+        // LLVM 22 takes `a / select(c, 1, b)` for `select(c, a, a / b)` on AVX-512, and `b` may be 0 where `c` holds.
         let (unusual, minus_one) = match ty.is_signed_int() {
             true => {
                 let minus_one = ir.icmp(EQ, b, ir.ones(llvm));
@@ -156,7 +157,7 @@ impl Arith<'_, '_> {
             }
             false => (by_zero, None),
         };
-        let divisor = ir.select(unusual, one, b);
+        let divisor = ir.select(unusual, two, b);
         let in_floats = ir.n_lanes(a) > 1 && ty.bits() <= 32 && !ir.is_const(b);
         let quotient = match (in_floats, ty.is_signed_int()) {
             (true, _) => self.divide_in_floats(a, divisor, ty),
