@@ -225,11 +225,20 @@ impl Lower<'_, '_> {
                 flow = Flow::Yields(merged.collect());
             }
         }
+        if done.is_none() && matches!(flow, Flow::Gone) {
+            self.go_nowhere();
+        }
         let end = if loses { self.full_mask() } else { mask };
         Ok(match flow {
             Flow::Yields(values) => (Some(values), end),
             Flow::Dead | Flow::Gone => (None, end),
         })
+    }
+
+    /// Goes to a block that nothing leads to: what is emitted there never runs.
+    pub(crate) fn go_nowhere(&mut self) {
+        let nowhere = self.ir.block(c"nowhere");
+        self.ir.switch_to(nowhere);
     }
 
     /// Whether value `index` that a region yields is defined outside of it.

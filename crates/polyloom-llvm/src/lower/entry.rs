@@ -360,8 +360,7 @@ impl Lower<'_, '_> {
             Some(values) => Ok(Some(values)),
             None => {
                 // No path leads to the end; what follows still needs a block to stand in.
-                let nowhere = self.ir.block(c"nowhere");
-                self.ir.switch_to(nowhere);
+                self.go_nowhere();
                 Ok(None)
             }
         }

@@ -207,7 +207,11 @@ impl Lower<'_, '_> {
         let Some(masked) = &frame.masked else { return Err(CodegenError::new("internal error: no masks")) };
         let yielded = match flow {
             Flow::Yields(values) => Some(values),
-            _ => None,
+            Flow::Dead => None,
+            Flow::Gone => {
+                self.go_nowhere();
+                None
+            }
         };
         let here = self.full_mask();
         let (next, staying) = match (parked, yielded) {

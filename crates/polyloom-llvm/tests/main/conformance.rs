@@ -10,12 +10,16 @@ fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
     pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
 }
 
-fn run(backend: &LlvmBackend, suite: &str) {
-    let (_, suite) = SUITES.iter().find(|(name, _)| *name == suite).expect("a suite of the list");
-    suite(&Subject { backend, prepare: &prepare, float_mode: FloatMode::Strict });
+pub(crate) fn subject_of(backend: &LlvmBackend) -> Subject<'_> {
+    Subject { backend, prepare: &prepare, float_mode: FloatMode::Strict }
 }
 
-fn host() -> LlvmBackend {
+fn run(backend: &LlvmBackend, suite: &str) {
+    let (_, suite) = SUITES.iter().find(|(name, _)| *name == suite).expect("a suite of the list");
+    suite(&subject_of(backend));
+}
+
+pub(crate) fn host() -> LlvmBackend {
     LlvmBackend::new().expect("LLVM knows this machine")
 }
 

@@ -1,0 +1,105 @@
+//! Shapes of control flow that were once compiled wrongly: lanes that leave together, but by way of a mask.
+
+use crate::conformance::{host, subject_of};
+use polyloom_codegen::conformance::launch::{compare, dense};
+use polyloom_ir::Scalar;
+use polyloom_ir::interp::BufferMemory;
+
+/// Runs a kernel of one `i32` array over 37 threads: two groups and a bit.
+#[track_caller]
+fn check(text: &str) {
+    for lanes in [1, 4, 16, 32] {
+        let backend = host().with_lanes(lanes);
+        let mut memory = BufferMemory::default();
+        let values: Vec<u64> = (0..37).map(|i| i * 5 % 11).collect();
+        let out = dense(&mut memory, Scalar::I32, &[37], &values);
+        compare(&subject_of(&backend), text, &[37], &[out], &memory);
+    }
+}
+
+#[test]
+fn a_divergent_continue_of_a_loop_that_ends_for_all_at_once() {
+    check(
+        "
+kernel @k(%0 out: array<i32, 1>) {
+  %1: i32 = tid 0
+  %2: i32 = array_load %0, %1
+  %3: i32 = const 0
+  %4: i32 = const 6
+  %5: i32 = const 1
+  %6: i32 = for_range ^0 %3, %4, %5, %3 (%7: i32, %8: i32) {
+    %9: bool = lt %7, %2
+    if %9 {
+      continue ^0 %8
+    } else {
+      yield
+    }
+    %10: i32 = add %8, %7
+    yield %10
+  }
+  array_store %0, %1, %6
+  return
+}",
+    );
+}
+
+#[test]
+fn a_break_by_all_lanes_out_of_a_block_that_some_left_before() {
+    check(
+        "
+kernel @k(%0 out: array<i32, 1>) {
+  %1: i32 = tid 0
+  %2: i32 = array_load %0, %1
+  %3: i32 = const 3
+  %4: i32 = const 0
+  %5: i32 = const 1
+  %6: bool = lt %2, %3
+  %7: i32 = block ^0 {
+    if %6 {
+      break ^0 %4
+    } else {
+      yield
+    }
+    for_range %4, %3, %5 (%8: i32) {
+      break ^0 %2
+    }
+    yield %5
+  }
+  %9: i32 = add %7, %1
+  array_store %0, %1, %9
+  return
+}",
+    );
+}
+
+#[test]
+fn a_return_of_all_lanes_out_of_a_loop_with_masks() {
+    check(
+        "
+kernel @k(%0 out: array<i32, 1>) {
+  %1: i32 = tid 0
+  %2: i32 = array_load %0, %1
+  %3: i32 = const 3
+  %4: i32 = const 0
+  %5: i32 = const 1
+  %6: bool = lt %2, %3
+  for_range ^0 %4, %3, %5 (%7: i32) {
+    if %6 {
+      array_store %0, %1, %7
+      yield
+    } else {
+      continue ^0
+    }
+    %8: bool = gt %7, %5
+    if %8 {
+      return
+    } else {
+      yield
+    }
+    yield
+  }
+  array_store %0, %1, %5
+  return
+}",
+    );
+}
