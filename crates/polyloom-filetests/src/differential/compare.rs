@@ -124,7 +124,7 @@ impl Engines {
         let kernel = session.compile_file_kernel(&unit, "kernel").map_err(rejected)?;
 
         // The same arguments for every engine: everything is drawn from the seed in the same order.
-        let mut random = Random::new(seed ^ 0x5eed_0f_a7f5);
+        let mut random = Random::new(seed ^ 0x005e_ed0f_a7f5);
         let dim: Vec<u64> =
             (0..program.rank).map(|_| 1 + random.below(EXTENTS[program.rank - 1] as usize) as u64).collect();
         let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
