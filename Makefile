@@ -77,6 +77,8 @@ wheel: setup  ## a self-contained wheel in dist/, LLVM linked statically
 
 accuracy: setup  ## every float32 input of every one-argument function; dense float64 samples against MPFR
 	cargo run --release -p polyloom --features llvm --example accuracy
+	@cargo run --quiet --release -p polyloom --features llvm --example accuracy -- --f64 target/accuracy_f64.txt
+	@$(BIN)/python scripts/accuracy_f64.py target/accuracy_f64.txt
 
 fuzz: setup  ## PROGRAMS random kernels through all engines (default 100000)
 	cargo run --release -p polyloom-filetests --features llvm --example fuzz -- --programs $(or $(PROGRAMS),100000)
