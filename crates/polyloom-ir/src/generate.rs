@@ -232,7 +232,8 @@ impl Random {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Scalar,
-    /// Read anywhere, never written. It has [`PADDING`] more elements than there are threads.
+    /// Read anywhere, never written. It has [`PADDING`] more elements than there are threads, and [`N_ROWS`] such rows if
+    /// it has rows.
     Input,
     /// Element i is read and written by thread i alone.
     Own,
@@ -242,6 +243,9 @@ enum Role {
 
 /// By how much thread indices may be shifted and still be indices of inputs.
 const PADDING: usize = 8;
+
+/// Rows of an input of two dimensions: a power of two.
+const N_ROWS: usize = 4;
 
 /// Elements of a shared array: a power of two.
 const N_SHARED: usize = 4;
@@ -263,12 +267,16 @@ impl Launch {
         }
         for index in 0..1 + random.below(3) {
             let ty = random.scalar();
-            self.array(random, format!("input{index}"), ty, n_threads + PADDING, Role::Input);
+            let mut extents = vec![n_threads + PADDING];
+            if random.one_in(3) {
+                extents.insert(0, N_ROWS);
+            }
+            self.array(random, format!("input{index}"), ty, &extents, Role::Input);
         }
-        self.array(random, "floats".to_owned(), Scalar::F32, n_threads, Role::Own);
-        self.array(random, "ints".to_owned(), Scalar::I32, n_threads, Role::Own);
+        self.array(random, "floats".to_owned(), Scalar::F32, &[n_threads], Role::Own);
+        self.array(random, "ints".to_owned(), Scalar::I32, &[n_threads], Role::Own);
         let ty = random.scalar();
-        self.array(random, "others".to_owned(), ty, n_threads, Role::Own);
+        self.array(random, "others".to_owned(), ty, &[n_threads], Role::Own);
         if random.one_in(2) {
             let op = random.pick(&[
                 Op::AtomicAdd,
@@ -280,7 +288,7 @@ impl Launch {
                 Op::AtomicXor,
             ]);
             let ty = random.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64, Scalar::I8, Scalar::U16]);
-            self.array(random, "shared".to_owned(), ty, N_SHARED, Role::Shared(op));
+            self.array(random, "shared".to_owned(), ty, &[N_SHARED], Role::Shared(op));
         }
     }
 
@@ -290,10 +298,10 @@ impl Launch {
         self.roles.push(Role::Scalar);
     }
 
-    fn array(&mut self, random: &mut Random, name: String, elem: Scalar, len: usize, role: Role) {
-        let elements: Vec<u64> = (0..len).map(|_| random.value(elem)).collect();
-        self.params.push((name, Type::Array { elem, ndim: 1 }));
-        self.args.push(self.memory.add_array(elem, &[len], &elements));
+    fn array(&mut self, random: &mut Random, name: String, elem: Scalar, extents: &[usize], role: Role) {
+        let elements: Vec<u64> = (0..extents.iter().product()).map(|_| random.value(elem)).collect();
+        self.params.push((name, Type::Array { elem, ndim: extents.len() as u8 }));
+        self.args.push(self.memory.add_array(elem, extents, &elements));
         self.roles.push(role);
     }
 }
@@ -512,6 +520,12 @@ impl Generator<'_, '_> {
 
     /// Reads an input: next to the thread's own element, anywhere, or counted from the end.
     fn load(&mut self, array: Value) {
+        let Some((_, ndim)) = self.ty(array).as_array() else { return };
+        let mut operands = vec![array];
+        if ndim == 2 {
+            let row = self.small(Scalar::I32, N_ROWS as i64 - 1);
+            operands.push(if self.random.one_in(3) { self.builder.op(Op::Invert, &[row]) } else { row });
+        }
         let index = match self.random.below(4) {
             0 => {
                 let own = self.linear_index();
@@ -529,11 +543,12 @@ impl Generator<'_, '_> {
             }
             _ => {
                 let index = self.value(Type::I32);
-                let extent = self.builder.dim(array, 0);
+                let extent = self.builder.dim(array, ndim - 1);
                 self.builder.op(Op::Mod, &[index, extent])
             }
         };
-        let value = self.builder.op(Op::ArrayLoad, &[array, index]);
+        operands.push(index);
+        let value = self.builder.op(Op::ArrayLoad, &operands);
         self.scope.push(value);
     }
 
