@@ -246,17 +246,31 @@ impl Lower<'_, '_> {
     fn load_row(&self, array: usize, pointer: Val, mask: Option<Val>) -> Result<Val> {
         let ir = self.ir;
         let elem = self.array_arg(array)?.elem;
-        let lanes = ir.lanes(self.memory_type(elem), self.lanes);
-        let value = match mask {
-            None => ir.load(lanes, pointer, elem.bytes()),
-            Some(mask) => {
-                let value = ir.intrinsic("llvm.masked.load", &[lanes, ir.ptr()], &[pointer, mask, ir.zero(lanes)]);
-                ir.set_argument_align(value, 0, elem.bytes());
-                value
+        let in_memory = self.memory_type(elem);
+        let lanes = ir.lanes(in_memory, self.lanes);
+        let Some(mask) = mask else {
+            let value = ir.load(lanes, pointer, elem.bytes());
+            self.tag(value, array)?;
+            return Ok(value);
+        };
+        // LLVM 22's InstCombine turns `select(mask, masked.load(p, mask), other)` into a masked load *where the select
+        // stands*, past any store between. It does not see through a change of type, nor does it touch gathers.
+        let (name, disguise, address) = match elem.bytes() {
+            4 if elem.is_float() => ("llvm.masked.load", ir.int(32), pointer),
+            4 => ("llvm.masked.load", ir.f32(), pointer),
+            8 if elem.is_float() => ("llvm.masked.load", ir.int(64), pointer),
+            8 => ("llvm.masked.load", ir.f64(), pointer),
+            _ => {
+                let steps = ir.iota(ir.int(64), self.lanes, 1);
+                ("llvm.masked.gather", in_memory, ir.offset(in_memory, pointer, steps))
             }
         };
+        let disguised = ir.lanes(disguise, self.lanes);
+        let types = [disguised, ir.type_of(address)];
+        let value = ir.intrinsic(name, &types, &[address, mask, ir.zero(disguised)]);
+        ir.set_argument_align(value, 0, elem.bytes());
         self.tag(value, array)?;
-        Ok(value)
+        Ok(ir.bitcast(value, lanes))
     }
 
     pub(crate) fn array_store(&mut self, inst: Inst) -> Result<()> {

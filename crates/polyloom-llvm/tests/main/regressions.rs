@@ -103,3 +103,27 @@ kernel @k(%0 out: array<i32, 1>) {
 }",
     );
 }
+
+#[test]
+fn a_loop_whose_every_iteration_continues() {
+    check(
+        "
+kernel @k(%0 out: array<i32, 1>) {
+  %1: i32 = tid 0
+  %2: i32 = const 0
+  %3: i32 = const 1
+  %4: i32 = const 3
+  %5: i32 = bit_and %1, %4
+  %6: i32 = for_range ^0 %2, %5, %3, %1 (%7: i32, %8: i32) {
+    %9: i32 = array_load %0, %1
+    for_range %2, %4, %3 (%10: i32) {
+      array_store %0, %1, %1
+      yield
+    }
+    continue ^0 %9
+  }
+  array_store %0, %1, %6
+  return
+}",
+    );
+}
