@@ -341,14 +341,14 @@ impl<'a, 'c> Unit<'a, 'c> {
             bail_out,
             has_effects: false,
         };
-        lower.to_the_end()?;
+        lower.run_to_the_end()?;
         Ok(lower.bail_out.map(|bail_out| bail_out.from).unwrap_or_default())
     }
 }
 
 impl Lower<'_, '_> {
     /// Lowers the whole body; the current block afterwards is where all paths through it meet.
-    pub(crate) fn to_the_end(&mut self) -> Result<Option<Reps>> {
+    pub(crate) fn run_to_the_end(&mut self) -> Result<Option<Reps>> {
         let flow = self.region(self.func.body)?;
         let mut edges = std::mem::take(&mut self.returns.edges);
         if !matches!(flow, Flow::Gone) {

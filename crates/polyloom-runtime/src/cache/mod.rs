@@ -166,6 +166,7 @@ pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &Varia
         hasher.update(text.as_bytes());
     };
     text(env!("CARGO_PKG_VERSION"));
+    text(env!("POLYLOOM_BUILD"));
     text(backend.name());
     text(&backend.fingerprint());
     text(variant.float_mode.name());
