@@ -70,7 +70,7 @@ fn main() -> ExitCode {
                             matches!(engines.check(candidate, seed), Err(e) if std::mem::discriminant(&*e) == kind && !matches!(*e, Disagreement::Rejected(_)))
                         });
                         let found = found.to_string().replace('\n', "\n# ");
-                        let text = format!("# seed {seed}: {found}\n{}\n{}", small.header(), small.text);
+                        let text = format!("# test differential\n# seed {seed}: {found}\n{}\n{}", small.header(), small.text);
                         eprintln!("{text}");
                         let _ = std::fs::write(out.join(format!("seed_{seed}.py")), text);
                     }

@@ -1,3 +1,4 @@
+# test differential
 # seed 300349: llvm divided by the zero that a select had replaced by 1
 # rank 1 | i32 | i32:3:read u64:1:own u64:1:read u64:1:own i32:1:shared
 import polyloom as loom
