@@ -72,6 +72,7 @@ suites! {
     atomics_under_contention = "memory::contention";
     library_functions = "library::all";
     random_programs = "random::few";
+    checks = "host::checks";
     traps = "host::traps";
     prints = "host::prints";
 }
