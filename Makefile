@@ -65,6 +65,7 @@ bench: $(STAMPS)/develop-release  ## measure against NumPy, Numba and Warp; writ
 
 docs: setup  ## the site in site/: guide, builtin reference, error pages
 	cargo run --quiet -p polyloom --example generate -- reference docs/reference
+	cargo run --quiet -p polyloom --example generate -- errors docs/errors/index.md
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 

@@ -3,10 +3,11 @@
 //! ```text
 //! generate reference DIR     one Markdown page per group of builtins, and an index
 //! generate stubs FILE        type stubs of every builtin
+//! generate errors FILE       the list of error codes, with links to their pages
 //! ```
 
 use polyloom_ir::op::{Group, OpInfo, Signature, Spelling, TyPattern};
-use polyloom_ir::{MAX_DIMS, Op, Scalar};
+use polyloom_ir::{Code, MAX_DIMS, Op, Scalar};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,8 +18,9 @@ fn main() -> ExitCode {
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["reference", folder] => write_reference(Path::new(folder)),
         ["stubs", file] => std::fs::write(file, stubs()),
+        ["errors", file] => std::fs::write(file, error_index()),
         _ => {
-            eprintln!("usage: generate reference DIR | generate stubs FILE");
+            eprintln!("usage: generate reference DIR | generate stubs FILE | generate errors FILE");
             return ExitCode::from(2);
         }
     };
@@ -33,6 +35,16 @@ fn main() -> ExitCode {
 
 fn builtins() -> impl Iterator<Item = &'static OpInfo> {
     Op::all().filter(|info| info.is_builtin())
+}
+
+fn error_index() -> String {
+    let mut text = String::from(
+        "# Errors\n\nEvery diagnostic has a stable code. Its page shows a program that gets it and one that does not.\n\n",
+    );
+    for code in Code::ALL {
+        let _ = writeln!(text, "- [{code}: {}]({code}.md)", code.title());
+    }
+    text
 }
 
 fn write_reference(folder: &Path) -> std::io::Result<()> {
