@@ -119,13 +119,15 @@ class Generator:
 
     def range_arguments(self):
         small = self.random.randint
-        return self.random.choice([
-            f"{small(1, 4)}",
-            f"{self.expression(2)} & 3",
-            f"{small(0, 3)}, {small(0, 6)}",
-            f"{small(2, 5)}, {self.random.choice(['-1', '0'])}, -1",
-            f"{self.expression(2)} & 3, {self.expression(2)} & 7, 2",
-        ])
+        return self.random.choice(
+            [
+                f"{small(1, 4)}",
+                f"{self.expression(2)} & 3",
+                f"{small(0, 3)}, {small(0, 6)}",
+                f"{small(2, 5)}, {self.random.choice(['-1', '0'])}, -1",
+                f"{self.expression(2)} & 3, {self.expression(2)} & 7, 2",
+            ]
+        )
 
 
 def test_case(name, seed):
