@@ -141,11 +141,11 @@ def measure_compile(peer: str) -> dict[str, Any]:
         wp.init()
     else:
         import numba
-    for index, chunk in enumerate([chunks[0], *chunks]):
+    sources = NUMBA_KERNELS if peer == "numba" else chunks
+    for index, chunk in enumerate([sources[0], *sources]):
         # The first chunk is compiled twice, under two names: the first time is warm-up.
         file = f"<small kernel {index}>"
         if peer == "numba":
-            chunk = NUMBA_KERNELS[max(0, index - 1)]
             namespace: dict[str, Any] = {"numba": numba, "math": __import__("math")}
         else:
             if peer == "warp":

@@ -129,17 +129,29 @@ impl Arith<'_, '_> {
         ir.select(ir.icmp(ULT, count, width), shifted, ir.zero(ir.type_of(x)))
     }
 
-    /// `min` or `max`: the `…num` intrinsics are IEEE 754-2019 minimumNumber and maximumNumber, with -0 below +0.
+    /// `min` or `max`.
     pub(crate) fn min_max(&self, max: bool, a: Val, b: Val, ty: Scalar) -> Val {
         let name = match (ty.is_float(), ty.is_signed_int(), max) {
-            (true, _, false) => "llvm.minimumnum",
-            (true, _, true) => "llvm.maximumnum",
+            (true, _, _) => return self.float_min_max(max, a, b, ty),
             (_, true, false) => "llvm.smin",
             (_, true, true) => "llvm.smax",
             (_, _, false) => "llvm.umin",
             (_, _, true) => "llvm.umax",
         };
         self.ir.binary_intrinsic(name, a, b)
+    }
+
+    /// The other operand for a NaN, and -0 below +0. Spelled out: for scalars on AVX-512, LLVM 22's `minimumnum` of a
+    /// `maximumnum` gives NaN where one operand of the inner one is NaN.
+    fn float_min_max(&self, max: bool, a: Val, b: Val, ty: Scalar) -> Val {
+        let ir = self.ir;
+        let word = ir.lanes(ir.int(ty.bits()), ir.n_lanes(a));
+        let (bits_a, bits_b) = (ir.bitcast(a, word), ir.bitcast(b, word));
+        // Equal operands differ in the sign of zero at most.
+        let equal_bits = if max { ir.and(bits_a, bits_b) } else { ir.or(bits_a, bits_b) };
+        let first = ir.fcmp(if max { OGT } else { OLT }, a, b);
+        let chosen = ir.select(ir.or(first, ir.fcmp(UNO, b, b)), a, b);
+        ir.select(ir.fcmp(OEQ, a, b), ir.bitcast(equal_bits, ir.type_of(a)), chosen)
     }
 
     /// The truncated quotient, 0 for a zero divisor, wrapping for the most negative value by -1.
