@@ -69,12 +69,6 @@ impl Arith<'_, '_> {
             Op::Ceil => ir.unary_intrinsic("llvm.ceil", a),
             Op::Trunc => ir.unary_intrinsic("llvm.trunc", a),
             Op::Rint => ir.unary_intrinsic("llvm.roundeven", a),
-            Op::Copysign => {
-                // A NaN has no sign that back ends agree on: HIR takes it as positive.
-                let nan = ir.fcmp(UNO, b, b);
-                let sign = ir.select(nan, ir.zero(ir.type_of(b)), b);
-                ir.binary_intrinsic("llvm.copysign", a, sign)
-            }
             _ => return None,
         })
     }
