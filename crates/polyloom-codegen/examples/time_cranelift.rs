@@ -168,7 +168,7 @@ fn main() {
         let function = &module.functions[kernel];
         let fact = ArrayFacts { contiguous: true, disjoint: true, ..ArrayFacts::default() };
         let facts = Facts { arrays: vec![fact; function.params().len()] };
-        let variant = Variant { float_mode: FloatMode::Strict, launch_rank: shape.len() as u8, facts };
+        let variant = Variant { launch_rank: shape.len() as u8, facts };
 
         let (mut compile, mut load, mut loaded, mut size) = (Vec::new(), Vec::new(), None, 0);
         for _ in 0..200 {

@@ -1,7 +1,7 @@
 //! What a back end is.
 
 use crate::abi::KernelEntry;
-use polyloom_ir::{FloatMode, FuncId, MAX_DIMS, Module, Span};
+use polyloom_ir::{FuncId, MAX_DIMS, Module, Span};
 use std::sync::Arc;
 
 /// Facts about one array argument that hold for every launch of a variant.
@@ -33,11 +33,10 @@ impl Facts {
     }
 }
 
-/// One of the ways to compile a kernel. Whether checks are in is a property of the HIR, not of the variant.
+/// One of the ways to compile a kernel. Whether checks are in, and the float mode, are properties of the HIR, not of the
+/// variant.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Variant {
-    /// Arithmetic mode.
-    pub float_mode: FloatMode,
     /// Rank of the launch, 1 to [`MAX_DIMS`]: how many of [`crate::LaunchContext::shape`]'s extents may differ from 1.
     pub launch_rank: u8,
     /// What holds of the arguments.

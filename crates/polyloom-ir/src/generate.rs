@@ -19,13 +19,15 @@ use crate::types::{Scalar, Type};
 pub struct Options {
     /// Library ops.
     pub library: bool,
+    /// Native ops on floats, other than conversions.
+    pub float_arithmetic: bool,
     /// About how many instructions a kernel has.
     pub size: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { library: true, size: 60 }
+        Options { library: true, float_arithmetic: true, size: 60 }
     }
 }
 
@@ -426,7 +428,12 @@ impl Generator<'_, '_> {
         let native: Vec<&OpInfo> = ops.iter().copied().filter(|info| info.lowering == Lowering::Native).collect();
         let info = if self.random.one_in(3) { self.random.pick(&ops) } else { self.random.pick(&native) };
         let signature: &Signature = &info.signatures[self.random.below(info.signatures.len())];
-        let members: Vec<Scalar> = signature.var.into_iter().flat_map(|class| class.members()).collect();
+        let floats = self.options.float_arithmetic || info.lowering == Lowering::Library;
+        let members = signature.var.into_iter().flat_map(|class| class.members());
+        let members: Vec<Scalar> = members.filter(|ty| floats || !ty.is_float()).collect();
+        if signature.var.is_some() && members.is_empty() {
+            return;
+        }
         let usual: Vec<Scalar> = members.iter().copied().filter(|ty| matches!(ty, Scalar::F32 | Scalar::I32)).collect();
         let var = match () {
             () if members.is_empty() => Scalar::I32,
@@ -722,7 +729,7 @@ mod tests {
     #[test]
     fn the_order_of_threads_does_not_matter() {
         for seed in 0..200 {
-            let program = program(seed, Options { library: false, size: 60 });
+            let program = program(seed, Options { library: false, ..Options::default() });
             let Ok(expected) = program.interpret(&program.module, program.kernel) else { continue };
             let interpreter = Interpreter::new(&program.module, program.kernel).unwrap();
             let mut memory = program.memory.clone();

@@ -211,7 +211,7 @@ struct Claims {
 }
 
 fn check(seed: u64, claims: &mut Claims) {
-    let program = program(seed, Options { library: false, size: 80 });
+    let program = program(seed, Options { library: false, size: 80, ..Options::default() });
     let kernel = &program.module.functions[program.kernel];
     // Every array has a buffer of its own.
     let context = Context { disjoint: &|_| true, ..Context::new(&program.module, program.shape.len() as u8) };

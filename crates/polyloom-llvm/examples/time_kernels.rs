@@ -208,7 +208,7 @@ fn launch(backend: &LlvmBackend, source: &str, shape: &[u64], args: &[Arg], form
         }
         facts.arrays.push(fact);
     }
-    let variant = Variant { float_mode: FloatMode::Strict, launch_rank: shape.len() as u8, facts };
+    let variant = Variant { launch_rank: shape.len() as u8, facts };
     if let Some(form) = form {
         let text = backend.emit(&module, kernel, &variant, form).unwrap_or_else(|e| panic!("{e}"));
         println!("{}", String::from_utf8_lossy(&text));

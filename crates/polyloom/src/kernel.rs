@@ -190,11 +190,7 @@ impl Kernel {
         let device = self.cpu.device();
         let backend = device.backend(Tier::Optimized).or_else(|| device.backend(Tier::Quick));
         let Some(backend) = backend else { return Err(CodegenError::new("this build has no back end")) };
-        let variant = Variant {
-            float_mode: self.function().metadata.float_mode,
-            launch_rank: self.natural_rank(),
-            facts: Facts::default(),
-        };
+        let variant = Variant { launch_rank: self.natural_rank(), facts: Facts::default() };
         backend.emit(&source.prepared, source.prepared_kernel, &variant, emit)
     }
 

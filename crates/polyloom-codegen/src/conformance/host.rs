@@ -139,7 +139,7 @@ pub fn checks(subject: &Subject<'_>) {
             n_traps += want.len();
             let events = run(&*code, function, &[n as u64], &args, &mut actual, std::slice::from_ref(&range));
             assert_eq!(events.traps, want, "{} in thread {thread}\n{prepared}", subject.backend.name());
-            assert_same(function, &args, &expected, &actual, || format!("thread {thread}\n{prepared}"));
+            assert_same(subject, function, &args, &expected, &actual, || format!("thread {thread}\n{prepared}"));
         }
         assert!(n_traps > n / 4 && n_traps < n, "{n_traps} traps of {n} threads show little");
     }
@@ -196,6 +196,6 @@ pub fn prints(subject: &Subject<'_>) {
         assert_eq!(events.prints, expected, "{} prints of {}", subject.backend.name(), ty.name());
         let marks: Vec<u64> = (0..n as u64).map(|i| i & 3).collect();
         expected_memory.buffers[1] = marks.iter().flat_map(|m| (*m as u32).to_le_bytes()).collect();
-        assert_same(function, &args, &expected_memory, &memory, || text.clone());
+        assert_same(subject, function, &args, &expected_memory, &memory, || text.clone());
     }
 }

@@ -1,6 +1,5 @@
 //! Running compiled kernels over buffers, and comparing them with the interpreter.
 
-use super::values::same;
 use super::{Preparation, Subject};
 use crate::abi::{ArgLayout, LaunchContext};
 use crate::backend::{ArrayFacts, Facts, LoadedCode};
@@ -249,7 +248,9 @@ pub fn compare(subject: &Subject<'_>, text: &str, shape: &[u64], args: &[Arg], m
             let events = run(&*code, kernel, shape, args, &mut actual, &ranges);
             assert_eq!(events, Events::default(), "{text}");
             let at = || format!("{} with {facts:?}, ranges {ranges:?}", subject.backend.name());
-            assert_same(kernel, args, &expected, &actual, || format!("{}\n{text}\nprepared:\n{prepared}", at()));
+            assert_same(subject, kernel, args, &expected, &actual, || {
+                format!("{}\n{text}\nprepared:\n{prepared}", at())
+            });
         }
     }
 }
@@ -270,6 +271,7 @@ pub fn kernel_of(module: &Module) -> FuncId {
 ///
 /// At the first difference.
 pub fn assert_same(
+    subject: &Subject<'_>,
     kernel: &Function,
     args: &[Arg],
     expected: &BufferMemory,
@@ -281,7 +283,7 @@ pub fn assert_same(
         let (want, got) = (expected.elements(elem, *arg), actual.elements(elem, *arg));
         for (index, (&want, &got)) in want.iter().zip(&got).enumerate() {
             assert!(
-                same(elem, want, got),
+                subject.agrees(elem, want, got),
                 "buffer {} differs at element {index}: expected {want:#x}, got {got:#x} ({elem})\n{}",
                 array.buffer,
                 context()

@@ -9,7 +9,12 @@
 //! - [`memory`]: ranks, ranges, strides, facts, atomics;
 //! - [`library`]: calls to library functions;
 //! - [`host`]: traps and printing;
+//! - [`rounding`]: what a float mode lets a back end do to sums of products, and no more;
 //! - [`random`]: random programs.
+//!
+//! In the float mode `strict` every result is the reference's, bit for bit. The other modes change only float arithmetic:
+//! each suite still runs in them, with [`Subject::agrees`] for a comparison, and all but sums of products still have the
+//! reference's bits in `contract`.
 //!
 //! Reference results come from the HIR as written, the back end's from the HIR as prepared, so that a suite also
 //! covers the passes between.
@@ -21,10 +26,11 @@ pub mod library;
 pub mod memory;
 pub mod ops;
 pub mod random;
+pub mod rounding;
 pub mod values;
 
 use crate::backend::{Backend, Facts, LoadedCode, Variant};
-use polyloom_ir::{FloatMode, FuncId, Module};
+use polyloom_ir::{FloatMode, FuncId, Module, Scalar};
 use std::sync::Arc;
 
 /// A suite: its name and what it does.
@@ -45,6 +51,7 @@ pub const SUITES: &[Suite] = &[
     ("host::checks", host::checks),
     ("host::prints", host::prints),
     ("random::few", random::few),
+    ("rounding::all", rounding::all),
 ];
 
 /// How a kernel is brought into the form back ends take: `polyloom_passes::pipeline::prepared`, with checks or without.
@@ -72,6 +79,28 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// Whether a back end may give `got` where one operation, rounded once, gives `want`.
+    ///
+    /// Equal bits, or NaNs of any kind; in the mode `fast` also a zero of the other sign, and a finite number at most
+    /// four units in the last place away.
+    pub fn agrees(&self, ty: Scalar, want: u64, got: u64) -> bool {
+        let near = || {
+            let (want, got) = (values::ordinal(ty, want), values::ordinal(ty, got));
+            matches!((want, got), (Some(want), Some(got)) if want.abs_diff(got) <= 4)
+        };
+        values::same(ty, want, got) || (self.float_mode == FloatMode::Fast && ty.is_float() && near())
+    }
+
+    /// A kernel, its float mode set, in the form back ends take.
+    pub fn prepared(&self, module: &Module, kernel: FuncId, preparation: Preparation) -> (Module, FuncId) {
+        let mut module = module.clone();
+        module.functions[kernel].metadata.float_mode = self.float_mode;
+        match preparation {
+            Preparation::AsWritten => (module, kernel),
+            _ => (self.prepare)(&module, kernel, preparation == Preparation::Checked),
+        }
+    }
+
     /// Prepares, compiles and loads a kernel.
     ///
     /// # Panics
@@ -85,11 +114,8 @@ impl Subject<'_> {
         launch_rank: u8,
         facts: Facts,
     ) -> (Module, FuncId, Arc<dyn LoadedCode>) {
-        let (prepared, id) = match preparation {
-            Preparation::AsWritten => (module.clone(), kernel),
-            _ => (self.prepare)(module, kernel, preparation == Preparation::Checked),
-        };
-        let variant = Variant { float_mode: self.float_mode, launch_rank, facts };
+        let (prepared, id) = self.prepared(module, kernel, preparation);
+        let variant = Variant { launch_rank, facts };
         let code = self
             .backend
             .compile(&prepared, id, &variant)

@@ -4,6 +4,7 @@
 use super::launch::{facts, run, splits};
 use super::{Preparation, Subject};
 use crate::backend::Facts;
+use polyloom_ir::FloatMode;
 use polyloom_ir::generate::{Options, program};
 use polyloom_ir::interp::InterpError;
 use std::ops::Range;
@@ -20,7 +21,9 @@ pub fn few(subject: &Subject<'_>) {
 /// At the first that the back end and the interpreter disagree on, with its seed.
 pub fn programs(subject: &Subject<'_>, seeds: Range<u64>) {
     for seed in seeds {
-        let options = Options { library: seed % 4 == 0, ..Options::default() };
+        // Other modes than `strict` may round float arithmetic otherwise than the reference.
+        let float_arithmetic = subject.float_mode == FloatMode::Strict;
+        let options = Options { library: seed % 4 == 0, float_arithmetic, ..Options::default() };
         let program = program(seed, options);
         // The rare program that runs for too long says nothing.
         let Ok(expected) = program.interpret(&program.module, program.kernel) else { continue };

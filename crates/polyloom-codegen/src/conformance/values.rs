@@ -1,6 +1,7 @@
 //! Operand values: the edges of every type, and random ones.
 
-use polyloom_ir::Scalar;
+use polyloom_ir::eval::{Evaluator, evaluator};
+use polyloom_ir::{Op, Scalar, Type};
 
 /// A small generator of random bits (SplitMix64), so that failures repeat.
 pub struct Random(pub u64);
@@ -168,16 +169,50 @@ fn with_signs(bits: Vec<u64>, sign: u64) -> Vec<u64> {
     bits.iter().flat_map(|&b| [b, b | sign]).collect()
 }
 
+/// The bits of a float type's infinity.
+fn infinity(ty: Scalar) -> Option<u64> {
+    match ty {
+        Scalar::F16 => Some(0x7c00),
+        Scalar::BF16 => Some(0x7f80),
+        Scalar::F32 => Some(0x7f80_0000),
+        Scalar::F64 => Some(0x7ff0 << 48),
+        _ => None,
+    }
+}
+
+fn magnitude(ty: Scalar, bits: u64) -> u64 {
+    bits & (u64::MAX >> (65 - ty.bits()))
+}
+
 /// Whether these bits are a NaN of the type.
 pub fn is_nan(ty: Scalar, bits: u64) -> bool {
-    let infinity = match ty {
-        Scalar::F16 => 0x7c00,
-        Scalar::BF16 => 0x7f80,
-        Scalar::F32 => 0x7f80_0000,
-        Scalar::F64 => 0x7ff0 << 48,
-        _ => return false,
-    };
-    bits & (u64::MAX >> (65 - ty.bits())) > infinity
+    infinity(ty).is_some_and(|infinity| magnitude(ty, bits) > infinity)
+}
+
+/// The place of a finite float among the floats of its type: neighbours differ by one, both zeros have place 0.
+pub fn ordinal(ty: Scalar, bits: u64) -> Option<i64> {
+    let magnitude = magnitude(ty, bits);
+    let finite = infinity(ty).is_some_and(|infinity| magnitude < infinity);
+    let negative = bits >> (ty.bits() - 1) & 1 == 1;
+    finite.then_some(if negative { -(magnitude as i64) } else { magnitude as i64 })
+}
+
+/// The value of a float.
+pub fn to_f64(ty: Scalar, bits: u64) -> f64 {
+    match evaluator(Op::Cast, &[ty.into()], Type::F64) {
+        Some(Evaluator::Unary(cast)) => f64::from_bits(cast(bits)),
+        _ => f64::from_bits(bits),
+    }
+}
+
+/// Whether `1 / x` is a normal number of the type, whatever the rounding: `x` is at least the smallest normal number and
+/// at most its inverse.
+pub fn reciprocal_is_normal(ty: Scalar, x: u64) -> bool {
+    let Some(infinity) = infinity(ty) else { return false };
+    // The exponent field of infinity is all ones, that of 1 is half of it: an exponent and its negative add up to twice
+    // that of 1.
+    let lowest = infinity & infinity.wrapping_neg();
+    (lowest..=infinity - 2 * lowest).contains(&magnitude(ty, x))
 }
 
 /// Whether two results are the same: equal bits, or NaNs of any kind.

@@ -4,14 +4,14 @@ use crate::conformance::prepare;
 use polyloom_codegen::conformance::launch;
 use polyloom_codegen::{Backend, CodegenError, CraneliftBackend, Emit, Facts, Object, Variant};
 use polyloom_ir::interp::BufferMemory;
-use polyloom_ir::{FloatMode, FuncId, Module, Scalar};
+use polyloom_ir::{FuncId, Module, Scalar};
 
 fn backend() -> CraneliftBackend {
     CraneliftBackend::new().expect("Cranelift knows this machine")
 }
 
 fn variant(launch_rank: u8) -> Variant {
-    Variant { float_mode: FloatMode::Strict, launch_rank, facts: Facts::default() }
+    Variant { launch_rank, facts: Facts::default() }
 }
 
 fn compile(module: &Module) -> Result<Object, CodegenError> {

@@ -1,8 +1,8 @@
 //! The suite every back end passes, on Cranelift with all of the machine's instructions and with none but the
-//! architecture's own.
+//! architecture's own, and in every float mode.
 
 use polyloom_codegen::CraneliftBackend;
-use polyloom_codegen::conformance::{self, Subject};
+use polyloom_codegen::conformance::{self, SUITES, Subject};
 use polyloom_ir::{FloatMode, FuncId, Module};
 use polyloom_passes::pipeline;
 
@@ -11,45 +11,63 @@ pub(crate) fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module
     pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
 }
 
-fn subject(backend: &CraneliftBackend, suite: fn(&Subject<'_>)) {
-    suite(&Subject { backend, prepare: &prepare, float_mode: FloatMode::Strict });
+fn run(backend: &CraneliftBackend, float_mode: FloatMode, suite: &str) {
+    let (_, suite) = SUITES.iter().find(|(name, _)| *name == suite).expect("a suite of the list");
+    suite(&Subject { backend, prepare: &prepare, float_mode });
+}
+
+fn host() -> CraneliftBackend {
+    CraneliftBackend::new().expect("Cranelift knows this machine")
 }
 
 macro_rules! suites {
-    ($($name:ident = $suite:path;)*) => {
-        $(
-            #[test]
-            fn $name() {
-                subject(&CraneliftBackend::new().expect("Cranelift knows this machine"), $suite);
-            }
-        )*
+    ($($name:ident = $suite:literal;)*) => {
+        #[test]
+        fn every_suite_is_run() {
+            let here = [$($suite),*];
+            assert!(SUITES.iter().all(|(name, _)| here.contains(name)));
+        }
+
+        mod strict {
+            use super::*;
+            $(#[test] fn $name() { run(&host(), FloatMode::Strict, $suite); })*
+        }
+
+        mod contract {
+            use super::*;
+            $(#[test] fn $name() { run(&host(), FloatMode::Contract, $suite); })*
+        }
+
+        mod fast {
+            use super::*;
+            $(#[test] fn $name() { run(&host(), FloatMode::Fast, $suite); })*
+        }
 
         mod baseline {
             use super::*;
-            $(
-                #[test]
-                fn $name() {
-                    subject(&CraneliftBackend::baseline().expect("Cranelift knows this machine"), $suite);
-                }
-            )*
+            fn baseline() -> CraneliftBackend {
+                CraneliftBackend::baseline().expect("Cranelift knows this machine")
+            }
+            $(#[test] fn $name() { run(&baseline(), FloatMode::Strict, $suite); })*
         }
     };
 }
 
 suites! {
-    every_op_on_every_type = conformance::ops::elementwise;
-    every_op_with_a_constant_operand = conformance::ops::constant_operands;
-    every_conversion = conformance::ops::casts;
-    control_flow = conformance::control::all;
-    ranks_and_ranges = conformance::memory::ranks_and_ranges;
-    strides = conformance::memory::strides;
-    atomics = conformance::memory::atomics;
-    atomics_under_contention = conformance::memory::contention;
-    library_functions = conformance::library::all;
-    traps = conformance::host::traps;
-    checks = conformance::host::checks;
-    prints = conformance::host::prints;
-    random_programs = conformance::random::few;
+    every_op_on_every_type = "ops::elementwise";
+    every_op_with_a_constant_operand = "ops::constant_operands";
+    every_conversion = "ops::casts";
+    control_flow = "control::all";
+    ranks_and_ranges = "memory::ranks_and_ranges";
+    strides = "memory::strides";
+    atomics = "memory::atomics";
+    atomics_under_contention = "memory::contention";
+    library_functions = "library::all";
+    traps = "host::traps";
+    checks = "host::checks";
+    prints = "host::prints";
+    random_programs = "random::few";
+    sums_of_products = "rounding::all";
 }
 
 /// For long runs: `POLYLOOM_FUZZ_SEEDS=1000000..1100000 cargo test -p polyloom-codegen -- --ignored`.

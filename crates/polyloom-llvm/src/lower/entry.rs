@@ -61,7 +61,7 @@ pub(crate) fn kernel(
     ir.begin(function);
     let [args, context, begin, end] = [0, 1, 2, 3].map(|i| ir.param(function, i));
     let mut callees = Callees::default();
-    ir.set_fast_math(match variant.float_mode {
+    ir.set_fast_math(match func.metadata.float_mode {
         FloatMode::Strict => 0,
         FloatMode::Contract => FAST_CONTRACT,
         FloatMode::Fast => FAST_REASSOCIATE | FAST_NO_SIGNED_ZEROS | FAST_RECIPROCAL | FAST_CONTRACT | FAST_APPROXIMATE,

@@ -3,7 +3,7 @@
 //! The kernels are compiled for AVX-512 and AVX2 whatever this machine has: nothing is run.
 
 use polyloom_codegen::{ArrayFacts, Backend, Emit, Facts, Variant};
-use polyloom_ir::{FileId, FloatMode, Type, text};
+use polyloom_ir::{FileId, Type, text};
 use polyloom_llvm::LlvmBackend;
 use polyloom_passes::pipeline;
 
@@ -104,7 +104,7 @@ fn assembly(source: &str, cpu: &str) -> String {
     let ranks = func.params().iter().filter_map(|&p| func.ty(p).as_array()).map(|(_, ndim)| ndim);
     let launch_rank = ranks.max().unwrap_or(1);
     let facts = Facts { arrays: func.params().iter().map(of).collect() };
-    let variant = Variant { float_mode: FloatMode::Strict, launch_rank, facts };
+    let variant = Variant { launch_rank, facts };
     let backend = LlvmBackend::for_cpu(cpu).expect("LLVM knows it");
     let text = backend.emit(&module, kernel, &variant, Emit::Asm).expect("the kernel compiles");
     String::from_utf8(text).expect("assembly is text")
@@ -170,7 +170,7 @@ fn an_unknown_processor_is_refused() {
 fn a_damaged_object_is_refused() {
     let module = text::parse_module("kernel @nothing() {\n  return\n}\n", FileId::from_u32(0)).expect("well formed");
     let kernel = module.functions.keys().next().expect("one kernel");
-    let variant = Variant { float_mode: FloatMode::Strict, launch_rank: 1, facts: Facts::default() };
+    let variant = Variant { launch_rank: 1, facts: Facts::default() };
     let backend = LlvmBackend::new().expect("LLVM knows this machine");
     let object = backend.compile(&module, kernel, &variant).expect("the kernel compiles");
     assert!(backend.load(&object).is_ok());

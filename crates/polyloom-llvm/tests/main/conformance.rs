@@ -1,4 +1,5 @@
-//! The suite every back end passes: on this machine's processor, one thread at a time, and on older processors.
+//! The suite every back end passes: on this machine's processor in every float mode, one thread at a time, and on older
+//! processors.
 
 use polyloom_codegen::conformance::{SUITES, Subject};
 use polyloom_ir::{FloatMode, FuncId, Module};
@@ -14,9 +15,9 @@ pub(crate) fn subject_of(backend: &LlvmBackend) -> Subject<'_> {
     Subject { backend, prepare: &prepare, float_mode: FloatMode::Strict }
 }
 
-fn run(backend: &LlvmBackend, suite: &str) {
+fn run(backend: &LlvmBackend, float_mode: FloatMode, suite: &str) {
     let (_, suite) = SUITES.iter().find(|(name, _)| *name == suite).expect("a suite of the list");
-    suite(&subject_of(backend));
+    suite(&Subject { float_mode, ..subject_of(backend) });
 }
 
 pub(crate) fn host() -> LlvmBackend {
@@ -33,18 +34,28 @@ macro_rules! suites {
 
         mod vectors {
             use super::*;
-            $(#[test] fn $name() { run(&host(), $suite); })*
+            $(#[test] fn $name() { run(&host(), FloatMode::Strict, $suite); })*
+        }
+
+        mod contract {
+            use super::*;
+            $(#[test] fn $name() { run(&host(), FloatMode::Contract, $suite); })*
+        }
+
+        mod fast {
+            use super::*;
+            $(#[test] fn $name() { run(&host(), FloatMode::Fast, $suite); })*
         }
 
         mod one_lane {
             use super::*;
-            $(#[test] fn $name() { run(&host().with_lanes(1), $suite); })*
+            $(#[test] fn $name() { run(&host().with_lanes(1), FloatMode::Strict, $suite); })*
         }
 
         #[cfg(target_arch = "x86_64")]
         mod sse2 {
             use super::*;
-            $(#[test] fn $name() { run(&LlvmBackend::for_cpu("x86-64").expect("LLVM knows it"), $suite); })*
+            $(#[test] fn $name() { run(&LlvmBackend::for_cpu("x86-64").expect("LLVM knows it"), FloatMode::Strict, $suite); })*
         }
 
         #[cfg(target_arch = "x86_64")]
@@ -52,7 +63,7 @@ macro_rules! suites {
             use super::*;
             $(#[test] fn $name() {
                 if std::is_x86_feature_detected!("avx2") {
-                    run(&LlvmBackend::for_cpu("x86-64-v3").expect("LLVM knows it"), $suite);
+                    run(&LlvmBackend::for_cpu("x86-64-v3").expect("LLVM knows it"), FloatMode::Strict, $suite);
                 } else {
                     println!("skipped: this machine has no AVX2");
                 }
@@ -72,6 +83,7 @@ suites! {
     atomics_under_contention = "memory::contention";
     library_functions = "library::all";
     random_programs = "random::few";
+    sums_of_products = "rounding::all";
     checks = "host::checks";
     traps = "host::traps";
     prints = "host::prints";

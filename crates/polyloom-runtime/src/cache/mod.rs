@@ -169,7 +169,6 @@ pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &Varia
     text(env!("POLYLOOM_BUILD"));
     text(backend.name());
     text(&backend.fingerprint());
-    text(variant.float_mode.name());
     hasher.update(kernel_hash);
     hasher.update(&[variant.launch_rank]);
     for facts in &variant.facts.arrays {

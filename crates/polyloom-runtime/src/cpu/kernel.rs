@@ -74,7 +74,6 @@ pub(crate) struct KernelInner {
     pub(crate) prints: bool,
     pub(crate) cost: Cost,
     plan: FactPlan,
-    float_mode: FloatMode,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
     pub(crate) interpreter: PerProcess<OnceLock<Interpreter>>,
     /// Held while a variant is made.
@@ -116,7 +115,6 @@ impl CpuKernel {
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
             plan: FactPlan::of(&source.prepared, kernel),
-            float_mode: kernel.metadata.float_mode,
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
             interpreter: PerProcess::new(),
             making: PerProcess::new(),
