@@ -15,7 +15,7 @@ use crate::fork::PerProcess;
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
 use polyloom_ir::interp::Interpreter;
-use polyloom_ir::{FloatMode, FuncId, Module};
+use polyloom_ir::{FuncId, Module};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -209,7 +209,7 @@ impl KernelInner {
             let error = CodegenError::new("too many variants");
             return Err(LaunchError::Compile { kernel: self.name.clone(), error });
         };
-        let variant = Variant { float_mode: self.float_mode, launch_rank, facts: self.plan.facts(key) };
+        let variant = Variant { launch_rank, facts: self.plan.facts(key) };
         let (code, tier) =
             self.build_first(&variant).map_err(|error| LaunchError::Compile { kernel: self.name.clone(), error })?;
         let promotable = tier == Tier::Quick && self.better_tier(key).is_some();
