@@ -3,7 +3,7 @@
 //!     cargo run --release -p polyloom-codegen --example time_cranelift
 
 use polyloom_codegen::{ArgLayout, ArrayFacts, Backend, CraneliftBackend, Facts, LaunchContext, Variant};
-use polyloom_ir::{FileId, FloatMode, FuncId, MAX_DIMS, Type, parse_module};
+use polyloom_ir::{FileId, FuncId, MAX_DIMS, Type, parse_module};
 use polyloom_passes::pipeline;
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -7,7 +7,7 @@ use crate::function::{Function, Imm, Operands, RegionData};
 use crate::op::Op;
 use crate::span::Span;
 use crate::types::{Scalar, Type};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 /// Appends instructions to a region of a function.
 pub struct Builder<'f> {
@@ -182,10 +182,5 @@ impl<'f> Builder<'f> {
     /// Ends the region with `return`.
     pub fn return_(&mut self, values: &[Value]) {
         self.inst(Op::Return, values, &[], Imm::None);
-    }
-
-    /// One value as an operand list.
-    pub fn list(value: Value) -> SmallVec<[Value; 2]> {
-        smallvec![value]
     }
 }

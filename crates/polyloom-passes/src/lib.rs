@@ -2,11 +2,11 @@
 //!
 //! Between the front end and a back end a kernel goes through [`pipeline::prepare`]: checks are put in or assertions
 //! taken out, library ops and calls are replaced by their definitions, negative indices are made explicit, and the
-//! result is simplified. Each step is a [`Pass`], listed once in [`PASSES`], which the file tests and the command line
-//! read as well.
+//! result is simplified. Each step is a [`Pass`] of [`PASSES`], by whose names file tests run them one by one.
 //!
 //! Architecture invariant: nothing here knows a front end, a back end or the runtime. A pass takes verified HIR and
-//! leaves verified HIR that computes the same bits; the one exception is `strip_asserts`, which says so.
+//! leaves verified HIR that computes the same bits. The exceptions say so: `insert_checks` and `strip_asserts` change which
+//! launches end early, and `dce` drops loops that compute nothing, endless ones too.
 
 pub mod analysis;
 mod edit;

@@ -83,3 +83,52 @@ fn regions_that_nest_with_each_call() {
     });
     assert_eq!(message(&module, kernel), "branches and loops nest more than 448 deep where `f22` calls `f21`");
 }
+
+/// Each function leaves early 32 times and then calls the one before: every exit turned into a branch would add a level.
+#[test]
+fn early_exits_of_functions_in_functions() {
+    let (module, kernel) = chain(20, |builder, previous| {
+        let x = builder.func.params()[0];
+        for n in 0..32 {
+            let limit = builder.const_f32(n as f32);
+            let is_equal = builder.op(Op::Eq, &[x, limit]);
+            let regions = [builder.create_region(&[]), builder.create_region(&[])];
+            builder.region_inst(Op::If, &[is_equal], &[], &regions);
+            let outer = builder.switch_to(regions[0]);
+            builder.return_(&[limit]);
+            builder.switch_to(regions[1]);
+            builder.yield_(&[]);
+            builder.switch_to(outer);
+        }
+        let sum = builder.op(Op::Add, &[x, x]);
+        let result = match previous {
+            Some(callee) => builder.call(callee, &[sum], &[Type::F32])[0],
+            None => sum,
+        };
+        builder.return_(&[result]);
+    });
+    let (module, _) = prepared(&module, kernel, &Options::default()).expect("blocks that stay nest no deeper");
+    assert_eq!(polyloom_ir::verify_module(&module), Ok(()));
+}
+
+/// Looking at one selection leads to the conditions of all before it.
+#[test]
+fn chains_of_selections() {
+    let array = Type::Array { elem: polyloom_ir::Scalar::F32, ndim: 1 };
+    let mut kernel = Function::new("k", FunctionKind::Kernel, [("a", array)], &[]);
+    let a = kernel.params()[0];
+    let mut builder = Builder::new(&mut kernel);
+    let mut x = builder.tid(0);
+    let seven = builder.const_int(polyloom_ir::Scalar::I32, 7);
+    for _ in 0..2000 {
+        let above = builder.op(Op::Gt, &[x, seven]);
+        let wrapped = builder.op(Op::Sub, &[x, seven]);
+        x = builder.op(Op::Select, &[above, wrapped, x]);
+    }
+    let element = builder.op(Op::ArrayLoad, &[a, x]);
+    builder.inst(Op::ArrayStore, &[a, x, element], &[], polyloom_ir::Imm::None);
+    builder.return_(&[]);
+    let mut module = Module::new();
+    let kernel = module.functions.push(kernel);
+    prepared(&module, kernel, &Options::default()).expect("it is small");
+}

@@ -1,7 +1,7 @@
 //! The whole pipeline leaves kernels in the form that back ends take.
 
 use polyloom_ir::op::Lowering;
-use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
+use polyloom_ir::{Builder, FloatMode, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
 use polyloom_passes::{Options, prepared};
 
 const ARRAY: Type = Type::Array { elem: Scalar::F32, ndim: 1 };
@@ -74,4 +74,36 @@ fn big_library_functions_stay_calls_and_share_what_they_call() {
         n_calls += usize::from(data.op == Op::Call);
     });
     assert_eq!(n_calls, 2, "the second `sin` of one angle is the first:\n{module}");
+}
+
+/// A library function stays a call in a kernel whose float mode is not strict, through a user's function too: inlined,
+/// its arithmetic would take on the kernel's mode.
+#[test]
+fn library_functions_stay_strict_in_the_functions_of_a_relaxed_kernel() {
+    let mut module = Module::new();
+    let mut helper = Function::new("helper", FunctionKind::Func, [("x", Type::F32)], &[Type::F32]);
+    let x = helper.params()[0];
+    let mut builder = Builder::new(&mut helper);
+    let root = builder.op(Op::Rsqrt, &[x]);
+    builder.return_(&[root]);
+    let helper = module.functions.push(helper);
+    let mut kernel = Function::new("k", FunctionKind::Kernel, [("y", ARRAY), ("x", Type::F32)], &[]);
+    let [y, x] = kernel.params()[..] else { unreachable!("two parameters") };
+    let mut builder = Builder::new(&mut kernel);
+    let i = builder.op(Op::TidLinear, &[]);
+    let value = builder.call(helper, &[x], &[Type::F32])[0];
+    builder.inst(Op::ArrayStore, &[y, i, value], &[], Imm::None);
+    builder.return_(&[]);
+    let kernel = module.functions.push(kernel);
+    for (mode, functions) in [
+        (FloatMode::Strict, &["k"][..]),
+        (FloatMode::Contract, &["k", "rsqrt.f32"]),
+        (FloatMode::Fast, &["k", "rsqrt.f32"]),
+    ] {
+        module.functions[kernel].metadata.float_mode = mode;
+        let (module, _) = prepared(&module, kernel, &Options::default()).expect("prepares");
+        let mut names: Vec<&str> = module.functions.values().map(|f| &*f.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, functions, "in mode {}", mode.name());
+    }
 }

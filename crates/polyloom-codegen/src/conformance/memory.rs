@@ -57,6 +57,36 @@ pub fn ranks_and_ranges(subject: &Subject<'_>) {
     }
 }
 
+/// Memory from elsewhere may hold any byte for `true`: loads give 1, and stores write 1.
+pub fn bools(subject: &Subject<'_>) {
+    let text = "kernel @k(%a a: array<bool, 1>, %out out: array<i32, 1>, %copy copy: array<bool, 1>) {
+        %i: i32 = tid 0
+        %x: bool = array_load %a, %i
+        %n: i32 = cast %x
+        %not: bool = logical_not %x
+        %m: i32 = cast %not
+        %two: i32 = const 2
+        %twice: i32 = mul %m, %two
+        %true: bool = const true
+        %same: bool = eq %x, %true
+        %s: i32 = cast %same
+        %four: i32 = const 4
+        %fourfold: i32 = mul %s, %four
+        %p: i32 = add %n, %twice
+        %q: i32 = add %p, %fourfold
+        array_store %out, %i, %q
+        array_store %copy, %i, %x
+        return }";
+    let bytes: Vec<u64> = (0..100).map(|i| [0, 1, 2, 0x80, 0xff][i % 5]).collect();
+    let mut memory = BufferMemory::default();
+    let args = [
+        dense(&mut memory, Scalar::Bool, &[100], &bytes),
+        dense(&mut memory, Scalar::I32, &[100], &[0; 100]),
+        dense(&mut memory, Scalar::Bool, &[100], &[0; 100]),
+    ];
+    compare(subject, text, &[100], &args, &memory);
+}
+
 /// Views of one buffer: steps, reversed axes, broadcast axes, transposes, offsets.
 pub fn strides(subject: &Subject<'_>) {
     let mut random = Random(5);

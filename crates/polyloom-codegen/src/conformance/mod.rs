@@ -44,6 +44,7 @@ pub const SUITES: &[Suite] = &[
     ("control::all", control::all),
     ("memory::ranks_and_ranges", memory::ranks_and_ranges),
     ("memory::strides", memory::strides),
+    ("memory::bools", memory::bools),
     ("memory::atomics", memory::atomics),
     ("memory::contention", memory::contention),
     ("library::all", library::all),

@@ -191,6 +191,8 @@ impl Buffer {
         let n = n_words * 8 / elem.bytes() as usize;
         for index in 0..n {
             let bits = value(random, elem);
+            // Any byte but zero is true.
+            let bits = if elem == Scalar::Bool && random.chance(10) { bits * 0x82 } else { bits };
             buffer.set(index, bits);
         }
         buffer

@@ -4,7 +4,8 @@
 //! that arithmetic produces is the canonical quiet one, and only NaN-ness may be relied on. Arithmetic on 16-bit
 //! floats is done in `f32` and rounded after every operation (`fma` in `f64`).
 //!
-//! Library ops are not here: [`crate::math`] defines them in terms of these.
+//! Library ops are defined by [`crate::math`] in terms of these. Three of them, `floordiv`, `mod` of floats and `copysign`,
+//! are here as well, for the interpreter and for constants; tests hold both definitions together.
 
 mod half;
 mod number;
@@ -26,10 +27,10 @@ pub enum Evaluator {
     Ternary(fn(u64, u64, u64) -> u64),
 }
 
-/// Evaluates an op of the table that is pure and native: operand types, operand bits, result type.
+/// Evaluates a pure op of the table on scalars: operand types, operand bits, result type.
 ///
 /// `None` if the op is not one of these (constants, calls and thread indices depend on more than their operands;
-/// library ops are defined by [`crate::math`]), or if the operands do not fit it.
+/// all but three library ops are defined by [`crate::math`] alone), or if the operands do not fit it.
 ///
 /// ```
 /// use polyloom_ir::{Op, Type, eval::eval};

@@ -143,6 +143,31 @@ impl OpInfo {
 }
 
 impl Op {
+    /// The op that gives the same result with its two operands exchanged.
+    pub fn exchanged(self) -> Option<Op> {
+        Some(match self {
+            Op::Add | Op::Mul | Op::Min | Op::Max | Op::BitAnd | Op::BitOr | Op::BitXor | Op::Eq | Op::Ne => self,
+            Op::Lt => Op::Gt,
+            Op::Gt => Op::Lt,
+            Op::Le => Op::Ge,
+            Op::Ge => Op::Le,
+            _ => return None,
+        })
+    }
+
+    /// The comparison that holds just when this one does not. For floats only equality has one, because of NaN.
+    pub fn inverse(self, float: bool) -> Option<Op> {
+        Some(match self {
+            Op::Eq => Op::Ne,
+            Op::Ne => Op::Eq,
+            Op::Lt if !float => Op::Ge,
+            Op::Ge if !float => Op::Lt,
+            Op::Gt if !float => Op::Le,
+            Op::Le if !float => Op::Gt,
+            _ => return None,
+        })
+    }
+
     /// The op's table entry.
     pub fn info(self) -> &'static OpInfo {
         &table::TABLE[self as usize]

@@ -79,6 +79,7 @@ suites! {
     control_flow = "control::all";
     ranks_and_ranges = "memory::ranks_and_ranges";
     strides = "memory::strides";
+    any_byte_is_true = "memory::bools";
     atomics = "memory::atomics";
     atomics_under_contention = "memory::contention";
     library_functions = "library::all";

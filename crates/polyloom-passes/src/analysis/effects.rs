@@ -11,11 +11,6 @@ pub struct CallEffects {
 }
 
 impl CallEffects {
-    /// Nothing is known: every call may do anything.
-    pub fn unknown() -> CallEffects {
-        CallEffects::default()
-    }
-
     /// The effects of everything `func` calls.
     pub fn of(module: &Module, func: FuncId) -> CallEffects {
         let mut effects = CallEffects::default();

@@ -188,14 +188,11 @@ fn key<'f>(func: &'f Function, data: &'f InstData) -> (Op, &'f [Value], Option<T
 /// For ops whose operands may change places, the op and the operands in the order that stands for both.
 fn ordered(op: Op, operands: &[Value]) -> Option<(Op, Value, Value)> {
     let &[a, b] = operands else { return None };
+    let exchanged = op.exchanged()?;
     match op {
-        Op::Add | Op::Mul | Op::Min | Op::Max | Op::BitAnd | Op::BitOr | Op::BitXor | Op::Eq | Op::Ne => {
-            Some((op, a.min(b), a.max(b)))
-        }
-        Op::Lt | Op::Le => Some((op, a, b)),
-        Op::Gt => Some((Op::Lt, b, a)),
-        Op::Ge => Some((Op::Le, b, a)),
-        _ => None,
+        _ if exchanged == op => Some((op, a.min(b), a.max(b))),
+        Op::Gt | Op::Ge => Some((exchanged, b, a)),
+        _ => Some((op, a, b)),
     }
 }
 

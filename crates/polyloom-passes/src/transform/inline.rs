@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 
 /// A library function with more instructions stays a call.
 const MAX_LIBRARY_INSTS: usize = 24;
-/// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict: library functions are strict whatever the
-/// kernel is, and only those too small to depend on it may take on its mode.
+/// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict and in the functions it calls: library functions
+/// are strict whatever the kernel is, and only those too small to depend on it may take on its mode.
 const MAX_RELAXED_LIBRARY_INSTS: usize = 8;
 /// The most instructions a function may come to have by inlining.
 const MAX_INSTS: usize = 50_000;
@@ -37,7 +37,8 @@ const MAX_NESTING: usize = MAX_REGION_DEPTH - 64;
 ///
 /// [`Code::Limit`] when the result would be too large, [`Code::Recursion`] when a function calls itself.
 pub fn inline(module: &mut Module, func: FuncId) -> Result<(), Vec<Diagnostic>> {
-    Inliner { states: SecondaryMap::new(), kept: SecondaryMap::new() }
+    let relaxed = module.functions[func].metadata.float_mode != FloatMode::Strict;
+    Inliner { relaxed, states: SecondaryMap::new(), kept: SecondaryMap::new() }
         .function(module, func, 0)
         .map_err(|error| vec![*error])
 }
@@ -51,6 +52,8 @@ enum State {
 }
 
 struct Inliner {
+    /// Whether the float mode of what all this becomes part of is not strict.
+    relaxed: bool,
     states: SecondaryMap<FuncId, State>,
     /// Whether calls of a function stay, and the number of instructions that decided it.
     kept: SecondaryMap<FuncId, Option<Size>>,
@@ -97,7 +100,7 @@ impl Inliner {
             return Ok(());
         }
         self.states[id] = State::InProgress;
-        let relaxed = function.metadata.float_mode != FloatMode::Strict;
+        let relaxed = self.relaxed && !is_library_name(&function.name);
         for &Call { callee, span, nesting } in &calls {
             let limit = |message: String, help: &str| {
                 let diagnostic = Diagnostic::error(Code::Limit, span, message).help(help);

@@ -5,6 +5,7 @@
 use super::{Lowered, Lowering, clif_type, param_index};
 use crate::abi::ArgLayout;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, types};
 use polyloom_ir::{Imm, InstData, Op, Scalar, Type, Value};
 use smallvec::SmallVec;
@@ -180,7 +181,11 @@ impl Lowering<'_> {
         let result = self.result(data)?;
         let (address, elem) = self.element(data)?;
         let flags = self.access(data);
-        let loaded = self.builder.ins().load(clif_type(elem), flags, address, 0);
+        let mut loaded = self.builder.ins().load(clif_type(elem), flags, address, 0);
+        if elem == Scalar::Bool {
+            // Memory from elsewhere may hold any byte for `true`.
+            loaded = self.builder.ins().icmp_imm_u(IntCC::NotEqual, loaded, 0);
+        }
         self.set(result, loaded);
         Ok(())
     }

@@ -408,10 +408,13 @@ impl Ranges<'_> {
     /// Each operand of a selection counts where it is selected.
     fn select(&mut self, cond: Value, a: Value, b: Value, depth: u32) -> Interval {
         let mark = self.undo.len();
-        self.assume(cond, true, depth.min(2));
+        // Looking at the condition's operands may lead to another selection: without a step down here, a chain of n
+        // selections would be looked at 2^n times.
+        let cond_depth = (depth - 1).min(2);
+        self.assume(cond, true, cond_depth);
         let a = self.operand(a, depth);
         self.restore(mark);
-        self.assume(cond, false, depth.min(2));
+        self.assume(cond, false, cond_depth);
         let b = self.operand(b, depth);
         self.restore(mark);
         a.union(b)
@@ -453,7 +456,7 @@ impl Ranges<'_> {
                 }
             }
             (op, &[a, b]) => {
-                if let Some(op) = if truth { Some(op) } else { inverse(op) } {
+                if let Some(op) = if truth { Some(op) } else { op.inverse(false) } {
                     self.compare(op, a, b, depth);
                 }
             }
@@ -538,17 +541,4 @@ fn without(x: Interval, y: Interval) -> Interval {
         Some(value) if value == x.high => Interval::new(x.low, x.high - 1),
         _ => x,
     }
-}
-
-/// The comparison of integers that holds just when `op` does not.
-fn inverse(op: Op) -> Option<Op> {
-    Some(match op {
-        Op::Eq => Op::Ne,
-        Op::Ne => Op::Eq,
-        Op::Lt => Op::Ge,
-        Op::Ge => Op::Lt,
-        Op::Gt => Op::Le,
-        Op::Le => Op::Gt,
-        _ => return None,
-    })
 }

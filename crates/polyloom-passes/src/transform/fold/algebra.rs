@@ -90,6 +90,10 @@ impl Site<'_> {
         }
     }
 
+    fn is_unsigned(&self, value: Value) -> bool {
+        self.func.ty(value).as_scalar().is_some_and(Scalar::is_unsigned_int)
+    }
+
     fn unary(&mut self) -> Option<Outcome> {
         let x = self.operand(0);
         let op = self.func.insts[self.inst].op;
@@ -103,7 +107,7 @@ impl Site<'_> {
                 (Some(inner), _) => Some(Outcome::Value(inner)),
                 (None, Some((compare, &[a, b]))) if op == Op::Not => {
                     let float = self.func.ty(a).as_scalar().is_some_and(Scalar::is_float);
-                    match inverse(compare, float) {
+                    match compare.inverse(float) {
                         Some(inverse) => self.become_op(inverse, &[a, b]),
                         None => KEEP,
                     }
@@ -112,7 +116,9 @@ impl Site<'_> {
             },
             Op::Abs => match self.definition(x) {
                 Some((Op::Abs, _)) => Some(Outcome::Value(x)),
-                Some((Op::Neg, &[inner])) => self.become_op(Op::Abs, &[inner]),
+                // An unsigned number is its own absolute value, its negation too.
+                Some((Op::Neg, &[inner])) if !self.is_unsigned(x) => self.become_op(Op::Abs, &[inner]),
+                _ if self.is_unsigned(x) => Some(Outcome::Value(x)),
                 _ => KEEP,
             },
             Op::Cast => self.cast(x),
@@ -190,7 +196,7 @@ impl Site<'_> {
         let Some(scalar) = self.func.ty(a).as_scalar() else { return KEEP };
         if self.func.as_const(a).is_some() && self.func.as_const(b).is_none() {
             // Constants stand to the right.
-            if let Some(swapped) = mirrored(op) {
+            if let Some(swapped) = op.exchanged() {
                 std::mem::swap(&mut a, &mut b);
                 self.become_op(swapped, &[a, b]);
                 return None;
@@ -378,31 +384,6 @@ fn one(scalar: Scalar) -> u64 {
     }
 }
 
-/// The op that gives the same with its operands exchanged.
-fn mirrored(op: Op) -> Option<Op> {
-    Some(match op {
-        Op::Add | Op::Mul | Op::Min | Op::Max | Op::BitAnd | Op::BitOr | Op::BitXor | Op::Eq | Op::Ne => op,
-        Op::Lt => Op::Gt,
-        Op::Gt => Op::Lt,
-        Op::Le => Op::Ge,
-        Op::Ge => Op::Le,
-        _ => return None,
-    })
-}
-
-/// The comparison that holds just when `op` does not. For floats only equality has one, because of NaN.
-fn inverse(op: Op, float: bool) -> Option<Op> {
-    Some(match op {
-        Op::Eq => Op::Ne,
-        Op::Ne => Op::Eq,
-        Op::Lt if !float => Op::Ge,
-        Op::Ge if !float => Op::Lt,
-        Op::Gt if !float => Op::Le,
-        Op::Le if !float => Op::Gt,
-        _ => return None,
-    })
-}
-
 /// The reciprocal of a power of two, where it is one too and normal.
 fn exact_reciprocal(scalar: Scalar, bits: u64) -> Option<u64> {
     let (mantissa_bits, bias) = match scalar {
@@ -459,7 +440,9 @@ fn holds(from: Scalar, to: Scalar) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cranelift_entity::SecondaryMap;
     use polyloom_ir::eval::eval;
+    use polyloom_ir::{Builder, FunctionKind};
 
     /// Values at the edges of every type's range and precision.
     fn edges(scalar: Scalar) -> Vec<u64> {
@@ -492,6 +475,80 @@ mod tests {
             }
         }
         assert!(composed > 400, "only {composed} triples compose");
+    }
+
+    /// A function of up to two 8-bit numbers: `second` of `first` of the parameters, or of one of them and a constant.
+    fn chain(ty: Scalar, first: Op, second: Op, constant: Option<u64>) -> Option<Function> {
+        let arity = |op: Op| op.info().signatures.first().map_or(0, |signature| signature.params.len());
+        let takes = |op: Op, types: &[Type]| polyloom_ir::eval::evaluator(op, types, ty.into()).is_some();
+        if !takes(first, &[ty.into(), ty.into()][..arity(first)])
+            || !takes(second, &[ty.into(), ty.into()][..arity(second)])
+        {
+            return None;
+        }
+        let params = [("x", ty.into()), ("y", ty.into())];
+        let mut func = Function::new("chain", FunctionKind::Func, params, &[ty.into()]);
+        let [x, y] = func.params().to_vec()[..] else { return None };
+        let mut builder = Builder::new(&mut func);
+        let other = match constant {
+            Some(bits) => builder.const_bits(ty, bits),
+            None => y,
+        };
+        let inner = builder.op(first, &[x, other][..arity(first)]);
+        let outer = builder.op(second, &[inner, other][..arity(second)]);
+        builder.return_(&[outer]);
+        Some(func)
+    }
+
+    /// What a function of one region computes, instruction by instruction.
+    fn run(func: &Function, arguments: [u64; 2]) -> u64 {
+        let mut bits: SecondaryMap<Value, u64> = SecondaryMap::new();
+        for (&param, argument) in func.params().iter().zip(arguments) {
+            bits[param] = argument;
+        }
+        for &inst in &func.regions[func.body].insts {
+            let data = &func.insts[inst];
+            let operands: Vec<u64> = data.operands.iter().map(|&value| bits[value]).collect();
+            let types: Vec<Type> = data.operands.iter().map(|&value| func.ty(value)).collect();
+            match (data.op, &data.imm) {
+                (Op::Return, _) => return operands[0],
+                (Op::Const, &Imm::Bits(constant)) => bits[data.results[0]] = constant,
+                (op, _) => {
+                    let result = eval(op, &types, &operands, func.ty(data.results[0]));
+                    bits[data.results[0]] = result.unwrap_or_else(|| panic!("`{}` evaluates", op.name()));
+                }
+            }
+        }
+        panic!("no return in\n{func:?}")
+    }
+
+    #[test]
+    fn identities_hold_for_every_8_bit_number() {
+        let takes_numbers = |info: &&polyloom_ir::op::OpInfo| {
+            let n_params = info.signatures.first().map_or(0, |signature| signature.params.len());
+            info.is_pure() && (1..=2).contains(&n_params) && info.op != Op::Cast && info.op != Op::Bitcast
+        };
+        let ops: Vec<Op> = Op::all().filter(takes_numbers).map(|info| info.op).collect();
+        let constants = [0u64, 1, 2, 3, 4, 7, 8, 9, 0x7f, 0x80, 0x81, 0xfe, 0xff];
+        let mut n_changed = 0;
+        for ty in [Scalar::I8, Scalar::U8] {
+            for (&first, &second) in ops.iter().flat_map(|first| ops.iter().map(move |second| (first, second))) {
+                for constant in constants.map(Some).into_iter().chain([None]) {
+                    let Some(before) = chain(ty, first, second, constant) else { break };
+                    let mut after = before.clone();
+                    super::super::fold(&mut after);
+                    n_changed +=
+                        usize::from(after.regions[after.body].insts.len() != before.regions[before.body].insts.len());
+                    let ys: &[u64] = if constant.is_some() { &[0] } else { &constants };
+                    for (x, &y) in (0..256).flat_map(|x| ys.iter().map(move |y| (x, y))) {
+                        let (expected, got) = (run(&before, [x, y]), run(&after, [x, y]));
+                        let (first, second) = (first.name(), second.name());
+                        assert_eq!(got, expected, "{second} of {first} of {ty} {x:#x}, {y:#x}, constant {constant:?}");
+                    }
+                }
+            }
+        }
+        assert!(n_changed > 500, "only {n_changed} chains were folded");
     }
 
     #[test]
