@@ -18,7 +18,7 @@ use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{FuncId, Module};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Most variants of a kernel.
 const MAX_VARIANTS: usize = 16;
@@ -159,7 +159,8 @@ impl CpuKernel {
         if self.inner.device.policy() == TierPolicy::Always(Tier::Interpreter) {
             return Ok(());
         }
-        self.inner.make_variant(launch_rank, FactKey::default()).map(|_| ())
+        let making = self.inner.making.get().lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.make_variant(&making, launch_rank, FactKey::default()).map(|_| ())
     }
 }
 
@@ -187,6 +188,8 @@ impl KernelInner {
     /// The variant for a key there is no exact variant for: made now, or one that assumes less.
     #[cold]
     fn weaker_variant(self: &Arc<Self>, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
+        // Held from counting to making, or threads that launch at once would each see room for one more.
+        let making = self.making.get().lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = key;
         if key.has_extents() && self.iter_variants().filter(|v| v.key.has_extents()).count() >= MAX_WITH_EXTENTS {
             key = key.without_extents();
@@ -194,14 +197,16 @@ impl KernelInner {
         if self.find(launch_rank, key).is_none() && self.iter_variants().count() >= MAX_SPECIALISED {
             key = FactKey::default();
         }
-        self.make_variant(launch_rank, key)
+        self.make_variant(&making, launch_rank, key)
     }
 
-    fn make_variant(self: &Arc<Self>, launch_rank: u8, key: FactKey) -> Result<&VariantState, LaunchError> {
-        if let Some(variant) = self.find(launch_rank, key) {
-            return Ok(variant);
-        }
-        let _making = self.making.get().lock().unwrap_or_else(PoisonError::into_inner);
+    /// The variant for a key, made now unless there is one.
+    fn make_variant(
+        self: &Arc<Self>,
+        _making: &MutexGuard<'_, ()>,
+        launch_rank: u8,
+        key: FactKey,
+    ) -> Result<&VariantState, LaunchError> {
         if let Some(variant) = self.find(launch_rank, key) {
             return Ok(variant);
         }
@@ -358,7 +363,7 @@ impl VariantState {
     pub(crate) fn record(&self, ns: f32) -> (u64, bool) {
         let launches = self.launches.load(Ordering::Relaxed);
         self.launches.store(launches + 1, Ordering::Relaxed);
-        let work = self.work_ns.load(Ordering::Relaxed).saturating_add(ns as u64 + 1);
+        let work = self.work_ns.load(Ordering::Relaxed).saturating_add((ns as u64).saturating_add(1));
         self.work_ns.store(work, Ordering::Relaxed);
         let hot = work > tiers::HOT.as_nanos() as u64 && !self.promoted.load(Ordering::Relaxed);
         (launches, hot)

@@ -1,9 +1,11 @@
 //! Variants: which facts are found, and how many variants there can be.
 
-use crate::fake::{kernel, saxpy, saxpy_source, source};
+use crate::fake::{FakeBackend, kernel, saxpy, saxpy_source, source};
 use polyloom_codegen::{ArrayFacts, LaunchContext};
 use polyloom_ir::{Builder, Function, FunctionKind, Imm, Op, Scalar, Type};
-use polyloom_runtime::{ArgBlock, CpuKernel, LaunchOptions, VariantInfo, launch};
+use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, LaunchOptions, VariantInfo, launch};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn view(kernel: &CpuKernel, args: &mut ArgBlock, base: *mut f32, extent: u64, stride: i64) {
     args.array(kernel.params(), Scalar::F32, base.cast(), &[extent], &[stride]).unwrap();
@@ -182,6 +184,39 @@ fn extents_stop_being_facts_when_they_vary_too_much() {
     let with_extents = variants.iter().filter(|v| v.facts.array(0).extents[0].is_some()).count();
     assert_eq!(with_extents, 4);
     assert!(variants.len() <= 6, "{} variants", variants.len());
+}
+
+static ALL_LAUNCHED: AtomicBool = AtomicBool::new(false);
+static CODE_LOADED: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn threads_that_need_new_variants_at_once_leave_room_for_every_rank() {
+    // The first variant takes until every thread has looked how many there are.
+    let backend = FakeBackend::gated("slow", nothing, &ALL_LAUNCHED, &CODE_LOADED);
+    let kernel = &CpuKernel::new(Arc::new(CpuDevice::new(backend, None)), saxpy_source("saxpy"));
+    // Dense and strided, with offsets of 32 bits and more.
+    let views = [(3, 4), (3, 8), (1 << 30, 4), (3, 1 << 30)];
+    let launch_views = |rank: usize, x: (u64, i64), y: (u64, i64)| {
+        let mut args = ArgBlock::new();
+        // Nothing is accessed, so the memory need not be there.
+        view(kernel, &mut args, (1u64 << 45) as *mut f32, x.0, x.1);
+        view(kernel, &mut args, (1u64 << 46) as *mut f32, y.0, y.1);
+        args.scalar(kernel.params(), Scalar::F32, 0).unwrap();
+        // SAFETY: nothing is accessed.
+        unsafe { launch(kernel, &[1, 1, 1, 1][..rank], &args, &LaunchOptions::default()) }
+    };
+    std::thread::scope(|scope| {
+        for x in views {
+            for y in views {
+                scope.spawn(move || launch_views(1, x, y).unwrap());
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        ALL_LAUNCHED.store(true, Ordering::SeqCst);
+    });
+    for rank in 1..=4 {
+        assert_eq!(launch_views(rank, (3, 4), (3, 4)), Ok(()), "rank {rank}");
+    }
 }
 
 #[test]
