@@ -7,6 +7,9 @@ use polyloom_ir::{FuncId, Function, Imm, Inst, InstData, Module, Op, Region};
 
 /// Iterations assumed of a loop whose count is not in the code.
 const UNKNOWN_TRIPS: f32 = 16.0;
+/// Threads that may take longer than this by their code alone are not steady: branches and early exits then decide how
+/// much of it runs.
+const LONGEST_STEADY_NS: f32 = 10_000.0;
 /// Calls deeper than this are taken for one operation; HIR has no recursion, so it only bounds the walk.
 const MAX_DEPTH: u32 = 8;
 
@@ -15,7 +18,8 @@ const MAX_DEPTH: u32 = 8;
 pub(crate) struct Cost {
     /// Estimated nanoseconds in code of the quick tier.
     pub(crate) ns: f32,
-    /// Whether the time is much the same in every launch: no loop whose count depends on arguments or data.
+    /// Whether no launch takes much longer a thread than another: the code is short, with no loop whose count depends
+    /// on arguments or data.
     pub(crate) steady: bool,
 }
 
@@ -26,6 +30,7 @@ impl Cost {
         if let Some(function) = module.functions.get(kernel) {
             cost.add_region(module, function, function.body, 1.0, 0);
         }
+        cost.steady &= cost.ns < LONGEST_STEADY_NS;
         cost
     }
 

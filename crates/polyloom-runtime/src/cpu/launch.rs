@@ -16,8 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Launches estimated shorter than this run as one call on the calling thread.
 const AT_ONCE_NS: f32 = 10_000.0;
-/// So few threads of a kernel with loops of unknown length are not worth a look at the clock.
-const TRUSTED_THREADS: u64 = 16;
 /// One in so many small launches is timed.
 const TIMED_EVERY: u64 = 64;
 
@@ -81,12 +79,11 @@ pub unsafe fn launch(
         tiers::promote(kernel, variant);
     }
     let run = Run::new(kernel, variant, args.words(), grid, rank, n_threads);
-    // A kernel whose loops depend on its arguments may take longer than it did last time. Now and then even a small
-    // launch is timed.
-    let trusted = kernel.cost.steady || n_threads <= TRUSTED_THREADS;
+    // Only a steady kernel takes as long as it did last time; any other must leave room for the launch to be stopped
+    // or shared. Now and then even a small launch is timed.
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
     unsafe {
-        if ns < AT_ONCE_NS && trusted && !n_before.is_multiple_of(TIMED_EVERY) {
+        if ns < AT_ONCE_NS && kernel.cost.steady && !n_before.is_multiple_of(TIMED_EVERY) {
             run.run_at_once()
         } else {
             run.run_in_chunks(options, n_before == 0 || !kernel.cost.steady)

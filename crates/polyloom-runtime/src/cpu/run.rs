@@ -29,6 +29,8 @@ const MAX_CHUNK_NS: f32 = 1_000_000.0;
 const PROBE_NS: f32 = 10_000.0;
 /// Chunks are multiples of this many threads where there are enough: whole vectors, whole cache lines.
 const GRAIN: u64 = 64;
+/// The same for threads so long that a grain of them would make a launch slow to stop: the widest vector.
+const GRAIN_OF_LONG_THREADS: u64 = 16;
 /// Chunks that a participant's share of what is left is cut into.
 const SHARES: u64 = 3;
 /// How often the calling thread asks whether it is interrupted.
@@ -110,7 +112,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs all threads in chunks, with helpers if that pays. `measure_first`: the pace is not to be trusted.
+    /// Runs all threads in chunks, with helpers if that pays. `measure_first`: the pace is not to be trusted, so one
+    /// thread alone shows first whether it is far off, and a short chunk then what it is.
     ///
     /// # Safety
     ///
@@ -123,10 +126,20 @@ impl<'a> Run<'a> {
         let caller = Participant::new(self, true);
         let mut watch = Watch::new(options);
         if measure_first {
-            let size = ((PROBE_NS / self.pace()) as u64).next_multiple_of(GRAIN).min(self.share(1));
+            let known = self.pace();
             // SAFETY: the caller vouches for the arguments.
-            unsafe { caller.take_chunk(size) };
+            let first = unsafe { caller.take_chunk(1) };
             watch.look(self);
+            if let Some(first) = first.filter(|&ns| ns < PROBE_NS) {
+                // In vector code one thread takes as long as many do: it bounds the pace and does not measure it.
+                self.set_pace(known);
+                let size = ((PROBE_NS / known) as u64).min((MAX_CHUNK_NS / first.max(1.0)) as u64);
+                let size = size.max(1).next_multiple_of(GRAIN).min(self.share(1));
+                // Later chunks begin at multiples of the grain again.
+                // SAFETY: the caller vouches for the arguments.
+                unsafe { caller.take_chunk(size - 1) };
+                watch.look(self);
+            }
         }
         let ns_left = self.n_left() as f32 * self.pace();
         let n_helpers = ((ns_left / NS_PER_HELPER) as usize).min(pool::num_threads().saturating_sub(1));
@@ -135,14 +148,14 @@ impl<'a> Run<'a> {
             let helper = Participant::new(self, false);
             while !self.output.is_full() {
                 // SAFETY: the caller vouches for the arguments and waits for its helpers.
-                if !unsafe { helper.take_chunk(self.share(n_participants)) } {
+                if unsafe { helper.take_chunk(self.share(n_participants)) }.is_none() {
                     break;
                 }
             }
         };
         pool::with_helpers(n_helpers, &help, || {
             // SAFETY: the caller vouches for the arguments.
-            while unsafe { caller.take_chunk(self.share(n_participants)) } {
+            while unsafe { caller.take_chunk(self.share(n_participants)) }.is_some() {
                 watch.look(self);
             }
         });
@@ -181,16 +194,20 @@ impl<'a> Run<'a> {
         f32::from_bits(self.pace.load(Ordering::Relaxed)).max(1e-3)
     }
 
+    fn set_pace(&self, ns: f32) {
+        self.pace.store(ns.to_bits(), Ordering::Relaxed);
+    }
+
     /// Threads of the next chunk when so many take part: a share of what is left, neither too short nor too long,
     /// in whole rows of the grid if they are shorter than that.
     fn share(&self, n_participants: u64) -> u64 {
         let pace = self.pace();
         let (shortest, longest) = ((MIN_CHUNK_NS / pace) as u64, (MAX_CHUNK_NS / pace) as u64);
-        // At least one: a chunk of no threads would be claimed for ever.
         let size = (self.n_left() / (SHARES * n_participants)).max(shortest).min(longest).max(1);
         let row = self.grid[usize::from(self.rank).clamp(1, MAX_DIMS) - 1];
         let grain = match row * GRAIN.div_ceil(row) {
             rows if self.rank > 1 && rows <= size => rows,
+            _ if longest < GRAIN => GRAIN_OF_LONG_THREADS,
             _ => GRAIN,
         };
         // Few long threads: each takes part in as few as it must for everyone to have some.
@@ -224,19 +241,22 @@ impl<'a> Participant<'a> {
         unsafe { entry(self.run.words.as_ptr().cast(), &context, begin, end) }
     }
 
-    /// Claims and runs the next `size` threads; gives whether there were any.
+    /// Claims and runs the next `size` threads, at least one; gives how many nanoseconds each of them took, or nothing
+    /// if there were none left to run.
     ///
     /// # Safety
     ///
     /// As [`super::launch::launch`].
-    unsafe fn take_chunk(&self, size: u64) -> bool {
+    unsafe fn take_chunk(&self, size: u64) -> Option<f32> {
         let run = self.run;
         if run.stop.load(Ordering::Relaxed) {
-            return false;
+            return None;
         }
+        // A chunk of no threads would be claimed for ever and have no pace.
+        let size = size.max(1);
         let begin = run.next.fetch_add(size, Ordering::Relaxed);
         if begin >= run.n_threads {
-            return false;
+            return None;
         }
         let end = (begin + size).min(run.n_threads);
         if run.kernel.prints {
@@ -247,14 +267,14 @@ impl<'a> Participant<'a> {
         unsafe { self.execute(begin, end) };
         let measured = start.elapsed().as_nanos() as f32 / (end - begin) as f32;
         // Others may do the same at the same time; any of the outcomes will do.
-        run.pace.store((0.5 * (run.pace() + measured)).to_bits(), Ordering::Relaxed);
+        run.set_pace(0.5 * (run.pace() + measured));
         if run.kernel.prints {
             run.output.submit(begin, end, self.text.take());
             if self.is_caller {
                 print::write(&run.output.take_ready());
             }
         }
-        true
+        Some(measured)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Launches from many threads and from forked processes.
 
-use crate::fake::{kernel, run_saxpy, saxpy, saxpy_source};
+use crate::fake::{kernel, loop_source, run_saxpy, saxpy, saxpy_source};
 use polyloom_codegen::LaunchContext;
 use polyloom_runtime::{ArgBlock, CpuKernel, LaunchError, LaunchOptions, launch, set_num_threads};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,16 +90,45 @@ unsafe extern "C" fn long_threads(_: *const u8, _: *const LaunchContext, begin: 
 
 #[test]
 fn few_long_threads_run_once_each_and_no_chunk_is_empty() {
-    let (_, kernel) = kernel(long_threads, saxpy_source("saxpy"));
-    for n in 1..=LONG_THREADS.len() {
-        assert_eq!(launch_without_arrays(&kernel, n as u64, &LaunchOptions::default()), Ok(()));
-        let counts: Vec<u64> = LONG_THREADS.iter().map(|count| count.swap(0, Ordering::Relaxed)).collect();
-        assert!(
-            counts[..n].iter().all(|&count| count == 1) && counts[n..].iter().all(|&count| count == 0),
-            "{counts:?}"
-        );
+    for source in [saxpy_source("saxpy"), loop_source("loop")] {
+        let (_, kernel) = kernel(long_threads, source);
+        for n in 1..=LONG_THREADS.len() {
+            assert_eq!(launch_without_arrays(&kernel, n as u64, &LaunchOptions::default()), Ok(()));
+            let counts: Vec<u64> = LONG_THREADS.iter().map(|count| count.swap(0, Ordering::Relaxed)).collect();
+            assert!(
+                counts[..n].iter().all(|&count| count == 1) && counts[n..].iter().all(|&count| count == 0),
+                "{counts:?}"
+            );
+            let pace = kernel.variants()[0].ns_per_thread;
+            assert!(pace.is_finite(), "{n} threads at {pace} ns each");
+        }
     }
     assert_eq!(N_EMPTY.load(Ordering::Relaxed), 0);
+}
+
+static IS_LONG: AtomicBool = AtomicBool::new(false);
+static CANCEL_LONG: AtomicBool = AtomicBool::new(false);
+static N_RUN_OF_LONG: AtomicU64 = AtomicU64::new(0);
+
+/// Takes no time at first; once it is long, a thread takes a millisecond and cancels the launch.
+unsafe extern "C" fn sometimes_long(_: *const u8, _: *const LaunchContext, begin: u64, end: u64) {
+    if IS_LONG.load(Ordering::SeqCst) {
+        N_RUN_OF_LONG.fetch_add(end - begin, Ordering::SeqCst);
+        CANCEL_LONG.store(true, Ordering::SeqCst);
+        std::thread::sleep(std::time::Duration::from_millis(end - begin));
+    }
+}
+
+#[test]
+fn a_small_launch_that_takes_longer_than_the_last_one_can_be_stopped() {
+    let (_, kernel) = kernel(sometimes_long, loop_source("loop"));
+    let options = LaunchOptions { cancel: Some(&CANCEL_LONG), ..LaunchOptions::default() };
+    for _ in 0..3 {
+        assert_eq!(launch_without_arrays(&kernel, 16, &options), Ok(()));
+    }
+    IS_LONG.store(true, Ordering::SeqCst);
+    assert_eq!(launch_without_arrays(&kernel, 16, &options), Err(LaunchError::Cancelled));
+    assert!(N_RUN_OF_LONG.load(Ordering::SeqCst) < 16);
 }
 
 /// Launches code that does not look at its arguments.

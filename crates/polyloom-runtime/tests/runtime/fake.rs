@@ -136,6 +136,22 @@ pub(crate) fn saxpy_source(name: &str) -> KernelSource {
     source(kernel)
 }
 
+/// A kernel that says nothing of how long it takes: a loop as long as `x`.
+pub(crate) fn loop_source(name: &str) -> KernelSource {
+    let mut kernel =
+        Function::new(name, FunctionKind::Kernel, [("x", F32_1D), ("y", F32_1D), ("alpha", Type::F32)], &[]);
+    let x = kernel.params()[0];
+    let mut build = Builder::new(&mut kernel);
+    let (low, high, step) = (build.const_int(Scalar::I32, 0), build.dim(x, 0), build.const_int(Scalar::I32, 1));
+    let body = build.create_region(&[Type::I32]);
+    let outer = build.switch_to(body);
+    build.yield_(&[]);
+    build.switch_to(outer);
+    build.region_inst(Op::ForRange, &[low, high, step], &[], &[body]);
+    build.return_(&[]);
+    source(kernel)
+}
+
 /// A source whose verified and prepared modules are the same.
 pub(crate) fn source(kernel: Function) -> KernelSource {
     let mut module = Module::new();
