@@ -1,10 +1,10 @@
 //! Functions that kernels call, compiled and loaded once per process.
 //!
 //! A function such as `sin.f32` is the same in every module that has it, so its code is kept in a process-wide table under
-//! a hash of its content: of its name, its instructions and the hashes of what it calls. Kernels refer to it by that
-//! hash. The table is bounded; past the bound functions still work, each kernel keeping its own.
+//! a hash of its content: of the machine it is compiled for, its name, its instructions and the hashes of what it calls.
+//! Kernels refer to it by that hash. The table is bounded; past the bound functions still work, each kernel keeping its own.
 
-use super::host::HostFunction;
+use super::host::{Host, HostFunction};
 use super::memory::ExecutableMemory;
 use super::unit::{self, Code, Options, Target};
 use crate::backend::CodegenError;
@@ -71,6 +71,7 @@ fn table() -> MutexGuard<'static, Table> {
 /// The functions of one module, as one compilation meets them.
 pub(super) struct Library<'a> {
     module: &'a Module,
+    host: &'a Host,
     options: Options<'a>,
     /// `None` while the hash is being computed, to notice recursion.
     keys: FxHashMap<FuncId, Option<Key>>,
@@ -79,8 +80,9 @@ pub(super) struct Library<'a> {
 }
 
 impl<'a> Library<'a> {
-    pub(super) fn new(module: &'a Module, options: Options<'a>) -> Library<'a> {
-        Library { module, options, keys: FxHashMap::default(), functions: Vec::new() }
+    /// `options` are to compile for `host`.
+    pub(super) fn new(module: &'a Module, host: &'a Host, options: Options<'a>) -> Library<'a> {
+        Library { module, host, options, keys: FxHashMap::default(), functions: Vec::new() }
     }
 
     /// Makes code independent of its module, compiling what it calls.
@@ -167,6 +169,7 @@ impl<'a> Library<'a> {
         let mut encoder = Encoder { func, bytes: Vec::with_capacity(1024), callees: Vec::new() };
         encoder.function();
         let Encoder { mut bytes, callees, .. } = encoder;
+        bytes.extend_from_slice(&self.host.identity);
         for callee in callees {
             bytes.extend_from_slice(&self.key(callee)?);
         }
@@ -311,6 +314,50 @@ impl Encoder<'_> {
                 self.number(usize::from(*axis));
             }
             Imm::Check(CheckKind::Division) => self.number(7),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cranelift::host::{Features, host};
+    use polyloom_ir::{FileId, parse_module};
+
+    const MODULE: &str = "
+        func @lowered(%x x: f32) -> (f32) {
+          %y: f32 = floor %x
+          return %y
+        }
+        kernel @k(%a a: array<f32, 1>) {
+          %i: i32 = const 0
+          %x: f32 = array_load %a, %i
+          %y: f32 = call @lowered %x
+          array_store %a, %i, %y
+          return
+        }";
+
+    /// The code of `@lowered` for the machine with these features.
+    fn lowered(features: Features) -> Arc<CompiledFunction> {
+        let module = parse_module(MODULE, FileId::from_u32(0)).expect("the text is HIR");
+        let host = host(features).expect("Cranelift knows the machine");
+        let options = Options { isa: &*host.isa, colocated: false, assembly: false };
+        let mut library = Library::new(&module, host, options);
+        library.require(module.find("lowered").expect("it is in the text")).expect("it compiles");
+        library.functions.pop().expect("it is there")
+    }
+
+    #[test]
+    fn functions_for_one_machine_are_not_used_for_another() {
+        let (native, baseline) = (lowered(Features::Native), lowered(Features::Baseline));
+        if host(Features::Native).map(|h| h.identity) == host(Features::Baseline).map(|h| h.identity) {
+            println!("skipped: this machine has nothing beyond its architecture's baseline");
+            return;
+        }
+        assert_ne!(native.key, baseline.key);
+        if cfg!(target_arch = "x86_64") {
+            // Rounding came with SSE 4.1; the baseline calls the host.
+            assert_eq!(baseline.patches.len(), 1);
         }
     }
 }

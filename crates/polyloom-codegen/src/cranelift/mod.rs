@@ -69,7 +69,7 @@ impl Backend for CraneliftBackend {
         let kernel = function(module, kernel)?;
         let options = Options { isa: &*self.host.isa, colocated: false, assembly: false };
         let code = unit::compile_kernel(module, kernel, variant, options)?;
-        let mut library = Library::new(module, options);
+        let mut library = Library::new(module, self.host, options);
         let linked = library.link(&kernel.name, Key::default(), code)?;
         Ok(Object { bytes: object::encode(&self.host.identity, &library.functions, &linked) })
     }
