@@ -8,10 +8,13 @@ use polyloom_codegen::ArgLayout;
 use polyloom_ir::{Function, Scalar, Type};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The parameters of a kernel.
 #[derive(Clone, Debug)]
 pub struct Params {
+    /// Of these parameters and their clones alone. 0 is nobody's.
+    id: u64,
     types: Vec<Type>,
     names: Vec<Arc<str>>,
     layout: ArgLayout,
@@ -20,7 +23,9 @@ pub struct Params {
 impl Params {
     /// The parameters of `kernel`.
     pub fn of(kernel: &Function) -> Params {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         Params {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             types: kernel.params().iter().map(|&p| kernel.ty(p)).collect(),
             names: kernel.param_names.clone(),
             layout: ArgLayout::of(kernel),
@@ -51,11 +56,6 @@ impl Params {
     pub fn layout(&self) -> &ArgLayout {
         &self.layout
     }
-
-    /// Size of the block in 8-byte words.
-    pub(crate) fn n_words(&self) -> usize {
-        self.layout.size as usize / 8
-    }
 }
 
 /// Why an argument does not fit its parameter.
@@ -69,6 +69,9 @@ pub enum ArgError {
         /// How many the kernel takes.
         wanted: usize,
     },
+    /// Arguments that were given for the parameters of another kernel.
+    #[error("the arguments were given for another kernel")]
+    OtherKernel,
     /// A scalar for an array, an array for a scalar, or another element type.
     #[error("argument `{name}` must be {wanted}, not {given}")]
     Type {
@@ -129,11 +132,13 @@ macro_rules! elements {
 elements!(bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
     f32 => F32, f64 => F64);
 
-/// The arguments of one launch, packed as [`ArgLayout`] says. Reusable: [`ArgBlock::clear`] keeps its memory.
+/// The arguments of one launch, packed as [`ArgLayout`] says, for the kernel whose [`Params`] it is filled with. Reusable: [`ArgBlock::clear`] keeps its memory.
 #[derive(Clone, Debug, Default)]
 pub struct ArgBlock {
     words: SmallVec<[u64; 24]>,
     n_params: usize,
+    /// The [`Params::id`] of the first parameter given.
+    given_for: u64,
 }
 
 impl ArgBlock {
@@ -163,7 +168,13 @@ impl ArgBlock {
         self.n_params == 0
     }
 
-    fn next<'p>(&self, params: &'p Params) -> Result<(Type, &'p Arc<str>), ArgError> {
+    fn next<'p>(&mut self, params: &'p Params) -> Result<(Type, &'p Arc<str>), ArgError> {
+        if self.n_params == 0 {
+            self.given_for = params.id;
+        }
+        if self.given_for != params.id {
+            return Err(ArgError::OtherKernel);
+        }
         match (params.types.get(self.n_params), params.names.get(self.n_params)) {
             (Some(&ty), Some(name)) => Ok((ty, name)),
             _ => Err(ArgError::Count { given: self.n_params + 1, wanted: params.len() }),
@@ -174,7 +185,7 @@ impl ArgBlock {
     ///
     /// # Errors
     ///
-    /// If the parameter is none of that type, or there is none left.
+    /// If the parameter is none of that type, there is none left, or those before it are of another kernel.
     pub fn scalar(&mut self, params: &Params, ty: Scalar, bits: u64) -> Result<(), ArgError> {
         let (wanted, name) = self.next(params)?;
         if wanted != Type::Scalar(ty) {
@@ -192,7 +203,8 @@ impl ArgBlock {
     ///
     /// # Errors
     ///
-    /// If the parameter is no such array, there is none left, or the array is one that kernels cannot index.
+    /// If the parameter is no such array, there is none left, those before it are of another kernel, or the array is one
+    /// that kernels cannot index.
     pub fn array(
         &mut self,
         params: &Params,
@@ -239,10 +251,13 @@ impl ArgBlock {
         self.array(params, T::SCALAR, data.as_mut_ptr().cast(), shape, &strides)
     }
 
-    /// Whether every parameter has been given.
+    /// Whether every parameter has been given, and given for these parameters.
     pub(crate) fn check_complete(&self, params: &Params) -> Result<(), ArgError> {
-        if self.n_params == params.len() && self.words.len() == params.n_words() {
+        if self.n_params == params.len() && (self.given_for == params.id || params.is_empty()) {
             return Ok(());
+        }
+        if self.n_params > 0 && self.given_for != params.id {
+            return Err(ArgError::OtherKernel);
         }
         Err(ArgError::Count { given: self.n_params, wanted: params.len() })
     }

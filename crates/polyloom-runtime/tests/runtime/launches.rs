@@ -1,9 +1,9 @@
 //! Launches: results, refusals, traps, cancellation.
 
-use crate::fake::{kernel, saxpy, saxpy_source, trapping};
+use crate::fake::{kernel, saxpy, saxpy_source, source, trapping};
 use polyloom_codegen::abi::SiteKind;
-use polyloom_ir::{CheckKind, Scalar};
-use polyloom_runtime::{ArgBlock, CpuKernel, LaunchError, LaunchOptions, launch};
+use polyloom_ir::{Builder, CheckKind, Function, FunctionKind, Scalar, Type};
+use polyloom_runtime::{ArgBlock, ArgError, CpuKernel, LaunchError, LaunchOptions, launch};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn saxpy_args(kernel: &CpuKernel, x: &mut [f32], y: &mut [f32], alpha: f32) -> ArgBlock {
@@ -52,6 +52,25 @@ fn a_grid_that_threads_cannot_count_is_refused() {
 fn an_incomplete_block_is_refused() {
     let (_, kernel) = kernel(saxpy, saxpy_source("saxpy"));
     assert!(matches!(run(&kernel, &[1], &ArgBlock::new()), Err(LaunchError::Arguments(_))));
+}
+
+#[test]
+fn a_block_of_another_kernel_is_refused_even_if_it_has_as_many_words() {
+    let array = |ndim| Type::Array { elem: Scalar::F32, ndim };
+    let source_of = |params: [(&str, Type); 2]| {
+        let mut function = Function::new("copy", FunctionKind::Kernel, params, &[]);
+        Builder::new(&mut function).return_(&[]);
+        source(function)
+    };
+    let (_, given) = kernel(saxpy, source_of([("x", array(2)), ("n", Type::I32)]));
+    let (_, launched) = kernel(saxpy, source_of([("x", array(1)), ("y", array(1))]));
+    let mut args = ArgBlock::new();
+    args.slice(given.params(), &mut [0f32; 4], &[2, 2]).unwrap();
+    assert_eq!(args.slice(launched.params(), &mut [0f32; 4], &[4]), Err(ArgError::OtherKernel));
+    args.scalar(given.params(), Scalar::I32, 0).unwrap();
+    assert_eq!(run(&launched, &[1], &args), Err(LaunchError::Arguments(ArgError::OtherKernel)));
+    args.clear();
+    args.slice(launched.params(), &mut [0f32; 4], &[4]).unwrap();
 }
 
 #[test]
