@@ -1,7 +1,8 @@
 //! Object code into executable memory, through LLVM's ORC.
 //!
-//! One JIT serves the process. Every object gets a library of its own in it, so that names of different kernels never
-//! meet, and dropping the loaded code frees its memory.
+//! One JIT serves the process. Every object gets a library to itself in it, so that names of different kernels never
+//! meet, and dropping the loaded code frees its memory. ORC's C interface has no way to remove a library, so one that
+//! has been emptied is used again.
 
 use inkwell::llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy;
 use inkwell::llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
@@ -10,9 +11,9 @@ use inkwell::llvm_sys::orc2::*;
 use polyloom_codegen::{CodegenError, KernelEntry, LoadedCode};
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The process's JIT. It lives until the process ends.
 struct Jit(LLVMOrcLLJITRef);
@@ -47,16 +48,55 @@ fn jit() -> Result<&'static Jit, CodegenError> {
     JIT.get_or_init(create).as_ref().map_err(Clone::clone)
 }
 
+/// A library of the JIT that is in nobody else's hands. Dropping it empties it and lets it be used again.
+struct Library(LLVMOrcJITDylibRef);
+
+// SAFETY: the session synchronises all operations on libraries, and libraries live as long as the session.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+/// Libraries with nothing in them but the search of the process's symbols.
+static EMPTY: Mutex<Vec<Library>> = Mutex::new(Vec::new());
+
+impl Library {
+    /// An empty library.
+    fn take(jit: &Jit) -> Result<Library, CodegenError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        if let Some(library) = EMPTY.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Ok(library);
+        }
+        let name = CString::new(format!("kernel{}", NEXT.fetch_add(1, Ordering::Relaxed)))
+            .map_err(|e| CodegenError::new(e.to_string()))?;
+        let mut generator = null_mut();
+        // SAFETY: the session lives as long as the JIT, that is, for ever; ownership of the generator passes to the
+        // library.
+        unsafe {
+            let prefix = LLVMOrcLLJITGetGlobalPrefix(jit.0);
+            check(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(&mut generator, prefix, None, null_mut()))?;
+            let session = LLVMOrcLLJITGetExecutionSession(jit.0);
+            let library = LLVMOrcExecutionSessionCreateBareJITDylib(session, name.as_ptr());
+            LLVMOrcJITDylibAddGenerator(library, generator);
+            Ok(Library(library))
+        }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: nobody calls into the code any more. A library that cannot be emptied is left as it is, which costs
+        // its memory.
+        if check(unsafe { LLVMOrcJITDylibClear(self.0) }).is_ok() {
+            EMPTY.lock().unwrap_or_else(PoisonError::into_inner).push(Library(self.0));
+        }
+    }
+}
+
 /// A kernel in executable memory.
 pub(crate) struct Code {
     entry: KernelEntry,
-    library: LLVMOrcJITDylibRef,
+    _library: Library,
 }
-
-// SAFETY: the code is immutable and the library is touched only when it is dropped.
-unsafe impl Send for Code {}
-// SAFETY: as above.
-unsafe impl Sync for Code {}
 
 impl LoadedCode for Code {
     fn entry(&self) -> KernelEntry {
@@ -64,39 +104,20 @@ impl LoadedCode for Code {
     }
 }
 
-impl Drop for Code {
-    fn drop(&mut self) {
-        // SAFETY: nobody calls the entry any more. An error would leave the memory in place, which harms nothing.
-        unsafe {
-            let error = LLVMOrcJITDylibClear(self.library);
-            let _ = check(error);
-        }
-    }
-}
-
 /// Links an object file and finds its entry.
 pub(crate) fn load(object: &[u8], entry: &str) -> Result<Code, CodegenError> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     let jit = jit()?;
-    let name = CString::new(format!("kernel{}", NEXT.fetch_add(1, Ordering::Relaxed)))
-        .map_err(|e| CodegenError::new(e.to_string()))?;
+    let library = Library::take(jit)?;
     let entry = CString::new(entry).map_err(|e| CodegenError::new(e.to_string()))?;
-    // SAFETY: the session lives as long as the JIT, that is, for ever; the object's bytes are copied; ownership of the
-    // buffer and the generator passes to the calls they are given to.
+    // SAFETY: the object's bytes are copied, and ownership of the buffer passes to the JIT.
     unsafe {
-        let session = LLVMOrcLLJITGetExecutionSession(jit.0);
-        let library = LLVMOrcExecutionSessionCreateBareJITDylib(session, name.as_ptr());
-        let mut generator = null_mut();
-        let prefix = LLVMOrcLLJITGetGlobalPrefix(jit.0);
-        check(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(&mut generator, prefix, None, null_mut()))?;
-        LLVMOrcJITDylibAddGenerator(library, generator);
         let buffer =
             LLVMCreateMemoryBufferWithMemoryRangeCopy(object.as_ptr().cast(), object.len(), c"kernel".as_ptr());
-        check(LLVMOrcLLJITAddObjectFile(jit.0, library, buffer))?;
-        let address = lookup(session, library, &entry, jit.0)?;
+        check(LLVMOrcLLJITAddObjectFile(jit.0, library.0, buffer))?;
+        let address = lookup(LLVMOrcLLJITGetExecutionSession(jit.0), library.0, &entry, jit.0)?;
         // The lowering gave the entry this type, and the caller has checked where the object comes from.
         let entry = std::mem::transmute::<usize, KernelEntry>(address);
-        Ok(Code { entry, library })
+        Ok(Code { entry, _library: library })
     }
 }
 
@@ -153,4 +174,27 @@ unsafe fn lookup(
         );
     }
     answer.recv().unwrap_or_else(|_| Err(CodegenError::new("LLVM did not finish loading a kernel")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LlvmBackend, emit};
+    use polyloom_codegen::{Backend, Facts, Variant};
+    use polyloom_ir::{FileId, parse_module};
+
+    #[test]
+    fn a_library_is_used_again_after_its_code_has_gone_and_after_a_failure() {
+        let module = parse_module("kernel @k() {\n return\n }", FileId::from_u32(0)).expect("the text is HIR");
+        let kernel = module.find("k").expect("it has a kernel `k`");
+        let variant = Variant { launch_rank: 1, facts: Facts::default() };
+        let object = LlvmBackend::new().and_then(|llvm| llvm.compile(&module, kernel, &variant)).expect("it compiles");
+        let object = emit::unwrap(&object).expect("it is an object of ours");
+        let first = load(object, emit::ENTRY).expect("it loads")._library.0;
+        assert!(load(object, "nowhere").is_err());
+        for _ in 0..3 {
+            let code = load(object, emit::ENTRY).expect("it loads");
+            assert_eq!(code._library.0, first);
+        }
+    }
 }
