@@ -1,10 +1,17 @@
 //! State that does not survive `fork`.
 //!
 //! A forked child has one thread: worker threads are gone, and a mutex that another thread held stays locked for ever.
-//! Whatever involves threads or locks is therefore kept [`PerProcess`]: the first use in a child makes a fresh one and
-//! leaks what came from the parent, which nobody can safely touch or free.
+//! What involves threads or locks here is therefore kept [`PerProcess`]: the first use in a child makes a fresh one and
+//! leaks what came from the parent, which nobody can safely touch or free. The locks of compilers are not ours to
+//! renew, so compilers run [`without_fork`]: a fork waits until none is at work.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a fork waits for compilers. One that takes longer costs the child, perhaps, its compiler.
+const FORK_PATIENCE: Duration = Duration::from_secs(30);
 
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
@@ -18,13 +25,91 @@ fn generation() -> u32 {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if !REGISTERED.load(Ordering::Relaxed) && !REGISTERED.swap(true, Ordering::Relaxed) {
         #[cfg(unix)]
-        // SAFETY: the handler only increments an atomic, which is async-signal-safe. If registration fails for want of
-        // memory, forked children share the parent's generation, as without this module.
+        // SAFETY: the child's handler only increments an atomic, which is async-signal-safe; the others run in a process
+        // whose threads and locks are all there. If registration fails for want of memory, forked children share the
+        // parent's generation, as without this module.
         unsafe {
-            libc::pthread_atfork(None, None, Some(in_child));
+            libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
         }
     }
     GENERATION.load(Ordering::Relaxed)
+}
+
+static WORK: PerProcess<Work> = PerProcess::new();
+
+thread_local! {
+    static IS_WORKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What forks and compilers know of each other.
+#[derive(Default)]
+struct Work {
+    state: Mutex<WorkState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct WorkState {
+    n_working: u32,
+    n_forking: u32,
+}
+
+impl Work {
+    fn lock(&self) -> MutexGuard<'_, WorkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does work that a forked child could not live with half done: no other thread forks meanwhile. Any number of threads
+/// may work at once.
+pub fn without_fork<T>(work: impl FnOnce() -> T) -> T {
+    struct Working(&'static Work);
+
+    impl Drop for Working {
+        fn drop(&mut self) {
+            IS_WORKING.set(false);
+            self.0.lock().n_working -= 1;
+            self.0.changed.notify_all();
+        }
+    }
+
+    if IS_WORKING.get() {
+        return work();
+    }
+    let shared = WORK.get();
+    let mut state = shared.lock();
+    while state.n_forking > 0 {
+        state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    state.n_working += 1;
+    drop(state);
+    IS_WORKING.set(true);
+    let _working = Working(shared);
+    work()
+}
+
+#[cfg(unix)]
+extern "C" fn before_fork() {
+    // A thread that forks in the midst of its own work does not wait for itself.
+    let own = u32::from(IS_WORKING.try_with(Cell::get).unwrap_or(false));
+    let shared = WORK.get();
+    let deadline = Instant::now() + FORK_PATIENCE;
+    let mut state = shared.lock();
+    state.n_forking += 1;
+    while state.n_working > own {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        if patience.is_zero() {
+            return;
+        }
+        state = shared.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+#[cfg(unix)]
+extern "C" fn in_parent() {
+    let shared = WORK.get();
+    shared.lock().n_forking -= 1;
+    shared.changed.notify_all();
 }
 
 struct Stamped<T> {
@@ -103,6 +188,36 @@ mod tests {
         *cell.get().lock().unwrap() += 1;
         *cell.get().lock().unwrap() += 1;
         assert_eq!(*cell.get().lock().unwrap(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_child_finds_no_work_half_done() {
+        static FOREIGN: Mutex<()> = Mutex::new(());
+        static IS_UNDER_WAY: AtomicBool = AtomicBool::new(false);
+        let worker = std::thread::spawn(|| {
+            without_fork(|| {
+                let _half_done = FOREIGN.lock().unwrap();
+                IS_UNDER_WAY.store(true, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(50));
+            });
+        });
+        while !IS_UNDER_WAY.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        // SAFETY: the child only tries to lock and leaves without running any destructor.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let done = without_fork(|| FOREIGN.try_lock().is_ok());
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if done { 0 } else { 1 }) }
+        }
+        worker.join().unwrap();
+        assert_eq!(without_fork(|| without_fork(|| 1)), 1, "work goes on in the parent");
+        let mut status = 0;
+        // SAFETY: waits for the child just made.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
     }
 
     #[cfg(unix)]

@@ -23,4 +23,5 @@ pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};
 pub use cpu::launch::{LaunchOptions, launch};
 pub use cpu::pool::{num_threads, set_num_threads};
 pub use error::{LaunchError, Trap};
+pub use fork::without_fork;
 pub use print::{PrintSink, set_print_sink};

@@ -9,7 +9,7 @@ use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type, Val
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::pipeline;
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, launch,
+    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, launch, without_fork,
 };
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Kernel {
     pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Result<Kernel, CompileError> {
         let Compiled { module, kernel: id, sources, warnings, typed } = compiled;
         let options = pipeline::Options { checked: module.functions[id].metadata.check };
-        let (prepared, prepared_kernel) = match pipeline::prepared(&module, id, &options) {
+        let (prepared, prepared_kernel) = match without_fork(|| pipeline::prepared(&module, id, &options)) {
             Ok(prepared) => prepared,
             Err(diagnostics) => return Err(CompileError { diagnostics, sources }),
         };
@@ -191,7 +191,7 @@ impl Kernel {
         let backend = device.backend(Tier::Optimized).or_else(|| device.backend(Tier::Quick));
         let Some(backend) = backend else { return Err(CodegenError::new("this build has no back end")) };
         let variant = Variant { launch_rank: self.natural_rank(), facts: Facts::default() };
-        backend.emit(&source.prepared, source.prepared_kernel, &variant, emit)
+        without_fork(|| backend.emit(&source.prepared, source.prepared_kernel, &variant, emit))
     }
 
     /// A failed check of this kernel, located in its source.

@@ -7,7 +7,7 @@ use polyloom_frontend::{
     CompileError, FileEnvironment, FunctionHandle, Options, SourceUnit, compile_kernel, no_such_kernel,
 };
 use polyloom_ir::FloatMode;
-use polyloom_runtime::{CpuDevice, DeviceError};
+use polyloom_runtime::{CpuDevice, DeviceError, without_fork};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Defaults of the kernels a session compiles. A kernel's own decorator wins.
@@ -91,9 +91,9 @@ impl Session {
     ///
     /// [`SessionError`].
     pub fn default_device() -> Result<CpuDevice, SessionError> {
-        let quick = CraneliftBackend::new()
-            .map_err(|error| SessionError::Backend { name: "Cranelift", reason: error.to_string() })?;
-        Ok(CpuDevice::from_env(Arc::new(quick), optimizer()?)?)
+        let (quick, optimizer) = without_fork(|| (CraneliftBackend::new(), optimizer()));
+        let quick = quick.map_err(|error| SessionError::Backend { name: "Cranelift", reason: error.to_string() })?;
+        Ok(CpuDevice::from_env(Arc::new(quick), optimizer?)?)
     }
 
     /// A session on a device of the caller's making.

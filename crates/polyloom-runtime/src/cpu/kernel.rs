@@ -11,7 +11,7 @@ use super::tiers;
 use crate::args::Params;
 use crate::cache::{self, Cached};
 use crate::error::LaunchError;
-use crate::fork::PerProcess;
+use crate::fork::{PerProcess, without_fork};
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
 use polyloom_ir::interp::Interpreter;
@@ -286,7 +286,7 @@ impl KernelInner {
         let key = cache::key(&self.source.hash, &**backend, variant);
         match cache.get(&key) {
             Some(Cached::Loaded(code)) => return Ok(code),
-            Some(Cached::Object(object)) => match backend.load(&object) {
+            Some(Cached::Object(object)) => match without_fork(|| backend.load(&object)) {
                 Ok(code) => {
                     cache.loaded(&key, &code);
                     return Ok(code);
@@ -295,8 +295,11 @@ impl KernelInner {
             },
             None => {}
         }
-        let object = Arc::new(backend.compile(&self.source.prepared, self.source.prepared_kernel, variant)?);
-        let code = backend.load(&object)?;
+        let (object, code) = without_fork(|| {
+            let object = backend.compile(&self.source.prepared, self.source.prepared_kernel, variant)?;
+            let code = backend.load(&object)?;
+            Ok((Arc::new(object), code))
+        })?;
         cache.put(key, object);
         cache.loaded(&key, &code);
         Ok(code)
@@ -329,6 +332,9 @@ impl KernelInner {
 
 impl Drop for KernelInner {
     fn drop(&mut self) {
+        // Back ends lock what they free code from.
+        let code = std::mem::take(&mut *self.code.get().lock().unwrap_or_else(PoisonError::into_inner));
+        without_fork(|| drop(code));
         for slot in &mut self.variants {
             let variant = *slot.get_mut();
             if !variant.is_null() {

@@ -1,8 +1,9 @@
 //! Launches from many threads and from forked processes.
 
-use crate::fake::{kernel, loop_source, run_saxpy, saxpy, saxpy_source};
+use crate::fake::{FakeBackend, kernel, loop_source, run_saxpy, saxpy, saxpy_source};
 use polyloom_codegen::LaunchContext;
-use polyloom_runtime::{ArgBlock, CpuKernel, LaunchError, LaunchOptions, launch, set_num_threads};
+use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, LaunchError, LaunchOptions, launch, set_num_threads};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[test]
@@ -161,6 +162,36 @@ fn a_forked_child_launches_with_workers_of_its_own() {
     }
     assert!(child > 0);
     run_saxpy(&warm, 1_000_000);
+    let mut status = 0;
+    // SAFETY: waits for the child just made.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+}
+
+#[cfg(unix)]
+static FORK_BEGINS: AtomicBool = AtomicBool::new(false);
+#[cfg(unix)]
+static IS_OPTIMISED: AtomicBool = AtomicBool::new(false);
+
+#[cfg(unix)]
+#[test]
+fn a_fork_waits_for_the_compiler() {
+    let (quick, optimizer) =
+        (FakeBackend::new("quick", saxpy), FakeBackend::gated("optimizer", saxpy, &FORK_BEGINS, &IS_OPTIMISED));
+    let kernel = CpuKernel::new(Arc::new(CpuDevice::new(quick, Some(optimizer.clone()))), saxpy_source("saxpy"));
+    while optimizer.n_compiled.load(Ordering::SeqCst) == 0 {
+        run_saxpy(&kernel, 100_000);
+    }
+    std::thread::spawn(|| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        FORK_BEGINS.store(true, Ordering::SeqCst);
+    });
+    // SAFETY: the child only loads and leaves without running any destructor.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if IS_OPTIMISED.load(Ordering::SeqCst) { 0 } else { 1 }) }
+    }
     let mut status = 0;
     // SAFETY: waits for the child just made.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
