@@ -1,7 +1,8 @@
-//! `polyloom check`: diagnostics only.
+//! `polyloom check`: diagnostics only, of every kernel and function of a file, whether or not anything uses it.
 
-use crate::{Failure, Outcome, kernel_names, print_json, read_unit, report, session};
+use crate::{Failure, Outcome, print_json, read_unit, report, session};
 use polyloom::diagnostic::{Report, render};
+use polyloom::frontend::{FileEnvironment, Options, check_file};
 use polyloom::{CompileError, Severity};
 use std::collections::HashSet;
 use std::io::IsTerminal;
@@ -24,14 +25,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Err(Failure::Rejected(error)) => found.push(*error),
         Err(other) => return Err(other),
         Ok(unit) => {
-            for name in kernel_names(&unit) {
-                n_kernels += 1;
-                match session.compile_file_kernel(&unit, &name) {
-                    Ok(kernel) => found.push(CompileError {
-                        diagnostics: kernel.warnings().to_vec(),
-                        sources: kernel.sources().clone(),
-                    }),
-                    Err(error) => found.push(error),
+            n_kernels = unit.kernels().count();
+            let defaults = session.defaults();
+            match check_file(&unit, &Options { float_mode: defaults.float_mode, check: defaults.check }) {
+                Err(error) => found.push(error),
+                Ok((diagnostics, sources)) => {
+                    found.push(CompileError { diagnostics, sources });
+                    // What only the passes can tell.
+                    let environment = FileEnvironment::new(&unit);
+                    let compile = |kernel| session.compile(&environment.function(kernel), defaults);
+                    found.extend(unit.kernels().filter_map(|kernel| compile(kernel).err()));
                 }
             }
         }

@@ -211,16 +211,26 @@ impl ArrayValue {
         }
     }
 
-    /// The elements as a flat JSON list beside shape and type.
+    /// The elements as a flat JSON list beside shape and type. JSON has no numbers for `"NaN"`, `"Infinity"` and
+    /// `"-Infinity"`: they are strings.
     pub(crate) fn json(&self) -> serde_json::Value {
         let elements = (0..self.len()).map(|index| match (self.elem, self.get(index)) {
             (Scalar::Bool, bits) => serde_json::Value::from(bits != 0),
-            (elem, bits) if elem.is_float() => serde_json::Value::from(scalar_bits::to_f64(elem, bits)),
+            (elem, bits) if elem.is_float() => json_float(scalar_bits::to_f64(elem, bits)),
             (elem, bits) if elem.is_signed_int() => serde_json::Value::from(signed(elem, bits)),
             (_, bits) => serde_json::Value::from(bits),
         });
         let elements: Vec<serde_json::Value> = elements.collect();
         serde_json::json!({ "dtype": self.elem.python_name(), "shape": self.shape, "data": elements })
+    }
+}
+
+fn json_float(value: f64) -> serde_json::Value {
+    match value {
+        _ if value.is_nan() => "NaN".into(),
+        f64::INFINITY => "Infinity".into(),
+        f64::NEG_INFINITY => "-Infinity".into(),
+        _ => value.into(),
     }
 }
 

@@ -94,6 +94,31 @@ fn check_json_has_the_documented_fields() {
 }
 
 #[test]
+fn check_looks_at_functions_no_kernel_calls_and_at_every_kernel_of_a_name() {
+    let source = "\
+import polyloom as loom
+
+@loom.func
+def uncalled(x: float):
+    return x + nowhere
+
+@loom.kernel
+def twice(x: loom.array(dtype=float)):
+    x[0] = first_wrong
+
+@loom.kernel
+def twice(x: loom.array(dtype=float)):
+    x[0] = uncalled(x[0])
+";
+    let file = Folder::new("check_all").file("k.py", source);
+    let out = polyloom(&["check", "--json", &file]);
+    assert_eq!(out.status.code(), Some(1));
+    let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let lines: Vec<u64> = found.as_array().into_iter().flatten().filter_map(|f| f["line"].as_u64()).collect();
+    assert_eq!(lines, [5, 9], "{found}");
+}
+
+#[test]
 fn files_that_are_no_programs_are_reported() {
     let folder = Folder::new("no_program");
     let broken = folder.file("broken.py", "def f(:\n");
@@ -145,6 +170,22 @@ fn run_runs_the_kernel_and_saves_arrays() {
     let out = polyloom(&["run", &file, "--dim", "4", "--arg", &again, "--arg", "y=zeros:4", "--arg", "n=0", "--json"]);
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
     assert_eq!(found["y"]["data"], serde_json::json!([2.0, 18.0, 162.0, 722.0]));
+}
+
+#[test]
+fn json_has_words_for_what_json_numbers_lack() {
+    let source = "\
+import polyloom as loom
+
+@loom.kernel
+def divide(x: loom.array(dtype=float), by: float):
+    i = loom.tid()
+    x[i] = (float(i) - 1.0) / by
+";
+    let file = Folder::new("run_json").file("k.py", source);
+    let out = polyloom(&["run", &file, "--dim", "3", "--arg", "x=zeros:3", "--arg", "by=0", "--json"]);
+    let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!(found["x"]["data"], serde_json::json!(["-Infinity", "NaN", "Infinity"]));
 }
 
 #[test]
