@@ -5,6 +5,7 @@ The compiler reads the decorated function's text from its file; the function its
 
 from __future__ import annotations
 
+import keyword
 import linecache
 import sys
 from collections.abc import Callable
@@ -115,6 +116,26 @@ def func(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return _add_overload(function, options)
 
 
+def _constant(value: Any) -> str:
+    """A decorator argument as text; what is no constant as `...`, which no argument takes."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value)
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(map(_constant, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_constant(k)}: {_constant(v)}" for k, v in value.items()) + "}"
+    return "..."
+
+
+def _call(decorator: str, options: dict[str, Any]) -> str | None:
+    """The options as the text of a call of the decorator, which is how the compiler takes them."""
+    for name in options:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise TypeError(f"{decorator}() has no argument {name!r}")
+    arguments = ", ".join(f"{name}={_constant(value)}" for name, value in options.items())
+    return f"{decorator}({arguments})" if options else None
+
+
 def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
     if not hasattr(function, "__code__"):
         raise TypeError(f"expected a Python function, got {type(function).__name__}")
@@ -124,7 +145,7 @@ def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
         function,
         function.__globals__,
         _cells(function),
-        options,
+        _call("kernel" if make is _native.Kernel else "func", options),
     )
 
 

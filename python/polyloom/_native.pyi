@@ -30,7 +30,7 @@ class Kernel:
         function: Callable[..., Any],
         globals: dict[str, Any],
         cells: dict[str, Any],
-        options: dict[str, Any],
+        options: str | None,
     ) -> None: ...
     __name__: str
     @property
@@ -55,7 +55,7 @@ class Function:
         function: Callable[..., Any],
         globals: dict[str, Any],
         cells: dict[str, Any],
-        options: dict[str, Any],
+        options: str | None,
     ) -> None: ...
     __name__: str
     def add_overloads_of(self, before: Function) -> None: ...

@@ -1,11 +1,13 @@
 //! Decorator arguments: how a kernel wants to be compiled and run.
 //!
 //! `@loom.kernel(kind="stencil", block_dim=256, float_mode="contract")` becomes [`KernelMetadata`] and
-//! [`ExecutionConstraints`]. Arguments are read from the text, with names resolved as anywhere outside a kernel.
+//! [`ExecutionConstraints`]. Arguments are read from the text, with names resolved as anywhere outside a kernel. Where
+//! `kernel` is called as a plain function, its arguments come as the text of a call of their own.
 
 use crate::constant;
 use crate::environment::Captured;
 use crate::options::Options;
+use crate::source::SourceUnit;
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::{
     Code, CompileTarget, Diagnostic, ExecutionConstraints, FileId, FloatMode, FunctionKind, KernelKind, KernelMetadata,
@@ -55,9 +57,12 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// What the decorators of `def` say, and then those of the arguments in `beside`, a file of its own, that no
+    /// decorator's text has.
     pub(crate) fn read(
         &mut self,
         def: &ast::StmtFunctionDef,
+        beside: Option<(&SourceUnit, FileId)>,
         kind: FunctionKind,
     ) -> (KernelMetadata, ExecutionConstraints) {
         let mut metadata = KernelMetadata {
@@ -66,8 +71,8 @@ impl Reader<'_> {
             ..KernelMetadata::default()
         };
         let mut constraints = ExecutionConstraints::default();
-        for decorator in &def.decorator_list {
-            let Expr::Call(call) = &decorator.expression else { continue };
+        let calls = || def.decorator_list.iter().filter_map(|d| d.expression.as_call_expr());
+        for call in calls() {
             for keyword in &call.arguments.keywords {
                 match &keyword.arg {
                     Some(name) => self.argument(name, &keyword.value, &mut metadata, &mut constraints),
@@ -81,6 +86,23 @@ impl Reader<'_> {
                     "a decorator takes its arguments by name".to_owned(),
                     "write, for example, `block_dim=256`",
                 );
+            }
+        }
+        let Some((unit, file)) = beside else { return (metadata, constraints) };
+        self.file = file;
+        let is_in_text = |name: &str| {
+            let mut keywords = calls().flat_map(|call| &call.arguments.keywords);
+            keywords.any(|keyword| keyword.arg.as_ref().is_some_and(|arg| arg.as_str() == name))
+        };
+        let statements = unit.body().iter().filter_map(|statement| statement.as_expr_stmt());
+        for call in statements.filter_map(|statement| statement.value.as_call_expr()) {
+            for keyword in &call.arguments.keywords {
+                match &keyword.arg {
+                    Some(name) if !is_in_text(name) => {
+                        self.argument(name, &keyword.value, &mut metadata, &mut constraints);
+                    }
+                    _ => {}
+                }
             }
         }
         (metadata, constraints)

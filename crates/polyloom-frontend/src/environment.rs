@@ -103,6 +103,8 @@ pub struct FunctionHandle {
     pub function: usize,
     /// The meaning of its free names.
     pub environment: Arc<dyn Environment>,
+    /// Decorator arguments beyond those in its text: a file that is one call with them, `kernel(block_dim=256)`.
+    pub arguments: Option<Arc<SourceUnit>>,
 }
 
 impl FunctionHandle {

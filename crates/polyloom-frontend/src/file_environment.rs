@@ -73,6 +73,7 @@ impl FileEnvironment {
             unit: self.file.unit.clone(),
             function: index,
             environment: File::environment(&self.file, scope),
+            arguments: None,
         }
     }
 }
@@ -214,6 +215,7 @@ impl File {
                             unit: self.unit.clone(),
                             function: *function,
                             environment: environment.clone(),
+                            arguments: None,
                         };
                         Some(Captured::Function(indices.iter().map(handle).collect()))
                     }

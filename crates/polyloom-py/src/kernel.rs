@@ -26,13 +26,28 @@ impl SourceUnit {
 }
 
 impl SourceUnit {
-    fn function_at(&self, line: u32, function: &Bound<'_, PyAny>) -> PyResult<usize> {
-        self.unit.at_line(line).ok_or_else(|| {
+    /// The function defined at a line. `options` is the text of a call with the decorator's arguments, which serves
+    /// where the decorator's own text does not have them: where it is called as a plain function.
+    fn handle(
+        &self,
+        line: u32,
+        function: &Bound<'_, PyAny>,
+        globals: Py<PyDict>,
+        cells: Py<PyDict>,
+        options: Option<&str>,
+    ) -> PyResult<FunctionHandle> {
+        let index = self.unit.at_line(line).ok_or_else(|| {
             let file = &self.unit.file().name;
             PyRuntimeError::new_err(format!(
                 "line {line} of {file} holds no definition of {function}: the file has changed since it was loaded"
             ))
-        })
+        })?;
+        let environment: Arc<dyn Environment> = Arc::new(LiveEnvironment::new(globals, cells));
+        let arguments = options.map(|text| {
+            let file = SourceFile::new("<decorator arguments>", text, 1);
+            polyloom::SourceUnit::parse(file).map_err(|error| compile_error(function.py(), &error))
+        });
+        Ok(FunctionHandle { unit: self.unit.clone(), function: index, environment, arguments: arguments.transpose()? })
     }
 }
 
@@ -53,22 +68,11 @@ impl Kernel {
         function: &Bound<'_, PyAny>,
         globals: Py<PyDict>,
         cells: Py<PyDict>,
-        options: &Bound<'_, PyDict>,
+        options: Option<&str>,
     ) -> PyResult<Kernel> {
-        let unit = unit.get();
-        let index = unit.function_at(line, function)?;
-        let environment: Arc<dyn Environment> = Arc::new(LiveEnvironment::new(globals, cells));
+        let handle = unit.get().handle(line, function, globals, cells, options)?;
         let session = session()?;
-        let mut defaults = session.defaults();
-        // What the decorator's text says wins; the values serve where `kernel` is called as a plain function.
-        if let Some(check) = options.get_item("check")? {
-            defaults.check = check.is_truthy()?;
-        }
-        if let Some(mode) = options.get_item("float_mode")? {
-            defaults.float_mode = float_mode(&mode)?;
-        }
-        let handle = FunctionHandle { unit: unit.unit.clone(), function: index, environment };
-        let inner = session.compile(&handle, defaults).map_err(|error| compile_error(py, &error))?;
+        let inner = session.compile(&handle, session.defaults()).map_err(|error| compile_error(py, &error))?;
         let doc = function.getattr("__doc__")?.extract()?;
         Ok(Kernel { inner, doc })
     }
@@ -195,12 +199,10 @@ impl Function {
         function: &Bound<'_, PyAny>,
         globals: Py<PyDict>,
         cells: Py<PyDict>,
-        _options: &Bound<'_, PyDict>,
+        options: Option<&str>,
     ) -> PyResult<Function> {
         let py = function.py();
-        let index = unit.get().function_at(line, function)?;
-        let environment: Arc<dyn Environment> = Arc::new(LiveEnvironment::new(globals, cells));
-        let handle = FunctionHandle { unit: unit.get().unit.clone(), function: index, environment };
+        let handle = unit.get().handle(line, function, globals, cells, options)?;
         let defaults = session()?.defaults();
         let options = Options { float_mode: defaults.float_mode, check: defaults.check };
         check_function(&handle, &options).map_err(|error| compile_error(py, &error))?;

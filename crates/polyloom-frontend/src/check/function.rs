@@ -135,6 +135,7 @@ impl Compilation<'_> {
         types: &[Type],
     ) -> Option<Function> {
         let unit = &*handle.unit;
+        let beside = handle.arguments.as_ref().map(|unit| (&**unit, self.file_of(unit)));
         let mut checker = Checker {
             compilation: self,
             unit,
@@ -154,7 +155,7 @@ impl Compilation<'_> {
             failed: false,
             limit_reached: false,
         };
-        let (metadata, constraints) = checker.decorators(def);
+        let (metadata, constraints) = checker.decorators(def, beside);
         checker.parameters(def, types);
         checker.declared_results(def);
         checker.collect_names(&def.body);
@@ -213,6 +214,7 @@ impl<'a> Checker<'_, '_, 'a> {
     fn decorators(
         &mut self,
         def: &'a ast::StmtFunctionDef,
+        beside: Option<(&SourceUnit, FileId)>,
     ) -> (polyloom_ir::KernelMetadata, polyloom_ir::ExecutionConstraints) {
         let environment = self.environment;
         let mut reader = decorator::Reader {
@@ -221,7 +223,7 @@ impl<'a> Checker<'_, '_, 'a> {
             options: self.compilation.options,
             diagnostics: Vec::new(),
         };
-        let read = reader.read(def, self.kind);
+        let read = reader.read(def, beside, self.kind);
         for diagnostic in reader.diagnostics {
             self.report(diagnostic);
         }
