@@ -63,7 +63,8 @@ class DType:
         `float32`, `int8`, …
     numpy : numpy.dtype
         How elements are stored. `bfloat16` is stored as `ml_dtypes.bfloat16` where that package is installed,
-        else as its 16 bits in `uint16`.
+        else as its 16 bits in `uint16`; numbers stored in such an array are converted, what is `uint16` already
+        counts as bits.
     """
 
     __slots__ = ("name", "numpy")
@@ -98,6 +99,11 @@ class TypedConstant:
         return float(self.value)
 
     def __int__(self) -> int:
+        return int(self.value)
+
+    def __index__(self) -> int:
+        if self.dtype.numpy.kind not in "iub" or self.dtype is bfloat16:
+            raise TypeError(f"a {self.dtype.name} constant is no integer")
         return int(self.value)
 
 
@@ -156,10 +162,35 @@ def dtype_of(value: DTypeLike) -> DType:
     if isinstance(value, str) and value in _BY_NAME:
         return _BY_NAME[value]
     try:
+        if value is None:  # which NumPy takes for float64
+            raise TypeError
         return _BY_NUMPY[np.dtype(value)]
     except (KeyError, TypeError):
         known = ", ".join(_BY_NAME)
         raise TypeError(f"{value!r} is not a scalar type: use one of {known}") from None
+
+
+# Without `ml_dtypes`, NumPy knows bfloat16 only as bits.
+_BFLOAT16_IS_BITS = bfloat16.numpy == np.dtype(np.uint16)
+
+
+def _elements(value: Any, dtype: DType) -> Any:
+    """`value`, a number or array-like, as NumPy can store it in an array of `dtype`."""
+    given = None
+    if isinstance(value, array):
+        value, given = value.numpy(), value.dtype
+    if not _BFLOAT16_IS_BITS:
+        return value
+    if given is bfloat16:
+        return value if dtype is bfloat16 else (value.astype(np.uint32) << 16).view(np.float32)
+    if dtype is not bfloat16 or np.asarray(value).dtype == np.uint16:
+        return value
+    with np.errstate(over="ignore"):  # beyond float32 is infinity
+        number = np.asarray(value, np.float32)
+    bits = number.view(np.uint32)
+    # To nearest, ties to even; NaN keeps its sign and stays quiet.
+    rounded = (bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) >> 16
+    return np.where(np.isnan(number), bits >> 16 | 0x40, rounded).astype(np.uint16)
 
 
 class ArrayAnnotation:
@@ -186,9 +217,9 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     dtype : scalar type, optional
         Element type; that of `data` by default.
     shape : int or tuple of int, optional
-        Extents of an uninitialised array, when there is no `data`.
+        Extents of an uninitialised array, or to bring `data` into.
     ndim : int, optional
-        Number of dimensions, 1 to 4, of an annotation.
+        Number of dimensions, 1 to 4, of an annotation; with `data`, that it must have.
     copy : bool
         Whether to copy `data` even when it could be shared.
 
@@ -224,15 +255,25 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         if data is None:
             storage: NDArray[Any] = np.empty(shape, dtype_of(float32 if dtype is None else dtype).numpy)  # type: ignore[arg-type]
             return cls._wrap(storage, None if dtype is None else dtype_of(dtype))
-        source = data.numpy() if isinstance(data, array) else data
+        source = data
         if not hasattr(source, "__array_interface__") and hasattr(source, "__dlpack__"):
             source = np.from_dlpack(source)
+        if dtype is None and isinstance(source, array):
+            dtype = source.dtype
         if dtype is None and not hasattr(source, "dtype"):
             # Python numbers mean float32 and int32, as in kernels.
             guess = np.asarray(source).dtype
             dtype = {"f": float32, "i": int32, "b": bool_}.get(guess.kind)
         wanted = None if dtype is None else dtype_of(dtype)
+        source = source if wanted is None else _elements(source, wanted)
         storage = np.array(source, dtype=None if wanted is None else wanted.numpy, copy=True if copy else None)
+        if shape is not None:
+            shaped = storage.reshape(shape)
+            if not copy and storage.size and not np.may_share_memory(shaped, storage):
+                raise ValueError(f"data of shape {storage.shape} cannot be seen as {shape} without a copy")
+            storage = shaped
+        if ndim not in (None, storage.ndim):
+            raise ValueError(f"data of shape {storage.shape} has {storage.ndim} dimensions, not {ndim}")
         return cls._wrap(storage, wanted)
 
     @classmethod
@@ -281,7 +322,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         return array._wrap(item, self.dtype) if isinstance(item, np.ndarray) and item.ndim else item
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.numpy()[index] = value.numpy() if isinstance(value, array) else value
+        self.numpy()[index] = _elements(value, self.dtype)
 
     def __repr__(self) -> str:
         return f"array({np.array2string(self.numpy(), separator=', ', prefix='array(')}, dtype={self.dtype.name})"
@@ -301,7 +342,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def fill_(self, value: float) -> array:
         """Sets every element to `value` and gives the array."""
-        self.numpy().fill(value)
+        self.numpy()[...] = _elements(value, self.dtype)
         return self
 
     def zero_(self) -> array:
@@ -310,7 +351,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def assign(self, source: Any) -> array:
         """Copies the elements of `source`, of the same shape, into this array and gives it."""
-        self.numpy()[...] = source.numpy() if isinstance(source, array) else source
+        self.numpy()[...] = _elements(source, self.dtype)
         return self
 
 
@@ -393,7 +434,7 @@ def full(shape: Shape, value: float, dtype: DTypeLike | None = None, device: str
     """
     _check_device(device)
     wanted = dtype_of(type(value) if dtype is None else dtype)
-    return array._wrap(np.full(shape, value, wanted.numpy), wanted)
+    return array._wrap(np.full(shape, _elements(value, wanted), wanted.numpy), wanted)
 
 
 def from_numpy(data: NDArray[Any], dtype: DTypeLike | None = None) -> array:
@@ -438,4 +479,7 @@ def clone(source: Any) -> array:
 
 def copy(dest: Any, source: Any) -> None:
     """Copies the elements of `source` into `dest`, which has the same shape."""
-    (dest.numpy() if isinstance(dest, array) else dest)[...] = source.numpy() if isinstance(source, array) else source
+    if isinstance(dest, array):
+        dest.assign(source)
+    else:
+        dest[...] = _elements(source, dtype_of(dest.dtype))

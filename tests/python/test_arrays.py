@@ -1,5 +1,8 @@
 """`loom.array` and its relatives."""
 
+import subprocess
+import sys
+
 import numpy as np
 import polyloom as loom
 import pytest
@@ -49,13 +52,57 @@ def test_views_and_items():
 def test_numpy_and_dlpack_see_the_same_memory():
     a = loom.zeros(3)
     np.asarray(a)[0] = 1
-    np.from_dlpack(a)[1:2]
-    assert a[0] == 1
+    seen = np.from_dlpack(a)
+    seen[1] = 2
+    a[2] = 3
+    assert a.numpy().tolist() == seen.tolist() == [1, 2, 3]
+
+
+def test_shape_and_ndim_of_data():
+    x = np.arange(6, dtype=np.float32)
+    a = loom.array(x, shape=(2, 3), copy=False)
+    a[1, 2] = 9
+    assert a.shape == (2, 3) and x[5] == 9
+    with pytest.raises(ValueError, match="without a copy"):
+        loom.array(np.zeros((2, 3), np.float32).T, shape=6, copy=False)
+    with pytest.raises(ValueError, match="2 dimensions, not 1"):
+        loom.array(a, ndim=1)
+
+
+BFLOAT16 = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np, polyloom as loom
+t = loom.bfloat16
+values = [1.0, 2.5, 3.0, 1 / 3, -0.0, 1e-40, 3.3961e38, 1e39, float("inf"), 1.00390625, 1.01171875, float("nan")]
+a = loom.array(values, dtype=t)
+b = loom.empty(len(values), t)
+b[:] = np.array(values)
+rows = [a, b, loom.clone(a), loom.ones(1, t), loom.full(1, 2.5, t), loom.zeros(1, t).fill_(3), loom.array(a.numpy(), t)]
+for row in rows:
+    print(*row.numpy().tolist())
+print(loom.zeros(1).assign(loom.full(1, 2.5, t))[0])
+"""
+
+
+def test_bfloat16_without_ml_dtypes_converts_numbers():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    values = [1.0, 2.5, 3.0, 1 / 3, -0.0, 1e-40, 3.3961e38, 1e39, np.inf, 1.00390625, 1.01171875, np.nan]
+    with np.errstate(over="ignore"):
+        expected = np.array(values, np.float32).astype(ml_dtypes.bfloat16).view(np.uint16).tolist()
+    out = subprocess.run([sys.executable, "-c", BFLOAT16], capture_output=True, text=True)
+    rows = out.stdout.splitlines()
+    assert len(rows) == 8, out.stderr
+    bits = [[int(b) for b in row.split()] for row in rows[:7]]
+    assert bits == [expected, expected, expected, [0x3F80], [0x4020], [0x4040], expected]
+    assert rows[7] == "2.5"
 
 
 def test_wrong_use_is_refused():
     with pytest.raises(TypeError, match="complex128.*scalar type|scalar type"):
         loom.zeros(2, dtype=complex)
+    with pytest.raises(TypeError, match="scalar type"):
+        loom.zeros(2, dtype=None)
     with pytest.raises(ValueError, match="1 to 4"):
         loom.zeros((1,) * 5)
     with pytest.raises(ValueError, match="not available"):
