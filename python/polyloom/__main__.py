@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from polyloom import _native
@@ -9,6 +10,8 @@ from polyloom import _native
 
 def main() -> int:
     """Runs the command with the process's arguments and gives its exit status."""
+    # The command is native code: Python's own handler would wait for it to finish.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _native.command(sys.argv[1:])
 
 

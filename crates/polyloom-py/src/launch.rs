@@ -6,6 +6,7 @@
 use crate::arguments;
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
+use crate::print;
 use polyloom::{ArgBlock, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -122,11 +123,14 @@ fn run<'py>(
 fn run_block(py: Python<'_>, kernel: &polyloom::Kernel, shape: &[u64], block: &ArgBlock) -> PyResult<()> {
     let interrupt: Cell<Option<PyErr>> = Cell::new(None);
     let looked: Cell<Option<Instant>> = Cell::new(None);
-    let result = {
+    let (result, raised) = {
         let (interrupt, looked) = (Unshared(&interrupt), Unshared(&looked));
         py.detach(move || {
             let (interrupt, looked) = (interrupt, looked);
             let interrupted = || {
+                if print::has_raised() {
+                    return true;
+                }
                 let now = Instant::now();
                 match looked.0.get() {
                     None => looked.0.set(Some(now)),
@@ -144,9 +148,12 @@ fn run_block(py: Python<'_>, kernel: &polyloom::Kernel, shape: &[u64], block: &A
             let options = LaunchOptions { cancel: None, interrupted: Some(&interrupted) };
             // SAFETY: the callers hold references to every array argument, whose memory NumPy keeps in place
             // meanwhile; `fill` has checked type, rank and writability of each.
-            unsafe { kernel.launch(shape, block, &options) }
+            print::capture(|| unsafe { kernel.launch(shape, block, &options) })
         })
     };
+    if let Some(raised) = raised {
+        return Err(raised);
+    }
     result.map_err(|error| launch_error(py, kernel, &error, interrupt.take()))
 }
 

@@ -39,7 +39,7 @@ fn builtins() -> Vec<(&'static str, String)> {
 /// Runs the command line and gives its exit status.
 #[pyfunction]
 fn command(py: Python<'_>, arguments: Vec<String>) -> i32 {
-    py.detach(|| polyloom_cli::run(arguments))
+    py.detach(|| print::to_process_during(|| polyloom_cli::run(arguments)))
 }
 
 /// The package's native half.
