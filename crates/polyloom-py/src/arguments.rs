@@ -6,16 +6,19 @@
 use crate::array::ArrayBase;
 use numpy::npyffi;
 use polyloom::{ArgBlock, ArgError, MAX_DIMS, Params, Scalar, Type, scalar_bits};
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyType};
 use smallvec::SmallVec;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// A range of addresses an array argument reaches, and whether the kernel writes through it.
+/// The addresses that an array argument which the kernel writes reaches.
 struct Reach {
     param: usize,
+    /// The NumPy array, which the arguments or what is kept beside them hold.
+    array: *mut npyffi::PyArrayObject,
     low: u64,
     high: u64,
 }
@@ -45,21 +48,34 @@ pub(crate) fn fill<'py>(
                 block.scalar(params, scalar, bits).map_err(|e| argument_error(kernel, &e))?;
             }
             Type::Array { elem, ndim } => {
-                let object = array_object(py, arg, kept).map_err(|e| named(py, e, kernel, index))?;
-                let view = View::of(object, elem, ndim).map_err(|m| PyTypeError::new_err(at(kernel, index, &m)))?;
+                let (array, view) = array_argument(py, kernel, index, arg, (elem, ndim), kept)?;
                 if kernel.writes(index) {
-                    if !view.writeable {
-                        return Err(PyValueError::new_err(at(kernel, index, "is written by the kernel but read-only")));
-                    }
                     let (low, high) = view.reach();
-                    written.push(Reach { param: index, low, high });
+                    written.push(Reach { param: index, array, low, high });
                 }
                 let (shape, strides) = (&view.shape[..ndim.into()], &view.strides[..ndim.into()]);
                 block.array(params, elem, view.base, shape, strides).map_err(|e| argument_error(kernel, &e))?;
             }
         }
     }
-    check_overlap(py, kernel, args, &written)
+    check_overlap(py, kernel, &written)
+}
+
+/// The NumPy array behind an argument, and what it says of its memory.
+fn array_argument<'py>(
+    py: Python<'py>,
+    kernel: &polyloom::Kernel,
+    index: usize,
+    arg: &Bound<'py, PyAny>,
+    (elem, ndim): (Scalar, u8),
+    kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
+) -> PyResult<(*mut npyffi::PyArrayObject, View)> {
+    let array = array_object(py, arg, kept).map_err(|e| named(py, e, kernel, index))?;
+    let view = View::of(array, elem, ndim).map_err(|m| PyTypeError::new_err(at(kernel, index, &m)))?;
+    if kernel.writes(index) && !view.writeable && !is_writable_by_dlpack(arg)? {
+        return Err(PyValueError::new_err(at(kernel, index, "is written by the kernel but read-only")));
+    }
+    Ok((array, view))
 }
 
 fn params_name(params: &Params, index: usize) -> &str {
@@ -71,13 +87,19 @@ fn at(kernel: &polyloom::Kernel, index: usize, message: &str) -> String {
     format!("argument '{}' of kernel '{}' {message}", params_name(kernel.params(), index), kernel.name())
 }
 
-/// The error with the argument's name before its message, of the same type.
+/// The error with the argument's name before its message. What the argument's own code raises beyond type and
+/// overflow errors, an interrupt for one, is left as it is.
 fn named(py: Python<'_>, error: PyErr, kernel: &polyloom::Kernel, index: usize) -> PyErr {
-    let message = at(kernel, index, &error.value(py).to_string());
-    if error.is_instance_of::<PyOverflowError>(py) {
-        return PyOverflowError::new_err(message);
-    }
-    PyTypeError::new_err(message)
+    let message = || at(kernel, index, &error.value(py).to_string());
+    let named = if error.is_instance_of::<PyOverflowError>(py) {
+        PyOverflowError::new_err(message())
+    } else if error.is_instance_of::<PyTypeError>(py) {
+        PyTypeError::new_err(message())
+    } else {
+        return error;
+    };
+    named.set_cause(py, error.cause(py));
+    named
 }
 
 fn wrong_count(kernel: &polyloom::Kernel, given: usize) -> PyErr {
@@ -97,15 +119,10 @@ fn argument_error(kernel: &polyloom::Kernel, error: &ArgError) -> PyErr {
 }
 
 /// Two arrays that the kernel writes must not share elements.
-fn check_overlap(
-    py: Python<'_>,
-    kernel: &polyloom::Kernel,
-    args: &[Borrowed<'_, '_, PyAny>],
-    written: &[Reach],
-) -> PyResult<()> {
+fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[Reach]) -> PyResult<()> {
     for (i, a) in written.iter().enumerate() {
         for b in &written[..i] {
-            if a.low < b.high && b.low < a.high && shares_memory(py, &args[a.param], &args[b.param])? {
+            if a.low < b.high && b.low < a.high && shares_memory(py, a, b)? {
                 let other = params_name(kernel.params(), b.param);
                 let message = format!("overlaps argument '{other}' in memory, and the kernel writes both");
                 return Err(PyValueError::new_err(at(kernel, a.param, &message)));
@@ -116,15 +133,16 @@ fn check_overlap(
 }
 
 /// Whether two arrays whose address ranges overlap have an element in common: NumPy's exact test.
-fn shares_memory(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let numpy = py.import("numpy")?;
-    let arrays = [numpy.call_method1("asarray", (a,))?, numpy.call_method1("asarray", (b,))?];
+fn shares_memory(py: Python<'_>, a: &Reach, b: &Reach) -> PyResult<bool> {
+    // SAFETY: both are live arrays, which the caller's arguments hold.
+    let [a, b] = [a, b].map(|reach| unsafe { Bound::from_borrowed_ptr(py, reach.array.cast()) });
     let bounded = PyDict::new(py);
     bounded.set_item("max_work", 100_000)?;
-    match numpy.call_method("shares_memory", (&arrays[0], &arrays[1]), Some(&bounded)) {
+    match py.import("numpy")?.call_method("shares_memory", (a, b), Some(&bounded)) {
         Ok(answer) => answer.extract(),
         // The exact answer would take too long: their ranges overlap, and that has to do.
-        Err(_) => Ok(true),
+        Err(error) if error.is_instance_of::<PyException>(py) => Ok(true),
+        Err(interrupt) => Err(interrupt),
     }
 }
 
@@ -132,29 +150,58 @@ fn scalar_argument(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyResult<u64> {
     if scalar.is_float() {
         let value = match arg.cast::<PyFloat>() {
             Ok(float) => float.value(),
-            Err(_) => arg.extract::<f64>().map_err(|_| mismatch(arg, scalar))?,
+            Err(_) => arg.extract::<f64>().map_err(|error| unfit(error, arg, scalar))?,
         };
         return Ok(scalar_bits::from_f64(scalar, value));
     }
     if scalar == Scalar::Bool {
-        if let Ok(value) = arg.cast::<PyBool>() {
-            return Ok(value.is_true().into());
-        }
-        if arg.get_type().name()?.to_string().starts_with("bool") {
-            return Ok(arg.is_truthy()?.into());
-        }
-        return Err(mismatch(arg, scalar));
-    }
-    if arg.cast::<PyFloat>().is_ok() {
-        return Err(mismatch(arg, scalar));
+        return match truth(arg)? {
+            Some(value) => Ok(value.into()),
+            None => Err(mismatch(arg, scalar)),
+        };
     }
     let value: i128 = if arg.cast::<PyInt>().is_ok() {
-        arg.extract().map_err(|_| out_of_range(arg, scalar))?
+        arg.extract().map_err(|error| unfit(error, arg, scalar))?
+    } else if let Some(value) = truth(arg)? {
+        value.into()
+    } else if arg.hasattr("__index__")? {
+        // Not `__int__`, which makes an integer of a float by dropping its fraction.
+        arg.call_method0("__index__").and_then(|i| i.extract()).map_err(|error| unfit(error, arg, scalar))?
     } else {
-        let index = arg.call_method0("__index__").or_else(|_| arg.call_method0("__int__"));
-        index.and_then(|i| i.extract()).map_err(|_| mismatch(arg, scalar))?
+        return Err(mismatch(arg, scalar));
     };
     scalar_bits::from_int(scalar, value).ok_or_else(|| out_of_range(arg, scalar))
+}
+
+/// The value of Python's, NumPy's and the package's booleans.
+fn truth(arg: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
+    static NUMPY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static CONSTANT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    if let Ok(value) = arg.cast::<PyBool>() {
+        return Ok(Some(value.is_true()));
+    }
+    let py = arg.py();
+    if arg.is_instance(NUMPY.import(py, "numpy", "bool_")?)? {
+        return arg.is_truthy().map(Some);
+    }
+    if arg.is_instance(CONSTANT.import(py, "polyloom._types", "TypedConstant")?)?
+        && arg.getattr("dtype")?.getattr("name")?.extract::<&str>()? == "bool"
+    {
+        return arg.getattr("value")?.is_truthy().map(Some);
+    }
+    Ok(None)
+}
+
+/// What a failed conversion to a number means for an argument.
+fn unfit(error: PyErr, arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyErr {
+    let py = arg.py();
+    if error.is_instance_of::<PyOverflowError>(py) {
+        return out_of_range(arg, scalar);
+    }
+    if error.is_instance_of::<PyTypeError>(py) {
+        return mismatch(arg, scalar);
+    }
+    error
 }
 
 fn mismatch(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyErr {
@@ -162,7 +209,15 @@ fn mismatch(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyErr {
 }
 
 fn out_of_range(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyErr {
-    PyOverflowError::new_err(format!("is {arg}, which does not fit {}", scalar.python_name()))
+    /// Digits of an integer that a message has room for.
+    const SHOWN: usize = 40;
+    // Python refuses to print integers of many thousand digits.
+    let text = arg.str().map_or_else(|_| String::new(), |text| text.to_string());
+    let shown = match text.len() {
+        1..=SHOWN => text,
+        _ => "a very large integer".to_owned(),
+    };
+    PyOverflowError::new_err(format!("is {shown}, which does not fit {}", scalar.python_name()))
 }
 
 fn type_name(arg: &Bound<'_, PyAny>) -> String {
@@ -186,15 +241,58 @@ fn array_object<'py>(
     let converted = if arg.hasattr("__array_interface__")? {
         numpy.call_method1("asarray", (arg,))?
     } else if arg.hasattr("__dlpack__")? {
-        numpy.call_method1("from_dlpack", (arg,)).map_err(|error| {
-            PyTypeError::new_err(format!("cannot be read through DLPack as CPU memory: {}", error.value(py)))
-        })?
+        numpy.call_method1("from_dlpack", (arg,)).map_err(|error| unreadable(py, error))?
     } else {
         return Err(PyTypeError::new_err(format!("must be an array, not {}", type_name(arg))));
     };
     let pointer = converted.as_ptr();
     kept.push(converted);
     Ok(pointer.cast())
+}
+
+/// Why an object with `__dlpack__` is no argument.
+fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let named = PyTypeError::new_err(format!("cannot be read through DLPack as CPU memory: {}", error.value(py)));
+    named.set_cause(py, Some(error));
+    named
+}
+
+/// Whether an argument that NumPy takes for read-only comes through DLPack with leave to write.
+///
+/// NumPy's arrays over DLPack are read-only when the producer's DLPack is older than 1.0, which has no way to say what
+/// holds. Such memory may be written: that is what all other consumers do.
+fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
+    /// `DLManagedTensorVersioned` of DLPack 1.0 as far as its flags.
+    #[repr(C)]
+    struct Versioned {
+        major: u32,
+        minor: u32,
+        manager_context: *mut std::ffi::c_void,
+        deleter: *const std::ffi::c_void,
+        flags: u64,
+    }
+    const READ_ONLY: u64 = 1;
+    let py = arg.py();
+    if arg.cast::<ArrayBase>().is_ok() || arg.hasattr("__array_interface__")? || !arg.hasattr("__dlpack__")? {
+        return Ok(false);
+    }
+    let options = PyDict::new(py);
+    options.set_item("max_version", (1, 0))?;
+    let capsule = match arg.call_method("__dlpack__", (), Some(&options)) {
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => arg.call_method0("__dlpack__")?,
+        other => other?,
+    };
+    let capsule = capsule.cast_into::<PyCapsule>()?;
+    if capsule.is_valid_checked(Some(c"dltensor")) {
+        return Ok(true);
+    }
+    let tensor = capsule.pointer_checked(Some(c"dltensor_versioned"))?.cast::<Versioned>();
+    // SAFETY: a capsule of this name holds such a tensor, and nobody has consumed it.
+    let tensor = unsafe { tensor.as_ref() };
+    Ok(tensor.major == 1 && tensor.flags & READ_ONLY == 0)
 }
 
 /// What an array object says of its memory.
@@ -276,7 +374,7 @@ fn has_type(descr: &npyffi::PyArray_Descr, elem: Scalar) -> bool {
         Scalar::U32 => is(T::NPY_UINT) || is(T::NPY_ULONG) && long_is(4),
         Scalar::U64 => is(T::NPY_ULONG) && long_is(8) || is(T::NPY_ULONGLONG),
         Scalar::F16 => is(T::NPY_HALF),
-        Scalar::BF16 => return is(T::NPY_USHORT) || is_bfloat16(descr),
+        Scalar::BF16 => is(T::NPY_USHORT) || is_bfloat16(descr),
         Scalar::F32 => is(T::NPY_FLOAT),
         Scalar::F64 => is(T::NPY_DOUBLE),
     };

@@ -8,7 +8,7 @@ use crate::errors::launch_error;
 use crate::kernel::Kernel;
 use crate::print;
 use polyloom::{ArgBlock, LaunchOptions, MAX_DIMS};
-use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 use smallvec::SmallVec;
@@ -175,9 +175,15 @@ fn check_device(device: &Bound<'_, PyAny>) -> PyResult<()> {
 
 fn grid(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
     let extent = |value: &Bound<'_, PyAny>| -> PyResult<u64> {
-        let value: i64 = value
-            .extract()
-            .map_err(|_| PyTypeError::new_err(format!("dim must be an integer or a tuple of integers, not {dim}")))?;
+        let value: i64 = value.extract().map_err(|error: PyErr| {
+            if error.is_instance_of::<PyOverflowError>(dim.py()) {
+                return PyValueError::new_err("dim is too large: a launch has as many threads as int32 can count");
+            }
+            if error.is_instance_of::<PyTypeError>(dim.py()) {
+                return PyTypeError::new_err(format!("dim must be an integer or a tuple of integers, not {dim}"));
+            }
+            error
+        })?;
         u64::try_from(value).map_err(|_| PyValueError::new_err(format!("dim must not be negative, and is {dim}")))
     };
     if dim.cast::<PyInt>().is_ok() {
@@ -185,7 +191,8 @@ fn grid(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
     }
     match dim.try_iter() {
         Ok(items) => {
-            let shape: Shape = items.map(|item| extent(&item?)).collect::<PyResult<_>>()?;
+            // One more than there may be: the sequence may have no end.
+            let shape: Shape = items.take(MAX_DIMS + 1).map(|item| extent(&item?)).collect::<PyResult<_>>()?;
             if shape.is_empty() || shape.len() > MAX_DIMS {
                 return Err(PyValueError::new_err(format!("a launch has 1 to 4 dimensions, and dim is {dim}")));
             }
