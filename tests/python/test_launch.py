@@ -335,6 +335,52 @@ def test_recorded_launch():
     assert "saxpy" in repr(step)
 
 
+def test_recorded_launches_check_when_they_are_recorded_and_changed():
+    x, y = arrays()
+    with pytest.raises(TypeError, match="'a'.*float32"):
+        loom.launch(saxpy, 8, ["two", x, y], record_cmd=True)
+    step = loom.launch(saxpy, 8, [2.0, x, y], record_cmd=True)
+    with pytest.raises(TypeError, match="'y'.*float64"):
+        step.set_param_by_name("y", np.zeros(8))
+    with pytest.raises(TypeError, match="2 given"):
+        step.set_params([1.0, x])
+    step.launch()
+    np.testing.assert_array_equal(y, 2 * x + 1)
+
+
+def test_outputs_of_a_recorded_launch_can_be_swapped():
+    x, y, z = np.ones(4, np.float32), np.zeros(4, np.float32), np.zeros(4, np.float32)
+    step = loom.launch(copy_both, 4, [x, y, z], record_cmd=True)
+    step.set_param_by_name("y", z)
+    with pytest.raises(ValueError, match="overlaps"):
+        step.launch()
+    step.set_param_by_name("z", y)
+    step.launch()
+    assert y.all() and z.all()
+
+
+def test_recorded_launch_holds_its_arguments():
+    y = np.zeros(4, np.float32)
+    step = loom.launch(saxpy, 4, [2.0, Tensor(np.ones(4, np.float32)), y], record_cmd=True)
+    for _ in range(2):
+        step.launch()
+    np.testing.assert_array_equal(y, 4)
+
+
+def test_dropped_arguments_may_use_the_recorded_launch():
+    class Array(np.ndarray):
+        def __del__(self):
+            dropped.append(repr(step))
+
+    dropped = []
+    x, y = arrays()
+    step = loom.launch(saxpy, 8, [1.0, x.view(Array), y], record_cmd=True)
+    step.set_params([1.0, x.view(Array), y])
+    assert len(dropped) == 1
+    step.set_param_at_index(1, x)
+    assert len(dropped) == 2
+
+
 def test_coordinates_beyond_the_launch_are_zero():
     out = np.zeros((3, 2), np.int32)
     loom.launch(fill2, 3, [100, out])

@@ -61,6 +61,24 @@ pub(crate) fn fill<'py>(
     check_overlap(py, kernel, &written)
 }
 
+/// Whether `arg` fits the parameter with this index, whatever the other arguments are.
+///
+/// # Errors
+///
+/// As [`fill`].
+pub(crate) fn check(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg: &Bound<'_, PyAny>) -> PyResult<()> {
+    match kernel.params().types().get(index) {
+        Some(&Type::Scalar(scalar)) => {
+            scalar_argument(arg, scalar).map_err(|e| named(py, e, kernel, index))?;
+        }
+        Some(&Type::Array { elem, ndim }) => {
+            array_argument(py, kernel, index, arg, (elem, ndim), &mut SmallVec::new())?;
+        }
+        None => {}
+    }
+    Ok(())
+}
+
 /// The NumPy array behind an argument, and what it says of its memory.
 fn array_argument<'py>(
     py: Python<'py>,

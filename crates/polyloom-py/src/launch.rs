@@ -1,7 +1,8 @@
 //! Launching from Python.
 //!
 //! A warm launch of a small kernel is a few hundred nanoseconds, so this path allocates nothing and touches no Python
-//! object beyond the arguments' own fields.
+//! object beyond the arguments' own fields and, where a list holds them, their reference counts. A recorded launch does
+//! not even look at them: it keeps the filled argument block.
 
 use crate::arguments;
 use crate::errors::launch_error;
@@ -13,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often a long launch looks whether Python has received a signal.
@@ -85,9 +86,10 @@ pub(crate) fn launch<'py>(
         unsafe { push_items(sequence, &mut args) };
     }
     if record_cmd {
-        let args = args.iter().map(|a| (**a).clone().unbind()).collect();
-        let launch = Launch { kernel: kernel.clone().unbind(), state: Mutex::new(State { shape, args }) };
-        return Ok(Some(Py::new(py, launch)?));
+        let args: Vec<_> = args.iter().map(|a| (**a).clone().unbind()).collect();
+        let ready = Ready::new(py, kernel.get().inner(), &args)?;
+        let state = State { shape, args, ready: Some(Arc::new(ready)), n_changes: 0 };
+        return Ok(Some(Py::new(py, Launch { kernel: kernel.clone().unbind(), state: Mutex::new(state) })?));
     }
     // A list may be changed by another thread once the GIL is released: hold the arrays themselves.
     let owned: SmallVec<[Bound<'py, PyAny>; 16]> = match sequences.iter().all(|s| s.cast::<PyTuple>().is_ok()) {
@@ -236,12 +238,35 @@ unsafe fn push_items<'a, 'py>(sequence: &'a Bound<'py, PyAny>, args: &mut Argume
     }
 }
 
+/// A filled argument block with what it points into.
+struct Ready {
+    block: ArgBlock,
+    /// The arguments, and the arrays made of some of them.
+    _held: Vec<Py<PyAny>>,
+}
+
+impl Ready {
+    fn new(py: Python<'_>, kernel: &polyloom::Kernel, args: &[Py<PyAny>]) -> PyResult<Ready> {
+        let borrowed: Arguments<'_, '_> = args.iter().map(|a| a.bind_borrowed(py)).collect();
+        let (mut block, mut made) = (ArgBlock::new(), SmallVec::new());
+        arguments::fill(py, kernel, &borrowed, &mut block, &mut made)?;
+        let held = args.iter().map(|a| a.clone_ref(py)).chain(made.into_iter().map(Bound::unbind)).collect();
+        Ok(Ready { block, _held: held })
+    }
+}
+
 struct State {
     shape: Shape,
     args: Vec<Py<PyAny>>,
+    /// `args` as the kernel takes them; absent after a change, until the next launch.
+    ready: Option<Arc<Ready>>,
+    n_changes: u64,
 }
 
 /// A recorded launch: `launch()` runs it.
+///
+/// It holds the arguments it was given and goes on using their memory, shape and strides of that time. `set_…` methods
+/// check what they are given as `polyloom.launch` does.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct Launch {
     kernel: Py<Kernel>,
@@ -252,26 +277,27 @@ pub(crate) struct Launch {
 impl Launch {
     /// Runs the recorded launch.
     fn launch(&self, py: Python<'_>) -> PyResult<()> {
-        let (shape, args) = self.with(|state| {
-            (state.shape.clone(), state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>())
-        });
-        let borrowed: Arguments<'_, '_> = args.iter().map(|a| a.bind_borrowed(py)).collect();
-        run(py, self.kernel.bind(py).get().inner(), &shape, &borrowed)
+        let kernel = self.kernel.bind(py).get().inner();
+        let (shape, ready) = self.with(|state| (state.shape.clone(), state.ready.clone()));
+        let ready = match ready {
+            Some(ready) => ready,
+            None => self.make_ready(py, kernel)?,
+        };
+        run_block(py, kernel, &shape, &ready.block)
     }
 
     /// Replaces the argument at a position.
     fn set_param_at_index(&self, py: Python<'_>, index: usize, value: Py<PyAny>) -> PyResult<()> {
-        let n = self.with(|state| state.args.len());
-        let old = self.with(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
-        match old {
-            Some(_) => Ok(()),
-            None => {
-                let name = self.kernel.bind(py).get().inner().name();
-                Err(PyIndexError::new_err(format!(
-                    "kernel '{name}' is launched with {n} arguments, there is no {index}"
-                )))
-            }
+        let kernel = self.kernel.bind(py).get().inner();
+        let n = kernel.params().len();
+        if index >= n {
+            let message = format!("kernel '{}' is launched with {n} arguments, there is no {index}", kernel.name());
+            return Err(PyIndexError::new_err(message));
         }
+        // Alone: two arrays that overlap may be about to be replaced both.
+        arguments::check(py, kernel, index, value.bind(py))?;
+        self.change(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
+        Ok(())
     }
 
     /// Replaces the argument of the parameter with this name.
@@ -284,8 +310,10 @@ impl Launch {
     }
 
     /// Replaces all arguments.
-    fn set_params(&self, values: Vec<Py<PyAny>>) {
-        self.with(|state| state.args = values);
+    fn set_params(&self, py: Python<'_>, values: Vec<Py<PyAny>>) -> PyResult<()> {
+        let ready = Arc::new(Ready::new(py, self.kernel.bind(py).get().inner(), &values)?);
+        self.change(|state| (std::mem::replace(&mut state.args, values), state.ready.replace(ready)));
+        Ok(())
     }
 
     /// Replaces the grid.
@@ -302,7 +330,31 @@ impl Launch {
 }
 
 impl Launch {
+    /// Uses the state. What it must not do is drop an object or run any Python code: that may come back for the lock.
     fn with<R>(&self, use_: impl FnOnce(&mut State) -> R) -> R {
-        use_(&mut self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        use_(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces arguments. What they replace is dropped once the lock is free.
+    fn change<R>(&self, replace: impl FnOnce(&mut State) -> R) {
+        let outdated = self.with(|state| {
+            state.n_changes += 1;
+            (state.ready.take(), replace(state))
+        });
+        drop(outdated);
+    }
+
+    fn make_ready(&self, py: Python<'_>, kernel: &polyloom::Kernel) -> PyResult<Arc<Ready>> {
+        let (args, n_changes) = self.with(|state| {
+            (state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>(), state.n_changes)
+        });
+        let ready = Arc::new(Ready::new(py, kernel, &args)?);
+        // Another thread may have changed the arguments meanwhile.
+        let outdated = self.with(|state| match state.n_changes == n_changes {
+            true => state.ready.replace(ready.clone()),
+            false => None,
+        });
+        drop(outdated);
+        Ok(ready)
     }
 }
