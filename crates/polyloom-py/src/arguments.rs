@@ -105,14 +105,16 @@ fn at(kernel: &polyloom::Kernel, index: usize, message: &str) -> String {
     format!("argument '{}' of kernel '{}' {message}", params_name(kernel.params(), index), kernel.name())
 }
 
-/// The error with the argument's name before its message. What the argument's own code raises beyond type and
-/// overflow errors, an interrupt for one, is left as it is.
+/// The error with the argument's name before its message. What the argument's own code raises beyond the usual, an
+/// interrupt for one, is left as it is.
 fn named(py: Python<'_>, error: PyErr, kernel: &polyloom::Kernel, index: usize) -> PyErr {
     let message = || at(kernel, index, &error.value(py).to_string());
     let named = if error.is_instance_of::<PyOverflowError>(py) {
         PyOverflowError::new_err(message())
     } else if error.is_instance_of::<PyTypeError>(py) {
         PyTypeError::new_err(message())
+    } else if error.is_instance_of::<PyValueError>(py) {
+        PyValueError::new_err(message())
     } else {
         return error;
     };
