@@ -49,6 +49,15 @@ def alias(a: wp.array(dtype=wp.float32)):
     same[1] = same[1] * 2.0
 
 
+# run: @unpacked_alias[1]([1, 2, 3], [0, 0]) == [1, 5, 7], [0, 1]
+@loom.kernel
+def unpacked_alias(a: loom.array(dtype=int), b: loom.array(dtype=int)):
+    i = loom.tid()
+    p, j, p[2], q, s = a, i + 1, 7, b, 5
+    a[j] = s
+    q[j] = p[i]
+
+
 # run: @subscripted[2]([1.0, 2.0], [[1], [2]]) == [2.0, 4.0], _
 @wp.kernel
 def subscripted(a: wp.array[float], b: wp.array2d[int]):

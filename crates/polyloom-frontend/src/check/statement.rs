@@ -256,13 +256,20 @@ impl<'a> Checker<'_, '_, 'a> {
                 given.push(value);
             }
         }
-        if bound.len() == targets.len() {
-            let values = tuple.map_or(given, |tuple| smallvec![tuple]);
+        let values = match tuple {
+            // Calls give no arrays, so a target is missing only if it is rejected, and the function with it.
+            Some(_) if bound.len() != targets.len() => return,
+            Some(tuple) => smallvec![tuple],
+            // A name that now stands for an array leaves nothing to store, but the others do.
+            None => given,
+        };
+        if !bound.is_empty() {
             out.push(Stmt { kind: StmtKind::Assign { targets: bound, values }, span });
         }
     }
 
-    /// A target and the value as it is stored there; `None` if either is rejected or nothing is left to do.
+    /// A target and the value as it is stored there; `None` if either is rejected, or if nothing is to be stored: the
+    /// target now stands for an array.
     fn target(&mut self, target: &'a ast::Expr, value: Expr) -> Option<(Target, Expr)> {
         let span = self.span(target);
         match target {

@@ -25,7 +25,10 @@ impl Lowering<'_, '_> {
                 let scalar = number.default_scalar();
                 self.builder.const_bits(scalar, number.convert(scalar))
             }
-            ExprKind::Local(local) => self.local(*local),
+            ExprKind::Local(local) => {
+                debug_assert!(self.vars[local.0 as usize].is_some(), "`{}` has a value", self.name(*local));
+                self.local(*local)
+            }
             ExprKind::Cast(x) => {
                 let value = self.expr(x);
                 self.builder.set_span(expr.span);

@@ -76,7 +76,11 @@ impl Lowering<'_, '_> {
         self.function.locals[local.0 as usize].ty
     }
 
-    /// The value of a variable. Paths on which it has none are not taken: the checker has seen to that.
+    fn name(&self, local: LocalId) -> &str {
+        &self.function.locals[local.0 as usize].name
+    }
+
+    /// The value of a variable. Where it has none, as before a loop that sets it first, nothing reads what is given.
     fn local(&mut self, local: LocalId) -> Value {
         match self.vars[local.0 as usize] {
             Some(value) => value,
