@@ -411,3 +411,26 @@ def test_kernel_describes_itself():
     assert "kernel @saxpy" in saxpy.hir()
     assert re.search(r"<\d+ x float>", saxpy.llvm_ir())
     assert "ret" in saxpy.asm()
+
+
+def test_redefining_a_function_replaces_it():
+    @loom.func
+    def f(x: float):
+        return 1.0
+
+    @loom.func
+    def f(x: int):
+        return 2.0
+
+    @loom.func
+    def f(x: float):  # noqa: F811
+        return 3.0
+
+    @loom.kernel
+    def latest(y: loom.array(dtype=float)):
+        y[0] = f(y[0])
+        y[1] = f(7)
+
+    y = np.zeros(2, np.float32)
+    loom.launch(latest, 1, [y])
+    np.testing.assert_array_equal(y, [3.0, 2.0])

@@ -39,6 +39,12 @@ enum Elem {
 }
 
 impl AnnotationReader<'_> {
+    /// The types of a function's parameters; `None` if some annotation is missing or wrong.
+    pub(crate) fn parameter_types(&self, def: &ast::StmtFunctionDef) -> Option<SmallVec<[ParamType; 4]>> {
+        let parameters = def.parameters.iter_non_variadic_params();
+        parameters.map(|p| self.read(p.parameter.annotation.as_deref()?).ok()).collect()
+    }
+
     /// The type of a parameter or variable.
     pub(crate) fn read(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
         match expr {

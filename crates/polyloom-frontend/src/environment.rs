@@ -3,8 +3,10 @@
 //! The compiler sees a kernel's text and asks an [`Environment`] about every name the text does not define: the Python
 //! package answers from live objects, [`crate::FileEnvironment`] from the rest of the file.
 
+use crate::annotation::AnnotationReader;
 use crate::source::SourceUnit;
 use polyloom_ir::{Op, Scalar};
+use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,7 +48,7 @@ pub enum Captured {
     Builtin(Builtin),
     /// A module, by its full name.
     Module(Arc<str>),
-    /// A user's function: its overloads in the order of their definition.
+    /// A user's function: its overloads in the order of their definition, no two of the same parameter types.
     Function(Vec<FunctionHandle>),
     /// A kernel, which other kernels cannot call.
     Kernel(Arc<str>),
@@ -112,6 +114,19 @@ impl FunctionHandle {
     pub(crate) fn identity(&self) -> (usize, usize, usize) {
         let environment = Arc::as_ptr(&self.environment).cast::<()>() as usize;
         (Arc::as_ptr(&self.unit) as usize, self.function, environment)
+    }
+
+    /// Whether a definition takes parameters of the same types as an earlier one of its name, and so replaces it; others
+    /// are overloads of one another.
+    pub fn replaces(&self, earlier: &FunctionHandle) -> bool {
+        let types = self.parameter_types();
+        types.is_some() && types == earlier.parameter_types()
+    }
+
+    fn parameter_types(&self) -> Option<SmallVec<[ParamType; 4]>> {
+        let lookup = |path: &[&str]| self.environment.lookup(path);
+        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
+        reader.parameter_types(self.unit.definition(self.function)?)
     }
 
     /// The function's name.

@@ -6,12 +6,13 @@
 
 use crate::annotation::AnnotationReader;
 use crate::constant;
-use crate::environment::{Captured, Environment, FunctionHandle};
+use crate::environment::{Captured, Environment, FunctionHandle, ParamType};
 use crate::members;
 use crate::source::{PACKAGES, Role, SourceUnit, blocks_of};
 use ruff_python_ast::{self as ast, Expr, Stmt};
 use ruff_text_size::Ranged;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Modules whose members [`members::library_member`] knows.
@@ -27,34 +28,57 @@ struct File {
     unit: Arc<SourceUnit>,
     /// Scope 0 is the module; the others are functions that contain functions.
     scopes: Vec<Scope>,
+    /// The scope of each such function, by the offset of its definition.
+    scope_of: FxHashMap<u32, usize>,
     /// The environments handed out, so that a function has one as long as it lives.
     environments: Mutex<Vec<Weak<FileEnvironment>>>,
 }
 
 struct Scope {
-    /// Offset of the function's definition.
-    start: Option<u32>,
     parent: Option<usize>,
     names: FxHashMap<String, Binding>,
 }
 
-#[derive(Clone)]
 enum Binding {
     Value(Captured),
-    /// A function's overloads, by index.
-    Functions(Vec<usize>),
+    Functions(Overloads),
+}
+
+/// The definitions of one name that are overloads of one another.
+#[derive(Default)]
+struct Overloads {
+    /// By index, in the order of the text; `None` for those that a later one replaced.
+    functions: Vec<Option<usize>>,
+    /// Where the one for these parameter types is.
+    by_types: FxHashMap<SmallVec<[ParamType; 4]>, usize>,
+}
+
+impl Overloads {
+    fn add(&mut self, index: usize, types: Option<SmallVec<[ParamType; 4]>>) {
+        if let Some(types) = types
+            && let Some(replaced) = self.by_types.insert(types, self.functions.len())
+        {
+            self.functions[replaced] = None;
+        }
+        self.functions.push(Some(index));
+    }
 }
 
 impl FileEnvironment {
     /// The environment of the module-level functions of a file.
     pub fn new(unit: &Arc<SourceUnit>) -> Arc<FileEnvironment> {
-        let mut file = File { unit: unit.clone(), scopes: Vec::new(), environments: Mutex::new(Vec::new()) };
+        let mut file = File {
+            unit: unit.clone(),
+            scopes: Vec::new(),
+            scope_of: FxHashMap::default(),
+            environments: Mutex::new(Vec::new()),
+        };
         file.add_scope(None, None, unit.body());
         for function in unit.functions() {
             let mut parent = 0;
             for &start in &function.enclosing {
-                parent = match file.scopes.iter().position(|s| s.start == Some(start)) {
-                    Some(known) => known,
+                parent = match file.scope_of.get(&start) {
+                    Some(known) => *known,
                     None => match unit.definition_at(start) {
                         Some(def) => file.add_function_scope(start, parent, def),
                         None => parent,
@@ -68,7 +92,7 @@ impl FileEnvironment {
     /// A function of the file with the names it sees.
     pub fn function(&self, index: usize) -> FunctionHandle {
         let enclosing = self.file.unit.functions().get(index).and_then(|f| f.enclosing.last().copied());
-        let scope = self.file.scopes.iter().position(|s| s.start == enclosing).unwrap_or(0);
+        let scope = enclosing.and_then(|start| self.file.scope_of.get(&start)).copied().unwrap_or(0);
         FunctionHandle {
             unit: self.file.unit.clone(),
             function: index,
@@ -94,7 +118,10 @@ impl File {
 
     fn add_scope(&mut self, start: Option<u32>, parent: Option<usize>, body: &[Stmt]) -> usize {
         let scope = self.scopes.len();
-        self.scopes.push(Scope { start, parent, names: FxHashMap::default() });
+        if let Some(start) = start {
+            self.scope_of.insert(start, scope);
+        }
+        self.scopes.push(Scope { parent, names: FxHashMap::default() });
         self.bind_statements(scope, body, true);
         scope
     }
@@ -173,14 +200,19 @@ impl File {
     fn bind_function(&mut self, scope: usize, def: &ast::StmtFunctionDef) {
         let start = def.range().start().to_u32();
         let name = def.name.as_str();
-        let Some(index) = self.unit.functions().iter().position(|f| f.start == start) else { return };
+        let Some(index) = self.unit.function_starting_at(start) else { return };
         let binding = match self.unit.functions()[index].role {
-            Some(Role::Func) => match self.scopes[scope].names.get(name) {
-                Some(Binding::Functions(earlier)) => {
-                    Binding::Functions(earlier.iter().copied().chain([index]).collect())
+            Some(Role::Func) => {
+                let lookup = |path: &[&str]| self.lookup(scope, path, None);
+                let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
+                let types = reader.parameter_types(def);
+                if let Some(Binding::Functions(overloads)) = self.scopes[scope].names.get_mut(name) {
+                    return overloads.add(index, types);
                 }
-                _ => Binding::Functions(vec![index]),
-            },
+                let mut overloads = Overloads::default();
+                overloads.add(index, types);
+                Binding::Functions(overloads)
+            }
             Some(Role::Kernel) => Binding::Value(Captured::Kernel(name.into())),
             None => unsupported("function"),
         };
@@ -209,7 +241,7 @@ impl File {
                 return match binding {
                     _ if !members.is_empty() => None,
                     Binding::Value(value) => Some(value.clone()),
-                    Binding::Functions(indices) => {
+                    Binding::Functions(overloads) => {
                         let environment: Arc<dyn Environment> = File::environment(file?, index);
                         let handle = |function: &usize| FunctionHandle {
                             unit: self.unit.clone(),
@@ -217,7 +249,7 @@ impl File {
                             environment: environment.clone(),
                             arguments: None,
                         };
-                        Some(Captured::Function(indices.iter().map(handle).collect()))
+                        Some(Captured::Function(overloads.functions.iter().flatten().map(handle).collect()))
                     }
                 };
             }

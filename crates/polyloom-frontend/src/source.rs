@@ -118,7 +118,16 @@ impl SourceUnit {
 
     /// The function whose `def` or first decorator is on this line.
     pub fn at_line(&self, line: u32) -> Option<usize> {
-        self.functions.iter().position(|f| f.first_line == line || f.def_line == line)
+        let find = |line_of: fn(&FunctionInfo) -> u32| {
+            let index = self.functions.partition_point(|f| line_of(f) < line);
+            self.functions.get(index).filter(|f| line_of(f) == line).map(|_| index)
+        };
+        find(|f| f.first_line).or_else(|| find(|f| f.def_line))
+    }
+
+    /// The function whose definition, decorators included, starts at this offset.
+    pub(crate) fn function_starting_at(&self, start: u32) -> Option<usize> {
+        self.functions.binary_search_by_key(&start, |f| f.start).ok()
     }
 
     /// The statements of the file.

@@ -209,9 +209,10 @@ impl Function {
         Ok(Function { handle, earlier: Mutex::new(Vec::new()), doc: function.getattr("__doc__")?.extract()? })
     }
 
-    /// Makes the definitions `before` stands for overloads of this one.
+    /// Makes the definitions `before` stands for overloads of this one, but for one that this replaces.
     fn add_overloads_of(&self, before: &Bound<'_, Function>) {
-        let handles = before.get().handles();
+        let mut handles = before.get().handles();
+        handles.retain(|earlier| !self.handle.replaces(earlier));
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(handles);
     }
 
