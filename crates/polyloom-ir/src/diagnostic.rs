@@ -226,13 +226,26 @@ impl Report {
     }
 }
 
+/// Names longer than this, in bytes, are not compared: nobody mistypes them, and comparing takes time quadratic in it.
+const LONGEST_NAME: usize = 64;
+
 /// The names of `candidates` nearest to `name`, best first: at most three, none farther than a third of its length.
+/// There are none for a name of more than 64 bytes.
 pub fn near_names<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    if name.len() > LONGEST_NAME {
+        return Vec::new();
+    }
+    let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<char>>();
+    let letters = lower(name);
     let limit = (name.chars().count() / 3).max(1);
     let mut found: Vec<(usize, &str)> = candidates
         .into_iter()
-        .filter(|c| *c != name)
-        .map(|c| (edit_distance(name, c), c))
+        .filter(|c| *c != name && c.len() <= LONGEST_NAME)
+        .filter_map(|c| {
+            let candidate = lower(c);
+            let near = letters.len().abs_diff(candidate.len()) <= limit;
+            near.then(|| (edit_distance(&letters, &candidate), c))
+        })
         .filter(|(distance, _)| *distance <= limit)
         .collect();
     found.sort();
@@ -242,22 +255,56 @@ pub fn near_names<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>)
 }
 
 /// Edit distance in which swapping neighbours is one edit (optimal string alignment).
-fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.to_lowercase().chars().collect(), b.to_lowercase().chars().collect());
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            rows[i][j] = if i == 0 || j == 0 {
-                i + j
-            } else {
-                let substitution = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-                let mut best = substitution.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                    best = best.min(rows[i - 2][j - 2] + 1);
-                }
-                best
-            };
+fn edit_distance(a: &[char], b: &[char]) -> usize {
+    // The rows of the beginnings of `a` that are two, one and no letter shorter than the current.
+    let (mut older, mut old, mut row) = (vec![0; b.len() + 1], vec![0; b.len() + 1], (0..=b.len()).collect::<Vec<_>>());
+    for i in 1..=a.len() {
+        std::mem::swap(&mut older, &mut old);
+        std::mem::swap(&mut old, &mut row);
+        row[0] = i;
+        for j in 1..=b.len() {
+            let substitution = old[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = substitution.min(old[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(older[j - 2] + 1);
+            }
         }
     }
-    rows[a.len()][b.len()]
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{edit_distance, near_names};
+
+    fn distance(a: &str, b: &str) -> usize {
+        let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+        assert_eq!(edit_distance(&a, &b), edit_distance(&b, &a));
+        edit_distance(&a, &b)
+    }
+
+    #[test]
+    fn swaps_insertions_and_replacements_are_one_edit_each() {
+        assert_eq!(distance("", ""), 0);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("sqrt", "sqrt"), 0);
+        assert_eq!(distance("sqrt", "sqtr"), 1);
+        assert_eq!(distance("sqrt", "srqtt"), 2);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        // A letter once swapped is not edited again.
+        assert_eq!(distance("ca", "abc"), 3);
+    }
+
+    #[test]
+    fn near_names_are_sorted_and_few() {
+        assert_eq!(near_names("sqtr", ["sin", "sqrt", "SQRT", "str"]), ["SQRT", "sqrt", "str"]);
+        assert_eq!(near_names("x", ["x", "yy"]), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn very_long_names_are_near_to_nothing() {
+        let (long, other) = ("a".repeat(1 << 20), "b".repeat(1 << 20));
+        assert!(near_names(&long, [other.as_str()]).is_empty());
+        assert!(near_names("short", [other.as_str()]).is_empty());
+    }
 }
