@@ -16,14 +16,15 @@ use polyloom_ir::{
 use ruff_python_ast::{self as ast, Expr};
 use ruff_text_size::Ranged;
 
-/// Every argument a decorator takes.
-const ARGUMENTS: [&str; 25] = [
+/// Every argument the decorator of a kernel takes.
+const KERNEL_ARGUMENTS: [&str; 25] = [
     "block_dim",
     "check",
     "cpu_affinity",
     "critical_path",
     "device",
     "enable_backward",
+    "enable_mathdx_gemm",
     "fast_math",
     "float_mode",
     "grid_stride",
@@ -33,6 +34,7 @@ const ARGUMENTS: [&str; 25] = [
     "launch_bounds",
     "max_registers",
     "module",
+    "module_options",
     "name",
     "no_allocation",
     "no_syscalls",
@@ -41,9 +43,10 @@ const ARGUMENTS: [&str; 25] = [
     "target_latency_ns",
     "unchecked",
     "workgroup_size",
-    "enable_mathdx_gemm",
-    "module_options",
 ];
+
+/// Those that the decorator of a function takes: the others are about a launch, or hold for all that a kernel runs.
+const FUNCTION_ARGUMENTS: [&str; 3] = ["inline_always", "module", "name"];
 
 /// The largest block a GPU can launch, and so the largest size that means anything.
 const MAX_BLOCK: i128 = 1024;
@@ -75,6 +78,9 @@ impl Reader<'_> {
         for call in calls() {
             for keyword in &call.arguments.keywords {
                 match &keyword.arg {
+                    Some(name) if kind == FunctionKind::Func && !FUNCTION_ARGUMENTS.contains(&name.as_str()) => {
+                        self.not_of_functions(name);
+                    }
                     Some(name) => self.argument(name, &keyword.value, &mut metadata, &mut constraints),
                     None => self.wrong(&keyword.value, "`**` in a decorator".to_owned(), "write each argument by name"),
                 }
@@ -160,17 +166,35 @@ impl Reader<'_> {
             "enable_backward" | "grid_stride" | "enable_mathdx_gemm" => {
                 self.bool(name, value);
             }
-            "module" | "module_options" | "name" => {}
-            other => {
-                let span = self.span(name);
-                let message = format!("a decorator has no argument `{other}`");
-                let help = match near_names(other, ARGUMENTS).first() {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => "the guide lists the arguments of `kernel` and `func`".to_owned(),
-                };
-                self.diagnostics.push(Diagnostic::error(Code::BadDecorator, span, message).help(help));
+            "name" => {
+                if !matches!(self.value(value), Some(Captured::Text(_))) {
+                    self.wrong(value, "`name` takes a string".to_owned(), "write `name=\"…\"`, or leave it out");
+                }
             }
+            // Any value of Warp's: a string, a module object, a dictionary.
+            "module" | "module_options" => {}
+            _ => self.unknown(name, &KERNEL_ARGUMENTS),
         }
+    }
+
+    fn not_of_functions(&mut self, name: &ast::Identifier) {
+        if !KERNEL_ARGUMENTS.contains(&name.as_str()) {
+            return self.unknown(name, &FUNCTION_ARGUMENTS);
+        }
+        let span = self.span(name);
+        let message = format!("`{}` is an argument of kernels, not of functions", name.as_str());
+        let help = "write it in the decorators of the kernels that call the function";
+        self.diagnostics.push(Diagnostic::error(Code::BadDecorator, span, message).help(help));
+    }
+
+    fn unknown(&mut self, name: &ast::Identifier, known: &[&str]) {
+        let span = self.span(name);
+        let message = format!("a decorator has no argument `{}`", name.as_str());
+        let help = match near_names(name.as_str(), known.iter().copied()).first() {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "the guide lists the arguments of `kernel` and `func`".to_owned(),
+        };
+        self.diagnostics.push(Diagnostic::error(Code::BadDecorator, span, message).help(help));
     }
 
     fn span(&self, node: impl Ranged) -> Span {

@@ -36,3 +36,18 @@ def wrong(a: loom.array(dtype=float)):
 )
 def right(a: loom.array(dtype=float)):
     a[0] = 1.0
+
+
+@loom.func(float_mode="strict", chek=True, nme="f")
+def of_kernels(x: float):
+    return x
+
+
+@loom.func(inline_always=True, name="g")
+def of_functions(x: float):
+    return x
+
+
+@loom.kernel(name=1, module="unique")
+def named(a: loom.array(dtype=float)):
+    a[0] = 1.0
