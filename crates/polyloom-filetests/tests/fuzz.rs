@@ -85,6 +85,9 @@ fn deep_and_long_python_is_compiled_or_rejected() {
         python_source(&nested(depth, "n.", "n", ""));
         python_source(&nested(depth, "", "n", "(1)"));
         python_source(&nested(depth, "lambda: ", "n", ""));
+        let defaults = ("lambda x, y=".repeat(depth), ": 0, z=0".repeat(depth - 1));
+        python_source(&kernel(&format!("    x = {}0{}: 0", defaults.0, defaults.1)));
+        python_source(&kernel(&format!("    {}n", "yield n, ".repeat(depth))));
         let lines =
             |line: &str| (0..depth).map(|i| format!("    {line}\n").replace('#', &i.to_string())).collect::<String>();
         python_source(&kernel(&lines("v# = n + #")));
@@ -92,6 +95,11 @@ fn deep_and_long_python_is_compiled_or_rejected() {
         python_source(&kernel(&lines("if n > #: a[#] = 1.0")));
         let elifs = lines("elif n == #: a[0] = 1.0");
         python_source(&kernel(&format!("    if n < 0: a[0] = 0.0\n{elifs}")));
+    }
+    for n_chains in [1, 3, 13, 100] {
+        let chain = "a[0] == ".repeat(63);
+        let open = format!("{chain}float(");
+        python_source(&kernel(&format!("    b = {}n{}", open.repeat(n_chains), ")".repeat(n_chains))));
     }
     for depth in [90, 300, 600] {
         for header in ["if n > 0:", "for i in range(n):", "while n > 0:", "def f():", "with n:", "class C:"] {

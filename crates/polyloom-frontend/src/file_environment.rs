@@ -35,6 +35,8 @@ struct File {
 }
 
 struct Scope {
+    /// Offset of the function's definition.
+    start: Option<u32>,
     parent: Option<usize>,
     names: FxHashMap<String, Binding>,
 }
@@ -121,7 +123,7 @@ impl File {
         if let Some(start) = start {
             self.scope_of.insert(start, scope);
         }
-        self.scopes.push(Scope { parent, names: FxHashMap::default() });
+        self.scopes.push(Scope { start, parent, names: FxHashMap::default() });
         self.bind_statements(scope, body, true);
         scope
     }
@@ -154,8 +156,25 @@ impl File {
                 Stmt::FunctionDef(def) => self.bind_function(scope, def),
                 Stmt::ClassDef(class) => self.bind(scope, class.name.as_str(), unsupported("type")),
                 _ => {
-                    if let Stmt::For(stmt) = stmt {
-                        self.bind_target(scope, &stmt.target, None);
+                    match stmt {
+                        Stmt::For(stmt) => self.bind_target(scope, &stmt.target, None),
+                        Stmt::With(stmt) => {
+                            for target in stmt.items.iter().filter_map(|item| item.optional_vars.as_deref()) {
+                                self.bind_target(scope, target, None);
+                            }
+                        }
+                        Stmt::Try(stmt) => {
+                            for ast::ExceptHandler::ExceptHandler(handler) in &stmt.handlers {
+                                if let Some(name) = &handler.name {
+                                    self.bind(
+                                        scope,
+                                        name.as_str(),
+                                        unknown("a value known only when the program runs"),
+                                    );
+                                }
+                            }
+                        }
+                        _ => {}
                     }
                     for block in blocks_of(stmt) {
                         self.bind_statements(scope, block, false);
@@ -253,11 +272,13 @@ impl File {
                     }
                 };
             }
+            if let Some(path) = self.unit.import(scope.start, root) {
+                let full: Vec<&str> = path.split('.').chain(members.iter().copied()).collect();
+                return resolve(&full);
+            }
             at = scope.parent;
         }
-        let mut full: Vec<&str> = self.unit.import(root)?.split('.').collect();
-        full.extend(members);
-        resolve(&full)
+        None
     }
 }
 
@@ -288,11 +309,12 @@ impl Environment for FileEnvironment {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.file.unit.imports().map(|(name, _)| name.to_owned()).collect();
+        let mut names = Vec::new();
         let mut at = Some(self.scope);
         while let Some(index) = at {
             let scope = &self.file.scopes[index];
             names.extend(scope.names.keys().cloned());
+            names.extend(self.file.unit.imports(scope.start).map(str::to_owned));
             at = scope.parent;
         }
         names.sort();

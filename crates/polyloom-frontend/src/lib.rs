@@ -87,11 +87,12 @@ pub struct Compiled {
 /// All errors of the kernel and of the functions it calls.
 pub fn compile_kernel(kernel: &FunctionHandle, options: &Options) -> Result<Compiled, CompileError> {
     let mut compilation = Compilation::new(options);
-    let id = compilation.check_instance(kernel, FunctionKind::Kernel, &[]);
+    let id = compilation.check_root(kernel, FunctionKind::Kernel, &[]);
     let mut diagnostics = compilation.take_diagnostics();
     let Some(id) = id.filter(|_| !has_errors(&diagnostics)) else {
         if diagnostics.is_empty() {
-            diagnostics.push(Diagnostic::error(Code::NoKernel, Span::NONE, "there is no such kernel"));
+            let missing = Diagnostic::error(Code::NoKernel, Span::NONE, "there is no such kernel");
+            diagnostics.push(missing.help("decorate a function with `@loom.kernel`"));
         }
         return Err(CompileError { diagnostics, sources: compilation.sources });
     };
@@ -126,7 +127,7 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diag
     for (index, function) in unit.functions().iter().enumerate() {
         match function.role {
             Some(Role::Kernel) => {
-                compilation.check_instance(&environment.function(index), FunctionKind::Kernel, &[]);
+                compilation.check_root(&environment.function(index), FunctionKind::Kernel, &[]);
             }
             Some(Role::Func) => compilation.check_alone(&environment.function(index)),
             None => {}

@@ -55,7 +55,17 @@ pub struct SourceUnit {
     file: SourceFile,
     body: ast::Suite,
     functions: Vec<FunctionInfo>,
-    imports: FxHashMap<String, String>,
+    /// The imports of the module, under `None`, and of each function with any, by the offset of its definition.
+    imports: FxHashMap<Option<u32>, Imports>,
+}
+
+/// The names that one scope imports.
+#[derive(Debug, Default)]
+struct Imports {
+    /// The dotted path each stands for.
+    paths: FxHashMap<String, String>,
+    /// The first of the names of the package.
+    package: Option<String>,
 }
 
 impl SourceUnit {
@@ -70,7 +80,9 @@ impl SourceUnit {
         let fail = |diagnostics| Err(CompileError { diagnostics, sources });
         if file.text.len() > MAX_BYTES {
             let message = format!("the file is longer than {} MiB", MAX_BYTES >> 20);
-            return fail(vec![Diagnostic::error(Code::Limit, Span::new(id, 0, 0), message)]);
+            let diagnostic = Diagnostic::error(Code::Limit, Span::new(id, 0, 0), message)
+                .help("move the kernels to a file without tables of data, or split the file");
+            return fail(vec![diagnostic]);
         }
         if is_too_deep(&file.text) {
             let at = depth_exceeded_at(&file.text);
@@ -86,9 +98,14 @@ impl SourceUnit {
             return fail(diagnostics);
         }
         let body = parsed.into_suite();
-        let mut index =
-            Index { file: &file, functions: Vec::new(), imports: FxHashMap::default(), enclosing: Vec::new() };
-        index.imports(&body);
+        let mut index = Index {
+            file: &file,
+            functions: Vec::new(),
+            imports: FxHashMap::default(),
+            enclosing: Vec::new(),
+            scopes: Vec::new(),
+        };
+        index.imports(None, &body);
         index.statements(&body);
         let Index { functions, imports, .. } = index;
         Ok(Arc::new(SourceUnit { file, body, functions, imports }))
@@ -135,14 +152,22 @@ impl SourceUnit {
         &self.body
     }
 
-    /// The dotted path that a name imported at module level stands for: `np` is `numpy`.
-    pub(crate) fn import(&self, name: &str) -> Option<&str> {
-        self.imports.get(name).map(String::as_str)
+    /// The dotted path that a name stands for, `numpy` for `np`, if the function that starts at `scope`, or the module,
+    /// imports it.
+    pub(crate) fn import(&self, scope: Option<u32>, name: &str) -> Option<&str> {
+        self.imports.get(&scope)?.paths.get(name).map(String::as_str)
     }
 
-    /// Every imported name with its path.
-    pub(crate) fn imports(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.imports.iter().map(|(name, path)| (name.as_str(), path.as_str()))
+    /// Every name that the function that starts at `scope`, or the module, imports.
+    pub(crate) fn imports(&self, scope: Option<u32>) -> impl Iterator<Item = &str> {
+        self.imports.get(&scope).into_iter().flat_map(|imports| imports.paths.keys().map(String::as_str))
+    }
+
+    /// The name by which a function knows the package, if it does.
+    pub(crate) fn package(&self, function: usize) -> Option<&str> {
+        let enclosing = self.functions.get(function).map_or(&[][..], |f| &f.enclosing);
+        let mut scopes = enclosing.iter().rev().copied().map(Some).chain([None]);
+        scopes.find_map(|scope| self.imports.get(&scope)?.package.as_deref())
     }
 
     /// The syntax tree of a function.
@@ -178,17 +203,28 @@ fn syntax_error(file: FileId, error: &ruff_python_parser::ParseError) -> Diagnos
     Diagnostic::error(Code::Syntax, span, message).help(help)
 }
 
+/// What keeps a comma from ending the expression around it.
+#[derive(Clone, Copy)]
+enum Open {
+    Bracket,
+    Lambda,
+    Yield,
+}
+
 /// Whether the nesting of the text exceeds [`MAX_TREE_DEPTH`].
 ///
 /// The depth of an expression's tree is at most the number of brackets open around it plus, for each of them, the
-/// operators since the bracket's last comma. Short texts cannot be too deep by a margin that matters and skip the scan.
+/// operators since the bracket's last comma. The parameters of a `lambda` stand between it and its colon as in brackets,
+/// and a `yield`, which takes a list of values without brackets, is one that only the end of those around it closes.
+/// Short texts cannot be too deep by a margin that matters and skip the scan.
 fn is_too_deep(text: &str) -> bool {
     if text.len() <= MAX_TREE_DEPTH as usize {
         return false;
     }
     let mut lexer = ruff_python_parser::lexer::lex(text, Mode::Module);
     let mut blocks = 0u32;
-    let mut brackets: Vec<u32> = Vec::new();
+    // For each open bracket the depth before it.
+    let mut brackets: Vec<(Open, u32)> = Vec::new();
     let mut total = 0u32;
     loop {
         let kind = lexer.next_token();
@@ -201,14 +237,25 @@ fn is_too_deep(text: &str) -> bool {
                 total = 0;
             }
             TokenKind::Lpar | TokenKind::Lsqb | TokenKind::Lbrace => {
-                brackets.push(total);
+                brackets.push((Open::Bracket, total));
+                total += 1;
+            }
+            TokenKind::Lambda | TokenKind::Yield => {
+                brackets.push((if kind == TokenKind::Lambda { Open::Lambda } else { Open::Yield }, total));
                 total += 1;
             }
             TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace => {
                 // A call, subscript or parenthesis that has closed still is one level of a chain such as `f()()()`.
-                total = brackets.pop().unwrap_or(0) + 1;
+                let mut closed = brackets.pop();
+                while let Some((Open::Lambda | Open::Yield, _)) = closed {
+                    closed = brackets.pop();
+                }
+                total = closed.map_or(0, |(_, before)| before) + 1;
             }
-            TokenKind::Comma => total = brackets.last().map_or(0, |before| before + 1),
+            TokenKind::Colon if matches!(brackets.last(), Some((Open::Lambda, _))) => {
+                total = brackets.pop().map_or(0, |(_, before)| before) + 1;
+            }
+            TokenKind::Comma => total = brackets.last().map_or(0, |(_, before)| before + 1),
             TokenKind::Name | TokenKind::Int | TokenKind::Float | TokenKind::String | TokenKind::Comment => {}
             TokenKind::NonLogicalNewline => {}
             _ => total += 1,
@@ -272,24 +319,37 @@ pub(crate) fn blocks_of(stmt: &Stmt) -> impl Iterator<Item = &[Stmt]> {
 struct Index<'a> {
     file: &'a SourceFile,
     functions: Vec<FunctionInfo>,
-    imports: FxHashMap<String, String>,
+    imports: FxHashMap<Option<u32>, Imports>,
     enclosing: Vec<u32>,
+    /// The functions and classes around the statement, with whether it is a class.
+    scopes: Vec<(u32, bool)>,
 }
 
 impl Index<'_> {
-    /// Collects the imports of the whole file, those inside functions too: a kernel nested in a function sees them.
-    fn imports(&mut self, body: &[Stmt]) {
+    /// Collects the imports of the module, or of the function or class that starts at `scope`, but not those of
+    /// functions and classes in it.
+    fn imports(&mut self, scope: Option<u32>, body: &[Stmt]) {
+        let mut paths = FxHashMap::default();
+        Index::collect_imports(body, &mut paths);
+        if !paths.is_empty() {
+            let names = paths.iter().filter(|(_, path)| PACKAGES.contains(&path.as_str())).map(|(name, _)| name);
+            let package = names.min().cloned();
+            self.imports.insert(scope, Imports { paths, package });
+        }
+    }
+
+    fn collect_imports(body: &[Stmt], paths: &mut FxHashMap<String, String>) {
         for stmt in body {
             match stmt {
                 Stmt::Import(import) => {
                     for alias in &import.names {
                         let path = alias.name.as_str();
                         match &alias.asname {
-                            Some(name) => self.imports.insert(name.to_string(), path.to_owned()),
+                            Some(name) => paths.insert(name.to_string(), path.to_owned()),
                             // `import a.b` binds `a`.
                             None => {
                                 let root = path.split('.').next().unwrap_or(path).to_owned();
-                                self.imports.insert(root.clone(), root)
+                                paths.insert(root.clone(), root)
                             }
                         };
                     }
@@ -299,14 +359,11 @@ impl Index<'_> {
                     let module = import.module.as_ref().map_or("", |m| m.as_str());
                     for alias in &import.names {
                         let name = alias.asname.as_ref().unwrap_or(&alias.name);
-                        self.imports.insert(name.to_string(), format!("{dots}{module}.{}", alias.name.as_str()));
+                        paths.insert(name.to_string(), format!("{dots}{module}.{}", alias.name.as_str()));
                     }
                 }
-                _ => {
-                    for block in blocks_of(stmt) {
-                        self.imports(block);
-                    }
-                }
+                Stmt::FunctionDef(_) | Stmt::ClassDef(_) => {}
+                _ => blocks_of(stmt).for_each(|block| Index::collect_imports(block, paths)),
             }
         }
     }
@@ -325,8 +382,10 @@ impl Index<'_> {
                     enclosing: self.enclosing.clone(),
                 });
                 self.enclosing.push(start);
-                self.statements(&def.body);
+                self.scope(start, false, &def.body);
                 self.enclosing.pop();
+            } else if let Stmt::ClassDef(class) = stmt {
+                self.scope(class.range().start().to_u32(), true, &class.body);
             } else {
                 for block in blocks_of(stmt) {
                     self.statements(block);
@@ -335,13 +394,28 @@ impl Index<'_> {
         }
     }
 
+    fn scope(&mut self, start: u32, is_class: bool, body: &[Stmt]) {
+        self.imports(Some(start), body);
+        self.scopes.push((start, is_class));
+        self.statements(body);
+        self.scopes.pop();
+    }
+
+    /// The path an imported name stands for in the innermost scope. Functions do not see the names of a class around
+    /// them.
+    fn import(&self, name: &str) -> Option<&String> {
+        let scopes = self.scopes.iter().rev().enumerate();
+        let seen = scopes.filter(|(i, (_, is_class))| *i == 0 || !is_class).map(|(_, (start, _))| Some(*start));
+        seen.chain([None]).find_map(|scope| self.imports.get(&scope)?.paths.get(name))
+    }
+
     fn role(&self, decorator: &Expr) -> Option<Role> {
         let target = match decorator {
             Expr::Call(call) => &*call.func,
             other => other,
         };
         let mut path = dotted(target)?;
-        let root = self.imports.get(path.remove(0))?;
+        let root = self.import(path.remove(0))?;
         let full = root.split('.').chain(path).collect::<Vec<_>>();
         match full[..] {
             [package, "kernel"] if PACKAGES.contains(&package) => Some(Role::Kernel),

@@ -2,3 +2,4 @@
 
 mod error_pages;
 mod limits;
+mod names;

@@ -49,3 +49,22 @@ def k(n: int, x: float, d: loom.float64, a: loom.array(dtype=float)):
     for j in range():
         pass
     b = loom.tid
+
+
+@loom.func
+def h(x: loom.array(dtype=float), y: int = SIZE):
+    return x[0]
+
+
+@loom.func
+def small(x: int, y: loom.int8 = 300):
+    return x
+
+
+@loom.kernel
+def arrays(n: int, a: loom.array(dtype=float, ndim=2), b: loom.array(dtype=int), c: loom.array(dtype=float)):
+    c[0] = h(a)
+    c[0] = h(b)
+    c[0] = h(c[0])
+    c[0] = h(c)
+    b[0] = small(n)

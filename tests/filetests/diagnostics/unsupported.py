@@ -61,3 +61,8 @@ def k(n: int, a: loom.array(dtype=float)):
     a[star(1)] = 0.0
     a.shape[n]
     yield n
+
+
+@loom.kernel
+async def later(a: loom.array(dtype=float)):
+    a[0] = 1.0

@@ -39,6 +39,9 @@ pub fn python_source(text: &str) {
 fn check_rejection(error: &CompileError) {
     let has_error = error.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
     assert!(has_error, "rejected without an error");
+    for found in &error.diagnostics {
+        assert!(found.help.is_some(), "no help: {found:?}");
+    }
     check_diagnostics(&error.diagnostics, &error.sources);
 }
 

@@ -29,6 +29,18 @@ struct Parameter<'f> {
     keyword: bool,
 }
 
+/// An overload's parameters with their values.
+struct Bound {
+    /// Counts numbers that do not take their default type, and parameters of any type.
+    cost: usize,
+    values: Vec<Expr>,
+    /// What is wrong with a default that is used.
+    bad_default: Option<Diagnostic>,
+}
+
+/// Overloads that a message lists.
+const MAX_LISTED: usize = 10;
+
 /// Why an overload does not take the arguments.
 enum Misfit {
     /// Their number or names, in words.
@@ -149,28 +161,31 @@ impl<'a> Checker<'_, '_, 'a> {
         span: Span,
     ) -> Expr {
         let Some(arguments) = arguments else { return Expr::error(span) };
-        let mut signatures = Vec::new();
         let mut misfits = Vec::new();
-        let mut best: Option<(usize, &FunctionHandle, Vec<Expr>)> = None;
+        let mut best: Option<(Bound, &FunctionHandle)> = None;
         for handle in handles {
             let Some(def) = handle.unit.definition(handle.function) else { continue };
             let Some(parameters) = self.parameters_of(handle, def) else { return Expr::error(span) };
-            signatures.push(signature_text(name, &parameters));
+            self.spend(1 + parameters.len());
             match self.bind(handle, &parameters, &arguments, span) {
-                Ok((cost, values)) => {
-                    if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-                        best = Some((cost, handle, values));
+                Ok(bound) => {
+                    if best.as_ref().is_none_or(|(least, _)| bound.cost < least.cost) {
+                        best = Some((bound, handle));
                     }
                 }
-                Err(misfit) => misfits.push(misfit),
+                Err(misfit) => misfits.push((parameters, misfit)),
             }
         }
-        let Some((_, handle, values)) = best else {
-            return self.no_overload(name, &signatures, misfits, &arguments, span);
+        let Some((bound, handle)) = best else {
+            return self.no_overload(name, misfits, &arguments, span);
         };
-        let mut args = Vec::with_capacity(values.len());
+        if let Some(wrong) = bound.bad_default {
+            self.report(wrong);
+            return Expr::error(span);
+        }
+        let mut args = Vec::with_capacity(bound.values.len());
         let mut types: SmallVec<[Type; 4]> = SmallVec::new();
-        for value in values {
+        for value in bound.values {
             let value = self.settle(value);
             match value.ty.as_value() {
                 Some(ty) => types.push(ty),
@@ -186,7 +201,10 @@ impl<'a> Checker<'_, '_, 'a> {
             };
             return self.reject(Code::Recursion, span, message, "write the recursion as a loop");
         }
-        let Some(function) = self.compilation.check_instance(handle, FunctionKind::Func, &types) else {
+        self.compilation.spent.depth += self.depth;
+        let function = self.compilation.check_instance(handle, FunctionKind::Func, &types, span);
+        self.compilation.spent.depth -= self.depth;
+        let Some(function) = function else {
             self.failed = true;
             return Expr::error(span);
         };
@@ -254,14 +272,14 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(parameters)
     }
 
-    /// Gives every parameter its argument. The cost counts numbers that do not take their default type.
+    /// Gives every parameter its argument. Nothing is reported: another overload may be the one that is meant.
     fn bind(
         &mut self,
         handle: &FunctionHandle,
         parameters: &[Parameter<'_>],
         arguments: &[Argument<'a>],
         span: Span,
-    ) -> Result<(usize, Vec<Expr>), Misfit> {
+    ) -> Result<Bound, Misfit> {
         let mut slots: Vec<Option<usize>> = vec![None; parameters.len()];
         for (i, argument) in arguments.iter().enumerate() {
             let slot = match argument.name {
@@ -284,11 +302,18 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         let mut cost = 0;
+        let mut bad_default = None;
         let mut values = Vec::with_capacity(parameters.len());
         for (parameter, slot) in parameters.iter().zip(slots) {
             let value = match (slot, parameter.default) {
                 (Some(i), _) => arguments[i].value.clone(),
-                (None, Some(default)) => self.default_value(handle, default, span),
+                (None, Some(default)) => match self.default_value(handle, parameter, default, span) {
+                    Ok(value) => value,
+                    Err(wrong) => {
+                        bad_default.get_or_insert(wrong);
+                        Expr::error(span)
+                    }
+                },
                 (None, None) => {
                     return Err(Misfit::Arity(format!("the argument `{}` is missing", parameter.name)));
                 }
@@ -296,8 +321,10 @@ impl<'a> Checker<'_, '_, 'a> {
             let given = value.ty.as_value();
             let misfit = |ty: Type| Misfit::Type(slot.unwrap_or(0), parameter.name.to_owned(), ty);
             values.push(match (parameter.ty, value.number()) {
+                _ if slot.is_none() && value.is_error() => value,
                 (ParamType::Exact(ty), Some(number)) => {
-                    let Some(scalar) = ty.as_scalar().filter(|s| number.adapts_to(*s)) else {
+                    let fits = |s: &Scalar| number.adapts_to(*s) && number.fit(*s).is_some();
+                    let Some(scalar) = ty.as_scalar().filter(fits) else {
                         return Err(misfit(ty));
                     };
                     cost += usize::from(scalar != number.default_scalar());
@@ -320,37 +347,60 @@ impl<'a> Checker<'_, '_, 'a> {
                 },
             });
         }
-        Ok((cost, values))
+        Ok(Bound { cost, values, bad_default })
     }
 
-    /// A parameter's default, which must be a constant.
-    fn default_value(&mut self, handle: &FunctionHandle, default: &ast::Expr, span: Span) -> Expr {
+    /// A parameter's default, or what is wrong with it.
+    fn default_value(
+        &mut self,
+        handle: &FunctionHandle,
+        parameter: &Parameter<'_>,
+        default: &ast::Expr,
+        span: Span,
+    ) -> Result<Expr, Diagnostic> {
         let lookup = |path: &[&str]| handle.environment.lookup(path);
-        match constant::evaluate(default, &lookup) {
+        let file = self.compilation.file_of(&handle.unit);
+        let at = span_of(file, ruff_text_size::Ranged::range(default));
+        let value = match constant::evaluate(default, &lookup) {
             Some(Captured::Bool(value)) => Expr::constant(value.into(), Scalar::Bool, span),
             Some(Captured::Int(value)) => super::scope::number(Number::Int(value), span),
             Some(Captured::Float(value)) => super::scope::number(Number::Float(value), span),
             Some(Captured::Constant(bits, scalar)) => Expr::constant(bits, scalar, span),
             _ => {
-                let file = self.compilation.file_of(&handle.unit);
-                let at = span_of(file, ruff_text_size::Ranged::range(default));
-                self.reject(Code::BadCapture, at, "a default must be a constant", "write a number or a bool")
+                let wrong = Diagnostic::error(Code::BadCapture, at, "a default must be a constant");
+                return Err(wrong.help("write a number or a bool"));
             }
+        };
+        let fits = match parameter.ty {
+            ParamType::Exact(ty) => match value.number() {
+                Some(number) => ty.as_scalar().is_some_and(|s| number.adapts_to(s) && number.fit(s).is_some()),
+                None => value.ty == ExprType::Value(ty),
+            },
+            ParamType::Any => true,
+            ParamType::AnyArray(_) => false,
+        };
+        if fits {
+            return Ok(value);
         }
+        let ty = match parameter.ty {
+            ParamType::Exact(ty) => ty.python_name(),
+            _ => "an array".to_owned(),
+        };
+        let message = format!("the default of `{}` is not {ty}", parameter.name);
+        Err(Diagnostic::error(Code::TypeMismatch, at, message).help("write a constant of the parameter's type"))
     }
 
     fn no_overload(
         &mut self,
         name: &str,
-        signatures: &[String],
-        mut misfits: Vec<Misfit>,
+        mut misfits: Vec<(Vec<Parameter<'_>>, Misfit)>,
         arguments: &[Argument<'a>],
         span: Span,
     ) -> Expr {
         if misfits.len() == 1
-            && let Some(misfit) = misfits.pop()
+            && let Some((parameters, misfit)) = misfits.pop()
         {
-            let signature = signatures.first().cloned().unwrap_or_default();
+            let signature = signature_text(name, &parameters);
             return match misfit {
                 Misfit::Arity(what) => {
                     let message = format!("`{name}` is called wrongly: {what}");
@@ -366,7 +416,13 @@ impl<'a> Checker<'_, '_, 'a> {
             };
         }
         let message = format!("no overload of `{name}` takes ({})", argument_types(arguments));
-        self.reject(Code::NoOverload, span, message, format!("tried {}", list(signatures)))
+        let tried: Vec<String> =
+            misfits.iter().take(MAX_LISTED).map(|(parameters, _)| signature_text(name, parameters)).collect();
+        let others = match misfits.len().saturating_sub(MAX_LISTED) {
+            0 => String::new(),
+            n => format!(" and {}", count(n, "other", "others")),
+        };
+        self.reject(Code::NoOverload, span, message, format!("tried {}{others}", list(&tried)))
     }
 }
 

@@ -4,7 +4,7 @@ use super::function::Checker;
 use super::scope::number;
 use crate::number::Number;
 use crate::typed_ast::{Expr, ExprKind, ExprType};
-use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
+use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
 /// Expressions and statements nested deeper than this are not checked.
@@ -21,6 +21,19 @@ impl<'a> Checker<'_, '_, 'a> {
                 "the expression is nested too deeply",
                 "split it: assign parts of it to variables",
             );
+        }
+        if !self.spend(1) {
+            let span = self.span(expr);
+            self.failed = true;
+            if !std::mem::replace(&mut self.compilation.spent.limit_reported, true) {
+                self.reject(
+                    Code::Limit,
+                    span,
+                    "the kernel with the functions it calls is too long",
+                    "use loops instead of repeated code, or split the kernel",
+                );
+            }
+            return Expr::error(span);
         }
         self.depth += 1;
         let checked = self.expr_inner(expr);
@@ -151,17 +164,19 @@ impl<'a> Checker<'_, '_, 'a> {
 
     fn mismatch(&mut self, expr: &Expr, given: Type, wanted: Type, code: Code, reason: &str) -> Expr {
         let message = format!("this is {}, but {reason} is {}", given.python_name(), wanted.python_name());
-        let diagnostic = Diagnostic::error(code, expr.span, message);
         let help = match (given, wanted) {
-            (Type::Scalar(_), Type::Scalar(wanted)) => Some(self.conversion_help(expr.span, wanted)),
-            (Type::Array { .. }, Type::Scalar(_)) => Some("index the array to get an element".to_owned()),
-            _ => None,
+            (Type::Scalar(_), Type::Scalar(wanted)) => self.conversion_help(expr.span, wanted),
+            (Type::Array { .. }, Type::Scalar(_)) => "index the array to get an element".to_owned(),
+            (Type::Scalar(_), Type::Array { .. }) => "write an array here, not a number or an element".to_owned(),
+            (Type::Array { ndim: given, .. }, Type::Array { ndim: wanted, .. }) if given != wanted => {
+                let dimensions = if given == 1 { "1 dimension".to_owned() } else { format!("{given} dimensions") };
+                format!("the array has {dimensions} instead of {wanted}: use another, or change the annotation")
+            }
+            (Type::Array { .. }, Type::Array { .. }) => {
+                "the elements have another type: use another array, or change the annotation".to_owned()
+            }
         };
-        self.report(match help {
-            Some(help) => diagnostic.help(help),
-            None => diagnostic,
-        });
-        Expr::error(expr.span)
+        self.reject(code, expr.span, message, help)
     }
 
     /// What to write to convert the expression of this span: `write \`float(i)\``.

@@ -39,7 +39,9 @@ impl LocalSet {
     /// The members in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = LocalId> {
         self.0.iter().enumerate().flat_map(|(i, word)| {
-            (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| LocalId(i as u32 * 64 + bit))
+            let rest = |word: &u64| Some(word & word.wrapping_sub(1)).filter(|rest| *rest != 0);
+            let words = std::iter::successors(Some(*word).filter(|word| *word != 0), rest);
+            words.map(move |word| LocalId(i as u32 * 64 + word.trailing_zeros()))
         })
     }
 

@@ -1,7 +1,7 @@
 //! Checking one function instance: parameters, body, results.
 
 use super::flow::{Flow, LocalSet, LoopFlow};
-use super::{Compilation, InstanceKey, MAX_CALL_DEPTH, MAX_INSTANCES};
+use super::{Compilation, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Spent};
 use crate::annotation::AnnotationReader;
 use crate::decorator;
 use crate::environment::{Captured, Environment, FunctionHandle, ParamType};
@@ -48,14 +48,14 @@ pub(super) struct Inferred {
 pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) compilation: &'c mut Compilation<'o>,
     pub(super) unit: &'a SourceUnit,
+    /// Index into the unit's functions.
+    pub(super) function: usize,
     pub(super) environment: &'a dyn Environment,
     pub(super) file: FileId,
     pub(super) kind: FunctionKind,
     pub(super) names: FxHashMap<&'a str, Name>,
     pub(super) captured: FxHashMap<SmallVec<[&'a str; 4]>, Option<Captured>>,
     pub(super) locals: Vec<Local>,
-    /// How often each array variable is assigned decides whether it may be.
-    pub(super) array_assigned: LocalSet,
     pub(super) n_params: usize,
     pub(super) results: Results,
     pub(super) flow: Flow,
@@ -70,12 +70,24 @@ pub(super) struct Checker<'c, 'o, 'a> {
 }
 
 impl Compilation<'_> {
-    /// Checks a kernel, or a function for these parameter types. Errors are in the diagnostics.
-    pub(crate) fn check_instance(
+    /// Checks a kernel, or a function on its own for these parameter types. Errors are in the diagnostics.
+    pub(crate) fn check_root(
         &mut self,
         handle: &FunctionHandle,
         kind: FunctionKind,
         types: &[Type],
+    ) -> Option<FunctionId> {
+        self.spent = Spent::default();
+        self.check_instance(handle, kind, types, Span::NONE)
+    }
+
+    /// Checks the function that the expression of the span `call` calls, for these parameter types.
+    pub(super) fn check_instance(
+        &mut self,
+        handle: &FunctionHandle,
+        kind: FunctionKind,
+        types: &[Type],
+        call: Span,
     ) -> Option<FunctionId> {
         let key: InstanceKey = (handle.identity(), SmallVec::from_slice(types));
         if let Some(done) = self.instances.get(&key) {
@@ -83,12 +95,13 @@ impl Compilation<'_> {
         }
         let file = self.file_of(&handle.unit);
         let def = handle.unit.definition(handle.function)?;
-        let name_span = span_of(file, def.name.range());
-        if self.instances.len() >= MAX_INSTANCES || self.stack.len() >= MAX_CALL_DEPTH {
-            let message = format!("the call of `{}` leads to too many functions", def.name.as_str());
-            self.diagnostics.push(Diagnostic::error(Code::Limit, name_span, message));
+        if let Some((message, help)) = self.limit(def.name.as_str()) {
+            if !std::mem::replace(&mut self.spent.limit_reported, true) {
+                self.diagnostics.push(Diagnostic::error(Code::Limit, call, message).help(help));
+            }
             return None;
         }
+        self.spent.n_instances += 1;
         self.stack.push(handle.clone());
         let function = self.check_function(handle, def, file, kind, types);
         if let Some(handle) = self.stack.pop() {
@@ -100,6 +113,23 @@ impl Compilation<'_> {
         });
         self.instances.insert(key, id);
         id
+    }
+
+    /// Why a call of the function cannot be followed, and what to do.
+    fn limit(&self, name: &str) -> Option<(String, &'static str)> {
+        if self.spent.n_instances >= MAX_INSTANCES {
+            let message = format!("the call of `{name}` leads to more than {MAX_INSTANCES} functions");
+            return Some((message, "call fewer functions, or the same ones with fewer types, or split the kernel"));
+        }
+        if self.stack.len() >= MAX_CALL_DEPTH || self.spent.depth > MAX_DEPTH_OF_CALLS {
+            let message = format!("the call of `{name}` is nested too deeply in other calls");
+            return Some((message, "merge functions that only call the next, or call them on lines of their own"));
+        }
+        if self.spent.work >= MAX_WORK {
+            let message = format!("the call of `{name}` makes the kernel too long");
+            return Some((message, "use loops instead of repeated code, or split the kernel"));
+        }
+        None
     }
 
     /// Checks a function on its own, if its annotations say all its types.
@@ -116,7 +146,7 @@ impl Compilation<'_> {
                 Some(Err(_)) | None => types.push(Type::F32),
             }
         }
-        self.check_instance(handle, FunctionKind::Func, &types);
+        self.check_root(handle, FunctionKind::Func, &types);
     }
 
     /// Whether the function is being checked: calling it now would be a recursion. The functions from it to the
@@ -134,18 +164,20 @@ impl Compilation<'_> {
         kind: FunctionKind,
         types: &[Type],
     ) -> Option<Function> {
+        // Named before what it calls: a kernel keeps its name even if it calls a function of the same.
+        let name = self.unique_name(def.name.as_str());
         let unit = &*handle.unit;
         let beside = handle.arguments.as_ref().map(|unit| (&**unit, self.file_of(unit)));
         let mut checker = Checker {
             compilation: self,
             unit,
+            function: handle.function,
             environment: &*handle.environment,
             file,
             kind,
             names: FxHashMap::default(),
             captured: FxHashMap::default(),
             locals: Vec::new(),
-            array_assigned: LocalSet::default(),
             n_params: 0,
             results: Results::Inferred(None),
             flow: Flow::start(),
@@ -155,6 +187,7 @@ impl Compilation<'_> {
             failed: false,
             limit_reached: false,
         };
+        checker.plain_function(def);
         let (metadata, constraints) = checker.decorators(def, beside);
         checker.parameters(def, types);
         checker.declared_results(def);
@@ -167,7 +200,7 @@ impl Compilation<'_> {
             return None;
         }
         Some(Function {
-            name: self.unique_name(def.name.as_str()),
+            name,
             kind,
             n_params,
             locals,
@@ -209,6 +242,25 @@ impl<'a> Checker<'_, '_, 'a> {
     ) -> Expr {
         self.report(Diagnostic::error(code, span, message).help(help));
         Expr::error(span)
+    }
+
+    fn plain_function(&mut self, def: &ast::StmtFunctionDef) {
+        if def.is_async {
+            let span = self.span(def.name.range());
+            let what = if self.kind == FunctionKind::Kernel { "a kernel" } else { "a function of kernels" };
+            self.reject(
+                Code::Unsupported,
+                span,
+                format!("{what} cannot be `async`"),
+                "write `def` instead of `async def`",
+            );
+        }
+    }
+
+    /// Counts what is looked at, and says whether there is still room.
+    pub(super) fn spend(&mut self, work: usize) -> bool {
+        self.compilation.spent.work = self.compilation.spent.work.saturating_add(work);
+        self.compilation.spent.work < MAX_WORK
     }
 
     fn decorators(
@@ -298,7 +350,6 @@ impl<'a> Checker<'_, '_, 'a> {
                 Some(ty) => {
                     let id = self.new_local(name.as_str(), ty, span);
                     self.flow.set.insert(id);
-                    self.array_assigned.insert(id);
                     Name::Local(id)
                 }
                 // Without a type the function is rejected; its other mistakes are still looked for.

@@ -23,23 +23,32 @@ impl<'a> Checker<'_, '_, 'a> {
         (result, assigned.select(|_| true))
     }
 
+    /// Checks operands of which each is evaluated only if those before it do not decide: lowered, each nests in the one
+    /// before.
+    fn nesting(
+        &mut self,
+        operands: &'a [ast::Expr],
+        check: fn(&mut Self, &'a ast::Expr) -> Expr,
+    ) -> (Vec<Expr>, Locals) {
+        self.collecting(|c| {
+            let depth = c.depth;
+            let operand = |operand| {
+                c.depth += 1;
+                check(c, operand)
+            };
+            let checked = operands.iter().map(operand).collect();
+            c.depth = depth;
+            checked
+        })
+    }
+
     pub(super) fn bool_op(&mut self, logic: &'a ast::ExprBoolOp, span: Span) -> Expr {
         if logic.values.len() > MAX_TERMS {
             return self.too_many_terms(span);
         }
         let mut values = logic.values.iter();
         let mut terms: Vec<Expr> = values.next().map(|first| self.condition(first)).into_iter().collect();
-        let (rest, assigns) = self.collecting(|c| {
-            let depth = c.depth;
-            let check = |v| {
-                // Lowered, each term that may be skipped nests in the one before.
-                c.depth += 1;
-                c.condition(v)
-            };
-            let rest = values.map(check).collect::<Vec<_>>();
-            c.depth = depth;
-            rest
-        });
+        let (rest, assigns) = self.nesting(values.as_slice(), Self::condition);
         terms.extend(rest);
         if terms.iter().any(Expr::is_error) {
             return Expr::error(span);
@@ -57,7 +66,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.too_many_terms(span);
         }
         let first = self.expr(&compare.left);
-        let (rest, assigns) = self.collecting(|c| compare.comparators.iter().map(|e| c.expr(e)).collect::<Vec<_>>());
+        let (rest, assigns) = self.nesting(&compare.comparators, Self::expr);
         let mut failed = false;
         let mut previous = first.clone();
         let mut links: Vec<ChainLink> = Vec::with_capacity(rest.len());

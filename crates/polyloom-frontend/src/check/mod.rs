@@ -33,6 +33,16 @@ const MAX_INSTANCES: usize = 1000;
 /// Calls nested deeper than this are not followed.
 const MAX_CALL_DEPTH: usize = 64;
 
+/// Calls inside so many levels of expressions and statements, counted over all functions being checked, are not
+/// followed: with [`expression::MAX_DEPTH`] more for the function called, this bounds the checker's recursion.
+const MAX_DEPTH_OF_CALLS: u32 = 400;
+
+/// Statements, expressions and parameters of overloads looked at for one kernel beyond this are not checked.
+const MAX_WORK: usize = 1_000_000;
+
+/// Unknown names for which a near one is looked for: each is compared with every name there is.
+const MAX_SUGGESTIONS: u32 = 100;
+
 /// A function's identity and the types of its parameters.
 type InstanceKey = ((usize, usize, usize), SmallVec<[Type; 4]>);
 
@@ -49,6 +59,22 @@ pub(crate) struct Compilation<'o> {
     stack: Vec<FunctionHandle>,
     finished: Vec<FunctionHandle>,
     names: FxHashSet<Arc<str>>,
+    /// What has been spent on the kernel, or the function on its own, being checked.
+    spent: Spent,
+    suggestions_left: u32,
+}
+
+/// What one kernel with the functions it calls has taken so far.
+#[derive(Default)]
+struct Spent {
+    /// Function instances begun.
+    n_instances: usize,
+    /// Statements, expressions and parameters of overloads looked at.
+    work: usize,
+    /// Levels of statements and expressions around the call that is being followed, over all open functions.
+    depth: u32,
+    /// Whether a call that leads too far has been reported: the others would only repeat that.
+    limit_reported: bool,
 }
 
 impl<'o> Compilation<'o> {
@@ -63,6 +89,8 @@ impl<'o> Compilation<'o> {
             stack: Vec::new(),
             finished: Vec::new(),
             names: FxHashSet::default(),
+            spent: Spent::default(),
+            suggestions_left: MAX_SUGGESTIONS,
         }
     }
 
@@ -81,7 +109,8 @@ impl<'o> Compilation<'o> {
         let mut diagnostics = std::mem::take(&mut self.diagnostics);
         let key = |span: Span| (span.file, span.start, span.end);
         diagnostics.sort_by_key(|d| key(d.span));
-        diagnostics.dedup_by(|a, b| a.code == b.code && a.span == b.span && a.message == b.message);
+        let mut seen = FxHashSet::default();
+        diagnostics.retain(|d| seen.insert((d.code, key(d.span), d.message.clone())));
         diagnostics
     }
 
@@ -94,5 +123,21 @@ impl<'o> Compilation<'o> {
             unique = format!("{name}_{n}").into();
         }
         unique
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Compilation;
+    use crate::options::Options;
+    use polyloom_ir::{Code, Diagnostic, Span};
+
+    #[test]
+    fn what_instances_of_a_function_repeat_is_reported_once() {
+        let options = Options::default();
+        let mut compilation = Compilation::new(&options);
+        let report = |message: &str| Diagnostic::error(Code::TypeMismatch, Span::NONE, message);
+        compilation.diagnostics = ["one", "other", "one", "other"].map(report).to_vec();
+        assert_eq!(compilation.take_diagnostics(), ["one", "other"].map(report));
     }
 }

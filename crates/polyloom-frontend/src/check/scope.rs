@@ -14,10 +14,7 @@ use smallvec::SmallVec;
 impl<'a> Checker<'_, '_, 'a> {
     /// The name the file imports the package by, for messages.
     pub(super) fn package(&self) -> &'a str {
-        let mut names: SmallVec<[&str; 2]> =
-            self.unit.imports().filter(|(_, path)| PACKAGES.contains(path)).map(|(name, _)| name).collect();
-        names.sort_unstable();
-        names.first().copied().unwrap_or("loom")
+        self.unit.package(self.function).unwrap_or("loom")
     }
 
     /// A type as this file writes it: `float`, `wp.float64`.
@@ -168,11 +165,18 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             None => {
                 let root = path[0];
-                let surroundings = self.environment.names();
+                let surroundings =
+                    if self.compilation.suggestions_left > 0 { self.environment.names() } else { Vec::new() };
                 let variables = self.names.keys().copied();
                 let known = variables.chain(members::PYTHON_BUILTINS).chain(surroundings.iter().map(String::as_str));
-                let near: Vec<String> = near_names(root, known).into_iter().map(str::to_owned).collect();
-                let help = match near.first() {
+                let near = match self.compilation.suggestions_left.checked_sub(1) {
+                    Some(left) => {
+                        self.compilation.suggestions_left = left;
+                        near_names(root, known).first().copied().map(str::to_owned)
+                    }
+                    None => None,
+                };
+                let help = match near {
                     _ if members::package_member(root).is_some() => {
                         format!("did you mean `{}.{root}`?", self.package())
                     }

@@ -45,6 +45,7 @@ impl<'a> Checker<'_, '_, 'a> {
 
     fn statement(&mut self, stmt: &'a ast::Stmt, out: &mut Vec<Stmt>) {
         let span = self.span(stmt);
+        self.spend(1);
         match stmt {
             ast::Stmt::Assign(assign) => self.assign(assign, span, out),
             ast::Stmt::AugAssign(assign) => self.augmented(assign, span, out),

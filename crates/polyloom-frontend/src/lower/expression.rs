@@ -193,15 +193,15 @@ impl Lowering<'_, '_> {
         types.push(ty);
         types.extend(self.types(assigns));
         let inst = self.builder.region_inst(Op::If, &[cond], &types, &regions);
-        let before = self.vars.clone();
+        let before = self.changes.len();
         let outer = self.builder.switch_to(regions[0]);
         let value = then(self);
         self.yield_choice(value, assigns, span);
-        self.vars.copy_from_slice(&before);
+        self.restore(before);
         self.builder.switch_to(regions[1]);
         let value = otherwise(self);
         self.yield_choice(value, assigns, span);
-        self.vars.copy_from_slice(&before);
+        self.restore(before);
         self.builder.switch_to(outer);
         let results = self.builder.func.insts[inst].results.clone();
         self.set_all(assigns, &results[1..]);

@@ -38,7 +38,8 @@ fn lower_function(program: &Program, function: &Function) -> HirFunction {
     for (var, value) in vars.iter_mut().zip(values) {
         *var = Some(value);
     }
-    let mut lowering = Lowering { program, function, builder: Builder::new(&mut hir), vars, loops: Vec::new() };
+    let mut lowering =
+        Lowering { program, function, builder: Builder::new(&mut hir), vars, changes: Vec::new(), loops: Vec::new() };
     if lowering.block(&function.body) {
         lowering.builder.set_span(function.span);
         if function.results.is_empty() {
@@ -68,6 +69,8 @@ struct Lowering<'p, 'b> {
     builder: Builder<'b>,
     /// The value of every variable at this point.
     vars: Vec<Option<Value>>,
+    /// Every change of a variable with what it had before, so that leaving a region takes back its own changes only.
+    changes: Vec<(LocalId, Option<Value>)>,
     loops: Vec<Frame>,
 }
 
@@ -101,11 +104,19 @@ impl Lowering<'_, '_> {
     }
 
     fn set(&mut self, local: LocalId, value: Value) {
-        self.vars[local.0 as usize] = Some(value);
+        let before = self.vars[local.0 as usize].replace(value);
+        self.changes.push((local, before));
         let name = &self.function.locals[local.0 as usize].name;
         let known = &mut self.builder.func.value_names[value];
         if known.is_none() && !name.is_empty() {
             *known = Some(Arc::clone(name));
+        }
+    }
+
+    /// Gives variables back the values they had when there were only so many changes.
+    fn restore(&mut self, n_changes: usize) {
+        for (local, before) in self.changes.drain(n_changes..).rev() {
+            self.vars[local.0 as usize] = before;
         }
     }
 

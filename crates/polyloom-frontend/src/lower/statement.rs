@@ -129,7 +129,7 @@ impl Lowering<'_, '_> {
         let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
         let types = self.types(&merged);
         let inst = self.builder.region_inst(Op::If, &[cond], &types, &regions);
-        let before = self.vars.clone();
+        let before = self.changes.len();
         let mut completes = false;
         let outer = self.builder.region();
         for (region, body) in regions.into_iter().zip([then, otherwise]) {
@@ -140,7 +140,7 @@ impl Lowering<'_, '_> {
                 self.builder.set_span(span);
                 self.builder.yield_(&values);
             }
-            self.vars.copy_from_slice(&before);
+            self.restore(before);
         }
         self.builder.switch_to(outer);
         self.finish(inst, &merged, completes)
@@ -165,7 +165,7 @@ impl Lowering<'_, '_> {
             let region = self.builder.create_region(&[]);
             let types = self.types(&merged);
             let block = self.builder.region_inst(Op::Block, &[], &types, &[region]);
-            let before = self.vars.clone();
+            let before = self.changes.len();
             let outer = self.builder.switch_to(region);
             self.loop_inst(&kind, body, span, Some((block, merged.clone())));
             if self.block(&body.otherwise) {
@@ -174,7 +174,7 @@ impl Lowering<'_, '_> {
                 self.builder.yield_(&values);
             }
             self.builder.switch_to(outer);
-            self.vars = before;
+            self.restore(before);
             return self.finish(block, &merged, body.completes);
         }
         self.loop_inst(&kind, body, span, None);
@@ -212,7 +212,7 @@ impl Lowering<'_, '_> {
         }
         self.builder.set_span(span);
         operands.extend(self.locals(&carried));
-        let before = self.vars.clone();
+        let before = self.changes.len();
         let outer = self.builder.region();
         let inst = match kind {
             Loop::For { counter, .. } => {
@@ -239,7 +239,7 @@ impl Lowering<'_, '_> {
                 // A condition that updates a random state stands in the body: only the body hands values on.
                 let value = if *assigns { self.builder.const_bool(true) } else { self.expr(cond) };
                 self.builder.yield_(&[value]);
-                self.vars.copy_from_slice(&before);
+                self.restore(before);
                 self.builder.switch_to(regions[1]);
                 self.set_all(&carried, &params[1]);
                 if *assigns {
@@ -256,7 +256,7 @@ impl Lowering<'_, '_> {
         }
         self.loops.pop();
         self.builder.switch_to(outer);
-        self.vars = before;
+        self.restore(before);
         let results = self.builder.func.insts[inst].results.clone();
         self.set_all(&carried, &results);
     }
