@@ -78,10 +78,7 @@ impl Reader<'_> {
         for call in calls() {
             for keyword in &call.arguments.keywords {
                 match &keyword.arg {
-                    Some(name) if kind == FunctionKind::Func && !FUNCTION_ARGUMENTS.contains(&name.as_str()) => {
-                        self.not_of_functions(name);
-                    }
-                    Some(name) => self.argument(name, &keyword.value, &mut metadata, &mut constraints),
+                    Some(name) => self.argument(kind, name, &keyword.value, &mut metadata, &mut constraints),
                     None => self.wrong(&keyword.value, "`**` in a decorator".to_owned(), "write each argument by name"),
                 }
             }
@@ -105,7 +102,7 @@ impl Reader<'_> {
             for keyword in &call.arguments.keywords {
                 match &keyword.arg {
                     Some(name) if !is_in_text(name) => {
-                        self.argument(name, &keyword.value, &mut metadata, &mut constraints);
+                        self.argument(kind, name, &keyword.value, &mut metadata, &mut constraints);
                     }
                     _ => {}
                 }
@@ -116,11 +113,15 @@ impl Reader<'_> {
 
     fn argument(
         &mut self,
+        kind: FunctionKind,
         name: &ast::Identifier,
         value: &Expr,
         metadata: &mut KernelMetadata,
         constraints: &mut ExecutionConstraints,
     ) {
+        if kind == FunctionKind::Func && !FUNCTION_ARGUMENTS.contains(&name.as_str()) {
+            return self.not_of_functions(name);
+        }
         match name.as_str() {
             "kind" => {
                 let names = KernelKind::ALL.map(KernelKind::name);
