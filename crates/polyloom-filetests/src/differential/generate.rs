@@ -120,6 +120,8 @@ struct Generator {
     math: Vec<Op>,
     functions: Vec<UserFunction>,
     arrays: Vec<ArrayParam>,
+    /// Other names of arrays, each with the array.
+    aliases: Vec<(String, usize)>,
     rank: usize,
     scope: Vec<Variable>,
     text: String,
@@ -157,6 +159,7 @@ impl Generator {
             math,
             functions: Vec::new(),
             arrays: Vec::new(),
+            aliases: Vec::new(),
             rank: 1,
             scope: Vec::new(),
             text: String::new(),
@@ -299,6 +302,7 @@ impl Generator {
                 self.store_own(array);
             }
             11 if self.in_kernel => self.atomic(),
+            12 if depth == 0 && self.in_kernel && self.random.chance(50) => self.unpack_arrays(),
             12 => self.swap(),
             13 if self.loops > 0 => self.leave_loop(),
             14 if !self.functions.is_empty() => self.unpack_call(),
@@ -350,6 +354,39 @@ impl Generator {
         let b = self.random.pick(&same).clone();
         let value = self.pinned(a.ty, 2);
         self.line(&format!("{}, {} = {}, {value}", a.name, b.name, b.name));
+    }
+
+    /// `b, v, c = a0, x, a1`: names of arrays among variables.
+    fn unpack_arrays(&mut self) {
+        let (mut targets, mut values) = (Vec::new(), Vec::new());
+        let (mut aliases, mut variables) = (Vec::new(), Vec::new());
+        for _ in 0..2 + self.random.below(3) {
+            if self.random.chance(50) {
+                let array = self.random.below(self.arrays.len());
+                values.push(self.array(array));
+                let alias = self.name("b");
+                targets.push(alias.clone());
+                aliases.push((alias, array));
+            } else {
+                let ty = self.ty();
+                values.push(self.pinned(ty, 2));
+                let name = self.name("v");
+                targets.push(name.clone());
+                variables.push(Variable { name, ty, assignable: true });
+            }
+        }
+        self.line(&format!("{} = {}", targets.join(", "), values.join(", ")));
+        self.aliases.extend(aliases);
+        self.scope.extend(variables);
+    }
+
+    /// One of the names of an array.
+    fn array(&mut self, array: usize) -> String {
+        let names: Vec<&String> = self.aliases.iter().filter(|(_, a)| *a == array).map(|(name, _)| name).collect();
+        if names.is_empty() || self.random.chance(50) {
+            return format!("a{array}");
+        }
+        (*self.random.pick(&names)).clone()
     }
 
     fn draw(&mut self) {
@@ -477,13 +514,14 @@ impl Generator {
         if elem != Scalar::Bool && self.random.chance(20) {
             // The element is the thread's own, so the order of float additions is fixed.
             let name = *self.random.pick(&["atomic_add", "atomic_sub", "atomic_min", "atomic_max", "atomic_exch"]);
-            let old = self.name("v");
-            self.line(&format!("{old} = loom.{name}(a{array}, {index}, loom.{}({value}))", elem.python_name()));
+            let (old, array) = (self.name("v"), self.array(array));
+            self.line(&format!("{old} = loom.{name}({array}, {index}, loom.{}({value}))", elem.python_name()));
             self.scope.push(Variable { name: old, ty: elem, assignable: true });
             return;
         }
         let operator = if elem != Scalar::Bool && self.random.chance(25) { "+=" } else { "=" };
-        self.line(&format!("a{array}[{index}] {operator} {value}"));
+        let array = self.array(array);
+        self.line(&format!("{array}[{index}] {operator} {value}"));
     }
 
     fn atomic(&mut self) {
@@ -495,7 +533,8 @@ impl Generator {
         let kinds = ["atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor"];
         let name = kinds[(self.palette.len() + self.rank + elem as usize) % kinds.len()];
         let value = self.pinned(elem, 2);
-        self.line(&format!("loom.{name}(a{array}, {index}, {value})"));
+        let array = self.array(array);
+        self.line(&format!("loom.{name}({array}, {index}, {value})"));
     }
 
     fn index(&mut self, array: usize) -> String {
@@ -571,7 +610,8 @@ impl Generator {
         }
         let array = *self.random.pick(&fits);
         let index = if self.arrays[array].access == Access::Own { self.own_index() } else { self.index(array) };
-        Some(format!("a{array}[{index}]"))
+        let array = self.array(array);
+        Some(format!("{array}[{index}]"))
     }
 
     fn operation(&mut self, ty: Scalar, d: usize) -> String {
@@ -589,7 +629,8 @@ impl Generator {
         }
         let b = self.expr(ty, d);
         if ty.is_float() {
-            return match self.random.below(9) {
+            return match self.random.below(10) {
+                9 => self.power(&a, ty, d),
                 0..=1 => format!("({a} + {b})"),
                 2 => format!("({a} - {b})"),
                 3..=4 => format!("({a} * {b})"),
@@ -600,11 +641,23 @@ impl Generator {
             };
         }
         let operator = *self.random.pick(&["+", "-", "*", "//", "%", "/", "&", "|", "^", "<<", ">>"]);
-        match self.random.below(12) {
+        match self.random.below(13) {
             0 => format!("(~{a})"),
+            12 => self.power(&a, ty, d),
             1 => format!("(-{a})"),
             _ => format!("({a} {operator} {b})"),
         }
+    }
+
+    /// `a ** b`; integers have small literal powers only.
+    fn power(&mut self, a: &str, ty: Scalar, d: usize) -> String {
+        let exponent = match self.random.below(6) {
+            0 if ty.is_float() => self.expr(ty, d),
+            1 if ty.is_float() => "0.5".to_owned(),
+            2 if ty.is_float() => "(-2)".to_owned(),
+            _ => self.random.below(10).to_string(),
+        };
+        format!("({a} ** {exponent})")
     }
 
     fn math_of(&mut self, ty: Scalar) -> Option<Op> {
@@ -625,7 +678,16 @@ impl Generator {
             3 => {
                 let ty = self.number();
                 let (a, b, c) = (self.pinned(ty, d), self.pinned(ty, d), self.expr(ty, d));
-                format!("({a} < {b} <= {c})")
+                if self.random.chance(50) {
+                    return format!("({a} < {b} <= {c})");
+                }
+                let mut chain = a;
+                for _ in 0..3 + self.random.below(6) {
+                    let operator = *self.random.pick(&["<", "<=", ">", ">=", "==", "!="]);
+                    let operand = if d > 0 && self.random.chance(30) { self.pinned(ty, d - 1) } else { self.leaf(ty) };
+                    chain.push_str(&format!(" {operator} {operand}"));
+                }
+                format!("({chain})")
             }
             _ => {
                 let ty = self.number();
