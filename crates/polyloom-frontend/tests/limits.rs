@@ -176,7 +176,7 @@ fn endless_instances_are_cut_off() {
         let (int, float) = (call("int"), call("float"));
         text.push_str(&format!("@loom.func\ndef f{i}({parameters}):\n    return {int} + {float}\n"));
     }
-    let args = vec!["a[0]"; 12].join(", ");
+    let args = ["a[0]"; 12].join(", ");
     text.push_str(&format!("@loom.kernel\ndef k(a: loom.array(dtype=int)):\n    a[0] = f11({args})\n"));
     assert_eq!(codes(&text), [Code::Limit]);
 }
