@@ -307,12 +307,22 @@ def build(peer: str) -> dict[str, Workload]:
         return kernel_workloads(d, warp, lambda a: warp.array(a, device="cpu", copy=False))
     import polyloom
 
+    polyloom.config.float_mode = "fast" if peer == "polyloom fast" else "strict"
     return kernel_workloads(d, polyloom, lambda a: a)
 
 
 def expected() -> dict[str, Any]:
-    """Float64 results, computed here and nowhere else, for the workloads that have one."""
+    """Results from float64 NumPy, after one run."""
     d = inputs()
+    saxpy = 0.5 * d["x"][:1000].astype(np.float64) + d["y"][:1000]
+    n = MANDELBROT_N
+    c = (-2 + 2.5 / (n - 1) * np.arange(n))[None, :] + 1j * (-1.25 + 2.5 / (n - 1) * np.arange(n))[:, None]
+    z, count = np.zeros_like(c), np.zeros(c.shape, np.int32)
+    inside = np.ones(c.shape, bool)
+    for _ in range(MANDELBROT_LIMIT):
+        z[inside] = z[inside] ** 2 + c[inside]
+        inside &= z.real**2 + z.imag**2 <= 4
+        count += inside
     p = [a.astype(np.float64) for a in d["position"]]
     force = np.zeros((3, NBODY_N))
     for i in range(NBODY_N):
@@ -322,4 +332,4 @@ def expected() -> dict[str, Any]:
         force[:, i] = [(a * w).sum() for a in delta]
     g = d["grid"].astype(np.float64)
     inner = 0.25 * (g[:-2, 1:-1] + g[2:, 1:-1] + g[1:-1, :-2] + g[1:-1, 2:])
-    return {"nbody": force, "stencil": inner, "monte_carlo": math.pi}
+    return {"saxpy": saxpy, "nbody": force, "stencil": inner, "mandelbrot": count, "monte_carlo": math.pi}
