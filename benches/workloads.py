@@ -224,9 +224,9 @@ def kernel_workloads(d: dict[str, Any], wp: Any, share: Callable[[Any], Any]) ->
         fz: wp.array(dtype=float),
     ):
         i = wp.tid()
-        ax = 0.0
-        ay = 0.0
-        az = 0.0
+        ax = float(0.0)
+        ay = float(0.0)
+        az = float(0.0)
         for j in range(px.shape[0]):
             dx = px[j] - px[i]
             dy = py[j] - py[i]
@@ -251,9 +251,9 @@ def kernel_workloads(d: dict[str, Any], wp: Any, share: Callable[[Any], Any]) ->
         i, j = wp.tid()
         cx = -2.0 + float(j) * sx
         cy = -1.25 + float(i) * sy
-        zx = 0.0
-        zy = 0.0
-        count = 0
+        zx = float(0.0)
+        zy = float(0.0)
+        count = int(0)
         while count < limit:
             t = zx * zx - zy * zy + cx
             zy = zx * zy + zx * zy + cy
@@ -267,7 +267,7 @@ def kernel_workloads(d: dict[str, Any], wp: Any, share: Callable[[Any], Any]) ->
     def monte_carlo(seed: int, hits: wp.array(dtype=int)):
         i = wp.tid()
         state = wp.rand_init(seed, i)
-        count = 0
+        count = int(0)
         for _s in range(samples):
             u = wp.randf(state)
             v = wp.randf(state)
