@@ -5,7 +5,7 @@
 //! The best is bytes moved over the speed of a copy of the same size, or arithmetic over the vector units' throughput.
 
 use polyloom_codegen::{ArgLayout, ArrayFacts, Backend, Emit, Facts, LaunchContext, LoadedCode, Variant};
-use polyloom_ir::{FileId, FloatMode, MAX_DIMS, Module, text};
+use polyloom_ir::{FileId, MAX_DIMS, Module, text};
 use polyloom_llvm::LlvmBackend;
 use polyloom_passes::pipeline;
 use std::ffi::c_void;

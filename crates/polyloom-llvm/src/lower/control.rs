@@ -8,7 +8,7 @@ use super::values::Edge;
 use super::{Exec, Flow, Lower, Rep, Reps, Result};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::{Imm, Inst, Op, Region, Value, ValueDef};
+use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Value, ValueDef};
 use smallvec::SmallVec;
 
 /// A loop or block being lowered: where `break` and `continue` lead.
@@ -82,7 +82,11 @@ impl Lower<'_, '_> {
                 let ty = self.ir.type_of(bits);
                 (then_block, else_block) = (self.ir.block(c"then"), self.ir.block(c"else"));
                 let not_all = self.ir.block(c"not_all");
-                self.ir.cond_br(self.ir.icmp(EQ, bits, self.ir.ones(ty)), then_block, not_all);
+                let all = match self.holds_at_both_ends(data.operands[0], 8)? {
+                    Some(all) => all,
+                    None => self.ir.icmp(EQ, bits, self.ir.ones(ty)),
+                };
+                self.ir.cond_br(all, then_block, not_all);
                 self.ir.switch_to(not_all);
                 if let Some(bail_out) = &mut self.bail_out {
                     bail_out.from.push(not_all);
@@ -145,6 +149,57 @@ impl Lower<'_, '_> {
     fn can_bail_out(&self, inst: Inst) -> bool {
         let cond = self.func.insts[inst].operands[0];
         self.bail_out.is_some() && self.exec == Exec::Full && !self.has_effects && self.compares_indices(cond, 8)
+    }
+
+    /// Whether a condition holds in all lanes, as the first and the last lane tell for comparisons of an index with a
+    /// bound: the index goes up, or down, from lane to lane. What this gives may be false where the condition does hold
+    /// in all lanes. `None` for other conditions.
+    fn holds_at_both_ends(&mut self, cond: Value, depth: u32) -> Result<Option<Val>> {
+        if self.shape(cond).is_uniform() {
+            let rep = self.rep(cond)?;
+            return self.uniform(rep).map(Some);
+        }
+        let ValueDef::Result(inst, _) = self.func.values[cond].def else { return Ok(None) };
+        let data = &self.func.insts[inst];
+        let &[a, b] = &data.operands[..] else { return Ok(None) };
+        match data.op {
+            Op::BitAnd if depth > 0 => {
+                let a = self.holds_at_both_ends(a, depth - 1)?;
+                let b = self.holds_at_both_ends(b, depth - 1)?;
+                Ok(a.zip(b).map(|(a, b)| self.ir.and(a, b)))
+            }
+            Op::Lt | Op::Le | Op::Gt | Op::Ge => {
+                let Some(ty) = self.func.ty(a).as_scalar().filter(|ty| ty.is_int()) else { return Ok(None) };
+                let (index, rep, bound, op) = match (self.rep(a)?, self.rep(b)?) {
+                    (rep @ Rep::Affine { .. }, Rep::Uniform(bound)) => (a, rep, bound, data.op),
+                    (Rep::Uniform(bound), rep @ Rep::Affine { .. }) => match data.op.exchanged() {
+                        Some(op) => (b, rep, bound, op),
+                        None => return Ok(None),
+                    },
+                    _ => return Ok(None),
+                };
+                let Rep::Affine { base: first, stride } = rep else { return Ok(None) };
+                let ir = self.ir;
+                let way = stride.saturating_mul(i64::from(self.lanes) - 1);
+                if way.unsigned_abs() >> (ty.bits() - 1) != 0 {
+                    return Ok(None);
+                }
+                let last = ir.add(first, ir.int_const(ir.type_of(first), way as u64));
+                let holds = |x| self.arith.emit(op, ty, Scalar::Bool, &[x, bound]);
+                let Some((at_first, at_last)) = holds(first).zip(holds(last)) else { return Ok(None) };
+                let at_both = ir.and(at_first, at_last);
+                let is_coordinate = matches!(self.func.values[index].def, ValueDef::Result(inst, _)
+                    if matches!(self.func.insts[inst].op, Op::Tid | Op::TidLinear));
+                if is_coordinate {
+                    return Ok(Some(at_both));
+                }
+                // Other indices may wrap around on the way.
+                let order = if stride >= 0 { Op::Le } else { Op::Ge };
+                let in_order = self.arith.emit(order, ty, Scalar::Bool, &[first, last]);
+                Ok(in_order.map(|in_order| ir.and(at_both, in_order)))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn compares_indices(&self, cond: Value, depth: u32) -> bool {
