@@ -82,15 +82,19 @@ impl Lower<'_, '_> {
                 let ty = self.ir.type_of(bits);
                 (then_block, else_block) = (self.ir.block(c"then"), self.ir.block(c"else"));
                 let not_all = self.ir.block(c"not_all");
-                let all = match self.holds_at_both_ends(data.operands[0], 8)? {
+                let all = match self.at_both_ends(data.operands[0], true, 8)? {
                     Some(all) => all,
                     None => self.ir.icmp(EQ, bits, self.ir.ones(ty)),
                 };
                 self.ir.cond_br(all, then_block, not_all);
                 self.ir.switch_to(not_all);
+                let none = match self.at_both_ends(data.operands[0], false, 8)? {
+                    Some(none) => none,
+                    None => self.ir.icmp(EQ, bits, self.ir.zero(ty)),
+                };
                 if let Some(bail_out) = &mut self.bail_out {
                     bail_out.from.push(not_all);
-                    self.ir.cond_br(self.ir.icmp(EQ, bits, self.ir.zero(ty)), else_block, bail_out.target);
+                    self.ir.cond_br(none, else_block, bail_out.target);
                 }
             }
             cond => {
@@ -151,34 +155,39 @@ impl Lower<'_, '_> {
         self.bail_out.is_some() && self.exec == Exec::Full && !self.has_effects && self.compares_indices(cond, 8)
     }
 
-    /// Whether a condition holds in all lanes, as the first and the last lane tell for comparisons of an index with a
-    /// bound: the index goes up, or down, from lane to lane. What this gives may be false where the condition does hold
-    /// in all lanes. `None` for other conditions.
-    fn holds_at_both_ends(&mut self, cond: Value, depth: u32) -> Result<Option<Val>> {
+    /// Whether a condition is `truth` in all lanes, as the first and the last lane tell for comparisons of an index with
+    /// a bound: the index goes up, or down, from lane to lane. What this gives may be false where the condition is
+    /// `truth` in all lanes. `None` for other conditions.
+    fn at_both_ends(&mut self, cond: Value, truth: bool, depth: u32) -> Result<Option<Val>> {
         if self.shape(cond).is_uniform() {
             let rep = self.rep(cond)?;
-            return self.uniform(rep).map(Some);
+            let cond = self.uniform(rep)?;
+            return Ok(Some(if truth { cond } else { self.ir.not(cond) }));
         }
         let ValueDef::Result(inst, _) = self.func.values[cond].def else { return Ok(None) };
         let data = &self.func.insts[inst];
+        if let (Op::Not, &[x], true) = (data.op, &data.operands[..], depth > 0) {
+            return self.at_both_ends(x, !truth, depth - 1);
+        }
         let &[a, b] = &data.operands[..] else { return Ok(None) };
         match data.op {
-            Op::BitAnd if depth > 0 => {
-                let a = self.holds_at_both_ends(a, depth - 1)?;
-                let b = self.holds_at_both_ends(b, depth - 1)?;
-                Ok(a.zip(b).map(|(a, b)| self.ir.and(a, b)))
+            Op::BitAnd | Op::BitOr if depth > 0 => {
+                let a = self.at_both_ends(a, truth, depth - 1)?;
+                let b = self.at_both_ends(b, truth, depth - 1)?;
+                let needs_both = (data.op == Op::BitAnd) == truth;
+                Ok(a.zip(b).map(|(a, b)| if needs_both { self.ir.and(a, b) } else { self.ir.or(a, b) }))
             }
             Op::Lt | Op::Le | Op::Gt | Op::Ge => {
                 let Some(ty) = self.func.ty(a).as_scalar().filter(|ty| ty.is_int()) else { return Ok(None) };
-                let (index, rep, bound, op) = match (self.rep(a)?, self.rep(b)?) {
-                    (rep @ Rep::Affine { .. }, Rep::Uniform(bound)) => (a, rep, bound, data.op),
-                    (Rep::Uniform(bound), rep @ Rep::Affine { .. }) => match data.op.exchanged() {
-                        Some(op) => (b, rep, bound, op),
-                        None => return Ok(None),
-                    },
+                let op = if truth { Some(data.op) } else { data.op.inverse(false) };
+                let (index, first, stride, bound, op) = match (self.rep(a)?, self.rep(b)?) {
+                    (Rep::Affine { base, stride }, Rep::Uniform(bound)) => (a, base, stride, bound, op),
+                    (Rep::Uniform(bound), Rep::Affine { base, stride }) => {
+                        (b, base, stride, bound, op.and_then(Op::exchanged))
+                    }
                     _ => return Ok(None),
                 };
-                let Rep::Affine { base: first, stride } = rep else { return Ok(None) };
+                let Some(op) = op else { return Ok(None) };
                 let ir = self.ir;
                 let way = stride.saturating_mul(i64::from(self.lanes) - 1);
                 if way.unsigned_abs() >> (ty.bits() - 1) != 0 {
