@@ -94,6 +94,9 @@ pub trait Backend: Send + Sync {
     /// `cranelift` or `llvm`.
     fn name(&self) -> &'static str;
 
+    /// Its version and the machine it compiles for, in a few words for people.
+    fn description(&self) -> String;
+
     /// Everything besides HIR and variant that the object depends on (version, CPU, options), for cache keys.
     fn fingerprint(&self) -> String;
 

@@ -74,6 +74,11 @@ impl Backend for LlvmBackend {
         "llvm"
     }
 
+    fn description(&self) -> String {
+        let (major, minor, patch) = inkwell::support::get_llvm_version();
+        format!("{major}.{minor}.{patch}, {}", self.host.cpu)
+    }
+
     fn fingerprint(&self) -> String {
         let (major, minor, patch) = inkwell::support::get_llvm_version();
         let lanes = self.lanes.map(|lanes| format!(" {lanes} lanes")).unwrap_or_default();

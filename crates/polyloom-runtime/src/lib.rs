@@ -17,7 +17,7 @@ mod fork;
 pub mod print;
 
 pub use args::{ArgBlock, ArgError, Element, Params};
-pub use cache::CodeCache;
+pub use cache::{CacheError, CodeCache};
 pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
 pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};
 pub use cpu::launch::{LaunchOptions, launch};

@@ -61,6 +61,10 @@ impl Backend for CraneliftBackend {
         "cranelift"
     }
 
+    fn description(&self) -> String {
+        format!("{}, {}", cranelift_codegen::VERSION, self.host.isa.triple())
+    }
+
     fn fingerprint(&self) -> String {
         self.host.fingerprint.clone()
     }

@@ -12,6 +12,7 @@ use crate::fork::PerProcess;
 use disk::DiskCache;
 use polyloom_codegen::{Backend, LoadedCode, Object, Variant};
 use rustc_hash::FxHashMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -22,6 +23,23 @@ const DISK_BYTES: u64 = 1 << 30;
 
 /// Address of an entry.
 pub(crate) type CacheKey = [u8; 32];
+
+/// Why the environment asks for no cache there could be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CacheError {
+    /// `POLYLOOM_CACHE` is neither of its values.
+    #[error("POLYLOOM_CACHE is `{value}`; it may be 0 or 1")]
+    Switch {
+        /// What it is.
+        value: String,
+    },
+    /// `POLYLOOM_CACHE_BYTES` is no number of bytes.
+    #[error("POLYLOOM_CACHE_BYTES is `{value}`; it must be a number of bytes")]
+    Size {
+        /// What it is.
+        value: String,
+    },
+}
 
 /// Compiled code in memory and, optionally, on disk.
 pub struct CodeCache {
@@ -66,21 +84,36 @@ impl CodeCache {
     /// The cache that the environment asks for: on disk in `POLYLOOM_CACHE_DIR`, by default `polyloom` in the user's
     /// cache directory, with at most `POLYLOOM_CACHE_BYTES`; in memory only with `POLYLOOM_CACHE=0`, or where there is
     /// no home directory.
-    pub fn from_env() -> CodeCache {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        if variable("POLYLOOM_CACHE").is_some_and(|value| value == "0") {
-            return CodeCache::in_memory();
-        }
+    ///
+    /// # Errors
+    ///
+    /// If a variable has a value without meaning.
+    pub fn from_env() -> Result<CodeCache, CacheError> {
+        CodeCache::from_variables(|name| std::env::var_os(name))
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<OsString>) -> Result<CodeCache, CacheError> {
+        let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
+        // A relative one would put a cache into every folder that a program is started from.
+        let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let value = |name: &str| variable(name).map(|value| value.to_string_lossy().trim().to_owned());
+        let is_on = match value("POLYLOOM_CACHE").as_deref() {
+            None | Some("1") => true,
+            Some("0") => false,
+            Some(value) => return Err(CacheError::Switch { value: value.to_owned() }),
+        };
+        let max_bytes = match value("POLYLOOM_CACHE_BYTES") {
+            None => DISK_BYTES,
+            Some(value) => value.parse().map_err(|_| CacheError::Size { value })?,
+        };
         let directory = variable("POLYLOOM_CACHE_DIR").map(PathBuf::from).or_else(|| {
-            let caches = variable("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-            let home = || variable("HOME").map(|home| PathBuf::from(home).join(".cache"));
-            Some(caches.or_else(home)?.join("polyloom"))
+            let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+            Some(caches?.join("polyloom"))
         });
-        let bytes = variable("POLYLOOM_CACHE_BYTES").and_then(|value| value.to_str()?.trim().parse().ok());
-        match directory {
-            Some(directory) => CodeCache::in_directory(directory, bytes.unwrap_or(DISK_BYTES)),
+        Ok(match directory.filter(|_| is_on) {
+            Some(directory) => CodeCache::in_directory(directory, max_bytes),
             None => CodeCache::in_memory(),
-        }
+        })
     }
 
     /// Where entries are kept on disk, if they are.
@@ -179,4 +212,39 @@ pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &Varia
         }
     }
     *hasher.finalize().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the cache is with these variables set, or why there is none.
+    fn directory(variables: &[(&str, &str)]) -> Result<Option<PathBuf>, String> {
+        let variable = |name: &str| variables.iter().find(|(set, _)| *set == name).map(|(_, value)| value.into());
+        let cache = CodeCache::from_variables(variable).map_err(|error| error.to_string())?;
+        Ok(cache.directory().map(Path::to_owned))
+    }
+
+    #[test]
+    fn where_the_environment_puts_the_cache() {
+        let check = |variables: &[(&str, &str)], expect: Option<&str>| {
+            assert_eq!(directory(variables), Ok(expect.map(PathBuf::from)), "{variables:?}");
+        };
+        check(&[], None);
+        check(&[("HOME", "/home/me")], Some("/home/me/.cache/polyloom"));
+        check(&[("HOME", "me")], None);
+        check(&[("HOME", "/home/me"), ("XDG_CACHE_HOME", "/tmp/c")], Some("/tmp/c/polyloom"));
+        check(&[("HOME", "/home/me"), ("XDG_CACHE_HOME", "c")], Some("/home/me/.cache/polyloom"));
+        check(&[("HOME", "/home/me"), ("POLYLOOM_CACHE_DIR", "/tmp/d")], Some("/tmp/d"));
+        check(&[("HOME", "/home/me"), ("POLYLOOM_CACHE", "0")], None);
+        check(&[("HOME", "/home/me"), ("POLYLOOM_CACHE", "1")], Some("/home/me/.cache/polyloom"));
+    }
+
+    #[test]
+    fn variables_without_meaning_are_refused() {
+        let refused = |name: &str, value: &str| directory(&[("HOME", "/home/me"), (name, value)]).unwrap_err();
+        assert_eq!(refused("POLYLOOM_CACHE", "off"), "POLYLOOM_CACHE is `off`; it may be 0 or 1");
+        let expect = "POLYLOOM_CACHE_BYTES is `1G`; it must be a number of bytes";
+        assert_eq!(refused("POLYLOOM_CACHE_BYTES", "1G"), expect);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::pool::{MAX_THREADS, threads_from_env};
 use crate::background;
-use crate::cache::CodeCache;
+use crate::cache::{CacheError, CodeCache};
 use polyloom_codegen::Backend;
 use std::sync::Arc;
 
@@ -55,6 +55,9 @@ pub enum DeviceError {
         /// What it is.
         value: String,
     },
+    /// The code cache is configured wrongly.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// Optimised code is asked for and no back end makes it.
     #[error("POLYLOOM_TIER=1 needs the LLVM back end, which this build does not have (cargo feature `llvm`)")]
     NoOptimizer,
@@ -85,7 +88,7 @@ impl CpuDevice {
         let value = std::env::var("POLYLOOM_TIER").unwrap_or_default();
         let Some(policy) = TierPolicy::from_name(&value) else { return Err(DeviceError::UnknownTier { value }) };
         threads_from_env().map_err(|value| DeviceError::BadThreadCount { value })?;
-        CpuDevice::new(quick, optimizer).with_cache(CodeCache::from_env()).with_policy(policy)
+        CpuDevice::new(quick, optimizer).with_cache(CodeCache::from_env()?).with_policy(policy)
     }
 
     /// The device with another tier policy.

@@ -80,6 +80,10 @@ impl Backend for FakeBackend {
         self.name
     }
 
+    fn description(&self) -> String {
+        "1".to_owned()
+    }
+
     fn fingerprint(&self) -> String {
         format!("{} 1", self.name)
     }
