@@ -1,6 +1,6 @@
-//! `polyloom doctor`: what this build and this machine have.
+//! `polyloom doctor`: what this build and this machine have. It fails if kernels cannot run.
 
-use crate::{Outcome, print, print_json};
+use crate::{Failure, Outcome, print, print_json};
 use polyloom::{Session, Tier, has_llvm, num_threads};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -17,46 +17,48 @@ struct Finding {
     what: &'static str,
     ok: bool,
     detail: String,
+    /// Whether nothing runs without it.
+    #[serde(skip)]
+    is_needed: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let findings = findings();
     if arguments.json {
-        return print_json(&findings);
+        print_json(&findings)?;
+    } else {
+        let mut text = String::new();
+        for Finding { what, ok, detail, .. } in &findings {
+            let _ = writeln!(text, "{} {what:<12} {detail}", if *ok { "ok " } else { " - " });
+        }
+        print(text.as_bytes());
     }
-    let mut text = String::new();
-    for Finding { what, ok, detail } in &findings {
-        let _ = writeln!(text, "{} {what:<12} {detail}", if *ok { "ok " } else { " - " });
-    }
-    print(text.as_bytes());
-    Ok(())
+    if findings.iter().any(|finding| finding.is_needed && !finding.ok) { Err(Failure::Silent) } else { Ok(()) }
 }
 
 fn findings() -> Vec<Finding> {
+    let needed = |what, ok, detail| Finding { what, ok, detail, is_needed: true };
+    let optional = |what, ok, detail| Finding { what, ok, detail, is_needed: false };
+    let machine = format!("{}-{}, {} threads a launch", std::env::consts::ARCH, std::env::consts::OS, num_threads());
     let mut found = vec![
-        Finding { what: "version", ok: true, detail: format!("polyloom {}", env!("CARGO_PKG_VERSION")) },
-        Finding {
-            what: "machine",
-            ok: true,
-            detail: format!("{}-{}, {} threads a launch", std::env::consts::ARCH, std::env::consts::OS, num_threads()),
-        },
+        needed("version", true, format!("polyloom {}", env!("CARGO_PKG_VERSION"))),
+        needed("machine", true, machine),
     ];
     match Session::new() {
         Ok(session) => {
-            let fingerprint = |tier| session.device().backend(tier).map(|b| b.fingerprint());
-            let quick = fingerprint(Tier::Quick);
-            found.push(Finding { what: "cranelift", ok: quick.is_some(), detail: quick.unwrap_or_default() });
-            let optimizer = fingerprint(Tier::Optimized);
-            let ok = optimizer.is_some();
+            let describe = |tier| session.device().backend(tier).map(|b| b.description());
+            let quick = describe(Tier::Quick);
+            found.push(needed("cranelift", quick.is_some(), quick.unwrap_or_default()));
+            let optimizer = describe(Tier::Optimized);
             let absent = "not in this build: cargo feature `llvm`, or the Python package".to_owned();
-            found.push(Finding { what: "llvm", ok, detail: optimizer.unwrap_or(absent) });
+            found.push(optional("llvm", optimizer.is_some(), optimizer.unwrap_or(absent)));
             let folder = session.device().cache().directory();
             let detail = folder.map_or_else(|| "in memory only".to_owned(), |folder| folder.display().to_string());
-            found.push(Finding { what: "code cache", ok: folder.is_some(), detail });
+            found.push(optional("code cache", folder.is_some(), detail));
         }
-        Err(error) => found.push(Finding { what: "back ends", ok: false, detail: error.to_string() }),
+        Err(error) => found.push(needed("back ends", false, error.to_string())),
     }
     let gpu = if has_llvm() { "not in this build" } else { "not in this build, which is the light one" };
-    found.push(Finding { what: "gpu", ok: false, detail: gpu.to_owned() });
+    found.push(optional("gpu", false, gpu.to_owned()));
     found
 }

@@ -97,7 +97,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     for (_, name, array) in written() {
         text += &format!("{name}: {array}\n");
     }
-    text += &format!("{} threads in {:.3} ms\n", arguments.dim.iter().product::<u64>(), elapsed.as_secs_f64() * 1e3);
+    // The others of an empty grid may be of any size.
+    let n_threads: u64 = if arguments.dim.contains(&0) { 0 } else { arguments.dim.iter().product() };
+    text += &format!("{n_threads} threads in {:.3} ms\n", elapsed.as_secs_f64() * 1e3);
     print(text.as_bytes());
     Ok(())
 }

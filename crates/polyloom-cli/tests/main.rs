@@ -49,9 +49,15 @@ impl Folder {
 }
 
 fn polyloom(arguments: &[&str]) -> Output {
+    polyloom_with(&[], arguments)
+}
+
+/// Runs the command with these environment variables, and without a code cache on disk.
+fn polyloom_with(variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_polyloom"))
         .args(arguments)
         .env("POLYLOOM_CACHE", "0")
+        .envs(variables.iter().copied())
         .output()
         .expect("the command runs")
 }
@@ -212,13 +218,19 @@ fn wrong_usage_exits_with_2_and_says_why() {
 }
 
 #[test]
+fn an_empty_grid_runs_nothing_however_large_it_is_otherwise() {
+    let file = Folder::new("empty_grid").file("k.py", SOURCE);
+    let grid = "18446744073709551615,5,0";
+    let out = polyloom(&["run", &file, "--dim", grid, "--arg", "x=zeros:4", "--arg", "y=zeros:4", "--arg", "n=0"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("0 threads in"), "{}", text(&out.stdout));
+}
+
+#[test]
 fn checked_runs_name_the_line() {
     let file = Folder::new("checked").file("k.py", SOURCE);
-    let out = Command::new(env!("CARGO_BIN_EXE_polyloom"))
-        .args(["run", &file, "--dim", "5", "--arg", "x=zeros:4", "--arg", "y=zeros:5", "--arg", "n=0"])
-        .env("POLYLOOM_CHECK", "1")
-        .output()
-        .expect("the command runs");
+    let arguments = ["run", &file, "--dim", "5", "--arg", "x=zeros:4", "--arg", "y=zeros:5", "--arg", "n=0"];
+    let out = polyloom_with(&[("POLYLOOM_CHECK", "1")], &arguments);
     assert_eq!(out.status.code(), Some(1));
     let errors = text(&out.stderr);
     assert!(errors.contains("index 4 is out of bounds") && errors.contains("k.py:12"), "{errors}");
@@ -232,5 +244,23 @@ fn doctor_says_what_there_is() {
     let names: Vec<&str> = found.as_array().into_iter().flatten().filter_map(|f| f["what"].as_str()).collect();
     for what in ["version", "cranelift", "llvm", "gpu"] {
         assert!(names.contains(&what), "{what} is not among {names:?}");
+    }
+}
+
+#[test]
+fn doctor_is_brief() {
+    let out = text(&polyloom(&["doctor"]).stdout);
+    assert_eq!(out.lines().count(), 6, "{out}");
+    assert!(out.lines().all(|line| line.len() < 100), "{out}");
+}
+
+#[test]
+fn doctor_fails_where_kernels_cannot_run() {
+    for (name, value) in [("POLYLOOM_TIER", "2"), ("POLYLOOM_CACHE", "off"), ("POLYLOOM_CACHE_BYTES", "1G")] {
+        for arguments in [&["doctor"][..], &["doctor", "--json"]] {
+            let out = polyloom_with(&[(name, value)], arguments);
+            assert_eq!(out.status.code(), Some(1), "{name}");
+            assert!(text(&out.stdout).contains(&format!("{name} is `{value}`")), "{}", text(&out.stdout));
+        }
     }
 }
