@@ -6,7 +6,7 @@
 
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::metadata::{ExecutionConstraints, KernelMetadata};
-use crate::op::Op;
+use crate::op::{Effect, Op};
 use crate::span::Span;
 use crate::types::Type;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -167,6 +167,34 @@ impl Function {
     /// The parameters.
     pub fn params(&self) -> &[Value] {
         &self.regions[self.body].params
+    }
+
+    /// Which parameter a value is, if it is one.
+    pub fn param_index(&self, value: Value) -> Option<usize> {
+        match self.values[value].def {
+            ValueDef::Param(region, index) if region == self.body => Some(index as usize),
+            _ => None,
+        }
+    }
+
+    /// By parameter: whether the function may write the array. One that it passes on counts as written; back ends get
+    /// kernels in which no call takes an array.
+    pub fn written_arrays(&self) -> Vec<bool> {
+        let mut written = vec![false; self.params().len()];
+        self.walk(self.body, &mut |_, data| {
+            let arrays = match data.op.info().effect {
+                _ if data.op == Op::Call => &data.operands[..],
+                Effect::Write | Effect::ReadWrite => &data.operands[..data.operands.len().min(1)],
+                _ => &[],
+            };
+            for &array in arrays {
+                // Arrays are parameters: no instruction gives one.
+                if let (Type::Array { .. }, Some(index)) = (self.ty(array), self.param_index(array)) {
+                    written[index] = true;
+                }
+            }
+        });
+        written
     }
 
     /// A value's type.

@@ -15,9 +15,9 @@
 //! At every point `since` is the outermost scope whose entering threads are all still active.
 
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::function::{Function, Imm, Module, ValueDef};
+use crate::function::{Function, Imm, Module};
 use crate::op::{Effect, Op};
-use crate::types::{Scalar, Type};
+use crate::types::Scalar;
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -116,7 +116,7 @@ impl Uniformity {
         let mut walk = Walk {
             func,
             context,
-            written: written_arrays(func),
+            written: func.written_arrays(),
             thread_invariant: FxHashMap::default(),
             ranges: SecondaryMap::new(),
             frames: Vec::new(),
@@ -158,33 +158,6 @@ impl Uniformity {
     /// its end, because they leave for an outer loop, block or the function's end.
     pub fn loses_threads(&self, inst: Inst) -> bool {
         self.loses[inst]
-    }
-}
-
-/// By parameter: whether the function itself may write the array.
-pub fn written_arrays(func: &Function) -> Vec<bool> {
-    let mut written = vec![false; func.params().len()];
-    func.walk(func.body, &mut |_, data| {
-        let arrays = match data.op.info().effect {
-            _ if data.op == Op::Call => &data.operands[..],
-            Effect::Write | Effect::ReadWrite => &data.operands[..data.operands.len().min(1)],
-            _ => &[],
-        };
-        for &array in arrays {
-            if let (Type::Array { .. }, Some(index)) = (func.ty(array), param_index(func, array))
-                && let Some(slot) = written.get_mut(index)
-            {
-                *slot = true;
-            }
-        }
-    });
-    written
-}
-
-fn param_index(func: &Function, value: Value) -> Option<usize> {
-    match func.values[value].def {
-        ValueDef::Param(region, index) if region == func.body => Some(index as usize),
-        _ => None,
     }
 }
 
@@ -446,7 +419,7 @@ impl Walk<'_> {
                 _ => Shape::Uniform,
             },
             Op::TidLinear => Shape::Affine { stride: 1, exact: true },
-            Op::ArrayLoad => match param_index(self.func, data.operands[0]) {
+            Op::ArrayLoad => match self.func.param_index(data.operands[0]) {
                 Some(index) if !self.written[index] && (self.context.disjoint)(index) => {
                     if self.all_uniform(&data.operands[1..]) { Shape::Uniform } else { Shape::Varying }
                 }

@@ -5,7 +5,7 @@ use polyloom_frontend::{CompileError, Compiled};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
-use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type, ValueDef};
+use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::pipeline;
 use polyloom_runtime::{
@@ -69,7 +69,7 @@ impl Kernel {
         };
         let (verified, verified_kernel) = pipeline::interpretable(&module, id, &options);
         let hash = canonical_hash(&prepared, prepared_kernel);
-        let written = written_params(&prepared.functions[prepared_kernel]);
+        let written = prepared.functions[prepared_kernel].written_arrays();
         let source = KernelSource {
             verified: Arc::new(verified),
             verified_kernel,
@@ -206,23 +206,4 @@ impl Kernel {
         };
         TrapReport { message, file: file.to_owned(), position, bounds, thread: trap.thread.clone() }
     }
-}
-
-/// Which parameters a prepared kernel, in which no call touches memory, writes to.
-fn written_params(kernel: &Function) -> Vec<bool> {
-    let mut written: Vec<bool> = kernel.params().iter().map(|_| false).collect();
-    kernel.walk(kernel.body, &mut |_, data| {
-        let writes =
-            matches!(data.op.info().effect, polyloom_ir::op::Effect::Write | polyloom_ir::op::Effect::ReadWrite);
-        let Some(&array) = data.operands.first().filter(|&&v| writes && matches!(kernel.ty(v), Type::Array { .. }))
-        else {
-            return;
-        };
-        if let ValueDef::Param(region, index) = kernel.values[array].def
-            && region == kernel.body
-        {
-            written[index as usize] = true;
-        }
-    });
-    written
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::builder::Builder;
-use crate::function::FunctionKind;
+use crate::function::{FunctionKind, ValueDef};
+use crate::types::Type;
 use smallvec::smallvec;
 
 const F32_ARRAY: Type = Type::Array { elem: Scalar::F32, ndim: 1 };
@@ -136,7 +137,7 @@ fn loads_are_uniform_only_from_arrays_nothing_writes() {
         value
     });
     b.return_(&[]);
-    assert_eq!(written_arrays(&f), [false, true, false, false]);
+    assert_eq!(f.written_arrays(), [false, true, false, false]);
     let module = Module::new();
     let u = Uniformity::of(&f, &Context { disjoint: &|p| p != 2, ..Context::new(&module, 1) });
     let expected = [Shape::Uniform, Shape::Varying, Shape::Varying, Shape::Varying];

@@ -14,7 +14,7 @@ use crate::ir::*;
 use crate::target::Host;
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgLayout, CodegenError, LaunchContext, SiteTable, Variant};
-use polyloom_ir::uniformity::{Context, Uniformity, written_arrays};
+use polyloom_ir::uniformity::{Context, Uniformity};
 use polyloom_ir::{FloatMode, FuncId, Function, MAX_DIMS, Module, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -97,7 +97,7 @@ fn load_arguments(
     let layout = ArgLayout::of(func);
     let (byte, wide) = (ir.int(8), ir.int(64));
     let slot = |offset: u32, ty: Ty| ir.load(ty, ir.offset(byte, args, ir.i64_const(offset.into())), 8);
-    let written = written_arrays(func);
+    let written = func.written_arrays();
     let domain = ir.meta_node(&[ir.meta_string("polyloom")]);
     let scopes: Vec<Meta> = (0..func.params().len())
         .map(|index| ir.meta_node(&[ir.meta_string(&format!("array {index}")), domain]))

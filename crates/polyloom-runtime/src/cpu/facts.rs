@@ -5,8 +5,7 @@
 //! the array descriptors. [`FactPlan::facts`] spells a key out for the back ends when a variant is compiled.
 
 use polyloom_codegen::{ArgLayout, ArrayFacts, Facts};
-use polyloom_ir::op::Group;
-use polyloom_ir::{Function, Imm, Module, Op, Type, Value, ValueDef};
+use polyloom_ir::{Function, Imm, Op, Type, Value, ValueDef};
 use smallvec::SmallVec;
 
 /// Arrays that facts are kept of; the rest are known nothing of.
@@ -70,9 +69,9 @@ pub(crate) struct FactPlan {
 
 impl FactPlan {
     /// The plan for a kernel in prepared HIR.
-    pub(crate) fn of(module: &Module, kernel: &Function) -> FactPlan {
+    pub(crate) fn of(kernel: &Function) -> FactPlan {
         let layout = ArgLayout::of(kernel);
-        let written = written_params(module, kernel);
+        let written = kernel.written_arrays();
         let mut arrays = SmallVec::new();
         let mut extents = SmallVec::new();
         for (param, &value) in kernel.params().iter().enumerate() {
@@ -168,39 +167,6 @@ impl FactPlan {
     fn sees_all_arrays(&self) -> bool {
         self.arrays.len() < MAX_ARRAYS
     }
-}
-
-/// For each parameter, whether it is an array that the kernel may write.
-fn written_params(module: &Module, kernel: &Function) -> Vec<bool> {
-    let mut written = vec![false; kernel.params().len()];
-    let mut write = |value: Value| match kernel.values[value].def {
-        ValueDef::Param(region, index) if region == kernel.body => written[index as usize] = true,
-        // An array that came through a merge: it may be any parameter.
-        _ => written.fill(true),
-    };
-    kernel.walk(kernel.body, &mut |_, data| match data.op {
-        Op::Call => {
-            let pure = matches!(data.imm, Imm::Func(callee)
-                if module.functions.get(callee).is_some_and(|callee| !writes_memory(callee)));
-            if !pure {
-                data.operands.iter().filter(|&&v| kernel.ty(v).as_array().is_some()).for_each(|&v| write(v));
-            }
-        }
-        op if writes_array(op) => data.operands.first().into_iter().for_each(|&v| write(v)),
-        _ => {}
-    });
-    written
-}
-
-fn writes_array(op: Op) -> bool {
-    op == Op::ArrayStore || op.info().group == Group::Atomic
-}
-
-/// Whether a function contains a write to an array, or a call, which is not looked into.
-fn writes_memory(function: &Function) -> bool {
-    let mut writes = false;
-    function.walk(function.body, &mut |_, data| writes |= writes_array(data.op) || data.op == Op::Call);
-    writes
 }
 
 /// Whether the extent of `array` along its first axis bounds a counted loop.

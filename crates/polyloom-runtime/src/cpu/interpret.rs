@@ -10,7 +10,7 @@ use crate::error::{LaunchError, Trap};
 use crate::print;
 use polyloom_codegen::abi::{Site, SiteKind};
 use polyloom_ir::interp::{self, Arg, ArrayArg, Host, InterpError, Interpreter, Memory};
-use polyloom_ir::{CheckKind, Imm, MAX_DIMS, Type, ValueDef};
+use polyloom_ir::{CheckKind, Imm, MAX_DIMS, Type};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -206,11 +206,9 @@ fn array_name(kernel: &KernelInner, site: interp::Site) -> Arc<str> {
     let name = || {
         let function = kernel.source.verified.functions.get(site.func?)?;
         let array = *function.insts.get(site.inst)?.operands.first()?;
-        match function.values.get(array)?.def {
-            ValueDef::Param(region, index) if region == function.body => {
-                function.param_names.get(index as usize).cloned()
-            }
-            _ => function.value_names[array].clone(),
+        match function.param_index(array) {
+            Some(index) => function.param_names.get(index).cloned(),
+            None => function.value_names[array].clone(),
         }
     };
     name().unwrap_or_else(|| "array".into())

@@ -114,7 +114,7 @@ impl CpuKernel {
             prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
-            plan: FactPlan::of(&source.prepared, kernel),
+            plan: FactPlan::of(kernel),
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
             interpreter: PerProcess::new(),
             making: PerProcess::new(),

@@ -2,7 +2,7 @@
 //!
 //! An argument's words are loaded once, before the loop over threads, when the first use of them is lowered.
 
-use super::{Lowered, Lowering, clif_type, param_index};
+use super::{Lowered, Lowering, clif_type};
 use crate::abi::ArgLayout;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -27,7 +27,7 @@ impl Lowering<'_> {
     /// A parameter whose value was not needed before: an argument of the kernel.
     pub(super) fn param(&mut self, value: Value) -> Lowered<ir::Value> {
         let func = self.func;
-        let (Some(index), Type::Scalar(scalar)) = (param_index(func, value), func.ty(value)) else {
+        let (Some(index), Type::Scalar(scalar)) = (func.param_index(value), func.ty(value)) else {
             return self.error(func.span, "a value is used before it is defined");
         };
         let loaded = self.argument_word(index, 0, clif_type(scalar))?;
@@ -52,7 +52,7 @@ impl Lowering<'_> {
 
     fn array_param(&self, data: &InstData) -> Lowered<(Value, usize, Scalar, u8)> {
         let array = self.operand(data, 0)?;
-        match (self.func.ty(array).as_array(), param_index(self.func, array)) {
+        match (self.func.ty(array).as_array(), self.func.param_index(array)) {
             (Some((elem, ndim)), Some(index)) => Ok((array, index, elem, ndim)),
             _ => self.error(data.span, "an array is not a parameter of the kernel"),
         }
@@ -168,7 +168,7 @@ impl Lowering<'_> {
     /// write keeps its contents during the launch.
     fn access(&self, data: &InstData) -> MemFlagsData {
         let flags = MemFlagsData::new().with_notrap();
-        let param = data.operands.first().and_then(|&array| param_index(self.func, array));
+        let param = data.operands.first().and_then(|&array| self.func.param_index(array));
         match (param, &self.frame) {
             (Some(param), Some(frame)) if frame.facts.array(param).disjoint && !frame.written[param] => {
                 flags.with_readonly()

@@ -13,7 +13,6 @@ use crate::backend::{Facts, Variant};
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, InstBuilder, types};
-use polyloom_ir::op::Group;
 use polyloom_ir::{Imm, MAX_DIMS, Op, Span};
 use smallvec::SmallVec;
 
@@ -47,18 +46,13 @@ impl<'a> Lowering<'a> {
             return self.error(self.func.span, format!("a launch has 1 to {MAX_DIMS} dimensions, not {rank}"));
         }
         let func = self.func;
-        let mut written = vec![false; func.params().len()];
+        let written = func.written_arrays();
         // The outermost axis asked for: it and those inside it are kept.
         let mut outermost = rank - 1;
-        func.walk(func.body, &mut |_, data| match (data.op, &data.imm) {
-            (Op::Tid, Imm::Axis(axis)) => outermost = outermost.min(usize::from(*axis)),
-            (op, _) if op == Op::ArrayStore || op.info().group == Group::Atomic => {
-                let param = data.operands.first().and_then(|&array| super::param_index(func, array));
-                if let Some(written) = param.and_then(|index| written.get_mut(index)) {
-                    *written = true;
-                }
+        func.walk(func.body, &mut |_, data| {
+            if let (Op::Tid, Imm::Axis(axis)) = (data.op, &data.imm) {
+                outermost = outermost.min(usize::from(*axis));
             }
-            _ => {}
         });
 
         let prologue = self.builder.create_block();

@@ -309,11 +309,3 @@ fn make_constant<'f>(ins: impl InstBuilder<'f>, ty: ir::Type, bits: u64) -> ir::
         _ => ins.iconst(ty, bits as i64),
     }
 }
-
-/// A parameter's position among the function's parameters.
-fn param_index(func: &Function, value: Value) -> Option<usize> {
-    match func.values.get(value)?.def {
-        polyloom_ir::ValueDef::Param(region, index) if region == func.body => Some(index as usize),
-        _ => None,
-    }
-}
