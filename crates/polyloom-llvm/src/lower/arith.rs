@@ -44,8 +44,6 @@ impl Arith<'_, '_> {
             Op::Mul => ir.mul(a, b),
             Op::Div if float => ir.fdiv(a, b),
             Op::Div => self.int_div(a, b, from),
-            Op::FloorDiv if float => ir.unary_intrinsic("llvm.floor", ir.fdiv(a, b)),
-            Op::FloorDiv => self.int_floor_div(a, b, from),
             Op::Mod if float => return None,
             Op::Mod => {
                 let quotient = self.int_div(a, b, from);
@@ -194,19 +192,5 @@ impl Arith<'_, '_> {
         let quotient = ir.fdiv(ir.uitofp(a, float), ir.uitofp(b, float));
         ir.set_fast_math(flags);
         ir.fptoui(quotient, ir.type_of(a))
-    }
-
-    fn int_floor_div(&self, a: Val, b: Val, ty: Scalar) -> Val {
-        let ir = self.ir;
-        let quotient = self.int_div(a, b, ty);
-        if !ty.is_signed_int() {
-            return quotient;
-        }
-        let zero = ir.zero(ir.type_of(a));
-        let remainder = ir.sub(a, ir.mul(quotient, b));
-        let inexact = ir.icmp(NE, remainder, zero);
-        let below = ir.icmp(SLT, ir.xor(remainder, b), zero);
-        let adjust = ir.and(ir.and(inexact, below), ir.icmp(NE, b, zero));
-        ir.select(adjust, ir.sub(quotient, ir.int_const(ir.type_of(a), 1)), quotient)
     }
 }

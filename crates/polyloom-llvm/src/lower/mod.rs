@@ -320,7 +320,7 @@ impl<'a, 'c> Lower<'a, 'c> {
             let varying = |v: &Value| !self.shape(*v).is_uniform();
             let cost = match data.op {
                 Op::Yield | Op::Const | Op::Dim | Op::Tid | Op::TidLinear => 0,
-                Op::Div | Op::Mod | Op::FloorDiv | Op::Sqrt => 6,
+                Op::Div | Op::Mod | Op::Sqrt => 6,
                 Op::ArrayLoad | Op::ArrayStore if data.operands[1..].iter().any(varying) => 3,
                 Op::If => {
                     let (then, otherwise) = (data.regions[0], data.regions[1]);

@@ -89,7 +89,7 @@ fn constant_trips(function: &Function, data: &InstData) -> Option<f32> {
 fn nanoseconds(op: Op) -> f32 {
     use polyloom_ir::op::Group;
     match (op, op.info().group) {
-        (Op::Div | Op::FloorDiv | Op::Mod | Op::Sqrt, _) => 4.0,
+        (Op::Div | Op::Mod | Op::Sqrt, _) => 4.0,
         (Op::ArrayLoad | Op::ArrayStore, _) => 0.7,
         (Op::Print, _) => 500.0,
         (_, Group::Atomic) => 5.0,
