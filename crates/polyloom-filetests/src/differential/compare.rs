@@ -3,8 +3,8 @@
 use super::generate::Program;
 use super::random::Random;
 use polyloom::{
-    ArgBlock, CompileError, CpuDevice, LaunchError, LaunchOptions, Scalar, Session, SessionError, SourceFile,
-    SourceUnit, Tier, TierPolicy, Type, scalar_bits,
+    ArgBlock, CodeCache, CompileError, CpuDevice, LaunchError, LaunchOptions, Scalar, Session, SessionError,
+    SourceFile, SourceUnit, Tier, TierPolicy, Type, scalar_bits,
 };
 use std::fmt;
 
@@ -77,6 +77,8 @@ impl Engines {
                 continue;
             }
             let device: CpuDevice = Session::default_device()?.with_policy(TierPolicy::Always(tier))?;
+            // Programs made at random are no use to anybody's code cache on disk.
+            let device = device.with_cache(CodeCache::in_memory());
             sessions.push((name, Session::on(device)?));
         }
         Ok(Engines { sessions })
@@ -273,6 +275,19 @@ fn value(random: &mut Random, scalar: Scalar) -> u64 {
         _ => {
             (random.below(40) as u64).wrapping_sub(20)
                 & if scalar.is_signed_int() { mask } else { mask >> (scalar.bits() - 5).min(63) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_programs_stay_out_of_the_users_code_cache() {
+        let engines = Engines::new().expect("the back ends work here");
+        for (name, session) in &engines.sessions {
+            assert_eq!(session.device().cache().directory(), None, "{name}");
         }
     }
 }
