@@ -28,16 +28,27 @@ def test_check_counts():
         loom.launch(loom.kernel(check=True)(body), 1, [x])
 
 
-@pytest.mark.parametrize("decorator", [loom.kernel, loom.func])
-def test_wrong_options_are_refused(decorator):
-    def half(x: float):
-        return 0.5 * x
+def half(x: float):
+    return 0.5 * x
 
-    function = body if decorator is loom.kernel else half
-    with pytest.raises(loom.CompileError, match="did you mean `check`"):
-        decorator(chek=True)(function)
-    with pytest.raises(loom.CompileError, match="`max_registers` takes an integer"):
-        decorator(max_registers=object())(function)
+
+@pytest.mark.parametrize(
+    ("decorator", "function", "options", "message"),
+    [
+        (loom.kernel, body, {"chek": True}, "did you mean `check`"),
+        (loom.kernel, body, {"max_registers": object()}, "`max_registers` takes an integer"),
+        (loom.func, half, {"inline_allways": True}, "did you mean `inline_always`"),
+        (loom.func, half, {"inline_always": object()}, "`inline_always` takes a bool"),
+        (loom.func, half, {"float_mode": "strict"}, "`float_mode` is an argument of kernels"),
+    ],
+)
+def test_wrong_options_are_refused(decorator, function, options, message):
+    with pytest.raises(loom.CompileError, match=message):
+        decorator(**options)(function)
+
+
+@pytest.mark.parametrize(("decorator", "function"), [(loom.kernel, body), (loom.func, half)])
+def test_options_are_names(decorator, function):
     with pytest.raises(TypeError, match="no argument 'a b'"):
         decorator(**{"a b": 1})(function)
 
