@@ -4,6 +4,7 @@
 //! form, the verifier, the interpreter that defines what HIR means, and the diagnostics every layer reports through.
 
 pub mod builder;
+pub mod canonical;
 pub mod diagnostic;
 pub mod entity;
 pub mod eval;

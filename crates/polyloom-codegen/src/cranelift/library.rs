@@ -1,7 +1,7 @@
 //! Functions that kernels call, compiled and loaded once per process.
 //!
 //! A function such as `sin.f32` is the same in every module that has it, so its code is kept in a process-wide table under
-//! a hash of its content: of the machine it is compiled for, its name, its instructions and the hashes of what it calls.
+//! a hash of its content: of the machine it is compiled for, its canonical form and the hashes of what it calls.
 //! Kernels refer to it by that hash. The table is bounded; past the bound functions still work, each kernel keeping its own.
 
 use super::host::{Host, HostFunction};
@@ -9,9 +9,8 @@ use super::memory::ExecutableMemory;
 use super::unit::{self, Code, Options, Target};
 use crate::backend::CodegenError;
 use cranelift_codegen::binemit::Reloc;
-use cranelift_entity::EntityRef;
-use polyloom_ir::function::CheckKind;
-use polyloom_ir::{FuncId, Function, Imm, Module, Region, Type, Value};
+use polyloom_ir::canonical::CanonicalForm;
+use polyloom_ir::{FuncId, Function, Module};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -166,11 +165,11 @@ impl<'a> Library<'a> {
         }
         self.keys.insert(id, None);
         let func = self.function(id)?;
-        let mut encoder = Encoder { func, bytes: Vec::with_capacity(1024), callees: Vec::new() };
-        encoder.function();
-        let Encoder { mut bytes, callees, .. } = encoder;
-        bytes.extend_from_slice(&self.host.identity);
-        for callee in callees {
+        let mut form = CanonicalForm::default();
+        form.bytes.extend_from_slice(&self.host.identity);
+        form.add(func);
+        let CanonicalForm { mut bytes, functions, .. } = form;
+        for callee in functions {
             bytes.extend_from_slice(&self.key(callee)?);
         }
         let hash = blake3::hash(&bytes);
@@ -219,103 +218,6 @@ pub(super) fn load_new(
     }
     let memory = ExecutableMemory::new(&function.code, &patches)?;
     Ok(LoadedFunction { memory, _callees: callees })
-}
-
-/// Writes all that a function's code depends on as bytes, injectively.
-struct Encoder<'a> {
-    func: &'a Function,
-    bytes: Vec<u8>,
-    callees: Vec<FuncId>,
-}
-
-impl Encoder<'_> {
-    fn function(&mut self) {
-        self.text(&self.func.name.clone());
-        self.number(self.func.results.len());
-        for ty in self.func.results.clone() {
-            self.ty(ty);
-        }
-        self.region(self.func.body);
-    }
-
-    fn number(&mut self, number: usize) {
-        self.bytes.extend_from_slice(&(number as u64).to_le_bytes());
-    }
-
-    fn text(&mut self, text: &str) {
-        self.number(text.len());
-        self.bytes.extend_from_slice(text.as_bytes());
-    }
-
-    fn ty(&mut self, ty: Type) {
-        let bytes = match ty {
-            Type::Scalar(scalar) => [0, scalar as u8, 0],
-            Type::Array { elem, ndim } => [1, elem as u8, ndim],
-        };
-        self.bytes.extend_from_slice(&bytes);
-    }
-
-    fn definitions(&mut self, values: &[Value]) {
-        self.number(values.len());
-        for &value in values {
-            self.number(value.index());
-            self.ty(self.func.ty(value));
-        }
-    }
-
-    fn region(&mut self, region: Region) {
-        let func = self.func;
-        let data = &func.regions[region];
-        self.definitions(&data.params);
-        self.number(data.insts.len());
-        for &inst in &data.insts {
-            let data = &func.insts[inst];
-            self.number(inst.index());
-            self.number(data.op as usize);
-            self.number(data.operands.len());
-            for operand in &data.operands {
-                self.number(operand.index());
-            }
-            self.definitions(&data.results);
-            self.imm(&data.imm);
-            self.number(data.regions.len());
-            for &inner in &data.regions {
-                self.region(inner);
-            }
-        }
-    }
-
-    fn imm(&mut self, imm: &Imm) {
-        match imm {
-            Imm::None => self.number(0),
-            Imm::Bits(bits) => {
-                self.number(1);
-                self.number(*bits as usize);
-            }
-            Imm::Axis(axis) => {
-                self.number(2);
-                self.number(usize::from(*axis));
-            }
-            Imm::Func(callee) => {
-                self.number(3);
-                self.callees.push(*callee);
-            }
-            Imm::Target(target) => {
-                self.number(4);
-                self.number(target.index());
-            }
-            Imm::Text(text) => {
-                self.number(5);
-                self.text(text);
-            }
-            Imm::Check(CheckKind::Bounds { array, axis }) => {
-                self.number(6);
-                self.text(array);
-                self.number(usize::from(*axis));
-            }
-            Imm::Check(CheckKind::Division) => self.number(7),
-        }
-    }
 }
 
 #[cfg(test)]

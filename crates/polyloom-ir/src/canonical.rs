@@ -1,0 +1,123 @@
+//! The canonical form of functions: bytes that are the same just when the code is.
+//!
+//! What counts is ops, operands, types, constants, structure, and the metadata and constraints that decide how the code
+//! is compiled. Names, spans, and entities that are no longer part of the code do not count: values and labels are
+//! numbered in order of definition, and what a trap or a print says is looked up in the HIR, not in the code. Ops
+//! are numbers, which mean nothing to a compiler with another op table.
+
+use crate::entity::{FuncId, Inst, Region, Value};
+use crate::function::{CheckKind, Function, Imm};
+use crate::metadata::{ExecutionConstraints, KernelMetadata};
+use crate::types::{Scalar, Type};
+use cranelift_entity::SecondaryMap;
+
+/// The canonical form of the functions added so far, one after another.
+#[derive(Debug, Default)]
+pub struct CanonicalForm {
+    /// The form.
+    pub bytes: Vec<u8>,
+    /// What is called, in order of the first call. The form names callees by their places here, so it says all there is
+    /// to say only together with the forms of these.
+    pub functions: Vec<FuncId>,
+    values: SecondaryMap<Value, u32>,
+    labels: SecondaryMap<Inst, u32>,
+    n_values: u32,
+    n_labels: u32,
+}
+
+impl CanonicalForm {
+    fn number(&mut self, number: u32) {
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn ty(&mut self, ty: Type) {
+        let code = |scalar: Scalar| scalar as u8;
+        match ty {
+            Type::Scalar(scalar) => self.bytes.push(code(scalar)),
+            Type::Array { elem, ndim } => self.bytes.extend_from_slice(&[0x80 | code(elem), ndim]),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u32);
+        self.bytes.extend_from_slice(text.as_bytes());
+    }
+
+    /// Adds a function.
+    pub fn add(&mut self, func: &Function) {
+        self.values.clear();
+        self.labels.clear();
+        self.n_values = 0;
+        self.n_labels = 0;
+        self.bytes.push(func.kind as u8);
+        let attributes = (&func.metadata, &func.constraints);
+        // Most functions have none.
+        let none = attributes == (&KernelMetadata::default(), &ExecutionConstraints::default());
+        self.text(&if none { String::new() } else { format!("{attributes:?}") });
+        self.number(func.results.len() as u32);
+        for &ty in &func.results {
+            self.ty(ty);
+        }
+        self.region(func, func.body);
+    }
+
+    fn define(&mut self, func: &Function, values: &[Value]) {
+        self.number(values.len() as u32);
+        for &value in values {
+            self.values[value] = self.n_values;
+            self.n_values += 1;
+            self.ty(func.ty(value));
+        }
+    }
+
+    fn region(&mut self, func: &Function, region: Region) {
+        let data = &func.regions[region];
+        self.define(func, &data.params);
+        self.number(data.insts.len() as u32);
+        for &inst in &data.insts {
+            self.inst(func, inst);
+        }
+    }
+
+    fn inst(&mut self, func: &Function, inst: Inst) {
+        let data = &func.insts[inst];
+        self.bytes.extend_from_slice(&(data.op as u16).to_le_bytes());
+        match &data.imm {
+            Imm::None => self.bytes.push(0),
+            Imm::Bits(bits) => {
+                self.bytes.push(1);
+                self.bytes.extend_from_slice(&bits.to_le_bytes());
+            }
+            Imm::Axis(axis) => self.bytes.extend_from_slice(&[2, *axis]),
+            Imm::Func(callee) => {
+                let known = self.functions.iter().position(|f| f == callee);
+                let number = known.unwrap_or_else(|| {
+                    self.functions.push(*callee);
+                    self.functions.len() - 1
+                });
+                self.bytes.push(3);
+                self.number(number as u32);
+            }
+            Imm::Target(target) => {
+                self.bytes.push(4);
+                self.number(self.labels[*target]);
+            }
+            // What a site says is not part of the code; which sites there are, and their operands, is.
+            Imm::Text(_) => self.bytes.push(5),
+            Imm::Check(CheckKind::Bounds { .. }) => self.bytes.push(6),
+            Imm::Check(CheckKind::Division) => self.bytes.push(7),
+        }
+        self.number(data.operands.len() as u32);
+        for &operand in &data.operands {
+            self.number(self.values[operand]);
+        }
+        if !data.regions.is_empty() {
+            self.labels[inst] = self.n_labels;
+            self.n_labels += 1;
+        }
+        for &region in &data.regions {
+            self.region(func, region);
+        }
+        self.define(func, &data.results);
+    }
+}
