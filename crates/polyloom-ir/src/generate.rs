@@ -164,7 +164,8 @@ fn function(random: &mut Random, module: &Module, options: Options, index: usize
     func
 }
 
-/// A generator of random numbers (SplitMix64), so that a seed means the same on every machine.
+/// A generator of random numbers (SplitMix64; Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+/// OOPSLA 2014), so that a seed means the same on every machine.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

@@ -11,6 +11,7 @@
 use polyloom::{
     ArgBlock, Kernel, LaunchOptions, Session, SourceFile, SourceUnit, Tier, TierPolicy, has_llvm, num_threads,
 };
+use polyloom_ir::generate;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -151,15 +152,12 @@ fn worst(kernel: &Kernel, reference: Reference, stride: u64) -> Result<(f64, f32
     Ok(worst)
 }
 
-/// Random bit patterns (splitmix64).
-struct Random(u64);
+/// Random operands.
+struct Random(generate::Random);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     fn unit(&mut self) -> f64 {
@@ -183,7 +181,7 @@ fn sample_f64(session: &Session, unit: &std::sync::Arc<SourceUnit>, path: &str) 
     let mut text = String::new();
     for (name, _) in FUNCTIONS {
         let kernel = session.compile_file_kernel(unit, &format!("{name}_float64"))?;
-        let mut random = Random(20);
+        let mut random = Random(generate::Random::new(20));
         let mut x: Vec<f64> = (0..20_000).map(|index| random.sample(index)).collect();
         let mut y = vec![0f64; x.len()];
         launch(&kernel, &mut x, &mut y)?;

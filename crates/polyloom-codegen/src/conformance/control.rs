@@ -11,7 +11,7 @@ fn check(subject: &Subject<'_>, body: &str) {
     let text = format!(
         "kernel @k(%a a: array<i32, 1>, %out out: array<i32, 1>) {{\n%i: i32 = tid 0\n%x: i32 = array_load %a, %i\n{body}\n}}\n"
     );
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     let mut inputs: Vec<u64> = (0..40).map(|x: i64| (x - 10) as u32 as u64).collect();
     inputs.extend((0..60).map(|_| random.bits() % 97));
     let mut memory = BufferMemory::default();

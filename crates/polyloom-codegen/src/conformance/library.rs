@@ -12,7 +12,7 @@ use polyloom_ir::{FloatMode, Op, Scalar};
 ///
 /// Library functions are strict whatever the kernel's mode is, but for those small enough to become part of the kernel.
 pub fn all(subject: &Subject<'_>) {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut n_checked = 0;
     for info in Op::all().filter(|info| info.lowering == Lowering::Library && info.is_builtin()) {
         for signature in &info.signatures {

@@ -89,7 +89,7 @@ pub fn bools(subject: &Subject<'_>) {
 
 /// Views of one buffer: steps, reversed axes, broadcast axes, transposes, offsets.
 pub fn strides(subject: &Subject<'_>) {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for elem in Scalar::ALL {
         let name = elem.name();
         let size = i64::from(elem.bytes());
@@ -150,7 +150,7 @@ pub fn strides(subject: &Subject<'_>) {
 /// Threads of one range run in order, so even float sums have one right result.
 pub fn atomics(subject: &Subject<'_>) {
     use polyloom_ir::Op;
-    let mut random = Random(6);
+    let mut random = Random::new(6);
     let ops = Op::all().filter(|info| info.group == polyloom_ir::op::Group::Atomic);
     for info in ops {
         let class = info.signatures[0].var.expect("atomics are generic");

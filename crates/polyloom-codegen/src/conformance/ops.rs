@@ -168,7 +168,7 @@ fn check(subject: &Subject<'_>, case: &Case, random: &mut Random) {
 
 /// Every op but conversions, all operands in memory.
 pub fn elementwise(subject: &Subject<'_>) {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for case in cases() {
         check(subject, &case, &mut random);
     }
@@ -176,7 +176,7 @@ pub fn elementwise(subject: &Subject<'_>) {
 
 /// Every conversion between scalar types.
 pub fn casts(subject: &Subject<'_>) {
-    let mut random = Random(2);
+    let mut random = Random::new(2);
     for from in Scalar::ALL {
         for to in Scalar::ALL {
             for op in [Op::Cast, Op::Bitcast] {
@@ -193,7 +193,7 @@ pub fn casts(subject: &Subject<'_>) {
 
 /// Every op on two operands, with one of them constant: back ends take other paths there.
 pub fn constant_operands(subject: &Subject<'_>) {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     for case in cases() {
         let [first, second] = case.operands[..] else { continue };
         if first != second {

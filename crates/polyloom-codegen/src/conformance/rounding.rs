@@ -71,7 +71,7 @@ fn allowed(mode: FloatMode, ty: Scalar, shape: &Shape, [a, b, c]: [u64; 3], got:
 
 /// Every shape on every float type.
 pub fn all(subject: &Subject<'_>) {
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     for ty in Scalar::ALL.into_iter().filter(|ty| ty.is_float()) {
         for shape in &SHAPES {
             check(subject, ty, shape, &mut random);

@@ -1,19 +1,20 @@
 //! Operand values: the edges of every type, and random ones.
 
 use polyloom_ir::eval::{Evaluator, evaluator};
-use polyloom_ir::{Op, Scalar, Type};
+use polyloom_ir::{Op, Scalar, Type, generate};
 
-/// A small generator of random bits (SplitMix64), so that failures repeat.
-pub struct Random(pub u64);
+/// Random operands. A seed gives the same ones on every machine, so failures repeat.
+pub struct Random(generate::Random);
 
 impl Random {
+    /// The operands of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(generate::Random::new(seed))
+    }
+
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// A value of this type: any bits, or now and then one of moderate size.

@@ -1,6 +1,7 @@
 //! The ops against wide arithmetic: exhaustively for 8 bits, at the edges and at random for the rest.
 
 use super::*;
+use crate::generate::Random;
 
 fn binary(op: Op, ty: Scalar, a: u64, b: u64) -> u64 {
     eval(op, &[ty.into(), ty.into()], &[a, b], ty.into()).unwrap_or_else(|| panic!("{} on {ty}", op.name()))
@@ -34,18 +35,6 @@ fn wrap(ty: Scalar, value: i128) -> u64 {
     value.rem_euclid(1 << ty.bits()) as u64
 }
 
-/// A generator of test operands (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
 /// Operands of a type: all of them for 8 bits, else the edges and some at random.
 fn operands(ty: Scalar) -> Vec<u64> {
     let mask = u64::MAX >> (64 - ty.bits());
@@ -55,9 +44,9 @@ fn operands(ty: Scalar) -> Vec<u64> {
     let sign = 1u64 << (ty.bits() - 1);
     let mut values = vec![0, 1, 2, 3, 7, u64::from(ty.bits()) - 1, u64::from(ty.bits()), u64::from(ty.bits()) + 1];
     values.extend([sign - 1, sign, sign + 1, mask - 6, mask - 2, mask - 1, mask]);
-    let mut random = Random(u64::from(ty.bits()));
+    let mut random = Random::new(u64::from(ty.bits()));
     for shift in 0..60 {
-        values.push((random.next() >> (shift % ty.bits())) & mask);
+        values.push((random.bits() >> (shift % ty.bits())) & mask);
     }
     values
 }
@@ -245,10 +234,10 @@ fn half_floats_are_rounded_to_nearest_even_once() {
 
 #[test]
 fn half_arithmetic_is_f32_arithmetic_rounded() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     for ty in [Scalar::F16, Scalar::BF16] {
         for _ in 0..20_000 {
-            let (a, b) = (random.next() & 0xffff, random.next() & 0xffff);
+            let (a, b) = (random.bits() & 0xffff, random.bits() & 0xffff);
             let single = |x| cast(x, ty, Scalar::F32);
             for op in [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Mod, Op::FloorDiv, Op::Min, Op::Max, Op::Copysign] {
                 let expected = cast(binary(op, Scalar::F32, single(a), single(b)), Scalar::F32, ty);
@@ -258,7 +247,7 @@ fn half_arithmetic_is_f32_arithmetic_rounded() {
                 let expected = cast(unary(op, Scalar::F32, single(a)), Scalar::F32, ty);
                 assert_eq!(unary(op, ty, a), expected, "{} {a:#x} in {ty}", op.name());
             }
-            let c = random.next() & 0xffff;
+            let c = random.bits() & 0xffff;
             let wide = [a, b, c].map(|x| cast(x, ty, Scalar::F64));
             assert_eq!(fma(ty, [a, b, c]), cast(fma(Scalar::F64, wide), Scalar::F64, ty));
         }

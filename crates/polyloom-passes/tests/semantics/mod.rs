@@ -4,10 +4,11 @@
 
 mod program;
 
+use polyloom_ir::generate::Random;
 use polyloom_ir::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
 use polyloom_ir::{FuncId, Module, Op, Scalar, Type, eval, verify_module};
 use polyloom_passes::{Context, Options, PASSES, prepared};
-use program::{ARRAYS, EXTENT, Random, SCALARS, program};
+use program::{ARRAYS, EXTENT, SCALARS, program, value};
 
 const SHAPE: [u64; 2] = [3, 2];
 
@@ -18,10 +19,10 @@ fn run(module: &Module, kernel: FuncId, seed: u64) -> Result<Vec<Vec<u64>>, Inte
     let mut args = Vec::new();
     for (_, elem, ndim) in ARRAYS {
         let n = EXTENT.pow(ndim.into());
-        let elements: Vec<u64> = (0..n).map(|_| random.value(elem)).collect();
+        let elements: Vec<u64> = (0..n).map(|_| value(&mut random, elem)).collect();
         args.push(memory.add_array(elem, &vec![EXTENT; ndim.into()], &elements));
     }
-    args.extend(SCALARS.map(|(_, scalar)| Arg::Scalar(random.value(scalar))));
+    args.extend(SCALARS.map(|(_, scalar)| Arg::Scalar(value(&mut random, scalar))));
     let interpreter = Interpreter::new(module, kernel)?.with_max_steps(100_000);
     interpreter.launch(&SHAPE, &args, &mut memory, &mut Printed::default(), 0..SHAPE[0] * SHAPE[1])?;
     let arrays = ARRAYS.iter().zip(&args);

@@ -1,50 +1,22 @@
 //! Random programs that run: every access is inside its array, every loop ends.
 
+use polyloom_ir::generate::Random;
 use polyloom_ir::op::{Group, Lowering};
 use polyloom_ir::*;
 
-/// A small generator of pseudo-random numbers (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-/// OOPSLA 2014).
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    pub(super) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(super) fn below(&mut self, n: usize) -> usize {
-        (self.bits() % n as u64) as usize
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    /// The bits of a value that tends to be small or at an edge.
-    pub(super) fn value(&mut self, scalar: Scalar) -> u64 {
-        let mask = u64::MAX >> (64 - scalar.bits());
-        let small = self.below(7) as i64 - 3;
-        let number = match self.below(8) {
-            0 => return self.bits() & mask,
-            1 => f64::from(i32::MAX),
-            2 => -2147483648.0,
-            3 => 0.5 * small as f64,
-            _ => small as f64,
-        };
-        let from = [number.to_bits()];
-        eval::eval(Op::Cast, &[Type::F64], &from, scalar.into()).expect("numbers convert")
-    }
+/// The bits of a value that tends to be small or at an edge.
+pub(super) fn value(random: &mut Random, scalar: Scalar) -> u64 {
+    let mask = u64::MAX >> (64 - scalar.bits());
+    let small = random.below(7) as i64 - 3;
+    let number = match random.below(8) {
+        0 => return random.bits() & mask,
+        1 => f64::from(i32::MAX),
+        2 => -2147483648.0,
+        3 => 0.5 * small as f64,
+        _ => small as f64,
+    };
+    let from = [number.to_bits()];
+    eval::eval(Op::Cast, &[Type::F64], &from, scalar.into()).expect("numbers convert")
 }
 
 /// How many elements each array has, per axis.
@@ -153,7 +125,7 @@ impl<'a, 'f> Generator<'a, 'f> {
             return fitting[from + self.random.below(fitting.len() - from)];
         }
         let scalar = ty.as_scalar().expect("only scalars are asked for");
-        let bits = self.random.value(scalar);
+        let bits = value(self.random, scalar);
         let value = self.b.const_bits(scalar, bits);
         self.scope.push(value);
         value
