@@ -53,6 +53,19 @@ def test_options_are_names(decorator, function):
         decorator(**{"a b": 1})(function)
 
 
+def test_values_that_the_decorators_text_does_not_tell():
+    def make(limit, **options):
+        @loom.kernel(max_registers=limit, **options)
+        def kernel(x: loom.array(dtype=float)):
+            x[0] = 1.0
+
+        return kernel
+
+    assert len(make(32, check=True).metadata) == 2
+    with pytest.raises(loom.CompileError, match="max_registers=limit"):
+        make("many")
+
+
 def test_a_decorator_with_options_can_have_a_name():
     careful = loom.kernel(check=True, max_registers=32)
 

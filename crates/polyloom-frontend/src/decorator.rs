@@ -61,7 +61,7 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// What the decorators of `def` say, and then those of the arguments in `beside`, a file of its own, that no
-    /// decorator's text has.
+    /// decorator's text has or that it does not tell: `check=flag` with a local of the program around the function.
     pub(crate) fn read(
         &mut self,
         def: &ast::StmtFunctionDef,
@@ -74,12 +74,30 @@ impl Reader<'_> {
             ..KernelMetadata::default()
         };
         let mut constraints = ExecutionConstraints::default();
-        let calls = || def.decorator_list.iter().filter_map(|d| d.expression.as_call_expr());
-        for call in calls() {
+        let mut values = beside.map_or_else(Vec::new, |(unit, _)| keywords(unit));
+        let values_file = beside.map_or(self.file, |(_, file)| file);
+        for call in def.decorator_list.iter().filter_map(|d| d.expression.as_call_expr()) {
             for keyword in &call.arguments.keywords {
-                match &keyword.arg {
-                    Some(name) => self.argument(kind, name, &keyword.value, &mut metadata, &mut constraints),
-                    None => self.wrong(&keyword.value, "`**` in a decorator".to_owned(), "write each argument by name"),
+                let Some(name) = &keyword.arg else {
+                    if beside.is_none() {
+                        self.wrong(&keyword.value, "`**` in a decorator".to_owned(), "write each argument by name");
+                    }
+                    continue;
+                };
+                let known = values.iter().position(|(n, _)| n.as_str() == name.as_str()).map(|at| values.remove(at));
+                let (n_errors, before) = (self.diagnostics.len(), (metadata.clone(), constraints.clone()));
+                self.argument(kind, name, &keyword.value, &mut metadata, &mut constraints);
+                if self.diagnostics.len() > n_errors
+                    && let Some((name, value)) = known
+                {
+                    let errors = self.diagnostics.split_off(n_errors);
+                    (metadata, constraints) = before;
+                    self.argument_of(values_file, kind, (name, value), &mut metadata, &mut constraints);
+                    if self.diagnostics.len() > n_errors {
+                        // Wrong either way: shown where the user wrote it.
+                        self.diagnostics.truncate(n_errors);
+                        self.diagnostics.extend(errors);
+                    }
                 }
             }
             for arg in &call.arguments.args {
@@ -91,24 +109,23 @@ impl Reader<'_> {
                 );
             }
         }
-        let Some((unit, file)) = beside else { return (metadata, constraints) };
-        self.file = file;
-        let is_in_text = |name: &str| {
-            let mut keywords = calls().flat_map(|call| &call.arguments.keywords);
-            keywords.any(|keyword| keyword.arg.as_ref().is_some_and(|arg| arg.as_str() == name))
-        };
-        let statements = unit.body().iter().filter_map(|statement| statement.as_expr_stmt());
-        for call in statements.filter_map(|statement| statement.value.as_call_expr()) {
-            for keyword in &call.arguments.keywords {
-                match &keyword.arg {
-                    Some(name) if !is_in_text(name) => {
-                        self.argument(kind, name, &keyword.value, &mut metadata, &mut constraints);
-                    }
-                    _ => {}
-                }
-            }
+        for argument in values {
+            self.argument_of(values_file, kind, argument, &mut metadata, &mut constraints);
         }
         (metadata, constraints)
+    }
+
+    fn argument_of(
+        &mut self,
+        file: FileId,
+        kind: FunctionKind,
+        (name, value): (&ast::Identifier, &Expr),
+        metadata: &mut KernelMetadata,
+        constraints: &mut ExecutionConstraints,
+    ) {
+        let outer = std::mem::replace(&mut self.file, file);
+        self.argument(kind, name, value, metadata, constraints);
+        self.file = outer;
     }
 
     fn argument(
@@ -324,4 +341,11 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// The keyword arguments of the call that a unit consists of.
+fn keywords(unit: &SourceUnit) -> Vec<(&ast::Identifier, &Expr)> {
+    let calls = unit.body().iter().filter_map(|statement| statement.as_expr_stmt()?.value.as_call_expr());
+    let keywords = calls.flat_map(|call| &call.arguments.keywords);
+    keywords.filter_map(|keyword| Some((keyword.arg.as_ref()?, &keyword.value))).collect()
 }
