@@ -419,7 +419,7 @@ def test_redefining_a_function_replaces_it():
         return 1.0
 
     @loom.func
-    def f(x: int):
+    def f(x: int):  # noqa: F811 - an overload
         return 2.0
 
     @loom.func
