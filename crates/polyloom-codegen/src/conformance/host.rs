@@ -51,7 +51,7 @@ pub fn traps(subject: &Subject<'_>) {
     input[40] = 78;
     let mut memory = BufferMemory::default();
     let args = [dense(&mut memory, Scalar::I32, &[64], &input), dense(&mut memory, Scalar::I32, &[64], &[0; 64])];
-    let events = run(&*code, function, &[64], &args, &mut memory, &[0..32, 32..64]);
+    let events = run(&code, function, &[64], &args, &mut memory, &[0..32, 32..64]);
     let [(site, index, extent, thread)] = events.traps[..] else { panic!("one trap, not {:?}", events.traps) };
     assert_eq!((index, extent, thread), (77, 11, 11));
     let sites = SiteTable::of(function);
@@ -84,7 +84,7 @@ fn ranked_trap(subject: &Subject<'_>) {
     let module = module(text);
     let (prepared, id, code) = subject.load(&module, kernel_of(&module), Preparation::AsWritten, 2, Facts::default());
     let mut memory = BufferMemory::default();
-    let events = run(&*code, &prepared.functions[id], &[4, 10], &[], &mut memory, std::slice::from_ref(&(5..40)));
+    let events = run(&code, &prepared.functions[id], &[4, 10], &[], &mut memory, std::slice::from_ref(&(5..40)));
     let traps: Vec<_> = events.traps.iter().map(|&(_, index, extent, thread)| (index, extent, thread)).collect();
     assert_eq!(traps, [(3, -5, 23)]);
 }
@@ -137,7 +137,7 @@ pub fn checks(subject: &Subject<'_>) {
                 Err(error) => panic!("the reference fails: {error}\n{prepared}"),
             };
             n_traps += want.len();
-            let events = run(&*code, function, &[n as u64], &args, &mut actual, std::slice::from_ref(&range));
+            let events = run(&code, function, &[n as u64], &args, &mut actual, std::slice::from_ref(&range));
             assert_eq!(events.traps, want, "{} in thread {thread}\n{prepared}", subject.backend.name());
             assert_same(subject, function, &args, &expected, &actual, || format!("thread {thread}\n{prepared}"));
         }
@@ -158,7 +158,7 @@ fn assertion(subject: &Subject<'_>) {
     flags[33] = 0;
     let args = [dense(&mut memory, Scalar::Bool, &[40], &flags)];
     let function = &prepared.functions[id];
-    let events = run(&*code, function, &[40], &args, &mut memory, std::slice::from_ref(&(0..40)));
+    let events = run(&code, function, &[40], &args, &mut memory, std::slice::from_ref(&(0..40)));
     let [(site, _, _, 33)] = events.traps[..] else { panic!("one trap in thread 33, not {:?}", events.traps) };
     let kind = &SiteTable::of(function).sites[site as usize].kind;
     assert_eq!(*kind, SiteKind::Assert("flag is set".into()));
@@ -190,7 +190,7 @@ pub fn prints(subject: &Subject<'_>) {
             [dense(&mut memory, ty, &[n], &values[..n]), dense(&mut memory, Scalar::I32, &[n], &vec![0; n])];
         let mut expected_memory = memory.clone();
         let function = &prepared.functions[id];
-        let events = run(&*code, function, &[n as u64], &args, &mut memory, std::slice::from_ref(&(0..n as u64)));
+        let events = run(&code, function, &[n as u64], &args, &mut memory, std::slice::from_ref(&(0..n as u64)));
         let printed = (0..n).filter(|i| i & 3 != 3);
         let expected: Vec<(u32, Vec<u64>)> = printed.map(|i| (0, vec![i as u64, values[i]])).collect();
         assert_eq!(events.prints, expected, "{} prints of {}", subject.backend.name(), ty.name());

@@ -8,6 +8,7 @@ use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, Scalar, Type, parse_module
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A failed check as compiled code reports it: site, index, extent, thread.
 pub type Trapped = (u32, i64, i64, u64);
@@ -90,55 +91,92 @@ impl Aligned {
     }
 }
 
+/// Compiled code with arguments of its own: a copy of what a memory holds.
+pub struct Launch {
+    code: Arc<dyn LoadedCode>,
+    aligned: Aligned,
+    block: Vec<u64>,
+    recorder: Recorder,
+    shape: [u64; MAX_DIMS],
+}
+
+impl Launch {
+    /// A launch of code of this kernel.
+    pub fn new(
+        code: Arc<dyn LoadedCode>,
+        kernel: &Function,
+        shape: &[u64],
+        args: &[Arg],
+        memory: &BufferMemory,
+    ) -> Launch {
+        let layout = ArgLayout::of(kernel);
+        let mut aligned = Aligned::new(memory);
+        let mut block = vec![0u64; layout.size as usize / 8];
+        for ((arg, &offset), &param) in args.iter().zip(&layout.offsets).zip(kernel.params()) {
+            let at = offset as usize / 8;
+            match arg {
+                Arg::Scalar(bits) => block[at] = *bits,
+                Arg::Array(array) => {
+                    let ndim = kernel.ty(param).as_array().map_or(0, |(_, ndim)| ndim);
+                    block[at] = aligned.address(array.buffer, array.offset);
+                    for axis in 0..ndim {
+                        block[at + ArgLayout::extent(axis) as usize / 8] = array.extents[usize::from(axis)] as u64;
+                        block[at + ArgLayout::stride(ndim, axis) as usize / 8] =
+                            array.strides[usize::from(axis)] as u64;
+                    }
+                }
+            }
+        }
+        let sites = crate::abi::SiteTable::of(kernel);
+        let slots = sites.sites.iter().map(|site| match &site.kind {
+            crate::abi::SiteKind::Print(_, types) => types.len(),
+            _ => 0,
+        });
+        let recorder = Recorder { events: RefCell::default(), slots: slots.collect() };
+        let mut extents = [1; MAX_DIMS];
+        extents[..shape.len()].copy_from_slice(shape);
+        Launch { code, aligned, block, recorder, shape: extents }
+    }
+
+    /// Runs some of its threads; gives whether none of them trapped.
+    pub fn run(&mut self, range: Range<u64>) -> bool {
+        let context = LaunchContext {
+            shape: self.shape,
+            trap: record_trap,
+            print: record_print,
+            data: (&raw const self.recorder).cast_mut().cast::<c_void>(),
+        };
+        // SAFETY: the block and the context are laid out as the kernel's HIR says, and arrays lie inside their buffers
+        // wherever the kernel accesses them: suites have the interpreter show it for the same launch first.
+        unsafe { self.code.entry()(self.block.as_ptr().cast(), &context, range.start, range.end) };
+        self.recorder.events.borrow().traps.is_empty()
+    }
+
+    /// Runs all of its threads, each time it is called.
+    pub fn whole(&mut self) -> impl FnMut() + '_ {
+        let n_threads = self.shape.iter().product();
+        move || assert!(self.run(0..n_threads), "a thread traps")
+    }
+
+    /// Copies its arrays back; gives what else it did.
+    pub fn finish(self, memory: &mut BufferMemory) -> Events {
+        self.aligned.read_back(memory);
+        self.recorder.events.into_inner()
+    }
+}
+
 /// Runs ranges of a launch, one after another until one traps.
 pub fn run(
-    code: &dyn LoadedCode,
+    code: &Arc<dyn LoadedCode>,
     kernel: &Function,
     shape: &[u64],
     args: &[Arg],
     memory: &mut BufferMemory,
     ranges: &[Range<u64>],
 ) -> Events {
-    let layout = ArgLayout::of(kernel);
-    let mut aligned = Aligned::new(memory);
-    let mut block = vec![0u64; layout.size as usize / 8];
-    for ((arg, &offset), &param) in args.iter().zip(&layout.offsets).zip(kernel.params()) {
-        let at = offset as usize / 8;
-        match arg {
-            Arg::Scalar(bits) => block[at] = *bits,
-            Arg::Array(array) => {
-                let ndim = kernel.ty(param).as_array().map_or(0, |(_, ndim)| ndim);
-                block[at] = aligned.address(array.buffer, array.offset);
-                for axis in 0..ndim {
-                    block[at + ArgLayout::extent(axis) as usize / 8] = array.extents[usize::from(axis)] as u64;
-                    block[at + ArgLayout::stride(ndim, axis) as usize / 8] = array.strides[usize::from(axis)] as u64;
-                }
-            }
-        }
-    }
-    let sites = crate::abi::SiteTable::of(kernel);
-    let slots = sites.sites.iter().map(|site| match &site.kind {
-        crate::abi::SiteKind::Print(_, types) => types.len(),
-        _ => 0,
-    });
-    let recorder = Recorder { events: RefCell::default(), slots: slots.collect() };
-    let mut context = LaunchContext {
-        shape: [1; MAX_DIMS],
-        trap: record_trap,
-        print: record_print,
-        data: (&raw const recorder).cast_mut().cast::<c_void>(),
-    };
-    context.shape[..shape.len()].copy_from_slice(shape);
-    for range in ranges {
-        // SAFETY: the block and the context are laid out as the kernel's HIR says, and arrays lie inside their buffers
-        // wherever the kernel accesses them, as the interpreter has shown for the same launch.
-        unsafe { code.entry()(block.as_ptr().cast(), &context, range.start, range.end) };
-        if !recorder.events.borrow().traps.is_empty() {
-            break;
-        }
-    }
-    aligned.read_back(memory);
-    recorder.events.into_inner()
+    let mut launch = Launch::new(code.clone(), kernel, shape, args, memory);
+    let _ = ranges.iter().cloned().all(|range| launch.run(range));
+    launch.finish(memory)
 }
 
 /// What is true of these arguments.
@@ -245,7 +283,7 @@ pub fn compare(subject: &Subject<'_>, text: &str, shape: &[u64], args: &[Arg], m
         for ranges in splits(total) {
             let mut actual = memory.clone();
             let kernel = &prepared.functions[id];
-            let events = run(&*code, kernel, shape, args, &mut actual, &ranges);
+            let events = run(&code, kernel, shape, args, &mut actual, &ranges);
             assert_eq!(events, Events::default(), "{text}");
             let at = || format!("{} with {facts:?}, ranges {ranges:?}", subject.backend.name());
             assert_same(subject, kernel, args, &expected, &actual, || {

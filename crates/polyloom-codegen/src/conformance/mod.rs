@@ -21,6 +21,7 @@
 
 pub mod control;
 pub mod host;
+pub mod kernels;
 pub mod launch;
 pub mod library;
 pub mod memory;

@@ -159,7 +159,7 @@ fn check(subject: &Subject<'_>, case: &Case, random: &mut Random) {
     let total = rows.len() as u64;
     let facts = super::launch::facts(&module.functions[id], &args);
     let (prepared, id, code) = subject.load(&module, id, Preparation::Unchecked, 1, facts);
-    run(&*code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
+    run(&code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
     let results = memory.elements(case.result, args[args.len() - 1]);
     for (row, &got) in rows.iter().zip(&results) {
         assert!(case.agrees(subject, row, got), "{}: {}\n{prepared}", subject.backend.name(), case.describe(row, got));
@@ -226,7 +226,7 @@ pub fn constant_operands(subject: &Subject<'_>) {
         // Known to be contiguous, each row of results is stored whole: scattered stores would be most of the code.
         let facts = super::launch::facts(&module.functions[id], &args);
         let (prepared, id, code) = subject.load(&module, id, Preparation::Unchecked, 1, facts);
-        run(&*code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
+        run(&code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
         let results = memory.elements(case.result, args[1]);
         for (index, &got) in results.iter().enumerate() {
             let (row, x) = (index / inputs.len(), inputs[index % inputs.len()]);

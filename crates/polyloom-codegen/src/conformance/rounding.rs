@@ -110,7 +110,7 @@ fn check(subject: &Subject<'_>, ty: Scalar, shape: &Shape, random: &mut Random) 
     let total = rows.len() as u64;
     let known = facts(&module.functions[kernel_of(&module)], &args);
     let (prepared, id, code) = subject.load(&module, kernel_of(&module), Preparation::Unchecked, 1, known);
-    run(&*code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
+    run(&code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
     for (&row, got) in rows.iter().zip(memory.elements(ty, args[3])) {
         assert!(
             allowed(subject.float_mode, ty, shape, row, got),

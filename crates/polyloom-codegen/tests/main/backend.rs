@@ -5,6 +5,7 @@ use polyloom_codegen::conformance::launch;
 use polyloom_codegen::{Backend, CodegenError, CraneliftBackend, Emit, Facts, Object, Variant};
 use polyloom_ir::interp::BufferMemory;
 use polyloom_ir::{FuncId, Module, Scalar};
+use std::sync::Arc;
 
 fn backend() -> CraneliftBackend {
     CraneliftBackend::new().expect("Cranelift knows this machine")
@@ -52,7 +53,7 @@ const CALLS: &str = "func @double(%x x: f64) -> (f64) {
     array_store %b, %i, %u
     return }";
 
-fn run_calls(code: &dyn polyloom_codegen::LoadedCode, module: &Module) -> (Vec<f64>, Vec<u64>) {
+fn run_calls(code: &Arc<dyn polyloom_codegen::LoadedCode>, module: &Module) -> (Vec<f64>, Vec<u64>) {
     let kernel = &module.functions[launch::kernel_of(module)];
     let mut memory = BufferMemory::default();
     let input: Vec<u64> = (0..6).map(|x| f64::from(x).to_bits()).collect();
@@ -74,7 +75,7 @@ fn functions_call_each_other_and_return_many_values() {
     let object = compile(&module).expect("it compiles");
     for _ in 0..3 {
         let code = backend().load(&object).expect("it loads");
-        assert_eq!(run_calls(&*code, &module), expected_calls());
+        assert_eq!(run_calls(&code, &module), expected_calls());
     }
 }
 
@@ -86,8 +87,8 @@ fn functions_of_the_same_name_and_different_content_are_kept_apart() {
         let object = compile(module).expect("it compiles");
         backend().load(&object).expect("it loads")
     });
-    assert_eq!(run_calls(&*codes[0], &first), expected_calls());
-    assert_eq!(run_calls(&*codes[1], &second), (vec![0.0; 6], vec![0, 1, 4, 3, 8, 5]));
+    assert_eq!(run_calls(&codes[0], &first), expected_calls());
+    assert_eq!(run_calls(&codes[1], &second), (vec![0.0; 6], vec![0, 1, 4, 3, 8, 5]));
 }
 
 #[test]
@@ -215,7 +216,7 @@ fn threads_compile_and_load_at_the_same_time() {
                 for _ in 0..20 {
                     let object = compile(&module).expect("it compiles");
                     let code = backend().load(&object).expect("it loads");
-                    assert_eq!(run_calls(&*code, &module), expected_calls());
+                    assert_eq!(run_calls(&code, &module), expected_calls());
                 }
             });
         }
