@@ -73,7 +73,7 @@ stubs:  ## regenerate the type stubs from the op table
 	cargo run --quiet -p polyloom --example generate -- stubs python/polyloom/_builtins.pyi
 
 wheel: setup  ## a self-contained wheel in dist/, LLVM linked statically
-	$(BIN)/maturin build --profile dist --out dist --no-default-features --features llvm-static
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --out dist --no-default-features --features llvm-static
 	@ls -l dist
 
 accuracy: setup  ## every float32 input of every one-argument function; dense float64 samples against MPFR
