@@ -9,7 +9,7 @@ use super::{Exec, Flow, Lower, Rep, Reps, Result};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
 use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Value, ValueDef};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// A loop or block being lowered: where `break` and `continue` lead.
 pub(crate) struct Frame {
@@ -82,19 +82,22 @@ impl Lower<'_, '_> {
                 let ty = self.ir.type_of(bits);
                 (then_block, else_block) = (self.ir.block(c"then"), self.ir.block(c"else"));
                 let not_all = self.ir.block(c"not_all");
-                let all = match self.at_both_ends(data.operands[0], true, 8)? {
+                let all = match self.in_all_lanes(data.operands[0], true, 8)? {
                     Some(all) => all,
-                    None => self.ir.icmp(EQ, bits, self.ir.ones(ty)),
+                    None => smallvec![self.ir.icmp(EQ, bits, self.ir.ones(ty))],
                 };
-                self.ir.cond_br(all, then_block, not_all);
+                self.branch_if_all(&all, then_block, not_all);
                 self.ir.switch_to(not_all);
-                let none = match self.at_both_ends(data.operands[0], false, 8)? {
+                let none = match self.in_all_lanes(data.operands[0], false, 8)? {
                     Some(none) => none,
-                    None => self.ir.icmp(EQ, bits, self.ir.zero(ty)),
+                    None => smallvec![self.ir.icmp(EQ, bits, self.ir.zero(ty))],
                 };
+                let mixed = self.ir.block(c"mixed");
+                self.branch_if_all(&none, else_block, mixed);
+                self.ir.switch_to(mixed);
                 if let Some(bail_out) = &mut self.bail_out {
-                    bail_out.from.push(not_all);
-                    self.ir.cond_br(none, else_block, bail_out.target);
+                    bail_out.from.push(mixed);
+                    self.ir.br(bail_out.target);
                 }
             }
             cond => {
@@ -155,27 +158,46 @@ impl Lower<'_, '_> {
         self.bail_out.is_some() && self.exec == Exec::Full && !self.has_effects && self.compares_indices(cond, 8)
     }
 
-    /// Whether a condition is `truth` in all lanes, as the first and the last lane tell for comparisons of an index with
-    /// a bound: the index goes up, or down, from lane to lane. What this gives may be false where the condition is
-    /// `truth` in all lanes. `None` for other conditions.
-    fn at_both_ends(&mut self, cond: Value, truth: bool, depth: u32) -> Result<Option<Val>> {
+    /// Goes to `then` if all conditions hold. Branches rather than arithmetic: each is predicted well.
+    fn branch_if_all(&self, conditions: &[Val], then: Block, otherwise: Block) {
+        for (index, &condition) in conditions.iter().enumerate() {
+            let is_last = index + 1 == conditions.len();
+            let next = if is_last { then } else { self.ir.block(c"and") };
+            self.ir.cond_br(condition, next, otherwise);
+            if !is_last {
+                self.ir.switch_to(next);
+            }
+        }
+    }
+
+    /// Conditions on scalars which together say that a condition is `truth` in all lanes: of comparisons of an index with
+    /// a bound, that the index goes up, or down, from lane to lane and that the lane nearest to the bound is on the right
+    /// side of it. They may not hold where the condition is `truth` in all lanes. `None` for other conditions.
+    fn in_all_lanes(&mut self, cond: Value, truth: bool, depth: u32) -> Result<Option<SmallVec<[Val; 4]>>> {
         if self.shape(cond).is_uniform() {
             let rep = self.rep(cond)?;
             let cond = self.uniform(rep)?;
-            return Ok(Some(if truth { cond } else { self.ir.not(cond) }));
+            return Ok(Some(smallvec![if truth { cond } else { self.ir.not(cond) }]));
         }
         let ValueDef::Result(inst, _) = self.func.values[cond].def else { return Ok(None) };
         let data = &self.func.insts[inst];
         if let (Op::Not, &[x], true) = (data.op, &data.operands[..], depth > 0) {
-            return self.at_both_ends(x, !truth, depth - 1);
+            return self.in_all_lanes(x, !truth, depth - 1);
         }
         let &[a, b] = &data.operands[..] else { return Ok(None) };
         match data.op {
             Op::BitAnd | Op::BitOr if depth > 0 => {
-                let a = self.at_both_ends(a, truth, depth - 1)?;
-                let b = self.at_both_ends(b, truth, depth - 1)?;
+                let a = self.in_all_lanes(a, truth, depth - 1)?;
+                let b = self.in_all_lanes(b, truth, depth - 1)?;
                 let needs_both = (data.op == Op::BitAnd) == truth;
-                Ok(a.zip(b).map(|(a, b)| if needs_both { self.ir.and(a, b) } else { self.ir.or(a, b) }))
+                Ok(a.zip(b).map(|(mut a, b)| {
+                    if needs_both {
+                        a.extend(b);
+                        return a;
+                    }
+                    let all = |conditions: &[Val]| conditions.iter().copied().reduce(|a, b| self.ir.and(a, b));
+                    all(&a).zip(all(&b)).map(|(a, b)| self.ir.or(a, b)).into_iter().collect()
+                }))
             }
             Op::Lt | Op::Le | Op::Gt | Op::Ge => {
                 let Some(ty) = self.func.ty(a).as_scalar().filter(|ty| ty.is_int()) else { return Ok(None) };
@@ -194,18 +216,18 @@ impl Lower<'_, '_> {
                     return Ok(None);
                 }
                 let last = ir.add(first, ir.int_const(ir.type_of(first), way as u64));
-                let holds = |x| self.arith.emit(op, ty, Scalar::Bool, &[x, bound]);
-                let Some((at_first, at_last)) = holds(first).zip(holds(last)) else { return Ok(None) };
-                let at_both = ir.and(at_first, at_last);
+                let is_below = matches!(op, Op::Lt | Op::Le);
+                let nearest = if is_below == (stride >= 0) { last } else { first };
+                let compare = |op, a, b| self.arith.emit(op, ty, Scalar::Bool, &[a, b]);
+                let Some(holds) = compare(op, nearest, bound) else { return Ok(None) };
                 let is_coordinate = matches!(self.func.values[index].def, ValueDef::Result(inst, _)
                     if matches!(self.func.insts[inst].op, Op::Tid | Op::TidLinear));
                 if is_coordinate {
-                    return Ok(Some(at_both));
+                    return Ok(Some(smallvec![holds]));
                 }
                 // Other indices may wrap around on the way.
-                let order = if stride >= 0 { Op::Le } else { Op::Ge };
-                let in_order = self.arith.emit(order, ty, Scalar::Bool, &[first, last]);
-                Ok(in_order.map(|in_order| ir.and(at_both, in_order)))
+                let in_order = compare(if stride >= 0 { Op::Le } else { Op::Ge }, first, last);
+                Ok(in_order.map(|in_order| smallvec![in_order, holds]))
             }
             _ => Ok(None),
         }
