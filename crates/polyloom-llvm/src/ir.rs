@@ -338,6 +338,7 @@ impl<'c> Ir<'c> {
         fptosi = LLVMBuildFPToSI;
         fptoui = LLVMBuildFPToUI;
         bitcast = LLVMBuildBitCast;
+        ptr_to_int = LLVMBuildPtrToInt;
     }
 
     /// An integer scalar cut or zero-extended to another integer type.

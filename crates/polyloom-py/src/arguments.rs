@@ -80,6 +80,7 @@ pub(crate) fn check(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg
 }
 
 /// The NumPy array behind an argument, and what it says of its memory.
+#[inline]
 fn array_argument<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,

@@ -135,7 +135,7 @@ elements!(bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, 
 /// The arguments of one launch, packed as [`ArgLayout`] says, for the kernel whose [`Params`] it is filled with. Reusable: [`ArgBlock::clear`] keeps its memory.
 #[derive(Clone, Debug, Default)]
 pub struct ArgBlock {
-    words: SmallVec<[u64; 24]>,
+    words: Vec<u64>,
     n_params: usize,
     /// The [`Params::id`] of the first parameter given.
     given_for: u64,

@@ -15,10 +15,13 @@ use crate::target::Host;
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgLayout, CodegenError, LaunchContext, SiteTable, Variant};
 use polyloom_ir::uniformity::{Context, Uniformity};
-use polyloom_ir::{FloatMode, FuncId, Function, MAX_DIMS, Module, Type, Value};
+use polyloom_ir::{FloatMode, FuncId, Function, Imm, MAX_DIMS, Module, Op, Type, Value, ValueDef};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ffi::CString;
+
+/// How many groups make a row long enough for stores to be aligned in it.
+const LONG_ROW: i64 = 8;
 
 /// Where in the launch the current group is.
 #[derive(Clone, Copy)]
@@ -266,6 +269,8 @@ impl<'a, 'c> Unit<'a, 'c> {
         row_start: Option<Val>,
     ) -> Result<()> {
         let ir = self.ir;
+        thread.column = from;
+        let first_end = self.first_group_end(&thread, to);
         let before = ir.current();
         let head = ir.block(c"group");
         let (full, tail, done) = (ir.block(c"full"), ir.block(c"tail"), ir.block(c"row_done"));
@@ -273,9 +278,15 @@ impl<'a, 'c> Unit<'a, 'c> {
         ir.switch_to(head);
         let column = ir.phi(ir.int(64));
         ir.add_incoming(column, from, before);
+        // Where the threads of this group end at the latest.
+        let end = first_end.map_or(to, |first_end| {
+            let end = ir.phi(ir.int(64));
+            ir.add_incoming(end, first_end, before);
+            end
+        });
         thread.column = column;
         thread.linear = row_start.map_or(column, |start| ir.add(start, column));
-        let left = ir.sub(to, column);
+        let left = ir.sub(end, column);
         let n_lanes = ir.i64_const(self.lanes.into());
         let after_full = if self.lanes == 1 { done } else { tail };
         ir.cond_br(ir.icmp(SGE, left, n_lanes), full, after_full);
@@ -285,9 +296,15 @@ impl<'a, 'c> Unit<'a, 'c> {
         let bail_out = (self.lanes > 1).then(|| BailOut { target: masked, from: Vec::new() });
         let bails = self.body(callees, thread, Exec::Full, bail_out)?;
         let latch = ir.block(c"next_group");
+        let after_full = ir.current();
         ir.br(latch);
         ir.switch_to(latch);
-        ir.add_incoming(column, ir.add(column, n_lanes), latch);
+        let n_done = ir.phi(ir.int(64));
+        ir.add_incoming(n_done, n_lanes, after_full);
+        ir.add_incoming(column, ir.add(column, n_done), latch);
+        if first_end.is_some() {
+            ir.add_incoming(end, to, latch);
+        }
         ir.br(head);
 
         ir.switch_to(tail);
@@ -305,12 +322,69 @@ impl<'a, 'c> Unit<'a, 'c> {
         for &from in &bails {
             ir.add_incoming(n_active, n_lanes, from);
         }
-        let n_active = ir.int_cast(n_active, ir.int(32));
-        let mask = ir.icmp(ULT, ir.iota(ir.int(32), self.lanes, 1), ir.splat(n_active, self.lanes));
+        let narrow = ir.int_cast(n_active, ir.int(32));
+        let mask = ir.icmp(ULT, ir.iota(ir.int(32), self.lanes, 1), ir.splat(narrow, self.lanes));
         self.body(callees, thread, Exec::Mask(mask), None)?;
-        ir.br(if bails.is_empty() { done } else { latch });
+        if bails.is_empty() && first_end.is_none() {
+            ir.br(done);
+        } else {
+            ir.add_incoming(n_done, n_active, ir.current());
+            ir.br(latch);
+        }
         ir.switch_to(done);
         Ok(())
+    }
+
+    /// Where the first group of a long row ends so that those after it store whole cache lines. `None` if no array is
+    /// known to be stored to in the order of the threads.
+    fn first_group_end(&self, thread: &Thread, to: Val) -> Option<Val> {
+        let ir = self.ir;
+        let array = self.array_stored_in_order()?;
+        let bytes = u64::from(self.lanes * array.elem.bytes());
+        if self.lanes == 1 || bytes < 16 {
+            return None;
+        }
+        let size = ir.i64_const(array.elem.bytes().into());
+        let mut address = ir.ptr_to_int(array.pointer, ir.int(64));
+        let coordinates = thread.outer.iter().copied().flatten().chain([thread.column]);
+        for (coordinate, &stride) in coordinates.zip(&array.strides) {
+            address = ir.add(address, ir.mul(coordinate, stride));
+        }
+        let bytes_to_boundary = ir.and(ir.neg(address), ir.int_const(ir.int(64), bytes - 1));
+        let n_threads = ir.udiv(bytes_to_boundary, size);
+        let is_long = ir.icmp(SGE, ir.sub(to, thread.column), ir.i64_const(i64::from(self.lanes) * LONG_ROW));
+        let is_aligned = ir.icmp(EQ, n_threads, ir.i64_const(0));
+        let first_end = ir.add(thread.column, n_threads);
+        Some(ir.select(ir.and(is_long, ir.not(is_aligned)), first_end, to))
+    }
+
+    /// An array of the launch's rank, dense along its last axis, each of whose threads stores to its own element.
+    fn array_stored_in_order(&self) -> Option<&'a ArrayArg> {
+        let mut found = None;
+        self.func.walk(self.func.body, &mut |_, data| {
+            if data.op != Op::ArrayStore || found.is_some() {
+                return;
+            }
+            let Some(Rep::Array(index)) = self.func.param_index(data.operands[0]).map(|param| self.params[param])
+            else {
+                return;
+            };
+            let indices = &data.operands[1..data.operands.len() - 1];
+            let in_order = indices.len() == usize::from(self.rank)
+                && indices.iter().enumerate().all(|(axis, &value)| match self.func.values[value].def {
+                    ValueDef::Result(inst, _) => {
+                        let data = &self.func.insts[inst];
+                        data.op == Op::Tid && data.imm == Imm::Axis(axis as u8)
+                    }
+                    ValueDef::Param(..) => false,
+                });
+            let array =
+                self.arrays[index].as_ref().filter(|array| array.last_stride == Some(array.elem.bytes().into()));
+            if in_order {
+                found = array;
+            }
+        });
+        found
     }
 
     /// One copy of the body. Gives the blocks that bail out of it.

@@ -203,7 +203,9 @@ impl<'a> Run<'a> {
     fn share(&self, n_participants: u64) -> u64 {
         let pace = self.pace();
         let (shortest, longest) = ((MIN_CHUNK_NS / pace) as u64, (MAX_CHUNK_NS / pace) as u64);
-        let size = (self.n_left() / (SHARES * n_participants)).max(shortest).min(longest).max(1);
+        // Alone, a thread has nobody to leave anything to.
+        let share = if n_participants == 1 { longest } else { self.n_left() / (SHARES * n_participants) };
+        let size = share.max(shortest).min(longest).max(1);
         let row = self.grid[usize::from(self.rank).clamp(1, MAX_DIMS) - 1];
         let grain = match row * GRAIN.div_ceil(row) {
             rows if self.rank > 1 && rows <= size => rows,
