@@ -14,9 +14,12 @@ use polyloom_ir::{CheckKind, Imm, MAX_DIMS, Type};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-/// Threads between looks at whether the launch is cancelled.
-const CHUNK: u64 = 256;
+/// Most threads between looks at whether the launch is cancelled; fewer where each takes long.
+const MAX_CHUNK: u64 = 256;
+/// A chunk that takes longer than this is followed by a shorter one.
+const CHUNK_TIME: Duration = Duration::from_millis(1);
 
 /// Runs a launch of `n_threads` threads.
 ///
@@ -40,14 +43,16 @@ pub(crate) unsafe fn interpret(
         }
     };
     let (args, mut memory) = arguments(kernel, words);
-    let mut begin = 0;
+    let (mut begin, mut chunk) = (0, 1);
     while begin < n_threads {
-        let end = (begin + CHUNK).min(n_threads);
+        let end = (begin + chunk).min(n_threads);
+        let started = Instant::now();
         interpreter.launch(shape, &args, &mut memory, &mut Printer, begin..end).map_err(failed)?;
         if options.is_cancelled(true) {
             return Err(LaunchError::Cancelled);
         }
         begin = end;
+        chunk = if started.elapsed() > CHUNK_TIME { chunk / 2 } else { chunk * 2 }.clamp(1, MAX_CHUNK);
     }
     Ok(())
 }
