@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     kernel: Option<String>,
     /// Number of threads: N, or N,M for two dimensions, up to four
-    #[arg(long, value_delimiter = ',', required = true)]
+    #[arg(long, value_delimiter = ',', required = true, allow_hyphen_values = true, value_parser = extent)]
     dim: Vec<u64>,
     /// Where to run it
     #[arg(long, default_value = "cpu")]
@@ -30,6 +30,11 @@ pub(crate) struct Arguments {
     /// Print the written arrays as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Reads an extent of the grid.
+fn extent(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a number of threads is an integer of 0 or more: 1024, or 64,64".to_owned())
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -48,6 +53,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 
     let mut given = named(&arguments.args, "--arg")?;
     let mut outputs = named(&arguments.out, "--out")?;
+    let known = |name: &str| params.names().iter().any(|p| &**p == name);
+    let stray = given.keys().chain(outputs.keys()).copied().find(|name| !known(name));
+    if let Some(name) = stray {
+        let (kernel, names) = (kernel.name(), params.names().join(", "));
+        return Err(Failure::Usage(format!("kernel `{kernel}` has no parameter `{name}`; it has {names}")));
+    }
     let mut values = Vec::new();
     for (param, &ty) in params.names().iter().zip(params.types()) {
         let Some(text) = given.remove(&**param) else {
@@ -55,11 +66,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             return Err(Failure::Usage(format!("parameter `{param}` has no value: --arg {param}=…  ({signature})")));
         };
         values.push(Argument::parse(param, ty, text).map_err(Failure::Usage)?);
-    }
-    let known = |name: &str| params.names().iter().any(|p| &**p == name);
-    let stray = given.keys().copied().chain(outputs.keys().copied().filter(|name| !known(name))).next();
-    if let Some(name) = stray {
-        return Err(Failure::Usage(format!("kernel `{}` has no parameter `{name}`", kernel.name())));
     }
 
     let mut block = ArgBlock::new();

@@ -43,7 +43,8 @@ impl Argument {
                 let array = ArrayValue::parse(elem, text).map_err(|error| format!("--arg {param}={text}: {error}"))?;
                 if array.shape.len() != usize::from(ndim) {
                     let given = array.shape.len();
-                    return Err(format!("--arg {param}={text}: `{param}` has {ndim} dimensions, {given} given"));
+                    let dimensions = if ndim == 1 { "dimension" } else { "dimensions" };
+                    return Err(format!("--arg {param}={text}: `{param}` has {ndim} {dimensions}, {given} given"));
                 }
                 Ok(Argument::Array(array))
             }
@@ -98,6 +99,9 @@ impl ArrayValue {
         }
         let mut parts = text.split(':');
         let (kind, shape, seed) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""), parts.next());
+        if !matches!(kind, "zeros" | "ones" | "arange" | "random") {
+            return Err(format!("`{kind}` is none of zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE, @FILE.npy"));
+        }
         let shape: Vec<u64> = shape
             .split('x')
             .map(|extent| extent.parse().map_err(|_| format!("`{shape}` is no shape: write 1024 or 64x64")))
@@ -111,8 +115,7 @@ impl ArrayValue {
             "zeros" => &mut |_| 0,
             "ones" => &mut |_| scalar_bits::from_f64(elem, 1.0),
             "arange" => &mut |index| arange(elem, index),
-            "random" => &mut |_| random(elem, &mut state),
-            _ => return Err(format!("`{kind}` is none of zeros, ones, arange, random, @FILE.npy")),
+            _ => &mut |_| random(elem, &mut state),
         };
         let mut array = ArrayValue::zeros(elem, shape)?;
         for index in 0..array.len() {
