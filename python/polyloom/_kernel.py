@@ -137,15 +137,25 @@ def _call(decorator: str, options: dict[str, Any]) -> str | None:
 
 
 def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> Any:
+    decorator = "kernel" if make is _native.Kernel else "func"
+    if isinstance(function, (_native.Kernel, _native.Function)):
+        raise TypeError(f"@{decorator} takes a Python function, and {function!r} is compiled already: decorate it once")
     if not hasattr(function, "__code__"):
-        raise TypeError(f"expected a Python function, got {type(function).__name__}")
+        raise TypeError(f"@{decorator} takes a Python function, not {function!r}")
+    if function.__name__ == "<lambda>":
+        raise TypeError(f"@{decorator} takes no lambda: write it as a function with `def`")
+    if hasattr(function, "__wrapped__"):
+        raise TypeError(
+            f"@{decorator} compiles the text of {function.__qualname__!r}, so it cannot follow another decorator that "
+            "wraps it: remove that one"
+        )
     return make(
         _unit_of(function),
         function.__code__.co_firstlineno,
         function,
         function.__globals__,
         _cells(function),
-        _call("kernel" if make is _native.Kernel else "func", options),
+        _call(decorator, options),
     )
 
 

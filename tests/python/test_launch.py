@@ -332,6 +332,12 @@ def test_recorded_launch():
     step.launch()
     with pytest.raises(IndexError):
         step.set_param_at_index(9, 0.0)
+    with pytest.raises(IndexError, match="no -1"):
+        step.set_param_at_index(-1, 0.0)
+    with pytest.raises(TypeError, match="a sequence of arguments, not int"):
+        step.set_params(3)
+    with pytest.raises(TypeError, match="not '4'"):
+        step.set_dim("4")
     assert "saxpy" in repr(step)
 
 

@@ -202,3 +202,8 @@ def test_config():
     assert "float_mode='strict'" in repr(loom.config)
     with pytest.raises(ValueError, match="contract"):
         loom.config.float_mode = "sloppy"
+    with pytest.raises(TypeError, match="check must be True or False, not 3"):
+        loom.config.check = 3
+    for wrong in (-1, 0, 10**9, 10**30):
+        with pytest.raises(ValueError, match=f"from 1 to 4096, and is {wrong}"):
+            loom.config.num_threads = wrong

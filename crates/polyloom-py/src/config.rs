@@ -2,9 +2,10 @@
 
 use crate::kernel::float_mode;
 use crate::session;
-use polyloom::{Defaults, num_threads, set_num_threads};
-use pyo3::exceptions::PyValueError;
+use polyloom::{Defaults, MAX_THREADS, num_threads, set_num_threads};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyInt;
 
 /// Settings of the process. Kernels take `check` and `float_mode` when they are defined; their own decorator wins.
 #[pyclass(frozen, module = "polyloom._native")]
@@ -24,7 +25,10 @@ impl Config {
     }
 
     #[setter]
-    fn set_check(&self, check: bool) -> PyResult<()> {
+    fn set_check(&self, check: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Ok(check) = check.extract::<bool>() else {
+            return Err(PyTypeError::new_err(format!("check must be True or False, not {}", check.repr()?)));
+        };
         let session = session()?;
         session.set_defaults(Defaults { check, ..session.defaults() });
         Ok(())
@@ -50,11 +54,14 @@ impl Config {
     }
 
     #[setter]
-    fn set_num_threads(&self, n: usize) -> PyResult<()> {
-        if n == 0 {
-            return Err(PyValueError::new_err("num_threads must be at least 1"));
+    fn set_num_threads(&self, n: &Bound<'_, PyAny>) -> PyResult<()> {
+        if n.cast::<PyInt>().is_err() {
+            return Err(PyTypeError::new_err(format!("num_threads must be an integer, not {}", n.get_type().name()?)));
         }
-        set_num_threads(n);
+        match n.extract::<usize>() {
+            Ok(threads @ 1..=MAX_THREADS) => set_num_threads(threads),
+            _ => return Err(PyValueError::new_err(format!("num_threads must be from 1 to {MAX_THREADS}, and is {n}"))),
+        }
         Ok(())
     }
 

@@ -182,7 +182,8 @@ fn grid(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
                 return PyValueError::new_err("dim is too large: a launch has as many threads as int32 can count");
             }
             if error.is_instance_of::<PyTypeError>(dim.py()) {
-                return PyTypeError::new_err(format!("dim must be an integer or a tuple of integers, not {dim}"));
+                let given = dim.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string());
+                return PyTypeError::new_err(format!("dim must be an integer or a tuple of integers, not {given}"));
             }
             error
         })?;
@@ -287,13 +288,13 @@ impl Launch {
     }
 
     /// Replaces the argument at a position.
-    fn set_param_at_index(&self, py: Python<'_>, index: usize, value: Py<PyAny>) -> PyResult<()> {
+    fn set_param_at_index(&self, py: Python<'_>, index: i64, value: Py<PyAny>) -> PyResult<()> {
         let kernel = self.kernel.bind(py).get().inner();
         let n = kernel.params().len();
-        if index >= n {
+        let Some(index) = usize::try_from(index).ok().filter(|&index| index < n) else {
             let message = format!("kernel '{}' is launched with {n} arguments, there is no {index}", kernel.name());
             return Err(PyIndexError::new_err(message));
-        }
+        };
         // Alone: two arrays that overlap may be about to be replaced both.
         arguments::check(py, kernel, index, value.bind(py))?;
         self.change(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
@@ -304,13 +305,17 @@ impl Launch {
     fn set_param_by_name(&self, py: Python<'_>, name: &str, value: Py<PyAny>) -> PyResult<()> {
         let kernel = self.kernel.bind(py).get().inner();
         match kernel.params().names().iter().position(|n| &**n == name) {
-            Some(index) => self.set_param_at_index(py, index, value),
+            Some(index) => self.set_param_at_index(py, index as i64, value),
             None => Err(PyValueError::new_err(format!("kernel '{}' has no parameter '{name}'", kernel.name()))),
         }
     }
 
     /// Replaces all arguments.
-    fn set_params(&self, py: Python<'_>, values: Vec<Py<PyAny>>) -> PyResult<()> {
+    fn set_params(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<()> {
+        let values: Vec<Py<PyAny>> = values.extract().map_err(|_| {
+            let given = values.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
+            PyTypeError::new_err(format!("set_params takes a sequence of arguments, not {given}"))
+        })?;
         let ready = Arc::new(Ready::new(py, self.kernel.bind(py).get().inner(), &values)?);
         self.change(|state| (std::mem::replace(&mut state.args, values), state.ready.replace(ready)));
         Ok(())
