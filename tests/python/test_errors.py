@@ -73,3 +73,76 @@ def test_uncaught_error_in_a_script(tmp_path):
     assert f'File "{script}", line 5' in out.stderr
     assert "    x[0] = y\n" in out.stderr
     assert "panicked" not in out.stderr
+
+
+def test_recursion_is_rejected_where_it_is_decorated(define):
+    recursive = """
+        @loom.func
+        def f(x: int):
+            return f(x - 1) if x > 0 else 0
+    """
+    plain = """
+        @loom.func
+        def f(x: int):
+            return x
+    """
+    earlier = define(plain)["f"]
+    for known in ({}, {"f": earlier}, {"f": 3}):
+        with pytest.raises(loom.CompileError) as caught:
+            define(recursive, **known)
+        assert [(d.code, d.line) for d in caught.value.diagnostics] == [("PL0207", 3)]
+        assert caught.value.diagnostics[0].message == "`f` calls itself"
+
+
+def test_an_overload_may_call_another(define):
+    define("""
+        @loom.func
+        def f(x: int):
+            return x + 1
+
+        @loom.func
+        def f(x: float):
+            return float(f(int(x)))
+    """)
+
+
+def test_a_function_that_is_only_defined_later(define):
+    with pytest.raises(loom.CompileError) as caught:
+        define("""
+            @loom.func
+            def even(n: int):
+                return True if n == 0 else odd(n - 1)
+
+            @loom.func
+            def odd(n: int):
+                return False if n == 0 else even(n - 1)
+        """)
+    assert "define `odd` above" in caught.value.diagnostics[0].help
+
+
+def test_what_is_no_function_to_compile(define):
+    names = define("""
+        import functools
+
+        @loom.kernel
+        def k(x: loom.array(dtype=float)):
+            x[0] = 1.0
+
+        def deco(f):
+            @functools.wraps(f)
+            def wrapper(*args):
+                return f(*args)
+            return wrapper
+
+        @deco
+        def wrapped(x: loom.array(dtype=float)):
+            x[0] = 1.0
+    """)
+    with pytest.raises(TypeError, match="takes a Python function, and <kernel k.*compiled already"):
+        loom.kernel(names["k"])
+    with pytest.raises(TypeError, match="@func takes a Python function, not 3"):
+        loom.func(3)
+    with pytest.raises(TypeError, match="no lambda"):
+        loom.kernel(lambda x: x)
+    with pytest.raises(TypeError, match="'wrapped', so it cannot follow another decorator"):
+        loom.kernel(names["wrapped"])

@@ -47,6 +47,8 @@ pub struct FunctionInfo {
     pub def_line: u32,
     /// Byte offsets of the definitions around it, outermost first; empty at module level.
     pub enclosing: Vec<u32>,
+    /// Whether its name means the function in its own body, as it does everywhere but in a class.
+    pub sees_itself: bool,
 }
 
 /// A parsed file.
@@ -88,7 +90,7 @@ impl SourceUnit {
             let at = depth_exceeded_at(&file.text);
             let span = Span::new(id, at, at);
             let diagnostic = Diagnostic::error(Code::Limit, span, "the code is nested too deeply")
-                .help("split the expression: assign parts of it to variables");
+                .help("split it: assign parts of long expressions to variables, and use fewer `elif` and inner blocks");
             return fail(vec![diagnostic]);
         }
         let parsed = ruff_python_parser::parse_unchecked(&file.text, ParseOptions::from(Mode::Module));
@@ -380,6 +382,7 @@ impl Index<'_> {
                     first_line: line(start),
                     def_line: line(def.name.range().start().to_u32()),
                     enclosing: self.enclosing.clone(),
+                    sees_itself: !matches!(self.scopes.last(), Some((_, true))),
                 });
                 self.enclosing.push(start);
                 self.scope(start, false, &def.body);

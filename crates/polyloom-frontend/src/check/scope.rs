@@ -4,10 +4,10 @@ use super::function::{Checker, Name};
 use crate::environment::Captured;
 use crate::members;
 use crate::number::Number;
-use crate::source::PACKAGES;
+use crate::source::{FunctionInfo, PACKAGES, Role};
 use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId};
 use polyloom_ir::diagnostic::near_names;
-use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
+use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
 
@@ -37,8 +37,29 @@ impl<'a> Checker<'_, '_, 'a> {
             [name] => members::python_builtin(name),
             _ => None,
         });
+        let found = self.itself(path, &found).or(found);
         self.captured.insert(key, found.clone());
         found
+    }
+
+    /// What a function's own name means inside it: the function, beside what it is an overload of. Live surroundings
+    /// do not know that yet while the function is decorated: they hold nothing of the name, or what it will replace.
+    fn itself(&self, path: &[&str], found: &Option<Captured>) -> Option<Captured> {
+        let own = self.compilation.stack.last().filter(|_| self.kind == FunctionKind::Func)?;
+        let info = own.unit.functions().get(own.function)?;
+        let ([name], true) = (path, info.sees_itself) else { return None };
+        if *name != &*info.name {
+            return None;
+        }
+        let mut handles = match found {
+            Some(Captured::Function(handles)) => handles.clone(),
+            _ => Vec::new(),
+        };
+        if handles.iter().all(|handle| handle.identity() != own.identity()) {
+            handles.retain(|earlier| !own.replaces(earlier));
+            handles.push(own.clone());
+        }
+        Some(Captured::Function(handles))
     }
 
     /// Whether a name is a variable of the function.
@@ -176,7 +197,11 @@ impl<'a> Checker<'_, '_, 'a> {
                     }
                     None => None,
                 };
+                let later = |f: &FunctionInfo| f.role != Some(Role::Kernel) && *f.name == *root && f.start > span.start;
                 let help = match near {
+                    _ if self.unit.functions().iter().any(later) => {
+                        format!("define `{root}` above; functions cannot call one another in a circle")
+                    }
                     _ if members::package_member(root).is_some() => {
                         format!("did you mean `{}.{root}`?", self.package())
                     }
