@@ -10,3 +10,8 @@ def k(a: loom.array(dtype=float), b: loom.array(dtype=float, ndim=3)):
     b[i][j] = a[i][j]
     a[i] = float(b.shape[3])
     a[()] = 0.0
+    a[i] = float(a.shape[1])
+    b.shape[0] = 3
+    c, d, e, f, g = loom.tid()
+    loom.printf("%d %d\n", i)
+    a(i)

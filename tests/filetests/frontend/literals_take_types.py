@@ -49,3 +49,70 @@ def alone(a: loom.array(dtype=int), b: loom.array(dtype=float)):
     a[1] = y + 7
     z = 5 / 2.0
     b[0] = z
+
+
+# A conditional of two numbers, and an operation on numbers alone, wait for their type too: exact values of float64.
+# run: @choice64[2]([0.0, 0.0]) == [0.1, 0.2]
+@loom.kernel
+def choice64(a: loom.array(dtype=loom.float64)):
+    i = loom.tid()
+    a[i] = 0.1 if i == 0 else 0.2
+
+
+# run: @choices64[2]([0.0, 0.0]) == [-0.1, 0.7]
+@loom.kernel
+def choices64(a: loom.array(dtype=loom.float64)):
+    i = loom.tid()
+    a[i] += -(0.1 if i == 0 else 0.2 if i > 5 else -0.7)
+
+
+# run: @wide_choice[2]([0, 0]) == [1099511627777, 2]
+@loom.kernel
+def wide_choice(a: loom.array(dtype=loom.int64)):
+    i = loom.tid()
+    a[i] = (1 if i == 0 else 2)
+    a[i] += (1099511627776 if i == 0 else 0)
+
+
+# run: @operations64[1]([0.0, 0.0, 0.0, 0.0]) == [0.1, 0.30000000000000004, 0.7, 1.4142135623730951]
+@loom.kernel
+def operations64(a: loom.array(dtype=loom.float64)):
+    a[0] = loom.min(0.1, 0.2)
+    a[1] = loom.float64(0.1) + max(0.05, 0.2, 0.1)
+    a[2] = loom.float64(2.7 % 1.0 if a[1] > 0.0 else 0.1) - 2.7 % 1.0 + 0.7 // 1.0 + 0.7
+    a[3] = loom.sqrt(2)
+
+
+@loom.func
+def chosen(a: loom.float64):
+    return a
+
+
+@loom.func
+def returned(c: bool):
+    if c:
+        return 0.1 if c else 2
+    return loom.float64(0.5)
+
+
+# run: @passed64[1]([0.0, 0.0, 0.0]) == [0.2, 0.1, 1.0]
+@loom.kernel
+def passed64(a: loom.array(dtype=loom.float64)):
+    c = loom.tid() > 0
+    a[0] = chosen(0.1 if c else 0.2)
+    a[1] = returned(True)
+    if (0 if c else 1) and 0.0 < (0.5 if c else 2) < 3 and not (1 if c else 0):
+        a[2] = 1
+
+
+# run: @alone_choice[1]([0, 0], [0.0]) == [2, 4], [0.5]
+@loom.kernel
+def alone_choice(a: loom.array(dtype=int), b: loom.array(dtype=float)):
+    c = loom.tid() > 0
+    x = 1 if c else 2
+    a[0] = x
+    for i in range(1 if c else 4):
+        a[1] += 1 if i >= 0 else 2
+    y = 1 if c else 0.5
+    b[0] = y
+    1 if c else 2

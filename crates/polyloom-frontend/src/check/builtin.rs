@@ -88,9 +88,16 @@ impl<'a> Checker<'_, '_, 'a> {
         if arguments.len() <= 2 || arguments.iter().any(|a| a.name.is_some()) {
             return self.op_call(op, arguments, name, span);
         }
+        if arguments.iter().all(|a| a.value.is_waiting()) {
+            let op_of = |left, right| {
+                Expr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ExprType::Number, span)
+            };
+            let values = arguments.into_iter().map(|a| a.value);
+            return values.reduce(op_of).unwrap_or_else(|| Expr::error(span));
+        }
         // A number takes the type of the operands that have one, wherever they stand.
         let typed = arguments.iter().find_map(|a| a.value.ty.as_value()).and_then(Type::as_scalar);
-        let float = arguments.iter().any(|a| matches!(a.value.number(), Some(Number::Float(_))));
+        let float = arguments.iter().any(|a| matches!(a.value.untyped(), Some(Number::Float(_))));
         let scalar = typed.unwrap_or(if float { Scalar::F32 } else { Scalar::I32 });
         let mut values = arguments.into_iter().map(|a| a.value);
         let Some(first) = values.next() else { return Expr::error(span) };
@@ -110,7 +117,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     fn numbered(&mut self, expr: Expr, scalar: Scalar) -> Expr {
-        match expr.number() {
+        match expr.untyped() {
             Some(value) if value.adapts_to(scalar) => self.adapt(expr, scalar.into()),
             _ => expr,
         }
@@ -151,6 +158,12 @@ impl<'a> Checker<'_, '_, 'a> {
             let ordered: SmallVec<[&Expr; 4]> = order.iter().map(|&i| &arguments[i].value).collect();
             let Some(types) = operand_types(signature, &ordered) else { continue };
             let Some(results) = signature.result_types(&types) else { continue };
+            let same = |ty: &TyPattern| *ty == TyPattern::Var;
+            let keeps_type = signature.params.iter().all(|p| same(&p.ty)) && signature.results.iter().all(same);
+            if keeps_type && results.len() == 1 && ordered.iter().all(|operand| operand.is_waiting()) {
+                let args = ordered.into_iter().cloned().collect();
+                return Expr::new(ExprKind::Op { op, args, updates: smallvec![] }, ExprType::Number, span);
+            }
             return self.op_expr(op, signature, &ordered, &types, results, name, span);
         }
         let message = format!("no overload of `{name}` takes ({})", argument_types(&arguments));
@@ -272,17 +285,17 @@ fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTyp
         }
     }
     // Numbers alone take their default type, or `float32` where only floats will do: `sqrt(2)`.
-    let float = operands.iter().any(|o| matches!(o.number(), Some(Number::Float(_))));
+    let float = operands.iter().any(|o| matches!(o.untyped(), Some(Number::Float(_))));
     let default = |class: Option<polyloom_ir::op::TypeClass>| {
         if float || !class.is_some_and(|c| c.contains(Scalar::I32)) { Scalar::F32 } else { Scalar::I32 }
     };
     let types = patterns.iter().zip(operands).map(|(pattern, operand)| {
-        let Some(value) = operand.number() else { return operand.ty.as_value() };
+        let Some(value) = operand.untyped() else { return operand.ty.as_value() };
         let scalar = match pattern {
             TyPattern::Var => var.unwrap_or_else(|| default(signature.var)),
             TyPattern::Var2 => var2.unwrap_or_else(|| default(signature.var2)),
             TyPattern::Is(scalar) => *scalar,
-            TyPattern::Indices if value.fit(Scalar::I32).is_some() => Scalar::I32,
+            TyPattern::Indices if operand.fits(Scalar::I32) => Scalar::I32,
             TyPattern::Indices => Scalar::I64,
             TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) => return None,
         };

@@ -67,7 +67,18 @@ impl<'a> Checker<'_, '_, 'a> {
                 return Expr::error(span);
             }
             let (message, help) = match path[..] {
-                [name] => (format!("`{name}` is a variable, not a function"), "use a variable of another name"),
+                [name]
+                    if matches!(
+                        self.environment.lookup(&[name]),
+                        Some(Captured::Function(_) | Captured::Builtin(_))
+                    ) =>
+                {
+                    (format!("`{name}` is a variable here, not a function"), "use a variable of another name")
+                }
+                [name] => (
+                    format!("`{name}` is a variable, not a function"),
+                    "variables cannot be called: write `x[i]` for an element of an array",
+                ),
                 _ => (
                     format!("`{}` is no function: variables have no methods", path.join(".")),
                     "call a builtin, or a function decorated with `@loom.func`",
@@ -320,10 +331,10 @@ impl<'a> Checker<'_, '_, 'a> {
             };
             let given = value.ty.as_value();
             let misfit = |ty: Type| Misfit::Type(slot.unwrap_or(0), parameter.name.to_owned(), ty);
-            values.push(match (parameter.ty, value.number()) {
+            values.push(match (parameter.ty, value.untyped()) {
                 _ if slot.is_none() && value.is_error() => value,
                 (ParamType::Exact(ty), Some(number)) => {
-                    let fits = |s: &Scalar| number.adapts_to(*s) && number.fit(*s).is_some();
+                    let fits = |s: &Scalar| number.adapts_to(*s) && value.fits(*s);
                     let Some(scalar) = ty.as_scalar().filter(fits) else {
                         return Err(misfit(ty));
                     };
@@ -429,7 +440,7 @@ impl<'a> Checker<'_, '_, 'a> {
 /// `float32, number`, for messages.
 pub(super) fn argument_types(arguments: &[Argument<'_>]) -> String {
     let types = arguments.iter().map(|a| {
-        let ty = match (&a.value.ty, a.value.number()) {
+        let ty = match (&a.value.ty, a.value.untyped()) {
             (ExprType::Value(ty), _) => ty.python_name(),
             (_, Some(number)) => number.default_scalar().python_name().to_owned(),
             _ => "?".to_owned(),

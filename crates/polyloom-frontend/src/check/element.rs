@@ -74,8 +74,12 @@ impl<'a> Checker<'_, '_, 'a> {
                 dims.swap_remove(axis.rem_euclid(n_dims) as usize)
             }
             Some(Number::Int(axis)) => {
-                let message = format!("the array has {n_dims} dimensions, none of them {axis}");
-                let help = format!("write an axis from 0 to {}", n_dims - 1);
+                let message =
+                    format!("the array has {}, and no axis {axis}", count(dims.len(), "dimension", "dimensions"));
+                let help = match n_dims {
+                    1 => "write `shape[0]`".to_owned(),
+                    _ => format!("write an axis from 0 to {}", n_dims - 1),
+                };
                 self.reject(Code::BadRank, span, message, help)
             }
             _ => self.reject(
@@ -109,12 +113,11 @@ impl<'a> Checker<'_, '_, 'a> {
             return None;
         };
         if indices.len() != usize::from(ndim) {
-            let plural = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
             let name = self.unit.text(ruff_text_size::Ranged::range(base));
             let message = format!(
                 "`{name}` has {}, but {} given",
-                plural(ndim.into(), "dimension", "dimensions"),
-                plural(indices.len(), "index is", "indices are"),
+                count(ndim.into(), "dimension", "dimensions"),
+                count(indices.len(), "index is", "indices are"),
             );
             let names = &["i", "j", "k", "l"][..usize::from(ndim).min(4)];
             let help = format!("write one index for each dimension: `{name}[{}]`", names.join(", "));
@@ -148,6 +151,11 @@ impl<'a> Checker<'_, '_, 'a> {
             None => checked,
         }
     }
+}
+
+/// A number of things, in words.
+pub(super) fn count(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// The extent of an array along an axis.

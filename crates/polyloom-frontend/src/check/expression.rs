@@ -18,8 +18,8 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(
                 Code::Limit,
                 span,
-                "the expression is nested too deeply",
-                "split it: assign parts of it to variables",
+                "the code is nested too deeply",
+                "split it: assign parts of long expressions to variables, and use fewer `elif` and inner blocks",
             );
         }
         if !self.spend(1) {
@@ -90,7 +90,7 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn settle(&mut self, expr: Expr) -> Expr {
         match &expr.ty {
             ExprType::Number => {
-                let scalar = expr.number().map_or(Scalar::I32, Number::default_scalar);
+                let scalar = expr.untyped().map_or(Scalar::I32, Number::default_scalar);
                 self.adapt(expr, scalar.into())
             }
             ExprType::Values(types) => {
@@ -109,7 +109,8 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// A number as a constant of a type it adapts to, which the caller has made sure of.
     pub(super) fn adapt(&mut self, expr: Expr, ty: Type) -> Expr {
-        let (Some(value), Some(scalar)) = (expr.number(), ty.as_scalar()) else { return expr };
+        let Some(scalar) = ty.as_scalar().filter(|_| expr.is_waiting()) else { return expr };
+        let Some(value) = expr.number() else { return self.adapt_parts(expr, scalar) };
         match value.fit(scalar) {
             Some(bits) => Expr::constant(bits, scalar, expr.span),
             None => {
@@ -146,11 +147,31 @@ impl<'a> Checker<'_, '_, 'a> {
         match &expr.ty {
             ExprType::Error => expr,
             ExprType::Number => {
-                let fits = ty.as_scalar().is_some_and(|s| expr.number().is_some_and(|n| n.adapts_to(s)));
+                let fits = ty.as_scalar().is_some_and(|s| expr.untyped().is_some_and(|n| n.adapts_to(s)));
                 if fits {
+                    // A conversion would not help: it is what the number meets that is too narrow.
+                    let wider = match (expr.number(), ty) {
+                        (Some(Number::Int(_)), Type::I32) => Some(Scalar::I64),
+                        (Some(Number::Float(_)), Type::F32) => Some(Scalar::F64),
+                        _ => None,
+                    };
+                    if let (Some(value), Some(scalar), Some(wider)) = (expr.number(), ty.as_scalar(), wider)
+                        && !expr.fits(scalar)
+                        && expr.fits(wider)
+                    {
+                        let name = scalar.python_name();
+                        let help =
+                            format!("{reason} is {name}: give it a wider type, such as `{}`", self.type_text(wider));
+                        return self.reject(
+                            Code::ConstantRange,
+                            expr.span,
+                            format!("{value} does not fit {name}"),
+                            help,
+                        );
+                    }
                     return self.adapt(expr, ty);
                 }
-                let given = expr.number().map_or(Scalar::I32, Number::default_scalar);
+                let given = expr.untyped().map_or(Scalar::I32, Number::default_scalar);
                 self.mismatch(&expr, given.into(), ty, code, reason)
             }
             ExprType::Value(given) if *given == ty => expr,
@@ -205,7 +226,11 @@ impl<'a> Checker<'_, '_, 'a> {
                 let message = format!("{} is not a condition", array.python_name());
                 self.reject(Code::TypeMismatch, span, message, "compare an element or an extent: `len(a) > 0`")
             }
-            ExprType::Values(_) | ExprType::Number => self.settle(expr),
+            ExprType::Number => {
+                let settled = self.settle(expr);
+                self.truth(settled)
+            }
+            ExprType::Values(_) => self.settle(expr),
         }
     }
 
@@ -220,6 +245,14 @@ impl<'a> Checker<'_, '_, 'a> {
         if let Some(value) = expr.number() {
             return Expr::constant(value.convert(to), to, span);
         }
+        let expr = if expr.is_waiting() {
+            // In its own kind of number it is computed in the type asked for: `float64(min(0.1, 0.2))` is exact.
+            let own = expr.untyped().map_or(Scalar::I32, Number::default_scalar);
+            let exact = own.is_float() == to.is_float() && expr.fits(to);
+            self.adapt(expr, if exact { to } else { own }.into())
+        } else {
+            expr
+        };
         match expr.ty {
             ExprType::Value(Type::Scalar(from)) if from == to => Expr { span, ..expr },
             ExprType::Value(Type::Scalar(_)) => Expr::new(ExprKind::Cast(Box::new(expr)), ExprType::scalar(to), span),

@@ -458,7 +458,7 @@ impl<'a> Checker<'_, '_, 'a> {
             match &mut stmt.kind {
                 StmtKind::Return(values) => {
                     for (value, ty) in values.iter_mut().zip(types) {
-                        if value.number().is_some() {
+                        if value.is_waiting() {
                             let number = std::mem::replace(value, Expr::error(value.span));
                             *value = self.adapt(number, *ty);
                         }
@@ -517,7 +517,7 @@ impl<'a> Checker<'_, '_, 'a> {
             );
             return;
         }
-        let is_float = |v: &Expr| matches!(v.number(), Some(crate::number::Number::Float(_)));
+        let is_float = |v: &Expr| matches!(v.untyped(), Some(crate::number::Number::Float(_)));
         let floats: SmallVec<[bool; 2]> = (0..types.len()).map(|i| values.get(i).is_some_and(is_float)).collect();
         match &mut self.results {
             Results::Inferred(seen @ None) => *seen = Some(Inferred { span, types, floats }),

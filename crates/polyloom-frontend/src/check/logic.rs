@@ -2,8 +2,7 @@
 
 use super::flow::LocalSet;
 use super::function::Checker;
-use crate::number::Number;
-use crate::typed_ast::{ChainLink, Expr, ExprKind, ExprType, Locals};
+use crate::typed_ast::{ChainLink, Expr, ExprKind, ExprType, Locals, takes};
 use polyloom_ir::{Code, Op, Scalar, Span};
 use ruff_python_ast::{self as ast, BoolOp, CmpOp};
 use smallvec::smallvec;
@@ -67,6 +66,11 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let first = self.expr(&compare.left);
         let (rest, assigns) = self.nesting(&compare.comparators, Self::expr);
+        // In a chain an operand stands in two comparisons and is evaluated once.
+        let chained = rest.len() > 1;
+        let mut operand = |expr: Expr| if chained && expr.number().is_none() { self.settle(expr) } else { expr };
+        let first = operand(first);
+        let rest: Vec<Expr> = rest.into_iter().map(operand).collect();
         let mut failed = false;
         let mut previous = first.clone();
         let mut links: Vec<ChainLink> = Vec::with_capacity(rest.len());
@@ -122,11 +126,11 @@ impl<'a> Checker<'_, '_, 'a> {
         if [&cond, &then, &otherwise].into_iter().any(Expr::is_error) {
             return Expr::error(span);
         }
-        let (then, otherwise) = match (then.number(), otherwise.number()) {
-            (Some(a), Some(b)) => {
-                let integers = matches!((a, b), (Number::Int(_), Number::Int(_)));
-                let scalar = if integers { Scalar::I32 } else { Scalar::F32 };
-                (self.adapt(then, scalar.into()), self.adapt(otherwise, scalar.into()))
+        let (then, otherwise) = match (then.untyped(), otherwise.untyped()) {
+            (Some(_), Some(_)) => {
+                let (then, otherwise) = (Box::new(then), Box::new(otherwise));
+                let kind = ExprKind::If { cond: Box::new(cond), then, otherwise, assigns };
+                return Expr::new(kind, ExprType::Number, span);
             }
             (Some(_), None) => {
                 let otherwise = self.settle(otherwise);
@@ -150,6 +154,33 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let kind = ExprKind::If { cond: Box::new(cond), then: Box::new(then), otherwise: Box::new(otherwise), assigns };
         Expr::new(kind, ExprType::Value(ty), span)
+    }
+
+    /// Gives the numbers of an expression whose type was still to come that type.
+    pub(super) fn adapt_parts(&mut self, expr: Expr, scalar: Scalar) -> Expr {
+        let ty = scalar.into();
+        let kind = match expr.kind {
+            ExprKind::If { cond, then, otherwise, assigns } => {
+                let (then, otherwise) = (self.adapt(*then, ty), self.adapt(*otherwise, ty));
+                if then.is_error() || otherwise.is_error() {
+                    return Expr::error(expr.span);
+                }
+                ExprKind::If { cond, then: Box::new(then), otherwise: Box::new(otherwise), assigns }
+            }
+            ExprKind::Op { op, args, updates } => {
+                if !takes(op, scalar) {
+                    self.not_defined(op, scalar, expr.span);
+                    return Expr::error(expr.span);
+                }
+                let args: Vec<Expr> = args.into_iter().map(|arg| self.adapt(arg, ty)).collect();
+                if args.iter().any(Expr::is_error) {
+                    return Expr::error(expr.span);
+                }
+                ExprKind::Op { op, args, updates }
+            }
+            kind => kind,
+        };
+        Expr::new(kind, ExprType::Value(ty), expr.span)
     }
 
     fn branch_value(&mut self, expr: Expr, other: &Expr) -> Expr {

@@ -192,7 +192,7 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         for value in &mut values {
             let given = std::mem::replace(value, Expr::error(span));
-            if let (None, Some(crate::number::Number::Float(_))) = (given.ty.as_value(), given.number()) {
+            if let (None, Some(crate::number::Number::Float(_))) = (given.ty.as_value(), given.untyped()) {
                 return self.not_an_integer(Type::F32, given.span);
             }
             if let Some(ty) = given.ty.as_value()

@@ -7,7 +7,7 @@ use super::function::Checker;
 use super::scope::number;
 use crate::members::operator_text;
 use crate::number::Number;
-use crate::typed_ast::{Expr, ExprKind, ExprType, UpdateOp};
+use crate::typed_ast::{Expr, ExprKind, ExprType, UpdateOp, takes};
 use polyloom_ir::{Code, Op, Scalar, Span, Type};
 use ruff_python_ast::{self as ast, Operator, UnaryOp};
 use smallvec::smallvec;
@@ -61,6 +61,12 @@ impl<'a> Checker<'_, '_, 'a> {
                 ),
             };
         }
+        if let (Some(a), Some(b)) = (left.untyped(), right.untyped())
+            && (takes(op, a.default_scalar()) || takes(op, b.default_scalar()))
+        {
+            let kind = ExprKind::Op { op, args: vec![left, right], updates: smallvec![] };
+            return Expr::new(kind, ExprType::Number, span);
+        }
         let Some((left, right, scalar)) = self.same_type(op, left, right, span) else { return Expr::error(span) };
         let ty = ExprType::scalar(scalar);
         Expr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ty, span)
@@ -71,7 +77,7 @@ impl<'a> Checker<'_, '_, 'a> {
         if left.is_error() || right.is_error() {
             return None;
         }
-        let (left, right) = match (left.number(), right.number()) {
+        let (left, right) = match (left.untyped(), right.untyped()) {
             (Some(a), Some(b)) => {
                 let scalar = match (a, b) {
                     (Number::Int(_), Number::Int(_)) => Scalar::I32,
@@ -95,8 +101,7 @@ impl<'a> Checker<'_, '_, 'a> {
         if let (Type::Scalar(a), Type::Scalar(b)) = (left_type, right_type)
             && a == b
         {
-            let takes = op.info().signatures.iter().any(|s| s.var.is_none_or(|class| class.contains(a)));
-            if takes {
+            if takes(op, a) {
                 return Some((left, right, a));
             }
             self.not_defined(op, a, span);
@@ -122,7 +127,7 @@ impl<'a> Checker<'_, '_, 'a> {
         None
     }
 
-    fn not_defined(&mut self, op: Op, scalar: Scalar, span: Span) {
+    pub(super) fn not_defined(&mut self, op: Op, scalar: Scalar, span: Span) {
         let help = match scalar {
             Scalar::Bool => "convert it: `int(x)`".to_owned(),
             _ if scalar.is_float() => "convert it to an integer: `int(x)`".to_owned(),
@@ -237,6 +242,10 @@ impl<'a> Checker<'_, '_, 'a> {
             if let Some(value) = value {
                 return number(value, span);
             }
+        }
+        if unary.op == UnaryOp::USub && operand.is_waiting() {
+            let kind = ExprKind::Op { op: Op::Neg, args: vec![operand], updates: smallvec![] };
+            return Expr::new(kind, ExprType::Number, span);
         }
         let operand = self.settle(operand);
         let Some(ty) = operand.ty.as_value() else { return Expr::error(span) };

@@ -1,5 +1,6 @@
 //! `print` and `printf`: both become one C format and its operands.
 
+use super::element::count;
 use super::function::Checker;
 use crate::typed_ast::{Expr, Stmt, StmtKind};
 use polyloom_ir::format::{Piece, pieces};
@@ -90,8 +91,11 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         if conversions.len() != args.len() {
-            let message =
-                format!("the format has {} conversions, but {} values are given", conversions.len(), args.len());
+            let message = format!(
+                "the format has {}, but {} given",
+                count(conversions.len(), "conversion", "conversions"),
+                count(args.len(), "value is", "values are"),
+            );
             self.reject(Code::NoOverload, span, message, "write one value for each `%` conversion");
             return;
         }

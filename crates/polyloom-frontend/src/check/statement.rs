@@ -6,7 +6,7 @@ use super::function::{Checker, Name};
 use crate::environment::{Builtin, ParamType};
 use crate::number::Number;
 use crate::typed_ast::{Element, Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
-use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
+use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
@@ -77,7 +77,12 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let checked = self.expr(expr);
         match checked.ty {
-            ExprType::Error | ExprType::Number => {}
+            ExprType::Error => {}
+            ExprType::Number if checked.number().is_some() => {}
+            ExprType::Number => {
+                let settled = self.settle(checked);
+                out.push(Stmt { kind: StmtKind::Expr(settled), span });
+            }
             _ => out.push(Stmt { kind: StmtKind::Expr(checked), span }),
         }
     }
@@ -228,7 +233,11 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let failed = values.iter().any(Expr::is_error);
         let n_values = from_call.as_ref().map_or(values.len(), |types| types.len());
-        if !failed && n_values != targets.len() {
+        let is_tid = matches!(&values[..], [Expr { kind: ExprKind::Op { op: Op::TidLinear, .. }, .. }]);
+        if !failed && is_tid && targets.len() > 4 {
+            let message = format!("a launch has at most 4 coordinates, not {}", targets.len());
+            self.reject(Code::TypeMismatch, span, message, "unpack `tid()` to 2, 3 or 4 variables");
+        } else if !failed && n_values != targets.len() {
             let message = format!("{n_values} values are unpacked to {} targets", targets.len());
             let message = if n_values == 1 { "one value cannot be unpacked".to_owned() } else { message };
             self.reject(Code::TypeMismatch, span, message, "write as many targets as there are values");
@@ -278,9 +287,18 @@ impl<'a> Checker<'_, '_, 'a> {
                 let (local, value) = self.bind_name(name, value)?;
                 Some((Target::Local(local), value))
             }
+            ast::Expr::Subscript(subscript) if is_shape(&subscript.value) => {
+                self.reject(
+                    Code::BadAssignment,
+                    span,
+                    "the shape of an array cannot be assigned",
+                    "assign a variable or an array element",
+                );
+                None
+            }
             ast::Expr::Subscript(subscript) => {
                 let element = self.element(subscript, span);
-                let value = if value.number().is_some() { value } else { self.settle(value) };
+                let value = if value.is_waiting() { value } else { self.settle(value) };
                 let (element, elem) = element?;
                 let value = self.expect_value(value, elem.into(), Code::TypeMismatch, "the array's element");
                 (!value.is_error()).then_some((Target::Element(Box::new(element)), value))
@@ -388,7 +406,7 @@ impl<'a> Checker<'_, '_, 'a> {
     fn retyped(&mut self, id: LocalId, value: Expr, span: Span) -> Option<Expr> {
         let local = &self.locals[id.0 as usize];
         let (ty, first, name) = (local.ty, local.span, local.name.clone());
-        if let Some(number) = value.number()
+        if let Some(number) = value.untyped()
             && ty.as_scalar().is_some_and(|s| number.adapts_to(s))
         {
             return Some(self.adapt(value, ty)).filter(|v| !v.is_error());
@@ -476,7 +494,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let ty = match ty {
             Some(ParamType::Exact(ty)) => ty,
             Some(ParamType::Any | ParamType::AnyArray(_)) => match &value {
-                Some(value) => match (value.ty.as_value(), value.number()) {
+                Some(value) => match (value.ty.as_value(), value.untyped()) {
                     (Some(ty), _) => ty,
                     (None, Some(Number::Float(_))) => Type::F32,
                     (None, _) => Type::I32,
@@ -514,4 +532,9 @@ impl<'a> Checker<'_, '_, 'a> {
             out.push(Stmt { kind, span });
         }
     }
+}
+
+/// Whether an expression is `….shape`.
+fn is_shape(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Attribute(attribute) if attribute.attr.as_str() == "shape")
 }

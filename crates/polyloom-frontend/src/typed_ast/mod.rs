@@ -5,6 +5,7 @@
 
 mod print;
 
+use crate::number::Number;
 use polyloom_ir::{ExecutionConstraints, FunctionKind, KernelMetadata, Op, Scalar, Span, Type};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -214,7 +215,7 @@ pub enum ExprType {
     Value(Type),
     /// Several values, or none: what calls give.
     Values(SmallVec<[Type; 2]>),
-    /// A Python number that has not met a type; the checker leaves none in a finished program.
+    /// A Python number, or an operation on such, that has not met a type; the checker leaves none in a finished program.
     Number,
     /// Rejected: a diagnostic has been given, and nothing built on it gives another.
     Error,
@@ -226,7 +227,7 @@ pub enum ExprKind {
     /// A constant of the expression's type: its bits, zero-extended.
     Const(u64),
     /// A number without a type.
-    Number(crate::number::Number),
+    Number(Number),
     /// The value of a variable.
     Local(LocalId),
     /// An operation of the op table.
@@ -321,6 +322,11 @@ impl ExprType {
     }
 }
 
+/// Whether an overload of the op has operands of this type.
+pub(crate) fn takes(op: Op, scalar: Scalar) -> bool {
+    op.info().signatures.iter().any(|s| s.var.is_none_or(|class| class.contains(scalar)))
+}
+
 impl Expr {
     /// An expression.
     pub fn new(kind: ExprKind, ty: ExprType, span: Span) -> Expr {
@@ -342,8 +348,39 @@ impl Expr {
         self.ty == ExprType::Error
     }
 
+    /// Whether its type is still to come: a number, or an expression of nothing but numbers.
+    pub fn is_waiting(&self) -> bool {
+        self.ty == ExprType::Number
+    }
+
+    /// A number that can have the types this expression can have, if its type is still to come.
+    pub fn untyped(&self) -> Option<Number> {
+        let wider = |a: Number, b: Number| if matches!(a, Number::Float(_)) { a } else { b };
+        match &self.kind {
+            _ if !self.is_waiting() => None,
+            ExprKind::Number(number) => Some(*number),
+            ExprKind::If { then, otherwise, .. } => Some(wider(then.untyped()?, otherwise.untyped()?)),
+            ExprKind::Op { op, args, .. } => {
+                let widest = args.iter().filter_map(Expr::untyped).reduce(wider)?;
+                let floats_only = !takes(*op, Scalar::I32);
+                Some(if floats_only { wider(widest, Number::Float(0.0)) } else { widest })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether all numbers of an expression whose type is still to come are values of a type.
+    pub fn fits(&self, scalar: Scalar) -> bool {
+        match &self.kind {
+            ExprKind::Number(number) => number.fit(scalar).is_some(),
+            ExprKind::If { then, otherwise, .. } => then.fits(scalar) && otherwise.fits(scalar),
+            ExprKind::Op { op, args, .. } => takes(*op, scalar) && args.iter().all(|arg| arg.fits(scalar)),
+            _ => false,
+        }
+    }
+
     /// Its number, if it has no type yet.
-    pub fn number(&self) -> Option<crate::number::Number> {
+    pub fn number(&self) -> Option<Number> {
         match self.kind {
             ExprKind::Number(number) => Some(number),
             _ => None,
