@@ -74,13 +74,14 @@ def wide_choice(a: loom.array(dtype=loom.int64)):
     a[i] += (1099511627776 if i == 0 else 0)
 
 
-# run: @operations64[1]([0.0, 0.0, 0.0, 0.0]) == [0.1, 0.30000000000000004, 0.7, 1.4142135623730951]
+# run: @operations64[1]([0.0, 0.0, 0.0, 0.0, 0.0]) == [0.1, 0.30000000000000004, 0.7, 1.4142135623730951, 0.2]
 @loom.kernel
 def operations64(a: loom.array(dtype=loom.float64)):
     a[0] = loom.min(0.1, 0.2)
     a[1] = loom.float64(0.1) + max(0.05, 0.2, 0.1)
     a[2] = loom.float64(2.7 % 1.0 if a[1] > 0.0 else 0.1) - 2.7 % 1.0 + 0.7 // 1.0 + 0.7
     a[3] = loom.sqrt(2)
+    a[4] = loom.where(a[0] > 1.0, 0.1, 0.2)
 
 
 @loom.func

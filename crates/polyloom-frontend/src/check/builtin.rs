@@ -7,7 +7,7 @@ use crate::environment::{Builtin, Captured};
 use crate::number::Number;
 use crate::source::dotted;
 use crate::typed_ast::{Expr, ExprKind, ExprType, Locals};
-use polyloom_ir::op::{Signature, TyPattern};
+use polyloom_ir::op::{Param, Signature, TyPattern};
 use polyloom_ir::{Code, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
@@ -159,8 +159,10 @@ impl<'a> Checker<'_, '_, 'a> {
             let Some(types) = operand_types(signature, &ordered) else { continue };
             let Some(results) = signature.result_types(&types) else { continue };
             let same = |ty: &TyPattern| *ty == TyPattern::Var;
-            let keeps_type = signature.params.iter().all(|p| same(&p.ty)) && signature.results.iter().all(same);
-            if keeps_type && results.len() == 1 && ordered.iter().all(|operand| operand.is_waiting()) {
+            let keeps_type = signature.params.iter().all(|p| same(&p.ty) || p.ty == TyPattern::Is(Scalar::Bool))
+                && signature.results.iter().all(same);
+            let waits = |(param, operand): (&Param, &&Expr)| operand.is_waiting() == same(&param.ty);
+            if keeps_type && results.len() == 1 && signature.params.iter().zip(&ordered).all(waits) {
                 let args = ordered.into_iter().cloned().collect();
                 return Expr::new(ExprKind::Op { op, args, updates: smallvec![] }, ExprType::Number, span);
             }

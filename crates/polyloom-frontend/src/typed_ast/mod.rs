@@ -374,7 +374,9 @@ impl Expr {
         match &self.kind {
             ExprKind::Number(number) => number.fit(scalar).is_some(),
             ExprKind::If { then, otherwise, .. } => then.fits(scalar) && otherwise.fits(scalar),
-            ExprKind::Op { op, args, .. } => takes(*op, scalar) && args.iter().all(|arg| arg.fits(scalar)),
+            ExprKind::Op { op, args, .. } => {
+                takes(*op, scalar) && args.iter().filter(|arg| arg.is_waiting()).all(|arg| arg.fits(scalar))
+            }
             _ => false,
         }
     }
