@@ -1,5 +1,5 @@
 # Generated from the op table by `make stubs`.
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from polyloom._types import array as _array
 
@@ -23,6 +23,63 @@ def where(cond: bool, a: T, b: T) -> T:
 def select(cond: bool, a: T, b: T) -> T:
     """One of two values: `a` if the condition holds, else `b`. Both are computed."""
 
+def dot(a: Any, b: Any) -> Any:
+    """The sum of the products of corresponding components, from the first on."""
+
+def ddot(a: Any, b: Any) -> Any:
+    """The sum of the products of corresponding elements of two matrices."""
+
+def cross(a: Any, b: Any) -> Any:
+    """The vector at right angles to both, as long as the parallelogram they span is large."""
+
+def length_sq(x: Any) -> Any:
+    """The square of the Euclidean length."""
+
+def length(x: Any) -> Any:
+    """The Euclidean length."""
+
+def normalize(x: Any) -> Any:
+    """The vector divided by its length. A vector of length 0 stays, a quaternion of length 0 becomes the identity."""
+
+def cw_mul(a: Any, b: Any) -> Any:
+    """The products of corresponding components."""
+
+def cw_div(a: Any, b: Any) -> Any:
+    """The quotients of corresponding components."""
+
+def outer(a: Any, b: Any) -> Any:
+    """The matrix of all products of a component of `a`, by row, and one of `b`, by column."""
+
+def transpose(x: Any) -> Any:
+    """The matrix with rows and columns exchanged."""
+
+def trace(x: Any) -> Any:
+    """The sum of the diagonal."""
+
+def determinant(x: Any) -> Any:
+    """The determinant."""
+
+def inverse(x: Any) -> Any:
+    """The inverse of a matrix; zeros where the determinant is 0."""
+
+def diag(x: Any) -> Any:
+    """The diagonal matrix with these elements."""
+
+def get_diag(x: Any) -> Any:
+    """The diagonal of a square matrix."""
+
+def skew(x: Any) -> Any:
+    """The antisymmetric matrix that multiplies a vector as the cross product with `x` from the left does."""
+
+def quat_inverse(q: Any) -> Any:
+    """The inverse of a rotation: a quaternion with its imaginary part negated."""
+
+def quat_rotate(q: Any, x: Any) -> Any:
+    """A vector rotated by a quaternion."""
+
+def quat_rotate_inv(q: Any, x: Any) -> Any:
+    """A vector rotated by a quaternion's inverse."""
+
 def add(a: T, b: T) -> T:
     """Sum. Integers wrap."""
 
@@ -30,7 +87,7 @@ def sub(a: T, b: T) -> T:
     """Difference. Integers wrap."""
 
 def mul(a: T, b: T) -> T:
-    """Product. Integers wrap."""
+    """Product. Integers wrap. A composite times a scalar is scaled; a matrix times a matrix or a vector, and a vector times a matrix, are products of linear algebra; a quaternion times a quaternion is their composition."""
 
 def div(a: T, b: T) -> T:
     """Quotient. Integers truncate toward zero, as in Warp and C; division by zero gives 0 and the most negative integer divided by -1 wraps to itself."""

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// Where to run it
     #[arg(long, default_value = "cpu")]
     device: String,
-    /// An argument, NAME=VALUE: a number, or for arrays zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE[:SEED] or
+    /// An argument, NAME=VALUE: a number, for vectors and matrices all components like 1,2,3, or for arrays zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE[:SEED] or
     /// @FILE.npy, with a shape like 1024 or 64x64
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     args: Vec<String>,
@@ -60,8 +60,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Err(Failure::Usage(format!("kernel `{kernel}` has no parameter `{name}`; it has {names}")));
     }
     let mut values = Vec::new();
+    let composites: Vec<&str> = params.names().iter().filter_map(|name| Some(name.rsplit_once('.')?.0)).collect();
+    let components = components(&mut given, &composites)?;
     for (param, &ty) in params.names().iter().zip(params.types()) {
-        let Some(text) = given.remove(&**param) else {
+        let component = components.get(&**param).map(String::as_str);
+        let Some(text) = component.or_else(|| given.remove(&**param)) else {
+            let param = param.rsplit_once('.').map_or(&**param, |(composite, _)| composite);
             let signature = kernel.signature();
             return Err(Failure::Usage(format!("parameter `{param}` has no value: --arg {param}=…  ({signature})")));
         };
@@ -108,6 +112,24 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     text += &format!("{n_threads} threads in {:.3} ms\n", elapsed.as_secs_f64() * 1e3);
     print(text.as_bytes());
     Ok(())
+}
+
+/// The components of vectors and matrices among the arguments, `v=1,2,3`, by the names of the parameters they are.
+/// `composites` names the composite of each component.
+fn components(given: &mut BTreeMap<&str, &str>, composites: &[&str]) -> Result<BTreeMap<String, String>, Failure> {
+    let mut found = BTreeMap::new();
+    for &composite in composites {
+        let Some(text) = given.remove(composite) else { continue };
+        let n = composites.iter().filter(|&&name| name == composite).count();
+        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+        if parts.len() != n {
+            let message = format!("--arg {composite}={text}: `{composite}` has {n} components, {} given", parts.len());
+            return Err(Failure::Usage(message));
+        }
+        found
+            .extend(parts.iter().enumerate().map(|(index, part)| (format!("{composite}.{index}"), (*part).to_owned())));
+    }
+    Ok(found)
 }
 
 /// `NAME=VALUE` options by name.

@@ -48,6 +48,7 @@ impl Argument {
                 }
                 Ok(Argument::Array(array))
             }
+            other => Err(format!("--arg {param}={text}: a {} is given by its components", other.python_name())),
         }
     }
 

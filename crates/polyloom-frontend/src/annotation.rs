@@ -7,7 +7,7 @@
 use crate::environment::{Captured, ParamType};
 use crate::members;
 use crate::source::dotted;
-use polyloom_ir::{Code, MAX_DIMS, Scalar, Type};
+use polyloom_ir::{Code, Composite, MAX_DIMS, Scalar, Type};
 use ruff_python_ast::{self as ast, Expr, Number};
 use ruff_text_size::{Ranged, TextRange};
 use smallvec::{SmallVec, smallvec};
@@ -31,10 +31,11 @@ pub(crate) struct AnnotationReader<'a> {
     pub(crate) lookup: &'a dyn Fn(&[&str]) -> Option<Captured>,
 }
 
-/// The element of an array type: a scalar, or any.
+/// The element of an array type: a scalar, a composite, or any.
 #[derive(Clone, Copy)]
 enum Elem {
     Scalar(Scalar),
+    Composite(Composite),
     Any,
 }
 
@@ -152,6 +153,7 @@ impl AnnotationReader<'_> {
     fn named(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
         match self.captured(expr)? {
             Captured::Type(scalar) => Ok(ParamType::Exact(Type::Scalar(scalar))),
+            Captured::Composite(composite) => Ok(ParamType::Exact(Type::Composite(composite))),
             Captured::Annotation(ty) => Ok(ty),
             Captured::Any => Ok(ParamType::Any),
             Captured::Text(text) => Err(AnnotationError {
@@ -232,13 +234,16 @@ impl AnnotationReader<'_> {
     fn element(&self, expr: &Expr) -> Result<Elem, AnnotationError> {
         match self.read(expr)? {
             ParamType::Exact(Type::Scalar(scalar)) => Ok(Elem::Scalar(scalar)),
+            ParamType::Exact(Type::Composite(composite)) => Ok(Elem::Composite(composite)),
             ParamType::Any => Ok(Elem::Any),
-            ParamType::Exact(Type::Array { .. }) | ParamType::AnyArray(_) => Err(AnnotationError {
-                code: Code::BadAnnotation,
-                range: expr.range(),
-                message: "the elements of an array are scalars".to_owned(),
-                help: "use more dimensions: `array(dtype=float, ndim=2)`".to_owned(),
-            }),
+            ParamType::Exact(Type::Array { .. } | Type::CompositeArray { .. }) | ParamType::AnyArray(_) => {
+                Err(AnnotationError {
+                    code: Code::BadAnnotation,
+                    range: expr.range(),
+                    message: "the elements of an array are scalars, vectors or matrices".to_owned(),
+                    help: "use more dimensions: `array(dtype=float, ndim=2)`".to_owned(),
+                })
+            }
         }
     }
 
@@ -277,6 +282,7 @@ const TYPES_HELP: &str =
 fn array_of(elem: Elem, ndim: u8) -> ParamType {
     match elem {
         Elem::Scalar(elem) => ParamType::Exact(Type::Array { elem, ndim }),
+        Elem::Composite(elem) => ParamType::Exact(Type::CompositeArray { elem, ndim }),
         Elem::Any => ParamType::AnyArray(ndim),
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::annotation::AnnotationReader;
 use crate::source::SourceUnit;
-use polyloom_ir::{Op, Scalar};
+use polyloom_ir::{Composite, Op, Scalar};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub enum Captured {
     Constant(u64, Scalar),
     /// A scalar type; called, it converts.
     Type(Scalar),
+    /// A composite type, such as `loom.vec3`; called, it makes a value.
+    Composite(Composite),
     /// A type of parameters, such as `loom.array(dtype=float)` assigned to a name.
     Annotation(ParamType),
     /// `loom.array` and `loom.array1d` … `loom.array4d`: with `dtype` and, for the first, `ndim`, an array type.
@@ -150,6 +152,7 @@ impl Captured {
             Captured::Float(_) => "a float".to_owned(),
             Captured::Constant(_, scalar) => format!("a {} constant", scalar.python_name()),
             Captured::Type(scalar) => format!("the type `{}`", scalar.python_name()),
+            Captured::Composite(composite) => format!("the type `{}`", composite.python_name()),
             Captured::Annotation(_) | Captured::ArrayConstructor(_) => "an array type".to_owned(),
             Captured::Any => "the annotation `Any`".to_owned(),
             Captured::Builtin(_) => "a builtin function".to_owned(),

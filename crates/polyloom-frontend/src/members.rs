@@ -3,7 +3,7 @@
 //! Operations come from the op table; what is listed here is what the table has no entry for.
 
 use crate::environment::{Builtin, Captured};
-use polyloom_ir::{Op, Scalar, op};
+use polyloom_ir::{Composite, Op, Scalar, op};
 use std::f64::consts;
 
 /// Mathematical constants of the package. Warp spells each in lower and in upper case.
@@ -61,6 +61,9 @@ pub(crate) const PYTHON_BUILTINS: [&str; 11] =
 pub fn package_member(name: &str) -> Option<Captured> {
     if let Some(scalar) = Scalar::from_python_name(name) {
         return Some(Captured::Type(scalar));
+    }
+    if let Some(composite) = Composite::from_python_name(name) {
+        return Some(Captured::Composite(composite));
     }
     let builtin = match name {
         "tid" => Builtin::Tid,

@@ -35,6 +35,14 @@ impl CanonicalForm {
         match ty {
             Type::Scalar(scalar) => self.bytes.push(code(scalar)),
             Type::Array { elem, ndim } => self.bytes.extend_from_slice(&[0x80 | code(elem), ndim]),
+            Type::Composite(composite) => {
+                self.bytes.push(0x40);
+                self.text(&composite.to_string());
+            }
+            Type::CompositeArray { elem, ndim } => {
+                self.bytes.extend_from_slice(&[0x41, ndim]);
+                self.text(&elem.to_string());
+            }
         }
     }
 
@@ -89,6 +97,10 @@ impl CanonicalForm {
                 self.bytes.extend_from_slice(&bits.to_le_bytes());
             }
             Imm::Axis(axis) => self.bytes.extend_from_slice(&[2, *axis]),
+            Imm::Component(component) => {
+                self.bytes.push(8);
+                self.number(u32::from(*component));
+            }
             Imm::Func(callee) => {
                 let known = self.functions.iter().position(|f| f == callee);
                 let number = known.unwrap_or_else(|| {

@@ -23,6 +23,8 @@ pub enum Imm {
     Bits(u64),
     /// `tid`, `dim`: an axis.
     Axis(u8),
+    /// `component`, `with_component`: which one, in row-major order.
+    Component(u16),
     /// `call`: the callee.
     Func(FuncId),
     /// `break`, `continue`: the enclosing loop or block.

@@ -3,6 +3,7 @@
 //! A [`Type`] is a small `Copy` value that means the same in every module, so functions move between modules
 //! (inlining, the math library) without translation.
 
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 
 /// A scalar type.
@@ -152,16 +153,167 @@ impl fmt::Display for Scalar {
 /// The most dimensions an array or a launch can have.
 pub const MAX_DIMS: usize = 4;
 
+/// A type of several scalars of one type: what `scalarise` takes apart before back ends see it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Composite {
+    /// A vector.
+    Vector {
+        /// What each component is.
+        elem: Scalar,
+        /// Number of components.
+        len: u16,
+    },
+    /// A matrix; its components are in row-major order.
+    Matrix {
+        /// What each component is.
+        elem: Scalar,
+        /// Number of rows.
+        rows: u8,
+        /// Number of columns.
+        cols: u8,
+    },
+    /// A quaternion: x, y, z and the real part w.
+    Quaternion {
+        /// What each component is.
+        elem: Scalar,
+    },
+    /// A rigid transformation: a translation's three components, then a rotation's quaternion.
+    Transform {
+        /// What each component is.
+        elem: Scalar,
+    },
+}
+
+/// The most components a composite can have.
+pub const MAX_COMPONENTS: usize = 1024;
+
+impl Composite {
+    /// What each component is.
+    pub fn elem(self) -> Scalar {
+        match self {
+            Composite::Vector { elem, .. }
+            | Composite::Matrix { elem, .. }
+            | Composite::Quaternion { elem }
+            | Composite::Transform { elem } => elem,
+        }
+    }
+
+    /// The same composite of other components.
+    pub fn with_elem(self, elem: Scalar) -> Composite {
+        match self {
+            Composite::Vector { len, .. } => Composite::Vector { elem, len },
+            Composite::Matrix { rows, cols, .. } => Composite::Matrix { elem, rows, cols },
+            Composite::Quaternion { .. } => Composite::Quaternion { elem },
+            Composite::Transform { .. } => Composite::Transform { elem },
+        }
+    }
+
+    /// The extents of the array of its components: one, or rows and columns.
+    pub fn shape(self) -> SmallVec<[u16; 2]> {
+        match self {
+            Composite::Vector { len, .. } => smallvec![len],
+            Composite::Matrix { rows, cols, .. } => smallvec![rows.into(), cols.into()],
+            Composite::Quaternion { .. } => smallvec![4],
+            Composite::Transform { .. } => smallvec![7],
+        }
+    }
+
+    /// How many components it has.
+    pub fn n_components(self) -> usize {
+        self.shape().iter().map(|&n| usize::from(n)).product()
+    }
+
+    /// The name a Python user knows: `vec3`, `mat22d`, `vector(length=5, dtype=float32)`.
+    pub fn python_name(self) -> String {
+        let elem = self.elem();
+        let suffix = Composite::SUFFIXES.iter().find(|(scalar, _)| *scalar == elem).map_or("", |(_, suffix)| suffix);
+        match self {
+            Composite::Vector { len: len @ 2..=4, .. } if elem != Scalar::Bool => format!("vec{len}{suffix}"),
+            Composite::Vector { len, .. } => format!("vector(length={len}, dtype={})", elem.python_name()),
+            Composite::Matrix { rows: n @ 2..=4, cols, .. } if cols == n && elem.is_float() => {
+                format!("mat{n}{n}{suffix}")
+            }
+            Composite::Matrix { rows, cols, .. } => {
+                format!("matrix(shape=({rows}, {cols}), dtype={})", elem.python_name())
+            }
+            Composite::Quaternion { .. } => format!("quat{suffix}"),
+            Composite::Transform { .. } => format!("transform{suffix}"),
+        }
+    }
+
+    /// The letters that stand for an element type at the end of names such as `vec3d`. Those of `float32` may be
+    /// left out, and are.
+    pub const SUFFIXES: [(Scalar, &'static str); 12] = [
+        (Scalar::F32, ""),
+        (Scalar::F64, "d"),
+        (Scalar::F16, "h"),
+        (Scalar::BF16, "bf"),
+        (Scalar::I8, "b"),
+        (Scalar::U8, "ub"),
+        (Scalar::I16, "s"),
+        (Scalar::U16, "us"),
+        (Scalar::I32, "i"),
+        (Scalar::U32, "ui"),
+        (Scalar::I64, "l"),
+        (Scalar::U64, "ul"),
+    ];
+
+    /// The composite with this Python name: `vec2` to `vec4`, `mat22` to `mat44`, `quat`, `transform`,
+    /// `spatial_vector`, `spatial_matrix`, with the letters of an element type or `f` behind.
+    pub fn from_python_name(name: &str) -> Option<Composite> {
+        let stems: [(&str, Composite); 10] = [
+            ("vec2", Composite::Vector { elem: Scalar::F32, len: 2 }),
+            ("vec3", Composite::Vector { elem: Scalar::F32, len: 3 }),
+            ("vec4", Composite::Vector { elem: Scalar::F32, len: 4 }),
+            ("mat22", Composite::Matrix { elem: Scalar::F32, rows: 2, cols: 2 }),
+            ("mat33", Composite::Matrix { elem: Scalar::F32, rows: 3, cols: 3 }),
+            ("mat44", Composite::Matrix { elem: Scalar::F32, rows: 4, cols: 4 }),
+            ("quat", Composite::Quaternion { elem: Scalar::F32 }),
+            ("transform", Composite::Transform { elem: Scalar::F32 }),
+            ("spatial_vector", Composite::Vector { elem: Scalar::F32, len: 6 }),
+            ("spatial_matrix", Composite::Matrix { elem: Scalar::F32, rows: 6, cols: 6 }),
+        ];
+        stems.into_iter().find_map(|(stem, composite)| {
+            let suffix = name.strip_prefix(stem)?;
+            let suffix = if suffix == "f" { "" } else { suffix };
+            let (elem, _) = Composite::SUFFIXES.iter().find(|(_, known)| *known == suffix)?;
+            let is_vector = stem.starts_with("vec");
+            (is_vector || elem.is_float()).then(|| composite.with_elem(*elem))
+        })
+    }
+}
+
+impl fmt::Display for Composite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Composite::Vector { elem, len } => write!(f, "vec<{elem}, {len}>"),
+            Composite::Matrix { elem, rows, cols } => write!(f, "mat<{elem}, {rows}, {cols}>"),
+            Composite::Quaternion { elem } => write!(f, "quat<{elem}>"),
+            Composite::Transform { elem } => write!(f, "transform<{elem}>"),
+        }
+    }
+}
+
 /// The type of an HIR value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Type {
     /// One scalar.
     Scalar(Scalar),
+    /// Several scalars.
+    Composite(Composite),
     /// A strided view of memory: base pointer, extents and byte strides.
     Array {
         /// What each element is.
         elem: Scalar,
         /// Number of dimensions, 1 to [`MAX_DIMS`].
+        ndim: u8,
+    },
+    /// An array of composites. `scalarise` makes it an array of scalars with the dimensions of [`Composite::shape`]
+    /// after its own.
+    CompositeArray {
+        /// What each element is.
+        elem: Composite,
+        /// Number of dimensions, without those of the elements.
         ndim: u8,
     },
 }
@@ -186,15 +338,41 @@ impl Type {
     pub fn as_scalar(self) -> Option<Scalar> {
         match self {
             Type::Scalar(s) => Some(s),
-            Type::Array { .. } => None,
+            _ => None,
         }
     }
 
-    /// The element type and number of dimensions, if this is an array type.
+    /// The composite, if this is a composite type.
+    pub fn as_composite(self) -> Option<Composite> {
+        match self {
+            Type::Composite(composite) => Some(composite),
+            _ => None,
+        }
+    }
+
+    /// What an element is and the number of dimensions, if this is an array of anything.
+    pub fn as_any_array(self) -> Option<(Type, u8)> {
+        match self {
+            Type::Array { elem, ndim } => Some((Type::Scalar(elem), ndim)),
+            Type::CompositeArray { elem, ndim } => Some((Type::Composite(elem), ndim)),
+            Type::Scalar(_) | Type::Composite(_) => None,
+        }
+    }
+
+    /// The array type with elements of this type. `None` for elements that no array has.
+    pub fn array_of(elem: Type, ndim: u8) -> Option<Type> {
+        match elem {
+            Type::Scalar(elem) => Some(Type::Array { elem, ndim }),
+            Type::Composite(elem) => Some(Type::CompositeArray { elem, ndim }),
+            Type::Array { .. } | Type::CompositeArray { .. } => None,
+        }
+    }
+
+    /// The element type and number of dimensions, if this is an array of scalars.
     pub fn as_array(self) -> Option<(Scalar, u8)> {
         match self {
             Type::Array { elem, ndim } => Some((elem, ndim)),
-            Type::Scalar(_) => None,
+            _ => None,
         }
     }
 
@@ -202,9 +380,18 @@ impl Type {
     pub fn python_name(self) -> String {
         match self {
             Type::Scalar(s) => s.python_name().to_owned(),
+            Type::Composite(composite) => composite.python_name(),
+            Type::CompositeArray { elem, ndim: 1 } => format!("array(dtype={})", elem.python_name()),
+            Type::CompositeArray { elem, ndim } => format!("array(dtype={}, ndim={ndim})", elem.python_name()),
             Type::Array { elem, ndim: 1 } => format!("array(dtype={})", elem.python_name()),
             Type::Array { elem, ndim } => format!("array(dtype={}, ndim={ndim})", elem.python_name()),
         }
+    }
+}
+
+impl From<Composite> for Type {
+    fn from(composite: Composite) -> Type {
+        Type::Composite(composite)
     }
 }
 
@@ -219,6 +406,8 @@ impl fmt::Display for Type {
         match self {
             Type::Scalar(s) => s.fmt(f),
             Type::Array { elem, ndim } => write!(f, "array<{elem}, {ndim}>"),
+            Type::Composite(composite) => composite.fmt(f),
+            Type::CompositeArray { elem, ndim } => write!(f, "array<{elem}, {ndim}>"),
         }
     }
 }

@@ -18,7 +18,7 @@ impl Context {
     }
 }
 
-/// A transformation of one function of a module.
+/// A transformation of one function of a module; `scalarise` is one of all.
 ///
 /// It takes verified HIR and leaves verified HIR. Function handles stay valid; functions may be added.
 #[derive(Clone, Copy)]
@@ -33,6 +33,14 @@ pub struct Pass {
 
 /// Every pass, in the order of the pipeline.
 pub const PASSES: &[Pass] = &[
+    Pass {
+        name: "scalarise",
+        doc: "Takes vectors, matrices and other composites apart into their components.",
+        run: |module, _, _| {
+            scalarise::scalarise(module);
+            Ok(())
+        },
+    },
     Pass {
         name: "insert_checks",
         doc: "In checked mode, checks array indices and integer divisors.",

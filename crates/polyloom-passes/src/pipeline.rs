@@ -19,7 +19,7 @@ pub struct Options {
 /// Functions the kernel calls are changed as well; the functions of the module keep their handles, and library
 /// functions are added.
 ///
-/// The order matters. Checks come first, in the user's own functions, so that they name the user's arrays and no
+/// The order matters. After `scalarise`, which all others rely on, checks come first, in the user's own functions, so that they name the user's arrays and no
 /// library function is checked. Indices are normalised after inlining and `cse`: what a caller's conditions say about
 /// an index then counts in the callee, and an index and a condition on it are one value.
 ///
@@ -27,6 +27,7 @@ pub struct Options {
 ///
 /// When the kernel grows beyond the compiler's limits, with a diagnostic that names the function at fault.
 pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result<(), Vec<Diagnostic>> {
+    scalarise::scalarise(module);
     settle_checks(module, kernel, options);
     for id in reachable(module, kernel) {
         expand_library::expand_library(module, id);
@@ -61,10 +62,11 @@ fn settle_checks(module: &mut Module, kernel: FuncId, options: &Options) {
     }
 }
 
-/// A module of the kernel and what it calls in the form the interpreter runs: checks are put in or assertions taken
-/// out, and nothing else is done. Gives the kernel's handle there.
+/// A module of the kernel and what it calls in the form the interpreter runs: composites are taken apart, checks are put
+/// in or assertions taken out, and nothing else is done. Gives the kernel's handle there.
 pub fn interpretable(module: &Module, kernel: FuncId, options: &Options) -> (Module, FuncId) {
     let (mut copy, id) = extract(module, kernel);
+    scalarise::scalarise(&mut copy);
     settle_checks(&mut copy, id, options);
     (copy, id)
 }

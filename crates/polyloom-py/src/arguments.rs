@@ -56,6 +56,8 @@ pub(crate) fn fill<'py>(
                 let (shape, strides) = (&view.shape[..ndim.into()], &view.strides[..ndim.into()]);
                 block.array(params, elem, view.base, shape, strides).map_err(|e| argument_error(kernel, &e))?;
             }
+            // Kernels are scalarised: their parameters are scalars and arrays of scalars.
+            Type::Composite(_) | Type::CompositeArray { .. } => {}
         }
     }
     check_overlap(py, kernel, &written)
@@ -74,7 +76,7 @@ pub(crate) fn check(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg
         Some(&Type::Array { elem, ndim }) => {
             array_argument(py, kernel, index, arg, (elem, ndim), &mut SmallVec::new())?;
         }
-        None => {}
+        Some(Type::Composite(_) | Type::CompositeArray { .. }) | None => {}
     }
     Ok(())
 }

@@ -29,7 +29,14 @@ fn saxpy() -> KernelSource {
     let mut module = Module::new();
     let id = module.functions.push(kernel);
     let module = Arc::new(module);
-    KernelSource { verified: module.clone(), verified_kernel: id, prepared: module, prepared_kernel: id, hash: [1; 32] }
+    KernelSource {
+        verified: module.clone(),
+        verified_kernel: id,
+        prepared: module,
+        prepared_kernel: id,
+        hash: [1; 32],
+        elements: Vec::new(),
+    }
 }
 
 /// Median nanoseconds of a launch over `n` threads.

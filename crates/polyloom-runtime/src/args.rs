@@ -5,7 +5,7 @@
 //! here: extents fit the `int32` that `dim` gives, elements are aligned, and no index overflows an address.
 
 use polyloom_codegen::ArgLayout;
-use polyloom_ir::{Function, Scalar, Type};
+use polyloom_ir::{Composite, Function, Scalar, Type};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +18,8 @@ pub struct Params {
     types: Vec<Type>,
     names: Vec<Arc<str>>,
     layout: ArgLayout,
+    /// By parameter, if its last axes are the components of a composite: which. May be shorter than `types`.
+    elements: Vec<Option<Composite>>,
 }
 
 impl Params {
@@ -29,7 +31,13 @@ impl Params {
             types: kernel.params().iter().map(|&p| kernel.ty(p)).collect(),
             names: kernel.param_names.clone(),
             layout: ArgLayout::of(kernel),
+            elements: Vec::new(),
         }
+    }
+
+    /// The same parameters, where the last axes of some arrays are the components of composites.
+    pub fn with_elements(self, elements: Vec<Option<Composite>>) -> Params {
+        Params { elements, ..self }
     }
 
     /// How many there are.
@@ -91,6 +99,18 @@ pub enum ArgError {
         wanted: usize,
         /// The rank given.
         given: usize,
+    },
+    /// An array whose last axes are not the components of its elements.
+    #[error("argument `{name}` is an array of {wanted}: its last axes have the extents {extents:?}, not {given:?}")]
+    Element {
+        /// The parameter.
+        name: Arc<str>,
+        /// Its elements' type, as Python spells it.
+        wanted: String,
+        /// The extents of an element's components.
+        extents: Vec<u16>,
+        /// Those of the array's last axes.
+        given: Vec<u64>,
     },
     /// Extents that an `int32` index cannot reach, or strides that leave the address space.
     #[error("argument `{name}` is too large: {reason}")]
@@ -220,6 +240,14 @@ impl ArgBlock {
         };
         if shape.len() != usize::from(ndim) || strides.len() != shape.len() {
             return Err(ArgError::Rank { name: name.clone(), wanted: ndim.into(), given: shape.len() });
+        }
+        if let Some(element) = params.elements.get(self.n_params).copied().flatten() {
+            let inner = element.shape();
+            let given = &shape[shape.len().saturating_sub(inner.len())..];
+            if !given.iter().copied().eq(inner.iter().map(|&extent| u64::from(extent))) {
+                let (wanted, given) = (element.python_name(), given.to_vec());
+                return Err(ArgError::Element { name: name.clone(), wanted, extents: inner.to_vec(), given });
+            }
         }
         check_geometry(name, wanted_elem, base, shape, strides)?;
         self.words.push(base as u64);

@@ -89,7 +89,7 @@ fn paragraph(doc: &str) -> String {
 fn stubs() -> String {
     let mut text = String::from(
         "# Generated from the op table by `make stubs`.\n\
-         from typing import TypeVar, overload\n\n\
+         from typing import Any, TypeVar, overload\n\n\
          from polyloom._types import array as _array\n\n\
          T = TypeVar(\"T\")\n\
          U = TypeVar(\"U\")\n\n\
@@ -102,7 +102,10 @@ fn stubs() -> String {
              \"\"\"The bits of `x` read as another type of the same size.\"\"\"\n",
     );
     for info in builtins() {
-        let mut variants: Vec<String> = info.signatures.iter().flat_map(stub_signatures).collect();
+        // Where there is an overload for scalars, editors know that one: composites have no types of their own in stubs.
+        let only_composites = info.signatures.iter().all(Signature::takes_composites);
+        let known = info.signatures.iter().filter(|signature| only_composites || !signature.takes_composites());
+        let mut variants: Vec<String> = known.flat_map(stub_signatures).collect();
         variants.dedup();
         for name in std::iter::once(&info.name).chain(info.aliases) {
             for variant in &variants {
@@ -127,7 +130,9 @@ fn stub_signatures(signature: &Signature) -> Vec<String> {
                 params.push(format!("{}: {}", param.name, stub_type(param.ty)));
             }
         }
-        let results: Vec<&str> = signature.results.iter().map(|&ty| stub_type(ty)).collect();
+        // The element type of a composite shows nowhere in its own type.
+        let spelled = |ty| if signature.takes_composites() && ty == TyPattern::Var { "Any" } else { stub_type(ty) };
+        let results: Vec<&str> = signature.results.iter().map(|&ty| spelled(ty)).collect();
         let result = match results[..] {
             [] => "None".to_owned(),
             [one] => one.to_owned(),
@@ -145,6 +150,7 @@ fn stub_type(pattern: TyPattern) -> &'static str {
         TyPattern::Is(Scalar::Bool) => "bool",
         TyPattern::Is(scalar) if scalar.is_float() => "float",
         TyPattern::Is(_) | TyPattern::Indices => "int",
-        TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) => "_array",
+        TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) | TyPattern::ArrayOfComposite => "_array",
+        TyPattern::Composite | TyPattern::Vector(_) | TyPattern::Matrix(..) | TyPattern::Quaternion => "Any",
     }
 }

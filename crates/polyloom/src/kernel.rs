@@ -76,6 +76,7 @@ impl Kernel {
             prepared: Arc::new(prepared),
             prepared_kernel,
             hash,
+            elements: polyloom_passes::transform::scalarise::elements(&module.functions[id]),
         };
         let ast = typed.to_string().into();
         let cpu = CpuKernel::new(device.clone(), source);

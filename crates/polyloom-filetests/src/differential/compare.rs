@@ -149,6 +149,8 @@ impl Engines {
                     let Some(buffer) = arrays.next() else { continue };
                     block.array(kernel.params(), elem, buffer.base(), &buffer.shape, &buffer.strides)
                 }
+                // Generated kernels have scalars and arrays of scalars.
+                Type::Composite(_) | Type::CompositeArray { .. } => continue,
             };
             if let Err(error) = filled {
                 return Ok(Err(error.into()));

@@ -163,6 +163,11 @@ impl Generator<'_, '_> {
                         operands.push(self.any(index));
                     }
                 }
+                TyPattern::Composite
+                | TyPattern::ArrayOfComposite
+                | TyPattern::Vector(_)
+                | TyPattern::Matrix(..)
+                | TyPattern::Quaternion => return,
             }
         }
         let types: Vec<Type> = operands.iter().map(|&v| self.b.func.ty(v)).collect();
@@ -229,9 +234,7 @@ impl Generator<'_, '_> {
             .iter()
             .map(|&ty| match ty {
                 Type::Scalar(_) => self.any(ty),
-                Type::Array { .. } => {
-                    *self.values.iter().find(|&&v| self.b.func.ty(v) == ty).expect("looked for above")
-                }
+                _ => *self.values.iter().find(|&&v| self.b.func.ty(v) == ty).expect("looked for above"),
             })
             .collect();
         let results = self.b.call(callee, &operands, &function.results);

@@ -11,6 +11,8 @@
 //! A function's outcome is its results, a kernel's the arrays it was given, as they are afterwards; `_` leaves one out.
 //! Values are written as in HIR text and read by the type they must have; any NaN equals any other.
 //!
+//! A composite is given by its components, one after another, and an array of composites as the array of its components.
+//!
 //! In a Python file the comments start with `#` and the functions are its kernels.
 //!
 //! What ends well is run three times: as written, and prepared for back ends without and with checks.
@@ -21,6 +23,7 @@ use crate::case::Case;
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
 use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Module, Type};
+use polyloom_passes::transform::scalarise::scalarise;
 use polyloom_passes::{Options, prepared};
 
 /// Enough for any test, and soon over.
@@ -36,8 +39,10 @@ pub(super) fn run(case: &Case) -> Result<(), String> {
             None => Some(python::module(case, &Reader::new(text).function_name()?)?),
         };
         let Some(module) = compiled.as_ref().or(hir.as_ref()) else { continue };
-        Directive::parse(text, module)
-            .and_then(|directive| directive.check(module))
+        let mut module = module.clone();
+        scalarise(&mut module);
+        Directive::parse(text, &module)
+            .and_then(|directive| directive.check(&module))
             .map_err(|message| format!("line {line}: {text}\n  {message}"))?;
     }
     if n_runs == 0 { Err("no line starts with `run:` in a comment".to_owned()) } else { Ok(()) }

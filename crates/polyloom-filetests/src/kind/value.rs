@@ -145,6 +145,9 @@ impl<'t> Reader<'t> {
                 }
                 Ok(Value::Array(elem, extents, elements))
             }
+            Type::Composite(_) | Type::CompositeArray { .. } => {
+                Err(format!("{ty} has no values: functions are scalarised before they run"))
+            }
         }
     }
 

@@ -7,8 +7,8 @@ use crate::environment::{Builtin, Captured};
 use crate::number::Number;
 use crate::source::dotted;
 use crate::typed_ast::{Expr, ExprKind, ExprType, Locals};
-use polyloom_ir::op::{Param, Signature, TyPattern};
-use polyloom_ir::{Code, Op, Scalar, Span, Type};
+use polyloom_ir::op::{Extent, Param, Signature, TyPattern};
+use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
@@ -169,7 +169,14 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.op_expr(op, signature, &ordered, &types, results, name, span);
         }
         let message = format!("no overload of `{name}` takes ({})", argument_types(&arguments));
-        let tried: Vec<String> = info.signatures.iter().map(|s| describe_signature(name, s)).collect();
+        // Overloads for vectors say nothing to someone without any.
+        let has_composites = arguments
+            .iter()
+            .filter_map(|a| a.value.ty.as_value())
+            .any(|ty| ty.as_any_array().map_or(ty, |(elem, _)| elem).as_composite().is_some());
+        let all_take_them = info.signatures.iter().all(Signature::takes_composites);
+        let told = info.signatures.iter().filter(|s| has_composites || all_take_them || !s.takes_composites());
+        let tried: Vec<String> = told.map(|s| describe_signature(name, s)).collect();
         self.reject(Code::NoOverload, span, message, format!("tried {}", list(&tried)))
     }
 
@@ -245,7 +252,7 @@ fn argument_order(signature: &Signature, arguments: &[Argument<'_>]) -> Option<S
     }
     let mut order: SmallVec<[usize; 4]> = (0..n_positional).collect();
     // Indices stand between the named parameters: how many there are follows from the array.
-    let n_indices = arguments.first().and_then(|a| a.value.ty.as_value()).and_then(Type::as_array);
+    let n_indices = arguments.first().and_then(|a| a.value.ty.as_value()).and_then(Type::as_any_array);
     let mut slot = 0;
     for param in &signature.params {
         if param.ty == TyPattern::Indices {
@@ -267,7 +274,7 @@ fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTyp
         let n = match param.ty {
             TyPattern::Indices => {
                 let array = operands.first()?.ty.as_value()?;
-                array.as_array()?.1.into()
+                array.as_any_array()?.1.into()
             }
             _ => 1,
         };
@@ -283,6 +290,12 @@ fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTyp
             TyPattern::Var => var = var.or(ty.as_scalar()),
             TyPattern::ArrayOfVar => var = var.or(ty.as_array().map(|(elem, _)| elem)),
             TyPattern::Var2 => var2 = var2.or(ty.as_scalar()),
+            TyPattern::Composite | TyPattern::Vector(_) | TyPattern::Matrix(..) | TyPattern::Quaternion => {
+                var = var.or(ty.as_composite().map(Composite::elem));
+            }
+            TyPattern::ArrayOfComposite => {
+                var = var.or(ty.as_any_array().and_then(|(elem, _)| elem.as_composite()).map(Composite::elem));
+            }
             TyPattern::Is(_) | TyPattern::ArrayOf(_) | TyPattern::Indices => {}
         }
     }
@@ -299,7 +312,7 @@ fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTyp
             TyPattern::Is(scalar) => *scalar,
             TyPattern::Indices if operand.fits(Scalar::I32) => Scalar::I32,
             TyPattern::Indices => Scalar::I64,
-            TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) => return None,
+            _ => return None,
         };
         value.adapts_to(scalar).then_some(Type::Scalar(scalar))
     });
@@ -315,6 +328,13 @@ fn describe_signature(name: &str, signature: &Signature) -> String {
         TyPattern::ArrayOfVar => format!("{}: array(dtype=T)", p.name),
         TyPattern::ArrayOf(elem) => format!("{}: array(dtype={})", p.name, elem.python_name()),
         TyPattern::Indices => "i, …".to_owned(),
+        TyPattern::Composite => format!("{}: vector or matrix of T", p.name),
+        TyPattern::ArrayOfComposite => format!("{}: array of vectors or matrices of T", p.name),
+        TyPattern::Vector(Extent::Is(len)) => format!("{}: vec{len} of T", p.name),
+        TyPattern::Vector(_) => format!("{}: vector of T", p.name),
+        TyPattern::Matrix(Extent::Is(rows), Extent::Is(cols)) => format!("{}: mat{rows}{cols} of T", p.name),
+        TyPattern::Matrix(..) => format!("{}: matrix of T", p.name),
+        TyPattern::Quaternion => format!("{}: quat of T", p.name),
     });
     let mut text = format!("{name}({})", params.collect::<Vec<_>>().join(", "));
     for (var, class) in [("T", signature.var), ("U", signature.var2)] {

@@ -94,6 +94,7 @@ impl<'a> Checker<'_, '_, 'a> {
         match captured {
             Captured::Builtin(builtin) => self.builtin(builtin, call, &path, span),
             Captured::Type(scalar) => self.conversion_call(scalar, call, &path, span),
+            Captured::Composite(composite) => self.construction(composite, call, &path, span),
             Captured::Function(handles) => {
                 let arguments = self.arguments(call);
                 self.user_call(&handles, &path.join("."), arguments, span)

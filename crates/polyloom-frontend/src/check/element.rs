@@ -1,14 +1,23 @@
 //! Array elements and extents: `a[i, j]`, `a.shape`, `a.ndim`, `a.size`.
 
+use super::composite::component;
 use super::function::Checker;
 use super::scope::number;
 use crate::annotation::elements;
 use crate::number::Number;
 use crate::source::dotted;
-use crate::typed_ast::{Element, Expr, ExprKind, ExprType};
-use polyloom_ir::{Code, Op, Scalar, Span, Type};
+use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType};
+use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
+
+/// What a subscript means.
+pub(super) enum Indexed {
+    /// An array element, and its type.
+    Element(Element, Type),
+    /// A component of a composite.
+    Component(Expr, Composite, ComponentIndex),
+}
 
 impl<'a> Checker<'_, '_, 'a> {
     /// `x.name`.
@@ -22,7 +31,13 @@ impl<'a> Checker<'_, '_, 'a> {
         let base = self.value(&attribute.value);
         let Some(ty) = base.ty.as_value() else { return Expr::error(span) };
         let name = attribute.attr.as_str();
-        let Some((_, ndim)) = ty.as_array() else {
+        if let Some(composite) = ty.as_composite() {
+            return match self.component_named(composite, name, span) {
+                Some(index) => component(base, composite, ComponentIndex::Is(index), span),
+                None => Expr::error(span),
+            };
+        }
+        let Some((_, ndim)) = ty.as_any_array() else {
             let message = format!("{} has no member `{name}`", ty.python_name());
             return self.reject(Code::UnknownName, span, message, "a scalar is used as it is");
         };
@@ -54,8 +69,11 @@ impl<'a> Checker<'_, '_, 'a> {
         {
             return self.extent(attribute, &subscript.slice, span);
         }
-        match self.element(subscript, span) {
-            Some((element, elem)) => Expr::new(ExprKind::Load(Box::new(element)), ExprType::scalar(elem), span),
+        match self.indexed(subscript, span) {
+            Some(Indexed::Element(element, elem)) => {
+                Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span)
+            }
+            Some(Indexed::Component(base, composite, index)) => component(base, composite, index, span),
             None => Expr::error(span),
         }
     }
@@ -91,8 +109,8 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// An array element to read or write, and its type.
-    pub(super) fn element(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<(Element, Scalar)> {
+    /// What `x[…]` means: an array element, or a component of a composite.
+    pub(super) fn indexed(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Indexed> {
         // `a[i][j]` is `a[i, j]`.
         let mut base = &*subscript.value;
         let mut slices: SmallVec<[&'a ast::Expr; 2]> = smallvec![&*subscript.slice];
@@ -107,10 +125,19 @@ impl<'a> Checker<'_, '_, 'a> {
             indices.push(index);
         }
         let ty = array.ty.as_value()?;
-        let Some((elem, ndim)) = ty.as_array() else {
+        if let Some(composite) = ty.as_composite() {
+            let index = self.component_at(composite, indices, span)?;
+            return Some(Indexed::Component(array, composite, index));
+        }
+        let Some((elem, ndim)) = ty.as_any_array() else {
             let message = format!("{} cannot be indexed", ty.python_name());
-            self.reject(Code::TypeMismatch, span, message, "only arrays can be indexed");
+            self.reject(Code::TypeMismatch, span, message, "only arrays, vectors and matrices can be indexed");
             return None;
+        };
+        // `a[i][0]`: what is behind the array's own dimensions are the element's.
+        let inner = match elem.as_composite() {
+            Some(_) if indices.len() > usize::from(ndim) => indices.drain(usize::from(ndim)..).collect(),
+            _ => SmallVec::new(),
         };
         if indices.len() != usize::from(ndim) {
             let name = self.unit.text(ruff_text_size::Ranged::range(base));
@@ -127,7 +154,15 @@ impl<'a> Checker<'_, '_, 'a> {
         if indices.iter().any(Expr::is_error) {
             return None;
         }
-        Some((Element { array: Box::new(array), indices, span }, elem))
+        let element = Element { array: Box::new(array), indices, span };
+        match elem.as_composite().filter(|_| !inner.is_empty()) {
+            Some(composite) => {
+                let index = self.component_at(composite, inner, span)?;
+                let base = Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span);
+                Some(Indexed::Component(base, composite, index))
+            }
+            None => Some(Indexed::Element(element, elem)),
+        }
     }
 
     /// An index: any integer.
@@ -143,7 +178,8 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(ty) => {
                 let help = match ty {
                     Type::Scalar(_) => self.conversion_help(checked.span, Scalar::I32),
-                    Type::Array { .. } => "index that array to get an integer".to_owned(),
+                    Type::Composite(_) => "write one of its components".to_owned(),
+                    Type::Array { .. } | Type::CompositeArray { .. } => "index that array to get an integer".to_owned(),
                 };
                 let message = format!("an index is an integer, not {}", ty.python_name());
                 self.reject(Code::TypeMismatch, checked.span, message, help)

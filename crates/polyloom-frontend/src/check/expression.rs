@@ -187,6 +187,19 @@ impl<'a> Checker<'_, '_, 'a> {
         let message = format!("this is {}, but {reason} is {}", given.python_name(), wanted.python_name());
         let help = match (given, wanted) {
             (Type::Scalar(_), Type::Scalar(wanted)) => self.conversion_help(expr.span, wanted),
+            (Type::Scalar(_), Type::Composite(wanted)) => {
+                format!("make one of it: `{}(…)`", wanted.python_name())
+            }
+            (Type::Composite(_), Type::Scalar(_)) => "write one of its components, or its `length`".to_owned(),
+            (Type::Composite(_), Type::Composite(_)) => "both must have one shape and one element type".to_owned(),
+            (_, Type::Composite(_)) | (Type::CompositeArray { .. }, Type::Scalar(_)) => {
+                "index the array to get an element".to_owned()
+            }
+            (Type::Composite(_) | Type::Scalar(_), Type::CompositeArray { .. })
+            | (Type::Composite(_), Type::Array { .. }) => "write an array here, not an element".to_owned(),
+            (Type::CompositeArray { .. }, _) | (_, Type::CompositeArray { .. }) => {
+                "use an array of these elements and dimensions, or change the annotation".to_owned()
+            }
             (Type::Array { .. }, Type::Scalar(_)) => "index the array to get an element".to_owned(),
             (Type::Scalar(_), Type::Array { .. }) => "write an array here, not a number or an element".to_owned(),
             (Type::Array { ndim: given, .. }, Type::Array { ndim: wanted, .. }) if given != wanted => {

@@ -508,7 +508,7 @@ impl<'a> Checker<'_, '_, 'a> {
             );
             return;
         }
-        if let Some(array) = types.iter().find_map(|t| t.as_value().filter(|t| t.as_array().is_some())) {
+        if let Some(array) = types.iter().find_map(|t| t.as_value().filter(|t| t.as_any_array().is_some())) {
             self.reject(
                 Code::ReturnMismatch,
                 span,

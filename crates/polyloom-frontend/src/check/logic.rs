@@ -144,7 +144,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         let Some(ty) = then.ty.as_value().filter(|_| !otherwise.is_error()) else { return Expr::error(span) };
-        if ty.as_array().is_some() {
+        if ty.as_any_array().is_some() {
             return self.reject(
                 Code::Unsupported,
                 span,

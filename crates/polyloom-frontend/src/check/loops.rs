@@ -234,7 +234,8 @@ impl<'a> Checker<'_, '_, 'a> {
         let message = format!("`range` takes integers, not {}", ty.python_name());
         let help = match ty {
             Type::Scalar(_) => self.conversion_help(span, Scalar::I32),
-            Type::Array { .. } => "write `range(len(a))`".to_owned(),
+            Type::Composite(_) => "write the number of its components".to_owned(),
+            Type::Array { .. } | Type::CompositeArray { .. } => "write `range(len(a))`".to_owned(),
         };
         self.reject(Code::TypeMismatch, span, message, help);
         None

@@ -6,6 +6,7 @@
 
 mod builtin;
 mod call;
+mod composite;
 mod element;
 mod expression;
 mod flow;

@@ -8,7 +8,7 @@ use super::scope::number;
 use crate::members::operator_text;
 use crate::number::Number;
 use crate::typed_ast::{Expr, ExprKind, ExprType, UpdateOp, takes};
-use polyloom_ir::{Code, Op, Scalar, Span, Type};
+use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
 use ruff_python_ast::{self as ast, Operator, UnaryOp};
 use smallvec::smallvec;
 
@@ -67,9 +67,40 @@ impl<'a> Checker<'_, '_, 'a> {
             let kind = ExprKind::Op { op, args: vec![left, right], updates: smallvec![] };
             return Expr::new(kind, ExprType::Number, span);
         }
+        if [&left, &right].into_iter().any(is_composite) {
+            return self.composite_op(op, left, right, span);
+        }
         let Some((left, right, scalar)) = self.same_type(op, left, right, span) else { return Expr::error(span) };
         let ty = ExprType::scalar(scalar);
         Expr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ty, span)
+    }
+
+    /// An operator of which an operand is a composite.
+    pub(super) fn composite_op(&mut self, op: Op, left: Expr, right: Expr, span: Span) -> Expr {
+        if left.is_error() || right.is_error() {
+            return Expr::error(span);
+        }
+        let elem = |expr: &Expr| expr.ty.as_value().and_then(Type::as_composite).map(Composite::elem);
+        let elem = elem(&left).or_else(|| elem(&right));
+        let typed = |checker: &mut Self, expr: Expr| match (expr.untyped(), elem) {
+            (Some(value), Some(elem)) if value.adapts_to(elem) => checker.adapt(expr, elem.into()),
+            _ => checker.settle(expr),
+        };
+        let (left, right) = (typed(self, left), typed(self, right));
+        let (Some(left_type), Some(right_type)) = (left.ty.as_value(), right.ty.as_value()) else {
+            return Expr::error(span);
+        };
+        let results = op.info().signatures.iter().find_map(|s| s.result_types(&[left_type, right_type]));
+        match results.as_deref() {
+            Some(&[result]) => {
+                let kind = ExprKind::Op { op, args: vec![left, right], updates: smallvec![] };
+                Expr::new(kind, ExprType::Value(result), span)
+            }
+            _ => {
+                self.operand_mismatch(op, &left, left_type, &right, right_type, span);
+                Expr::error(span)
+            }
+        }
     }
 
     /// Gives both operands of `op` one type that the op takes, or reports why they have none.
@@ -146,7 +177,14 @@ impl<'a> Checker<'_, '_, 'a> {
                 let rank = |s: Scalar| (s.is_float(), s.bits());
                 if rank(a) < rank(b) { self.conversion_help(left.span, b) } else { self.conversion_help(right.span, a) }
             }
-            _ => "index the array to get an element".to_owned(),
+            _ if left_ty.as_any_array().or_else(|| right_ty.as_any_array()).is_some() => {
+                "index the array to get an element".to_owned()
+            }
+            (Type::Composite(_), Type::Composite(_)) => {
+                "the shapes and element types of both must fit: write the product of components as `cw_mul(a, b)`"
+                    .to_owned()
+            }
+            _ => "a vector or matrix is scaled by a scalar of its element type".to_owned(),
         };
         let diagnostic = polyloom_ir::Diagnostic::error(Code::TypeMismatch, span, message)
             .label(left.span, left_ty.python_name())
@@ -249,6 +287,10 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let operand = self.settle(operand);
         let Some(ty) = operand.ty.as_value() else { return Expr::error(span) };
+        if let (Some(_), UnaryOp::USub) = (ty.as_composite(), unary.op) {
+            let kind = ExprKind::Op { op: Op::Neg, args: vec![operand], updates: smallvec![] };
+            return Expr::new(kind, ExprType::Value(ty), span);
+        }
         let Some(scalar) = ty.as_scalar() else {
             let message = format!("`{}` is not defined for {}", unary.op.as_str(), ty.python_name());
             return self.reject(Code::TypeMismatch, span, message, "index the array to get an element");
@@ -285,6 +327,10 @@ impl<'a> Checker<'_, '_, 'a> {
             _ => None,
         }
     }
+}
+
+pub(super) fn is_composite(expr: &Expr) -> bool {
+    expr.ty.as_value().and_then(Type::as_composite).is_some()
 }
 
 /// An operation of one operand.

@@ -1,8 +1,9 @@
 //! `print` and `printf`: both become one C format and its operands.
 
+use super::composite::component;
 use super::element::count;
 use super::function::Checker;
-use crate::typed_ast::{Expr, Stmt, StmtKind};
+use crate::typed_ast::{ComponentIndex, Expr, Stmt, StmtKind};
 use polyloom_ir::format::{Piece, pieces};
 use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast as ast;
@@ -48,7 +49,13 @@ impl<'a> Checker<'_, '_, 'a> {
                     format.push_str("%s");
                     args.push(value);
                 }
-                Some(Type::Array { .. }) => {
+                Some(Type::Composite(composite)) => {
+                    for (place, index) in (0..composite.n_components() as u16).enumerate() {
+                        format.push_str(if place == 0 { "%s" } else { " %s" });
+                        args.push(component(value.clone(), composite, ComponentIndex::Is(index), value.span));
+                    }
+                }
+                Some(Type::Array { .. } | Type::CompositeArray { .. }) => {
                     self.reject(
                         Code::TypeMismatch,
                         value.span,
@@ -112,7 +119,8 @@ impl<'a> Checker<'_, '_, 'a> {
                 let help = match ty {
                     Type::Scalar(scalar) if scalar.is_float() => "use `%f`, `%g` or `%e`".to_owned(),
                     Type::Scalar(scalar) => format!("use `{}`", self::conversion(scalar)),
-                    Type::Array { .. } => "print its elements".to_owned(),
+                    Type::Composite(_) => "print its components".to_owned(),
+                    Type::Array { .. } | Type::CompositeArray { .. } => "print its elements".to_owned(),
                 };
                 self.reject(Code::TypeMismatch, arg.span, message, help);
                 failed = true;

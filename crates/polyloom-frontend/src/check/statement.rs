@@ -1,12 +1,14 @@
 //! Checking statements: blocks, branches and assignments.
 
+use super::composite::component;
+use super::element::Indexed;
 use super::expression::MAX_DEPTH;
 use super::flow::{Flow, LocalSet};
 use super::function::{Checker, Name};
 use crate::environment::{Builtin, ParamType};
 use crate::number::Number;
-use crate::typed_ast::{Element, Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
-use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
+use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
+use polyloom_ir::{Code, Composite, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
@@ -297,13 +299,25 @@ impl<'a> Checker<'_, '_, 'a> {
                 None
             }
             ast::Expr::Subscript(subscript) => {
-                let element = self.element(subscript, span);
+                let indexed = self.indexed(subscript, span);
                 let value = if value.is_waiting() { value } else { self.settle(value) };
-                let (element, elem) = element?;
-                let value = self.expect_value(value, elem.into(), Code::TypeMismatch, "the array's element");
-                (!value.is_error()).then_some((Target::Element(Box::new(element)), value))
+                match indexed? {
+                    Indexed::Element(element, elem) => {
+                        let value = self.expect_value(value, elem, Code::TypeMismatch, "the array's element");
+                        (!value.is_error()).then_some((Target::Element(Box::new(element)), value))
+                    }
+                    Indexed::Component(base, composite, index) => {
+                        self.component_target(&base, composite, index, value, span)
+                    }
+                }
             }
-            ast::Expr::Attribute(_) => {
+            ast::Expr::Attribute(attribute) => {
+                let base = self.value(&attribute.value);
+                let value = if value.is_waiting() { value } else { self.settle(value) };
+                if let Some(composite) = base.ty.as_value()?.as_composite() {
+                    let index = self.component_named(composite, attribute.attr.as_str(), span)?;
+                    return self.component_target(&base, composite, ComponentIndex::Is(index), value, span);
+                }
                 self.reject(
                     Code::BadAssignment,
                     span,
@@ -344,7 +358,7 @@ impl<'a> Checker<'_, '_, 'a> {
         match self.names.get(text).copied() {
             Some(Name::Local(id)) => {
                 self.mark_assigned(id);
-                if self.local_type(id).as_array().is_some() {
+                if self.local_type(id).as_any_array().is_some() {
                     self.settle(value);
                     self.reject(
                         Code::BadAssignment,
@@ -372,7 +386,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     self.names.insert(text, Name::Poisoned);
                     return None;
                 };
-                if ty.as_array().is_some() {
+                if ty.as_any_array().is_some() {
                     self.alias(text, &value, span);
                     return None;
                 }
@@ -455,10 +469,31 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             ast::Expr::Subscript(subscript) => {
                 let target_span = self.span(&*assign.target);
-                let element = self.element(subscript, target_span);
+                let indexed = self.indexed(subscript, target_span);
                 let value = self.expr(&assign.value);
-                let Some((element, elem)) = element else { return };
-                self.update_element(element, elem, assign.op, value, span, out);
+                match indexed {
+                    Some(Indexed::Element(element, elem)) => {
+                        self.update_element(element, elem, assign.op, value, span, out);
+                    }
+                    Some(Indexed::Component(base, composite, index)) => {
+                        self.update_component(&base, composite, index, (assign.op, value), span, out);
+                    }
+                    None => {}
+                }
+            }
+            ast::Expr::Attribute(attribute) => {
+                let target_span = self.span(&*assign.target);
+                let base = self.value(&attribute.value);
+                let value = self.expr(&assign.value);
+                let Some(ty) = base.ty.as_value() else { return };
+                let Some(composite) = ty.as_composite() else {
+                    self.target(&assign.target, Expr::error(span));
+                    return;
+                };
+                if let Some(index) = self.component_named(composite, attribute.attr.as_str(), target_span) {
+                    let index = ComponentIndex::Is(index);
+                    self.update_component(&base, composite, index, (assign.op, value), span, out);
+                }
             }
             other => {
                 self.expr(&assign.value);
@@ -467,16 +502,33 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
+    /// `v.x op= value`, `v[i] op= value`.
+    fn update_component(
+        &mut self,
+        base: &Expr,
+        composite: Composite,
+        index: ComponentIndex,
+        (operator, value): (ast::Operator, Expr),
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
+        let old = component(base.clone(), composite, index.clone(), base.span);
+        let value = self.binary_op(operator, old, value, span);
+        if let Some((target, value)) = self.component_target(base, composite, index, value, span) {
+            out.push(Stmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });
+        }
+    }
+
     fn update_element(
         &mut self,
         element: Element,
-        elem: Scalar,
+        elem: Type,
         operator: ast::Operator,
         value: Expr,
         span: Span,
         out: &mut Vec<Stmt>,
     ) {
-        let old = Expr::new(ExprKind::Load(Box::new(element.clone())), ExprType::scalar(elem), element.span);
+        let old = Expr::new(ExprKind::Load(Box::new(element.clone())), ExprType::Value(elem), element.span);
         if let Some((op, value)) = self.update(operator, &old, value, span) {
             out.push(Stmt { kind: StmtKind::Update { element, op, value }, span });
         }
@@ -508,7 +560,7 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let name_span = self.span(name);
         if let Some(Name::Later(_)) = self.names.get(name.id.as_str())
-            && ty.as_array().is_none()
+            && ty.as_any_array().is_none()
         {
             let id = self.new_local(name.id.as_str(), ty, name_span);
             self.names.insert(name.id.as_str(), Name::Local(id));

@@ -4,7 +4,7 @@
 
 use super::Lowering;
 use crate::number::Number;
-use crate::typed_ast::{ChainLink, Expr, ExprKind, ExprType, LocalId};
+use crate::typed_ast::{ChainLink, ComponentIndex, Expr, ExprKind, ExprType, LocalId};
 use polyloom_ir::op::{Effect, Lowering as OpLowering};
 use polyloom_ir::{Imm, Op, Type, Value};
 use smallvec::SmallVec;
@@ -55,6 +55,12 @@ impl Lowering<'_, '_> {
                 let operands = self.element(element);
                 self.builder.set_span(expr.span);
                 self.builder.op(Op::ArrayLoad, &operands)
+            }
+            ExprKind::Component(x, index) => {
+                let value = self.expr(x);
+                let index = self.component_index(index);
+                self.builder.set_span(expr.span);
+                self.component(value, index)
             }
             ExprKind::Power(x, power) => {
                 let value = self.expr(x);
@@ -121,6 +127,23 @@ impl Lowering<'_, '_> {
             ExprKind::Error => {}
             _ => out.push(self.expr(expr)),
         }
+    }
+
+    /// A component's number, or the value that counts it.
+    pub(super) fn component_index(&mut self, index: &ComponentIndex) -> Result<u16, Value> {
+        match index {
+            ComponentIndex::Is(component) => Ok(*component),
+            ComponentIndex::At(index) => Err(self.expr(index)),
+        }
+    }
+
+    fn component(&mut self, value: Value, index: Result<u16, Value>) -> Value {
+        let elem = self.builder.func.ty(value).as_composite().map_or(Type::F32, |composite| composite.elem().into());
+        let inst = match index {
+            Ok(component) => self.builder.inst(Op::Component, &[value], &[elem], Imm::Component(component)),
+            Err(index) => self.builder.inst(Op::ComponentAt, &[value, index], &[elem], Imm::None),
+        };
+        self.builder.func.insts[inst].results[0]
     }
 
     /// `value` to a small power, by multiplications.
@@ -243,10 +266,12 @@ fn is_cheap(expr: &Expr) -> bool {
                 let fast = !matches!(op, Op::Div | Op::FloorDiv | Op::Mod | Op::Sqrt);
                 info.effect == Effect::Pure
                     && info.lowering == OpLowering::Native
+                    && args.iter().all(|a| a.ty.as_value().is_some_and(|ty| ty.as_scalar().is_some()))
                     && fast
                     && args.iter().all(|a| spend(a, left))
             }
             ExprKind::Cast(x) | ExprKind::Bitcast(x) | ExprKind::Power(x, 0..=2) => spend(x, left),
+            ExprKind::Component(x, index) => matches!(**index, ComponentIndex::Is(_)) && spend(x, left),
             ExprKind::Logic { terms, .. } => terms.iter().all(|t| spend(t, left)),
             ExprKind::Chain { first, rest, .. } => {
                 spend(first, left) && rest.iter().all(|link| spend(&link.right, left))

@@ -98,8 +98,14 @@ impl Lowering<'_, '_> {
     fn zero(&mut self, ty: Type) -> Value {
         match ty {
             Type::Scalar(scalar) => self.builder.const_bits(scalar, 0),
+            Type::Composite(composite) => {
+                let zero = self.builder.const_bits(composite.elem(), 0);
+                let components: SmallVec<[Value; 4]> = SmallVec::from_elem(zero, composite.n_components());
+                let inst = self.builder.inst(Op::Construct, &components, &[ty], polyloom_ir::Imm::None);
+                self.builder.func.insts[inst].results[0]
+            }
             // Arrays are never assigned, so they always have their value.
-            Type::Array { .. } => self.builder.func.params()[0],
+            Type::Array { .. } | Type::CompositeArray { .. } => self.builder.func.params()[0],
         }
     }
 

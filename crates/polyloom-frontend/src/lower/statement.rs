@@ -23,6 +23,11 @@ impl Lowering<'_, '_> {
                     match target {
                         Target::Local(local) => self.set(*local, value),
                         Target::Element(element) => self.store(element, value, stmt.span),
+                        Target::Component(local, index) => {
+                            let index = self.component_index(index);
+                            self.builder.set_span(stmt.span);
+                            self.set_component(*local, index, value);
+                        }
                     }
                 }
                 true
@@ -112,6 +117,16 @@ impl Lowering<'_, '_> {
             operands.push(self.expr(index));
         }
         operands
+    }
+
+    fn set_component(&mut self, local: LocalId, index: Result<u16, Value>, value: Value) {
+        let (whole, ty) = (self.local(local), self.ty(local));
+        let inst = match index {
+            Ok(component) => self.builder.inst(Op::WithComponent, &[whole, value], &[ty], Imm::Component(component)),
+            Err(index) => self.builder.inst(Op::WithComponentAt, &[whole, index, value], &[ty], Imm::None),
+        };
+        let result = self.builder.func.insts[inst].results[0];
+        self.set(local, result);
     }
 
     fn store(&mut self, element: &Element, value: Value, span: Span) {

@@ -184,6 +184,17 @@ pub enum Target {
     Local(LocalId),
     /// An array element.
     Element(Box<Element>),
+    /// One component of a variable of a composite type.
+    Component(LocalId, Box<ComponentIndex>),
+}
+
+/// Which component of a composite.
+#[derive(Clone, Debug)]
+pub enum ComponentIndex {
+    /// The one with this number, in row-major order.
+    Is(u16),
+    /// The one that an `int32` counts in row-major order, from the end if it is negative.
+    At(Expr),
 }
 
 /// An array element.
@@ -249,6 +260,8 @@ pub enum ExprKind {
     Dim(Box<Expr>, u8),
     /// An array element's value.
     Load(Box<Element>),
+    /// One component of a composite.
+    Component(Box<Expr>, Box<ComponentIndex>),
     /// A small integer power, by multiplications.
     Power(Box<Expr>, u32),
     /// `a and b …` or `a or b …`: bools, evaluated until one decides.

@@ -1,6 +1,8 @@
 //! The typed AST as text: Python with a type on every expression that is not obvious from its parts.
 
-use super::{Element, Expr, ExprKind, ExprType, Function, LoopBody, Program, Stmt, StmtKind, Target, UpdateOp};
+use super::{
+    ComponentIndex, Element, Expr, ExprKind, ExprType, Function, LoopBody, Program, Stmt, StmtKind, Target, UpdateOp,
+};
 use crate::members::operator_text;
 use polyloom_ir::op::Spelling;
 use polyloom_ir::{FunctionKind, Op, Scalar, Type};
@@ -154,6 +156,17 @@ impl Printer<'_> {
                 format!("{}: {}", local_name(&local.name), local.ty.python_name())
             }
             Target::Element(element) => self.element(element),
+            Target::Component(local, index) => {
+                let name = local_name(&self.function.locals[local.0 as usize].name);
+                format!("{name}{}", self.component(index))
+            }
+        }
+    }
+
+    fn component(&self, index: &ComponentIndex) -> String {
+        match index {
+            ComponentIndex::Is(component) => format!("[{component}]"),
+            ComponentIndex::At(index) => format!("[{}]", self.expr(index)),
         }
     }
 
@@ -186,6 +199,7 @@ impl Printer<'_> {
             ExprKind::Tid(axis) => format!("tid({axis})"),
             ExprKind::Dim(array, axis) => format!("{}.shape[{axis}]", self.expr(array)),
             ExprKind::Load(element) => format!("{}: {}", self.element(element), type_name(&expr.ty)),
+            ExprKind::Component(x, index) => format!("{}{}", self.expr(x), self.component(index)),
             ExprKind::Power(x, power) => format!("({} ** {power})", self.expr(x)),
             ExprKind::Logic { all, terms, .. } => {
                 let word = if *all { " and " } else { " or " };

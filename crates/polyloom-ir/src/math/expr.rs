@@ -202,7 +202,7 @@ impl<'g> Expr<'g> {
     pub(super) fn scalar(self) -> Scalar {
         match self.ty() {
             Type::Scalar(scalar) => scalar,
-            Type::Array { .. } => panic!("an array is not a scalar"),
+            other => panic!("{other} is not a scalar"),
         }
     }
 

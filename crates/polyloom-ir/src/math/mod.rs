@@ -61,7 +61,7 @@ pub fn library_function(op: Op, operand_types: &[Type]) -> Option<Function> {
         .zip(&results)
         .map(|(value, &ty)| match ty {
             Type::Scalar(scalar) => value.cast(scalar).value(),
-            Type::Array { .. } => value.value(),
+            _ => value.value(),
         })
         .collect();
     Some(graph.finish(&values))

@@ -12,7 +12,7 @@
 mod signature;
 mod table;
 
-pub use signature::{Param, Signature, TyPattern, TypeClass};
+pub use signature::{Extent, Param, Signature, TyPattern, TypeClass};
 pub use table::Op;
 
 use std::collections::HashMap;
@@ -35,6 +35,8 @@ pub enum Group {
     Bits,
     /// Scalar mathematics.
     Math,
+    /// Vectors, matrices, quaternions.
+    Vector,
     /// Array element access.
     Array,
     /// Atomic updates of array elements.
@@ -56,6 +58,7 @@ impl Group {
             Group::Comparison => "Comparison",
             Group::Bits => "Bits",
             Group::Math => "Scalar mathematics",
+            Group::Vector => "Vectors and matrices",
             Group::Array => "Array elements",
             Group::Atomic => "Atomics",
             Group::Random => "Random numbers",
@@ -89,6 +92,8 @@ pub enum Lowering {
     /// [`crate::math`] holds an HIR function that defines it; the `expand_library` pass puts a call in its place. Where
     /// [`crate::math::library_function`] gives none for the operands' types, the op is native: `mod` of integers.
     Library,
+    /// Its operands or results are composites: `scalarise` puts what it is on components in its place.
+    Scalarised,
 }
 
 /// How Python code reaches an op.

@@ -6,12 +6,15 @@
 //! [T: float](x: T) -> T                                a type variable and its class
 //! [T: number](array: array[T], index..., value: T) -> T   one index per dimension of the array
 //! (inout state: u32, low: i32, high: i32) -> i32       the caller's variable is updated
+//! [T: float](a: C[T], b: C[T]) -> C[T]                 one composite type of T throughout
+//! [T: number](a: mat[T R C], b: vec[T C]) -> vec[T R]  extents that must agree where a letter recurs
 //! ```
 //!
 //! An `inout` parameter is one more result, after those written: HIR values are immutable, so the front end rebinds
 //! the caller's variable to it.
 
-use crate::types::{Scalar, Type};
+use crate::types::{Composite, Scalar, Type};
+use smallvec::SmallVec;
 use std::fmt;
 
 /// A set of scalar types a type variable ranges over.
@@ -75,6 +78,25 @@ pub enum TyPattern {
     ArrayOf(Scalar),
     /// One integer of any type per dimension of the array operand.
     Indices,
+    /// Any composite of `T`, the same wherever it stands in the signature.
+    Composite,
+    /// An array of that composite, with any number of dimensions.
+    ArrayOfComposite,
+    /// A vector of `T`.
+    Vector(Extent),
+    /// A matrix of `T`: rows and columns.
+    Matrix(Extent, Extent),
+    /// A quaternion of `T`.
+    Quaternion,
+}
+
+/// An extent in a signature.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// This one.
+    Is(u16),
+    /// The one this letter stands for.
+    Var(char),
 }
 
 /// A parameter in a signature.
@@ -128,10 +150,27 @@ impl Signature {
         }
         let Some((params, results)) = rest.split_once("->").map_or_else(|| Some((rest, "")), Some) else { malformed() };
         let Some(params) = params.trim().strip_prefix('(').and_then(|p| p.strip_suffix(')')) else { malformed() };
+        let extent = |text: &str| match text.parse() {
+            Ok(extent) => Extent::Is(extent),
+            Err(_) => text.chars().next().map_or_else(|| malformed(), Extent::Var),
+        };
+        let composite = |text: &str| -> Option<TyPattern> {
+            let (name, rest) = text.split_once("[T")?;
+            let extents: Vec<Extent> = rest.strip_suffix(']')?.split_whitespace().map(extent).collect();
+            match (name, &extents[..]) {
+                ("C", []) => Some(TyPattern::Composite),
+                ("vec", &[len]) => Some(TyPattern::Vector(len)),
+                ("mat", &[rows, cols]) => Some(TyPattern::Matrix(rows, cols)),
+                ("quat", []) => Some(TyPattern::Quaternion),
+                _ => None,
+            }
+        };
         let pattern = |text: &str| match text {
             "T" => TyPattern::Var,
             "U" => TyPattern::Var2,
             "array[T]" => TyPattern::ArrayOfVar,
+            "array[C]" => TyPattern::ArrayOfComposite,
+            _ if let Some(pattern) = composite(text) => pattern,
             _ => match text.strip_prefix("array[").and_then(|t| t.strip_suffix(']')) {
                 Some(elem) => Scalar::from_name(elem).map_or_else(|| malformed(), TyPattern::ArrayOf),
                 None => Scalar::from_name(text).map_or_else(|| malformed(), TyPattern::Is),
@@ -155,26 +194,27 @@ impl Signature {
         Signature { text, var, var2, params, results }
     }
 
+    /// Whether it takes composites, or arrays of them.
+    pub fn takes_composites(&self) -> bool {
+        let scalars = |pattern: TyPattern| {
+            use TyPattern::{ArrayOf, ArrayOfVar, Indices, Is, Var, Var2};
+            matches!(pattern, Var | Var2 | Is(_) | ArrayOfVar | ArrayOf(_) | Indices)
+        };
+        !self.params.iter().all(|param| scalars(param.ty))
+    }
+
     /// Result types for these operand types, `inout` results included; `None` if the overload does not fit.
     pub fn result_types(&self, operands: &[Type]) -> Option<Vec<Type>> {
         self.bind(operands)
     }
 
     fn bind(&self, operands: &[Type]) -> Option<Vec<Type>> {
-        let (mut var, mut var2) = (None::<Scalar>, None::<Scalar>);
+        let mut bound = Bound::default();
         let mut inout = Vec::new();
-        let mut ndim = 0usize;
         let mut next = operands.iter();
-        let unify = |slot: &mut Option<Scalar>, class: Option<TypeClass>, scalar: Scalar| match slot {
-            Some(bound) => *bound == scalar,
-            None => {
-                *slot = Some(scalar);
-                class.is_some_and(|c| c.contains(scalar))
-            }
-        };
         for param in &self.params {
             if param.ty == TyPattern::Indices {
-                for _ in 0..ndim {
+                for _ in 0..bound.ndim {
                     if !next.next()?.as_scalar()?.is_int() {
                         return None;
                     }
@@ -182,21 +222,7 @@ impl Signature {
                 continue;
             }
             let ty = *next.next()?;
-            let fits = match param.ty {
-                TyPattern::Var => unify(&mut var, self.var, ty.as_scalar()?),
-                TyPattern::Var2 => unify(&mut var2, self.var2, ty.as_scalar()?),
-                TyPattern::Is(scalar) => ty == Type::Scalar(scalar),
-                TyPattern::ArrayOfVar => {
-                    let (elem, n) = ty.as_array()?;
-                    ndim = n as usize;
-                    unify(&mut var, self.var, elem)
-                }
-                TyPattern::ArrayOf(elem) => ty == Type::Array { elem, ndim: 1 },
-                TyPattern::Indices => true,
-            };
-            if !fits {
-                return None;
-            }
+            bound.unify(self, param.ty, ty)?;
             if param.inout {
                 inout.push(ty);
             }
@@ -204,17 +230,107 @@ impl Signature {
         if next.next().is_some() {
             return None;
         }
-        let mut results = Vec::with_capacity(self.results.len() + inout.len());
-        for pattern in &self.results {
-            results.push(Type::Scalar(match pattern {
-                TyPattern::Var => var?,
-                TyPattern::Var2 => var2?,
-                TyPattern::Is(scalar) => *scalar,
-                TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) | TyPattern::Indices => return None,
-            }));
+        let results = self.results.iter().map(|&pattern| bound.ty(pattern));
+        results.chain(inout.into_iter().map(Some)).collect()
+    }
+}
+
+/// What the variables of a signature stand for.
+#[derive(Default)]
+struct Bound {
+    var: Option<Scalar>,
+    var2: Option<Scalar>,
+    composite: Option<Composite>,
+    extents: SmallVec<[(char, u16); 4]>,
+    /// Dimensions of the array operand.
+    ndim: usize,
+}
+
+impl Bound {
+    /// Makes `pattern` stand for `ty`, or gives `None` if it cannot.
+    fn unify(&mut self, signature: &Signature, pattern: TyPattern, ty: Type) -> Option<()> {
+        let fits = match pattern {
+            TyPattern::Var => return self.unify_var(signature, ty.as_scalar()?),
+            TyPattern::Var2 => {
+                let scalar = ty.as_scalar()?;
+                let fits = signature.var2.is_some_and(|class| class.contains(scalar));
+                *self.var2.get_or_insert(scalar) == scalar && fits
+            }
+            TyPattern::Is(scalar) => ty == Type::Scalar(scalar),
+            TyPattern::ArrayOfVar => {
+                let (elem, ndim) = ty.as_array()?;
+                self.ndim = ndim.into();
+                return self.unify_var(signature, elem);
+            }
+            TyPattern::ArrayOf(elem) => ty == Type::Array { elem, ndim: 1 },
+            TyPattern::Indices => true,
+            TyPattern::ArrayOfComposite => {
+                let Type::CompositeArray { elem, ndim } = ty else { return None };
+                self.ndim = ndim.into();
+                return self.unify(signature, TyPattern::Composite, Type::Composite(elem));
+            }
+            TyPattern::Composite => {
+                let composite = ty.as_composite()?;
+                self.unify_var(signature, composite.elem())?;
+                *self.composite.get_or_insert(composite) == composite
+            }
+            TyPattern::Vector(extent) => {
+                let Composite::Vector { elem, len } = ty.as_composite()? else { return None };
+                self.unify_var(signature, elem)?;
+                self.unify_extent(extent, len)
+            }
+            TyPattern::Matrix(n_rows, n_cols) => {
+                let Composite::Matrix { elem, rows, cols } = ty.as_composite()? else { return None };
+                self.unify_var(signature, elem)?;
+                self.unify_extent(n_rows, rows.into()) && self.unify_extent(n_cols, cols.into())
+            }
+            TyPattern::Quaternion => {
+                let Composite::Quaternion { elem } = ty.as_composite()? else { return None };
+                return self.unify_var(signature, elem);
+            }
+        };
+        fits.then_some(())
+    }
+
+    fn unify_var(&mut self, signature: &Signature, scalar: Scalar) -> Option<()> {
+        let fits = signature.var.is_some_and(|class| class.contains(scalar));
+        (*self.var.get_or_insert(scalar) == scalar && fits).then_some(())
+    }
+
+    fn unify_extent(&mut self, extent: Extent, given: u16) -> bool {
+        match extent {
+            Extent::Is(wanted) => wanted == given,
+            Extent::Var(name) => match self.extents.iter().find(|(known, _)| *known == name) {
+                Some(&(_, known)) => known == given,
+                None => {
+                    self.extents.push((name, given));
+                    true
+                }
+            },
         }
-        results.extend(inout);
-        Some(results)
+    }
+
+    /// The type a result's pattern stands for.
+    fn ty(&self, pattern: TyPattern) -> Option<Type> {
+        let extent = |extent: Extent| match extent {
+            Extent::Is(extent) => Some(extent),
+            Extent::Var(name) => self.extents.iter().find(|(known, _)| *known == name).map(|&(_, extent)| extent),
+        };
+        Some(match pattern {
+            TyPattern::Var => self.var?.into(),
+            TyPattern::Var2 => self.var2?.into(),
+            TyPattern::Is(scalar) => scalar.into(),
+            TyPattern::Composite => self.composite?.into(),
+            TyPattern::Vector(len) => Composite::Vector { elem: self.var?, len: extent(len)? }.into(),
+            TyPattern::Matrix(rows, cols) => {
+                let [rows, cols] = [rows, cols].map(|n| extent(n).and_then(|n| u8::try_from(n).ok()));
+                Composite::Matrix { elem: self.var?, rows: rows?, cols: cols? }.into()
+            }
+            TyPattern::Quaternion => Composite::Quaternion { elem: self.var? }.into(),
+            TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) | TyPattern::ArrayOfComposite | TyPattern::Indices => {
+                return None;
+            }
+        })
     }
 }
 

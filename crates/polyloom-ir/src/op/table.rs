@@ -4,7 +4,7 @@
 //! it has any, other names.
 
 use super::Effect::{Pure, Read, ReadWrite, Region, Terminator, Write};
-use super::Lowering::{Library, Native};
+use super::Lowering::{Library, Native, Scalarised};
 use super::Spelling::{Function, Internal, Operator};
 use super::{Group, OpInfo, Signature};
 use std::sync::LazyLock;
@@ -70,7 +70,67 @@ op_table! {
     /// on every back end.
     Bitcast = "bitcast", Core, Internal, Pure, Native, ["[T: number, U: number](x: T) -> U"];
     /// One of two values: `a` if the condition holds, else `b`. Both are computed.
-    Select = "where", Core, Function, Pure, Native, ["[T: scalar](cond: bool, a: T, b: T) -> T"], aliases ["select"];
+    Select = "where", Core, Function, Pure, Native, ["[T: scalar](cond: bool, a: T, b: T) -> T", "[T: scalar](cond: bool, a: C[T], b: C[T]) -> C[T]"], aliases ["select"];
+
+    // ---- composites: `scalarise` defines them by their components -------------------------------------------------
+    /// A composite of its components, a matrix's in row-major order.
+    Construct = "construct", Core, Internal, Pure, Scalarised, [];
+    /// One component of a composite.
+    Component = "component", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T]) -> T"];
+    /// A composite with another value for one component.
+    WithComponent = "with_component", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T], value: T) -> C[T]"];
+    /// The component with this number; a negative number counts from the end. 0 if there is no such component.
+    ComponentAt = "component_at", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T], index: i32) -> T"];
+    /// A composite with another value for the component with this number, counted as in `component_at`. The composite
+    /// itself if there is no such component.
+    WithComponentAt = "with_component_at", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T], index: i32, value: T) -> C[T]"];
+
+    // ---- linear algebra --------------------------------------------------------------------------------------------
+    /// The sum of the products of corresponding components, from the first on.
+    Dot = "dot", Vector, Function, Pure, Scalarised, ["[T: number](a: vec[T N], b: vec[T N]) -> T", "[T: float](a: quat[T], b: quat[T]) -> T"];
+    /// The sum of the products of corresponding elements of two matrices.
+    Ddot = "ddot", Vector, Function, Pure, Scalarised, ["[T: number](a: mat[T R C], b: mat[T R C]) -> T"];
+    /// The vector at right angles to both, as long as the parallelogram they span is large.
+    Cross = "cross", Vector, Function, Pure, Scalarised, ["[T: number](a: vec[T 3], b: vec[T 3]) -> vec[T 3]"];
+    /// The square of the Euclidean length.
+    LengthSq = "length_sq", Vector, Function, Pure, Scalarised, ["[T: number](x: vec[T N]) -> T", "[T: float](x: quat[T]) -> T"];
+    /// The Euclidean length.
+    Length = "length", Vector, Function, Pure, Scalarised, ["[T: float](x: vec[T N]) -> T", "[T: float](x: quat[T]) -> T"];
+    /// The vector divided by its length. A vector of length 0 stays, a quaternion of length 0 becomes the identity.
+    Normalize = "normalize", Vector, Function, Pure, Scalarised, ["[T: float](x: vec[T N]) -> vec[T N]", "[T: float](x: quat[T]) -> quat[T]"];
+    /// The products of corresponding components.
+    CwMul = "cw_mul", Vector, Function, Pure, Scalarised, ["[T: number](a: C[T], b: C[T]) -> C[T]"];
+    /// The quotients of corresponding components.
+    CwDiv = "cw_div", Vector, Function, Pure, Scalarised, ["[T: number](a: C[T], b: C[T]) -> C[T]"];
+    /// The matrix of all products of a component of `a`, by row, and one of `b`, by column.
+    Outer = "outer", Vector, Function, Pure, Scalarised, ["[T: number](a: vec[T R], b: vec[T C]) -> mat[T R C]"];
+    /// The matrix with rows and columns exchanged.
+    Transpose = "transpose", Vector, Function, Pure, Scalarised, ["[T: scalar](x: mat[T R C]) -> mat[T C R]"];
+    /// The sum of the diagonal.
+    Trace = "trace", Vector, Function, Pure, Scalarised, ["[T: number](x: mat[T N N]) -> T"];
+    /// The determinant.
+    Determinant = "determinant", Vector, Function, Pure, Scalarised, [
+        "[T: float](x: mat[T 2 2]) -> T",
+        "[T: float](x: mat[T 3 3]) -> T",
+        "[T: float](x: mat[T 4 4]) -> T",
+    ];
+    /// The inverse of a matrix; zeros where the determinant is 0.
+    Inverse = "inverse", Vector, Function, Pure, Scalarised, [
+        "[T: float](x: mat[T 2 2]) -> mat[T 2 2]",
+        "[T: float](x: mat[T 3 3]) -> mat[T 3 3]",
+    ];
+    /// The diagonal matrix with these elements.
+    Diag = "diag", Vector, Function, Pure, Scalarised, ["[T: number](x: vec[T N]) -> mat[T N N]"];
+    /// The diagonal of a square matrix.
+    GetDiag = "get_diag", Vector, Function, Pure, Scalarised, ["[T: scalar](x: mat[T N N]) -> vec[T N]"];
+    /// The antisymmetric matrix that multiplies a vector as the cross product with `x` from the left does.
+    Skew = "skew", Vector, Function, Pure, Scalarised, ["[T: number](x: vec[T 3]) -> mat[T 3 3]"];
+    /// The inverse of a rotation: a quaternion with its imaginary part negated.
+    QuatInverse = "quat_inverse", Vector, Function, Pure, Scalarised, ["[T: float](q: quat[T]) -> quat[T]"];
+    /// A vector rotated by a quaternion.
+    QuatRotate = "quat_rotate", Vector, Function, Pure, Scalarised, ["[T: float](q: quat[T], x: vec[T 3]) -> vec[T 3]"];
+    /// A vector rotated by a quaternion's inverse.
+    QuatRotateInv = "quat_rotate_inv", Vector, Function, Pure, Scalarised, ["[T: float](q: quat[T], x: vec[T 3]) -> vec[T 3]"];
 
     // ---- indices --------------------------------------------------------------------------------------------------
     /// The thread's coordinate along one axis of the launch; 0 along axes the launch does not have.
@@ -82,27 +142,39 @@ op_table! {
 
     // ---- arithmetic -----------------------------------------------------------------------------------------------
     /// Sum. Integers wrap.
-    Add = "add", Arithmetic, Operator("+"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    Add = "add", Arithmetic, Operator("+"), Pure, Native, ["[T: number](a: T, b: T) -> T", "[T: number](a: C[T], b: C[T]) -> C[T]"];
     /// Difference. Integers wrap.
-    Sub = "sub", Arithmetic, Operator("-"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
-    /// Product. Integers wrap.
-    Mul = "mul", Arithmetic, Operator("*"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    Sub = "sub", Arithmetic, Operator("-"), Pure, Native, ["[T: number](a: T, b: T) -> T", "[T: number](a: C[T], b: C[T]) -> C[T]"];
+    /// Product. Integers wrap. A composite times a scalar is scaled; a matrix times a matrix or a vector, and a vector
+    /// times a matrix, are products of linear algebra; a quaternion times a quaternion is their composition.
+    Mul = "mul", Arithmetic, Operator("*"), Pure, Native, [
+        "[T: number](a: T, b: T) -> T",
+        "[T: number](a: C[T], b: T) -> C[T]",
+        "[T: number](a: T, b: C[T]) -> C[T]",
+        "[T: number](a: mat[T R C], b: vec[T C]) -> vec[T R]",
+        "[T: number](a: vec[T R], b: mat[T R C]) -> vec[T C]",
+        "[T: number](a: mat[T R K], b: mat[T K C]) -> mat[T R C]",
+        "[T: float](a: quat[T], b: quat[T]) -> quat[T]",
+    ];
     /// Quotient. Integers truncate toward zero, as in Warp and C; division by zero gives 0 and the most negative
     /// integer divided by -1 wraps to itself.
-    Div = "div", Arithmetic, Operator("/"), Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    Div = "div", Arithmetic, Operator("/"), Pure, Native, [
+        "[T: number](a: T, b: T) -> T",
+        "[T: number](a: C[T], b: T) -> C[T]",
+    ];
     /// Quotient rounded toward negative infinity. Integer division by zero gives 0; floats are `floor(a / b)`.
     FloorDiv = "floordiv", Arithmetic, Operator("//"), Pure, Library, ["[T: number](a: T, b: T) -> T"];
     /// Remainder of the truncated quotient: the sign is that of `a`, as in Warp and C. An integer divisor of zero
     /// gives `a`; a float divisor of zero gives NaN. Exact for floats.
     Mod = "mod", Arithmetic, Operator("%"), Pure, Library, ["[T: int](a: T, b: T) -> T", "[T: float](a: T, b: T) -> T"];
     /// Negation. Integers wrap.
-    Neg = "neg", Arithmetic, Operator("-"), Pure, Native, ["[T: number](x: T) -> T"];
+    Neg = "neg", Arithmetic, Operator("-"), Pure, Native, ["[T: number](x: T) -> T", "[T: number](x: C[T]) -> C[T]"];
 
     // ---- comparison -----------------------------------------------------------------------------------------------
     /// Whether two values are equal. NaN is not equal to anything.
-    Eq = "eq", Comparison, Operator("=="), Pure, Native, ["[T: scalar](a: T, b: T) -> bool"];
+    Eq = "eq", Comparison, Operator("=="), Pure, Native, ["[T: scalar](a: T, b: T) -> bool", "[T: scalar](a: C[T], b: C[T]) -> bool"];
     /// Whether two values differ. NaN differs from everything.
-    Ne = "ne", Comparison, Operator("!="), Pure, Native, ["[T: scalar](a: T, b: T) -> bool"];
+    Ne = "ne", Comparison, Operator("!="), Pure, Native, ["[T: scalar](a: T, b: T) -> bool", "[T: scalar](a: C[T], b: C[T]) -> bool"];
     /// Whether `a` is less than `b`; false with a NaN.
     Lt = "lt", Comparison, Operator("<"), Pure, Native, ["[T: number](a: T, b: T) -> bool"];
     /// Whether `a` is at most `b`; false with a NaN.
@@ -131,11 +203,11 @@ op_table! {
 
     // ---- scalar mathematics: exact or correctly rounded, native everywhere ----------------------------------------
     /// Absolute value. The most negative integer stays itself.
-    Abs = "abs", Math, Function, Pure, Native, ["[T: number](x: T) -> T"];
+    Abs = "abs", Math, Function, Pure, Native, ["[T: number](x: T) -> T", "[T: number](x: vec[T N]) -> vec[T N]"];
     /// The smaller value. With one NaN, the other operand; -0.0 is less than +0.0.
-    Min = "min", Math, Function, Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    Min = "min", Math, Function, Pure, Native, ["[T: number](a: T, b: T) -> T", "[T: number](a: vec[T N], b: vec[T N]) -> vec[T N]"];
     /// The larger value. With one NaN, the other operand; -0.0 is less than +0.0.
-    Max = "max", Math, Function, Pure, Native, ["[T: number](a: T, b: T) -> T"];
+    Max = "max", Math, Function, Pure, Native, ["[T: number](a: T, b: T) -> T", "[T: number](a: vec[T N], b: vec[T N]) -> vec[T N]"];
     /// Square root, correctly rounded; NaN below zero.
     Sqrt = "sqrt", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
     /// `a * b + c` with one rounding (for 16-bit floats: computed in `f64`, then rounded).
@@ -238,19 +310,31 @@ op_table! {
     // ---- arrays ---------------------------------------------------------------------------------------------------
     /// An element. A negative index counts from the end of its axis. Reading outside the array is an error in
     /// checked mode and undefined without.
-    ArrayLoad = "array_load", Array, Internal, Read, Native, ["[T: scalar](array: array[T], index...) -> T"];
+    ArrayLoad = "array_load", Array, Internal, Read, Native, ["[T: scalar](array: array[T], index...) -> T", "[T: scalar](array: array[C], index...) -> C[T]"];
     /// Writes an element; indices as for `array_load`.
-    ArrayStore = "array_store", Array, Internal, Write, Native, ["[T: scalar](array: array[T], index..., value: T)"];
+    ArrayStore = "array_store", Array, Internal, Write, Native, ["[T: scalar](array: array[T], index..., value: T)", "[T: scalar](array: array[C], index..., value: C[T])"];
 
     // ---- atomics: each gives the element's old value ---------------------------------------------------------------
     /// Adds to an element and gives its old value. The order in which threads add is not fixed.
-    AtomicAdd = "atomic_add", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., value: T) -> T"];
+    AtomicAdd = "atomic_add", Atomic, Function, ReadWrite, Native, [
+        "[T: number](array: array[T], index..., value: T) -> T",
+        "[T: number](array: array[C], index..., value: C[T]) -> C[T]",
+    ];
     /// Subtracts from an element and gives its old value.
-    AtomicSub = "atomic_sub", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., value: T) -> T"];
+    AtomicSub = "atomic_sub", Atomic, Function, ReadWrite, Native, [
+        "[T: number](array: array[T], index..., value: T) -> T",
+        "[T: number](array: array[C], index..., value: C[T]) -> C[T]",
+    ];
     /// Stores the `min` of element and value and gives the old value.
-    AtomicMin = "atomic_min", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., value: T) -> T"];
+    AtomicMin = "atomic_min", Atomic, Function, ReadWrite, Native, [
+        "[T: number](array: array[T], index..., value: T) -> T",
+        "[T: number](array: array[C], index..., value: C[T]) -> C[T]",
+    ];
     /// Stores the `max` of element and value and gives the old value.
-    AtomicMax = "atomic_max", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., value: T) -> T"];
+    AtomicMax = "atomic_max", Atomic, Function, ReadWrite, Native, [
+        "[T: number](array: array[T], index..., value: T) -> T",
+        "[T: number](array: array[C], index..., value: C[T]) -> C[T]",
+    ];
     /// Stores the bitwise and of element and value and gives the old value.
     AtomicAnd = "atomic_and", Atomic, Function, ReadWrite, Native, ["[T: int](array: array[T], index..., value: T) -> T"];
     /// Stores the bitwise or of element and value and gives the old value.

@@ -289,6 +289,7 @@ impl<'t> Reader<'t> {
                 Ok(Imm::Bits(self.constant(ty)?))
             }
             Op::Tid | Op::Dim => Ok(Imm::Axis(self.number("an axis")?)),
+            Op::Component | Op::WithComponent => Ok(Imm::Component(self.number("a component's number")?)),
             Op::Call => {
                 let (name, span) = self.function_name()?;
                 self.calls.push((body.id, inst, name, span));

@@ -200,6 +200,7 @@ impl<'a> Printer<'a> {
                 write!(f, " {}", Constant(ty, *bits))?;
             }
             Imm::Axis(axis) => write!(f, " {axis}")?,
+            Imm::Component(component) => write!(f, " {component}")?,
             Imm::Func(callee) => match self.module.and_then(|m| m.functions.get(*callee)) {
                 Some(callee) => write!(f, " @{}", Name(&callee.name))?,
                 None => write!(f, " @{callee}")?,

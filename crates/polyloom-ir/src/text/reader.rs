@@ -4,7 +4,7 @@ use super::lexer::{Kind, Token, lex, unquote};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::{FuncId, Inst};
 use crate::span::{FileId, Span};
-use crate::types::{Scalar, Type};
+use crate::types::{Composite, Scalar, Type};
 use rustc_hash::FxHashMap;
 
 /// An error has been reported and its construct given up.
@@ -135,13 +135,40 @@ impl<'t> Reader<'t> {
     pub(super) fn ty(&mut self) -> Parsed<Type> {
         if self.eat_word("array") {
             self.expect("<")?;
-            let elem = self.scalar()?;
+            let elem = self.value_ty()?;
             self.expect(",")?;
             let ndim = self.number("a number of dimensions")?;
             self.expect(">")?;
-            return Ok(Type::Array { elem, ndim });
+            return Ok(match elem {
+                Type::Composite(elem) => Type::CompositeArray { elem, ndim },
+                elem => Type::Array { elem: elem.as_scalar().unwrap_or(Scalar::F32), ndim },
+            });
         }
-        Ok(Type::Scalar(self.scalar()?))
+        self.value_ty()
+    }
+
+    /// A scalar or a composite.
+    fn value_ty(&mut self) -> Parsed<Type> {
+        let composite = ["vec", "mat", "quat", "transform"].into_iter().find(|word| self.eat_word(word));
+        let Some(composite) = composite else { return Ok(Type::Scalar(self.scalar()?)) };
+        self.expect("<")?;
+        let elem = self.scalar()?;
+        let composite = match composite {
+            "vec" => {
+                self.expect(",")?;
+                Composite::Vector { elem, len: self.number("a number of components")? }
+            }
+            "mat" => {
+                self.expect(",")?;
+                let rows = self.number("a number of rows")?;
+                self.expect(",")?;
+                Composite::Matrix { elem, rows, cols: self.number("a number of columns")? }
+            }
+            "quat" => Composite::Quaternion { elem },
+            _ => Composite::Transform { elem },
+        };
+        self.expect(">")?;
+        Ok(Type::Composite(composite))
     }
 
     fn scalar(&mut self) -> Parsed<Scalar> {

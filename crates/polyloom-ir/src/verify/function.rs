@@ -6,7 +6,7 @@ use crate::entity::{Inst, Region, Value};
 use crate::function::{Function, FunctionKind, Imm, InstData, Module};
 use crate::op::Op;
 use crate::text::{PrintOptions, Printer};
-use crate::types::{MAX_DIMS, Scalar, Type};
+use crate::types::{MAX_COMPONENTS, MAX_DIMS, Scalar, Type};
 use rustc_hash::FxHashSet;
 use std::cell::OnceCell;
 
@@ -59,13 +59,19 @@ impl<'a> Checker<'a> {
             report(format!("the function has {n_params} parameters and {n_names} parameter names"));
         }
         for &param in func.params() {
-            if let Type::Array { ndim, .. } = func.ty(param)
-                && !(1..=MAX_DIMS).contains(&usize::from(ndim))
-            {
-                report(format!("a parameter is an array of {ndim} dimensions; arrays have 1 to {MAX_DIMS}"));
+            let Some((elem, ndim)) = func.ty(param).as_any_array() else { continue };
+            let inner = elem.as_composite().map_or(0, |composite| composite.shape().len());
+            if ndim == 0 || usize::from(ndim) + inner > MAX_DIMS {
+                report(match inner {
+                    0 => format!("a parameter is an array of {ndim} dimensions; arrays have 1 to {MAX_DIMS}"),
+                    _ => format!(
+                        "a parameter is an array of {ndim} dimensions of {elem}; such arrays have 1 to {}",
+                        MAX_DIMS - inner
+                    ),
+                });
             }
         }
-        if func.results.iter().any(|ty| ty.as_array().is_some()) {
+        if func.results.iter().any(|ty| ty.as_any_array().is_some()) {
             report("the function returns an array".to_owned());
         }
         if func.kind == FunctionKind::Kernel && !func.results.is_empty() {
@@ -102,6 +108,14 @@ impl<'a> Checker<'a> {
             }
             (false, _) => {}
         }
+        let composites = |value: &Value| func.ty(*value).as_any_array().map_or(func.ty(*value), |(elem, _)| elem);
+        let results = data.insts.iter().flat_map(|&inst| &func.insts[inst].results);
+        for composite in data.params.iter().chain(results).filter_map(|v| composites(v).as_composite()) {
+            if !(1..=MAX_COMPONENTS).contains(&composite.n_components()) {
+                let message = format!("{composite} has {} components", composite.n_components());
+                self.errors.push(invalid(func.span, message).help(format!("a composite has 1 to {MAX_COMPONENTS}")));
+            }
+        }
         let results = data.insts.iter().flat_map(|&inst| &func.insts[inst].results);
         for value in data.params.iter().chain(results) {
             self.in_scope.remove(value);
@@ -128,12 +142,12 @@ impl<'a> Checker<'a> {
             }
         }
         for &result in &data.results {
-            if func.ty(result).as_array().is_some() {
+            if func.ty(result).as_any_array().is_some() {
                 self.error(inst, format!("`{}` gives an array; arrays are function parameters only", data.op.name()));
             }
         }
         let takes_array =
-            |&region: &Region| func.regions[region].params.iter().any(|&param| func.ty(param).as_array().is_some());
+            |&region: &Region| func.regions[region].params.iter().any(|&param| func.ty(param).as_any_array().is_some());
         if data.regions.iter().any(takes_array) {
             let message =
                 format!("a region of `{}` takes an array; arrays are function parameters only", data.op.name());

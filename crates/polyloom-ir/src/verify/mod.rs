@@ -20,6 +20,8 @@
 //! 8. There is one parameter name per parameter.
 //! 9. Arrays have 1 to [`MAX_DIMS`](crate::MAX_DIMS) dimensions and are function parameters: no instruction gives an array, no other
 //!    region takes one and no function returns one.
+//!    An array of composites has as many dimensions less as its elements' components have. A composite has 1 to
+//!    [`MAX_COMPONENTS`](crate::MAX_COMPONENTS) components.
 //! 10. Kernels have no results and are not called.
 //! 11. No function calls itself, directly or through others.
 //!
@@ -32,6 +34,7 @@
 //! 15. `cast` takes a scalar to a scalar; `bitcast` takes a number to a number of the same size.
 //! 16. Axes are those of a launch or of the array: `tid` and `check bounds` below [`MAX_DIMS`](crate::MAX_DIMS), `dim` below the array's
 //!     dimensions.
+//!     `construct` takes all components of its one result; `component` and `with_component` name one that there is.
 //! 17. A `call` has the operands and results of its callee.
 //! 18. `print` takes scalars.
 //!

@@ -11,6 +11,7 @@ pub(super) fn immediate_fits(data: &InstData) -> bool {
     match data.op {
         Op::Const => matches!(data.imm, Imm::Bits(_)),
         Op::Tid | Op::Dim => matches!(data.imm, Imm::Axis(_)),
+        Op::Component | Op::WithComponent => matches!(data.imm, Imm::Component(_)),
         Op::Call => matches!(data.imm, Imm::Func(_)),
         Op::Break | Op::Continue => matches!(data.imm, Imm::Target(_)),
         Op::Assert | Op::Print => matches!(data.imm, Imm::Text(_)),
@@ -44,16 +45,34 @@ pub(super) fn check(checker: &mut Checker<'_>, inst: Inst, data: &InstData) {
         (Op::Dim, Imm::Axis(axis)) => {
             checker.gives(inst, &[Type::I32]);
             match operands[..] {
-                [Type::Array { ndim, .. }] if *axis < ndim => {}
-                [array @ Type::Array { .. }] => {
+                [array] if array.as_any_array().is_some_and(|(_, ndim)| *axis < ndim) => {}
+                [array] if array.as_any_array().is_some() => {
                     checker.error(inst, format!("`dim` names axis {axis} of {array}"));
                 }
                 _ => checker.error(inst, format!("`dim` takes an array, not {}", list(&operands))),
             }
         }
         (Op::Call, Imm::Func(callee)) => call(checker, inst, &operands, *callee),
+        (Op::Construct, _) => {
+            let elem = match results[..] {
+                [Type::Composite(composite)] if operands.len() == composite.n_components() => Some(composite.elem()),
+                _ => None,
+            };
+            if elem.is_none_or(|elem| operands.iter().any(|&operand| operand != Type::Scalar(elem))) {
+                let (takes, gives) = (list(&operands), list(&results));
+                checker.error(inst, format!("`construct` makes a composite of its components, not {gives} of {takes}"));
+            }
+        }
+        (Op::Component | Op::WithComponent, Imm::Component(component)) => {
+            overload(checker, inst, data.op, &operands, &results);
+            let composite = operands.first().and_then(|ty| ty.as_composite());
+            if let Some(composite) = composite.filter(|c| usize::from(*component) >= c.n_components()) {
+                let message = format!("`{}` names component {component} of {composite}", data.op.name());
+                checker.error(inst, message);
+            }
+        }
         (Op::Print, _) => {
-            if operands.iter().any(|ty| ty.as_array().is_some()) {
+            if operands.iter().any(|ty| ty.as_scalar().is_none()) {
                 checker.error(inst, format!("`print` takes scalars, not {}", list(&operands)));
             }
             checker.gives(inst, &[]);
@@ -110,7 +129,12 @@ fn overload(checker: &mut Checker<'_>, inst: Inst, op: Op, operands: &[Type], re
             checker.error(inst, format!("`{}` gives {}, not {}", op.name(), list(types), list(results)));
         }
         None => {
-            let overloads: Vec<&str> = signatures.iter().map(|signature| signature.text).collect();
+            // Overloads for composites say nothing to someone without any.
+            let has_composites =
+                operands.iter().any(|ty| ty.as_any_array().map_or(*ty, |(elem, _)| elem).as_composite().is_some());
+            let all_take_them = signatures.iter().all(|signature| signature.takes_composites());
+            let told = signatures.iter().filter(|s| has_composites || all_take_them || !s.takes_composites());
+            let overloads: Vec<&str> = told.map(|signature| signature.text).collect();
             let (name, operands) = (op.name(), list(operands));
             checker.error(inst, format!("`{name}` does not take {operands}; it is {}", overloads.join(" or ")));
         }

@@ -121,6 +121,7 @@ fn load_arguments(
                 continue;
             }
             Type::Array { elem, ndim } => (elem, ndim),
+            other => return Err(CodegenError::new(format!("a parameter is {other}: scalarise the kernel first"))),
         };
         let facts = variant.facts.array(index);
         let pointer = slot(offset, ir.ptr());

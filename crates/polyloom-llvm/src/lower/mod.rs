@@ -279,7 +279,7 @@ impl<'a, 'c> Lower<'a, 'c> {
     fn scalar_of(&self, value: Value) -> Result<Scalar> {
         match self.func.ty(value) {
             Type::Scalar(scalar) => Ok(scalar),
-            Type::Array { .. } => Err(CodegenError::new("internal error: an array where a scalar is needed")),
+            _ => Err(CodegenError::new("internal error: an array where a scalar is needed")),
         }
     }
 

@@ -306,7 +306,7 @@ impl Lower<'_, '_> {
     pub(crate) fn vector_type(&self, ty: Type) -> Result<Ty> {
         match ty {
             Type::Scalar(scalar) => Ok(self.ir.lanes(self.ir.scalar(scalar), self.lanes)),
-            Type::Array { .. } => Err(CodegenError::new("internal error: an array where a scalar is needed")),
+            _ => Err(CodegenError::new("internal error: an array where a scalar is needed")),
         }
     }
 }

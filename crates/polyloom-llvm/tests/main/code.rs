@@ -99,7 +99,7 @@ fn assembly(source: &str, cpu: &str) -> String {
     let dense = ArrayFacts { contiguous: true, disjoint: true, offsets_fit_i32: true, ..ArrayFacts::default() };
     let of = |&param: &polyloom_ir::Value| match func.ty(param) {
         Type::Array { .. } => dense,
-        Type::Scalar(_) => ArrayFacts::default(),
+        _ => ArrayFacts::default(),
     };
     let ranks = func.params().iter().filter_map(|&p| func.ty(p).as_array()).map(|(_, ndim)| ndim);
     let launch_rank = ranks.max().unwrap_or(1);

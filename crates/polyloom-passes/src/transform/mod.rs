@@ -11,4 +11,5 @@ pub mod insert_checks;
 pub mod legalize_half;
 pub mod licm;
 pub mod normalize_indices;
+pub mod scalarise;
 pub mod strip_asserts;

@@ -15,7 +15,7 @@ use crate::fork::{PerProcess, without_fork};
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
 use polyloom_ir::interp::Interpreter;
-use polyloom_ir::{FuncId, Module};
+use polyloom_ir::{Composite, FuncId, Module};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -40,6 +40,8 @@ pub struct KernelSource {
     pub prepared_kernel: FuncId,
     /// Hash of everything in the HIR that code depends on.
     pub hash: [u8; 32],
+    /// By parameter of the prepared kernel, if its last axes are the components of a composite: which.
+    pub elements: Vec<Option<Composite>>,
 }
 
 /// A kernel on a [`CpuDevice`].
@@ -110,7 +112,7 @@ impl CpuKernel {
         let sites = SiteTable::of(kernel);
         let inner = KernelInner {
             name: kernel.name.clone(),
-            params: Params::of(kernel),
+            params: Params::of(kernel).with_elements(source.elements.clone()),
             prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),

@@ -163,7 +163,14 @@ pub(crate) fn source(kernel: Function) -> KernelSource {
     hash.iter_mut().zip(kernel.name.bytes()).for_each(|(h, b)| *h = b);
     let id = module.functions.push(kernel);
     let module = Arc::new(module);
-    KernelSource { verified: module.clone(), verified_kernel: id, prepared: module, prepared_kernel: id, hash }
+    KernelSource {
+        verified: module.clone(),
+        verified_kernel: id,
+        prepared: module,
+        prepared_kernel: id,
+        hash,
+        elements: Vec::new(),
+    }
 }
 
 /// What compiled code would read of the block of [`saxpy_source`].

@@ -177,7 +177,7 @@ impl<'a> Lowering<'a> {
     fn scalar(&self, value: Value) -> Lowered<Scalar> {
         match self.func.ty(value) {
             Type::Scalar(scalar) => Ok(scalar),
-            Type::Array { .. } => self.error(self.func.span, "an array stands where a scalar is needed"),
+            _ => self.error(self.func.span, "an array stands where a scalar is needed"),
         }
     }
 

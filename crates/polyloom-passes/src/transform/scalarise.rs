@@ -1,0 +1,461 @@
+//! `scalarise`: composites become their components.
+//!
+//! It defines what ops on composites compute: the scalar ops it puts in their place, in this order. A value of a
+//! composite type becomes one value per component wherever it stands: among operands and results, carried through
+//! loops, as parameter and result of functions. An array of composites becomes an array of scalars with the dimensions
+//! of an element after its own.
+//!
+//! All functions of a module are scalarised together: calls change with the signatures of what they call.
+
+use cranelift_entity::SecondaryMap;
+use polyloom_ir::function::Operands;
+use polyloom_ir::{Builder, Composite, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
+use smallvec::{SmallVec, smallvec};
+
+/// The values that stand for one value: its components, or itself.
+type Components = SmallVec<[Value; 4]>;
+
+/// Takes the composites of all functions apart.
+pub fn scalarise(module: &mut Module) {
+    for function in module.functions.values_mut() {
+        scalarise_function(function);
+    }
+}
+
+fn scalarise_function(func: &mut Function) {
+    let is_whole = |ty: Type| ty.as_any_array().map_or(ty, |(elem, _)| elem).as_composite().is_some();
+    if !func.values.values().any(|value| is_whole(value.ty)) && !func.results.iter().any(|&ty| is_whole(ty)) {
+        return;
+    }
+    let mut params: Vec<(String, Type)> = Vec::new();
+    for (name, &param) in func.param_names.iter().zip(func.params()) {
+        let types = flat(func.ty(param));
+        let is_composite = func.ty(param).as_composite().is_some();
+        params.extend(types.iter().enumerate().map(|(index, &ty)| match is_composite {
+            true => (format!("{name}.{index}"), ty),
+            false => (name.to_string(), ty),
+        }));
+    }
+    let results: Vec<Type> = func.results.iter().flat_map(|&ty| flat(ty)).collect();
+    let params = params.iter().map(|(name, ty)| (&**name, *ty));
+    let mut scalar = Function::new(func.name.clone(), func.kind, params, &results);
+    scalar.metadata = func.metadata.clone();
+    scalar.constraints = func.constraints.clone();
+    scalar.span = func.span;
+    let body = scalar.body;
+    let mut rewrite = Rewrite {
+        old: func,
+        builder: Builder::new(&mut scalar),
+        values: SecondaryMap::new(),
+        insts: SecondaryMap::new(),
+    };
+    rewrite.region(func.body, body);
+    *func = scalar;
+}
+
+/// By parameter of the scalarised function, if it is an array whose last axes are the components of a composite: which.
+pub fn elements(func: &Function) -> Vec<Option<Composite>> {
+    let of = |&param: &Value| {
+        let ty = func.ty(param);
+        let element = ty.as_any_array().and_then(|(elem, _)| elem.as_composite());
+        std::iter::repeat_n(element, flat(ty).len())
+    };
+    func.params().iter().flat_map(of).collect()
+}
+
+/// The types that stand for one type.
+fn flat(ty: Type) -> SmallVec<[Type; 4]> {
+    match ty {
+        Type::Composite(composite) => SmallVec::from_elem(composite.elem().into(), composite.n_components()),
+        Type::CompositeArray { elem, ndim } => {
+            smallvec![Type::Array { elem: elem.elem(), ndim: ndim + elem.shape().len() as u8 }]
+        }
+        ty => smallvec![ty],
+    }
+}
+
+struct Rewrite<'a, 'f> {
+    old: &'a Function,
+    builder: Builder<'f>,
+    values: SecondaryMap<Value, Components>,
+    /// Instructions with regions: what `break` and `continue` may name.
+    insts: SecondaryMap<Inst, Option<Inst>>,
+}
+
+impl Rewrite<'_, '_> {
+    /// Fills `new` with what `old` is.
+    fn region(&mut self, old: Region, new: Region) {
+        let mut params = self.builder.func.regions[new].params.clone().into_iter();
+        for &param in &self.old.regions[old].params {
+            let components = params.by_ref().take(flat(self.old.ty(param)).len()).collect();
+            self.define(param, components);
+        }
+        let outer = self.builder.switch_to(new);
+        for &inst in &self.old.regions[old].insts {
+            self.inst(inst);
+        }
+        self.builder.switch_to(outer);
+    }
+
+    fn define(&mut self, value: Value, components: Components) {
+        if let Some(name) = &self.old.value_names[value] {
+            for (index, &component) in components.iter().enumerate() {
+                let name = if components.len() == 1 { name.clone() } else { format!("{name}.{index}").into() };
+                self.builder.func.value_names[component] = Some(name);
+            }
+        }
+        self.values[value] = components;
+    }
+
+    fn inst(&mut self, inst: Inst) {
+        let data = &self.old.insts[inst];
+        self.builder.set_span(data.span);
+        let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&v| self.old.ty(v)).collect();
+        let operands: SmallVec<[Components; 4]> = data.operands.iter().map(|&v| self.values[v].clone()).collect();
+        let result = data.results.first().map(|&v| self.old.ty(v));
+        let on_composites = types.iter().chain(&result).any(|ty| ty.as_composite().is_some());
+        if let Some(Type::CompositeArray { elem, .. }) = types.first().copied()
+            && data.op != Op::Dim
+            && data.op != Op::Call
+        {
+            let components = self.access(data.op, elem, &operands);
+            if let Some(&result) = data.results.first() {
+                self.define(result, components);
+            }
+            return;
+        }
+        if on_composites && data.op.info().is_pure() {
+            let components = self.expand(data.op, &data.imm, &types, &operands);
+            self.define(data.results[0], components);
+            return;
+        }
+        let flat_operands: Operands = operands.iter().flatten().copied().collect();
+        let result_types: SmallVec<[Type; 4]> = data.results.iter().flat_map(|&v| flat(self.old.ty(v))).collect();
+        let imm = match &data.imm {
+            Imm::Target(target) => Imm::Target(self.insts[*target].unwrap_or(*target)),
+            imm => imm.clone(),
+        };
+        let regions: SmallVec<[Region; 2]> = data
+            .regions
+            .iter()
+            .map(|&region| {
+                let params = self.old.regions[region].params.iter().flat_map(|&v| flat(self.old.ty(v)));
+                self.builder.create_region(&params.collect::<SmallVec<[Type; 4]>>())
+            })
+            .collect();
+        let new = self.builder.inst(data.op, &flat_operands, &result_types, imm);
+        self.builder.func.insts[new].regions.clone_from(&regions);
+        self.insts[inst] = Some(new);
+        for (&old, &new) in data.regions.iter().zip(&regions) {
+            self.region(old, new);
+        }
+        let mut results = self.builder.func.insts[new].results.clone().into_iter();
+        for &result in &data.results {
+            let components = results.by_ref().take(flat(self.old.ty(result)).len()).collect();
+            self.define(result, components);
+        }
+    }
+
+    /// A load, a store or an atomic update of all components of an element.
+    fn access(&mut self, op: Op, elem: Composite, operands: &[Components]) -> Components {
+        let reads = op == Op::ArrayLoad;
+        let (indices, value) = match operands.split_last() {
+            Some((value, indices)) if !reads => (indices, Some(value)),
+            _ => (operands, None),
+        };
+        let shape = elem.shape();
+        let scalar = Type::Scalar(elem.elem());
+        (0..elem.n_components())
+            .filter_map(|component| {
+                let mut all: Operands = indices.iter().flatten().copied().collect();
+                match shape[..] {
+                    [_, n_cols] => {
+                        for index in [component / usize::from(n_cols), component % usize::from(n_cols)] {
+                            all.push(self.builder.const_int(Scalar::I32, index as i64));
+                        }
+                    }
+                    _ => all.push(self.builder.const_int(Scalar::I32, component as i64)),
+                }
+                all.extend(value.map(|value| value[component]));
+                let results: &[Type] = if op == Op::ArrayStore { &[] } else { &[scalar] };
+                let inst = self.builder.inst(op, &all, results, Imm::None);
+                self.builder.func.insts[inst].results.first().copied()
+            })
+            .collect()
+    }
+
+    fn op(&mut self, op: Op, operands: &[Value]) -> Value {
+        self.builder.op(op, operands)
+    }
+
+    fn zip(&mut self, op: Op, a: &[Value], b: &[Value]) -> Components {
+        a.iter().zip(b).map(|(&a, &b)| self.op(op, &[a, b])).collect()
+    }
+
+    /// The sum of the products, from the first on.
+    fn dot(&mut self, a: &[Value], b: &[Value]) -> Value {
+        let products = self.zip(Op::Mul, a, b);
+        self.sum(&products)
+    }
+
+    fn sum(&mut self, terms: &[Value]) -> Value {
+        let mut sum = terms[0];
+        for &term in &terms[1..] {
+            sum = self.op(Op::Add, &[sum, term]);
+        }
+        sum
+    }
+
+    /// `a * b - c * d`.
+    fn difference(&mut self, [a, b, c, d]: [Value; 4]) -> Value {
+        let (first, second) = (self.op(Op::Mul, &[a, b]), self.op(Op::Mul, &[c, d]));
+        self.op(Op::Sub, &[first, second])
+    }
+
+    fn cross(&mut self, a: &[Value], b: &[Value]) -> Components {
+        [(1, 2), (2, 0), (0, 1)].into_iter().map(|(i, j)| self.difference([a[i], b[j], a[j], b[i]])).collect()
+    }
+
+    fn number(&mut self, elem: Scalar, value: i64) -> Value {
+        let integer = self.builder.const_int(Scalar::I32, value);
+        self.builder.cast(integer, elem)
+    }
+
+    fn scale(&mut self, x: &[Value], by: Value) -> Components {
+        x.iter().map(|&x| self.op(Op::Mul, &[x, by])).collect()
+    }
+
+    /// Both results where a condition holds and where it does not.
+    fn choose(&mut self, cond: Value, a: &[Value], b: &[Value]) -> Components {
+        a.iter().zip(b).map(|(&a, &b)| self.op(Op::Select, &[cond, a, b])).collect()
+    }
+
+    /// Whether an index names a component: from the start, or from the end by a negative number.
+    fn names(&mut self, index: Value, component: usize, n: usize) -> Value {
+        let [front, back] = [component as i64, component as i64 - n as i64].map(|place| {
+            let place = self.builder.const_int(Scalar::I32, place);
+            self.builder.op(Op::Eq, &[index, place])
+        });
+        self.op(Op::BitOr, &[front, back])
+    }
+
+    /// The components of what a pure op gives.
+    fn expand(&mut self, op: Op, imm: &Imm, types: &[Type], operands: &[Components]) -> Components {
+        let composite = types.iter().find_map(|ty| ty.as_composite());
+        let elem = composite.map_or(Scalar::F32, Composite::elem);
+        match (op, operands, imm) {
+            (Op::Construct, _, _) => operands.iter().flatten().copied().collect(),
+            (Op::Component, [x], Imm::Component(component)) => smallvec![x[usize::from(*component)]],
+            (Op::WithComponent, [x, value], Imm::Component(component)) => {
+                let mut x = x.clone();
+                x[usize::from(*component)] = value[0];
+                x
+            }
+            (Op::ComponentAt, [x, index], _) => {
+                let mut found = self.number(elem, 0);
+                for (place, &component) in x.iter().enumerate() {
+                    let hit = self.names(index[0], place, x.len());
+                    found = self.op(Op::Select, &[hit, component, found]);
+                }
+                smallvec![found]
+            }
+            (Op::WithComponentAt, [x, index, value], _) => (0..x.len())
+                .map(|place| {
+                    let hit = self.names(index[0], place, x.len());
+                    self.op(Op::Select, &[hit, value[0], x[place]])
+                })
+                .collect(),
+            (Op::Select, [cond, a, b], _) => self.choose(cond[0], a, b),
+            (Op::Add | Op::Sub | Op::Min | Op::Max, [a, b], _) => self.zip(op, a, b),
+            (Op::CwMul, [a, b], _) => self.zip(Op::Mul, a, b),
+            (Op::CwDiv, [a, b], _) => self.zip(Op::Div, a, b),
+            (Op::Neg | Op::Abs, [x], _) => x.iter().map(|&x| self.op(op, &[x])).collect(),
+            (Op::Div, [a, b], _) => a.iter().map(|&a| self.op(Op::Div, &[a, b[0]])).collect(),
+            (Op::Eq | Op::Ne, [a, b], _) => {
+                let each = self.zip(op, a, b);
+                let combine = if op == Op::Eq { Op::BitAnd } else { Op::BitOr };
+                let mut all = each[0];
+                for &one in &each[1..] {
+                    all = self.op(combine, &[all, one]);
+                }
+                smallvec![all]
+            }
+            (Op::Mul, [a, b], _) => self.product(types, a, b),
+            (Op::Dot | Op::Ddot, [a, b], _) => smallvec![self.dot(a, b)],
+            (Op::Cross, [a, b], _) => self.cross(a, b),
+            (Op::LengthSq, [x], _) => smallvec![self.dot(x, x)],
+            (Op::Length, [x], _) => smallvec![self.length(x)],
+            (Op::Normalize, [x], _) => self.normalize(composite, elem, x),
+            (Op::Outer, [a, b], _) => a.iter().flat_map(|&a| self.scale(b, a)).collect(),
+            (Op::Transpose, [x], _) => match composite {
+                Some(Composite::Matrix { rows, cols, .. }) => {
+                    let (rows, cols) = (usize::from(rows), usize::from(cols));
+                    (0..cols).flat_map(|col| (0..rows).map(move |row| x[row * cols + col])).collect()
+                }
+                _ => x.clone(),
+            },
+            (Op::Trace, [x], _) => {
+                let diagonal = diagonal(x);
+                smallvec![self.sum(&diagonal)]
+            }
+            (Op::GetDiag, [x], _) => diagonal(x),
+            (Op::Diag, [x], _) => {
+                let (zero, n) = (self.number(elem, 0), x.len());
+                (0..n * n).map(|place| if place % (n + 1) == 0 { x[place / n] } else { zero }).collect()
+            }
+            (Op::Determinant, [x], _) => smallvec![self.determinant(x)],
+            (Op::Inverse, [x], _) => self.inverse(elem, x),
+            (Op::Skew, [x], _) => {
+                let zero = self.number(elem, 0);
+                let minus: Components = x.iter().map(|&x| self.op(Op::Neg, &[x])).collect();
+                smallvec![zero, minus[2], x[1], x[2], zero, minus[0], minus[1], x[0], zero]
+            }
+            (Op::QuatInverse, [q], _) => {
+                (0..4).map(|place| if place < 3 { self.op(Op::Neg, &[q[place]]) } else { q[3] }).collect()
+            }
+            (Op::QuatRotate, [q, x], _) => self.rotate(elem, q, x, Op::Add),
+            (Op::QuatRotateInv, [q, x], _) => self.rotate(elem, q, x, Op::Sub),
+            // The verifier admits no other op on composites.
+            _ => operands.iter().flatten().copied().collect(),
+        }
+    }
+
+    /// `*` of composites.
+    fn product(&mut self, types: &[Type], a: &[Value], b: &[Value]) -> Components {
+        let column = |matrix: &[Value], n_cols: usize, col: usize| -> Components {
+            matrix.iter().skip(col).step_by(n_cols).copied().collect()
+        };
+        match (types[0].as_composite(), types[1].as_composite()) {
+            (None, _) => self.scale(b, a[0]),
+            (_, None) => self.scale(a, b[0]),
+            (Some(Composite::Quaternion { .. }), _) => self.compose(a, b),
+            (Some(Composite::Matrix { cols, .. }), Some(Composite::Matrix { cols: n_cols, .. })) => {
+                let (inner, n_cols) = (usize::from(cols), usize::from(n_cols));
+                let rows = a.chunks(inner);
+                rows.flat_map(|row| (0..n_cols).map(move |col| (row, col)))
+                    .map(|(row, col)| self.dot(row, &column(b, n_cols, col)))
+                    .collect()
+            }
+            (Some(Composite::Matrix { cols, .. }), _) => {
+                a.chunks(usize::from(cols)).map(|row| self.dot(row, b)).collect()
+            }
+            (_, Some(Composite::Matrix { cols, .. })) => {
+                (0..usize::from(cols)).map(|col| self.dot(a, &column(b, cols.into(), col))).collect()
+            }
+            _ => self.zip(Op::Mul, a, b),
+        }
+    }
+
+    /// The rotation `a` after the rotation `b`.
+    fn compose(&mut self, a: &[Value], b: &[Value]) -> Components {
+        let mut product: Components = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
+            .into_iter()
+            .map(|(x, y, z)| {
+                let terms = [(a[3], b[x]), (b[3], a[x]), (a[y], b[z]), (b[y], a[z])];
+                let terms = terms.map(|(a, b)| self.builder.op(Op::Mul, &[a, b]));
+                let sum = self.sum(&terms[..3]);
+                self.op(Op::Sub, &[sum, terms[3]])
+            })
+            .collect();
+        let terms = [3, 0, 1, 2].map(|place| self.builder.op(Op::Mul, &[a[place], b[place]]));
+        let mut real = terms[0];
+        for &term in &terms[1..] {
+            real = self.op(Op::Sub, &[real, term]);
+        }
+        product.push(real);
+        product
+    }
+
+    fn length(&mut self, x: &[Value]) -> Value {
+        let square = self.dot(x, x);
+        self.op(Op::Sqrt, &[square])
+    }
+
+    fn normalize(&mut self, composite: Option<Composite>, elem: Scalar, x: &[Value]) -> Components {
+        let (length, zero) = (self.length(x), self.number(elem, 0));
+        let is_positive = self.op(Op::Gt, &[length, zero]);
+        let mut otherwise: Components = SmallVec::from_elem(zero, x.len());
+        let normalized: Components = match composite {
+            Some(Composite::Quaternion { .. }) => {
+                let one = self.number(elem, 1);
+                otherwise[3] = one;
+                let inverse = self.op(Op::Div, &[one, length]);
+                self.scale(x, inverse)
+            }
+            _ => x.iter().map(|&x| self.op(Op::Div, &[x, length])).collect(),
+        };
+        self.choose(is_positive, &normalized, &otherwise)
+    }
+
+    fn determinant(&mut self, m: &[Value]) -> Value {
+        match m.len() {
+            4 => self.difference([m[0], m[3], m[1], m[2]]),
+            9 => {
+                let minors = self.cross(&m[3..6], &m[6..9]);
+                self.dot(&m[..3], &minors)
+            }
+            _ => {
+                // By the 2 × 2 minors of the upper and the lower two rows.
+                let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
+                let [upper, lower] = [0, 8].map(|row| {
+                    pairs.map(|(i, j)| self.difference([m[row + i], m[row + 4 + j], m[row + j], m[row + 4 + i]]))
+                });
+                let products: Components = (0..6).map(|n| self.op(Op::Mul, &[upper[n], lower[5 - n]])).collect();
+                let mut sum = products[0];
+                for (op, n) in [(Op::Sub, 1), (Op::Add, 2), (Op::Add, 3), (Op::Sub, 4), (Op::Add, 5)] {
+                    sum = self.op(op, &[sum, products[n]]);
+                }
+                sum
+            }
+        }
+    }
+
+    fn inverse(&mut self, elem: Scalar, m: &[Value]) -> Components {
+        let determinant = self.determinant(m);
+        let adjugate: Components = match m.len() {
+            4 => {
+                let minus = [1, 2].map(|place| self.builder.op(Op::Neg, &[m[place]]));
+                smallvec![m[3], minus[0], minus[1], m[0]]
+            }
+            _ => {
+                let rows: SmallVec<[&[Value]; 3]> = m.chunks(3).collect();
+                let columns = [(1, 2), (2, 0), (0, 1)].map(|(i, j)| self.cross(rows[i], rows[j]));
+                (0..3).flat_map(|row| columns.iter().map(move |column| column[row]).collect::<Components>()).collect()
+            }
+        };
+        let [zero, one] = [0, 1].map(|n| self.number(elem, n));
+        let is_regular = self.op(Op::Ne, &[determinant, zero]);
+        let factor = self.op(Op::Div, &[one, determinant]);
+        let inverse = self.scale(&adjugate, factor);
+        let zeros: Components = SmallVec::from_elem(zero, m.len());
+        self.choose(is_regular, &inverse, &zeros)
+    }
+
+    /// `x (2 w² - 1) + v 2 (v · x) ± (v × x) 2 w` for the quaternion `q` of imaginary part `v` and real part `w`.
+    fn rotate(&mut self, elem: Scalar, q: &[Value], x: &[Value], sign: Op) -> Components {
+        let [one, two] = [1, 2].map(|n| self.number(elem, n));
+        let (v, w) = (&q[..3], q[3]);
+        let twice_w = self.op(Op::Mul, &[two, w]);
+        let squared = self.op(Op::Mul, &[twice_w, w]);
+        let along = self.op(Op::Sub, &[squared, one]);
+        let dot = self.dot(v, x);
+        let twice_dot = self.op(Op::Mul, &[two, dot]);
+        let turned = self.cross(v, x);
+        (0..3)
+            .map(|i| {
+                let first = self.op(Op::Mul, &[x[i], along]);
+                let second = self.op(Op::Mul, &[v[i], twice_dot]);
+                let sum = self.op(Op::Add, &[first, second]);
+                let third = self.op(Op::Mul, &[turned[i], w]);
+                let third = self.op(Op::Mul, &[third, two]);
+                self.op(sign, &[sum, third])
+            })
+            .collect()
+    }
+}
+
+/// The diagonal of a square matrix.
+fn diagonal(matrix: &[Value]) -> Components {
+    let n = (1..=matrix.len()).find(|n| n * n >= matrix.len()).unwrap_or(1);
+    matrix.iter().step_by(n + 1).copied().collect()
+}

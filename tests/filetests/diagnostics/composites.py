@@ -1,0 +1,18 @@
+# test diagnostics
+import polyloom as loom
+
+
+@loom.kernel
+def wrong(v: loom.array(dtype=loom.vec3), x: loom.array(dtype=float)):
+    i = loom.tid()
+    a = loom.vec3(1.0, 2.0)
+    p = v[i]
+    b = p.w
+    c = p[3]
+    d = p + x[i]
+    e = p + loom.vec2(1.0, 2.0)
+    f = loom.dot(p, 1.0)
+    g = loom.mat22(1.0, 2.0, 3.0, 4.0)[0]
+    x[i] = p
+    v[i].x = 1.0
+    v[i] = 2.0

@@ -1,0 +1,64 @@
+# test run
+# Vectors and matrices in Python: how they are made, their components, and what they do in control flow.
+import polyloom as wp
+
+
+# run: @components[1]([0, 0, 0, 0, 0, 0, 0]) == [3, 5, 7, 2, 2, 2, 11]
+@wp.kernel
+def components(out: wp.array(dtype=float)):
+    v = wp.vec3(1.0, 5.0, 3.0)
+    out[0] = v.z
+    out[1] = v[1]
+    v.x = 7.0
+    out[2] = v[0]
+    w = wp.vec3(2.0)
+    for k in range(3):
+        out[3 + k] = w[k]
+    m = wp.mat22(1.0, 2.0, 3.0, 4.0)
+    m[1, 0] += 8.0
+    out[6] = m[1, 0]
+
+
+@wp.func
+def reflect(v: wp.vec3, n: wp.vec3) -> wp.vec3:
+    return v - 2.0 * wp.dot(v, n) * n
+
+
+# run: @bounce[2]([[1, 1, 1], [1, -1, 1]], [[1, -2, 3], [4, 5, 6]]) == [[1, 1, 1], [1, -2, 1]], [[1, 2, 3], [4, 5, 6]]
+@wp.kernel
+def bounce(x: wp.array(dtype=wp.vec3), v: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    p = x[i]
+    if p.y > 0.0:
+        v[i] = reflect(v[i], wp.vec3(0.0, 1.0, 0.0))
+    else:
+        p.y *= 2.0
+    x[i] = p
+
+
+# run: @powers[1]([[1, 1], [1, 0]], [[0, 0], [0, 0]]) == _, [[8, 5], [5, 3]]
+@wp.kernel
+def powers(m: wp.array(dtype=float, ndim=2), out: wp.array(dtype=float, ndim=2)):
+    a = wp.mat22(m[0, 0], m[0, 1], m[1, 0], m[1, 1])
+    product = wp.mat22(1.0, 0.0, 0.0, 1.0)
+    for _ in range(5):
+        product = product * a
+    for i in range(2):
+        for j in range(2):
+            out[i, j] = product[i, j]
+
+
+# run: @sums[2]([[1, 2, 3], [4, 5, 6]], [[10, 20, 30], [40, 50, 60]]) == _, [[11, 22, 33], [44, 55, 66]]
+@wp.kernel
+def sums(a: wp.array(dtype=wp.vec3i), b: wp.array(dtype=wp.vec3i)):
+    i = wp.tid()
+    b[i] += a[i]
+
+
+# run: @turned[1]([[0, 0, 1]], [1, 2, 3]) == _, [3, -1, -2]
+@wp.kernel
+def turned(axis: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+    u = axis[0]
+    q = wp.quat(u, 0.0)
+    v = wp.quat_rotate(q, wp.vec3(out[0], out[1], out[2]))
+    out[0], out[1], out[2] = v.z, v.x, v.y
