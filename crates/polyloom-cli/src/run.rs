@@ -20,7 +20,8 @@ pub(crate) struct Arguments {
     /// Where to run it
     #[arg(long, default_value = "cpu")]
     device: String,
-    /// An argument, NAME=VALUE: a number, for vectors and matrices all components like 1,2,3, or for arrays zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE[:SEED] or
+    /// An argument, NAME=VALUE: a number, for vectors and matrices all components like 1,2,3, or for arrays
+    /// zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE[:SEED] or
     /// @FILE.npy, with a shape like 1024 or 64x64
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     args: Vec<String>,
@@ -53,7 +54,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 
     let mut given = named(&arguments.args, "--arg")?;
     let mut outputs = named(&arguments.out, "--out")?;
-    let known = |name: &str| params.names().iter().any(|p| &**p == name);
+    // A composite stands for its components.
+    let is = |param: &str, name: &str| param == name || param.rsplit_once('.').is_some_and(|(whole, _)| whole == name);
+    let known = |name: &str| params.names().iter().any(|param| is(param, name));
     let stray = given.keys().chain(outputs.keys()).copied().find(|name| !known(name));
     if let Some(name) = stray {
         let (kernel, names) = (kernel.name(), params.names().join(", "));

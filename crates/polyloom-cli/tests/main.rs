@@ -233,6 +233,24 @@ fn an_empty_grid_runs_nothing_however_large_it_is_otherwise() {
 }
 
 #[test]
+fn composites_are_given_by_their_components() {
+    let source = "import polyloom as loom\n\n@loom.kernel\ndef k(v: loom.vec2, x: loom.array(dtype=loom.vec2)):\n    \
+                  i = loom.tid()\n    x[i] = x[i] + 2.0 * v\n";
+    let file = Folder::new("composites").file("k.py", source);
+    let run = |v: &str, x: &str| polyloom(&["run", &file, "--dim", "2", "--arg", v, "--arg", x]);
+    let out = run("v=1,2.5", "x=arange:2x2");
+    assert!(text(&out.stdout).contains("x: float32[2, 2] 2 6 4 8"), "{}{}", text(&out.stdout), text(&out.stderr));
+    let refused = |v: &str, x: &str, message: &str| {
+        let out = run(v, x);
+        assert_ne!(out.status.code(), Some(0));
+        assert!(text(&out.stderr).contains(message), "{}", text(&out.stderr));
+    };
+    refused("v=1", "x=zeros:2x2", "`v` has 2 components, 1 given");
+    refused("v=1,2", "x=zeros:2x3", "its last axes have the extents [2], not [3]");
+    refused("w=1,2", "x=zeros:2x2", "has no parameter `w`");
+}
+
+#[test]
 fn checked_runs_name_the_line() {
     let file = Folder::new("checked").file("k.py", SOURCE);
     let arguments = ["run", &file, "--dim", "5", "--arg", "x=zeros:4", "--arg", "y=zeros:5", "--arg", "n=0"];
