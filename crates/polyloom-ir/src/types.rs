@@ -350,6 +350,14 @@ impl Type {
         }
     }
 
+    /// The composite that this is, or that the elements of this array are.
+    pub fn composite_within(self) -> Option<Composite> {
+        match self {
+            Type::Composite(composite) | Type::CompositeArray { elem: composite, .. } => Some(composite),
+            Type::Scalar(_) | Type::Array { .. } => None,
+        }
+    }
+
     /// What an element is and the number of dimensions, if this is an array of anything.
     pub fn as_any_array(self) -> Option<(Type, u8)> {
         match self {

@@ -170,10 +170,8 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let message = format!("no overload of `{name}` takes ({})", argument_types(&arguments));
         // Overloads for vectors say nothing to someone without any.
-        let has_composites = arguments
-            .iter()
-            .filter_map(|a| a.value.ty.as_value())
-            .any(|ty| ty.as_any_array().map_or(ty, |(elem, _)| elem).as_composite().is_some());
+        let has_composites =
+            arguments.iter().filter_map(|a| a.value.ty.as_value()).any(|ty| ty.composite_within().is_some());
         let all_take_them = info.signatures.iter().all(Signature::takes_composites);
         let told = info.signatures.iter().filter(|s| has_composites || all_take_them || !s.takes_composites());
         let tried: Vec<String> = told.map(|s| describe_signature(name, s)).collect();
@@ -294,7 +292,7 @@ fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTyp
                 var = var.or(ty.as_composite().map(Composite::elem));
             }
             TyPattern::ArrayOfComposite => {
-                var = var.or(ty.as_any_array().and_then(|(elem, _)| elem.as_composite()).map(Composite::elem));
+                var = var.or(ty.composite_within().map(Composite::elem));
             }
             TyPattern::Is(_) | TyPattern::ArrayOf(_) | TyPattern::Indices => {}
         }

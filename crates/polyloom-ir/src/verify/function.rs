@@ -108,9 +108,8 @@ impl<'a> Checker<'a> {
             }
             (false, _) => {}
         }
-        let composites = |value: &Value| func.ty(*value).as_any_array().map_or(func.ty(*value), |(elem, _)| elem);
         let results = data.insts.iter().flat_map(|&inst| &func.insts[inst].results);
-        for composite in data.params.iter().chain(results).filter_map(|v| composites(v).as_composite()) {
+        for composite in data.params.iter().chain(results).filter_map(|&v| func.ty(v).composite_within()) {
             if !(1..=MAX_COMPONENTS).contains(&composite.n_components()) {
                 let message = format!("{composite} has {} components", composite.n_components());
                 self.errors.push(invalid(func.span, message).help(format!("a composite has 1 to {MAX_COMPONENTS}")));

@@ -23,7 +23,7 @@ pub fn scalarise(module: &mut Module) {
 }
 
 fn scalarise_function(func: &mut Function) {
-    let is_whole = |ty: Type| ty.as_any_array().map_or(ty, |(elem, _)| elem).as_composite().is_some();
+    let is_whole = |ty: Type| ty.composite_within().is_some();
     if !func.values.values().any(|value| is_whole(value.ty)) && !func.results.iter().any(|&ty| is_whole(ty)) {
         return;
     }
