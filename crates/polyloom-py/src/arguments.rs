@@ -5,7 +5,7 @@
 
 use crate::array::ArrayBase;
 use numpy::npyffi;
-use polyloom::{ArgBlock, ArgError, MAX_DIMS, Params, Scalar, Type, scalar_bits};
+use polyloom::{ArgBlock, ArgError, Footprint, Params, Scalar, Type, scalar_bits};
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -14,13 +14,12 @@ use smallvec::SmallVec;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The addresses that an array argument which the kernel writes reaches.
-struct Reach {
+/// An array argument that the kernel writes.
+struct Written {
     param: usize,
     /// The NumPy array, which the arguments or what is kept beside them hold.
     array: *mut npyffi::PyArrayObject,
-    low: u64,
-    high: u64,
+    footprint: Footprint,
 }
 
 /// Fills `block` with `args` for a kernel that writes the parameters in `written`. `kept` receives objects made on the
@@ -40,7 +39,7 @@ pub(crate) fn fill<'py>(
     if args.len() != params.len() {
         return Err(wrong_count(kernel, args.len()));
     }
-    let mut written: SmallVec<[Reach; 4]> = SmallVec::new();
+    let mut written: SmallVec<[Written; 4]> = SmallVec::new();
     for (index, (arg, &ty)) in args.iter().zip(params.types()).enumerate() {
         match ty {
             Type::Scalar(scalar) => {
@@ -48,13 +47,15 @@ pub(crate) fn fill<'py>(
                 block.scalar(params, scalar, bits).map_err(|e| argument_error(kernel, &e))?;
             }
             Type::Array { elem, ndim } => {
-                let (array, view) = array_argument(py, kernel, index, arg, (elem, ndim), kept)?;
-                if kernel.writes(index) {
-                    let (low, high) = view.reach();
-                    written.push(Reach { param: index, array, low, high });
+                let array = array_argument(py, kernel, index, arg, (elem, ndim), kept)?;
+                // SAFETY: the argument, or `kept`, holds the array, whose rank is right, and no Python code runs here.
+                let (base, shape, strides) = unsafe { memory(array, ndim) };
+                block.array(params, elem, base, shape, strides).map_err(|e| argument_error(kernel, &e))?;
+                if kernel.writes(index)
+                    && let Some(&footprint) = block.footprints().last()
+                {
+                    written.push(Written { param: index, array, footprint });
                 }
-                let (shape, strides) = (&view.shape[..ndim.into()], &view.strides[..ndim.into()]);
-                block.array(params, elem, view.base, shape, strides).map_err(|e| argument_error(kernel, &e))?;
             }
             // Kernels are scalarised: their parameters are scalars and arrays of scalars.
             Type::Composite(_) | Type::CompositeArray { .. } => {}
@@ -81,7 +82,7 @@ pub(crate) fn check(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg
     Ok(())
 }
 
-/// The NumPy array behind an argument, and what it says of its memory.
+/// The NumPy array behind an argument, of the right type and rank, and writable if need be.
 #[inline]
 fn array_argument<'py>(
     py: Python<'py>,
@@ -90,13 +91,23 @@ fn array_argument<'py>(
     arg: &Bound<'py, PyAny>,
     (elem, ndim): (Scalar, u8),
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
-) -> PyResult<(*mut npyffi::PyArrayObject, View)> {
+) -> PyResult<*mut npyffi::PyArrayObject> {
     let array = array_object(py, arg, kept).map_err(|e| named(py, e, kernel, index))?;
-    let view = View::of(array, elem, ndim).map_err(|m| PyTypeError::new_err(at(kernel, index, &m)))?;
-    if kernel.writes(index) && !view.writeable && !is_writable_by_dlpack(arg)? {
-        return Err(PyValueError::new_err(at(kernel, index, "is written by the kernel but read-only")));
+    let check = || {
+        // SAFETY: the argument, or `kept`, holds the array.
+        unsafe { check_array(array, elem, ndim) }.map_err(|m| PyTypeError::new_err(at(kernel, index, &m)))
+    };
+    check()?;
+    // SAFETY: as before.
+    let writeable = || unsafe { (*array).fields.flags } & npyffi::NPY_ARRAY_WRITEABLE != 0;
+    if kernel.writes(index) && !writeable() {
+        if !is_writable_by_dlpack(arg)? {
+            return Err(PyValueError::new_err(at(kernel, index, "is written by the kernel but read-only")));
+        }
+        // That has run code of the argument's type.
+        check()?;
     }
-    Ok((array, view))
+    Ok(array)
 }
 
 fn params_name(params: &Params, index: usize) -> &str {
@@ -142,10 +153,10 @@ fn argument_error(kernel: &polyloom::Kernel, error: &ArgError) -> PyErr {
 }
 
 /// Two arrays that the kernel writes must not share elements.
-fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[Reach]) -> PyResult<()> {
+fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[Written]) -> PyResult<()> {
     for (i, a) in written.iter().enumerate() {
         for b in &written[..i] {
-            if a.low < b.high && b.low < a.high && shares_memory(py, a, b)? {
+            if a.footprint.overlaps(&b.footprint) && shares_memory(py, a, b)? {
                 let other = params_name(kernel.params(), b.param);
                 let message = format!("overlaps argument '{other}' in memory, and the kernel writes both");
                 return Err(PyValueError::new_err(at(kernel, a.param, &message)));
@@ -156,9 +167,9 @@ fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[Reach]) -
 }
 
 /// Whether two arrays whose address ranges overlap have an element in common: NumPy's exact test.
-fn shares_memory(py: Python<'_>, a: &Reach, b: &Reach) -> PyResult<bool> {
+fn shares_memory(py: Python<'_>, a: &Written, b: &Written) -> PyResult<bool> {
     // SAFETY: both are live arrays, which the caller's arguments hold.
-    let [a, b] = [a, b].map(|reach| unsafe { Bound::from_borrowed_ptr(py, reach.array.cast()) });
+    let [a, b] = [a, b].map(|written| unsafe { Bound::from_borrowed_ptr(py, written.array.cast()) });
     let bounded = PyDict::new(py);
     bounded.set_item("max_work", 100_000)?;
     match py.import("numpy")?.call_method("shares_memory", (a, b), Some(&bounded)) {
@@ -318,61 +329,47 @@ fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(tensor.major == 1 && tensor.flags & READ_ONLY == 0)
 }
 
-/// What an array object says of its memory.
-struct View {
-    base: *mut u8,
-    shape: [u64; MAX_DIMS],
-    strides: [i64; MAX_DIMS],
-    bytes: u32,
-    ndim: u8,
-    writeable: bool,
+/// Checks the type of an array's elements and its rank.
+///
+/// # Errors
+///
+/// The end of a sentence that starts with the argument's name.
+///
+/// # Safety
+///
+/// `object` is a live NumPy array.
+#[inline]
+unsafe fn check_array(object: *mut npyffi::PyArrayObject, elem: Scalar, ndim: u8) -> Result<(), String> {
+    // SAFETY: a live array's descriptor is valid.
+    let (array, descr) = unsafe { (&(*object).fields, &*(*object).fields.descr) };
+    if !has_type(descr, elem) {
+        // SAFETY: as before, and the caller holds the GIL.
+        let given = unsafe { Bound::from_borrowed_ptr(Python::assume_attached(), array.descr.cast()) };
+        return Err(format!("must have elements of type {}, not {given}", elem.python_name()));
+    }
+    if array.nd != c_int::from(ndim) {
+        let plural = if ndim == 1 { "" } else { "s" };
+        return Err(format!("must have {ndim} dimension{plural}, not {}", array.nd));
+    }
+    Ok(())
 }
 
-impl View {
-    /// # Errors
-    ///
-    /// The end of a sentence that starts with the argument's name.
-    #[inline]
-    fn of(object: *mut npyffi::PyArrayObject, elem: Scalar, ndim: u8) -> Result<View, String> {
-        // SAFETY: `object` is a live NumPy array: its descriptor is valid, and dimensions and strides have `nd` entries.
-        unsafe {
-            let array = &(*object).fields;
-            let descr = &*array.descr;
-            if !has_type(descr, elem) {
-                let given = Bound::from_borrowed_ptr(Python::assume_attached(), array.descr.cast());
-                return Err(format!("must have elements of type {}, not {given}", elem.python_name()));
-            }
-            if array.nd != c_int::from(ndim) {
-                let plural = if ndim == 1 { "" } else { "s" };
-                return Err(format!("must have {ndim} dimension{plural}, not {}", array.nd));
-            }
-            let mut view = View {
-                base: array.data.cast(),
-                shape: [1; MAX_DIMS],
-                strides: [0; MAX_DIMS],
-                bytes: elem.bytes(),
-                ndim,
-                writeable: array.flags & npyffi::NPY_ARRAY_WRITEABLE != 0,
-            };
-            for axis in 0..usize::from(ndim) {
-                view.shape[axis] = *array.dimensions.add(axis) as u64;
-                view.strides[axis] = *array.strides.add(axis) as i64;
-            }
-            Ok(view)
-        }
-    }
+// NumPy's extents and strides are read in place.
+const _: () = assert!(size_of::<npyffi::npy_intp>() == size_of::<i64>());
 
-    /// The addresses from its first byte to one past its last; empty if it has no elements.
-    fn reach(&self) -> (u64, u64) {
-        let (mut low, mut high) = (self.base as u64, self.base as u64);
-        for axis in 0..usize::from(self.ndim) {
-            if self.shape[axis] == 0 {
-                return (low, low);
-            }
-            let span = self.strides[axis].wrapping_mul(self.shape[axis] as i64 - 1);
-            if span < 0 { low = low.wrapping_add_signed(span) } else { high = high.wrapping_add_signed(span) }
-        }
-        (low, high.wrapping_add(self.bytes.into()))
+/// Where an array's memory begins, its extents and its strides in bytes.
+///
+/// # Safety
+///
+/// `object` is a NumPy array of rank `ndim` that is alive and is given no other shape during `'a`.
+#[inline]
+unsafe fn memory<'a>(object: *mut npyffi::PyArrayObject, ndim: u8) -> (*mut u8, &'a [u64], &'a [i64]) {
+    // SAFETY: dimensions and strides have `ndim` entries, and no dimension is negative.
+    unsafe {
+        let array = &(*object).fields;
+        let shape = std::slice::from_raw_parts(array.dimensions.cast::<u64>(), ndim.into());
+        let strides = std::slice::from_raw_parts(array.strides.cast::<i64>(), ndim.into());
+        (array.data.cast(), shape, strides)
     }
 }
 

@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError}
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyTuple};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -77,13 +77,12 @@ pub(crate) fn launch<'py>(
         check_device(device)?;
     }
     let shape = grid(dim)?;
-    let sequences = [inputs, outputs].into_iter().flatten();
-    let sequences: SmallVec<[Bound<'py, PyAny>; 2]> = sequences.map(as_sequence).collect::<PyResult<_>>()?;
     let mut args = Arguments::new();
-    for sequence in &sequences {
-        // SAFETY: `as_sequence` gives lists and tuples that nobody else changes while the GIL is held, and references
-        // to their items are taken below before it is released.
-        unsafe { push_items(sequence, &mut args) };
+    let mut in_lists = false;
+    for sequence in [inputs, outputs].into_iter().flatten() {
+        // SAFETY: nobody changes a list while the GIL is held, and references to its items are taken below before it is
+        // released.
+        in_lists |= unsafe { push_items(sequence, &mut args)? };
     }
     if record_cmd {
         let args: Vec<_> = args.iter().map(|a| (**a).clone().unbind()).collect();
@@ -92,17 +91,18 @@ pub(crate) fn launch<'py>(
         return Ok(Some(Py::new(py, Launch { kernel: kernel.clone().unbind(), state: Mutex::new(state) })?));
     }
     // A list may be changed by another thread once the GIL is released: hold the arrays themselves.
-    let owned: SmallVec<[Bound<'py, PyAny>; 16]> = match sequences.iter().all(|s| s.cast::<PyTuple>().is_ok()) {
-        true => SmallVec::new(),
-        false => args.iter().map(|a| (**a).clone()).collect(),
-    };
+    let mut owned: SmallVec<[Bound<'py, PyAny>; 16]> = SmallVec::new();
+    if in_lists {
+        owned.extend(args.iter().map(|a| (**a).clone()));
+    }
     let done = run(py, kernel.get().inner(), &shape, &args);
     drop(owned);
     done.map(|()| None)
 }
 
 thread_local! {
-    static BLOCK: RefCell<ArgBlock> = RefCell::new(ArgBlock::new());
+    /// A block to use again.
+    static BLOCK: Cell<Option<Box<ArgBlock>>> = const { Cell::new(None) };
 }
 
 /// Packs the arguments and runs the kernel without the GIL. The caller holds references to the arguments.
@@ -113,12 +113,12 @@ fn run<'py>(
     args: &[Borrowed<'_, 'py, PyAny>],
 ) -> PyResult<()> {
     // A kernel's print may come back to Python and launch again on this thread: each launch takes a block of its own.
-    let mut block = BLOCK.take();
+    let mut block = BLOCK.take().unwrap_or_default();
     block.clear();
     let mut held = SmallVec::new();
     let done =
         arguments::fill(py, kernel, args, &mut block, &mut held).and_then(|()| run_block(py, kernel, shape, &block));
-    BLOCK.set(block);
+    BLOCK.set(Some(block));
     done
 }
 
@@ -205,29 +205,12 @@ fn grid(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
     }
 }
 
-fn as_sequence<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    if value.cast::<PyList>().is_ok() || value.cast::<PyTuple>().is_ok() {
-        return Ok(value.clone());
-    }
-    if value.is_none() {
-        return Ok(PyTuple::empty(value.py()).into_any());
-    }
-    Err(PyTypeError::new_err(format!(
-        "inputs and outputs are lists or tuples of arguments, not {}",
-        value.get_type().name()?
-    )))
-}
-
-/// Appends the items of a list or tuple, borrowed.
+/// Appends the items of a list or tuple, borrowed, and of `None` nothing. Gives whether it is a list.
 ///
 /// # Safety
 ///
 /// The sequence must not change while the borrows are in use.
-unsafe fn push_items<'a, 'py>(sequence: &'a Bound<'py, PyAny>, args: &mut Arguments<'a, 'py>) {
-    if let Ok(tuple) = sequence.cast::<PyTuple>() {
-        args.extend(tuple.iter_borrowed());
-        return;
-    }
+unsafe fn push_items<'a, 'py>(sequence: &'a Bound<'py, PyAny>, args: &mut Arguments<'a, 'py>) -> PyResult<bool> {
     if let Ok(list) = sequence.cast::<PyList>() {
         for index in 0..list.len() {
             // SAFETY: the index is in range, and the caller keeps the list unchanged.
@@ -236,7 +219,17 @@ unsafe fn push_items<'a, 'py>(sequence: &'a Bound<'py, PyAny>, args: &mut Argume
                 args.push(Borrowed::from_ptr(sequence.py(), item));
             }
         }
+        return Ok(true);
     }
+    if let Ok(tuple) = sequence.cast::<PyTuple>() {
+        args.extend(tuple.iter_borrowed());
+        return Ok(false);
+    }
+    if sequence.is_none() {
+        return Ok(false);
+    }
+    let given = sequence.get_type();
+    Err(PyTypeError::new_err(format!("inputs and outputs are lists or tuples of arguments, not {}", given.name()?)))
 }
 
 /// A filled argument block with what it points into.

@@ -156,9 +156,38 @@ elements!(bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, 
 #[derive(Clone, Debug, Default)]
 pub struct ArgBlock {
     words: Vec<u64>,
+    /// Of the array parameters, in their order.
+    footprints: Vec<Footprint>,
     n_params: usize,
     /// The [`Params::id`] of the first parameter given.
     given_for: u64,
+}
+
+/// How an array lies in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Footprint {
+    /// Address of its first byte, and of the one past its last; both 0 if it has no elements.
+    begin: u64,
+    end: u64,
+    /// Whether its first element is at a multiple of 64 bytes.
+    pub(crate) is_aligned: bool,
+    /// Whether it is dense and row-major, or empty.
+    pub(crate) is_contiguous: bool,
+    /// Whether `int32` holds the byte offsets of all its elements.
+    pub(crate) offsets_fit_i32: bool,
+}
+
+impl Footprint {
+    /// How many bytes lie between its first and its last.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end - self.begin
+    }
+
+    /// Whether the two have addresses in common, though not necessarily elements.
+    #[inline]
+    pub fn overlaps(&self, other: &Footprint) -> bool {
+        self.begin < other.end && other.begin < self.end
+    }
 }
 
 impl ArgBlock {
@@ -170,12 +199,18 @@ impl ArgBlock {
     /// Empties the block.
     pub fn clear(&mut self) {
         self.words.clear();
+        self.footprints.clear();
         self.n_params = 0;
     }
 
     /// The packed words.
     pub fn words(&self) -> &[u64] {
         &self.words
+    }
+
+    /// How the arrays given so far lie in memory, in the order of their parameters.
+    pub fn footprints(&self) -> &[Footprint] {
+        &self.footprints
     }
 
     /// How many parameters have been given.
@@ -249,11 +284,61 @@ impl ArgBlock {
                 return Err(ArgError::Element { name: name.clone(), wanted, extents: inner.to_vec(), given });
             }
         }
-        check_geometry(name, wanted_elem, base, shape, strides)?;
+        self.push_footprint(name, wanted_elem, base, shape, strides)?;
+        self.words.reserve(1 + 2 * shape.len());
         self.words.push(base as u64);
-        self.words.extend_from_slice(shape);
-        self.words.extend(strides.iter().map(|&s| s as u64));
+        shape.iter().for_each(|&extent| self.words.push(extent));
+        strides.iter().for_each(|&stride| self.words.push(stride as u64));
         self.n_params += 1;
+        Ok(())
+    }
+
+    /// Looks at the memory of the next array, once for all that launches want to know of it.
+    #[inline]
+    fn push_footprint(
+        &mut self,
+        name: &Arc<str>,
+        elem: Scalar,
+        base: *mut u8,
+        shape: &[u64],
+        strides: &[i64],
+    ) -> Result<(), ArgError> {
+        let (address, bytes) = (base as u64, u64::from(elem.bytes()));
+        // Where the farthest elements lie, as offsets from the base.
+        let (mut low, mut high) = (0i64, 0i64);
+        let (mut in_range, mut contiguous, mut empty) = (true, true, false);
+        let (mut dense, mut steps) = (bytes, address);
+        for (&extent, &stride) in shape.iter().zip(strides).rev() {
+            if extent > i32::MAX as u64 {
+                return Err(too_long(name, shape));
+            }
+            empty |= extent == 0;
+            contiguous &= stride as u64 == dense || extent == 1;
+            dense = dense.wrapping_mul(extent);
+            if extent <= 1 {
+                continue;
+            }
+            steps |= stride as u64;
+            let end = if stride < 0 { &mut low } else { &mut high };
+            match stride.checked_mul(extent as i64 - 1).and_then(|offset| end.checked_add(offset)) {
+                Some(sum) => *end = sum,
+                None => in_range = false,
+            }
+        }
+        let is_aligned = address.is_multiple_of(64);
+        if empty {
+            let footprint = Footprint { begin: 0, end: 0, is_aligned, is_contiguous: true, offsets_fit_i32: true };
+            self.footprints.push(footprint);
+            return Ok(());
+        }
+        let begin = address.checked_add_signed(low);
+        let end = address.checked_add_signed(high).and_then(|last| last.checked_add(bytes));
+        let (true, Some(begin), Some(end)) = (in_range, begin, end) else { return Err(unreachable_elements(name)) };
+        if steps & (bytes - 1) != 0 {
+            return Err(ArgError::Misaligned { name: name.clone(), bytes: elem.bytes() });
+        }
+        let offsets_fit_i32 = low >= i32::MIN.into() && high <= i32::MAX.into();
+        self.footprints.push(Footprint { begin, end, is_aligned, is_contiguous: contiguous, offsets_fit_i32 });
         Ok(())
     }
 
@@ -291,44 +376,15 @@ impl ArgBlock {
     }
 }
 
-fn check_geometry(
-    name: &Arc<str>,
-    elem: Scalar,
-    base: *mut u8,
-    shape: &[u64],
-    strides: &[i64],
-) -> Result<(), ArgError> {
-    let bytes = elem.bytes();
-    // Where the farthest elements lie, as offsets from the base.
-    let (mut low, mut high) = (0i64, 0i64);
-    let mut in_range = true;
-    for (axis, (&extent, &stride)) in shape.iter().zip(strides).enumerate() {
-        if extent > i32::MAX as u64 {
-            let reason = format!("extent {extent} along axis {axis} is more than int32 can index");
-            return Err(ArgError::TooLarge { name: name.clone(), reason });
-        }
-        let steps = (extent as i64).saturating_sub(1).max(0);
-        let farthest = stride.checked_mul(steps);
-        let end = if stride < 0 { &mut low } else { &mut high };
-        match farthest.and_then(|offset| end.checked_add(offset)) {
-            Some(sum) => *end = sum,
-            None => in_range = false,
-        }
-    }
-    if shape.contains(&0) {
-        return Ok(());
-    }
-    let address = base as u64;
-    let fits = low.unsigned_abs() <= address
-        && high.checked_add(bytes.into()).is_some_and(|high| address.checked_add(high as u64).is_some());
-    if !in_range || !fits {
-        let reason = "its strides reach outside the address space".to_owned();
-        return Err(ArgError::TooLarge { name: name.clone(), reason });
-    }
-    let misaligned = |value: u64| value & u64::from(bytes - 1) != 0;
-    let stride_misaligned = |(&extent, &stride): (&u64, &i64)| extent > 1 && misaligned(stride as u64);
-    if misaligned(address) || shape.iter().zip(strides).any(stride_misaligned) {
-        return Err(ArgError::Misaligned { name: name.clone(), bytes });
-    }
-    Ok(())
+#[cold]
+fn too_long(name: &Arc<str>, shape: &[u64]) -> ArgError {
+    let longest = shape.iter().enumerate().find(|&(_, &extent)| extent > i32::MAX as u64);
+    let (axis, extent) = longest.unwrap_or((0, &u64::MAX));
+    let reason = format!("extent {extent} along axis {axis} is more than int32 can index");
+    ArgError::TooLarge { name: name.clone(), reason }
+}
+
+#[cold]
+fn unreachable_elements(name: &Arc<str>) -> ArgError {
+    ArgError::TooLarge { name: name.clone(), reason: "its strides reach outside the address space".to_owned() }
 }

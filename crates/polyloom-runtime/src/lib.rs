@@ -16,7 +16,7 @@ pub mod error;
 mod fork;
 pub mod print;
 
-pub use args::{ArgBlock, ArgError, Element, Params};
+pub use args::{ArgBlock, ArgError, Element, Footprint, Params};
 pub use cache::{CacheError, CodeCache};
 pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
 pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};

@@ -41,7 +41,7 @@ pub use polyloom_ir::{
     Type, diagnostic, op,
 };
 pub use polyloom_runtime::{
-    ArgBlock, ArgError, CodeCache, CpuDevice, DeviceError, LaunchError, LaunchOptions, MAX_THREADS, Params, PrintSink,
-    Tier, TierPolicy, Trap, num_threads, set_num_threads, set_print_sink,
+    ArgBlock, ArgError, CodeCache, CpuDevice, DeviceError, Footprint, LaunchError, LaunchOptions, MAX_THREADS, Params,
+    PrintSink, Tier, TierPolicy, Trap, num_threads, set_num_threads, set_print_sink,
 };
 pub use session::{Defaults, Session, SessionError, has_llvm};

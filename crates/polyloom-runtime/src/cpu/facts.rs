@@ -1,9 +1,10 @@
 //! Which facts hold of the arguments of a launch.
 //!
 //! Variants of a kernel are keyed by [`FactKey`], a few words computed from the argument block on every launch: this is
-//! on the path of the smallest launch, so there is no allocation and no hashing here, only arithmetic over the words of
-//! the array descriptors. [`FactPlan::facts`] spells a key out for the back ends when a variant is compiled.
+//! on the path of the smallest launch, so there is no allocation and no hashing here, only arithmetic over what the
+//! block knows of its arrays. [`FactPlan::facts`] spells a key out for the back ends when a variant is compiled.
 
+use crate::args::ArgBlock;
 use polyloom_codegen::{ArgLayout, ArrayFacts, Facts};
 use polyloom_ir::{Function, Imm, Op, Type, Value, ValueDef};
 use smallvec::SmallVec;
@@ -17,12 +18,12 @@ const EXTENT_BITS: u32 = 5;
 /// Largest extent worth building into code: loops of that many iterations are unrolled.
 const LARGEST_EXTENT: u64 = 16;
 
-const CONTIGUOUS: u64 = 1;
+const CONTIGUOUS: u128 = 1;
 /// Set for all arrays or for none, and only if they span [`MIN_ALIGNED_BYTES`]: small allocations are aligned by
 /// chance, and compiling for every chance costs more than alignment gains.
-const ALIGNED: u64 = 2;
-const DISJOINT: u64 = 4;
-const OFFSETS_FIT: u64 = 8;
+const ALIGNED: u128 = 2;
+const DISJOINT: u128 = 4;
+const OFFSETS_FIT: u128 = 8;
 const BITS_PER_ARRAY: usize = 4;
 
 const MIN_ALIGNED_BYTES: u64 = 1 << 20;
@@ -31,7 +32,7 @@ const MIN_ALIGNED_BYTES: u64 = 1 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FactKey {
     /// Four bits an array.
-    flags: [u64; 2],
+    flags: u128,
     /// [`EXTENT_BITS`] bits an extent of the plan.
     extents: u64,
 }
@@ -51,10 +52,6 @@ impl FactKey {
 #[derive(Clone, Copy, Debug)]
 struct ArrayPlan {
     param: u32,
-    /// Word of the block where the descriptor starts.
-    word: u32,
-    ndim: u8,
-    bytes: u8,
     written: bool,
 }
 
@@ -75,11 +72,10 @@ impl FactPlan {
         let mut arrays = SmallVec::new();
         let mut extents = SmallVec::new();
         for (param, &value) in kernel.params().iter().enumerate() {
-            let Type::Array { elem, ndim } = kernel.ty(value) else { continue };
+            let Type::Array { ndim, .. } = kernel.ty(value) else { continue };
             let word = layout.offsets[param] / 8;
             if arrays.len() < MAX_ARRAYS {
-                let (bytes, written) = (elem.bytes() as u8, written[param]);
-                arrays.push(ArrayPlan { param: param as u32, word, ndim, bytes, written });
+                arrays.push(ArrayPlan { param: param as u32, written: written[param] });
             }
             for axis in 0..ndim {
                 if extents.len() < MAX_EXTENTS && (axis > 0 || bounds_a_loop(kernel, value)) {
@@ -90,54 +86,32 @@ impl FactPlan {
         FactPlan { arrays, extents, n_params: kernel.params().len() }
     }
 
-    /// What holds of these arguments. `words` is a complete block.
+    /// What holds of these arguments, which are complete.
     #[inline]
-    pub(crate) fn key(&self, words: &[u64]) -> FactKey {
+    pub(crate) fn key(&self, args: &ArgBlock) -> FactKey {
         let mut key = FactKey::default();
-        let mut ranges = [(0u64, 0u64); MAX_ARRAYS];
+        let mut overlapping = 0;
         let (mut aligned, mut n_bytes) = (true, 0u64);
-        for (idx, array) in self.arrays.iter().enumerate() {
-            let ndim = usize::from(array.ndim);
-            let Some(descriptor) = words.get(array.word as usize..array.word as usize + 1 + 2 * ndim) else {
-                return FactKey::default();
-            };
-            let (base, extents, strides) = (descriptor[0], &descriptor[1..=ndim], &descriptor[1 + ndim..]);
-            let mut dense = u64::from(array.bytes);
-            let (mut contiguous, mut empty) = (true, false);
-            // `ArgBlock::array` has seen to it that none of this overflows unless the array is empty.
-            let (mut low, mut high) = (0i64, 0i64);
-            for (&extent, &stride) in extents.iter().zip(strides).rev() {
-                contiguous &= stride == dense || extent == 1;
-                empty |= extent == 0;
-                dense = dense.wrapping_mul(extent);
-                let farthest = (extent as i64).wrapping_sub(1).wrapping_mul(stride as i64);
-                low = low.wrapping_add(farthest.min(0));
-                high = high.wrapping_add(farthest.max(0));
-            }
-            aligned &= base.is_multiple_of(64);
-            n_bytes = n_bytes.wrapping_add(high.wrapping_sub(low) as u64);
-            let fits = empty || (low >= i32::MIN.into() && high <= i32::MAX.into());
-            let flags = (CONTIGUOUS * u64::from(contiguous || empty)) | (OFFSETS_FIT * u64::from(fits)) | DISJOINT;
-            key.flags[idx / 16] |= flags << (BITS_PER_ARRAY * (idx % 16));
-            if !empty {
-                let end = base.wrapping_add(high as u64).wrapping_add(array.bytes.into());
-                ranges[idx] = (base.wrapping_add(low as u64), end);
-            }
-        }
-        if aligned && n_bytes >= MIN_ALIGNED_BYTES {
-            const ALL: u64 = ALIGNED * (u64::MAX / 15);
-            key.flags = [key.flags[0] | ALL, key.flags[1] | ALL];
-        }
-        for (i, array) in self.arrays.iter().enumerate() {
-            for (j, other) in self.arrays.iter().enumerate().skip(i + 1) {
-                if (array.written || other.written) && ranges[i].0 < ranges[j].1 && ranges[j].0 < ranges[i].1 {
-                    key.flags[i / 16] &= !(DISJOINT << (BITS_PER_ARRAY * (i % 16)));
-                    key.flags[j / 16] &= !(DISJOINT << (BITS_PER_ARRAY * (j % 16)));
+        let footprints = args.footprints();
+        for (idx, (array, footprint)) in self.arrays.iter().zip(footprints).enumerate() {
+            aligned &= footprint.is_aligned;
+            n_bytes = n_bytes.wrapping_add(footprint.bytes());
+            let flags = (CONTIGUOUS * u128::from(footprint.is_contiguous))
+                | (OFFSETS_FIT * u128::from(footprint.offsets_fit_i32))
+                | DISJOINT;
+            key.flags |= flags << (BITS_PER_ARRAY * idx);
+            for (other, (before, footprint_before)) in self.arrays.iter().zip(footprints).enumerate().take(idx) {
+                if (array.written || before.written) && footprint.overlaps(footprint_before) {
+                    overlapping |= (DISJOINT << (BITS_PER_ARRAY * idx)) | (DISJOINT << (BITS_PER_ARRAY * other));
                 }
             }
         }
+        if aligned && n_bytes >= MIN_ALIGNED_BYTES {
+            key.flags |= ALIGNED * (u128::MAX / 15);
+        }
+        key.flags &= !overlapping;
         for (idx, &(_, _, word)) in self.extents.iter().enumerate() {
-            let extent = words.get(word as usize).copied().unwrap_or(u64::MAX);
+            let extent = args.words().get(word as usize).copied().unwrap_or(u64::MAX);
             if extent <= LARGEST_EXTENT {
                 key.extents |= (extent + 1) << (EXTENT_BITS as usize * idx);
             }
@@ -149,7 +123,7 @@ impl FactPlan {
     pub(crate) fn facts(&self, key: FactKey) -> Facts {
         let mut arrays = vec![ArrayFacts::default(); self.n_params];
         for (idx, plan) in self.arrays.iter().enumerate() {
-            let flags = key.flags[idx / 16] >> (BITS_PER_ARRAY * (idx % 16));
+            let flags = key.flags >> (BITS_PER_ARRAY * idx);
             let facts = &mut arrays[plan.param as usize];
             facts.contiguous = flags & CONTIGUOUS != 0;
             facts.aligned = flags & ALIGNED != 0;

@@ -8,7 +8,7 @@ use super::cost::Cost;
 use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
 use super::tiers;
-use crate::args::Params;
+use crate::args::{ArgBlock, Params};
 use crate::cache::{self, Cached};
 use crate::error::LaunchError;
 use crate::fork::{PerProcess, without_fork};
@@ -179,8 +179,8 @@ impl KernelInner {
 
     /// The variant for a launch of this rank with these arguments.
     #[inline]
-    pub(crate) fn variant(self: &Arc<Self>, launch_rank: u8, words: &[u64]) -> Result<&VariantState, LaunchError> {
-        let key = self.plan.key(words);
+    pub(crate) fn variant(self: &Arc<Self>, launch_rank: u8, args: &ArgBlock) -> Result<&VariantState, LaunchError> {
+        let key = self.plan.key(args);
         match self.find(launch_rank, key) {
             Some(variant) => Ok(variant),
             None => self.weaker_variant(launch_rank, key),

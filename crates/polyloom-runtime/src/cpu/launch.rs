@@ -72,7 +72,7 @@ pub unsafe fn launch(
         return unsafe { interpret(kernel, shape, args.words(), n_threads, options) };
     }
     let rank = shape.len() as u8;
-    let variant = kernel.variant(rank, args.words())?;
+    let variant = kernel.variant(rank, args)?;
     let ns = n_threads as f32 * variant.ns_per_thread();
     let (n_before, is_hot) = variant.record(ns);
     if is_hot {
