@@ -53,6 +53,28 @@ def test_index_past_the_end():
         assert word in str(error)
 
 
+@loom.kernel(check=True)
+def fetch(x: loom.array(dtype=float), at: loom.uint64):
+    x[at] = 1.0
+
+
+@pytest.mark.parametrize("tier", ["auto", "interp"])
+def test_an_unsigned_index_is_never_shown_as_negative(tier):
+    code = """
+    import numpy as np, polyloom as loom, test_checked
+    try:
+        loom.launch(test_checked.fetch, 1, [np.ones(4, np.float32), 2**64 - 2])
+    except loom.LaunchError as error:
+        assert error.index == 2**64 - 2 and str(2**64 - 2) in str(error), error
+        print("raised")
+    """
+    environment = {**os.environ, "POLYLOOM_TIER": tier}
+    here = os.path.dirname(__file__)
+    run = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(run, env=environment, cwd=here, capture_output=True, text=True)
+    assert done.stdout == "raised\n", done.stderr
+
+
 def test_negative_indices_count_from_the_end_and_no_further():
     x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
     loom.launch(shift, 4, [x, y, -4])

@@ -44,9 +44,21 @@ pub enum CheckKind {
         array: Arc<str>,
         /// The axis indexed.
         axis: u8,
+        /// Whether the index is of an unsigned type: it then reads its operand, an `i64`, as the `u64` of these bits.
+        unsigned: bool,
     },
     /// An integer divisor.
     Division,
+}
+
+impl CheckKind {
+    /// The number that the index operand of a failed `check` stands for.
+    pub fn index(&self, operand: i64) -> i128 {
+        match self {
+            CheckKind::Bounds { unsigned: true, .. } => (operand as u64).into(),
+            CheckKind::Bounds { .. } | CheckKind::Division => operand.into(),
+        }
+    }
 }
 
 /// Operands of an instruction.

@@ -79,6 +79,7 @@ kernel @all(%0 a: array<f32, 2>, %1 s: f32) {
   }
   assert "a \"quoted\" \\ line\n" %7
   check bounds "a" 1 %7, %5, %5
+  check bounds unsigned "a" 0 %7, %5, %5
   check division %7, %5, %5
   print "%f %d\n" %16, %2
   return

@@ -57,7 +57,7 @@ pub struct Trap {
     /// What failed, and its span.
     pub site: Site,
     /// The index that was out of bounds.
-    pub index: i64,
+    pub index: i128,
     /// The extent it should have been within.
     pub extent: i64,
     /// Coordinates of the thread; as many as the launch has axes.
@@ -65,6 +65,14 @@ pub struct Trap {
 }
 
 impl Trap {
+    /// The index that a check at `site` reports as the bits of an `i64`.
+    pub(crate) fn index_at(site: &Site, operand: i64) -> i128 {
+        match &site.kind {
+            SiteKind::Check(kind) => kind.index(operand),
+            SiteKind::Assert(_) | SiteKind::Print(..) => operand.into(),
+        }
+    }
+
     /// Coordinates of the thread with this row-major index in a launch of this shape.
     pub(crate) fn coordinates(shape: &[u64; MAX_DIMS], rank: usize, linear: u64) -> Vec<u64> {
         let mut rest = linear;
@@ -81,7 +89,7 @@ impl Trap {
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.site.kind {
-            SiteKind::Check(CheckKind::Bounds { array, axis }) => write!(
+            SiteKind::Check(CheckKind::Bounds { array, axis, .. }) => write!(
                 f,
                 "index {} is out of bounds for axis {axis} of array `{array}` with extent {}",
                 self.index, self.extent

@@ -54,7 +54,7 @@ pub struct TrapReport {
     /// The failing expression.
     pub position: Position,
     /// Index and extent, where an access was out of bounds.
-    pub bounds: Option<(i64, i64)>,
+    pub bounds: Option<(i128, i64)>,
     /// Coordinates of the thread.
     pub thread: Vec<u64>,
 }

@@ -55,7 +55,7 @@ pub fn traps(subject: &Subject<'_>) {
     let [(site, index, extent, thread)] = events.traps[..] else { panic!("one trap, not {:?}", events.traps) };
     assert_eq!((index, extent, thread), (77, 11, 11));
     let sites = SiteTable::of(function);
-    let SiteKind::Check(polyloom_ir::CheckKind::Bounds { array, axis }) = &sites.sites[site as usize].kind else {
+    let SiteKind::Check(polyloom_ir::CheckKind::Bounds { array, axis, .. }) = &sites.sites[site as usize].kind else {
         panic!("the wrong site: {:?}", sites.sites[site as usize])
     };
     assert_eq!((&**array, *axis), ("a", 0));

@@ -206,7 +206,7 @@ impl Generator<'_, '_> {
                 let operands = self.any_of_types(&[Type::BOOL, Type::I64, Type::I64]);
                 let kind = match self.random.below(2) {
                     0 => CheckKind::Division,
-                    _ => CheckKind::Bounds { array: "näme".into(), axis: 3 },
+                    _ => CheckKind::Bounds { array: "näme".into(), axis: 3, unsigned: self.random.below(2) == 0 },
                 };
                 self.b.inst(Op::Check, &operands, &[], Imm::Check(kind));
                 return;

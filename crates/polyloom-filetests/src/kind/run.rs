@@ -199,7 +199,8 @@ fn describe(module: &Module, error: InterpError) -> String {
     let (index, extent, thread) = (trap.index, trap.extent, trap.thread);
     match imm {
         Some(Imm::Text(message)) => format!("assert {message:?} in thread {thread}"),
-        Some(Imm::Check(CheckKind::Bounds { array, axis })) => {
+        Some(Imm::Check(kind @ CheckKind::Bounds { array, axis, .. })) => {
+            let index = kind.index(index);
             format!("bounds {array} axis {axis}: index {index}, extent {extent} in thread {thread}")
         }
         _ => format!("division in thread {thread}"),

@@ -82,7 +82,7 @@ pub struct Site {
 pub struct Trap {
     /// The instruction. It says what was checked.
     pub site: Site,
-    /// `check`: the index or divisor.
+    /// `check`: the index operand; `CheckKind::index` says what it stands for.
     pub index: i64,
     /// `check`: the extent.
     pub extent: i64,

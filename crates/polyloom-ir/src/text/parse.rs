@@ -303,8 +303,9 @@ impl<'t> Reader<'t> {
             Op::Assert | Op::Print => Ok(Imm::Text(self.string("a string")?.into())),
             Op::Check if self.eat_word("division") => Ok(Imm::Check(CheckKind::Division)),
             Op::Check if self.eat_word("bounds") => {
+                let unsigned = self.eat_word("unsigned");
                 let array = self.string("the array's name in quotes")?.into();
-                Ok(Imm::Check(CheckKind::Bounds { array, axis: self.number("an axis")? }))
+                Ok(Imm::Check(CheckKind::Bounds { array, axis: self.number("an axis")?, unsigned }))
             }
             Op::Check => self.expected("`bounds` or `division`"),
             _ => Ok(Imm::None),

@@ -210,7 +210,10 @@ impl<'a> Printer<'a> {
                 None => write!(f, " ^undefined_{target}")?,
             },
             Imm::Text(text) => write!(f, " {}", Quoted(text))?,
-            Imm::Check(CheckKind::Bounds { array, axis }) => write!(f, " bounds {} {axis}", Quoted(array))?,
+            Imm::Check(CheckKind::Bounds { array, axis, unsigned }) => {
+                let unsigned = if *unsigned { " unsigned" } else { "" };
+                write!(f, " bounds{unsigned} {} {axis}", Quoted(array))?;
+            }
             Imm::Check(CheckKind::Division) => f.write_str(" division")?,
         }
         for (i, &value) in data.operands.iter().enumerate() {

@@ -43,6 +43,7 @@ fn check_index(func: &mut Function, out: Region, inst: Inst, array: Value, axis:
     let from_start = if may_wrap { wrap(func, out, array, axis, index, span) } else { index };
     func.insts[inst].operands[operand] = from_start;
     let is_wide = func.ty(from_start).as_scalar().is_some_and(|scalar| scalar.bits() == 64);
+    let unsigned = func.ty(index).as_scalar().is_some_and(Scalar::is_unsigned_int);
 
     let mut builder = Builder::new(func);
     builder.switch_to(out);
@@ -50,11 +51,11 @@ fn check_index(func: &mut Function, out: Region, inst: Inst, array: Value, axis:
     let extent = builder.dim(array, axis);
     // Neither is negative but for an index before the array's start, which as an unsigned number lies past its end:
     // one comparison checks both sides.
-    let unsigned = if is_wide { Scalar::U64 } else { Scalar::U32 };
-    let (place, end) = (builder.cast(from_start, unsigned), builder.cast(extent, unsigned));
+    let distance = if is_wide { Scalar::U64 } else { Scalar::U32 };
+    let (place, end) = (builder.cast(from_start, distance), builder.cast(extent, distance));
     let inside = one(&mut builder, Op::Lt, &[place, end], Type::BOOL);
+    let kind = CheckKind::Bounds { array: name.unwrap_or_default(), axis, unsigned };
     let (index, extent) = (builder.cast(index, Scalar::I64), builder.cast(extent, Scalar::I64));
-    let kind = CheckKind::Bounds { array: name.unwrap_or_default(), axis };
     builder.inst(Op::Check, &[inside, index, extent], &[], Imm::Check(kind));
 }
 

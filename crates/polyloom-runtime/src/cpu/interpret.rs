@@ -176,7 +176,7 @@ fn arguments(kernel: &KernelInner, words: &[u64]) -> (SmallVec<[Arg; 8]>, RawMem
 }
 
 fn launch_error(kernel: &KernelInner, shape: &[u64], error: InterpError) -> LaunchError {
-    let trap = |site: Site, index: i64, extent: i64, thread: u64| {
+    let trap = |site: Site, index: i128, extent: i64, thread: u64| {
         let mut grid = [1; MAX_DIMS];
         grid.iter_mut().zip(shape).for_each(|(extent, &given)| *extent = given);
         let thread = Trap::coordinates(&grid, shape.len(), thread);
@@ -184,11 +184,13 @@ fn launch_error(kernel: &KernelInner, shape: &[u64], error: InterpError) -> Laun
     };
     match error {
         InterpError::Trap(failed) => {
-            trap(checked_site(kernel, failed.site), failed.index, failed.extent, failed.thread)
+            let site = checked_site(kernel, failed.site);
+            let index = Trap::index_at(&site, failed.index);
+            trap(site, index, failed.extent, failed.thread)
         }
         InterpError::OutOfBounds { site, axis, index, extent, thread } => {
-            let index = index.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-            let kind = SiteKind::Check(CheckKind::Bounds { array: array_name(kernel, site), axis });
+            let unsigned = index > i64::MAX.into();
+            let kind = SiteKind::Check(CheckKind::Bounds { array: array_name(kernel, site), axis, unsigned });
             trap(Site { span: site.span, kind }, index, extent, thread)
         }
         other => LaunchError::Interpreter { kernel: kernel.name.clone(), message: other.to_string() },

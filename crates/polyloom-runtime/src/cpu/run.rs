@@ -177,10 +177,11 @@ impl<'a> Run<'a> {
     #[cold]
     fn trap_error(&self, record: &TrapRecord) -> LaunchError {
         let nowhere = || Site { span: Span::NONE, kind: SiteKind::Assert("".into()) };
+        let site = self.kernel.sites.sites.get(record.site as usize).cloned().unwrap_or_else(nowhere);
         LaunchError::Trap(Box::new(Trap {
             kernel: self.kernel.name.clone(),
-            site: self.kernel.sites.sites.get(record.site as usize).cloned().unwrap_or_else(nowhere),
-            index: record.index,
+            index: Trap::index_at(&site, record.index),
+            site,
             extent: record.extent,
             thread: Trap::coordinates(&self.grid, self.rank.into(), record.thread),
         }))

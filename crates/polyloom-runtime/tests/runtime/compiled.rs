@@ -24,7 +24,7 @@ fn checked_saxpy() -> KernelSource {
     let extent = build.dim(x, 0);
     let inside = build.op(Op::Lt, &[i, extent]);
     let (index, wide) = (build.cast(i, Scalar::I64), build.cast(extent, Scalar::I64));
-    let bounds = Imm::Check(CheckKind::Bounds { array: "x".into(), axis: 0 });
+    let bounds = Imm::Check(CheckKind::Bounds { array: "x".into(), axis: 0, unsigned: false });
     build.inst(Op::Check, &[inside, index, wide], &[], bounds);
     let (xi, yi) = (build.op(Op::ArrayLoad, &[x, i]), build.op(Op::ArrayLoad, &[y, i]));
     let product = build.op(Op::Mul, &[alpha, xi]);

@@ -129,7 +129,7 @@ pub(crate) fn saxpy_source(name: &str) -> KernelSource {
     let i = build.func.insts[i].results[0];
     let in_bounds = build.const_bool(true);
     let wide = build.cast(i, Scalar::I64);
-    let bounds = Imm::Check(CheckKind::Bounds { array: "x".into(), axis: 0 });
+    let bounds = Imm::Check(CheckKind::Bounds { array: "x".into(), axis: 0, unsigned: false });
     build.inst(Op::Check, &[in_bounds, wide, wide], &[], bounds);
     let xi = build.op(Op::ArrayLoad, &[x, i]);
     let yi = build.op(Op::ArrayLoad, &[y, i]);

@@ -81,7 +81,7 @@ fn a_trap_names_kernel_site_values_and_thread() {
     for shape in [&[200][..], &[100_000], &[10, 20]] {
         let Err(LaunchError::Trap(trap)) = run(&kernel, shape, &args) else { panic!("no trap in {shape:?}") };
         assert_eq!(&*trap.kernel, "saxpy");
-        assert_eq!(trap.site.kind, SiteKind::Check(CheckKind::Bounds { array: "x".into(), axis: 0 }));
+        assert_eq!(trap.site.kind, SiteKind::Check(CheckKind::Bounds { array: "x".into(), axis: 0, unsigned: false }));
         assert_eq!((trap.index, trap.extent), (100, 7));
         assert_eq!(trap.thread, if shape.len() == 1 { vec![100] } else { vec![5, 0] });
     }
