@@ -60,6 +60,10 @@ class CompileError(SyntaxError):
             where = (first.file, first.line, first.column, text, first.end_line, first.end_column)
             super().__init__(f"{first.message} [{first.code}]\n\n{rendered.rstrip()}", where)
 
+    def __str__(self) -> str:
+        # A `SyntaxError` adds file and line to its last line, which here is a help line; the findings have them.
+        return str(self.msg)
+
 
 class LaunchError(RuntimeError):
     """A checked kernel failed while it ran: an index out of bounds, a division by zero, an assertion.

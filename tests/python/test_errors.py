@@ -31,6 +31,17 @@ def test_all_errors_at_once_at_the_users_lines(define):
     assert "x[i] = loom.sine(x[i])" in shown and "PL0101" in shown and "float(n)" in shown
 
 
+def test_the_text_is_the_findings_and_no_more(define):
+    with pytest.raises(loom.CompileError) as caught:
+        define("""
+            @loom.kernel
+            def wrong(x: loom.array(dtype=float)):
+                x[0] = undefined_name
+        """)
+    error = caught.value
+    assert str(error) == f"`undefined_name` is not defined [PL0201]\n\n{error.rendered.rstrip()}"
+
+
 def test_editors_see_a_syntax_error():
     assert issubclass(loom.CompileError, SyntaxError)
 
