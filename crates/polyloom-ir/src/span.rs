@@ -39,7 +39,7 @@ impl Span {
 pub struct SourceFile {
     /// Path as the user knows it.
     pub name: Arc<str>,
-    /// The whole text.
+    /// The whole text. Lines end in line feeds, also where a carriage return alone ended them.
     pub text: Arc<str>,
     /// Line number of the first line of `text`, 1 for a whole file.
     pub first_line: u32,
@@ -58,7 +58,7 @@ pub struct Position {
 impl SourceFile {
     /// A source file whose first line has number `first_line`.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>, first_line: u32) -> SourceFile {
-        let text = text.into();
+        let text = with_line_feeds(text.into());
         let line_starts = std::iter::once(0)
             .chain(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1))
             .collect();
@@ -73,6 +73,16 @@ impl SourceFile {
         let column = self.text.get(start..offset).map_or(0, |s| s.chars().count());
         Position { line: self.first_line + line as u32, column: column as u32 + 1 }
     }
+}
+
+/// The text with a line feed for each carriage return that ends a line by itself, as Python reads it. Places in the text
+/// stay what they are.
+fn with_line_feeds(text: Arc<str>) -> Arc<str> {
+    if !text.contains('\r') {
+        return text;
+    }
+    let ends_line = |at: usize| text.as_bytes().get(at + 1) != Some(&b'\n');
+    text.char_indices().map(|(at, c)| if c == '\r' && ends_line(at) { '\n' } else { c }).collect::<String>().into()
 }
 
 /// The source files of one compilation.
@@ -101,5 +111,19 @@ impl SourceMap {
     pub fn locate(&self, span: Span) -> Option<(&str, Position)> {
         let file = self.get(span.file)?;
         Some((&file.name, file.position(span.start)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Position, SourceFile};
+
+    #[test]
+    fn lines_end_as_in_python() {
+        let file = SourceFile::new("mac.py", "a\rb\r\nc\n\r\r\nd", 1);
+        let lines: Vec<u32> = (0..10).map(|offset| file.position(offset).line).collect();
+        assert_eq!(lines, [1, 1, 2, 2, 2, 3, 3, 4, 5, 5]);
+        assert_eq!(file.position(10), Position { line: 6, column: 1 });
+        assert_eq!(file.text.lines().collect::<Vec<_>>(), ["a", "b", "c", "", "", "d"]);
     }
 }
