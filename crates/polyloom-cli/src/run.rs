@@ -1,8 +1,9 @@
-//! `polyloom run`: a kernel on arguments from the command line.
+//! `polyloom run`: a kernel on arguments from the command line, checked unless it says `check=False`: arguments are typed
+//! by hand here, and arrays that are too small for the grid, or empty, are soon given.
 
 use crate::value::Argument;
 use crate::{Failure, Outcome, choose_kernel, print, print_json, read_unit, session};
-use polyloom::{ArgBlock, LaunchError, LaunchOptions, MAX_DIMS};
+use polyloom::{ArgBlock, Defaults, LaunchError, LaunchOptions, MAX_DIMS};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -47,6 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Err(Failure::Usage(format!("--dim takes at most {MAX_DIMS} extents")));
     }
     let session = session()?;
+    session.set_defaults(Defaults { check: true, ..session.defaults() });
     let unit = read_unit(&arguments.file)?;
     let name = choose_kernel(&unit, &arguments.file, arguments.kernel.as_deref())?;
     let kernel = session.compile_file_kernel(&unit, &name)?;
@@ -80,8 +82,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         value.push(params, &mut block).map_err(|error| Failure::Failed(error.to_string()))?;
     }
     let started = Instant::now();
-    // SAFETY: the arrays are owned by `values`, which outlives the launch, and nothing else touches them. An index
-    // outside them is the kernel's own mistake, as in any compiled program; `POLYLOOM_CHECK=1` catches it.
+    // SAFETY: the arrays are owned by `values`, which outlives the launch, and nothing else touches them. The
+    // kernel is checked, or says that its indices are within them.
     let done = unsafe { kernel.launch(&arguments.dim, &block, &LaunchOptions::default()) };
     let elapsed = started.elapsed();
     done.map_err(|error| match &error {

@@ -251,10 +251,26 @@ fn composites_are_given_by_their_components() {
 }
 
 #[test]
-fn checked_runs_name_the_line() {
+fn an_empty_array_is_not_read() {
+    let folder = Folder::new("empty_array");
+    let file = folder.file("k.py", SOURCE);
+    let empty = folder.path("empty.npy");
+    let run = |dim: &str, x: &str, more: &[&str]| {
+        let arguments = ["run", &file, "--dim", dim, "--arg", x, "--arg", "y=zeros:3", "--arg", "n=0"];
+        polyloom(&[&arguments[..], more].concat())
+    };
+    let out = run("0", "x=zeros:0", &["--out", &format!("x={empty}")]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let out = run("3", &format!("x=@{empty}"), &[]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("array `x` with extent 0"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn runs_name_the_line_of_a_failed_check() {
     let file = Folder::new("checked").file("k.py", SOURCE);
     let arguments = ["run", &file, "--dim", "5", "--arg", "x=zeros:4", "--arg", "y=zeros:5", "--arg", "n=0"];
-    let out = polyloom_with(&[("POLYLOOM_CHECK", "1")], &arguments);
+    let out = polyloom(&arguments);
     assert_eq!(out.status.code(), Some(1));
     let errors = text(&out.stderr);
     assert!(errors.contains("index 4 is out of bounds") && errors.contains("k.py:12"), "{errors}");
