@@ -1,14 +1,14 @@
 //! The surroundings of the kernels of a `.py` file, worked out from its text.
 //!
-//! Module-level constants, imports, functions with their overloads and type aliases are known; a kernel defined inside
-//! a function sees that function's constants too. Whatever only running the program would tell is captured as
+//! Module-level constants, imports, functions with their overloads and type aliases are known, and so are attributes of
+//! classes that stand for themselves; a kernel defined inside a function sees that function's constants too. Whatever only running the program would tell is captured as
 //! [`Captured::Unknown`], so that using it is an error with a reason.
 
 use crate::annotation::AnnotationReader;
 use crate::constant;
 use crate::environment::{Captured, Environment, FunctionHandle, ParamType};
 use crate::members;
-use crate::source::{PACKAGES, Role, SourceUnit, blocks_of};
+use crate::source::{PACKAGES, Role, SourceUnit, blocks_of, dotted};
 use ruff_python_ast::{self as ast, Expr, Stmt};
 use ruff_text_size::Ranged;
 use rustc_hash::FxHashMap;
@@ -26,7 +26,7 @@ pub struct FileEnvironment {
 
 struct File {
     unit: Arc<SourceUnit>,
-    /// Scope 0 is the module; the others are functions that contain functions.
+    /// Scope 0 is the module; the others are functions that contain functions, and classes.
     scopes: Vec<Scope>,
     /// The scope of each such function, by the offset of its definition.
     scope_of: FxHashMap<u32, usize>,
@@ -35,15 +35,21 @@ struct File {
 }
 
 struct Scope {
-    /// Offset of the function's definition.
+    /// Offset of the definition of the function or class.
     start: Option<u32>,
+    /// Where names are looked up that this has not: nothing in a class sees the names of a class around it.
     parent: Option<usize>,
+    is_class: bool,
+    /// Of a class, the class whose attributes it has beside its own.
+    base: Option<usize>,
     names: FxHashMap<String, Binding>,
 }
 
 enum Binding {
     Value(Captured),
     Functions(Overloads),
+    /// A class, whose attributes are the names of this scope.
+    Class(usize),
 }
 
 /// The definitions of one name that are overloads of one another.
@@ -123,9 +129,50 @@ impl File {
         if let Some(start) = start {
             self.scope_of.insert(start, scope);
         }
-        self.scopes.push(Scope { start, parent, names: FxHashMap::default() });
+        self.scopes.push(Scope { start, parent, is_class: false, base: None, names: FxHashMap::default() });
         self.bind_statements(scope, body, true);
         scope
+    }
+
+    /// Binds a class and, in a scope of its own, what its body defines. What only Python can make of a class (its
+    /// decorators, a metaclass, base classes from elsewhere, `Enum` among them) hides its attributes.
+    fn bind_class(&mut self, scope: usize, class: &ast::StmtClassDef, certain: bool) {
+        let base = match (class.bases(), class.keywords()) {
+            _ if !class.decorator_list.is_empty() => None,
+            ([], []) => Some(None),
+            ([Expr::Name(base)], []) if base.id == "object" && self.find(scope, &["object"]).is_none() => Some(None),
+            ([base], []) => self.class_of(scope, base).map(Some),
+            _ => None,
+        };
+        let Some(base) = base else {
+            return self.bind(scope, class.name.as_str(), unknown("a class known only when the program runs"));
+        };
+        let inner = self.scopes.len();
+        self.scopes.push(Scope {
+            start: Some(class.range().start().to_u32()),
+            parent: Some(self.enclosing_function(scope)),
+            is_class: true,
+            base,
+            names: FxHashMap::default(),
+        });
+        self.bind_statements(inner, &class.body, certain);
+        self.bind(scope, class.name.as_str(), Binding::Class(inner));
+    }
+
+    /// The function or module around a scope, or the scope itself if it is no class.
+    fn enclosing_function(&self, scope: usize) -> usize {
+        match &self.scopes[scope] {
+            Scope { is_class: true, parent: Some(parent), .. } => *parent,
+            _ => scope,
+        }
+    }
+
+    /// The scope of the class that an expression names.
+    fn class_of(&self, scope: usize, expr: &Expr) -> Option<usize> {
+        match self.find(scope, &dotted(expr)?)? {
+            Found::Name(Binding::Class(class), _, []) => Some(*class),
+            _ => None,
+        }
     }
 
     fn add_function_scope(&mut self, start: u32, parent: usize, def: &ast::StmtFunctionDef) -> usize {
@@ -154,7 +201,7 @@ impl File {
                 }
                 Stmt::AugAssign(assign) => self.bind_target(scope, &assign.target, None),
                 Stmt::FunctionDef(def) => self.bind_function(scope, def),
-                Stmt::ClassDef(class) => self.bind(scope, class.name.as_str(), unsupported("type")),
+                Stmt::ClassDef(class) => self.bind_class(scope, class, certain),
                 _ => {
                     match stmt {
                         Stmt::For(stmt) => self.bind_target(scope, &stmt.target, None),
@@ -191,17 +238,14 @@ impl File {
     fn bind_target(&mut self, scope: usize, target: &Expr, value: Option<&Expr>) {
         match target {
             Expr::Name(name) => {
-                let binding = match value.map(|v| (self.evaluate(scope, v), v)) {
-                    Some((Some(value), _)) => Binding::Value(value),
-                    Some((None, Expr::Dict(_) | Expr::DictComp(_))) => unsupported("dict"),
-                    Some((None, Expr::List(_) | Expr::ListComp(_))) => unsupported("list"),
-                    Some((None, Expr::Set(_) | Expr::SetComp(_))) => unsupported("set"),
-                    Some((None, Expr::Tuple(_))) => unsupported("tuple"),
-                    Some((None, Expr::NoneLiteral(_))) => unsupported("NoneType"),
-                    Some((None, Expr::Lambda(_))) => unsupported("function"),
-                    _ => unknown("a value known only when the program runs"),
-                };
+                let binding = self.binding_of(scope, value);
                 self.bind(scope, name.id.as_str(), binding);
+            }
+            Expr::Attribute(attribute) => {
+                if let Some(class) = self.class_of(scope, &attribute.value) {
+                    let binding = self.binding_of(scope, value);
+                    self.bind(class, attribute.attr.as_str(), binding);
+                }
             }
             Expr::Tuple(tuple) => {
                 let values = match value {
@@ -213,6 +257,24 @@ impl File {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// What a name assigned this value stands for.
+    fn binding_of(&self, scope: usize, value: Option<&Expr>) -> Binding {
+        let Some(value) = value else { return unknown("a value known only when the program runs") };
+        if let Some(class) = self.class_of(scope, value) {
+            return Binding::Class(class);
+        }
+        match (self.evaluate(scope, value), value) {
+            (Some(value), _) => Binding::Value(value),
+            (None, Expr::Dict(_) | Expr::DictComp(_)) => unsupported("dict"),
+            (None, Expr::List(_) | Expr::ListComp(_)) => unsupported("list"),
+            (None, Expr::Set(_) | Expr::SetComp(_)) => unsupported("set"),
+            (None, Expr::Tuple(_)) => unsupported("tuple"),
+            (None, Expr::NoneLiteral(_)) => unsupported("NoneType"),
+            (None, Expr::Lambda(_)) => unsupported("function"),
+            _ => unknown("a value known only when the program runs"),
         }
     }
 
@@ -252,34 +314,65 @@ impl File {
 
     /// The meaning of a path; functions need the file to make their handles.
     fn lookup(&self, scope: usize, path: &[&str], file: Option<&Arc<File>>) -> Option<Captured> {
-        let (root, members) = path.split_first()?;
+        let (binding, holder) = match self.find(scope, path)? {
+            Found::Name(binding, holder, []) => (binding, holder),
+            Found::Name(..) => return None,
+            Found::Import(import, members) => {
+                let full: Vec<&str> = import.split('.').chain(members.iter().copied()).collect();
+                return resolve(&full);
+            }
+        };
+        match binding {
+            Binding::Value(value) => Some(value.clone()),
+            Binding::Class(_) => Some(Captured::Unsupported("type".into())),
+            Binding::Functions(overloads) => {
+                let environment: Arc<dyn Environment> = File::environment(file?, self.enclosing_function(holder));
+                let handle = |function: &usize| FunctionHandle {
+                    unit: self.unit.clone(),
+                    function: *function,
+                    environment: environment.clone(),
+                    arguments: None,
+                };
+                Some(Captured::Function(overloads.functions.iter().flatten().map(handle).collect()))
+            }
+        }
+    }
+
+    /// Follows a path from a scope through classes as far as they lead.
+    fn find<'a>(&'a self, scope: usize, path: &'a [&'a str]) -> Option<Found<'a>> {
+        let (root, mut members) = path.split_first()?;
         let mut at = Some(scope);
         while let Some(index) = at {
             let scope = &self.scopes[index];
             if let Some(binding) = scope.names.get(*root) {
-                return match binding {
-                    _ if !members.is_empty() => None,
-                    Binding::Value(value) => Some(value.clone()),
-                    Binding::Functions(overloads) => {
-                        let environment: Arc<dyn Environment> = File::environment(file?, index);
-                        let handle = |function: &usize| FunctionHandle {
-                            unit: self.unit.clone(),
-                            function: *function,
-                            environment: environment.clone(),
-                            arguments: None,
-                        };
-                        Some(Captured::Function(overloads.functions.iter().flatten().map(handle).collect()))
-                    }
-                };
+                let mut found = (binding, index);
+                while let (Binding::Class(class), [member, rest @ ..]) = (found.0, members) {
+                    found = self.attribute(*class, member)?;
+                    members = rest;
+                }
+                return Some(Found::Name(found.0, found.1, members));
             }
-            if let Some(path) = self.unit.import(scope.start, root) {
-                let full: Vec<&str> = path.split('.').chain(members.iter().copied()).collect();
-                return resolve(&full);
+            if let Some(import) = self.unit.import(scope.start, root) {
+                return Some(Found::Import(import, members));
             }
             at = scope.parent;
         }
         None
     }
+
+    /// An attribute of a class, its own or inherited, and the class that has it.
+    fn attribute(&self, class: usize, name: &str) -> Option<(&Binding, usize)> {
+        let classes = std::iter::successors(Some(class), |&class| self.scopes[class].base);
+        classes.into_iter().find_map(|class| Some((self.scopes[class].names.get(name)?, class)))
+    }
+}
+
+/// Where a path leads.
+enum Found<'a> {
+    /// To a name, in this scope, and what of the path is left.
+    Name(&'a Binding, usize, &'a [&'a str]),
+    /// To an import of this path, and what of the path is left.
+    Import(&'a str, &'a [&'a str]),
 }
 
 /// The meaning of a full path such as `numpy.pi`.
