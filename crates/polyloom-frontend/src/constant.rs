@@ -72,6 +72,7 @@ pub(crate) fn evaluate(expr: &Expr, lookup: &dyn Fn(&[&str]) -> Option<Captured>
             let branch = if truth(&eval(&conditional.test)?)? { &conditional.body } else { &conditional.orelse };
             eval(branch)
         }
+        Expr::Named(named) => eval(&named.value),
         Expr::Call(call) => call_value(call, lookup),
         _ => None,
     }

@@ -5,6 +5,7 @@
 //! [`Captured::Unknown`], so that using it is an error with a reason.
 
 use crate::annotation::AnnotationReader;
+use crate::assignment_expressions::assignment_expressions;
 use crate::constant;
 use crate::environment::{Captured, Environment, FunctionHandle, ParamType};
 use crate::members;
@@ -187,6 +188,9 @@ impl File {
     /// Binds the names statements define; `certain` if the statements certainly run.
     fn bind_statements(&mut self, scope: usize, body: &[Stmt], certain: bool) {
         for stmt in body {
+            for (named, runs) in assignment_expressions(stmt) {
+                self.bind_target(scope, &named.target, Some(&*named.value).filter(|_| certain && runs));
+            }
             match stmt {
                 Stmt::Assign(assign) => {
                     for target in &assign.targets {

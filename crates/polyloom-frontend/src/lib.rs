@@ -40,6 +40,7 @@
 //! `lower`; the lowering reports nothing and the inference builds no HIR.
 
 mod annotation;
+mod assignment_expressions;
 mod check;
 mod constant;
 mod decorator;
