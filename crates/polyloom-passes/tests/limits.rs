@@ -132,3 +132,25 @@ fn chains_of_selections() {
     let kernel = module.functions.push(kernel);
     prepared(&module, kernel, &Options::default()).expect("it is small");
 }
+
+/// Each block asks for its own exits among those of all.
+#[test]
+fn many_blocks_with_exits() {
+    let array = Type::Array { elem: polyloom_ir::Scalar::I32, ndim: 1 };
+    let mut kernel = Function::new("k", FunctionKind::Kernel, [("a", array)], &[]);
+    let a = kernel.params()[0];
+    let mut builder = Builder::new(&mut kernel);
+    let i = builder.tid(0);
+    for _ in 0..10_000 {
+        let body = builder.create_region(&[]);
+        let block = builder.region_inst(Op::Block, &[], &[], &[body]);
+        let outer = builder.switch_to(body);
+        builder.inst(Op::ArrayStore, &[a, i, i], &[], polyloom_ir::Imm::None);
+        builder.inst(Op::Break, &[], &[], polyloom_ir::Imm::Target(block));
+        builder.switch_to(outer);
+    }
+    builder.return_(&[]);
+    let mut module = Module::new();
+    let kernel = module.functions.push(kernel);
+    prepared(&module, kernel, &Options::default()).expect("it is small");
+}

@@ -11,6 +11,7 @@ use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::Effect;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Value, ValueDef};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Removes dead instructions, loads included, and the dead results and carried values of live ones.
 pub fn dce(func: &mut Function, calls: &CallEffects) {
@@ -25,6 +26,7 @@ pub fn dce(func: &mut Function, calls: &CallEffects) {
         worklist: Vec::with_capacity(func.insts.len()),
     };
     liveness.roots(func.body);
+    liveness.exits.sort_unstable();
     liveness.propagate();
     let Liveness { insts, values, .. } = liveness;
     Sweep { insts, values, slots: Vec::new() }.region(func, func.body);
@@ -37,7 +39,7 @@ struct Liveness<'a> {
     owners: SecondaryMap<Region, PackedOption<Inst>>,
     /// The region an instruction stands in.
     parents: SecondaryMap<Inst, PackedOption<Region>>,
-    /// Every `break` and `continue` with its target.
+    /// Every target with a `break` or `continue` to it, in order.
     exits: Vec<(Inst, Inst)>,
     insts: EntitySet<Inst>,
     values: EntitySet<Value>,
@@ -104,11 +106,8 @@ impl Liveness<'_> {
             }
             if !data.regions.is_empty() {
                 // How often and how far a live loop or block runs depends on everything that leaves it.
-                for index in 0..self.exits.len() {
-                    let (target, exit) = self.exits[index];
-                    if target == inst {
-                        self.mark_inst(exit);
-                    }
+                for index in self.exits_of(inst) {
+                    self.mark_inst(self.exits[index].1);
                 }
             }
         }
@@ -176,12 +175,16 @@ impl Liveness<'_> {
                 self.mark_value(func.insts[last].operands[slot]);
             }
         }
-        for index in 0..self.exits.len() {
-            let (target, exit) = self.exits[index];
-            if target == inst {
-                self.mark_value(func.insts[exit].operands[slot]);
-            }
+        for index in self.exits_of(inst) {
+            self.mark_value(func.insts[self.exits[index].1].operands[slot]);
         }
+    }
+
+    /// Where in `exits` those of a loop or block stand.
+    fn exits_of(&self, inst: Inst) -> Range<usize> {
+        let first = self.exits.partition_point(|&(target, _)| target < inst);
+        let n_exits = self.exits[first..].iter().take_while(|&&(target, _)| target == inst).count();
+        first..first + n_exits
     }
 }
 
