@@ -1,6 +1,6 @@
 //! What kernels say to the host: failed checks, assertions, prints.
 
-use super::launch::{Trapped, assert_same, dense, kernel_of, module, run};
+use super::launch::{Trapped, assert_same, dense, kernel_of, module, run, trapped};
 use super::{Preparation, Subject};
 use crate::abi::{LaunchContext, SiteKind, SiteTable};
 use crate::backend::Facts;
@@ -131,14 +131,12 @@ pub fn checks(subject: &Subject<'_>) {
             let outcome = interpreter.launch(&[n as u64], &args, &mut expected, &mut Printed::default(), range.clone());
             let want: Vec<Trapped> = match outcome {
                 Ok(()) => Vec::new(),
-                Err(InterpError::Trap(trap)) => {
-                    vec![(sites.number(trap.site.inst).unwrap_or(u32::MAX), trap.index, trap.extent, trap.thread)]
-                }
+                Err(InterpError::Trap(trap)) => vec![trapped(&sites, &trap)],
                 Err(error) => panic!("the reference fails: {error}\n{prepared}"),
             };
             n_traps += want.len();
             let events = run(&code, function, &[n as u64], &args, &mut actual, std::slice::from_ref(&range));
-            assert_eq!(events.traps, want, "{} in thread {thread}\n{prepared}", subject.backend.name());
+            assert_eq!(events.traps, want, "{} in thread {thread}\n{prepared}", subject.name());
             assert_same(subject, function, &args, &expected, &actual, || format!("thread {thread}\n{prepared}"));
         }
         assert!(n_traps > n / 4 && n_traps < n, "{n_traps} traps of {n} threads show little");
@@ -193,7 +191,7 @@ pub fn prints(subject: &Subject<'_>) {
         let events = run(&code, function, &[n as u64], &args, &mut memory, std::slice::from_ref(&(0..n as u64)));
         let printed = (0..n).filter(|i| i & 3 != 3);
         let expected: Vec<(u32, Vec<u64>)> = printed.map(|i| (0, vec![i as u64, values[i]])).collect();
-        assert_eq!(events.prints, expected, "{} prints of {}", subject.backend.name(), ty.name());
+        assert_eq!(events.prints, expected, "{} prints of {}", subject.name(), ty.name());
         let marks: Vec<u64> = (0..n as u64).map(|i| i & 3).collect();
         expected_memory.buffers[1] = marks.iter().flat_map(|m| (*m as u32).to_le_bytes()).collect();
         assert_same(subject, function, &args, &expected_memory, &memory, || text.clone());

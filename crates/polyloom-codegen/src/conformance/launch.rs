@@ -1,9 +1,9 @@
-//! Running compiled kernels over buffers, and comparing them with the interpreter.
+//! Running kernels over buffers, and comparing them with the interpreter.
 
 use super::{Preparation, Subject};
-use crate::abi::{ArgLayout, LaunchContext};
+use crate::abi::{ArgLayout, LaunchContext, SiteKind, SiteTable};
 use crate::backend::{ArrayFacts, Facts, LoadedCode};
-use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, InterpError, Interpreter, Printed};
+use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, Host, InterpError, Interpreter, Printed, Trap};
 use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, Scalar, Type, parse_module, verify_module};
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -20,6 +20,14 @@ pub struct Events {
     pub traps: Vec<Trapped>,
     /// Printed values: site and slots.
     pub prints: Vec<(u32, Vec<u64>)>,
+}
+
+/// A kernel that is ready to run.
+pub enum Code {
+    /// Machine code.
+    Machine(Arc<dyn LoadedCode>),
+    /// The interpreter's own form.
+    Interpreted(Interpreter),
 }
 
 struct Recorder {
@@ -127,9 +135,9 @@ impl Launch {
                 }
             }
         }
-        let sites = crate::abi::SiteTable::of(kernel);
+        let sites = SiteTable::of(kernel);
         let slots = sites.sites.iter().map(|site| match &site.kind {
-            crate::abi::SiteKind::Print(_, types) => types.len(),
+            SiteKind::Print(_, types) => types.len(),
             _ => 0,
         });
         let recorder = Recorder { events: RefCell::default(), slots: slots.collect() };
@@ -167,16 +175,58 @@ impl Launch {
 
 /// Runs ranges of a launch, one after another until one traps.
 pub fn run(
-    code: &Arc<dyn LoadedCode>,
+    code: &Code,
     kernel: &Function,
     shape: &[u64],
     args: &[Arg],
     memory: &mut BufferMemory,
     ranges: &[Range<u64>],
 ) -> Events {
-    let mut launch = Launch::new(code.clone(), kernel, shape, args, memory);
-    let _ = ranges.iter().cloned().all(|range| launch.run(range));
-    launch.finish(memory)
+    match code {
+        Code::Machine(code) => {
+            let mut launch = Launch::new(code.clone(), kernel, shape, args, memory);
+            let _ = ranges.iter().cloned().all(|range| launch.run(range));
+            launch.finish(memory)
+        }
+        Code::Interpreted(interpreter) => interpret(interpreter, kernel, shape, args, memory, ranges),
+    }
+}
+
+fn interpret(
+    interpreter: &Interpreter,
+    kernel: &Function,
+    shape: &[u64],
+    args: &[Arg],
+    memory: &mut BufferMemory,
+    ranges: &[Range<u64>],
+) -> Events {
+    let sites = SiteTable::of(kernel);
+    let mut host = PrintRecorder { sites: &sites, prints: Vec::new() };
+    let launch = |range: &Range<u64>| interpreter.launch(shape, args, memory, &mut host, range.clone());
+    let traps = match ranges.iter().try_for_each(launch) {
+        Ok(()) => Vec::new(),
+        Err(InterpError::Trap(trap)) => vec![trapped(&sites, &trap)],
+        Err(error) => panic!("the interpreter fails: {error}"),
+    };
+    Events { traps, prints: host.prints }
+}
+
+/// A failed check of the interpreter as compiled code reports it.
+pub fn trapped(sites: &SiteTable, trap: &Trap) -> Trapped {
+    (sites.number(trap.site.inst).unwrap_or(u32::MAX), trap.index, trap.extent, trap.thread)
+}
+
+struct PrintRecorder<'a> {
+    sites: &'a SiteTable,
+    prints: Vec<(u32, Vec<u64>)>,
+}
+
+impl Host for PrintRecorder<'_> {
+    fn print(&mut self, format: &str, types: &[Type], values: &[u64]) {
+        let is_here = |kind: &SiteKind| matches!(kind, SiteKind::Print(f, t) if **f == *format && t == types);
+        let site = self.sites.sites.iter().position(|site| is_here(&site.kind)).map_or(u32::MAX, |site| site as u32);
+        self.prints.push((site, values.to_vec()));
+    }
 }
 
 /// What is true of these arguments.
@@ -285,7 +335,7 @@ pub fn compare(subject: &Subject<'_>, text: &str, shape: &[u64], args: &[Arg], m
             let kernel = &prepared.functions[id];
             let events = run(&code, kernel, shape, args, &mut actual, &ranges);
             assert_eq!(events, Events::default(), "{text}");
-            let at = || format!("{} with {facts:?}, ranges {ranges:?}", subject.backend.name());
+            let at = || format!("{} with {facts:?}, ranges {ranges:?}", subject.name());
             assert_same(subject, kernel, args, &expected, &actual, || {
                 format!("{}\n{text}\nprepared:\n{prepared}", at())
             });

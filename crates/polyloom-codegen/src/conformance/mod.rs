@@ -1,8 +1,8 @@
-//! One suite of kernels for every back end.
+//! One suite of kernels for every engine: back ends and the interpreter.
 //!
-//! A back end is right when its kernels compute what [`polyloom_ir::eval`] and [`polyloom_ir::interp`] say, bit for bit.
-//! Each suite here is a function of a [`Subject`] that panics with what differs. Back ends run them from their tests
-//! (this module is behind the feature `conformance`):
+//! An engine is right when its kernels compute what [`polyloom_ir::eval`] and [`polyloom_ir::interp`] say, bit for bit.
+//! Each suite here is a function of a [`Subject`] that panics with what differs. [`crate::conformance_tests`] makes tests
+//! of them (this module is behind the feature `conformance`):
 //!
 //! - [`ops`]: every native op on every type, over edge cases and random values, operands constant and not;
 //! - [`control`]: every shape of control flow;
@@ -16,8 +16,10 @@
 //! each suite still runs in them, with [`Subject::agrees`] for a comparison, and all but sums of products still have the
 //! reference's bits in `contract`.
 //!
-//! Reference results come from the HIR as written, the back end's from the HIR as prepared, so that a suite also
-//! covers the passes between.
+//! Reference results come from the HIR as written, the engine's from the HIR as prepared, so that a suite also
+//! covers the passes between. Of the interpreter, [`ops`], [`rounding`] and most of [`host`] show that it is right, since
+//! what they expect comes from `eval` or is written down; the other suites show that prepared HIR, cut into ranges,
+//! still computes what the program as written does.
 
 pub mod control;
 pub mod host;
@@ -30,31 +32,45 @@ pub mod random;
 pub mod rounding;
 pub mod values;
 
-use crate::backend::{Backend, Facts, LoadedCode, Variant};
+use crate::backend::{Backend, Facts, Variant};
+use launch::Code;
+use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{FloatMode, FuncId, Module, Scalar};
-use std::sync::Arc;
 
-/// A suite: its name and what it does.
-pub type Suite = (&'static str, fn(&Subject<'_>));
-
-/// Every suite.
-pub const SUITES: &[Suite] = &[
-    ("ops::elementwise", ops::elementwise),
-    ("ops::constant_operands", ops::constant_operands),
-    ("ops::casts", ops::casts),
-    ("control::all", control::all),
-    ("memory::ranks_and_ranges", memory::ranks_and_ranges),
-    ("memory::strides", memory::strides),
-    ("memory::bools", memory::bools),
-    ("memory::atomics", memory::atomics),
-    ("memory::contention", memory::contention),
-    ("library::all", library::all),
-    ("host::traps", host::traps),
-    ("host::checks", host::checks),
-    ("host::prints", host::prints),
-    ("random::few", random::few),
-    ("rounding::all", rounding::all),
-];
+/// Makes a module of tests, one for each suite, of what `$run`, a `fn(fn(&Subject<'_>))`, runs suites on.
+#[macro_export]
+macro_rules! conformance_tests {
+    ($(#[$attribute:meta])* mod $subject:ident = $run:expr) => {
+        $(#[$attribute])*
+        mod $subject {
+            use super::*;
+            $crate::conformance_tests! { $run;
+                every_op_on_every_type = ops::elementwise;
+                every_op_with_a_constant_operand = ops::constant_operands;
+                every_conversion = ops::casts;
+                control_flow = control::all;
+                ranks_and_ranges = memory::ranks_and_ranges;
+                strides = memory::strides;
+                any_byte_is_true = memory::bools;
+                atomics = memory::atomics;
+                atomics_under_contention = memory::contention;
+                library_functions = library::all;
+                traps = host::traps;
+                checks = host::checks;
+                prints = host::prints;
+                random_programs = random::few;
+                sums_of_products = rounding::all;
+            }
+        }
+    };
+    ($run:expr; $($name:ident = $family:ident::$suite:ident;)*) => { $(
+        #[test]
+        fn $name() {
+            let run: fn(fn(&$crate::conformance::Subject<'_>)) = $run;
+            run($crate::conformance::$family::$suite);
+        }
+    )* };
+}
 
 /// How a kernel is brought into the form back ends take: `polyloom_passes::pipeline::prepared`, with checks or without.
 pub type Prepare = dyn Fn(&Module, FuncId, bool) -> (Module, FuncId);
@@ -70,10 +86,19 @@ pub enum Preparation {
     Checked,
 }
 
-/// A back end under test.
+/// What runs kernels.
+#[derive(Clone, Copy)]
+pub enum Engine<'a> {
+    /// Machine code of this back end.
+    Backend(&'a dyn Backend),
+    /// The interpreter, which knows one float mode, `strict`, and is right in all.
+    Interpreter,
+}
+
+/// An engine under test.
 pub struct Subject<'a> {
-    /// The back end.
-    pub backend: &'a dyn Backend,
+    /// The engine.
+    pub engine: Engine<'a>,
     /// Prepares a kernel.
     pub prepare: &'a Prepare,
     /// The mode to compile in.
@@ -81,7 +106,15 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Whether a back end may give `got` where one operation, rounded once, gives `want`.
+    /// Its engine, for messages.
+    pub fn name(&self) -> &'static str {
+        match self.engine {
+            Engine::Backend(backend) => backend.name(),
+            Engine::Interpreter => "interpreter",
+        }
+    }
+
+    /// Whether an engine may give `got` where one operation, rounded once, gives `want`.
     ///
     /// Equal bits, or NaNs of any kind; in the mode `fast` also a zero of the other sign, and a finite number at most
     /// four units in the last place away.
@@ -103,11 +136,11 @@ impl Subject<'_> {
         }
     }
 
-    /// Prepares, compiles and loads a kernel.
+    /// Prepares a kernel and makes it ready to run.
     ///
     /// # Panics
     ///
-    /// When the back end refuses.
+    /// When the engine refuses.
     pub fn load(
         &self,
         module: &Module,
@@ -115,14 +148,20 @@ impl Subject<'_> {
         preparation: Preparation,
         launch_rank: u8,
         facts: Facts,
-    ) -> (Module, FuncId, Arc<dyn LoadedCode>) {
+    ) -> (Module, FuncId, Code) {
         let (prepared, id) = self.prepared(module, kernel, preparation);
         let variant = Variant { launch_rank, facts };
-        let code = self
-            .backend
-            .compile(&prepared, id, &variant)
-            .and_then(|object| self.backend.load(&object))
-            .unwrap_or_else(|error| panic!("{} refuses: {error}\n{prepared}", self.backend.name()));
+        let code = match self.engine {
+            Engine::Backend(backend) => backend
+                .compile(&prepared, id, &variant)
+                .and_then(|object| backend.load(&object))
+                .map(Code::Machine)
+                .map_err(|error| error.to_string()),
+            Engine::Interpreter => {
+                Interpreter::new(&prepared, id).map(Code::Interpreted).map_err(|error| error.to_string())
+            }
+        };
+        let code = code.unwrap_or_else(|error| panic!("{} refuses: {error}\n{prepared}", self.name()));
         (prepared, id, code)
     }
 }

@@ -162,7 +162,7 @@ fn check(subject: &Subject<'_>, case: &Case, random: &mut Random) {
     run(&code, &prepared.functions[id], &[total], &args, &mut memory, std::slice::from_ref(&(0..total)));
     let results = memory.elements(case.result, args[args.len() - 1]);
     for (row, &got) in rows.iter().zip(&results) {
-        assert!(case.agrees(subject, row, got), "{}: {}\n{prepared}", subject.backend.name(), case.describe(row, got));
+        assert!(case.agrees(subject, row, got), "{}: {}\n{prepared}", subject.name(), case.describe(row, got));
     }
 }
 
@@ -235,7 +235,7 @@ pub fn constant_operands(subject: &Subject<'_>) {
             assert!(
                 case.agrees(subject, &operands, got),
                 "{}, one operand constant: {}",
-                subject.backend.name(),
+                subject.name(),
                 case.describe(&operands, got)
             );
         }

@@ -43,7 +43,7 @@ pub fn programs(subject: &Subject<'_>, seeds: Range<u64>) {
         let ranges = &splits(program.n_threads())[seed as usize % 3];
         let mut memory = program.memory.clone();
         let events = run(&code, kernel, &program.shape, &program.args, &mut memory, ranges);
-        let context = || format!("{}, seed {seed}, {preparation:?}\n{prepared}", subject.backend.name());
+        let context = || format!("{}, seed {seed}, {preparation:?}\n{prepared}", subject.name());
         assert_eq!(!events.traps.is_empty(), traps, "traps: {:?}\n{}", events.traps, context());
         if traps {
             continue;

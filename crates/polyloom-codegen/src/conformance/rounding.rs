@@ -115,7 +115,7 @@ fn check(subject: &Subject<'_>, ty: Scalar, shape: &Shape, random: &mut Random) 
         assert!(
             allowed(subject.float_mode, ty, shape, row, got),
             "{} in mode {}: `{sum}` of {name} operands {row:#x?} gives {got:#x}",
-            subject.backend.name(),
+            subject.name(),
             subject.float_mode.name(),
         );
     }

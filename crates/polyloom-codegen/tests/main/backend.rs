@@ -59,7 +59,8 @@ fn run_calls(code: &Arc<dyn polyloom_codegen::LoadedCode>, module: &Module) -> (
     let input: Vec<u64> = (0..6).map(|x| f64::from(x).to_bits()).collect();
     let args =
         [launch::dense(&mut memory, Scalar::F64, &[6], &input), launch::dense(&mut memory, Scalar::U8, &[6], &[0; 6])];
-    launch::run(code, kernel, &[6], &args, &mut memory, std::slice::from_ref(&(0..6)));
+    let code = launch::Code::Machine(code.clone());
+    launch::run(&code, kernel, &[6], &args, &mut memory, std::slice::from_ref(&(0..6)));
     let floats = memory.elements(Scalar::F64, args[0]).into_iter().map(f64::from_bits).collect();
     (floats, memory.elements(Scalar::U8, args[1]))
 }

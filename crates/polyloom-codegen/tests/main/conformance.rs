@@ -1,8 +1,9 @@
-//! The suite every back end passes, on Cranelift with all of the machine's instructions and with none but the
-//! architecture's own, and in every float mode.
+//! The suite every engine passes: Cranelift with all of the machine's instructions and with none but the architecture's own,
+//! and the interpreter, in every float mode.
 
 use polyloom_codegen::CraneliftBackend;
-use polyloom_codegen::conformance::{self, SUITES, Subject};
+use polyloom_codegen::conformance::{Engine, Subject, random};
+use polyloom_codegen::conformance_tests;
 use polyloom_ir::{FloatMode, FuncId, Module};
 use polyloom_passes::pipeline;
 
@@ -11,65 +12,29 @@ pub(crate) fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module
     pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
 }
 
-fn run(backend: &CraneliftBackend, float_mode: FloatMode, suite: &str) {
-    let (_, suite) = SUITES.iter().find(|(name, _)| *name == suite).expect("a suite of the list");
-    suite(&Subject { backend, prepare: &prepare, float_mode });
+fn run(backend: &CraneliftBackend, float_mode: FloatMode, suite: fn(&Subject<'_>)) {
+    suite(&Subject { engine: Engine::Backend(backend), prepare: &prepare, float_mode });
+}
+
+fn interpret(float_mode: FloatMode, suite: fn(&Subject<'_>)) {
+    suite(&Subject { engine: Engine::Interpreter, prepare: &prepare, float_mode });
 }
 
 fn host() -> CraneliftBackend {
     CraneliftBackend::new().expect("Cranelift knows this machine")
 }
 
-macro_rules! suites {
-    ($($name:ident = $suite:literal;)*) => {
-        #[test]
-        fn every_suite_is_run() {
-            let here = [$($suite),*];
-            assert!(SUITES.iter().all(|(name, _)| here.contains(name)));
-        }
-
-        mod strict {
-            use super::*;
-            $(#[test] fn $name() { run(&host(), FloatMode::Strict, $suite); })*
-        }
-
-        mod contract {
-            use super::*;
-            $(#[test] fn $name() { run(&host(), FloatMode::Contract, $suite); })*
-        }
-
-        mod fast {
-            use super::*;
-            $(#[test] fn $name() { run(&host(), FloatMode::Fast, $suite); })*
-        }
-
-        mod baseline {
-            use super::*;
-            fn baseline() -> CraneliftBackend {
-                CraneliftBackend::baseline().expect("Cranelift knows this machine")
-            }
-            $(#[test] fn $name() { run(&baseline(), FloatMode::Strict, $suite); })*
-        }
-    };
+fn baseline() -> CraneliftBackend {
+    CraneliftBackend::baseline().expect("Cranelift knows this machine")
 }
 
-suites! {
-    every_op_on_every_type = "ops::elementwise";
-    every_op_with_a_constant_operand = "ops::constant_operands";
-    every_conversion = "ops::casts";
-    control_flow = "control::all";
-    ranks_and_ranges = "memory::ranks_and_ranges";
-    strides = "memory::strides";
-    any_byte_is_true = "memory::bools";
-    atomics = "memory::atomics";
-    atomics_under_contention = "memory::contention";
-    library_functions = "library::all";
-    traps = "host::traps";
-    checks = "host::checks";
-    prints = "host::prints";
-    random_programs = "random::few";
-    sums_of_products = "rounding::all";
-}
+conformance_tests! { mod strict = |suite| run(&host(), FloatMode::Strict, suite) }
+conformance_tests! { mod contract = |suite| run(&host(), FloatMode::Contract, suite) }
+conformance_tests! { mod fast = |suite| run(&host(), FloatMode::Fast, suite) }
+conformance_tests! { mod baseline = |suite| run(&baseline(), FloatMode::Strict, suite) }
+conformance_tests! { mod interpreter_strict = |suite| interpret(FloatMode::Strict, suite) }
+conformance_tests! { mod interpreter_contract = |suite| interpret(FloatMode::Contract, suite) }
+conformance_tests! { mod interpreter_fast = |suite| interpret(FloatMode::Fast, suite) }
 
 /// For long runs: `POLYLOOM_FUZZ_SEEDS=1000000..1100000 cargo test -p polyloom-codegen -- --ignored`.
 #[test]
@@ -79,6 +44,6 @@ fn many_random_programs() {
     let (first, last) = range.split_once("..").expect("seeds as FIRST..LAST");
     let seeds = first.parse().expect("a number")..last.parse().expect("a number");
     let backend = CraneliftBackend::new().expect("Cranelift knows this machine");
-    let subject = Subject { backend: &backend, prepare: &prepare, float_mode: FloatMode::Strict };
-    conformance::random::programs(&subject, seeds);
+    let subject = Subject { engine: Engine::Backend(&backend), prepare: &prepare, float_mode: FloatMode::Strict };
+    random::programs(&subject, seeds);
 }
