@@ -1,7 +1,7 @@
 //! Values of kernel arguments as the command line spells them.
 
 use npyz::WriterBuilder as _;
-use polyloom::{ArgBlock, ArgError, Params, Scalar, Type, scalar_bits};
+use polyloom::{ArgBlock, ArgError, Params, Random, Scalar, Type, scalar_bits};
 use std::fmt;
 use std::io::BufWriter;
 use std::path::Path;
@@ -111,12 +111,12 @@ impl ArrayValue {
             None => 0,
             Some(seed) => seed.parse::<u64>().map_err(|_| format!("`{seed}` is no seed"))?,
         };
-        let mut state = seed;
+        let mut numbers = Random::new(seed);
         let element: &mut dyn FnMut(u64) -> u64 = match kind {
             "zeros" => &mut |_| 0,
             "ones" => &mut |_| scalar_bits::from_f64(elem, 1.0),
             "arange" => &mut |index| arange(elem, index),
-            _ => &mut |_| random(elem, &mut state),
+            _ => &mut |_| random(elem, numbers.bits()),
         };
         let mut array = ArrayValue::zeros(elem, shape)?;
         for index in 0..array.len() {
@@ -252,17 +252,12 @@ fn arange(elem: Scalar, index: u64) -> u64 {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): uniform on [0, 1) for floats, over the whole range for integers.
-fn random(elem: Scalar, state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
+/// Of 64 random bits: uniform on [0, 1) for floats, over the whole range for integers.
+fn random(elem: Scalar, bits: u64) -> u64 {
     if elem.is_float() {
-        return scalar_bits::from_f64(elem, (z >> 40) as f64 / (1u64 << 24) as f64);
+        return scalar_bits::from_f64(elem, (bits >> 40) as f64 / (1u64 << 24) as f64);
     }
-    z & (u64::MAX >> (64 - elem.bits()))
+    bits & (u64::MAX >> (64 - elem.bits()))
 }
 
 impl fmt::Display for ArrayValue {

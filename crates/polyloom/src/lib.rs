@@ -36,6 +36,7 @@ pub use kernel::{Form, Kernel, TrapReport};
 pub use polyloom_codegen::{Backend, CodegenError, Emit, Variant};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, SourceUnit};
+pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::{
     Code, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, Scalar, Severity, SourceFile, SourceMap, Span,
     Type, diagnostic, op,
