@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
-    times[if std::env::var("MIN").is_ok() { 0 } else { times.len() / 2 }]
+    times[times.len() / 2]
 }
 
 fn main() {

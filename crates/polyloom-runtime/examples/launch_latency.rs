@@ -4,7 +4,7 @@
 //! trivial threads and shows what waking the pool costs, against the same launch on one thread.
 
 use polyloom_codegen::CraneliftBackend;
-use polyloom_ir::{Builder, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
+use polyloom_ir::{FileId, Scalar, parse_module};
 use polyloom_runtime::{
     ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, launch, num_threads, set_num_threads,
 };
@@ -13,30 +13,19 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// `y[i] = alpha * x[i] + y[i]`.
-fn saxpy() -> KernelSource {
-    let array = Type::Array { elem: Scalar::F32, ndim: 1 };
-    let params = [("x", array), ("y", array), ("alpha", Type::F32)];
-    let mut kernel = Function::new("saxpy", FunctionKind::Kernel, params, &[]);
-    let (x, y, alpha) = (kernel.params()[0], kernel.params()[1], kernel.params()[2]);
-    let mut build = Builder::new(&mut kernel);
-    let i = build.tid(0);
-    let (xi, yi) = (build.op(Op::ArrayLoad, &[x, i]), build.op(Op::ArrayLoad, &[y, i]));
-    let product = build.op(Op::Mul, &[alpha, xi]);
-    let sum = build.op(Op::Add, &[product, yi]);
-    build.inst(Op::ArrayStore, &[y, i, sum], &[], Imm::None);
-    build.return_(&[]);
-    let mut module = Module::new();
-    let id = module.functions.push(kernel);
-    let module = Arc::new(module);
-    KernelSource {
+/// `y[i] += a * x[i]`.
+fn saxpy() -> Option<KernelSource> {
+    let text = include_str!("../../../tests/kernels/saxpy.hir");
+    let module = Arc::new(parse_module(text, FileId::from_u32(0)).ok()?);
+    let id = module.find("saxpy")?;
+    Some(KernelSource {
         verified: module.clone(),
         verified_kernel: id,
         prepared: module,
         prepared_kernel: id,
         hash: [1; 32],
         elements: Vec::new(),
-    }
+    })
 }
 
 /// Median nanoseconds of a launch over `n` threads.
@@ -63,12 +52,12 @@ fn median(
 
 fn main() -> Result<(), Box<dyn Error>> {
     let device = Arc::new(CpuDevice::from_env(Arc::new(CraneliftBackend::new()?), None)?);
-    let kernel = CpuKernel::new(device, saxpy());
+    let kernel = CpuKernel::new(device, saxpy().ok_or("the kernel cannot be read")?);
     let (mut x, mut y) = (vec![1.0f32; 100_000], vec![0.0f32; 100_000]);
     let mut args = ArgBlock::new();
+    args.scalar(kernel.params(), Scalar::F32, 2f32.to_bits().into())?;
     args.slice(kernel.params(), &mut x, &[100_000])?;
     args.slice(kernel.params(), &mut y, &[100_000])?;
-    args.scalar(kernel.params(), Scalar::F32, 2f32.to_bits().into())?;
 
     let cores = num_threads();
     println!("one thread:              {:8.1} ns a launch", median(&kernel, &args, 1, 101, 10_000)?);

@@ -1,9 +1,8 @@
 //! Launches of real machine code, against the interpreter.
 
-use crate::fake::{run_saxpy, source};
+use crate::fake::{run_saxpy, saxpy_source, source};
 use polyloom_codegen::CraneliftBackend;
-use polyloom_ir::function::CheckKind;
-use polyloom_ir::{Builder, Function, FunctionKind, Imm, Op, Scalar, Type};
+use polyloom_ir::{Builder, Function, FunctionKind, Op, Scalar, Type};
 use polyloom_runtime::{ArgBlock, CodeCache, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions};
 use polyloom_runtime::{Tier, TierPolicy, launch};
 use std::sync::Arc;
@@ -13,30 +12,9 @@ fn device(policy: TierPolicy) -> Arc<CpuDevice> {
     Arc::new(CpuDevice::new(backend, None).with_policy(policy).unwrap())
 }
 
-/// `y[i] += alpha * x[i]` with the bounds of `x` checked.
-fn checked_saxpy() -> KernelSource {
-    let array = Type::Array { elem: Scalar::F32, ndim: 1 };
-    let params = [("x", array), ("y", array), ("alpha", Type::F32)];
-    let mut kernel = Function::new("saxpy", FunctionKind::Kernel, params, &[]);
-    let (x, y, alpha) = (kernel.params()[0], kernel.params()[1], kernel.params()[2]);
-    let mut build = Builder::new(&mut kernel);
-    let i = build.op(Op::TidLinear, &[]);
-    let extent = build.dim(x, 0);
-    let inside = build.op(Op::Lt, &[i, extent]);
-    let (index, wide) = (build.cast(i, Scalar::I64), build.cast(extent, Scalar::I64));
-    let bounds = Imm::Check(CheckKind::Bounds { array: "x".into(), axis: 0, unsigned: false });
-    build.inst(Op::Check, &[inside, index, wide], &[], bounds);
-    let (xi, yi) = (build.op(Op::ArrayLoad, &[x, i]), build.op(Op::ArrayLoad, &[y, i]));
-    let product = build.op(Op::Mul, &[alpha, xi]);
-    let sum = build.op(Op::Add, &[yi, product]);
-    build.inst(Op::ArrayStore, &[y, i, sum], &[], Imm::None);
-    build.return_(&[]);
-    source(kernel)
-}
-
 #[test]
 fn saxpy_of_every_size() {
-    let kernel = CpuKernel::new(device(TierPolicy::Automatic), checked_saxpy());
+    let kernel = CpuKernel::new(device(TierPolicy::Automatic), saxpy_source("saxpy"));
     for n in [1, 7, 64, 1000, 100_003, 2_000_000] {
         run_saxpy(&kernel, n);
     }
@@ -45,7 +23,7 @@ fn saxpy_of_every_size() {
 #[test]
 fn an_index_out_of_bounds_is_reported_alike_by_code_and_interpreter() {
     for policy in [TierPolicy::Automatic, TierPolicy::Always(Tier::Interpreter)] {
-        let kernel = CpuKernel::new(device(policy), checked_saxpy());
+        let kernel = CpuKernel::new(device(policy), saxpy_source("saxpy"));
         let (mut x, mut y) = (vec![1f32; 50_000], vec![1f32; 50_001]);
         let mut args = ArgBlock::new();
         args.slice(kernel.params(), &mut x, &[50_000]).unwrap();
@@ -100,7 +78,7 @@ fn code_from_the_disk_runs() {
         let backend = Arc::new(CraneliftBackend::new().unwrap());
         let cache = CodeCache::in_directory(directory.path(), 1 << 20);
         let device = Arc::new(CpuDevice::new(backend, None).with_cache(cache));
-        run_saxpy(&CpuKernel::new(device.clone(), checked_saxpy()), 1000);
+        run_saxpy(&CpuKernel::new(device.clone(), saxpy_source("saxpy")), 1000);
         device.wait_for_background();
     }
 }

@@ -119,18 +119,18 @@ impl Backend for FakeBackend {
 
 const F32_1D: Type = Type::Array { elem: Scalar::F32, ndim: 1 };
 
-/// `y[i] += alpha * x[i]`, with a bounds check that machine code here fails by hand.
+/// `y[i] += alpha * x[i]` with the bounds of `x` checked; machine code here fails the check by hand.
 pub(crate) fn saxpy_source(name: &str) -> KernelSource {
     let params = [("x", F32_1D), ("y", F32_1D), ("alpha", Type::F32)];
     let mut kernel = Function::new(name, FunctionKind::Kernel, params, &[]);
     let (x, y, alpha) = (kernel.params()[0], kernel.params()[1], kernel.params()[2]);
     let mut build = Builder::new(&mut kernel);
-    let i = build.inst(Op::TidLinear, &[], &[Type::I32], Imm::None);
-    let i = build.func.insts[i].results[0];
-    let in_bounds = build.const_bool(true);
-    let wide = build.cast(i, Scalar::I64);
+    let i = build.op(Op::TidLinear, &[]);
+    let extent = build.dim(x, 0);
+    let inside = build.op(Op::Lt, &[i, extent]);
+    let (index, wide) = (build.cast(i, Scalar::I64), build.cast(extent, Scalar::I64));
     let bounds = Imm::Check(CheckKind::Bounds { array: "x".into(), axis: 0, unsigned: false });
-    build.inst(Op::Check, &[in_bounds, wide, wide], &[], bounds);
+    build.inst(Op::Check, &[inside, index, wide], &[], bounds);
     let xi = build.op(Op::ArrayLoad, &[x, i]);
     let yi = build.op(Op::ArrayLoad, &[y, i]);
     let product = build.op(Op::Mul, &[alpha, xi]);
