@@ -1,7 +1,9 @@
 """Launches: arguments in, results out, and a clear exception for whatever does not fit."""
 
 import itertools
+import pathlib
 import re
+import runpy
 import threading
 from decimal import Decimal
 from fractions import Fraction
@@ -440,3 +442,13 @@ def test_redefining_a_function_replaces_it():
     y = np.zeros(2, np.float32)
     loom.launch(latest, 1, [y])
     np.testing.assert_array_equal(y, [3.0, 2.0])
+
+
+def test_attributes_of_classes_are_what_they_are_to_the_command_line():
+    folder = pathlib.Path(__file__).parents[1] / "filetests" / "frontend"
+    names = runpy.run_path(str(folder / "class_attributes.py"))
+    integers, floats = np.zeros(6, np.int32), np.array([0.0, 1.0, 0.0], np.float32)
+    loom.launch(names["attributes"], 1, [integers])
+    loom.launch(names["others"], 1, [floats])
+    np.testing.assert_array_equal(integers, [3, 4, 50, 7, 101, 6])
+    np.testing.assert_array_equal(floats, np.array([0.5, 102.0, 6.2831855], np.float32))

@@ -4,6 +4,8 @@ import math
 
 import polyloom as loom
 
+N = 100
+
 
 class Sizes:
     import numpy as np
@@ -31,7 +33,6 @@ class Late(object):
     pass
 
 
-N = 100
 Alias = Sizes.Inner
 Late.N = N + 1
 TOTAL = Sizes.N + More.N
