@@ -12,7 +12,10 @@ def wrong(v: loom.array(dtype=loom.vec3), x: loom.array(dtype=float)):
     d = p + x[i]
     e = p + loom.vec2(1.0, 2.0)
     f = loom.dot(p, 1.0)
-    g = loom.mat22(1.0, 2.0, 3.0, 4.0)[0]
+    g = loom.mat22(1.0, 2.0, 3.0, 4.0)[0, 1, 2]
     x[i] = p
-    v[i].x = 1.0
+    (v[i] + p).x = 1.0
+    loom.mat22(1.0)[0] = loom.vec2(1.0)
+    v[i][3] = 1.0
+    h = loom.mat22(loom.vec2(1.0), loom.vec2(2.0))
     v[i] = 2.0

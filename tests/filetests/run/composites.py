@@ -62,3 +62,67 @@ def turned(axis: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
     q = wp.quat(u, 0.0)
     v = wp.quat_rotate(q, wp.vec3(out[0], out[1], out[2]))
     out[0], out[1], out[2] = v.z, v.x, v.y
+
+
+@wp.func
+def twice(x: float):
+    return 2.0 * x
+
+
+# run: @parts[1]([[1, 2, 3]], [0, 0, 0, 0, 0, 0, 0, 0]) == _, [2, 2, 2, 4, 6, 8, 7, 8]
+@wp.kernel
+def parts(v: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+    # A value that fills, and one that is a part, need not be variables.
+    filled = wp.vec3(twice(v[0].x))
+    q = wp.quat(v[0] * 2.0 + wp.vec3(2.0), 7.0)
+    s = wp.vec2(wp.vec2i(7, 8))
+    for i in range(3):
+        out[i] = filled[i]
+        out[i + 3] = q[i]
+    out[6] = q.w
+    out[7] = s.y
+
+
+# run: @in_place[2]([[1, 2, 3], [4, 5, 6]], [[[1, 2], [3, 4]], [[5, 6], [7, 8]]], 1) == [[11, 2, 30], [14, 5, 60]], [[[1, 20], [3, 5]], [[5, 20], [7, 9]]]
+@wp.kernel
+def in_place(v: wp.array(dtype=wp.vec3), m: wp.array(dtype=wp.mat22), k: int):
+    i = wp.tid()
+    v[i].x += 10.0
+    v[i][k + 1] *= 10.0
+    m[i][0, k] = 20.0
+    m[i][k][-1] += 1.0
+
+
+# run: @rows[1]([[[1, 2], [3, 4]]], 1, [0, 0, 0, 0, 0, 0]) == _, [3, 4, 30, 40, 7, 8]
+@wp.kernel
+def rows(m: wp.array(dtype=wp.mat22), k: int, out: wp.array(dtype=float)):
+    a = m[0]
+    r = a[k]
+    a[k] *= 10.0
+    a[k - 1] = wp.vec2(7.0, 8.0)
+    out[0], out[1] = r.x, r.y
+    out[2], out[3] = a[-k, 0], a[-1, -k]
+    out[4], out[5] = a[0, 0], m[0][0][0] * 8.0
+
+
+# run: @compared[1]([[1, 2]], [[1, 3]], [0, 0, 0, 0, 0]) == _, _, [0, 1, 1, 2, 2]
+@wp.kernel
+def compared(a: wp.array(dtype=wp.vec2), b: wp.array(dtype=wp.vec2), out: wp.array(dtype=int)):
+    v, w = a[0], b[0]
+    out[0] = int(v == w)
+    out[1] = int(v != w)
+    out[2] = int(v == v)
+    chosen = v if v == w else w
+    out[3] = int(chosen.x) + 1
+    z = wp.where(v != w, v, w)
+    out[4] = int(z.y)
+
+
+# run: @multiplied[1]([[[1, 2], [3, 4]]], [[0, 0], [0, 0]]) == _, [[7, 10], [5, 11]]
+@wp.kernel
+def multiplied(m: wp.array(dtype=wp.mat22), out: wp.array(dtype=float, ndim=2)):
+    square = m[0] @ m[0]
+    image = m[0] @ wp.vec2(1.0, 2.0)
+    for i in range(2):
+        out[0, i] = square[0][i]
+        out[1, i] = image[i]

@@ -167,6 +167,7 @@ impl Generator<'_, '_> {
                 | TyPattern::ArrayOfComposite
                 | TyPattern::Vector(_)
                 | TyPattern::Matrix(..)
+                | TyPattern::ArrayOfComponents
                 | TyPattern::Quaternion => return,
             }
         }

@@ -291,7 +291,7 @@ fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTyp
             TyPattern::Composite | TyPattern::Vector(_) | TyPattern::Matrix(..) | TyPattern::Quaternion => {
                 var = var.or(ty.as_composite().map(Composite::elem));
             }
-            TyPattern::ArrayOfComposite => {
+            TyPattern::ArrayOfComposite | TyPattern::ArrayOfComponents => {
                 var = var.or(ty.composite_within().map(Composite::elem));
             }
             TyPattern::Is(_) | TyPattern::ArrayOf(_) | TyPattern::Indices => {}
@@ -327,7 +327,9 @@ fn describe_signature(name: &str, signature: &Signature) -> String {
         TyPattern::ArrayOf(elem) => format!("{}: array(dtype={})", p.name, elem.python_name()),
         TyPattern::Indices => "i, …".to_owned(),
         TyPattern::Composite => format!("{}: vector or matrix of T", p.name),
-        TyPattern::ArrayOfComposite => format!("{}: array of vectors or matrices of T", p.name),
+        TyPattern::ArrayOfComposite | TyPattern::ArrayOfComponents => {
+            format!("{}: array of vectors or matrices of T", p.name)
+        }
         TyPattern::Vector(Extent::Is(len)) => format!("{}: vec{len} of T", p.name),
         TyPattern::Vector(_) => format!("{}: vector of T", p.name),
         TyPattern::Matrix(Extent::Is(rows), Extent::Is(cols)) => format!("{}: mat{rows}{cols} of T", p.name),

@@ -2,7 +2,7 @@
 
 use super::call::argument_types;
 use super::function::Checker;
-use crate::typed_ast::{ComponentIndex, Expr, ExprKind, ExprType, Target};
+use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Target};
 use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
@@ -25,6 +25,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let given = argument_types(&arguments);
         let is_named = arguments.iter().any(|argument| argument.name.is_some());
         let mut components: Vec<Expr> = Vec::with_capacity(n);
+        let mut held = Held::default();
         let mut fits = !is_named;
         for argument in arguments {
             let value = argument.value;
@@ -35,12 +36,8 @@ impl<'a> Checker<'_, '_, 'a> {
             let value = self.settle(value);
             match value.ty.as_value() {
                 Some(Type::Scalar(scalar)) if scalar == elem => components.push(value),
-                Some(Type::Composite(part)) if part.elem() == elem || part.with_elem(elem) == composite => {
-                    // A part is written out once for each of its components.
-                    if !matches!(value.kind, ExprKind::Local(_)) && part.n_components() > 1 {
-                        let message = format!("a part of `{name}` must be a variable");
-                        return self.reject(Code::Unsupported, value.span, message, "assign it to a variable first");
-                    }
+                Some(Type::Composite(part)) if may_be_part(part, composite) => {
+                    let value = self.hold(value, &mut held);
                     for index in 0..part.n_components() as u16 {
                         let of = component(value.clone(), part, ComponentIndex::Is(index), value.span);
                         components.push(self.convert(of, elem, value.span));
@@ -54,12 +51,8 @@ impl<'a> Checker<'_, '_, 'a> {
             0 if fits && matches!(composite, Composite::Transform { .. }) => fits = false,
             0 => components = (0..n).map(|_| Expr::constant(0, elem, span)).collect(),
             1 if n > 1 && matches!(composite, Composite::Vector { .. } | Composite::Matrix { .. }) => {
-                if !matches!(components[0].kind, ExprKind::Const(_) | ExprKind::Local(_)) {
-                    let help = format!("assign it to a variable first: `s = …`, then `{name}(s)`");
-                    let message = format!("the one value that fills `{name}` must be a variable or a constant");
-                    return self.reject(Code::Unsupported, components[0].span, message, help);
-                }
-                components = vec![components.remove(0); n];
+                let value = self.hold(components.remove(0), &mut held);
+                components = vec![value; n];
             }
             given if given != n => fits = false,
             _ => {}
@@ -69,11 +62,82 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         if !fits {
             let message = format!("`{name}` is not made of ({given})");
-            let help = format!("write its {n} components, each a {}", elem.python_name());
+            let help = match composite {
+                Composite::Matrix { .. } if given.contains("vec") => {
+                    "make a matrix of vectors with `matrix_from_rows` or `matrix_from_cols`".to_owned()
+                }
+                _ => format!("write its {n} components, each a {}", elem.python_name()),
+            };
             return self.reject(Code::NoOverload, span, message, help);
         }
-        let kind = ExprKind::Op { op: Op::Construct, args: components, updates: smallvec![] };
-        Expr::new(kind, ExprType::Value(composite.into()), span)
+        held.around(construct(composite, components, span))
+    }
+
+    /// The value as an expression that may be written any number of times: what is not a variable or a constant is held
+    /// in a variable.
+    pub(super) fn hold(&mut self, value: Expr, held: &mut Held) -> Expr {
+        let Some(ty) = value.ty.as_value() else { return value };
+        if matches!(value.kind, ExprKind::Local(_) | ExprKind::Const(_)) {
+            return value;
+        }
+        let local = self.new_local("", ty, value.span);
+        let variable = Expr::new(ExprKind::Local(local), ExprType::Value(ty), value.span);
+        held.values.push((local, value));
+        variable
+    }
+
+    /// A row of a matrix, by its index.
+    pub(super) fn row(&mut self, matrix: Expr, composite: Composite, index: Expr, span: Span) -> Expr {
+        let (elem, n_cols) = (composite.elem(), composite.shape()[1]);
+        let mut held = Held::default();
+        let matrix = self.hold(matrix, &mut held);
+        let index = self.hold(index, &mut held);
+        let components = (0..n_cols).map(|col| {
+            let indices = smallvec![index.clone(), Expr::constant(col.into(), Scalar::I32, span)];
+            match self.component_at(composite, indices, span) {
+                Some(place) => component(matrix.clone(), composite, place, span),
+                None => Expr::error(span),
+            }
+        });
+        let components: Vec<Expr> = components.collect();
+        if components.iter().any(Expr::is_error) {
+            return Expr::error(span);
+        }
+        held.around(construct(Composite::Vector { elem, len: n_cols }, components, span))
+    }
+
+    /// The matrix that a local variable holds, with another row.
+    pub(super) fn with_row(
+        &mut self,
+        matrix: &Expr,
+        composite: Composite,
+        index: Expr,
+        row: Expr,
+        span: Span,
+    ) -> Option<Expr> {
+        let (elem, shape) = (composite.elem(), composite.shape());
+        let part = Composite::Vector { elem, len: shape[1] };
+        let row = self.expect_value(row, part.into(), Code::TypeMismatch, "the row");
+        let zero = Expr::constant(0, Scalar::I32, span);
+        // It also says whether there is such a row.
+        self.component_at(composite, smallvec![index.clone(), zero], span)?;
+        if row.is_error() {
+            return None;
+        }
+        let mut held = Held::default();
+        let row = self.hold(row, &mut held);
+        let index = self.convert(index, Scalar::I32, span);
+        let index = self.normalised(index, shape[0]);
+        let index = self.hold(index, &mut held);
+        let mut components = Vec::with_capacity(composite.n_components());
+        for place in 0..composite.n_components() as u16 {
+            let here = Expr::constant((place / shape[1]).into(), Scalar::I32, span);
+            let is_here = op(Op::Eq, [index.clone(), here], Type::BOOL, span);
+            let new = component(row.clone(), part, ComponentIndex::Is(place % shape[1]), span);
+            let old = component(matrix.clone(), composite, ComponentIndex::Is(place), span);
+            components.push(op(Op::Select, [is_here, new, old], elem.into(), span));
+        }
+        Some(held.around(construct(composite, components, span)))
     }
 
     /// The component a name means: `x` to `w` of vectors of up to four components and of quaternions.
@@ -113,44 +177,60 @@ impl<'a> Checker<'_, '_, 'a> {
             self.reject(Code::BadRank, span, message, help);
             return None;
         }
-        let known: Option<SmallVec<[i128; 2]>> = indices
-            .iter()
-            .map(|index| match (&index.kind, index.ty.as_value()) {
-                (ExprKind::Const(bits), Some(Type::Scalar(ty))) => {
-                    let unused = 128 - ty.bits();
-                    let signed = (i128::from(*bits) << unused) >> unused;
-                    Some(if ty.is_signed_int() { signed } else { i128::from(*bits) })
-                }
-                _ => None,
-            })
-            .collect();
+        let known: Option<SmallVec<[i128; 2]>> = indices.iter().map(constant_index).collect();
         if let Some(known) = known {
             let mut place = 0;
             for (&index, &extent) in known.iter().zip(&shape) {
-                let n = i128::from(extent);
-                if !(-n..n).contains(&index) {
-                    let message = format!("{} has no component {index}", composite.python_name());
-                    let help = format!("an index here is from {} to {}", -n, n - 1);
-                    self.reject(Code::BadRank, span, message, help);
+                if !self.names_component(composite, index, extent, span) {
                     return None;
                 }
-                place = place * n + index.rem_euclid(n);
+                place = place * i128::from(extent) + index.rem_euclid(extent.into());
             }
             return Some(ComponentIndex::Is(place as u16));
         }
+        let is_vector = shape.len() == 1;
         let mut place: Option<Expr> = None;
         for (index, &extent) in indices.into_iter().zip(&shape) {
             let index = self.convert(index, Scalar::I32, span);
+            // A vector's index may count from the end as it is.
+            let index = if is_vector { index } else { self.normalised(index, extent) };
             place = Some(match place {
                 None => index,
                 Some(row) => {
                     let extent = Expr::constant(extent.into(), Scalar::I32, span);
-                    let row = binary(Op::Mul, row, extent, span);
-                    binary(Op::Add, row, index, span)
+                    let row = op(Op::Mul, [row, extent], Type::I32, span);
+                    op(Op::Add, [row, index], Type::I32, span)
                 }
             });
         }
         place.map(ComponentIndex::At)
+    }
+
+    /// Whether a constant index is one of an axis of this extent; reports if it is not.
+    pub(super) fn names_component(&mut self, composite: Composite, index: i128, extent: u16, span: Span) -> bool {
+        let n = i128::from(extent);
+        let found = (-n..n).contains(&index);
+        if !found {
+            let message = format!("{} has no component {index}", composite.python_name());
+            let help = format!("an index here is from {} to {}", -n, n - 1);
+            self.reject(Code::BadRank, span, message, help);
+        }
+        found
+    }
+
+    /// An `int32` index counted from the start of an axis, whichever end it counts from.
+    fn normalised(&mut self, index: Expr, extent: u16) -> Expr {
+        let span = index.span;
+        let mut held = Held::default();
+        let index = self.hold(index, &mut held);
+        if let Some(known) = constant_index(&index) {
+            let place = known.rem_euclid(extent.into()) as u64;
+            return Expr::constant(place, Scalar::I32, span);
+        }
+        let [zero, extent] = [0, extent.into()].map(|n| Expr::constant(n, Scalar::I32, span));
+        let is_negative = op(Op::Lt, [index.clone(), zero], Type::BOOL, span);
+        let from_start = op(Op::Add, [index.clone(), extent], Type::I32, span);
+        held.around(op(Op::Select, [is_negative, from_start, index], Type::I32, span))
     }
 
     /// A component of a variable as the target of an assignment.
@@ -163,12 +243,9 @@ impl<'a> Checker<'_, '_, 'a> {
         span: Span,
     ) -> Option<(Target, Expr)> {
         let value = self.expect_value(value, composite.elem().into(), Code::TypeMismatch, "the component");
-        let ExprKind::Local(local) = base.kind else {
-            if !base.is_error() {
-                let help = "assign the element to a variable, change that, and store it back";
-                self.reject(Code::BadAssignment, span, "only a component of a variable can be assigned", help);
-            }
-            return None;
+        let local = match component(base.clone(), composite, index.clone(), span).kind {
+            ExprKind::Load(element) => return (!value.is_error()).then_some((Target::Element(element), value)),
+            _ => self.changed_local(base, span)?,
         };
         if value.is_error() {
             return None;
@@ -176,13 +253,93 @@ impl<'a> Checker<'_, '_, 'a> {
         self.mark_assigned(local);
         Some((Target::Component(local, Box::new(index)), value))
     }
+
+    /// The variable that an expression is, for a part of it to be changed.
+    pub(super) fn changed_local(&mut self, base: &Expr, span: Span) -> Option<LocalId> {
+        if let ExprKind::Local(local) = base.kind {
+            return Some(local);
+        }
+        if !base.is_error() {
+            let help = "assign the value to a variable, change that, and store it back";
+            self.reject(Code::BadAssignment, span, "only a part of a variable or of an array can be assigned", help);
+        }
+        None
+    }
 }
 
-fn binary(op: Op, a: Expr, b: Expr, span: Span) -> Expr {
-    Expr::new(ExprKind::Op { op, args: vec![a, b], updates: smallvec![] }, ExprType::scalar(Scalar::I32), span)
+/// Values held in variables, for the expression that uses them.
+#[derive(Default)]
+pub(super) struct Held {
+    values: Vec<(LocalId, Expr)>,
 }
 
-/// One component of a composite.
+impl Held {
+    /// The expression, evaluated while the variables hold their values.
+    pub(super) fn around(self, body: Expr) -> Expr {
+        self.values.into_iter().rev().fold(body, |body, (local, value)| {
+            let (ty, span) = (body.ty.clone(), body.span);
+            Expr::new(ExprKind::Let { local, value: Box::new(value), body: Box::new(body) }, ty, span)
+        })
+    }
+}
+
+/// Whether a composite is made of parts such as this one: of the same kind but another element, or of smaller vectors.
+fn may_be_part(part: Composite, whole: Composite) -> bool {
+    let is_vector = matches!(part, Composite::Vector { .. } | Composite::Quaternion { .. });
+    part.with_elem(whole.elem()) == whole
+        || (part.elem() == whole.elem() && is_vector && !matches!(whole, Composite::Matrix { .. }))
+}
+
+/// The value of an index that is a constant.
+pub(super) fn constant_index(index: &Expr) -> Option<i128> {
+    match (&index.kind, index.ty.as_value()) {
+        (ExprKind::Const(bits), Some(Type::Scalar(ty))) => {
+            let unused = 128 - ty.bits();
+            let signed = (i128::from(*bits) << unused) >> unused;
+            Some(if ty.is_signed_int() { signed } else { i128::from(*bits) })
+        }
+        _ => None,
+    }
+}
+
+fn construct(composite: Composite, components: Vec<Expr>, span: Span) -> Expr {
+    let kind = ExprKind::Op { op: Op::Construct, args: components, updates: smallvec![] };
+    Expr::new(kind, ExprType::Value(composite.into()), span)
+}
+
+fn op<const N: usize>(op: Op, args: [Expr; N], ty: Type, span: Span) -> Expr {
+    Expr::new(ExprKind::Op { op, args: args.into(), updates: smallvec![] }, ExprType::Value(ty), span)
+}
+
+/// One component of a composite; of an array's element, no more than it is loaded.
 pub(super) fn component(base: Expr, composite: Composite, index: ComponentIndex, span: Span) -> Expr {
-    Expr::new(ExprKind::Component(Box::new(base), Box::new(index)), ExprType::scalar(composite.elem()), span)
+    let ty = ExprType::scalar(composite.elem());
+    if let ExprKind::Load(mut element) = base.kind {
+        match (&composite.shape()[..], index) {
+            (_, ComponentIndex::Is(place)) => {
+                element.push_component(composite, place);
+                return Expr::new(ExprKind::Load(element), ty, span);
+            }
+            ([_], ComponentIndex::At(index)) => {
+                element.indices.push(index);
+                return Expr::new(ExprKind::Load(element), ty, span);
+            }
+            (_, index) => {
+                let base = Expr::new(ExprKind::Load(element), base.ty, base.span);
+                return Expr::new(ExprKind::Component(Box::new(base), Box::new(index)), ty, span);
+            }
+        }
+    }
+    Expr::new(ExprKind::Component(Box::new(base), Box::new(index)), ty, span)
+}
+
+impl Element {
+    /// Makes it the component with this number of the composite it was.
+    fn push_component(&mut self, composite: Composite, place: u16) {
+        let constant = |index: u16| Expr::constant(index.into(), Scalar::I32, self.span);
+        match composite.shape()[..] {
+            [_, n_cols] => self.indices.extend([constant(place / n_cols), constant(place % n_cols)]),
+            _ => self.indices.push(constant(place)),
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Array elements and extents: `a[i, j]`, `a.shape`, `a.ndim`, `a.size`.
 
-use super::composite::component;
+use super::composite::{component, constant_index};
 use super::function::Checker;
 use super::scope::number;
 use crate::annotation::elements;
@@ -17,6 +17,8 @@ pub(super) enum Indexed {
     Element(Element, Type),
     /// A component of a composite.
     Component(Expr, Composite, ComponentIndex),
+    /// A row of a matrix.
+    Row(Expr, Composite, Expr),
 }
 
 impl<'a> Checker<'_, '_, 'a> {
@@ -74,6 +76,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span)
             }
             Some(Indexed::Component(base, composite, index)) => component(base, composite, index, span),
+            Some(Indexed::Row(matrix, composite, index)) => self.row(matrix, composite, index, span),
             None => Expr::error(span),
         }
     }
@@ -126,8 +129,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let ty = array.ty.as_value()?;
         if let Some(composite) = ty.as_composite() {
-            let index = self.component_at(composite, indices, span)?;
-            return Some(Indexed::Component(array, composite, index));
+            return self.indexed_composite(array, composite, indices, span);
         }
         let Some((elem, ndim)) = ty.as_any_array() else {
             let message = format!("{} cannot be indexed", ty.python_name());
@@ -154,15 +156,38 @@ impl<'a> Checker<'_, '_, 'a> {
         if indices.iter().any(Expr::is_error) {
             return None;
         }
-        let element = Element { array: Box::new(array), indices, span };
-        match elem.as_composite().filter(|_| !inner.is_empty()) {
-            Some(composite) => {
-                let index = self.component_at(composite, inner, span)?;
-                let base = Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span);
-                Some(Indexed::Component(base, composite, index))
-            }
-            None => Some(Indexed::Element(element, elem)),
+        let mut element = Element { array: Box::new(array), indices, span };
+        let Some(composite) = elem.as_composite().filter(|_| !inner.is_empty()) else {
+            return Some(Indexed::Element(element, elem));
+        };
+        let shape = composite.shape();
+        if inner.len() != shape.len() {
+            let base = Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span);
+            return self.indexed_composite(base, composite, inner, span);
         }
+        for (index, &extent) in inner.iter().zip(&shape) {
+            if constant_index(index).is_some_and(|known| !self.names_component(composite, known, extent, span)) {
+                return None;
+            }
+        }
+        element.indices.extend(inner);
+        Some(Indexed::Element(element, composite.elem().into()))
+    }
+
+    /// What `x[…]` means of a composite.
+    fn indexed_composite(
+        &mut self,
+        base: Expr,
+        composite: Composite,
+        mut indices: SmallVec<[Expr; 2]>,
+        span: Span,
+    ) -> Option<Indexed> {
+        if matches!(composite, Composite::Matrix { .. }) && indices.len() == 1 {
+            let index = indices.swap_remove(0);
+            return (!index.is_error()).then_some(Indexed::Row(base, composite, index));
+        }
+        let index = self.component_at(composite, indices, span)?;
+        Some(Indexed::Component(base, composite, index))
     }
 
     /// An index: any integer.

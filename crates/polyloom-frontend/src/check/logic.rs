@@ -2,6 +2,7 @@
 
 use super::flow::LocalSet;
 use super::function::Checker;
+use super::operator::is_composite;
 use crate::typed_ast::{ChainLink, Expr, ExprKind, ExprType, Locals, takes};
 use polyloom_ir::{Code, Op, Scalar, Span};
 use ruff_python_ast::{self as ast, BoolOp, CmpOp};
@@ -94,6 +95,9 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
             };
             let pair = Span::new(span.file, previous.span.start, right.span.end);
+            if !chained && [&previous, &right].into_iter().any(is_composite) {
+                return self.composite_op(op, previous, right, pair);
+            }
             let next = right.clone();
             match self.same_type(op, previous.clone(), right, pair) {
                 Some((left, right, _)) => {

@@ -39,12 +39,13 @@ impl<'a> Checker<'_, '_, 'a> {
             Operator::BitAnd => Op::BitAnd,
             Operator::BitOr => Op::BitOr,
             Operator::BitXor => Op::BitXor,
+            Operator::MatMult if [&left, &right].into_iter().any(is_matrix) => Op::Mul,
             Operator::MatMult => {
                 return self.reject(
                     Code::Unsupported,
                     span,
-                    "`@` is not supported",
-                    "write the product as a loop over the elements",
+                    "`@` needs a matrix",
+                    "write the product of arrays as a loop over the elements, and that of vectors as `dot(a, b)`",
                 );
             }
         };
@@ -331,6 +332,10 @@ impl<'a> Checker<'_, '_, 'a> {
 
 pub(super) fn is_composite(expr: &Expr) -> bool {
     expr.ty.as_value().and_then(Type::as_composite).is_some()
+}
+
+fn is_matrix(expr: &Expr) -> bool {
+    matches!(expr.ty.as_value(), Some(Type::Composite(Composite::Matrix { .. })))
 }
 
 /// An operation of one operand.

@@ -309,6 +309,12 @@ impl<'a> Checker<'_, '_, 'a> {
                     Indexed::Component(base, composite, index) => {
                         self.component_target(&base, composite, index, value, span)
                     }
+                    Indexed::Row(base, composite, index) => {
+                        let local = self.changed_local(&base, span)?;
+                        let matrix = self.with_row(&base, composite, index, value, span)?;
+                        self.mark_assigned(local);
+                        Some((Target::Local(local), matrix))
+                    }
                 }
             }
             ast::Expr::Attribute(attribute) => {
@@ -478,6 +484,15 @@ impl<'a> Checker<'_, '_, 'a> {
                     Some(Indexed::Component(base, composite, index)) => {
                         self.update_component(&base, composite, index, (assign.op, value), span, out);
                     }
+                    Some(Indexed::Row(base, composite, index)) => {
+                        let old = self.row(base.clone(), composite, index.clone(), target_span);
+                        let row = self.binary_op(assign.op, old, value, span);
+                        let Some(local) = self.changed_local(&base, target_span) else { return };
+                        let Some(matrix) = self.with_row(&base, composite, index, row, target_span) else { return };
+                        self.mark_assigned(local);
+                        let targets = smallvec![Target::Local(local)];
+                        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![matrix] }, span });
+                    }
                     None => {}
                 }
             }
@@ -513,6 +528,9 @@ impl<'a> Checker<'_, '_, 'a> {
         out: &mut Vec<Stmt>,
     ) {
         let old = component(base.clone(), composite, index.clone(), base.span);
+        if let ExprKind::Load(element) = old.kind {
+            return self.update_element(*element, composite.elem().into(), operator, value, span, out);
+        }
         let value = self.binary_op(operator, old, value, span);
         if let Some((target, value)) = self.component_target(base, composite, index, value, span) {
             out.push(Stmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });

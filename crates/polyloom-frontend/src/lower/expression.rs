@@ -62,6 +62,11 @@ impl Lowering<'_, '_> {
                 self.builder.set_span(expr.span);
                 self.component(value, index)
             }
+            ExprKind::Let { local, value, body } => {
+                let value = self.expr(value);
+                self.set(*local, value);
+                self.expr(body)
+            }
             ExprKind::Power(x, power) => {
                 let value = self.expr(x);
                 self.builder.set_span(expr.span);

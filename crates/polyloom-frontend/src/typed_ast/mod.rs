@@ -202,7 +202,7 @@ pub enum ComponentIndex {
 pub struct Element {
     /// The array.
     pub array: Box<Expr>,
-    /// One integer for each dimension.
+    /// One integer for each dimension; for a component of a composite, those of the element follow the array's.
     pub indices: SmallVec<[Expr; 2]>,
     /// Its text.
     pub span: Span,
@@ -262,6 +262,15 @@ pub enum ExprKind {
     Load(Box<Element>),
     /// One component of a composite.
     Component(Box<Expr>, Box<ComponentIndex>),
+    /// A value held in a variable while another expression that uses it is evaluated.
+    Let {
+        /// The variable.
+        local: LocalId,
+        /// What it holds.
+        value: Box<Expr>,
+        /// The expression.
+        body: Box<Expr>,
+    },
     /// A small integer power, by multiplications.
     Power(Box<Expr>, u32),
     /// `a and b …` or `a or b …`: bools, evaluated until one decides.

@@ -200,6 +200,9 @@ impl Printer<'_> {
             ExprKind::Dim(array, axis) => format!("{}.shape[{axis}]", self.expr(array)),
             ExprKind::Load(element) => format!("{}: {}", self.element(element), type_name(&expr.ty)),
             ExprKind::Component(x, index) => format!("{}{}", self.expr(x), self.component(index)),
+            ExprKind::Let { local, value, body } => {
+                format!("(v{} := {}; {})", local.0, self.expr(value), self.expr(body))
+            }
             ExprKind::Power(x, power) => format!("({} ** {power})", self.expr(x)),
             ExprKind::Logic { all, terms, .. } => {
                 let word = if *all { " and " } else { " or " };

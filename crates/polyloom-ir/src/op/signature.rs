@@ -82,6 +82,8 @@ pub enum TyPattern {
     Composite,
     /// An array of that composite, with any number of dimensions.
     ArrayOfComposite,
+    /// An array of any composite of `T`, indexed down to a component: its elements' dimensions follow its own.
+    ArrayOfComponents,
     /// A vector of `T`.
     Vector(Extent),
     /// A matrix of `T`: rows and columns.
@@ -170,6 +172,7 @@ impl Signature {
             "U" => TyPattern::Var2,
             "array[T]" => TyPattern::ArrayOfVar,
             "array[C]" => TyPattern::ArrayOfComposite,
+            "array[C:T]" => TyPattern::ArrayOfComponents,
             _ if let Some(pattern) = composite(text) => pattern,
             _ => match text.strip_prefix("array[").and_then(|t| t.strip_suffix(']')) {
                 Some(elem) => Scalar::from_name(elem).map_or_else(|| malformed(), TyPattern::ArrayOf),
@@ -269,6 +272,11 @@ impl Bound {
                 self.ndim = ndim.into();
                 return self.unify(signature, TyPattern::Composite, Type::Composite(elem));
             }
+            TyPattern::ArrayOfComponents => {
+                let Type::CompositeArray { elem, ndim } = ty else { return None };
+                self.ndim = usize::from(ndim) + elem.shape().len();
+                return self.unify_var(signature, elem.elem());
+            }
             TyPattern::Composite => {
                 let composite = ty.as_composite()?;
                 self.unify_var(signature, composite.elem())?;
@@ -327,9 +335,11 @@ impl Bound {
                 Composite::Matrix { elem: self.var?, rows: rows?, cols: cols? }.into()
             }
             TyPattern::Quaternion => Composite::Quaternion { elem: self.var? }.into(),
-            TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) | TyPattern::ArrayOfComposite | TyPattern::Indices => {
-                return None;
-            }
+            TyPattern::ArrayOfVar
+            | TyPattern::ArrayOf(_)
+            | TyPattern::ArrayOfComposite
+            | TyPattern::ArrayOfComponents
+            | TyPattern::Indices => return None,
         })
     }
 }

@@ -310,9 +310,9 @@ op_table! {
     // ---- arrays ---------------------------------------------------------------------------------------------------
     /// An element. A negative index counts from the end of its axis. Reading outside the array is an error in
     /// checked mode and undefined without.
-    ArrayLoad = "array_load", Array, Internal, Read, Native, ["[T: scalar](array: array[T], index...) -> T", "[T: scalar](array: array[C], index...) -> C[T]"];
+    ArrayLoad = "array_load", Array, Internal, Read, Native, ["[T: scalar](array: array[T], index...) -> T", "[T: scalar](array: array[C], index...) -> C[T]", "[T: scalar](array: array[C:T], index...) -> T"];
     /// Writes an element; indices as for `array_load`.
-    ArrayStore = "array_store", Array, Internal, Write, Native, ["[T: scalar](array: array[T], index..., value: T)", "[T: scalar](array: array[C], index..., value: C[T])"];
+    ArrayStore = "array_store", Array, Internal, Write, Native, ["[T: scalar](array: array[T], index..., value: T)", "[T: scalar](array: array[C], index..., value: C[T])", "[T: scalar](array: array[C:T], index..., value: T)"];
 
     // ---- atomics: each gives the element's old value ---------------------------------------------------------------
     /// Adds to an element and gives its old value. The order in which threads add is not fixed.

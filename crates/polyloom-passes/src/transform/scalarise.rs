@@ -114,8 +114,9 @@ impl Rewrite<'_, '_> {
         let operands: SmallVec<[Components; 4]> = data.operands.iter().map(|&v| self.values[v].clone()).collect();
         let result = data.results.first().map(|&v| self.old.ty(v));
         let on_composites = types.iter().chain(&result).any(|ty| ty.as_composite().is_some());
+        let is_whole = |ty: &Type| ty.as_composite().is_some();
         if let Some(Type::CompositeArray { elem, .. }) = types.first().copied()
-            && data.op != Op::Dim
+            && (result.iter().any(is_whole) || types.last().is_some_and(is_whole))
             && data.op != Op::Call
         {
             let components = self.access(data.op, elem, &operands);
