@@ -13,14 +13,16 @@ array([2., 3., 4., 5.], dtype=float32)
 
 import math as _math
 
-from polyloom import _builtins, _types
+from polyloom import _arrays, _builtins, _composite_names, _scalars, types
+from polyloom._arrays import *  # noqa: F403
 from polyloom._builtins import *  # noqa: F403
+from polyloom._composite_names import *  # noqa: F403
 from polyloom._errors import CompileError, Diagnostic, LaunchError
 from polyloom._kernel import func, kernel
 from polyloom._native import Config as _Config
 from polyloom._native import Function, Kernel, Launch, __version__, launch
-from polyloom._types import *  # noqa: F403
-from polyloom._types import bool_ as bool  # noqa: A004
+from polyloom._scalars import *  # noqa: F403
+from polyloom._scalars import bool_ as bool  # noqa: A004
 
 config = _Config()
 
@@ -49,6 +51,9 @@ __all__ = [
     "func",
     "kernel",
     "launch",
+    "types",
+    *_arrays.__all__,
     *_builtins.__all__,
-    *_types.__all__,
+    *_composite_names.__all__,
+    *_scalars.__all__,
 ]

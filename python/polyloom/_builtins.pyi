@@ -1,7 +1,7 @@
 # Generated from the op table by `make stubs`.
 from typing import Any, TypeVar, overload
 
-from polyloom._types import array as _array
+from polyloom._arrays import array as _array
 
 T = TypeVar("T")
 U = TypeVar("U")

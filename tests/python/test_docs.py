@@ -8,7 +8,9 @@ import pytest
 from polyloom import _native
 
 
-@pytest.mark.parametrize("module", ["polyloom", "polyloom._types", "polyloom._kernel"])
+@pytest.mark.parametrize(
+    "module", ["polyloom", "polyloom._arrays", "polyloom._composites", "polyloom._kernel", "polyloom.types"]
+)
 def test_module(module):
     result = doctest.testmod(importlib.import_module(module))
     assert result.attempted > 0

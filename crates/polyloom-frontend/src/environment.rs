@@ -36,6 +36,9 @@ pub enum Captured {
     Float(f64),
     /// A typed constant, such as a NumPy scalar or `loom.float64(1.0)`: its bits, zero-extended.
     Constant(u64, Scalar),
+    /// A vector, matrix, quaternion or transform such as `loom.vec3(1.0, 2.0, 3.0)`: its components' bits,
+    /// zero-extended.
+    CompositeConstant(Arc<[u64]>, Composite),
     /// A scalar type; called, it converts.
     Type(Scalar),
     /// A composite type, such as `loom.vec3`; called, it makes a value.
@@ -151,6 +154,7 @@ impl Captured {
             Captured::Int(_) => "an integer".to_owned(),
             Captured::Float(_) => "a float".to_owned(),
             Captured::Constant(_, scalar) => format!("a {} constant", scalar.python_name()),
+            Captured::CompositeConstant(_, composite) => format!("a {} constant", composite.python_name()),
             Captured::Type(scalar) => format!("the type `{}`", scalar.python_name()),
             Captured::Composite(composite) => format!("the type `{}`", composite.python_name()),
             Captured::Annotation(_) | Captured::ArrayConstructor(_) => "an array type".to_owned(),

@@ -261,26 +261,40 @@ impl Composite {
     /// The composite with this Python name: `vec2` to `vec4`, `mat22` to `mat44`, `quat`, `transform`,
     /// `spatial_vector`, `spatial_matrix`, with the letters of an element type or `f` behind.
     pub fn from_python_name(name: &str) -> Option<Composite> {
-        let stems: [(&str, Composite); 10] = [
-            ("vec2", Composite::Vector { elem: Scalar::F32, len: 2 }),
-            ("vec3", Composite::Vector { elem: Scalar::F32, len: 3 }),
-            ("vec4", Composite::Vector { elem: Scalar::F32, len: 4 }),
-            ("mat22", Composite::Matrix { elem: Scalar::F32, rows: 2, cols: 2 }),
-            ("mat33", Composite::Matrix { elem: Scalar::F32, rows: 3, cols: 3 }),
-            ("mat44", Composite::Matrix { elem: Scalar::F32, rows: 4, cols: 4 }),
-            ("quat", Composite::Quaternion { elem: Scalar::F32 }),
-            ("transform", Composite::Transform { elem: Scalar::F32 }),
-            ("spatial_vector", Composite::Vector { elem: Scalar::F32, len: 6 }),
-            ("spatial_matrix", Composite::Matrix { elem: Scalar::F32, rows: 6, cols: 6 }),
-        ];
-        stems.into_iter().find_map(|(stem, composite)| {
+        Composite::STEMS.into_iter().find_map(|(stem, composite)| {
             let suffix = name.strip_prefix(stem)?;
             let suffix = if suffix == "f" { "" } else { suffix };
-            let (elem, _) = Composite::SUFFIXES.iter().find(|(_, known)| *known == suffix)?;
-            let is_vector = stem.starts_with("vec");
-            (is_vector || elem.is_float()).then(|| composite.with_elem(*elem))
+            let (elem, _) = Composite::SUFFIXES.into_iter().find(|(_, known)| *known == suffix)?;
+            Composite::has_name(stem, elem).then(|| composite.with_elem(elem))
         })
     }
+
+    /// Every name that [`Composite::from_python_name`] knows, with what it names.
+    pub fn named() -> impl Iterator<Item = (String, Composite)> {
+        let suffixes = || Composite::SUFFIXES.into_iter().chain([(Scalar::F32, "f")]);
+        Composite::STEMS.into_iter().flat_map(move |(stem, composite)| {
+            let suffixes = suffixes().filter(move |&(elem, _)| Composite::has_name(stem, elem));
+            suffixes.map(move |(elem, suffix)| (format!("{stem}{suffix}"), composite.with_elem(elem)))
+        })
+    }
+
+    /// Whether composites of this stem and element type have a name of their own.
+    fn has_name(stem: &str, elem: Scalar) -> bool {
+        stem.starts_with("vec") || elem.is_float()
+    }
+
+    const STEMS: [(&'static str, Composite); 10] = [
+        ("vec2", Composite::Vector { elem: Scalar::F32, len: 2 }),
+        ("vec3", Composite::Vector { elem: Scalar::F32, len: 3 }),
+        ("vec4", Composite::Vector { elem: Scalar::F32, len: 4 }),
+        ("mat22", Composite::Matrix { elem: Scalar::F32, rows: 2, cols: 2 }),
+        ("mat33", Composite::Matrix { elem: Scalar::F32, rows: 3, cols: 3 }),
+        ("mat44", Composite::Matrix { elem: Scalar::F32, rows: 4, cols: 4 }),
+        ("quat", Composite::Quaternion { elem: Scalar::F32 }),
+        ("transform", Composite::Transform { elem: Scalar::F32 }),
+        ("spatial_vector", Composite::Vector { elem: Scalar::F32, len: 6 }),
+        ("spatial_matrix", Composite::Matrix { elem: Scalar::F32, rows: 6, cols: 6 }),
+    ];
 }
 
 impl fmt::Display for Composite {

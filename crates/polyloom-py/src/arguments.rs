@@ -4,8 +4,9 @@
 //! Python objects: a launch's price is mostly paid here. Everything else is brought to one of them first.
 
 use crate::array::ArrayBase;
+use crate::composite::{CompositeBase, CompositeType};
 use numpy::npyffi;
-use polyloom::{ArgBlock, ArgError, Footprint, Params, Scalar, Type, scalar_bits};
+use polyloom::{ArgBlock, ArgError, Composite, Footprint, Scalar, Type, scalar_bits};
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -36,29 +37,35 @@ pub(crate) fn fill<'py>(
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
 ) -> PyResult<()> {
     let params = kernel.params();
-    if args.len() != params.len() {
+    if args.len() != kernel.types().len() {
         return Err(wrong_count(kernel, args.len()));
     }
     let mut written: SmallVec<[Written; 4]> = SmallVec::new();
-    for (index, (arg, &ty)) in args.iter().zip(params.types()).enumerate() {
-        match ty {
+    for (index, (arg, &ty)) in args.iter().zip(kernel.types()).enumerate() {
+        let ty = match ty {
             Type::Scalar(scalar) => {
                 let bits = scalar_argument(arg, scalar).map_err(|e| named(py, e, kernel, index))?;
                 block.scalar(params, scalar, bits).map_err(|e| argument_error(kernel, &e))?;
+                continue;
             }
-            Type::Array { elem, ndim } => {
-                let array = array_argument(py, kernel, index, arg, (elem, ndim), kept)?;
-                // SAFETY: the argument, or `kept`, holds the array, whose rank is right, and no Python code runs here.
-                let (base, shape, strides) = unsafe { memory(array, ndim) };
-                block.array(params, elem, base, shape, strides).map_err(|e| argument_error(kernel, &e))?;
-                if kernel.writes(index)
-                    && let Some(&footprint) = block.footprints().last()
-                {
-                    written.push(Written { param: index, array, footprint });
+            Type::Composite(composite) => {
+                let components = components(arg, composite).map_err(|e| named(py, e, kernel, index))?;
+                for bits in components {
+                    block.scalar(params, composite.elem(), bits).map_err(|e| argument_error(kernel, &e))?;
                 }
+                continue;
             }
-            // Kernels are scalarised: their parameters are scalars and arrays of scalars.
-            Type::Composite(_) | Type::CompositeArray { .. } => {}
+            Type::Array { elem, ndim } => ArrayType { elem, rank: ndim, element: None },
+            Type::CompositeArray { elem, ndim } => ArrayType::of_composites(elem, ndim),
+        };
+        // Vectors before it are several parameters of the machine code.
+        let is_written = kernel.writes(block.len());
+        let array = array_argument(py, kernel, index, arg, ty, is_written, kept)?;
+        // SAFETY: the argument, or `kept`, holds the array, whose rank is right, and no Python code runs here.
+        let (base, shape, strides) = unsafe { memory(array, ty.rank) };
+        block.array(params, ty.elem, base, shape, strides).map_err(|e| argument_error(kernel, &e))?;
+        if is_written && let Some(&footprint) = block.footprints().last() {
+            written.push(Written { param: index, array, footprint });
         }
     }
     check_overlap(py, kernel, &written)
@@ -70,16 +77,89 @@ pub(crate) fn fill<'py>(
 ///
 /// As [`fill`].
 pub(crate) fn check(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg: &Bound<'_, PyAny>) -> PyResult<()> {
-    match kernel.params().types().get(index) {
+    let ty = match kernel.types().get(index) {
         Some(&Type::Scalar(scalar)) => {
-            scalar_argument(arg, scalar).map_err(|e| named(py, e, kernel, index))?;
+            return scalar_argument(arg, scalar).map(drop).map_err(|e| named(py, e, kernel, index));
         }
-        Some(&Type::Array { elem, ndim }) => {
-            array_argument(py, kernel, index, arg, (elem, ndim), &mut SmallVec::new())?;
+        Some(&Type::Composite(composite)) => {
+            return components(arg, composite).map(drop).map_err(|e| named(py, e, kernel, index));
         }
-        Some(Type::Composite(_) | Type::CompositeArray { .. }) | None => {}
+        Some(&Type::Array { elem, ndim }) => ArrayType { elem, rank: ndim, element: None },
+        Some(&Type::CompositeArray { elem, ndim }) => ArrayType::of_composites(elem, ndim),
+        None => return Ok(()),
+    };
+    let components = |ty: &Type| ty.as_composite().map_or(1, Composite::n_components);
+    let param = kernel.types()[..index].iter().map(components).sum();
+    array_argument(py, kernel, index, arg, ty, kernel.writes(param), &mut SmallVec::new()).map(drop)
+}
+
+/// The NumPy arrays that an array parameter takes.
+#[derive(Clone, Copy)]
+struct ArrayType {
+    elem: Scalar,
+    /// Number of dimensions, those of `element` included.
+    rank: u8,
+    /// Whose components the last axes are.
+    element: Option<Composite>,
+}
+
+impl ArrayType {
+    fn of_composites(element: Composite, ndim: u8) -> ArrayType {
+        ArrayType { elem: element.elem(), rank: ndim + element.shape().len() as u8, element: Some(element) }
     }
-    Ok(())
+
+    fn element_name(self) -> String {
+        self.element.map_or_else(|| self.elem.python_name().to_owned(), Composite::python_name)
+    }
+}
+
+/// The bits of a vector's, matrix's or quaternion's components.
+pub(crate) fn components(arg: &Bound<'_, PyAny>, composite: Composite) -> PyResult<SmallVec<[u64; 16]>> {
+    if let Ok(value) = arg.cast::<CompositeBase>()
+        && value.get().composite() == composite
+    {
+        // SAFETY: the value holds the array.
+        return unsafe { component_bits(value.get().object().cast(), composite) };
+    }
+    let py = arg.py();
+    let ty = CompositeType { inner: composite };
+    let made = py.import("polyloom._composites")?.call_method1("argument", (ty, arg))?;
+    let value = made.cast::<CompositeBase>()?.get();
+    // SAFETY: as before.
+    unsafe { component_bits(value.object().cast(), composite) }
+}
+
+/// Reads the components out of their array.
+///
+/// # Safety
+///
+/// `object` is a live NumPy array.
+unsafe fn component_bits(object: *mut npyffi::PyArrayObject, composite: Composite) -> PyResult<SmallVec<[u64; 16]>> {
+    let (elem, n) = (composite.elem(), composite.n_components());
+    // SAFETY: a live array's fields are valid, and the extents are `nd` numbers.
+    let (array, descr, shape) = unsafe {
+        let array = &(*object).fields;
+        let shape: &[npyffi::npy_intp] = match usize::try_from(array.nd) {
+            Ok(nd @ 1..) => std::slice::from_raw_parts(array.dimensions, nd),
+            _ => &[],
+        };
+        (array, &*array.descr, shape)
+    };
+    let is_dense = array.flags & npyffi::NPY_ARRAY_C_CONTIGUOUS != 0;
+    if !is_dense || shape.iter().product::<npyffi::npy_intp>() != n as npyffi::npy_intp || !has_type(descr, elem) {
+        return Err(PyValueError::new_err("has been given another shape or type in memory"));
+    }
+    let bytes = elem.bytes() as usize;
+    // SAFETY: the array is dense and has `n` elements of `bytes` bytes.
+    let memory = unsafe { std::slice::from_raw_parts(array.data.cast::<u8>(), n * bytes) };
+    let bits = |element: &[u8]| match *element {
+        [a] => a.into(),
+        [a, b] => u16::from_ne_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        _ => 0,
+    };
+    Ok(memory.chunks_exact(bytes).map(bits).collect())
 }
 
 /// The NumPy array behind an argument, of the right type and rank, and writable if need be.
@@ -89,18 +169,19 @@ fn array_argument<'py>(
     kernel: &polyloom::Kernel,
     index: usize,
     arg: &Bound<'py, PyAny>,
-    (elem, ndim): (Scalar, u8),
+    ty: ArrayType,
+    is_written: bool,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
 ) -> PyResult<*mut npyffi::PyArrayObject> {
-    let array = array_object(py, arg, kept).map_err(|e| named(py, e, kernel, index))?;
+    let array = array_object(py, arg, ty, kept).map_err(|e| named(py, e, kernel, index))?;
     let check = || {
         // SAFETY: the argument, or `kept`, holds the array.
-        unsafe { check_array(array, elem, ndim) }.map_err(|m| PyTypeError::new_err(at(kernel, index, &m)))
+        unsafe { check_array(array, ty) }.map_err(|m| PyTypeError::new_err(at(kernel, index, &m)))
     };
     check()?;
     // SAFETY: as before.
     let writeable = || unsafe { (*array).fields.flags } & npyffi::NPY_ARRAY_WRITEABLE != 0;
-    if kernel.writes(index) && !writeable() {
+    if is_written && !writeable() {
         if !is_writable_by_dlpack(arg)? {
             return Err(PyValueError::new_err(at(kernel, index, "is written by the kernel but read-only")));
         }
@@ -110,13 +191,13 @@ fn array_argument<'py>(
     Ok(array)
 }
 
-fn params_name(params: &Params, index: usize) -> &str {
-    params.names().get(index).map_or("?", |name| name)
+fn param_name(kernel: &polyloom::Kernel, index: usize) -> &str {
+    kernel.names().get(index).map_or("?", |name| name)
 }
 
 /// `argument 'x' of kernel 'k' MESSAGE`.
 fn at(kernel: &polyloom::Kernel, index: usize, message: &str) -> String {
-    format!("argument '{}' of kernel '{}' {message}", params_name(kernel.params(), index), kernel.name())
+    format!("argument '{}' of kernel '{}' {message}", param_name(kernel, index), kernel.name())
 }
 
 /// The error with the argument's name before its message. What the argument's own code raises beyond the usual, an
@@ -137,13 +218,12 @@ fn named(py: Python<'_>, error: PyErr, kernel: &polyloom::Kernel, index: usize) 
 }
 
 fn wrong_count(kernel: &polyloom::Kernel, given: usize) -> PyErr {
-    let params = kernel.params();
-    let names: Vec<&str> = params.names().iter().map(|n| &**n).collect();
+    let names: Vec<&str> = kernel.names().iter().map(|n| &**n).collect();
     PyTypeError::new_err(format!(
         "kernel '{}' takes {} argument{} ({}), {given} given",
         kernel.name(),
-        params.len(),
-        if params.len() == 1 { "" } else { "s" },
+        names.len(),
+        if names.len() == 1 { "" } else { "s" },
         names.join(", "),
     ))
 }
@@ -157,7 +237,7 @@ fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[Written])
     for (i, a) in written.iter().enumerate() {
         for b in &written[..i] {
             if a.footprint.overlaps(&b.footprint) && shares_memory(py, a, b)? {
-                let other = params_name(kernel.params(), b.param);
+                let other = param_name(kernel, b.param);
                 let message = format!("overlaps argument '{other}' in memory, and the kernel writes both");
                 return Err(PyValueError::new_err(at(kernel, a.param, &message)));
             }
@@ -218,7 +298,7 @@ fn truth(arg: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     if arg.is_instance(NUMPY.import(py, "numpy", "bool_")?)? {
         return arg.is_truthy().map(Some);
     }
-    if arg.is_instance(CONSTANT.import(py, "polyloom._types", "TypedConstant")?)?
+    if arg.is_instance(CONSTANT.import(py, "polyloom._scalars", "TypedConstant")?)?
         && arg.getattr("dtype")?.getattr("name")?.extract::<&str>()? == "bool"
     {
         return arg.getattr("value")?.is_truthy().map(Some);
@@ -262,6 +342,7 @@ fn type_name(arg: &Bound<'_, PyAny>) -> String {
 fn array_object<'py>(
     py: Python<'py>,
     arg: &Bound<'py, PyAny>,
+    ty: ArrayType,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
 ) -> PyResult<*mut npyffi::PyArrayObject> {
     // SAFETY: `arg` is a live object.
@@ -269,6 +350,11 @@ fn array_object<'py>(
         return Ok(arg.as_ptr().cast());
     }
     if let Ok(array) = arg.cast::<ArrayBase>() {
+        let given = array.get().element();
+        if given.is_some() && given != ty.element {
+            let given = given.map_or_else(String::new, Composite::python_name);
+            return Err(PyTypeError::new_err(format!("must have elements of type {}, not {given}", ty.element_name())));
+        }
         return Ok(array.get().object().cast());
     }
     let numpy = py.import("numpy")?;
@@ -339,17 +425,23 @@ fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
 ///
 /// `object` is a live NumPy array.
 #[inline]
-unsafe fn check_array(object: *mut npyffi::PyArrayObject, elem: Scalar, ndim: u8) -> Result<(), String> {
+unsafe fn check_array(object: *mut npyffi::PyArrayObject, ty: ArrayType) -> Result<(), String> {
     // SAFETY: a live array's descriptor is valid.
     let (array, descr) = unsafe { (&(*object).fields, &*(*object).fields.descr) };
-    if !has_type(descr, elem) {
+    if !has_type(descr, ty.elem) {
         // SAFETY: as before, and the caller holds the GIL.
         let given = unsafe { Bound::from_borrowed_ptr(Python::assume_attached(), array.descr.cast()) };
-        return Err(format!("must have elements of type {}, not {given}", elem.python_name()));
+        return Err(format!("must have elements of type {}, not {given}", ty.element_name()));
     }
-    if array.nd != c_int::from(ndim) {
-        let plural = if ndim == 1 { "" } else { "s" };
-        return Err(format!("must have {ndim} dimension{plural}, not {}", array.nd));
+    if array.nd != c_int::from(ty.rank) {
+        let plural = if ty.rank == 1 { "" } else { "s" };
+        let components = match ty.element {
+            None => String::new(),
+            Some(element) => {
+                format!(", the last {} of them the components of a {}", element.shape().len(), element.python_name())
+            }
+        };
+        return Err(format!("must have {} dimension{plural}{components}, not {}", ty.rank, array.nd));
     }
     Ok(())
 }

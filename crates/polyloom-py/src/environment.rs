@@ -2,9 +2,11 @@
 //!
 //! A name is looked up when a kernel that uses it is compiled, and what is found is taken by value.
 
+use crate::arguments;
+use crate::composite::{CompositeBase, CompositeType};
 use crate::kernel::{Function, Kernel};
 use polyloom::frontend::{Captured, Environment, ParamType, library_member, package_member, python_builtin};
-use polyloom::{Scalar, Type, scalar_bits};
+use polyloom::{Composite, Scalar, Type, scalar_bits};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyModule, PyString, PyType};
@@ -41,7 +43,14 @@ impl Environment for LiveEnvironment {
                 {
                     return Some(member);
                 }
-                value = value.getattr(*name).ok()?;
+                let member = value.getattr(*name).ok()?;
+                // A component is a Python number, and yet has a type.
+                if let Ok(composite) = value.cast::<CompositeBase>()
+                    && member.cast::<CompositeBase>().is_err()
+                {
+                    return typed_constant(composite.get().composite().elem(), &member);
+                }
+                value = member;
             }
             Some(capture(&value))
         })
@@ -68,6 +77,7 @@ struct Classes {
     dtype: Py<PyType>,
     constant: Py<PyType>,
     annotation: Py<PyType>,
+    composite: Py<PyType>,
     builtin: Py<PyType>,
     array: Py<PyType>,
     generic: Py<PyType>,
@@ -81,11 +91,12 @@ fn classes(py: Python<'_>) -> Option<&Classes> {
             Ok(py.import(module)?.getattr(name)?.cast_into::<PyType>()?.unbind())
         };
         Ok(Classes {
-            dtype: class("polyloom._types", "DType")?,
-            constant: class("polyloom._types", "TypedConstant")?,
-            annotation: class("polyloom._types", "ArrayAnnotation")?,
+            dtype: class("polyloom._scalars", "DType")?,
+            constant: class("polyloom._scalars", "TypedConstant")?,
+            annotation: class("polyloom._arrays", "ArrayAnnotation")?,
+            composite: class("polyloom._composites", "CompositeClass")?,
             builtin: class("polyloom._builtins", "Builtin")?,
-            array: class("polyloom._types", "array")?,
+            array: class("polyloom._arrays", "array")?,
             generic: class("numpy", "generic")?,
             any: py.import("typing")?.getattr("Any")?.unbind(),
         })
@@ -141,10 +152,19 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
         let scalar = dtype_scalar(&value.getattr("dtype").ok()?)?;
         return typed_constant(scalar, &value.getattr("value").ok()?);
     }
+    if let Ok(composite) = value.cast::<CompositeBase>() {
+        let composite = composite.get().composite();
+        let bits = arguments::components(value, composite).ok()?;
+        return Some(Captured::CompositeConstant(bits.to_vec().into(), composite));
+    }
+    if is(&classes.composite) {
+        return Some(Captured::Composite(composite_type(value)?));
+    }
     if is(&classes.annotation) {
-        let elem = dtype_scalar(&value.getattr("dtype").ok()?)?;
+        let dtype = value.getattr("dtype").ok()?;
+        let elem = dtype_scalar(&dtype).map(Type::Scalar).or_else(|| composite_type(&dtype).map(Type::Composite))?;
         let ndim = value.getattr("ndim").ok()?.extract().ok()?;
-        return Some(Captured::Annotation(ParamType::Exact(Type::Array { elem, ndim })));
+        return Some(Captured::Annotation(ParamType::Exact(Type::array_of(elem, ndim)?)));
     }
     if value.is(&classes.any) {
         return Some(Captured::Any);
@@ -157,13 +177,18 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
     let module = value.getattr("__module__").ok()?.extract::<String>().ok()?;
     match module.as_str() {
         "builtins" => python_builtin(&name),
-        "polyloom._types" => package_member(&name),
+        "polyloom._arrays" => package_member(&name),
         module => library_member(module, &name),
     }
 }
 
 fn dtype_scalar(dtype: &Bound<'_, PyAny>) -> Option<Scalar> {
     Scalar::from_python_name(&dtype.getattr("name").ok()?.extract::<String>().ok()?)
+}
+
+/// The type that a class of the package's composites stands for.
+fn composite_type(class: &Bound<'_, PyAny>) -> Option<Composite> {
+    Some(class.getattr("_type").ok()?.cast::<CompositeType>().ok()?.get().inner)
 }
 
 fn typed_constant(scalar: Scalar, value: &Bound<'_, PyAny>) -> Option<Captured> {

@@ -283,7 +283,7 @@ impl Launch {
     /// Replaces the argument at a position.
     fn set_param_at_index(&self, py: Python<'_>, index: i64, value: Py<PyAny>) -> PyResult<()> {
         let kernel = self.kernel.bind(py).get().inner();
-        let n = kernel.params().len();
+        let n = kernel.types().len();
         let Some(index) = usize::try_from(index).ok().filter(|&index| index < n) else {
             let message = format!("kernel '{}' is launched with {n} arguments, there is no {index}", kernel.name());
             return Err(PyIndexError::new_err(message));
@@ -297,7 +297,7 @@ impl Launch {
     /// Replaces the argument of the parameter with this name.
     fn set_param_by_name(&self, py: Python<'_>, name: &str, value: Py<PyAny>) -> PyResult<()> {
         let kernel = self.kernel.bind(py).get().inner();
-        match kernel.params().names().iter().position(|n| &**n == name) {
+        match kernel.names().iter().position(|n| &**n == name) {
             Some(index) => self.set_param_at_index(py, index as i64, value),
             None => Err(PyValueError::new_err(format!("kernel '{}' has no parameter '{name}'", kernel.name()))),
         }

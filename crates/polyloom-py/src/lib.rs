@@ -5,6 +5,7 @@
 
 mod arguments;
 mod array;
+mod composite;
 mod config;
 mod environment;
 mod errors;
@@ -48,6 +49,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     print::install();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<array::ArrayBase>()?;
+    module.add_class::<composite::CompositeType>()?;
+    module.add_class::<composite::CompositeBase>()?;
     module.add_class::<config::Config>()?;
     module.add_class::<kernel::SourceUnit>()?;
     module.add_class::<kernel::Kernel>()?;
@@ -55,6 +58,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<launch::Launch>()?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
     module.add_function(wrap_pyfunction!(builtins, module)?)?;
+    module.add_function(wrap_pyfunction!(composite::composite_names, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     Ok(())
 }

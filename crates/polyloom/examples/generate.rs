@@ -90,7 +90,7 @@ fn stubs() -> String {
     let mut text = String::from(
         "# Generated from the op table by `make stubs`.\n\
          from typing import Any, TypeVar, overload\n\n\
-         from polyloom._types import array as _array\n\n\
+         from polyloom._arrays import array as _array\n\n\
          T = TypeVar(\"T\")\n\
          U = TypeVar(\"U\")\n\n\
          __all__: list[str]\n\n\

@@ -5,7 +5,7 @@ use polyloom_frontend::{CompileError, Compiled};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
-use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap};
+use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::pipeline;
 use polyloom_runtime::{
@@ -23,6 +23,7 @@ pub struct Kernel {
     sources: SourceMap,
     warnings: Vec<Diagnostic>,
     written: Vec<bool>,
+    types: Box<[Type]>,
 }
 
 /// A form in which a kernel's code can be looked at.
@@ -78,9 +79,10 @@ impl Kernel {
             hash,
             elements: polyloom_passes::transform::scalarise::elements(&module.functions[id]),
         };
+        let types = module.functions[id].params().iter().map(|&param| module.functions[id].ty(param)).collect();
         let ast = typed.to_string().into();
         let cpu = CpuKernel::new(device.clone(), source);
-        Ok(Kernel { module: Arc::new(module), id, ast, cpu, sources, warnings, written })
+        Ok(Kernel { module: Arc::new(module), id, ast, cpu, sources, warnings, written, types })
     }
 
     /// Its name.
@@ -88,12 +90,23 @@ impl Kernel {
         &self.function().name
     }
 
-    /// Its parameters, against which an [`ArgBlock`] is filled.
+    /// The types of its parameters as its source has them.
+    pub fn types(&self) -> &[Type] {
+        &self.types
+    }
+
+    /// The names of its parameters as its source has them.
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.function().param_names
+    }
+
+    /// What an [`ArgBlock`] is filled with: its parameters, where a vector, matrix or quaternion is one scalar for each
+    /// component and an array of them an array of scalars with the dimensions of an element after its own.
     pub fn params(&self) -> &Params {
         self.cpu.params()
     }
 
-    /// Whether it writes the array parameter with this index.
+    /// Whether it writes the array with this index among [`Kernel::params`].
     pub fn writes(&self, param: usize) -> bool {
         self.written.get(param).copied().unwrap_or(false)
     }

@@ -38,8 +38,8 @@ pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, SourceUnit};
 pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::{
-    Code, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, Scalar, Severity, SourceFile, SourceMap, Span,
-    Type, diagnostic, op,
+    Code, Composite, Diagnostic, FloatMode, FuncId, Function, MAX_COMPONENTS, MAX_DIMS, Module, Op, Scalar, Severity,
+    SourceFile, SourceMap, Span, Type, diagnostic, op,
 };
 pub use polyloom_runtime::{
     ArgBlock, ArgError, CodeCache, CpuDevice, DeviceError, Footprint, LaunchError, LaunchOptions, MAX_THREADS, Params,

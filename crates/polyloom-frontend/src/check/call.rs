@@ -378,6 +378,9 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(Captured::Int(value)) => super::scope::number(Number::Int(value), span),
             Some(Captured::Float(value)) => super::scope::number(Number::Float(value), span),
             Some(Captured::Constant(bits, scalar)) => Expr::constant(bits, scalar, span),
+            Some(Captured::CompositeConstant(bits, composite)) => {
+                super::composite::composite_constant(&bits, composite, span)
+            }
             _ => {
                 let wrong = Diagnostic::error(Code::BadCapture, at, "a default must be a constant");
                 return Err(wrong.help("write a number or a bool"));

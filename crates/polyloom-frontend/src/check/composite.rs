@@ -311,6 +311,11 @@ fn op<const N: usize>(op: Op, args: [Expr; N], ty: Type, span: Span) -> Expr {
     Expr::new(ExprKind::Op { op, args: args.into(), updates: smallvec![] }, ExprType::Value(ty), span)
 }
 
+/// A composite captured from outside.
+pub(super) fn composite_constant(bits: &[u64], composite: Composite, span: Span) -> Expr {
+    construct(composite, bits.iter().map(|&bits| Expr::constant(bits, composite.elem(), span)).collect(), span)
+}
+
 /// One component of a composite; of an array's element, no more than it is loaded.
 pub(super) fn component(base: Expr, composite: Composite, index: ComponentIndex, span: Span) -> Expr {
     let ty = ExprType::scalar(composite.elem());

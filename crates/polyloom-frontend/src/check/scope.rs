@@ -1,5 +1,6 @@
 //! What names mean inside a function: its variables first, then what surrounds it, then Python's builtins.
 
+use super::composite::composite_constant;
 use super::function::{Checker, Name};
 use crate::environment::Captured;
 use crate::members;
@@ -111,6 +112,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 | Captured::Int(_)
                 | Captured::Float(_)
                 | Captured::Constant(..)
+                | Captured::CompositeConstant(..)
                 | Captured::Text(_)
                 | Captured::Unsupported(_)
                 | Captured::Unknown(_),
@@ -138,6 +140,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Captured::Int(value) => number(Number::Int(value), span),
             Captured::Float(value) => number(Number::Float(value), span),
             Captured::Constant(bits, scalar) => Expr::constant(bits, scalar, span),
+            Captured::CompositeConstant(bits, composite) => composite_constant(&bits, composite, span),
             other => {
                 let name = path.join(".");
                 let help = match &other {

@@ -1,0 +1,533 @@
+"""Vectors, matrices, quaternions and transformations: their types and their values outside kernels.
+
+A type is a class, one for each kind, shape and type of components, however it is spelled: `vec3`, `vec3f` and
+`vector(3, float)` are the same object. A value owns a NumPy array of its components, and NumPy does its arithmetic.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+
+from polyloom import _native
+from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, readable, stored
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Composite", "Matrix", "Quaternion", "Transformation", "Vector"]
+
+C = TypeVar("C", bound="Composite")
+
+
+class CompositeClass(type):
+    """The class of composite types."""
+
+    # What the compiler knows the type by; of the types that are made, all have one.
+    _type: _native.CompositeType
+    _length_: int
+    _shape_: tuple[int, ...]
+    _wp_scalar_type_: DType
+
+    def __repr__(cls) -> str:
+        module = "polyloom" if cls.__name__.isidentifier() else "polyloom.types"
+        return f"{module}.{cls.__name__}"
+
+
+class Composite(_native.CompositeBase, metaclass=CompositeClass):
+    """A value of several numbers of one type: base class of all vectors, matrices, quaternions and transformations.
+
+    Attributes
+    ----------
+    _length_ : int
+        Number of components.
+    _shape_ : tuple of int
+        Extents of the array of its components.
+    _wp_scalar_type_ : DType
+        Type of its components.
+    """
+
+    __slots__ = ()
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    # NumPy's numbers and arrays leave operations with a composite to it.
+    __array_priority__ = 100.0
+
+    def __new__(cls: type[C], *components: Any) -> C:
+        if not hasattr(cls, "_type"):
+            raise TypeError(f"{cls.__name__} is no type of its own: call one, such as loom.vec3")
+        return cls._of(_numbers(cls, components))
+
+    @classmethod
+    def _of(cls: type[C], numbers: Any) -> C:
+        """The value with these components, numbers of the right type in the right shape."""
+        storage = np.empty(cls._shape_, cls._wp_scalar_type_.numpy)
+        with np.errstate(over="ignore"):  # beyond the type's largest number is infinity
+            storage[...] = stored(numbers, None, cls._wp_scalar_type_)
+        value: C = _native.CompositeBase.__new__(cls, storage, cls._type)
+        return value
+
+    def _values(self) -> NDArray[Any]:
+        """The components as an array that NumPy can compute with."""
+        return readable(self._storage, type(self)._wp_scalar_type_)
+
+    def __len__(self) -> int:
+        return type(self)._shape_[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._values()[_key(type(self), key)]
+        if not isinstance(found, np.ndarray):
+            return found.item()
+        make: Any = vector if found.ndim == 1 else matrix
+        extents = found.shape[0] if found.ndim == 1 else found.shape
+        return make(extents, type(self)._wp_scalar_type_)._of(found)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        cls = type(self)
+        key = _key(cls, key)
+        wanted = self._storage[key].shape
+        numbers, shape = _flat(value)
+        if shape and shape != wanted:
+            if not wanted:
+                raise TypeError(f"a component of {cls.__name__} is a number, not {type(value).__name__}")
+            raise ValueError(f"values of shape {shape} for components of shape {wanted}")
+        converted = [_number(number, cls._wp_scalar_type_) for number in numbers]
+        filled = np.array(converted).reshape(shape)
+        with np.errstate(over="ignore"):
+            self._storage[key] = stored(filled, None, cls._wp_scalar_type_)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Composite):
+            if not hasattr(other, "__len__") or isinstance(other, (str, bytes)):
+                return False
+            try:
+                other = np.asarray(other)
+            except ValueError:  # nothing of one shape
+                return False
+            return other.shape == type(self)._shape_ and bool(np.all(self._values() == other))
+        return type(self)._shape_ == type(other)._shape_ and bool(np.all(self._values() == other._values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._values().tolist()!r})"
+
+    def __str__(self) -> str:
+        rows = self._values().tolist()
+        return str(rows) if len(type(self)._shape_) == 1 else "[" + ",\n ".join(map(str, rows)) + "]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._values().tolist(),))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self._storage, dtype=dtype, copy=copy)
+
+    def _with(self: C, other: Any, op: Callable[[Any, Any], Any], numbers: bool, swapped: bool = False) -> C:
+        """Component by component with a value of the same type, or, if that is to be, with one number."""
+        mine = self._values()
+        if isinstance(other, Composite):
+            if type(other) is not type(self) or numbers:
+                return NotImplemented  # type: ignore[no-any-return]
+            theirs: Any = other._values()
+        elif isinstance(other, np.ndarray) and other.ndim:
+            return op(other, mine) if swapped else op(mine, other)  # type: ignore[no-any-return]
+        elif numbers or isinstance(self, Vector):
+            if not _is_number(other):
+                return NotImplemented  # type: ignore[no-any-return]
+            theirs = np.asarray(_number(other, type(self)._wp_scalar_type_)).astype(mine.dtype)
+        else:
+            return NotImplemented  # type: ignore[no-any-return]
+        with np.errstate(all="ignore"):  # as in kernels: infinities and NaN
+            return type(self)._of(op(theirs, mine) if swapped else op(mine, theirs))
+
+    def _product(self, other: Any) -> Any:
+        """The product with another composite, where there is one."""
+        return NotImplemented
+
+    def __add__(self: C, other: Any) -> C:
+        return self._with(other, np.add, False)
+
+    def __radd__(self: C, other: Any) -> C:
+        return self._with(other, np.add, False, swapped=True)
+
+    def __sub__(self: C, other: Any) -> C:
+        return self._with(other, np.subtract, False)
+
+    def __rsub__(self: C, other: Any) -> C:
+        return self._with(other, np.subtract, False, swapped=True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._product(other) if isinstance(other, Composite) else self._with(other, np.multiply, True)
+
+    def __rmul__(self: C, other: Any) -> C:
+        return self._with(other, np.multiply, True, swapped=True)
+
+    def __truediv__(self: C, other: Any) -> C:
+        return self._with(other, _quotient, True)
+
+    def __rtruediv__(self: C, other: Any) -> C:
+        return self._with(other, _quotient, True, swapped=True)
+
+    def __pos__(self: C) -> C:
+        return type(self)._of(self._values())
+
+    def __neg__(self: C) -> C:
+        return type(self)._of(-self._values())
+
+
+Composite.__hash__ = None  # components can be assigned
+
+
+class Vector(Composite):
+    """Base class of the vector types. Vectors have their first components by the names x, y, z and w."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        x: float
+        y: float
+        z: float
+        w: float
+
+    def _product(self, other: Any) -> Any:
+        if not isinstance(other, Matrix) or len(self) != len(other) or not _alike(self, other):
+            return NotImplemented
+        return vector(type(other)._shape_[1], type(self)._wp_scalar_type_)._of(_multiplied(self, other)[0])
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._product(other) if isinstance(other, Matrix) else NotImplemented
+
+
+class Matrix(Composite):
+    """Base class of the matrix types."""
+
+    __slots__ = ()
+
+    def _product(self, other: Any) -> Any:
+        (rows, cols), dtype = type(self)._shape_, type(self)._wp_scalar_type_
+        if not isinstance(other, (Vector, Matrix)) or len(other) != cols or not _alike(self, other):
+            return NotImplemented
+        product = _multiplied(self, other)
+        if isinstance(other, Vector):
+            return vector(rows, dtype)._of(product[:, 0])
+        return matrix((rows, type(other)._shape_[1]), dtype)._of(product)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self._product(other) if isinstance(other, Composite) else NotImplemented
+
+    def get_row(self, index: int) -> Vector:
+        """A copy of a row."""
+        return self[operator.index(index)]  # type: ignore[no-any-return]
+
+    def get_col(self, index: int) -> Vector:
+        """A copy of a column."""
+        return self[:, operator.index(index)]  # type: ignore[no-any-return]
+
+    def set_row(self, index: int, values: Any) -> None:
+        """Sets a row to as many numbers, or to one."""
+        self[operator.index(index)] = values
+
+    def set_col(self, index: int, values: Any) -> None:
+        """Sets a column to as many numbers, or to one."""
+        self[:, operator.index(index)] = values
+
+
+class Quaternion(Composite):
+    """Base class of the quaternion types: x, y, z and the real part w."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        x: float
+        y: float
+        z: float
+        w: float
+
+    def _product(self: C, other: Any) -> C:
+        if type(other) is not type(self):
+            return NotImplemented  # type: ignore[no-any-return]
+        return type(self)._of(_quaternion_product(self._values(), other._values()))
+
+
+class Transformation(Composite):
+    """Base class of the types of rigid transformations: a translation `p`, then a rotation, the quaternion `q`."""
+
+    __slots__ = ()
+
+    def __new__(cls: type[C], *components: Any, p: Any = None, q: Any = None) -> C:
+        if p is None and q is None:
+            return Composite.__new__(cls, *(components or (0, 0, 0, 0, 0, 0, 1)))
+        if len(components) > (p is None):
+            raise TypeError(f"{cls.__name__} is given more than its translation `p` and its rotation `q`")
+        dtype = cls._wp_scalar_type_
+        translation = vector(3, dtype)(*(components or (() if p is None else (p,))))
+        rotation = quaternion(dtype)(0, 0, 0, 1) if q is None else quaternion(dtype)(q)
+        return Composite.__new__(cls, translation, rotation)
+
+    @property
+    def p(self) -> Vector:
+        """The translation."""
+        return vector(3, type(self)._wp_scalar_type_)._of(self._values()[:3])
+
+    @p.setter
+    def p(self, value: Any) -> None:
+        self[:3] = value
+
+    @property
+    def q(self) -> Quaternion:
+        """The rotation."""
+        return quaternion(type(self)._wp_scalar_type_)._of(self._values()[3:])
+
+    @q.setter
+    def q(self, value: Any) -> None:
+        self[3:] = value
+
+
+def vector(length: int, dtype: DTypeLike) -> type[Vector]:
+    """The type of vectors of this many components.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.types.vector(length=3, dtype=float) is loom.vec3
+    True
+    >>> loom.types.vector(5, loom.float64)
+    polyloom.types.vector(length=5, dtype=float64)
+    """
+    made: type[Vector] = class_of(_native.CompositeType("vector", dtype_of(dtype).name, [operator.index(length)]))
+    return made
+
+
+def matrix(shape: Sequence[int], dtype: DTypeLike) -> type[Matrix]:
+    """The type of matrices of this many rows and columns.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.types.matrix(shape=(2, 3), dtype=float)([1, 2, 3], [4, 5, 6])
+    matrix(shape=(2, 3), dtype=float32)([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    """
+    extents = [operator.index(extent) for extent in shape]
+    made: type[Matrix] = class_of(_native.CompositeType("matrix", dtype_of(dtype).name, extents))
+    return made
+
+
+def quaternion(dtype: DTypeLike) -> type[Quaternion]:
+    """The type of quaternions of these components."""
+    made: type[Quaternion] = class_of(_native.CompositeType("quaternion", dtype_of(dtype).name, [4]))
+    return made
+
+
+def transformation(dtype: DTypeLike) -> type[Transformation]:
+    """The type of rigid transformations of these components."""
+    made: type[Transformation] = class_of(_native.CompositeType("transform", dtype_of(dtype).name, [7]))
+    return made
+
+
+_BASES: dict[str, type[Composite]] = {
+    "vector": Vector,
+    "matrix": Matrix,
+    "quaternion": Quaternion,
+    "transform": Transformation,
+}
+_classes: dict[_native.CompositeType, Any] = {}
+
+
+def class_of(ty: _native.CompositeType) -> Any:
+    """The class of a type of the compiler."""
+    known = _classes.get(ty)
+    if known is None:
+        members = {
+            "__slots__": (),
+            "__module__": "polyloom",
+            "_type": ty,
+            "_length_": int(np.prod(ty.shape)),
+            "_shape_": ty.shape,
+            "_wp_scalar_type_": dtype_of(ty.dtype),
+        }
+        named = "xyzw"[: ty.shape[0]] if ty.kind in ("vector", "quaternion") else ""
+        members.update({name: _component(index) for index, name in enumerate(named)})
+        # Of two threads that make it at once, both get the same.
+        known = _classes.setdefault(ty, CompositeClass(ty.name, (_BASES[ty.kind],), members))
+    return known
+
+
+def _component(index: int) -> property:
+    def get(self: Composite) -> Any:
+        return self[index]
+
+    def set_(self: Composite, value: Any) -> None:
+        self[index] = value
+
+    return property(get, set_)
+
+
+def _reduce_class(cls: CompositeClass) -> Any:
+    if not hasattr(cls, "_type"):
+        return cls.__qualname__
+    return (_remade, (cls._type.kind, cls._type.dtype, cls._type.shape))
+
+
+def _remade(kind: str, dtype: str, shape: Sequence[int]) -> Any:
+    return class_of(_native.CompositeType(kind, dtype, shape))
+
+
+copyreg.pickle(CompositeClass, _reduce_class)
+
+
+def argument(ty: _native.CompositeType, value: Any) -> Composite:
+    """A launch's argument as a value of this type; what is wrong with it as the end of a sentence."""
+    cls = class_of(ty)
+    if isinstance(value, Composite) and not issubclass(type(value), _BASES[ty.kind]):
+        raise TypeError(f"must be {ty.name}, not {type(value).__name__}")
+    if not _is_sequence(value):
+        raise TypeError(f"must be {ty.name} or its components, not {type(value).__name__}")
+    try:
+        return cls(value)  # type: ignore[no-any-return]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"is no {ty.name}: {error}") from None
+
+
+def _numbers(cls: type[Composite], components: tuple[Any, ...]) -> NDArray[Any]:
+    """The numbers that a constructor is given, in the shape of the type."""
+    n, shape, dtype = cls._length_, cls._shape_, cls._wp_scalar_type_
+    parts = [_flat(component) for component in components]
+    numbers = [number for part, _ in parts for number in part]
+    if not numbers:
+        numbers = [0] * n
+    elif len(parts) == 1 and parts[0][1] == () and issubclass(cls, (Vector, Matrix)):
+        numbers *= n
+    fits = len(numbers) == n
+    if len(parts) == 1:
+        fits = fits and parts[0][1] in ((), shape, (n,))
+    elif len(shape) == 2 and any(extents for _, extents in parts):
+        fits = fits and all(extents == shape[1:] for _, extents in parts)
+    if not fits:
+        given = ", ".join("number" if not extents else f"{extents}" for _, extents in parts)
+        given = f"{len(numbers)} given" if not any(e for _, e in parts) else f"given are shapes {given}"
+        if len(parts) == 1 and parts[0][1]:
+            extents = parts[0][1]
+            given = f"{extents[0]} given" if len(extents) == 1 else f"not an array of shape {extents}"
+        raise ValueError(f"{cls.__name__} has {n} component{'s' if n > 1 else ''}, {given}")
+    converted = [_number(number, dtype) for number in numbers]
+    return np.array(converted, dtype.numpy if dtype.numpy.kind in "iub" else np.float64).reshape(shape)
+
+
+def _is_sequence(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0  # the others have `__len__` as well
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes, bytearray))
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "__float__") or hasattr(value, "__index__")
+
+
+def _flat(value: Any) -> tuple[list[Any], tuple[int, ...]]:
+    """The numbers within a value, and their shape."""
+    if isinstance(value, Composite):
+        array = value._values()
+        return array.ravel().tolist(), array.shape
+    if not _is_sequence(value):
+        return [value], ()
+    if not isinstance(value, (list, tuple)):
+        array = np.asarray(value)
+        if array.dtype != object:
+            return array.ravel().tolist(), array.shape
+        value = list(value)
+    parts = [_flat(item) for item in value]
+    shapes = {shape for _, shape in parts}
+    if len(shapes) > 1:
+        raise ValueError("the rows differ in length")
+    inner = shapes.pop() if shapes else ()
+    return [number for part, _ in parts for number in part], (len(parts), *inner)
+
+
+def _number(value: Any, dtype: DType) -> Any:
+    """A number as a component of this type."""
+    if isinstance(value, TypedConstant):
+        value = value.value
+    kind = dtype.numpy.kind
+    wrong = TypeError(f"a component is of type {dtype.name}, not {type(value).__name__}")
+    if isinstance(value, (str, bytes, bytearray)):
+        raise wrong
+    try:
+        if dtype is bool_:
+            if not isinstance(value, (bool, np.bool_)):
+                raise wrong
+            return bool(value)
+        if kind not in "iu" or dtype.name == "bfloat16":
+            return float(value)
+        value = operator.index(value)
+    except TypeError:
+        raise wrong from None
+    limits = np.iinfo(dtype.numpy)
+    if not limits.min <= value <= limits.max:
+        shown = str(value) if -(10**40) < value < 10**40 else "a very large integer"
+        raise OverflowError(f"{shown} does not fit {dtype.name}")
+    return value
+
+
+def _key(cls: type[Composite], key: Any) -> Any:
+    """An index or slice of a composite, or one for rows and one for columns, as NumPy takes them."""
+    parts = key if isinstance(key, tuple) else (key,)
+    shape = cls._shape_
+    if not 1 <= len(parts) <= len(shape):
+        raise IndexError(f"{cls.__name__} is indexed by {len(shape)} number{'s' if len(shape) > 1 else ''}")
+    checked = []
+    for part, extent in zip(parts, shape, strict=False):
+        if isinstance(part, slice):
+            checked.append(part)
+            continue
+        try:
+            index = operator.index(part)
+        except TypeError:
+            message = f"an index of {cls.__name__} is an integer or a slice, not {type(part).__name__}"
+            raise TypeError(message) from None
+        if not -extent <= index < extent:
+            raise IndexError(
+                f"{cls.__name__} has no component {index}: an index here is from {-extent} to {extent - 1}"
+            )
+        checked.append(index)  # type: ignore[arg-type]
+    return tuple(checked)
+
+
+def _alike(a: Composite, b: Composite) -> bool:
+    return type(a)._wp_scalar_type_ is type(b)._wp_scalar_type_
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    """The quotient; of integers, without its fraction."""
+    if np.result_type(a, b).kind == "f":
+        return np.divide(a, b)
+    if not np.all(b):
+        raise ZeroDivisionError("integer division by zero")
+    quotient = np.floor_divide(a, b)
+    return quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(quotient.dtype)
+
+
+def _multiplied(a: Composite, b: Composite) -> Any:
+    """The product of matrices; a vector is a row on the left and a column on the right.
+
+    Sums are from the first product on, as in kernels.
+    """
+    left, right = np.atleast_2d(a._values()), b._values()
+    right = right[:, None] if right.ndim == 1 else right
+    with np.errstate(all="ignore"):
+        total = left[:, :1] * right[:1]
+        for k in range(1, len(right)):
+            total = total + left[:, k : k + 1] * right[k : k + 1]
+    return total
+
+
+def _quaternion_product(a: Any, b: Any) -> list[Any]:
+    (ax, ay, az, aw), (bx, by, bz, bw) = a, b
+    with np.errstate(all="ignore"):
+        return [
+            aw * bx + bw * ax + ay * bz - by * az,
+            aw * by + bw * ay + az * bx - bz * ax,
+            aw * bz + bw * az + ax * by - bx * ay,
+            aw * bw - ax * bx - ay * by - az * bz,
+        ]
