@@ -97,6 +97,27 @@ pub enum Builtin {
     Cast,
     /// `static(x)`, `constant(x)`: `x`, which must be a constant.
     Constant,
+    /// What makes vectors and the like and is no type.
+    Construct(Constructor),
+}
+
+/// A function that makes vectors, matrices, quaternions or transforms.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Constructor {
+    /// `vector(…, length=, dtype=)`.
+    Vector,
+    /// `matrix(…, shape=, dtype=)`.
+    Matrix,
+    /// `matrix_from_rows(…)`.
+    Rows,
+    /// `matrix_from_cols(…)`.
+    Columns,
+    /// `identity(n, dtype=)`.
+    Identity,
+    /// `quat_identity(dtype=)`.
+    QuatIdentity,
+    /// `transform_identity(dtype=)`.
+    TransformIdentity,
 }
 
 /// A function of a file with the names it sees.

@@ -2,7 +2,7 @@
 //!
 //! Operations come from the op table; what is listed here is what the table has no entry for.
 
-use crate::environment::{Builtin, Captured};
+use crate::environment::{Builtin, Captured, Constructor};
 use polyloom_ir::{Composite, Op, Scalar, op};
 use std::f64::consts;
 
@@ -25,6 +25,17 @@ const CONSTANTS: [(&str, f64); 11] = [
 const OTHERS: [&str; 13] = [
     "array", "array1d", "array2d", "array3d", "array4d", "bool", "cast", "constant", "len", "print", "printf", "range",
     "static",
+];
+
+/// What makes vectors and the like and is no type.
+const CONSTRUCTORS: [(&str, Constructor); 7] = [
+    ("vector", Constructor::Vector),
+    ("matrix", Constructor::Matrix),
+    ("matrix_from_rows", Constructor::Rows),
+    ("matrix_from_cols", Constructor::Columns),
+    ("identity", Constructor::Identity),
+    ("quat_identity", Constructor::QuatIdentity),
+    ("transform_identity", Constructor::TransformIdentity),
 ];
 
 /// Functions of Python's `math` whose meaning is the package's own. `floor`, `ceil` and `trunc` are not among them:
@@ -75,6 +86,9 @@ pub fn package_member(name: &str) -> Option<Captured> {
         "len" | "print" | "range" => return python_builtin(name),
         "array" => return Some(Captured::ArrayConstructor(None)),
         _ => {
+            if let Some((_, constructor)) = CONSTRUCTORS.iter().find(|(known, _)| *known == name) {
+                return Some(Captured::Builtin(Builtin::Construct(*constructor)));
+            }
             if let Some(ndim) = name.strip_prefix("array").and_then(|n| n.strip_suffix('d'))
                 && let Ok(ndim @ 1..=4) = ndim.parse::<u8>()
             {
@@ -94,6 +108,7 @@ pub fn package_members() -> Vec<&'static str> {
     let ops = Op::all().filter(|info| info.is_builtin());
     let mut names: Vec<&str> = ops.flat_map(|info| info.aliases.iter().copied().chain([info.name])).collect();
     names.extend(["tid"].into_iter().chain(OTHERS));
+    names.extend(CONSTRUCTORS.iter().map(|(name, _)| *name));
     names.extend(Scalar::ALL.iter().map(|s| s.python_name()));
     names.extend(CONSTANTS.iter().map(|(name, _)| *name));
     names.sort_unstable();

@@ -150,7 +150,13 @@ fn stub_type(pattern: TyPattern) -> &'static str {
         TyPattern::Is(Scalar::Bool) => "bool",
         TyPattern::Is(scalar) if scalar.is_float() => "float",
         TyPattern::Is(_) | TyPattern::Indices => "int",
-        TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) | TyPattern::ArrayOfComposite => "_array",
-        TyPattern::Composite | TyPattern::Vector(_) | TyPattern::Matrix(..) | TyPattern::Quaternion => "Any",
+        TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) | TyPattern::ArrayOfComposite | TyPattern::ArrayOfComponents => {
+            "_array"
+        }
+        TyPattern::Composite
+        | TyPattern::Vector(_)
+        | TyPattern::Matrix(..)
+        | TyPattern::Quaternion
+        | TyPattern::Transform => "Any",
     }
 }

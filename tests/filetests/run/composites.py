@@ -126,3 +126,43 @@ def multiplied(m: wp.array(dtype=wp.mat22), out: wp.array(dtype=float, ndim=2)):
     for i in range(2):
         out[0, i] = square[0][i]
         out[1, i] = image[i]
+
+
+# run: @moved[1]([1, 2, 3, 0, 0, 1, 0], [[0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]) == _, [[0, 1, 4], [-1, -1, 1], [1, 2, 10], [3, 1, 0]]
+@wp.kernel
+def moved(x: wp.array(dtype=float), out: wp.array(dtype=wp.vec3)):
+    # Half a turn around z, then a translation.
+    t = wp.transform(wp.vec3(x[0], x[1], x[2]), wp.quat(x[3], x[4], x[5], x[6]))
+    out[0] = wp.transform_point(t, wp.vec3(1.0, 1.0, 1.0))
+    out[1] = wp.transform_vector(t, wp.vec3(1.0, 1.0, 1.0))
+    s = t * wp.transform_inverse(t)
+    s.p += wp.vec3(1.0, 2.0, 10.0)
+    out[2] = s.p
+    out[3] = wp.vec3(s.q.w * 3.0, wp.length(t.q), 0.0)
+
+
+# run: @made[1]([0, 0, 0, 0, 0, 0, 0]) == [21, 3, 6, 1, 20, 1, 4]
+@wp.kernel
+def made(out: wp.array(dtype=float)):
+    a = wp.vec3(1.0, 2.0, 3.0)
+    rows = wp.matrix_from_rows(a, 10.0 * a)
+    cols = wp.matrix_from_cols(a, 10.0 * a)
+    out[0] = rows[1, 1] + rows[0, 0]
+    out[1] = cols[2, 0]
+    e = wp.identity(n=3, dtype=wp.float64)
+    out[2] = float(wp.trace(e + e))
+    out[3] = wp.quat_identity().w
+    m = wp.matrix(1.0, 2.0, 3.0, 4.0, 5.0, 6.0, shape=(2, 3))
+    out[4] = (m * m[0])[0] + m[1][2]
+    out[5] = float(wp.vector(7, 8, 9)[1] - 7)
+    out[6] = wp.inverse(wp.matrix(0.25, shape=(4, 4)) * 0.0 + wp.diag(wp.vec4(1.0, 0.5, 0.25, 1.0)))[2, 2]
+
+
+# run: @reduced[1]([[3, -1, 2]], [0, 0, 0, 0, 0]) == _, [-1, 3, 1, 0, 1]
+@wp.kernel
+def reduced(a: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+    out[0] = wp.min(a[0])
+    out[1] = wp.max(a[0])
+    out[2] = float(wp.argmin(a[0]))
+    out[3] = float(wp.argmax(a[0]))
+    out[4] = float(wp.isfinite(a[0])) + wp.sign(a[0]).x + wp.sign(a[0])[1]

@@ -168,7 +168,8 @@ impl Generator<'_, '_> {
                 | TyPattern::Vector(_)
                 | TyPattern::Matrix(..)
                 | TyPattern::ArrayOfComponents
-                | TyPattern::Quaternion => return,
+                | TyPattern::Quaternion
+                | TyPattern::Transform => return,
             }
         }
         let types: Vec<Type> = operands.iter().map(|&v| self.b.func.ty(v)).collect();

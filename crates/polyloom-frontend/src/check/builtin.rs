@@ -21,6 +21,9 @@ impl<'a> Checker<'_, '_, 'a> {
         if builtin == Builtin::Cast {
             return self.bit_cast(call, &name, span);
         }
+        if let Builtin::Construct(constructor) = builtin {
+            return self.constructor(constructor, call, path, span);
+        }
         if matches!(builtin, Builtin::Print | Builtin::Printf) {
             return self.reject(
                 Code::Unsupported,
@@ -69,7 +72,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 "`range` outside a `for` is not supported",
                 "write `for i in range(n):`",
             ),
-            Builtin::Cast | Builtin::Print | Builtin::Printf => Expr::error(span),
+            Builtin::Cast | Builtin::Print | Builtin::Printf | Builtin::Construct(_) => Expr::error(span),
         }
     }
 
@@ -288,7 +291,11 @@ fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTyp
             TyPattern::Var => var = var.or(ty.as_scalar()),
             TyPattern::ArrayOfVar => var = var.or(ty.as_array().map(|(elem, _)| elem)),
             TyPattern::Var2 => var2 = var2.or(ty.as_scalar()),
-            TyPattern::Composite | TyPattern::Vector(_) | TyPattern::Matrix(..) | TyPattern::Quaternion => {
+            TyPattern::Composite
+            | TyPattern::Vector(_)
+            | TyPattern::Matrix(..)
+            | TyPattern::Quaternion
+            | TyPattern::Transform => {
                 var = var.or(ty.as_composite().map(Composite::elem));
             }
             TyPattern::ArrayOfComposite | TyPattern::ArrayOfComponents => {
@@ -335,6 +342,7 @@ fn describe_signature(name: &str, signature: &Signature) -> String {
         TyPattern::Matrix(Extent::Is(rows), Extent::Is(cols)) => format!("{}: mat{rows}{cols} of T", p.name),
         TyPattern::Matrix(..) => format!("{}: matrix of T", p.name),
         TyPattern::Quaternion => format!("{}: quat of T", p.name),
+        TyPattern::Transform => format!("{}: transform of T", p.name),
     });
     let mut text = format!("{name}({})", params.collect::<Vec<_>>().join(", "));
     for (var, class) in [("T", signature.var), ("U", signature.var2)] {

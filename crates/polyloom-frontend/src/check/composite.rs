@@ -1,78 +1,14 @@
-//! Vectors, matrices, quaternions and transforms: how they are made, and their components.
+//! The components of vectors, matrices, quaternions and transforms.
 
-use super::call::argument_types;
 use super::function::Checker;
 use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Target};
 use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
-use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
 /// The names of a vector's first components, and of a quaternion's.
 const NAMES: [&str; 4] = ["x", "y", "z", "w"];
 
-impl<'a> Checker<'_, '_, 'a> {
-    /// `vec3(x, y, z)`, `vec3(x)`, `vec3()`, and of parts: `quat(vec3, w)`, `transform(vec3, quat)`.
-    pub(super) fn construction(
-        &mut self,
-        composite: Composite,
-        call: &'a ast::ExprCall,
-        path: &[&'a str],
-        span: Span,
-    ) -> Expr {
-        let Some(arguments) = self.arguments(call) else { return Expr::error(span) };
-        let (elem, n) = (composite.elem(), composite.n_components());
-        let name = path.join(".");
-        let given = argument_types(&arguments);
-        let is_named = arguments.iter().any(|argument| argument.name.is_some());
-        let mut components: Vec<Expr> = Vec::with_capacity(n);
-        let mut held = Held::default();
-        let mut fits = !is_named;
-        for argument in arguments {
-            let value = argument.value;
-            if value.untyped().is_some_and(|number| number.adapts_to(elem)) {
-                components.push(self.adapt(value, elem.into()));
-                continue;
-            }
-            let value = self.settle(value);
-            match value.ty.as_value() {
-                Some(Type::Scalar(scalar)) if scalar == elem => components.push(value),
-                Some(Type::Composite(part)) if may_be_part(part, composite) => {
-                    let value = self.hold(value, &mut held);
-                    for index in 0..part.n_components() as u16 {
-                        let of = component(value.clone(), part, ComponentIndex::Is(index), value.span);
-                        components.push(self.convert(of, elem, value.span));
-                    }
-                }
-                Some(_) => fits = false,
-                None => return Expr::error(span),
-            }
-        }
-        match components.len() {
-            0 if fits && matches!(composite, Composite::Transform { .. }) => fits = false,
-            0 => components = (0..n).map(|_| Expr::constant(0, elem, span)).collect(),
-            1 if n > 1 && matches!(composite, Composite::Vector { .. } | Composite::Matrix { .. }) => {
-                let value = self.hold(components.remove(0), &mut held);
-                components = vec![value; n];
-            }
-            given if given != n => fits = false,
-            _ => {}
-        }
-        if components.iter().any(Expr::is_error) {
-            return Expr::error(span);
-        }
-        if !fits {
-            let message = format!("`{name}` is not made of ({given})");
-            let help = match composite {
-                Composite::Matrix { .. } if given.contains("vec") => {
-                    "make a matrix of vectors with `matrix_from_rows` or `matrix_from_cols`".to_owned()
-                }
-                _ => format!("write its {n} components, each a {}", elem.python_name()),
-            };
-            return self.reject(Code::NoOverload, span, message, help);
-        }
-        held.around(construct(composite, components, span))
-    }
-
+impl Checker<'_, '_, '_> {
     /// The value as an expression that may be written any number of times: what is not a variable or a constant is held
     /// in a variable.
     pub(super) fn hold(&mut self, value: Expr, held: &mut Held) -> Expr {
@@ -140,23 +76,82 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(held.around(construct(composite, components, span)))
     }
 
-    /// The component a name means: `x` to `w` of vectors of up to four components and of quaternions.
-    pub(super) fn component_named(&mut self, composite: Composite, name: &str, span: Span) -> Option<u16> {
+    /// `x.name`: a component of vectors of up to four components and of quaternions, `p` and `q` of transforms.
+    pub(super) fn member(&mut self, base: Expr, composite: Composite, name: &str, span: Span) -> Expr {
+        match self.members_named(composite, name, span) {
+            Some((first, None)) => component(base, composite, ComponentIndex::Is(first), span),
+            Some((first, Some(part))) => {
+                let mut held = Held::default();
+                let base = self.hold(base, &mut held);
+                let places = first..first + part.n_components() as u16;
+                let components =
+                    places.map(|place| component(base.clone(), composite, ComponentIndex::Is(place), span));
+                let components = components.collect();
+                held.around(construct(part, components, span))
+            }
+            None => Expr::error(span),
+        }
+    }
+
+    /// The first component a name means, and what the components are together if it means several.
+    pub(super) fn members_named(
+        &mut self,
+        composite: Composite,
+        name: &str,
+        span: Span,
+    ) -> Option<(u16, Option<Composite>)> {
         let n_names = match composite {
             Composite::Vector { len, .. } if len <= 4 => usize::from(len),
             Composite::Quaternion { .. } => 4,
+            Composite::Transform { elem } if name == "p" => {
+                return Some((0, Some(Composite::Vector { elem, len: 3 })));
+            }
+            Composite::Transform { elem } if name == "q" => return Some((3, Some(Composite::Quaternion { elem }))),
             _ => 0,
         };
         let found = NAMES[..n_names].iter().position(|known| *known == name);
         if found.is_none() {
-            let help = match n_names {
-                0 => "write an index: `x[0]`".to_owned(),
+            let help = match (n_names, composite) {
+                (_, Composite::Transform { .. }) => "its parts are p, the translation, and q, the rotation".to_owned(),
+                (0, _) => "write an index: `x[0]`".to_owned(),
                 _ => format!("its components are {}", NAMES[..n_names].join(", ")),
             };
             let message = format!("{} has no member `{name}`", composite.python_name());
             self.reject(Code::UnknownName, span, message, help);
         }
-        found.map(|index| index as u16)
+        found.map(|index| (index as u16, None))
+    }
+
+    /// `x.name` as the target of an assignment.
+    pub(super) fn member_target(
+        &mut self,
+        base: &Expr,
+        composite: Composite,
+        name: &str,
+        value: Expr,
+        span: Span,
+    ) -> Option<(Target, Expr)> {
+        let (first, part) = self.members_named(composite, name, span)?;
+        let Some(part) = part else {
+            return self.component_target(base, composite, ComponentIndex::Is(first), value, span);
+        };
+        let value = self.expect_value(value, part.into(), Code::TypeMismatch, "the part");
+        let local = self.changed_local(base, span)?;
+        if value.is_error() {
+            return None;
+        }
+        let mut held = Held::default();
+        let value = self.hold(value, &mut held);
+        let components = (0..composite.n_components() as u16).map(|place| {
+            let in_part = place.checked_sub(first).filter(|&place| usize::from(place) < part.n_components());
+            match in_part {
+                Some(place) => component(value.clone(), part, ComponentIndex::Is(place), span),
+                None => component(base.clone(), composite, ComponentIndex::Is(place), span),
+            }
+        });
+        let whole = construct(composite, components.collect(), span);
+        self.mark_assigned(local);
+        Some((Target::Local(local), held.around(whole)))
     }
 
     /// The component that indices mean.
@@ -283,13 +278,6 @@ impl Held {
     }
 }
 
-/// Whether a composite is made of parts such as this one: of the same kind but another element, or of smaller vectors.
-fn may_be_part(part: Composite, whole: Composite) -> bool {
-    let is_vector = matches!(part, Composite::Vector { .. } | Composite::Quaternion { .. });
-    part.with_elem(whole.elem()) == whole
-        || (part.elem() == whole.elem() && is_vector && !matches!(whole, Composite::Matrix { .. }))
-}
-
 /// The value of an index that is a constant.
 pub(super) fn constant_index(index: &Expr) -> Option<i128> {
     match (&index.kind, index.ty.as_value()) {
@@ -302,7 +290,8 @@ pub(super) fn constant_index(index: &Expr) -> Option<i128> {
     }
 }
 
-fn construct(composite: Composite, components: Vec<Expr>, span: Span) -> Expr {
+/// A composite of its components.
+pub(super) fn construct(composite: Composite, components: Vec<Expr>, span: Span) -> Expr {
     let kind = ExprKind::Op { op: Op::Construct, args: components, updates: smallvec![] };
     Expr::new(kind, ExprType::Value(composite.into()), span)
 }

@@ -34,10 +34,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some(ty) = base.ty.as_value() else { return Expr::error(span) };
         let name = attribute.attr.as_str();
         if let Some(composite) = ty.as_composite() {
-            return match self.component_named(composite, name, span) {
-                Some(index) => component(base, composite, ComponentIndex::Is(index), span),
-                None => Expr::error(span),
-            };
+            return self.member(base, composite, name, span);
         }
         let Some((_, ndim)) = ty.as_any_array() else {
             let message = format!("{} has no member `{name}`", ty.python_name());

@@ -7,6 +7,7 @@
 mod builtin;
 mod call;
 mod composite;
+mod construct;
 mod element;
 mod expression;
 mod flow;

@@ -321,8 +321,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 let base = self.value(&attribute.value);
                 let value = if value.is_waiting() { value } else { self.settle(value) };
                 if let Some(composite) = base.ty.as_value()?.as_composite() {
-                    let index = self.component_named(composite, attribute.attr.as_str(), span)?;
-                    return self.component_target(&base, composite, ComponentIndex::Is(index), value, span);
+                    return self.member_target(&base, composite, attribute.attr.as_str(), value, span);
                 }
                 self.reject(
                     Code::BadAssignment,
@@ -505,9 +504,22 @@ impl<'a> Checker<'_, '_, 'a> {
                     self.target(&assign.target, Expr::error(span));
                     return;
                 };
-                if let Some(index) = self.component_named(composite, attribute.attr.as_str(), target_span) {
-                    let index = ComponentIndex::Is(index);
-                    self.update_component(&base, composite, index, (assign.op, value), span, out);
+                let name = attribute.attr.as_str();
+                match self.members_named(composite, name, target_span) {
+                    Some((index, None)) => {
+                        let index = ComponentIndex::Is(index);
+                        self.update_component(&base, composite, index, (assign.op, value), span, out);
+                    }
+                    Some((_, Some(_))) => {
+                        let old = self.member(base.clone(), composite, name, target_span);
+                        let value = self.binary_op(assign.op, old, value, span);
+                        let Some((target, value)) = self.member_target(&base, composite, name, value, span) else {
+                            return;
+                        };
+                        let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
+                        out.push(Stmt { kind, span });
+                    }
+                    None => {}
                 }
             }
             other => {

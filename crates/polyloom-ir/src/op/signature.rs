@@ -90,6 +90,8 @@ pub enum TyPattern {
     Matrix(Extent, Extent),
     /// A quaternion of `T`.
     Quaternion,
+    /// A transform of `T`.
+    Transform,
 }
 
 /// An extent in a signature.
@@ -164,6 +166,7 @@ impl Signature {
                 ("vec", &[len]) => Some(TyPattern::Vector(len)),
                 ("mat", &[rows, cols]) => Some(TyPattern::Matrix(rows, cols)),
                 ("quat", []) => Some(TyPattern::Quaternion),
+                ("transform", []) => Some(TyPattern::Transform),
                 _ => None,
             }
         };
@@ -296,6 +299,10 @@ impl Bound {
                 let Composite::Quaternion { elem } = ty.as_composite()? else { return None };
                 return self.unify_var(signature, elem);
             }
+            TyPattern::Transform => {
+                let Composite::Transform { elem } = ty.as_composite()? else { return None };
+                return self.unify_var(signature, elem);
+            }
         };
         fits.then_some(())
     }
@@ -335,6 +342,7 @@ impl Bound {
                 Composite::Matrix { elem: self.var?, rows: rows?, cols: cols? }.into()
             }
             TyPattern::Quaternion => Composite::Quaternion { elem: self.var? }.into(),
+            TyPattern::Transform => Composite::Transform { elem: self.var? }.into(),
             TyPattern::ArrayOfVar
             | TyPattern::ArrayOf(_)
             | TyPattern::ArrayOfComposite

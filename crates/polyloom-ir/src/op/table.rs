@@ -114,10 +114,11 @@ op_table! {
         "[T: float](x: mat[T 3 3]) -> T",
         "[T: float](x: mat[T 4 4]) -> T",
     ];
-    /// The inverse of a matrix; zeros where the determinant is 0.
+    /// The inverse of a matrix; zeros where the determinant is 0. Of 4 × 4 elements it is computed in `float64`.
     Inverse = "inverse", Vector, Function, Pure, Scalarised, [
         "[T: float](x: mat[T 2 2]) -> mat[T 2 2]",
         "[T: float](x: mat[T 3 3]) -> mat[T 3 3]",
+        "[T: float](x: mat[T 4 4]) -> mat[T 4 4]",
     ];
     /// The diagonal matrix with these elements.
     Diag = "diag", Vector, Function, Pure, Scalarised, ["[T: number](x: vec[T N]) -> mat[T N N]"];
@@ -131,6 +132,55 @@ op_table! {
     QuatRotate = "quat_rotate", Vector, Function, Pure, Scalarised, ["[T: float](q: quat[T], x: vec[T 3]) -> vec[T 3]"];
     /// A vector rotated by a quaternion's inverse.
     QuatRotateInv = "quat_rotate_inv", Vector, Function, Pure, Scalarised, ["[T: float](q: quat[T], x: vec[T 3]) -> vec[T 3]"];
+    /// The rotation by `angle`, in radians, around `axis`, a vector of length 1.
+    QuatFromAxisAngle = "quat_from_axis_angle", Vector, Function, Pure, Scalarised, ["[T: float](axis: vec[T 3], angle: T) -> quat[T]"];
+    /// The axis of a rotation, of length 1, and its angle in radians, at most π; an axis of zeros without a rotation.
+    QuatToAxisAngle = "quat_to_axis_angle", Vector, Function, Pure, Scalarised, ["[T: float](q: quat[T]) -> (vec[T 3], T)"];
+    /// The rotation of a matrix, of its upper left 3 × 3 elements; it is normalized.
+    QuatFromMatrix = "quat_from_matrix", Vector, Function, Pure, Scalarised, [
+        "[T: float](mat: mat[T 3 3]) -> quat[T]",
+        "[T: float](mat: mat[T 4 4]) -> quat[T]",
+    ];
+    /// The matrix of a rotation.
+    QuatToMatrix = "quat_to_matrix", Vector, Function, Pure, Scalarised, ["[T: float](q: quat[T]) -> mat[T 3 3]"];
+    /// The rotation by `roll` around x, then `pitch` around y, then `yaw` around z, in radians.
+    QuatRpy = "quat_rpy", Vector, Function, Pure, Scalarised, ["[T: float](roll: T, pitch: T, yaw: T) -> quat[T]"];
+    /// The rotation at `t` on the way from `a`, at 0, to `b`, at 1, turning evenly.
+    QuatSlerp = "quat_slerp", Vector, Function, Pure, Scalarised, ["[T: float](a: quat[T], b: quat[T], t: T) -> quat[T]"];
+    /// A transform's translation.
+    TransformGetTranslation = "transform_get_translation", Vector, Function, Pure, Scalarised, ["[T: float](xform: transform[T]) -> vec[T 3]"];
+    /// A transform's rotation.
+    TransformGetRotation = "transform_get_rotation", Vector, Function, Pure, Scalarised, ["[T: float](xform: transform[T]) -> quat[T]"];
+    /// Sets a transform's translation.
+    TransformSetTranslation = "transform_set_translation", Vector, Function, Pure, Scalarised, ["[T: float](inout xform: transform[T], p: vec[T 3])"];
+    /// Sets a transform's rotation.
+    TransformSetRotation = "transform_set_rotation", Vector, Function, Pure, Scalarised, ["[T: float](inout xform: transform[T], q: quat[T])"];
+    /// The transform `b`, then `a`.
+    TransformMultiply = "transform_multiply", Vector, Function, Pure, Scalarised, ["[T: float](a: transform[T], b: transform[T]) -> transform[T]"];
+    /// The transform that undoes another.
+    TransformInverse = "transform_inverse", Vector, Function, Pure, Scalarised, ["[T: float](xform: transform[T]) -> transform[T]"];
+    /// A point moved: by a transform, or as (x, y, z, 1) by a matrix, whose last row is left out.
+    TransformPoint = "transform_point", Vector, Function, Pure, Scalarised, [
+        "[T: float](xform: transform[T], point: vec[T 3]) -> vec[T 3]",
+        "[T: float](mat: mat[T 4 4], point: vec[T 3]) -> vec[T 3]",
+    ];
+    /// A direction turned: by a transform's rotation, or as (x, y, z, 0) by a matrix, whose last row is left out.
+    TransformVector = "transform_vector", Vector, Function, Pure, Scalarised, [
+        "[T: float](xform: transform[T], vec: vec[T 3]) -> vec[T 3]",
+        "[T: float](mat: mat[T 4 4], vec: vec[T 3]) -> vec[T 3]",
+    ];
+    /// The first three components of a spatial vector, the angular part.
+    SpatialTop = "spatial_top", Vector, Function, Pure, Scalarised, ["[T: float](svec: vec[T 6]) -> vec[T 3]"];
+    /// The last three components of a spatial vector, the linear part.
+    SpatialBottom = "spatial_bottom", Vector, Function, Pure, Scalarised, ["[T: float](svec: vec[T 6]) -> vec[T 3]"];
+    /// The sum of the products of corresponding components.
+    SpatialDot = "spatial_dot", Vector, Function, Pure, Scalarised, ["[T: float](a: vec[T 6], b: vec[T 6]) -> T"];
+    /// The cross product of two motions.
+    SpatialCross = "spatial_cross", Vector, Function, Pure, Scalarised, ["[T: float](a: vec[T 6], b: vec[T 6]) -> vec[T 6]"];
+    /// The cross product of a motion and a force.
+    SpatialCrossDual = "spatial_cross_dual", Vector, Function, Pure, Scalarised, ["[T: float](a: vec[T 6], b: vec[T 6]) -> vec[T 6]"];
+    /// The matrix that takes spatial vectors from one frame to another: `r` on the diagonal, `s` at the lower left.
+    SpatialAdjoint = "spatial_adjoint", Vector, Function, Pure, Scalarised, ["[T: float](r: mat[T 3 3], s: mat[T 3 3]) -> mat[T 6 6]"];
 
     // ---- indices --------------------------------------------------------------------------------------------------
     /// The thread's coordinate along one axis of the launch; 0 along axes the launch does not have.
@@ -146,7 +196,7 @@ op_table! {
     /// Difference. Integers wrap.
     Sub = "sub", Arithmetic, Operator("-"), Pure, Native, ["[T: number](a: T, b: T) -> T", "[T: number](a: C[T], b: C[T]) -> C[T]"];
     /// Product. Integers wrap. A composite times a scalar is scaled; a matrix times a matrix or a vector, and a vector
-    /// times a matrix, are products of linear algebra; a quaternion times a quaternion is their composition.
+    /// times a matrix, are products of linear algebra; quaternions and transforms are composed: `b`, then `a`.
     Mul = "mul", Arithmetic, Operator("*"), Pure, Native, [
         "[T: number](a: T, b: T) -> T",
         "[T: number](a: C[T], b: T) -> C[T]",
@@ -155,6 +205,7 @@ op_table! {
         "[T: number](a: vec[T R], b: mat[T R C]) -> vec[T C]",
         "[T: number](a: mat[T R K], b: mat[T K C]) -> mat[T R C]",
         "[T: float](a: quat[T], b: quat[T]) -> quat[T]",
+        "[T: float](a: transform[T], b: transform[T]) -> transform[T]",
     ];
     /// Quotient. Integers truncate toward zero, as in Warp and C; division by zero gives 0 and the most negative
     /// integer divided by -1 wraps to itself.
@@ -205,9 +256,13 @@ op_table! {
     /// Absolute value. The most negative integer stays itself.
     Abs = "abs", Math, Function, Pure, Native, ["[T: number](x: T) -> T", "[T: number](x: vec[T N]) -> vec[T N]"];
     /// The smaller value. With one NaN, the other operand; -0.0 is less than +0.0.
-    Min = "min", Math, Function, Pure, Native, ["[T: number](a: T, b: T) -> T", "[T: number](a: vec[T N], b: vec[T N]) -> vec[T N]"];
+    Min = "min", Math, Function, Pure, Native, ["[T: number](a: T, b: T) -> T", "[T: number](a: vec[T N], b: vec[T N]) -> vec[T N]", "[T: number](x: vec[T N]) -> T"];
     /// The larger value. With one NaN, the other operand; -0.0 is less than +0.0.
-    Max = "max", Math, Function, Pure, Native, ["[T: number](a: T, b: T) -> T", "[T: number](a: vec[T N], b: vec[T N]) -> vec[T N]"];
+    Max = "max", Math, Function, Pure, Native, ["[T: number](a: T, b: T) -> T", "[T: number](a: vec[T N], b: vec[T N]) -> vec[T N]", "[T: number](x: vec[T N]) -> T"];
+    /// The number of the first component that is the smallest; NaN is none. 0 if all are NaN.
+    Argmin = "argmin", Vector, Function, Pure, Scalarised, ["[T: number](x: vec[T N]) -> u32"];
+    /// The number of the first component that is the largest; NaN is none. 0 if all are NaN.
+    Argmax = "argmax", Vector, Function, Pure, Scalarised, ["[T: number](x: vec[T N]) -> u32"];
     /// Square root, correctly rounded; NaN below zero.
     Sqrt = "sqrt", Math, Function, Pure, Native, ["[T: float](x: T) -> T"];
     /// `a * b + c` with one rounding (for 16-bit floats: computed in `f64`, then rounded).
@@ -229,13 +284,13 @@ op_table! {
     /// Fractional part, `x - trunc(x)`: the sign is that of `x`.
     Frac = "frac", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
     /// -1 for negative `x`, else 1 (also for zero, as in Warp).
-    Sign = "sign", Math, Function, Pure, Library, ["[T: number](x: T) -> T"];
+    Sign = "sign", Math, Function, Pure, Library, ["[T: number](x: T) -> T", "[T: number](x: vec[T N]) -> vec[T N]"];
     /// 1 for negative `x`, else 0, as in Warp.
     Step = "step", Math, Function, Pure, Library, ["[T: number](x: T) -> T"];
     /// `x` limited to `low` … `high`: `min(max(low, x), high)`.
     Clamp = "clamp", Math, Function, Pure, Library, ["[T: number](x: T, low: T, high: T) -> T"];
     /// Linear interpolation, `a * (1 - t) + b * t`.
-    Lerp = "lerp", Math, Function, Pure, Library, ["[T: float](a: T, b: T, t: T) -> T"];
+    Lerp = "lerp", Math, Function, Pure, Library, ["[T: float](a: T, b: T, t: T) -> T", "[T: float](a: C[T], b: C[T], t: T) -> C[T]"];
     /// Smooth Hermite step: 0 below `a`, 1 above `b`, `t * t * (3 - 2 * t)` between.
     Smoothstep = "smoothstep", Math, Function, Pure, Library, ["[T: float](a: T, b: T, x: T) -> T"];
     /// Radians to degrees.
@@ -243,11 +298,11 @@ op_table! {
     /// Degrees to radians.
     Radians = "radians", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
     /// Whether `x` is NaN.
-    IsNan = "isnan", Math, Function, Pure, Library, ["[T: float](x: T) -> bool"];
+    IsNan = "isnan", Math, Function, Pure, Library, ["[T: float](x: T) -> bool", "[T: float](x: C[T]) -> bool"];
     /// Whether `x` is positive or negative infinity.
-    IsInf = "isinf", Math, Function, Pure, Library, ["[T: float](x: T) -> bool"];
+    IsInf = "isinf", Math, Function, Pure, Library, ["[T: float](x: T) -> bool", "[T: float](x: C[T]) -> bool"];
     /// Whether `x` is neither infinite nor NaN.
-    IsFinite = "isfinite", Math, Function, Pure, Library, ["[T: float](x: T) -> bool"];
+    IsFinite = "isfinite", Math, Function, Pure, Library, ["[T: float](x: T) -> bool", "[T: float](x: C[T]) -> bool"];
     /// Sine of an angle in radians.
     Sin = "sin", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
     /// Cosine of an angle in radians.

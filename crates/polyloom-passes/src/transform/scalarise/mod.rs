@@ -7,6 +7,9 @@
 //!
 //! All functions of a module are scalarised together: calls change with the signatures of what they call.
 
+mod algebra;
+mod rotation;
+
 use cranelift_entity::SecondaryMap;
 use polyloom_ir::function::Operands;
 use polyloom_ir::{Builder, Composite, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
@@ -126,8 +129,11 @@ impl Rewrite<'_, '_> {
             return;
         }
         if on_composites && data.op.info().is_pure() {
-            let components = self.expand(data.op, &data.imm, &types, &operands);
-            self.define(data.results[0], components);
+            let mut components = self.expand(data.op, &data.imm, &types, &operands).into_iter();
+            for &result in &data.results {
+                let components = components.by_ref().take(flat(self.old.ty(result)).len()).collect();
+                self.define(result, components);
+            }
             return;
         }
         let flat_operands: Operands = operands.iter().flatten().copied().collect();
@@ -200,11 +206,7 @@ impl Rewrite<'_, '_> {
     }
 
     fn sum(&mut self, terms: &[Value]) -> Value {
-        let mut sum = terms[0];
-        for &term in &terms[1..] {
-            sum = self.op(Op::Add, &[sum, term]);
-        }
-        sum
+        self.fold(Op::Add, terms)
     }
 
     /// `a * b - c * d`.
@@ -224,6 +226,24 @@ impl Rewrite<'_, '_> {
 
     fn scale(&mut self, x: &[Value], by: Value) -> Components {
         x.iter().map(|&x| self.op(Op::Mul, &[x, by])).collect()
+    }
+
+    fn constant(&mut self, elem: Scalar, value: f64) -> Value {
+        let value = self.builder.const_bits(Scalar::F64, value.to_bits());
+        self.builder.cast(value, elem)
+    }
+
+    fn negate(&mut self, x: &[Value]) -> Components {
+        x.iter().map(|&x| self.op(Op::Neg, &[x])).collect()
+    }
+
+    /// One value of several, combined from the first on.
+    fn fold(&mut self, op: Op, x: &[Value]) -> Value {
+        let mut folded = x[0];
+        for &next in &x[1..] {
+            folded = self.op(op, &[folded, next]);
+        }
+        folded
     }
 
     /// Both results where a condition holds and where it does not.
@@ -270,18 +290,25 @@ impl Rewrite<'_, '_> {
             (Op::Add | Op::Sub | Op::Min | Op::Max, [a, b], _) => self.zip(op, a, b),
             (Op::CwMul, [a, b], _) => self.zip(Op::Mul, a, b),
             (Op::CwDiv, [a, b], _) => self.zip(Op::Div, a, b),
-            (Op::Neg | Op::Abs, [x], _) => x.iter().map(|&x| self.op(op, &[x])).collect(),
+            (Op::Min | Op::Max, [x], _) => smallvec![self.fold(op, x)],
+            (Op::Argmin | Op::Argmax, [x], _) => smallvec![self.first_extreme(op, elem, x)],
+            (Op::IsNan | Op::IsInf | Op::IsFinite, [x], _) => {
+                let each: Components = x.iter().map(|&x| self.op(op, &[x])).collect();
+                smallvec![self.fold(if op == Op::IsFinite { Op::BitAnd } else { Op::BitOr }, &each)]
+            }
+            (Op::Neg | Op::Abs | Op::Sign, [x], _) => x.iter().map(|&x| self.op(op, &[x])).collect(),
             (Op::Div, [a, b], _) => a.iter().map(|&a| self.op(Op::Div, &[a, b[0]])).collect(),
             (Op::Eq | Op::Ne, [a, b], _) => {
                 let each = self.zip(op, a, b);
-                let combine = if op == Op::Eq { Op::BitAnd } else { Op::BitOr };
-                let mut all = each[0];
-                for &one in &each[1..] {
-                    all = self.op(combine, &[all, one]);
-                }
-                smallvec![all]
+                smallvec![self.fold(if op == Op::Eq { Op::BitAnd } else { Op::BitOr }, &each)]
             }
             (Op::Mul, [a, b], _) => self.product(types, a, b),
+            (Op::Lerp, [a, b, t], _) => {
+                let one = self.number(elem, 1);
+                let rest = self.op(Op::Sub, &[one, t[0]]);
+                let (a, b) = (self.scale(a, rest), self.scale(b, t[0]));
+                self.zip(Op::Add, &a, &b)
+            }
             (Op::Dot | Op::Ddot, [a, b], _) => smallvec![self.dot(a, b)],
             (Op::Cross, [a, b], _) => self.cross(a, b),
             (Op::LengthSq, [x], _) => smallvec![self.dot(x, x)],
@@ -308,150 +335,13 @@ impl Rewrite<'_, '_> {
             (Op::Inverse, [x], _) => self.inverse(elem, x),
             (Op::Skew, [x], _) => {
                 let zero = self.number(elem, 0);
-                let minus: Components = x.iter().map(|&x| self.op(Op::Neg, &[x])).collect();
+                let minus = self.negate(x);
                 smallvec![zero, minus[2], x[1], x[2], zero, minus[0], minus[1], x[0], zero]
             }
-            (Op::QuatInverse, [q], _) => {
-                (0..4).map(|place| if place < 3 { self.op(Op::Neg, &[q[place]]) } else { q[3] }).collect()
-            }
-            (Op::QuatRotate, [q, x], _) => self.rotate(elem, q, x, Op::Add),
-            (Op::QuatRotateInv, [q, x], _) => self.rotate(elem, q, x, Op::Sub),
+            _ if let Some(components) = self.rotation(op, elem, operands) => components,
             // The verifier admits no other op on composites.
             _ => operands.iter().flatten().copied().collect(),
         }
-    }
-
-    /// `*` of composites.
-    fn product(&mut self, types: &[Type], a: &[Value], b: &[Value]) -> Components {
-        let column = |matrix: &[Value], n_cols: usize, col: usize| -> Components {
-            matrix.iter().skip(col).step_by(n_cols).copied().collect()
-        };
-        match (types[0].as_composite(), types[1].as_composite()) {
-            (None, _) => self.scale(b, a[0]),
-            (_, None) => self.scale(a, b[0]),
-            (Some(Composite::Quaternion { .. }), _) => self.compose(a, b),
-            (Some(Composite::Matrix { cols, .. }), Some(Composite::Matrix { cols: n_cols, .. })) => {
-                let (inner, n_cols) = (usize::from(cols), usize::from(n_cols));
-                let rows = a.chunks(inner);
-                rows.flat_map(|row| (0..n_cols).map(move |col| (row, col)))
-                    .map(|(row, col)| self.dot(row, &column(b, n_cols, col)))
-                    .collect()
-            }
-            (Some(Composite::Matrix { cols, .. }), _) => {
-                a.chunks(usize::from(cols)).map(|row| self.dot(row, b)).collect()
-            }
-            (_, Some(Composite::Matrix { cols, .. })) => {
-                (0..usize::from(cols)).map(|col| self.dot(a, &column(b, cols.into(), col))).collect()
-            }
-            _ => self.zip(Op::Mul, a, b),
-        }
-    }
-
-    /// The rotation `a` after the rotation `b`.
-    fn compose(&mut self, a: &[Value], b: &[Value]) -> Components {
-        let mut product: Components = [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
-            .into_iter()
-            .map(|(x, y, z)| {
-                let terms = [(a[3], b[x]), (b[3], a[x]), (a[y], b[z]), (b[y], a[z])];
-                let terms = terms.map(|(a, b)| self.builder.op(Op::Mul, &[a, b]));
-                let sum = self.sum(&terms[..3]);
-                self.op(Op::Sub, &[sum, terms[3]])
-            })
-            .collect();
-        let terms = [3, 0, 1, 2].map(|place| self.builder.op(Op::Mul, &[a[place], b[place]]));
-        let mut real = terms[0];
-        for &term in &terms[1..] {
-            real = self.op(Op::Sub, &[real, term]);
-        }
-        product.push(real);
-        product
-    }
-
-    fn length(&mut self, x: &[Value]) -> Value {
-        let square = self.dot(x, x);
-        self.op(Op::Sqrt, &[square])
-    }
-
-    fn normalize(&mut self, composite: Option<Composite>, elem: Scalar, x: &[Value]) -> Components {
-        let (length, zero) = (self.length(x), self.number(elem, 0));
-        let is_positive = self.op(Op::Gt, &[length, zero]);
-        let mut otherwise: Components = SmallVec::from_elem(zero, x.len());
-        let normalized: Components = match composite {
-            Some(Composite::Quaternion { .. }) => {
-                let one = self.number(elem, 1);
-                otherwise[3] = one;
-                let inverse = self.op(Op::Div, &[one, length]);
-                self.scale(x, inverse)
-            }
-            _ => x.iter().map(|&x| self.op(Op::Div, &[x, length])).collect(),
-        };
-        self.choose(is_positive, &normalized, &otherwise)
-    }
-
-    fn determinant(&mut self, m: &[Value]) -> Value {
-        match m.len() {
-            4 => self.difference([m[0], m[3], m[1], m[2]]),
-            9 => {
-                let minors = self.cross(&m[3..6], &m[6..9]);
-                self.dot(&m[..3], &minors)
-            }
-            _ => {
-                // By the 2 × 2 minors of the upper and the lower two rows.
-                let pairs = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)];
-                let [upper, lower] = [0, 8].map(|row| {
-                    pairs.map(|(i, j)| self.difference([m[row + i], m[row + 4 + j], m[row + j], m[row + 4 + i]]))
-                });
-                let products: Components = (0..6).map(|n| self.op(Op::Mul, &[upper[n], lower[5 - n]])).collect();
-                let mut sum = products[0];
-                for (op, n) in [(Op::Sub, 1), (Op::Add, 2), (Op::Add, 3), (Op::Sub, 4), (Op::Add, 5)] {
-                    sum = self.op(op, &[sum, products[n]]);
-                }
-                sum
-            }
-        }
-    }
-
-    fn inverse(&mut self, elem: Scalar, m: &[Value]) -> Components {
-        let determinant = self.determinant(m);
-        let adjugate: Components = match m.len() {
-            4 => {
-                let minus = [1, 2].map(|place| self.builder.op(Op::Neg, &[m[place]]));
-                smallvec![m[3], minus[0], minus[1], m[0]]
-            }
-            _ => {
-                let rows: SmallVec<[&[Value]; 3]> = m.chunks(3).collect();
-                let columns = [(1, 2), (2, 0), (0, 1)].map(|(i, j)| self.cross(rows[i], rows[j]));
-                (0..3).flat_map(|row| columns.iter().map(move |column| column[row]).collect::<Components>()).collect()
-            }
-        };
-        let [zero, one] = [0, 1].map(|n| self.number(elem, n));
-        let is_regular = self.op(Op::Ne, &[determinant, zero]);
-        let factor = self.op(Op::Div, &[one, determinant]);
-        let inverse = self.scale(&adjugate, factor);
-        let zeros: Components = SmallVec::from_elem(zero, m.len());
-        self.choose(is_regular, &inverse, &zeros)
-    }
-
-    /// `x (2 w² - 1) + v 2 (v · x) ± (v × x) 2 w` for the quaternion `q` of imaginary part `v` and real part `w`.
-    fn rotate(&mut self, elem: Scalar, q: &[Value], x: &[Value], sign: Op) -> Components {
-        let [one, two] = [1, 2].map(|n| self.number(elem, n));
-        let (v, w) = (&q[..3], q[3]);
-        let twice_w = self.op(Op::Mul, &[two, w]);
-        let squared = self.op(Op::Mul, &[twice_w, w]);
-        let along = self.op(Op::Sub, &[squared, one]);
-        let dot = self.dot(v, x);
-        let twice_dot = self.op(Op::Mul, &[two, dot]);
-        let turned = self.cross(v, x);
-        (0..3)
-            .map(|i| {
-                let first = self.op(Op::Mul, &[x[i], along]);
-                let second = self.op(Op::Mul, &[v[i], twice_dot]);
-                let sum = self.op(Op::Add, &[first, second]);
-                let third = self.op(Op::Mul, &[turned[i], w]);
-                let third = self.op(Op::Mul, &[third, two]);
-                self.op(sign, &[sum, third])
-            })
-            .collect()
     }
 }
 

@@ -1,0 +1,301 @@
+//! How vectors, matrices, quaternions and transforms are made.
+
+use super::call::argument_types;
+use super::composite::{Held, component, construct};
+use super::function::Checker;
+use crate::environment::{Captured, Constructor};
+use crate::number::Number;
+use crate::source::dotted;
+use crate::typed_ast::{ComponentIndex, Expr, ExprType};
+use polyloom_ir::{Code, Composite, MAX_COMPONENTS, Scalar, Span, Type};
+use ruff_python_ast as ast;
+use smallvec::SmallVec;
+
+/// The shape and the type of elements that a call names by keywords.
+#[derive(Default)]
+struct Named {
+    dtype: Option<Scalar>,
+    /// Of a vector, one extent.
+    shape: Option<SmallVec<[u16; 2]>>,
+}
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// `vec3(x, y, z)`, `vec3(x)`, `vec3()`, and of parts: `quat(vec3, w)`, `transform(vec3, quat)`.
+    pub(super) fn construction(
+        &mut self,
+        composite: Composite,
+        call: &'a ast::ExprCall,
+        path: &[&'a str],
+        span: Span,
+    ) -> Expr {
+        let Some(arguments) = self.arguments(call) else { return Expr::error(span) };
+        let (elem, n) = (composite.elem(), composite.n_components());
+        let name = path.join(".");
+        let given = argument_types(&arguments);
+        let is_named = arguments.iter().any(|argument| argument.name.is_some());
+        let mut components: Vec<Expr> = Vec::with_capacity(n);
+        let mut held = Held::default();
+        let mut fits = !is_named;
+        for argument in arguments {
+            let value = argument.value;
+            if value.untyped().is_some_and(|number| number.adapts_to(elem)) {
+                components.push(self.adapt(value, elem.into()));
+                continue;
+            }
+            let value = self.settle(value);
+            match value.ty.as_value() {
+                Some(Type::Scalar(scalar)) if scalar == elem => components.push(value),
+                Some(Type::Composite(part)) if may_be_part(part, composite) => {
+                    let value = self.hold(value, &mut held);
+                    for index in 0..part.n_components() as u16 {
+                        let of = component(value.clone(), part, ComponentIndex::Is(index), value.span);
+                        components.push(self.convert(of, elem, value.span));
+                    }
+                }
+                Some(_) => fits = false,
+                None => return Expr::error(span),
+            }
+        }
+        match components.len() {
+            0 if fits && matches!(composite, Composite::Transform { .. }) => fits = false,
+            0 => components = (0..n).map(|_| Expr::constant(0, elem, span)).collect(),
+            1 if n > 1 && matches!(composite, Composite::Vector { .. } | Composite::Matrix { .. }) => {
+                let value = self.hold(components.remove(0), &mut held);
+                components = vec![value; n];
+            }
+            given if given != n => fits = false,
+            _ => {}
+        }
+        if components.iter().any(Expr::is_error) {
+            return Expr::error(span);
+        }
+        if !fits {
+            let message = format!("`{name}` is not made of ({given})");
+            let help = match composite {
+                Composite::Matrix { .. } if given.contains("vec") => {
+                    "make a matrix of vectors with `matrix_from_rows` or `matrix_from_cols`".to_owned()
+                }
+                _ => format!("write its {n} components, each a {}", elem.python_name()),
+            };
+            return self.reject(Code::NoOverload, span, message, help);
+        }
+        held.around(construct(composite, components, span))
+    }
+
+    /// A call of a constructor that is no type.
+    pub(super) fn constructor(
+        &mut self,
+        constructor: Constructor,
+        call: &'a ast::ExprCall,
+        path: &[&'a str],
+        span: Span,
+    ) -> Expr {
+        let name = path.join(".");
+        let Some(named) = self.named(constructor, call, &name) else {
+            for arg in &call.arguments.args {
+                self.expr(arg);
+            }
+            return Expr::error(span);
+        };
+        let values: Vec<Expr> = call.arguments.args.iter().map(|arg| self.expr(arg)).collect();
+        if values.iter().any(Expr::is_error) {
+            return Expr::error(span);
+        }
+        match constructor {
+            Constructor::Rows | Constructor::Columns => self.of_vectors(constructor, values, &name, span),
+            Constructor::Identity => self.identity(&named, &values, &name, span),
+            Constructor::QuatIdentity => {
+                let elem = named.dtype.unwrap_or(Scalar::F32);
+                self.fixed(Composite::Quaternion { elem }, &[0, 0, 0, 1], &values, &name, span)
+            }
+            Constructor::TransformIdentity => {
+                let elem = named.dtype.unwrap_or(Scalar::F32);
+                self.fixed(Composite::Transform { elem }, &[0, 0, 0, 0, 0, 0, 1], &values, &name, span)
+            }
+            Constructor::Vector | Constructor::Matrix => self.of_numbers(constructor, &named, values, &name, span),
+        }
+    }
+
+    /// What the keywords of a call say; `None` if one of them is rejected.
+    fn named(&mut self, constructor: Constructor, call: &'a ast::ExprCall, name: &str) -> Option<Named> {
+        let takes: &[&str] = match constructor {
+            Constructor::Vector => &["length", "dtype"],
+            Constructor::Matrix => &["shape", "dtype"],
+            Constructor::Identity => &["n", "dtype"],
+            Constructor::QuatIdentity | Constructor::TransformIdentity => &["dtype"],
+            Constructor::Rows | Constructor::Columns => &[],
+        };
+        let mut named = Named::default();
+        for keyword in &call.arguments.keywords {
+            let span = self.span(keyword);
+            match keyword.arg.as_ref().map(|arg| arg.as_str()).filter(|arg| takes.contains(arg)) {
+                Some("dtype") => {
+                    let captured = dotted(&keyword.value).and_then(|path| self.capture(&path));
+                    let Some(Captured::Type(scalar)) = captured else {
+                        let message = format!("`dtype` of `{name}` is a scalar type");
+                        self.reject(Code::TypeMismatch, span, message, "write a type such as `float` or `int`");
+                        return None;
+                    };
+                    named.dtype = Some(scalar);
+                }
+                Some(_) => {
+                    let extents = crate::annotation::elements(&keyword.value);
+                    let extents: Vec<Expr> = extents.iter().map(|extent| self.expr(extent)).collect();
+                    named.shape = Some(self.extents(&extents, span)?);
+                }
+                None => {
+                    let known = takes.iter().map(|arg| format!("`{arg}=`")).collect::<Vec<_>>().join(" and ");
+                    let help =
+                        if takes.is_empty() { "it takes vectors".to_owned() } else { format!("it knows {known}") };
+                    self.reject(Code::NoOverload, span, format!("`{name}` does not take this by name"), help);
+                    return None;
+                }
+            }
+        }
+        Some(named)
+    }
+
+    /// Extents that are constants.
+    fn extents(&mut self, extents: &[Expr], span: Span) -> Option<SmallVec<[u16; 2]>> {
+        let known = extents.iter().map(|extent| match extent.number() {
+            Some(Number::Int(n)) if (1..=MAX_COMPONENTS as i128).contains(&n) => Some(n as u16),
+            _ => None,
+        });
+        let known: Option<SmallVec<[u16; 2]>> = known.collect();
+        if known.is_none() && !extents.iter().any(Expr::is_error) {
+            let help = format!("write numbers from 1 to {MAX_COMPONENTS}");
+            self.reject(Code::Unsupported, span, "the extents of a vector or matrix are constants", help);
+        }
+        known
+    }
+
+    /// `matrix_from_rows(a, b, …)`, `matrix_from_cols(a, b, …)`.
+    fn of_vectors(&mut self, constructor: Constructor, vectors: Vec<Expr>, name: &str, span: Span) -> Expr {
+        let as_vector = |vector: &Expr| match vector.ty.as_value() {
+            Some(Type::Composite(Composite::Vector { elem, len })) => Some((elem, len)),
+            _ => None,
+        };
+        let first = vectors.first().and_then(as_vector);
+        let n = vectors.len();
+        let Some((elem, len)) = first.filter(|_| vectors.iter().all(|v| as_vector(v) == first) && n <= 255) else {
+            let help = "write vectors of one length and one type: `a, b, c`";
+            return self.reject(Code::NoOverload, span, format!("`{name}` makes a matrix of vectors"), help);
+        };
+        let part = Composite::Vector { elem, len };
+        let mut held = Held::default();
+        let vectors: Vec<Expr> = vectors.into_iter().map(|vector| self.hold(vector, &mut held)).collect();
+        let of = |vector: usize, place: usize| {
+            component(vectors[vector].clone(), part, ComponentIndex::Is(place as u16), span)
+        };
+        let len = usize::from(len);
+        let (rows, cols) = if constructor == Constructor::Rows { (n, len) } else { (len, n) };
+        let Some(matrix) = matrix_type(elem, rows, cols) else { return self.too_large(span) };
+        let components = (0..rows * cols).map(|place| match constructor {
+            Constructor::Rows => of(place / cols, place % cols),
+            _ => of(place % cols, place / cols),
+        });
+        held.around(construct(matrix, components.collect(), span))
+    }
+
+    /// `identity(n, dtype)`.
+    fn identity(&mut self, named: &Named, values: &[Expr], name: &str, span: Span) -> Expr {
+        let extents = match (&named.shape, values) {
+            (Some(shape), []) => Some(shape.clone()),
+            (None, [n]) => self.extents(std::slice::from_ref(n), span),
+            _ => {
+                let help = format!("write `{name}(n=3, dtype=float)`");
+                self.reject(Code::NoOverload, span, format!("`{name}` takes the number of rows"), help);
+                None
+            }
+        };
+        let Some(extents) = extents else { return Expr::error(span) };
+        let n = usize::from(extents[0]);
+        let elem = named.dtype.unwrap_or(Scalar::F32);
+        let Some(matrix) = matrix_type(elem, n, n) else { return self.too_large(span) };
+        let diagonal: Vec<i64> = (0..n * n).map(|place| (place % (n + 1) == 0).into()).collect();
+        self.fixed(matrix, &diagonal, &[], name, span)
+    }
+
+    /// A composite of known numbers, which takes no values.
+    fn fixed(&mut self, composite: Composite, numbers: &[i64], values: &[Expr], name: &str, span: Span) -> Expr {
+        if let Some(value) = values.first() {
+            let help = format!("write `{name}()`, or `{name}(dtype=float)`");
+            return self.reject(Code::NoOverload, value.span, format!("`{name}` takes no values"), help);
+        }
+        let elem = composite.elem();
+        let component = |&n: &i64| Expr::constant(Number::Int(n.into()).convert(elem), elem, span);
+        construct(composite, numbers.iter().map(component).collect(), span)
+    }
+
+    /// `vector(x, y, length=2)`, `matrix(a, b, c, d, shape=(2, 2))`.
+    fn of_numbers(
+        &mut self,
+        constructor: Constructor,
+        named: &Named,
+        values: Vec<Expr>,
+        name: &str,
+        span: Span,
+    ) -> Expr {
+        let typed = values.iter().find_map(|value| value.ty.as_value().and_then(Type::as_scalar));
+        let float = values.iter().any(|value| matches!(value.untyped(), Some(Number::Float(_))));
+        let default = if float || values.is_empty() { Scalar::F32 } else { Scalar::I32 };
+        let elem = named.dtype.or(typed).unwrap_or(default);
+        let composite = match (constructor, named.shape.as_deref()) {
+            (Constructor::Vector, Some(&[len])) => Some(Composite::Vector { elem, len }),
+            (Constructor::Vector, None) if values.len() > 1 => {
+                Some(Composite::Vector { elem, len: values.len().min(MAX_COMPONENTS) as u16 })
+            }
+            (Constructor::Matrix, Some(&[rows, cols])) => matrix_type(elem, rows.into(), cols.into()),
+            _ => None,
+        };
+        let Some(composite) = composite else {
+            let help = match constructor {
+                Constructor::Vector => format!("write `{name}(length=3, dtype=float)`, or two values or more"),
+                _ => format!("write `{name}(…, shape=(2, 2), dtype=float)`"),
+            };
+            return self.reject(Code::NoOverload, span, format!("`{name}` does not say how large it is"), help);
+        };
+        let n = composite.n_components();
+        let n_given = values.len();
+        let values: Vec<Expr> = values
+            .into_iter()
+            .map(|value| match value.untyped() {
+                Some(number) if number.adapts_to(elem) => self.adapt(value, elem.into()),
+                _ => self.expect_value(value, elem.into(), Code::TypeMismatch, "the component"),
+            })
+            .collect();
+        if values.iter().any(|value| value.is_error() || value.ty != ExprType::scalar(elem)) {
+            return Expr::error(span);
+        }
+        let mut held = Held::default();
+        let components = match <[Expr; 1]>::try_from(values) {
+            Ok([value]) if n > 1 => vec![self.hold(value, &mut held); n],
+            Ok([value]) => vec![value],
+            Err(values) if values.is_empty() => (0..n).map(|_| Expr::constant(0, elem, span)).collect(),
+            Err(values) => values,
+        };
+        if components.len() != n {
+            let message = format!("{} has {n} components, and {n_given} are given", composite.python_name());
+            return self.reject(Code::NoOverload, span, message, "write one value for each component, or one for all");
+        }
+        held.around(construct(composite, components, span))
+    }
+
+    fn too_large(&mut self, span: Span) -> Expr {
+        let help = format!("a composite has at most {MAX_COMPONENTS} components, and 255 rows and columns");
+        self.reject(Code::Unsupported, span, "this matrix is too large", help)
+    }
+}
+
+fn matrix_type(elem: Scalar, rows: usize, cols: usize) -> Option<Composite> {
+    let (rows, cols) = (u8::try_from(rows).ok()?, u8::try_from(cols).ok()?);
+    let matrix = Composite::Matrix { elem, rows, cols };
+    (1..=MAX_COMPONENTS).contains(&matrix.n_components()).then_some(matrix)
+}
+
+/// Whether a composite is made of parts such as this one: of the same kind but another element, or of smaller vectors.
+fn may_be_part(part: Composite, whole: Composite) -> bool {
+    let is_vector = matches!(part, Composite::Vector { .. } | Composite::Quaternion { .. });
+    part.with_elem(whole.elem()) == whole
+        || (part.elem() == whole.elem() && is_vector && !matches!(whole, Composite::Matrix { .. }))
+}
