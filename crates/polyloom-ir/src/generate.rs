@@ -421,14 +421,18 @@ impl Generator<'_, '_> {
 
     fn table_op(&mut self) {
         let wanted = |info: &&OpInfo| {
-            let is_scalar = info.effect == Effect::Pure && info.is_builtin();
-            is_scalar && (self.options.library || info.lowering == Lowering::Native)
+            let is_scalar = info.signatures.iter().any(|signature| !signature.has_composites());
+            info.effect == Effect::Pure
+                && info.is_builtin()
+                && is_scalar
+                && (self.options.library || info.lowering == Lowering::Native)
         };
         let ops: Vec<&OpInfo> = Op::all().filter(wanted).collect();
         // Library ops outnumber the native ones, which programs are mostly made of.
         let native: Vec<&OpInfo> = ops.iter().copied().filter(|info| info.lowering == Lowering::Native).collect();
         let info = if self.random.one_in(3) { self.random.pick(&ops) } else { self.random.pick(&native) };
-        let signature: &Signature = &info.signatures[self.random.below(info.signatures.len())];
+        let signatures: Vec<&Signature> = info.signatures.iter().filter(|s| !s.has_composites()).collect();
+        let signature: &Signature = self.random.pick(&signatures);
         let floats = self.options.float_arithmetic || info.lowering == Lowering::Library;
         let members = signature.var.into_iter().flat_map(|class| class.members());
         let members: Vec<Scalar> = members.filter(|ty| floats || !ty.is_float()).collect();

@@ -103,8 +103,8 @@ fn stubs() -> String {
     );
     for info in builtins() {
         // Where there is an overload for scalars, editors know that one: composites have no types of their own in stubs.
-        let only_composites = info.signatures.iter().all(Signature::takes_composites);
-        let known = info.signatures.iter().filter(|signature| only_composites || !signature.takes_composites());
+        let only_composites = info.signatures.iter().all(Signature::has_composites);
+        let known = info.signatures.iter().filter(|signature| only_composites || !signature.has_composites());
         let mut variants: Vec<String> = known.flat_map(stub_signatures).collect();
         variants.dedup();
         for name in std::iter::once(&info.name).chain(info.aliases) {
@@ -131,7 +131,7 @@ fn stub_signatures(signature: &Signature) -> Vec<String> {
             }
         }
         // The element type of a composite shows nowhere in its own type.
-        let spelled = |ty| if signature.takes_composites() && ty == TyPattern::Var { "Any" } else { stub_type(ty) };
+        let spelled = |ty| if signature.has_composites() && ty == TyPattern::Var { "Any" } else { stub_type(ty) };
         let results: Vec<&str> = signature.results.iter().map(|&ty| spelled(ty)).collect();
         let result = match results[..] {
             [] => "None".to_owned(),

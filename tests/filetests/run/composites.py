@@ -166,3 +166,12 @@ def reduced(a: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
     out[2] = float(wp.argmin(a[0]))
     out[3] = float(wp.argmax(a[0]))
     out[4] = float(wp.isfinite(a[0])) + wp.sign(a[0]).x + wp.sign(a[0])[1]
+
+
+# run: @of_doubles[1]([0, 0]) == [1, 1]
+@wp.kernel
+def of_doubles(out: wp.array(dtype=wp.float64)):
+    # Of scalars only: their type is that of the quaternion.
+    q = wp.quat_rpy(wp.float64(0.0), wp.float64(0.0), wp.float64(0.0))
+    out[0] = q.w
+    out[1] = wp.length(q)

@@ -6,7 +6,7 @@
 //! value it ignores. Indices are clamped to the array, negative ones included, and loops are short.
 
 use super::random::Random;
-use polyloom_ir::op::{Group, Lowering, Spelling, TyPattern};
+use polyloom_ir::op::{Group, Signature, Spelling, TyPattern};
 use polyloom_ir::{Op, Scalar};
 use std::fmt::Write as _;
 
@@ -145,10 +145,11 @@ impl Generator {
             .collect();
         let unary_float = |op: &Op| {
             let info = op.info();
-            let fits = |s: &polyloom_ir::op::Signature| {
-                s.results == [TyPattern::Var] && s.params.iter().all(|p| p.ty == TyPattern::Var)
-            };
-            info.group == Group::Math && info.spelling != Spelling::Internal && info.signatures.iter().all(fits)
+            let fits = |s: &Signature| s.results == [TyPattern::Var] && s.params.iter().all(|p| p.ty == TyPattern::Var);
+            info.group == Group::Math
+                && info.spelling != Spelling::Internal
+                && scalar_overloads(*op).next().is_some()
+                && scalar_overloads(*op).all(fits)
         };
         let all: Vec<Op> = Op::all().map(|info| info.op).filter(unary_float).collect();
         // Swarm: each program uses a few of the functions, so that each gets its share of attention.
@@ -622,7 +623,7 @@ impl Generator {
         if self.random.chance(35) {
             let math = self.math_of(ty);
             if let Some(op) = math {
-                let n = op.info().signatures[0].params.len();
+                let n = scalar_overloads(op).next().map_or(1, |signature| signature.params.len());
                 let args: Vec<String> = (0..n).map(|_| self.pinned(ty, d)).collect();
                 return format!("loom.{}({})", op.name(), args.join(", "));
             }
@@ -661,11 +662,7 @@ impl Generator {
     }
 
     fn math_of(&mut self, ty: Scalar) -> Option<Op> {
-        let takes = |op: &&Op| {
-            let info = op.info();
-            let typed = info.signatures.iter().any(|s| s.var.is_some_and(|class| class.contains(ty)));
-            typed && (ty.is_float() || info.lowering == Lowering::Native || !info.signatures.is_empty())
-        };
+        let takes = |op: &&Op| scalar_overloads(**op).any(|s| s.var.is_some_and(|class| class.contains(ty)));
         let fits: Vec<Op> = self.math.iter().filter(takes).copied().collect();
         if fits.is_empty() { None } else { Some(*self.random.pick(&fits)) }
     }
@@ -732,4 +729,9 @@ impl Generator {
             }
         }
     }
+}
+
+/// The overloads of an op for scalars alone.
+fn scalar_overloads(op: Op) -> impl Iterator<Item = &'static Signature> {
+    op.info().signatures.iter().filter(|signature| !signature.has_composites())
 }

@@ -175,8 +175,8 @@ impl<'a> Checker<'_, '_, 'a> {
         // Overloads for vectors say nothing to someone without any.
         let has_composites =
             arguments.iter().filter_map(|a| a.value.ty.as_value()).any(|ty| ty.composite_within().is_some());
-        let all_take_them = info.signatures.iter().all(Signature::takes_composites);
-        let told = info.signatures.iter().filter(|s| has_composites || all_take_them || !s.takes_composites());
+        let all_take_them = info.signatures.iter().all(Signature::has_composites);
+        let told = info.signatures.iter().filter(|s| has_composites || all_take_them || !s.has_composites());
         let tried: Vec<String> = told.map(|s| describe_signature(name, s)).collect();
         self.reject(Code::NoOverload, span, message, format!("tried {}", list(&tried)))
     }

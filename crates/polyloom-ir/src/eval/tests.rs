@@ -357,7 +357,7 @@ fn every_native_scalar_op_has_a_definition() {
         if info.effect != Effect::Pure || info.lowering != Lowering::Native || depends_on_thread {
             continue;
         }
-        for signature in info.signatures.iter().filter(|signature| !signature.takes_composites()) {
+        for signature in info.signatures.iter().filter(|signature| !signature.has_composites()) {
             let members = |class: Option<crate::op::TypeClass>| -> Vec<Scalar> {
                 class.map_or_else(|| vec![Scalar::Bool], |class| class.members().collect())
             };

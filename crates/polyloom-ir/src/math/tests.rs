@@ -8,7 +8,7 @@ use crate::types::{Scalar, Type};
 fn overloads() -> Vec<(Op, Vec<Type>)> {
     let mut all = Vec::new();
     for info in Op::all().filter(|info| info.lowering == Lowering::Library) {
-        for signature in &info.signatures {
+        for signature in info.signatures.iter().filter(|signature| !signature.has_composites()) {
             let scalars: Vec<Scalar> = signature.var.map_or(vec![Scalar::F32], |class| class.members().collect());
             for scalar in scalars {
                 let types = signature.params.iter().map(|param| match param.ty {

@@ -200,13 +200,13 @@ impl Signature {
         Signature { text, var, var2, params, results }
     }
 
-    /// Whether it takes composites, or arrays of them.
-    pub fn takes_composites(&self) -> bool {
+    /// Whether it takes composites or arrays of them, or gives one.
+    pub fn has_composites(&self) -> bool {
         let scalars = |pattern: TyPattern| {
             use TyPattern::{ArrayOf, ArrayOfVar, Indices, Is, Var, Var2};
             matches!(pattern, Var | Var2 | Is(_) | ArrayOfVar | ArrayOf(_) | Indices)
         };
-        !self.params.iter().all(|param| scalars(param.ty))
+        !self.params.iter().map(|param| param.ty).chain(self.results.iter().copied()).all(scalars)
     }
 
     /// Result types for these operand types, `inout` results included; `None` if the overload does not fit.

@@ -131,8 +131,8 @@ fn overload(checker: &mut Checker<'_>, inst: Inst, op: Op, operands: &[Type], re
         None => {
             // Overloads for composites say nothing to someone without any.
             let has_composites = operands.iter().any(|ty| ty.composite_within().is_some());
-            let all_take_them = signatures.iter().all(|signature| signature.takes_composites());
-            let told = signatures.iter().filter(|s| has_composites || all_take_them || !s.takes_composites());
+            let all_take_them = signatures.iter().all(|signature| signature.has_composites());
+            let told = signatures.iter().filter(|s| has_composites || all_take_them || !s.has_composites());
             let overloads: Vec<&str> = told.map(|signature| signature.text).collect();
             let (name, operands) = (op.name(), list(operands));
             checker.error(inst, format!("`{name}` does not take {operands}; it is {}", overloads.join(" or ")));

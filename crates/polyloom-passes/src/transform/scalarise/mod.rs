@@ -263,7 +263,8 @@ impl Rewrite<'_, '_> {
     /// The components of what a pure op gives.
     fn expand(&mut self, op: Op, imm: &Imm, types: &[Type], operands: &[Components]) -> Components {
         let composite = types.iter().find_map(|ty| ty.as_composite());
-        let elem = composite.map_or(Scalar::F32, Composite::elem);
+        let scalar = types.iter().find_map(|ty| ty.as_scalar());
+        let elem = composite.map(Composite::elem).or(scalar).unwrap_or(Scalar::F32);
         match (op, operands, imm) {
             (Op::Construct, _, _) => operands.iter().flatten().copied().collect(),
             (Op::Component, [x], Imm::Component(component)) => smallvec![x[usize::from(*component)]],
