@@ -69,8 +69,8 @@ docs: setup  ## the site in site/: guide, builtin reference, error pages
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
-stubs:  ## regenerate the type stubs from the op table
-	cargo run --quiet -p polyloom --example generate -- stubs python/polyloom/_builtins.pyi
+stubs:  ## regenerate the type stubs from the op table and the compiler's types
+	cargo run --quiet -p polyloom --example generate -- stubs python/polyloom
 
 wheel: setup  ## a self-contained wheel in dist/, LLVM linked statically
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --out dist --no-default-features --features llvm-static

@@ -1,4 +1,4 @@
-"""The builtins as names, so that `loom.sin` exists outside kernels: for editors, help and imports.
+"""The builtins as names, so that `loom.sin` exists outside kernels: for editors, help, imports, and calls.
 
 Inside a kernel the compiler reads the name and this module plays no part. The list comes from the compiler's op
 table.
@@ -6,7 +6,7 @@ table.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from polyloom import _native
 
@@ -14,14 +14,23 @@ __all__ = ["cast", "printf", "tid"]
 
 
 class Builtin:
-    """A function of the kernel language."""
+    """A function of the kernel language. Those whose results depend on their arguments alone are called anywhere.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.cross(loom.vec3(1, 0, 0), loom.vec3(0, 1, 0))
+    vec3([0.0, 0.0, 1.0])
+    >>> loom.length(loom.vec2(3, 4))
+    5.0
+    """
 
     def __init__(self, name: str, doc: str) -> None:
         self.__name__ = self.__qualname__ = name
         self.__doc__ = doc
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError(f"polyloom.{self.__name__} is a function of the kernel language: call it inside a kernel")
+    def __call__(self, *args: Any) -> Any:
+        return _native.call_builtin(self.__name__, args)
 
     def __repr__(self) -> str:
         return f"<kernel builtin polyloom.{self.__name__}>"

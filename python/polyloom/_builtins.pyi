@@ -2,9 +2,19 @@
 from typing import Any, TypeVar, overload
 
 from polyloom._arrays import array as _array
+from polyloom._composites import Composite as _Composite
+from polyloom._composites import Matrix as _Matrix
+from polyloom._composites import Quaternion as _Quaternion
+from polyloom._composites import Transformation as _Transformation
+from polyloom._composites import Vector as _Vector
 
 T = TypeVar("T")
 U = TypeVar("U")
+C = TypeVar("C", bound=_Composite)
+V = TypeVar("V", bound=_Vector)
+M = TypeVar("M", bound=_Matrix)
+Q = TypeVar("Q", bound=_Quaternion)
+X = TypeVar("X", bound=_Transformation)
 
 __all__: list[str]
 
@@ -23,62 +33,152 @@ def where(cond: bool, a: T, b: T) -> T:
 def select(cond: bool, a: T, b: T) -> T:
     """One of two values: `a` if the condition holds, else `b`. Both are computed."""
 
-def dot(a: Any, b: Any) -> Any:
+@overload
+def dot(a: V, b: V) -> float:
     """The sum of the products of corresponding components, from the first on."""
 
-def ddot(a: Any, b: Any) -> Any:
+@overload
+def dot(a: Q, b: Q) -> float:
+    """The sum of the products of corresponding components, from the first on."""
+
+def ddot(a: M, b: M) -> float:
     """The sum of the products of corresponding elements of two matrices."""
 
-def cross(a: Any, b: Any) -> Any:
+def cross(a: V, b: V) -> V:
     """The vector at right angles to both, as long as the parallelogram they span is large."""
 
-def length_sq(x: Any) -> Any:
+@overload
+def length_sq(x: _Vector) -> float:
     """The square of the Euclidean length."""
 
-def length(x: Any) -> Any:
+@overload
+def length_sq(x: _Quaternion) -> float:
+    """The square of the Euclidean length."""
+
+@overload
+def length(x: _Vector) -> float:
     """The Euclidean length."""
 
-def normalize(x: Any) -> Any:
+@overload
+def length(x: _Quaternion) -> float:
+    """The Euclidean length."""
+
+@overload
+def normalize(x: V) -> V:
     """The vector divided by its length. A vector of length 0 stays, a quaternion of length 0 becomes the identity."""
 
-def cw_mul(a: Any, b: Any) -> Any:
+@overload
+def normalize(x: Q) -> Q:
+    """The vector divided by its length. A vector of length 0 stays, a quaternion of length 0 becomes the identity."""
+
+def cw_mul(a: C, b: C) -> C:
     """The products of corresponding components."""
 
-def cw_div(a: Any, b: Any) -> Any:
+def cw_div(a: C, b: C) -> C:
     """The quotients of corresponding components."""
 
-def outer(a: Any, b: Any) -> Any:
+def outer(a: _Vector, b: _Vector) -> _Matrix:
     """The matrix of all products of a component of `a`, by row, and one of `b`, by column."""
 
-def transpose(x: Any) -> Any:
+def transpose(x: _Matrix) -> _Matrix:
     """The matrix with rows and columns exchanged."""
 
-def trace(x: Any) -> Any:
+def trace(x: _Matrix) -> float:
     """The sum of the diagonal."""
 
-def determinant(x: Any) -> Any:
+def determinant(x: _Matrix) -> float:
     """The determinant."""
 
-def inverse(x: Any) -> Any:
-    """The inverse of a matrix; zeros where the determinant is 0."""
+def inverse(x: M) -> M:
+    """The inverse of a matrix; zeros where the determinant is 0. Of 4 × 4 elements it is computed in `float64`."""
 
-def diag(x: Any) -> Any:
+def diag(x: _Vector) -> _Matrix:
     """The diagonal matrix with these elements."""
 
-def get_diag(x: Any) -> Any:
+def get_diag(x: _Matrix) -> _Vector:
     """The diagonal of a square matrix."""
 
-def skew(x: Any) -> Any:
+def skew(x: _Vector) -> _Matrix:
     """The antisymmetric matrix that multiplies a vector as the cross product with `x` from the left does."""
 
-def quat_inverse(q: Any) -> Any:
+def quat_inverse(q: Q) -> Q:
     """The inverse of a rotation: a quaternion with its imaginary part negated."""
 
-def quat_rotate(q: Any, x: Any) -> Any:
+def quat_rotate(q: _Quaternion, x: V) -> V:
     """A vector rotated by a quaternion."""
 
-def quat_rotate_inv(q: Any, x: Any) -> Any:
+def quat_rotate_inv(q: _Quaternion, x: V) -> V:
     """A vector rotated by a quaternion's inverse."""
+
+def quat_from_axis_angle(axis: _Vector, angle: float) -> _Quaternion:
+    """The rotation by `angle`, in radians, around `axis`, a vector of length 1."""
+
+def quat_to_axis_angle(q: _Quaternion) -> tuple[_Vector, float]:
+    """The axis of a rotation, of length 1, and its angle in radians, at most π; an axis of zeros without a rotation."""
+
+def quat_from_matrix(mat: _Matrix) -> _Quaternion:
+    """The rotation of a matrix, of its upper left 3 × 3 elements; it is normalized."""
+
+def quat_to_matrix(q: _Quaternion) -> _Matrix:
+    """The matrix of a rotation."""
+
+def quat_rpy(roll: float, pitch: float, yaw: float) -> _Quaternion:
+    """The rotation by `roll` around x, then `pitch` around y, then `yaw` around z, in radians."""
+
+def quat_slerp(a: Q, b: Q, t: float) -> Q:
+    """The rotation at `t` on the way from `a`, at 0, to `b`, at 1, turning evenly."""
+
+def transform_get_translation(xform: _Transformation) -> _Vector:
+    """A transform's translation."""
+
+def transform_get_rotation(xform: _Transformation) -> _Quaternion:
+    """A transform's rotation."""
+
+def transform_set_translation(xform: _Transformation, p: _Vector) -> None:
+    """Sets a transform's translation."""
+
+def transform_set_rotation(xform: _Transformation, q: _Quaternion) -> None:
+    """Sets a transform's rotation."""
+
+def transform_multiply(a: X, b: X) -> X:
+    """The transform `b`, then `a`."""
+
+def transform_inverse(xform: X) -> X:
+    """The transform that undoes another."""
+
+@overload
+def transform_point(xform: _Transformation, point: V) -> V:
+    """A point moved: by a transform, or as (x, y, z, 1) by a matrix, whose last row is left out."""
+
+@overload
+def transform_point(mat: _Matrix, point: V) -> V:
+    """A point moved: by a transform, or as (x, y, z, 1) by a matrix, whose last row is left out."""
+
+@overload
+def transform_vector(xform: _Transformation, vec: V) -> V:
+    """A direction turned: by a transform's rotation, or as (x, y, z, 0) by a matrix, whose last row is left out."""
+
+@overload
+def transform_vector(mat: _Matrix, vec: V) -> V:
+    """A direction turned: by a transform's rotation, or as (x, y, z, 0) by a matrix, whose last row is left out."""
+
+def spatial_top(svec: _Vector) -> _Vector:
+    """The first three components of a spatial vector, the angular part."""
+
+def spatial_bottom(svec: _Vector) -> _Vector:
+    """The last three components of a spatial vector, the linear part."""
+
+def spatial_dot(a: V, b: V) -> float:
+    """The sum of the products of corresponding components."""
+
+def spatial_cross(a: V, b: V) -> V:
+    """The cross product of two motions."""
+
+def spatial_cross_dual(a: V, b: V) -> V:
+    """The cross product of a motion and a force."""
+
+def spatial_adjoint(r: M, s: M) -> _Matrix:
+    """The matrix that takes spatial vectors from one frame to another: `r` on the diagonal, `s` at the lower left."""
 
 def add(a: T, b: T) -> T:
     """Sum. Integers wrap."""
@@ -87,7 +187,7 @@ def sub(a: T, b: T) -> T:
     """Difference. Integers wrap."""
 
 def mul(a: T, b: T) -> T:
-    """Product. Integers wrap. A composite times a scalar is scaled; a matrix times a matrix or a vector, and a vector times a matrix, are products of linear algebra; a quaternion times a quaternion is their composition."""
+    """Product. Integers wrap. A composite times a scalar is scaled; a matrix times a matrix or a vector, and a vector times a matrix, are products of linear algebra; quaternions and transforms are composed: `b`, then `a`."""
 
 def div(a: T, b: T) -> T:
     """Quotient. Integers truncate toward zero, as in Warp and C; division by zero gives 0 and the most negative integer divided by -1 wraps to itself."""
@@ -148,6 +248,12 @@ def min(a: T, b: T) -> T:
 
 def max(a: T, b: T) -> T:
     """The larger value. With one NaN, the other operand; -0.0 is less than +0.0."""
+
+def argmin(x: _Vector) -> int:
+    """The number of the first component that is the smallest; NaN is none. 0 if all are NaN."""
+
+def argmax(x: _Vector) -> int:
+    """The number of the first component that is the largest; NaN is none. 0 if all are NaN."""
 
 def sqrt(x: T) -> T:
     """Square root, correctly rounded; NaN below zero."""

@@ -145,8 +145,11 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
             return type(self)._of(op(theirs, mine) if swapped else op(mine, theirs))
 
     def _product(self, other: Any) -> Any:
-        """The product with another composite, where there is one."""
-        return NotImplemented
+        """The product with another composite, as kernels compute it."""
+        try:
+            return _native.call_builtin("*", (self, other))
+        except TypeError:  # there is none of these types
+            return NotImplemented
 
     def __add__(self: C, other: Any) -> C:
         return self._with(other, np.add, False)
@@ -192,11 +195,6 @@ class Vector(Composite):
         z: float
         w: float
 
-    def _product(self, other: Any) -> Any:
-        if not isinstance(other, Matrix) or len(self) != len(other) or not _alike(self, other):
-            return NotImplemented
-        return vector(type(other)._shape_[1], type(self)._wp_scalar_type_)._of(_multiplied(self, other)[0])
-
     def __matmul__(self, other: Any) -> Any:
         return self._product(other) if isinstance(other, Matrix) else NotImplemented
 
@@ -205,15 +203,6 @@ class Matrix(Composite):
     """Base class of the matrix types."""
 
     __slots__ = ()
-
-    def _product(self, other: Any) -> Any:
-        (rows, cols), dtype = type(self)._shape_, type(self)._wp_scalar_type_
-        if not isinstance(other, (Vector, Matrix)) or len(other) != cols or not _alike(self, other):
-            return NotImplemented
-        product = _multiplied(self, other)
-        if isinstance(other, Vector):
-            return vector(rows, dtype)._of(product[:, 0])
-        return matrix((rows, type(other)._shape_[1]), dtype)._of(product)
 
     def __matmul__(self, other: Any) -> Any:
         return self._product(other) if isinstance(other, Composite) else NotImplemented
@@ -244,11 +233,6 @@ class Quaternion(Composite):
         y: float
         z: float
         w: float
-
-    def _product(self: C, other: Any) -> C:
-        if type(other) is not type(self):
-            return NotImplemented  # type: ignore[no-any-return]
-        return type(self)._of(_quaternion_product(self._values(), other._values()))
 
 
 class Transformation(Composite):
@@ -316,13 +300,13 @@ def matrix(shape: Sequence[int], dtype: DTypeLike) -> type[Matrix]:
 
 def quaternion(dtype: DTypeLike) -> type[Quaternion]:
     """The type of quaternions of these components."""
-    made: type[Quaternion] = class_of(_native.CompositeType("quaternion", dtype_of(dtype).name, [4]))
+    made: type[Quaternion] = class_of(_native.CompositeType("quaternion", dtype_of(dtype).name, []))
     return made
 
 
 def transformation(dtype: DTypeLike) -> type[Transformation]:
     """The type of rigid transformations of these components."""
-    made: type[Transformation] = class_of(_native.CompositeType("transform", dtype_of(dtype).name, [7]))
+    made: type[Transformation] = class_of(_native.CompositeType("transformation", dtype_of(dtype).name, []))
     return made
 
 
@@ -330,7 +314,7 @@ _BASES: dict[str, type[Composite]] = {
     "vector": Vector,
     "matrix": Matrix,
     "quaternion": Quaternion,
-    "transform": Transformation,
+    "transformation": Transformation,
 }
 _classes: dict[_native.CompositeType, Any] = {}
 
@@ -367,7 +351,8 @@ def _component(index: int) -> property:
 def _reduce_class(cls: CompositeClass) -> Any:
     if not hasattr(cls, "_type"):
         return cls.__qualname__
-    return (_remade, (cls._type.kind, cls._type.dtype, cls._type.shape))
+    shape = cls._shape_ if issubclass(cls, (Vector, Matrix)) else ()
+    return (_remade, (cls._type.kind, cls._type.dtype, shape))
 
 
 def _remade(kind: str, dtype: str, shape: Sequence[int]) -> Any:
@@ -494,10 +479,6 @@ def _key(cls: type[Composite], key: Any) -> Any:
     return tuple(checked)
 
 
-def _alike(a: Composite, b: Composite) -> bool:
-    return type(a)._wp_scalar_type_ is type(b)._wp_scalar_type_
-
-
 def _quotient(a: Any, b: Any) -> Any:
     """The quotient; of integers, without its fraction."""
     if np.result_type(a, b).kind == "f":
@@ -506,28 +487,3 @@ def _quotient(a: Any, b: Any) -> Any:
         raise ZeroDivisionError("integer division by zero")
     quotient = np.floor_divide(a, b)
     return quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(quotient.dtype)
-
-
-def _multiplied(a: Composite, b: Composite) -> Any:
-    """The product of matrices; a vector is a row on the left and a column on the right.
-
-    Sums are from the first product on, as in kernels.
-    """
-    left, right = np.atleast_2d(a._values()), b._values()
-    right = right[:, None] if right.ndim == 1 else right
-    with np.errstate(all="ignore"):
-        total = left[:, :1] * right[:1]
-        for k in range(1, len(right)):
-            total = total + left[:, k : k + 1] * right[k : k + 1]
-    return total
-
-
-def _quaternion_product(a: Any, b: Any) -> list[Any]:
-    (ax, ay, az, aw), (bx, by, bz, bw) = a, b
-    with np.errstate(all="ignore"):
-        return [
-            aw * bx + bw * ax + ay * bz - by * az,
-            aw * by + bw * ay + az * bx - bz * ax,
-            aw * bz + bw * az + ax * by - bx * ay,
-            aw * bw - ax * bx - ay * by - az * bz,
-        ]

@@ -4,10 +4,11 @@
 //! `array2d(dtype=float)`, `array[float]` or `array2d[float]`; any of them may be a string, as `from __future__ import
 //! annotations` makes of them.
 
+use crate::constant;
 use crate::environment::{Captured, ParamType};
 use crate::members;
 use crate::source::dotted;
-use polyloom_ir::{Code, Composite, MAX_DIMS, Scalar, Type};
+use polyloom_ir::{Code, Composite, CompositeKind, MAX_DIMS, Scalar, Type};
 use ruff_python_ast::{self as ast, Expr, Number};
 use ruff_text_size::{Ranged, TextRange};
 use smallvec::{SmallVec, smallvec};
@@ -53,6 +54,7 @@ impl AnnotationReader<'_> {
             Expr::Name(_) | Expr::Attribute(_) => self.named(expr),
             Expr::Call(call) => match self.captured(&call.func)? {
                 Captured::ArrayConstructor(ndim) => self.array_call(call, ndim),
+                Captured::TypeConstructor(kind) => self.composite_call(call, kind),
                 _ => Err(self.not_a_type(expr)),
             },
             Expr::Subscript(subscript) => match self.captured(&subscript.value)? {
@@ -218,6 +220,54 @@ impl AnnotationReader<'_> {
         Ok(array_of(self.element(dtype)?, ndim))
     }
 
+    /// `vector(length=5, dtype=float)` and its like.
+    fn composite_call(&self, call: &ast::ExprCall, kind: CompositeKind) -> Result<ParamType, AnnotationError> {
+        let name = kind.python_name();
+        let (names, example): (&[&str], &str) = match kind {
+            CompositeKind::Vector => (&["length", "dtype"], "length=5, dtype=float"),
+            CompositeKind::Matrix => (&["shape", "dtype"], "shape=(2, 3), dtype=float"),
+            CompositeKind::Quaternion | CompositeKind::Transform => (&["dtype"], "dtype=float"),
+        };
+        let bad = |range: TextRange, message: String| AnnotationError {
+            code: Code::BadAnnotation,
+            range,
+            message,
+            help: format!("this type is written `{name}({example})`"),
+        };
+        let argument = |name: &str| call.arguments.find_argument_value(name, names.iter().position(|n| *n == name)?);
+        let mut unknown =
+            call.arguments.keywords.iter().filter(|k| k.arg.as_ref().is_none_or(|a| !names.contains(&a.as_str())));
+        if let Some(unknown) = unknown.next() {
+            return Err(bad(unknown.range(), format!("`{name}` has no such argument")));
+        }
+        if let Some(extra) = call.arguments.args.get(names.len()) {
+            return Err(bad(extra.range(), format!("unexpected argument of `{name}`")));
+        }
+        let Some(dtype) = argument("dtype") else {
+            return Err(bad(call.range(), format!("`{name}` needs the type of its components, `dtype`")));
+        };
+        let ParamType::Exact(Type::Scalar(elem)) = self.read(dtype)? else {
+            return Err(bad(dtype.range(), "the components of this type are no scalars".to_owned()));
+        };
+        let extents: &[Expr] = match (argument("length"), argument("shape")) {
+            (Some(length), _) => std::slice::from_ref(length),
+            (None, Some(shape)) => match shape {
+                Expr::List(list) => &list.elts,
+                other => elements(other),
+            },
+            (None, None) => &[],
+        };
+        let mut shape: SmallVec<[i128; 2]> = SmallVec::new();
+        for extent in extents {
+            match constant::evaluate(extent, self.lookup) {
+                Some(Captured::Int(value)) => shape.push(value),
+                _ => return Err(bad(extent.range(), "this is not a constant integer".to_owned())),
+            }
+        }
+        let composite = Composite::new(kind, elem, &shape).map_err(|message| bad(call.range(), message))?;
+        Ok(ParamType::Exact(Type::Composite(composite)))
+    }
+
     fn array_subscript(&self, subscript: &ast::ExprSubscript, fixed: Option<u8>) -> Result<ParamType, AnnotationError> {
         match (elements(&subscript.slice), fixed) {
             ([dtype], _) => Ok(array_of(self.element(dtype)?, fixed.unwrap_or(1))),
@@ -277,7 +327,7 @@ impl AnnotationReader<'_> {
 }
 
 const TYPES_HELP: &str =
-    "types are `float`, `int`, `bool`, `loom.float64` and their like, and `loom.array(dtype=float)`";
+    "types are `float`, `int`, `bool`, `loom.float64`, `loom.vec3` and their like, and `loom.array(dtype=float)`";
 
 fn array_of(elem: Elem, ndim: u8) -> ParamType {
     match elem {

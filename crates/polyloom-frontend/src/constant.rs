@@ -7,7 +7,7 @@ use crate::environment::{Builtin, Captured};
 use crate::members;
 use crate::number::Number;
 use crate::source::dotted;
-use polyloom_ir::{Op, Scalar};
+use polyloom_ir::{Composite, Op, Scalar};
 use ruff_python_ast::{self as ast, CmpOp, Expr, Operator, UnaryOp};
 
 /// The value of an expression, if it is a constant; `lookup` says what names mean.
@@ -177,6 +177,26 @@ fn holds(op: CmpOp, left: Number, right: Number) -> Option<bool> {
     })
 }
 
+/// A composite made of numbers and of composites of the same components.
+fn composite_value(composite: Composite, args: &[Captured]) -> Option<Captured> {
+    let (elem, n) = (composite.elem(), composite.n_components());
+    let mut bits: Vec<u64> = Vec::with_capacity(n);
+    for arg in args {
+        match arg {
+            Captured::CompositeConstant(part, of) if of.elem() == elem => bits.extend_from_slice(part),
+            Captured::Constant(value, scalar) if *scalar == elem => bits.push(*value),
+            other => bits.push(number(other).filter(|number| number.adapts_to(elem))?.fit(elem)?),
+        }
+    }
+    match bits.len() {
+        0 if !matches!(composite, Composite::Transform { .. }) => bits.resize(n, 0),
+        1 if matches!(composite, Composite::Vector { .. } | Composite::Matrix { .. }) => bits.resize(n, bits[0]),
+        given if given != n => return None,
+        _ => {}
+    }
+    Some(Captured::CompositeConstant(bits.into(), composite))
+}
+
 fn call_value(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>) -> Option<Captured> {
     let path = dotted(&call.func)?;
     if !call.arguments.keywords.is_empty() {
@@ -197,6 +217,7 @@ fn call_value(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>
             (_, Number::Float(value)) if value.is_finite() => Some(Captured::Int(value as i128)),
             _ => None,
         },
+        (Captured::Composite(composite), args) => composite_value(composite, args),
         (Captured::Type(to), [x]) => Some(Captured::Constant(number(x)?.convert(to), to)),
         (Captured::Builtin(Builtin::Constant), [x]) => Some(x.clone()),
         (Captured::Builtin(Builtin::Fold(op)), [first, rest @ ..]) => {

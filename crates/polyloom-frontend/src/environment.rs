@@ -5,7 +5,7 @@
 
 use crate::annotation::AnnotationReader;
 use crate::source::SourceUnit;
-use polyloom_ir::{Composite, Op, Scalar};
+use polyloom_ir::{Composite, CompositeKind, Op, Scalar};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -43,6 +43,8 @@ pub enum Captured {
     Type(Scalar),
     /// A composite type, such as `loom.vec3`; called, it makes a value.
     Composite(Composite),
+    /// `loom.types.vector` and its like: with `length` or `shape` and `dtype`, a composite type.
+    TypeConstructor(CompositeKind),
     /// A type of parameters, such as `loom.array(dtype=float)` assigned to a name.
     Annotation(ParamType),
     /// `loom.array` and `loom.array1d` … `loom.array4d`: with `dtype` and, for the first, `ndim`, an array type.
@@ -179,6 +181,7 @@ impl Captured {
             Captured::Type(scalar) => format!("the type `{}`", scalar.python_name()),
             Captured::Composite(composite) => format!("the type `{}`", composite.python_name()),
             Captured::Annotation(_) | Captured::ArrayConstructor(_) => "an array type".to_owned(),
+            Captured::TypeConstructor(kind) => format!("`{}` of the module `types`", kind.python_name()),
             Captured::Any => "the annotation `Any`".to_owned(),
             Captured::Builtin(_) => "a builtin function".to_owned(),
             Captured::Module(name) => format!("the module `{name}`"),

@@ -311,7 +311,10 @@ impl File {
         }
         let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
         match expr {
-            Expr::Call(_) | Expr::Subscript(_) => reader.read(expr).ok().map(Captured::Annotation),
+            Expr::Call(_) | Expr::Subscript(_) => Some(match reader.read(expr).ok()? {
+                ParamType::Exact(polyloom_ir::Type::Composite(composite)) => Captured::Composite(composite),
+                annotation => Captured::Annotation(annotation),
+            }),
             _ => None,
         }
     }
@@ -384,6 +387,7 @@ fn resolve(path: &[&str]) -> Option<Captured> {
     match path {
         [module] => Some(Captured::Module((*module).into())),
         [package, member] if PACKAGES.contains(package) => members::package_member(member),
+        [package, "types", member] if PACKAGES.contains(package) => members::types_member(member),
         [library, member] if LIBRARIES.contains(library) => members::library_member(library, member),
         [root, ..] if PACKAGES.contains(root) || LIBRARIES.contains(root) => None,
         // A name of a module this compilation has not read.

@@ -57,7 +57,7 @@ pub mod typed_ast;
 pub use environment::{Builtin, Captured, Environment, FunctionHandle, ParamType};
 pub use error::CompileError;
 pub use file_environment::FileEnvironment;
-pub use members::{library_member, package_member, package_members, python_builtin};
+pub use members::{library_member, package_member, package_members, python_builtin, types_member};
 pub use number::Number;
 pub use options::Options;
 pub use source::{FunctionInfo, Role, SourceUnit};

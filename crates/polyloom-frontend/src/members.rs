@@ -3,7 +3,7 @@
 //! Operations come from the op table; what is listed here is what the table has no entry for.
 
 use crate::environment::{Builtin, Captured, Constructor};
-use polyloom_ir::{Composite, Op, Scalar, op};
+use polyloom_ir::{Composite, CompositeKind, Op, Scalar, op};
 use std::f64::consts;
 
 /// Mathematical constants of the package. Warp spells each in lower and in upper case.
@@ -22,9 +22,9 @@ const CONSTANTS: [(&str, f64); 11] = [
 ];
 
 /// Members of the package that are neither operations nor scalar types nor constants.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     "array", "array1d", "array2d", "array3d", "array4d", "bool", "cast", "constant", "len", "print", "printf", "range",
-    "static",
+    "static", "types",
 ];
 
 /// What makes vectors and the like and is no type.
@@ -84,6 +84,7 @@ pub fn package_member(name: &str) -> Option<Captured> {
         "static" | "constant" => Builtin::Constant,
         "printf" => Builtin::Printf,
         "len" | "print" | "range" => return python_builtin(name),
+        "types" => return Some(Captured::Module("polyloom.types".into())),
         "array" => return Some(Captured::ArrayConstructor(None)),
         _ => {
             if let Some((_, constructor)) = CONSTRUCTORS.iter().find(|(known, _)| *known == name) {
@@ -101,6 +102,11 @@ pub fn package_member(name: &str) -> Option<Captured> {
         }
     };
     Some(Captured::Builtin(builtin))
+}
+
+/// What a member of the package's module `types` means.
+pub fn types_member(name: &str) -> Option<Captured> {
+    CompositeKind::from_python_name(name).map(Captured::TypeConstructor)
 }
 
 /// Every name [`package_member`] knows.

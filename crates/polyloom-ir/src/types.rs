@@ -187,7 +187,79 @@ pub enum Composite {
 /// The most components a composite can have.
 pub const MAX_COMPONENTS: usize = 1024;
 
+/// The kinds of composites.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CompositeKind {
+    /// [`Composite::Vector`].
+    Vector,
+    /// [`Composite::Matrix`].
+    Matrix,
+    /// [`Composite::Quaternion`].
+    Quaternion,
+    /// [`Composite::Transform`].
+    Transform,
+}
+
+impl CompositeKind {
+    const NAMES: [(CompositeKind, &'static str); 4] = [
+        (CompositeKind::Vector, "vector"),
+        (CompositeKind::Matrix, "matrix"),
+        (CompositeKind::Quaternion, "quaternion"),
+        (CompositeKind::Transform, "transformation"),
+    ];
+
+    /// The name of the function of Python that makes types of this kind: `vector`, `matrix`, `quaternion`,
+    /// `transformation`.
+    pub fn python_name(self) -> &'static str {
+        CompositeKind::NAMES.into_iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+
+    /// The kind with this name.
+    pub fn from_python_name(name: &str) -> Option<CompositeKind> {
+        CompositeKind::NAMES.into_iter().find(|(_, known)| *known == name).map(|(kind, _)| kind)
+    }
+}
+
 impl Composite {
+    /// The composite of this kind and element type. `shape` is a vector's length or a matrix's rows and columns, and
+    /// empty for the others.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no such composite.
+    pub fn new(kind: CompositeKind, elem: Scalar, shape: &[i128]) -> Result<Composite, String> {
+        let name = kind.python_name();
+        let extent = |n: i128| u16::try_from(n).ok().filter(|&n| (1..=MAX_COMPONENTS).contains(&n.into()));
+        let too_many = || format!("a {name} has 1 to {MAX_COMPONENTS} components");
+        match (kind, shape) {
+            (CompositeKind::Vector, &[len]) => Ok(Composite::Vector { elem, len: extent(len).ok_or_else(too_many)? }),
+            (CompositeKind::Matrix, &[rows, cols]) => {
+                let extents =
+                    extent(rows).zip(extent(cols)).filter(|&(r, c)| usize::from(r) * usize::from(c) <= MAX_COMPONENTS);
+                let extents = extents.and_then(|(rows, cols)| Some((rows.try_into().ok()?, cols.try_into().ok()?)));
+                let (rows, cols) = extents.ok_or_else(|| format!("{}, at most 255 along each axis", too_many()))?;
+                Ok(Composite::Matrix { elem, rows, cols })
+            }
+            (CompositeKind::Matrix, _) => Err("the shape of a matrix is its number of rows and of columns".to_owned()),
+            (CompositeKind::Quaternion, []) if elem.is_float() => Ok(Composite::Quaternion { elem }),
+            (CompositeKind::Transform, []) if elem.is_float() => Ok(Composite::Transform { elem }),
+            (CompositeKind::Quaternion | CompositeKind::Transform, []) => {
+                Err(format!("a {name} has components of a float type, not {}", elem.python_name()))
+            }
+            _ => Err(format!("there is no {name} of shape {shape:?}")),
+        }
+    }
+
+    /// Which kind it is of.
+    pub fn kind(self) -> CompositeKind {
+        match self {
+            Composite::Vector { .. } => CompositeKind::Vector,
+            Composite::Matrix { .. } => CompositeKind::Matrix,
+            Composite::Quaternion { .. } => CompositeKind::Quaternion,
+            Composite::Transform { .. } => CompositeKind::Transform,
+        }
+    }
+
     /// What each component is.
     pub fn elem(self) -> Scalar {
         match self {

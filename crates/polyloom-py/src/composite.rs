@@ -1,7 +1,7 @@
 //! Vectors, matrices, quaternions and transforms: their types as the compiler knows them, and the native base of their
 //! values, within reach of a launch without attribute look-ups.
 
-use polyloom::{Composite, MAX_COMPONENTS, Scalar};
+use polyloom::{Composite, CompositeKind, Scalar};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,28 +16,15 @@ pub(crate) struct CompositeType {
 
 #[pymethods]
 impl CompositeType {
-    /// The type of this kind (`vector`, `matrix`, `quaternion` or `transform`), components and extents.
+    /// The type of this kind, as `polyloom.types` names it, and these components; `shape` is a vector's length or a
+    /// matrix's rows and columns, and empty for the others.
     #[new]
-    fn new(kind: &str, dtype: &str, shape: Vec<i64>) -> PyResult<CompositeType> {
+    fn new(kind: &str, dtype: &str, shape: Vec<i128>) -> PyResult<CompositeType> {
+        let kind = CompositeKind::from_python_name(kind)
+            .ok_or_else(|| PyValueError::new_err(format!("{kind} is not a kind of composites")))?;
         let elem = Scalar::from_python_name(dtype)
             .ok_or_else(|| PyTypeError::new_err(format!("{dtype} is not a scalar type")))?;
-        let inner = match (kind, &shape[..]) {
-            ("vector", &[n]) => Composite::Vector { elem, len: extent(n)? },
-            ("matrix", &[rows, cols]) => Composite::Matrix { elem, rows: extent(rows)?, cols: extent(cols)? },
-            ("quaternion", &[4]) if elem.is_float() => Composite::Quaternion { elem },
-            ("transform", &[7]) if elem.is_float() => Composite::Transform { elem },
-            ("quaternion" | "transform", _) => {
-                return Err(PyTypeError::new_err(format!("a {kind} has components of a float type, not {dtype}")));
-            }
-            ("matrix", shape) => {
-                return Err(PyValueError::new_err(format!("a matrix has rows and columns, not the shape {shape:?}")));
-            }
-            _ => return Err(PyValueError::new_err(format!("there is no {kind} of shape {shape:?}"))),
-        };
-        if inner.n_components() > MAX_COMPONENTS {
-            return Err(PyValueError::new_err(format!("a {kind} has at most {MAX_COMPONENTS} components")));
-        }
-        Ok(CompositeType { inner })
+        Composite::new(kind, elem, &shape).map(|inner| CompositeType { inner }).map_err(PyValueError::new_err)
     }
 
     /// `vec3`, `mat22d`, `vector(length=5, dtype=float32)`.
@@ -46,15 +33,10 @@ impl CompositeType {
         self.inner.python_name()
     }
 
-    /// `vector`, `matrix`, `quaternion` or `transform`.
+    /// `vector`, `matrix`, `quaternion` or `transformation`.
     #[getter]
     fn kind(&self) -> &'static str {
-        match self.inner {
-            Composite::Vector { .. } => "vector",
-            Composite::Matrix { .. } => "matrix",
-            Composite::Quaternion { .. } => "quaternion",
-            Composite::Transform { .. } => "transform",
-        }
+        self.inner.kind().python_name()
     }
 
     /// The name of its components' type.
@@ -72,13 +54,6 @@ impl CompositeType {
     fn __repr__(&self) -> String {
         format!("<composite type {}>", self.inner.python_name())
     }
-}
-
-/// A number of components along one axis.
-fn extent<T: TryFrom<i64>>(n: i64) -> PyResult<T> {
-    let wrong =
-        || PyValueError::new_err(format!("{n} components along an axis: there may be 1 to 255, or 1024 of vectors"));
-    if n < 1 { Err(wrong()) } else { T::try_from(n).map_err(|_| wrong()) }
 }
 
 /// The names of the package that are composite types.

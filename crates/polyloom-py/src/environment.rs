@@ -5,7 +5,9 @@
 use crate::arguments;
 use crate::composite::{CompositeBase, CompositeType};
 use crate::kernel::{Function, Kernel};
-use polyloom::frontend::{Captured, Environment, ParamType, library_member, package_member, python_builtin};
+use polyloom::frontend::{
+    Captured, Environment, ParamType, library_member, package_member, python_builtin, types_member,
+};
 use polyloom::{Composite, Scalar, Type, scalar_bits};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -37,20 +39,14 @@ impl Environment for LiveEnvironment {
                 None if rest.is_empty() => return python_builtin(first),
                 None => return None,
             };
-            for name in rest {
-                if let Ok(module) = value.cast::<PyModule>()
+            for (index, name) in rest.iter().enumerate() {
+                if index + 1 == rest.len()
+                    && let Ok(module) = value.cast::<PyModule>()
                     && let Some(member) = module_member(module, name)
                 {
                     return Some(member);
                 }
-                let member = value.getattr(*name).ok()?;
-                // A component is a Python number, and yet has a type.
-                if let Ok(composite) = value.cast::<CompositeBase>()
-                    && member.cast::<CompositeBase>().is_err()
-                {
-                    return typed_constant(composite.get().composite().elem(), &member);
-                }
-                value = member;
+                value = value.getattr(*name).ok()?;
             }
             Some(capture(&value))
         })
@@ -68,6 +64,7 @@ impl Environment for LiveEnvironment {
 fn module_member(module: &Bound<'_, PyModule>, name: &str) -> Option<Captured> {
     match module.name().ok()?.to_str().ok()? {
         "polyloom" | "warp" => package_member(name),
+        "polyloom.types" => types_member(name),
         library => library_member(library, name),
     }
 }
@@ -105,7 +102,7 @@ fn classes(py: Python<'_>) -> Option<&Classes> {
 }
 
 /// What a Python value means in a kernel.
-fn capture(value: &Bound<'_, PyAny>) -> Captured {
+pub(crate) fn capture(value: &Bound<'_, PyAny>) -> Captured {
     known(value).unwrap_or_else(|| {
         let name = value.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
         Captured::Unsupported(name.into())
@@ -178,6 +175,7 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
     match module.as_str() {
         "builtins" => python_builtin(&name),
         "polyloom._arrays" => package_member(&name),
+        "polyloom._composites" => types_member(&name),
         module => library_member(module, &name),
     }
 }

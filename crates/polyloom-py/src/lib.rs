@@ -5,6 +5,7 @@
 
 mod arguments;
 mod array;
+mod builtin_call;
 mod composite;
 mod config;
 mod environment;
@@ -58,6 +59,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<launch::Launch>()?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
     module.add_function(wrap_pyfunction!(builtins, module)?)?;
+    module.add_function(wrap_pyfunction!(builtin_call::call_builtin, module)?)?;
     module.add_function(wrap_pyfunction!(composite::composite_names, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     Ok(())

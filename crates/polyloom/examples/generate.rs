@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! generate reference DIR     one Markdown page per group of builtins, and an index
-//! generate stubs FILE        type stubs of every builtin
+//! generate stubs DIR         type stubs of every builtin and every named composite type
 //! generate errors FILE       the list of error codes, with links to their pages
 //! ```
 
 use polyloom_ir::op::{Group, OpInfo, Signature, Spelling, TyPattern};
-use polyloom_ir::{Code, MAX_DIMS, Op, Scalar};
+use polyloom_ir::{Code, Composite, CompositeKind, MAX_DIMS, Op, Scalar};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,10 +17,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["reference", folder] => write_reference(Path::new(folder)),
-        ["stubs", file] => std::fs::write(file, stubs()),
+        ["stubs", folder] => std::fs::write(Path::new(folder).join("_builtins.pyi"), stubs())
+            .and_then(|()| std::fs::write(Path::new(folder).join("_composite_names.pyi"), name_stubs())),
         ["errors", file] => std::fs::write(file, error_index()),
         _ => {
-            eprintln!("usage: generate reference DIR | generate stubs FILE | generate errors FILE");
+            eprintln!("usage: generate reference DIR | generate stubs DIR | generate errors FILE");
             return ExitCode::from(2);
         }
     };
@@ -90,9 +91,19 @@ fn stubs() -> String {
     let mut text = String::from(
         "# Generated from the op table by `make stubs`.\n\
          from typing import Any, TypeVar, overload\n\n\
-         from polyloom._arrays import array as _array\n\n\
+         from polyloom._arrays import array as _array\n\
+         from polyloom._composites import Composite as _Composite\n\
+         from polyloom._composites import Matrix as _Matrix\n\
+         from polyloom._composites import Quaternion as _Quaternion\n\
+         from polyloom._composites import Transformation as _Transformation\n\
+         from polyloom._composites import Vector as _Vector\n\n\
          T = TypeVar(\"T\")\n\
-         U = TypeVar(\"U\")\n\n\
+         U = TypeVar(\"U\")\n\
+         C = TypeVar(\"C\", bound=_Composite)\n\
+         V = TypeVar(\"V\", bound=_Vector)\n\
+         M = TypeVar(\"M\", bound=_Matrix)\n\
+         Q = TypeVar(\"Q\", bound=_Quaternion)\n\
+         X = TypeVar(\"X\", bound=_Transformation)\n\n\
          __all__: list[str]\n\n\
          def tid() -> int:\n    \
              \"\"\"The thread's index; unpacked to two, three or four names, its coordinates.\"\"\"\n\n\
@@ -102,7 +113,7 @@ fn stubs() -> String {
              \"\"\"The bits of `x` read as another type of the same size.\"\"\"\n",
     );
     for info in builtins() {
-        // Where there is an overload for scalars, editors know that one: composites have no types of their own in stubs.
+        // Where there is an overload for scalars, editors know that one: its type variables stand for composites too.
         let only_composites = info.signatures.iter().all(Signature::has_composites);
         let known = info.signatures.iter().filter(|signature| only_composites || !signature.has_composites());
         let mut variants: Vec<String> = known.flat_map(stub_signatures).collect();
@@ -127,12 +138,10 @@ fn stub_signatures(signature: &Signature) -> Vec<String> {
             if param.ty == TyPattern::Indices {
                 params.extend((0..rank).map(|axis| format!("{}: int", ["i", "j", "k", "l"][axis])));
             } else {
-                params.push(format!("{}: {}", param.name, stub_type(param.ty)));
+                params.push(format!("{}: {}", param.name, stub_type(signature, param.ty)));
             }
         }
-        // The element type of a composite shows nowhere in its own type.
-        let spelled = |ty| if signature.has_composites() && ty == TyPattern::Var { "Any" } else { stub_type(ty) };
-        let results: Vec<&str> = signature.results.iter().map(|&ty| spelled(ty)).collect();
+        let results: Vec<&str> = signature.results.iter().map(|&ty| stub_type(signature, ty)).collect();
         let result = match results[..] {
             [] => "None".to_owned(),
             [one] => one.to_owned(),
@@ -143,8 +152,13 @@ fn stub_signatures(signature: &Signature) -> Vec<String> {
     ranks.map(one).collect()
 }
 
-fn stub_type(pattern: TyPattern) -> &'static str {
+fn stub_type(signature: &Signature, pattern: TyPattern) -> &'static str {
+    // A composite type that recurs in a signature is one type; the type of its components shows nowhere in it.
+    let types = signature.params.iter().map(|param| param.ty).chain(signature.results.iter().copied());
+    let recurs = types.filter(|&ty| ty == pattern).count() > 1 && signature.params.iter().any(|p| p.ty == pattern);
+    let named = |recurring, once| if recurs { recurring } else { once };
     match pattern {
+        TyPattern::Var if signature.has_composites() => "float",
         TyPattern::Var => "T",
         TyPattern::Var2 => "U",
         TyPattern::Is(Scalar::Bool) => "bool",
@@ -153,10 +167,33 @@ fn stub_type(pattern: TyPattern) -> &'static str {
         TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) | TyPattern::ArrayOfComposite | TyPattern::ArrayOfComponents => {
             "_array"
         }
-        TyPattern::Composite
-        | TyPattern::Vector(_)
-        | TyPattern::Matrix(..)
-        | TyPattern::Quaternion
-        | TyPattern::Transform => "Any",
+        TyPattern::Composite => named("C", "_Composite"),
+        TyPattern::Vector(_) => named("V", "_Vector"),
+        TyPattern::Matrix(..) => named("M", "_Matrix"),
+        TyPattern::Quaternion => named("Q", "_Quaternion"),
+        TyPattern::Transform => named("X", "_Transformation"),
     }
+}
+
+fn name_stubs() -> String {
+    let mut text = String::from(
+        "# Generated from the compiler's types by `make stubs`.\n\
+         from polyloom._composites import Matrix, Quaternion, Transformation, Vector\n\n\
+         __all__: list[str]\n",
+    );
+    let mut known: BTreeMap<Composite, String> = BTreeMap::new();
+    for (name, composite) in Composite::named() {
+        let class = match composite.kind() {
+            CompositeKind::Vector => "Vector",
+            CompositeKind::Matrix => "Matrix",
+            CompositeKind::Quaternion => "Quaternion",
+            CompositeKind::Transform => "Transformation",
+        };
+        let _ = match known.get(&composite) {
+            Some(first) => writeln!(text, "\n{name} = {first}"),
+            None => writeln!(text, "\nclass {name}({class}): ..."),
+        };
+        known.entry(composite).or_insert(name);
+    }
+    text
 }

@@ -28,17 +28,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod call;
 mod kernel;
 pub mod scalar_bits;
 mod session;
 
+pub use call::{Bits, CallError, is_function_of_values};
 pub use kernel::{Form, Kernel, TrapReport};
 pub use polyloom_codegen::{Backend, CodegenError, Emit, Variant};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, SourceUnit};
 pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::{
-    Code, Composite, Diagnostic, FloatMode, FuncId, Function, MAX_COMPONENTS, MAX_DIMS, Module, Op, Scalar, Severity,
+    Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, Scalar, Severity,
     SourceFile, SourceMap, Span, Type, diagnostic, op,
 };
 pub use polyloom_runtime::{

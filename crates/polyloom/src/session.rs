@@ -1,5 +1,6 @@
 //! What compilations share: the device they run on and the defaults they start from.
 
+use crate::call::Calls;
 use crate::kernel::Kernel;
 use polyloom_codegen::Backend;
 use polyloom_codegen::cranelift::CraneliftBackend;
@@ -47,6 +48,7 @@ pub enum SessionError {
 pub struct Session {
     device: Arc<CpuDevice>,
     defaults: RwLock<Defaults>,
+    calls: Calls,
 }
 
 /// Whether this build has the LLVM back end.
@@ -103,12 +105,16 @@ impl Session {
     /// [`SessionError::Variable`].
     pub fn on(device: CpuDevice) -> Result<Session, SessionError> {
         let defaults = Defaults { float_mode: FloatMode::Strict, check: flag("POLYLOOM_CHECK")? };
-        Ok(Session { device: Arc::new(device), defaults: RwLock::new(defaults) })
+        Ok(Session { device: Arc::new(device), defaults: RwLock::new(defaults), calls: Calls::default() })
     }
 
     /// The device.
     pub fn device(&self) -> &Arc<CpuDevice> {
         &self.device
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
     }
 
     /// The defaults now.

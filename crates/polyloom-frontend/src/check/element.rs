@@ -4,6 +4,7 @@ use super::composite::{component, constant_index};
 use super::function::Checker;
 use super::scope::number;
 use crate::annotation::elements;
+use crate::environment::Captured;
 use crate::number::Number;
 use crate::source::dotted;
 use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType};
@@ -26,6 +27,7 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn attribute(&mut self, attribute: &'a ast::ExprAttribute, span: Span) -> Expr {
         if let Some(mut path) = dotted(&attribute.value)
             && !self.is_variable(path[0])
+            && !matches!(self.capture(&path), Some(Captured::CompositeConstant(..)))
         {
             path.push(attribute.attr.as_str());
             return self.captured_value(&path, span);

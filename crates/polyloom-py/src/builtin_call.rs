@@ -1,0 +1,100 @@
+//! Builtins and operators of Python values: `loom.dot(a, b)` outside kernels.
+
+use crate::composite::CompositeType;
+use crate::environment::capture;
+use crate::session;
+use polyloom::frontend::Captured;
+use polyloom::{Bits, CallError, Scalar, Type, is_function_of_values, scalar_bits};
+use pyo3::IntoPyObjectExt as _;
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
+use pyo3::prelude::*;
+use smallvec::{SmallVec, smallvec};
+
+/// A Python number takes the type of what it meets.
+enum Value {
+    Typed(Type, Bits),
+    Int(i128),
+    Float(f64),
+}
+
+/// The result of a builtin or an operator of these values.
+#[pyfunction]
+pub(crate) fn call_builtin(py: Python<'_>, callee: &str, args: Vec<Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+    if callee.starts_with(|c: char| c.is_ascii_alphabetic()) && !is_function_of_values(callee) {
+        let message = format!("polyloom.{callee} is a function of the kernel language: call it inside a kernel");
+        return Err(PyTypeError::new_err(message));
+    }
+    let values: Vec<Value> = args.iter().map(|arg| value(callee, arg)).collect::<PyResult<_>>()?;
+    let typed = values.iter().find_map(|value| match value {
+        Value::Typed(Type::Scalar(scalar), _) => Some(*scalar),
+        Value::Typed(ty, _) => Some(ty.as_composite()?.elem()),
+        _ => None,
+    });
+    let float = typed.filter(|scalar| scalar.is_float()).unwrap_or(Scalar::F32);
+    let has_float = values.iter().any(|value| matches!(value, Value::Float(_)));
+    // `sin(1)` is of a float.
+    let ints = match typed {
+        Some(scalar) if scalar != Scalar::Bool => [scalar, scalar],
+        _ if has_float => [float, float],
+        _ => [Scalar::I32, float],
+    };
+    let mut result = Err(CallError::NoValue);
+    for int in ints {
+        result = session()?.call(callee, &arguments(&values, int, float)?);
+        if !matches!(result, Err(CallError::Arguments(_))) {
+            break;
+        }
+    }
+    let (ty, bits) = result.map_err(|error| match error {
+        CallError::NoValue | CallError::Arguments(_) => PyTypeError::new_err(error.to_string()),
+        CallError::Failed(message) => PyRuntimeError::new_err(message),
+    })?;
+    match ty {
+        Type::Scalar(scalar) => number(py, scalar, bits[0]),
+        Type::Composite(inner) => {
+            let numbers = bits.iter().map(|&bits| number(py, inner.elem(), bits)).collect::<PyResult<Vec<_>>>()?;
+            let class = py.import("polyloom._composites")?.call_method1("class_of", (CompositeType { inner },))?;
+            Ok(class.call1((numbers,))?.unbind())
+        }
+        _ => Err(PyTypeError::new_err(format!("polyloom.{callee} gives an array: call it inside a kernel"))),
+    }
+}
+
+fn value(callee: &str, arg: &Bound<'_, PyAny>) -> PyResult<Value> {
+    Ok(match capture(arg) {
+        Captured::Bool(value) => Value::Typed(Type::BOOL, smallvec![value.into()]),
+        Captured::Int(value) => Value::Int(value),
+        Captured::Float(value) => Value::Float(value),
+        Captured::Constant(bits, scalar) => Value::Typed(scalar.into(), smallvec![bits]),
+        Captured::CompositeConstant(bits, composite) => Value::Typed(composite.into(), SmallVec::from_slice(&bits)),
+        _ => {
+            let given = arg.get_type().name()?;
+            return Err(PyTypeError::new_err(format!(
+                "polyloom.{callee} takes numbers, vectors and matrices, not {given}"
+            )));
+        }
+    })
+}
+
+/// The values, where integers without a type are of type `int` and floats of type `float`.
+fn arguments(values: &[Value], int: Scalar, float: Scalar) -> PyResult<SmallVec<[(Type, Bits); 4]>> {
+    let typed = |value: &Value| match value {
+        Value::Typed(ty, bits) => Ok((*ty, bits.clone())),
+        Value::Float(value) => Ok((float.into(), smallvec![scalar_bits::from_f64(float, *value)])),
+        Value::Int(value) => match scalar_bits::from_int(int, *value) {
+            Some(bits) => Ok((int.into(), smallvec![bits])),
+            None => Err(PyOverflowError::new_err(format!("{value} does not fit {}", int.python_name()))),
+        },
+    };
+    values.iter().map(typed).collect()
+}
+
+fn number(py: Python<'_>, scalar: Scalar, bits: u64) -> PyResult<Py<PyAny>> {
+    let unused = 64 - scalar.bits();
+    match scalar {
+        Scalar::Bool => (bits != 0).into_py_any(py),
+        _ if scalar.is_float() => scalar_bits::to_f64(scalar, bits).into_py_any(py),
+        _ if scalar.is_signed_int() => (((bits << unused) as i64) >> unused).into_py_any(py),
+        _ => bits.into_py_any(py),
+    }
+}

@@ -1,0 +1,182 @@
+//! Builtins and operators of values outside kernels.
+//!
+//! What a builtin computes is defined once, for kernels; so a call of it is a kernel of one thread, compiled once for
+//! each builtin and types of arguments.
+
+use crate::kernel::Kernel;
+use crate::session::{Defaults, Session};
+use polyloom_frontend::{Builtin, Captured, Environment, FunctionHandle, ParamType, SourceUnit, package_member};
+use polyloom_ir::{SourceFile, Type};
+use polyloom_runtime::{ArgBlock, LaunchOptions};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Most calls that are kept compiled.
+const MAX_KEPT: usize = 4096;
+
+/// The bits of a value's components, zero-extended.
+pub type Bits = SmallVec<[u64; 16]>;
+
+/// Why a call has no result.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CallError {
+    /// Its arguments or its result are no values outside kernels.
+    #[error("the call has no value outside kernels")]
+    NoValue,
+    /// There is no such builtin, or it does not take these arguments.
+    #[error("{0}")]
+    Arguments(String),
+    /// It cannot be compiled or run.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// The calls compiled so far.
+#[derive(Default)]
+pub(crate) struct Calls {
+    compiled: Mutex<HashMap<Key, Arc<Call>>>,
+}
+
+/// The builtin or operator and the types of its arguments.
+type Key = (Box<str>, SmallVec<[Type; 4]>);
+
+struct Call {
+    kernel: Kernel,
+    result: Type,
+}
+
+impl Session {
+    /// The result of a builtin, `dot`, or of an operator, `*`, of these values. The builtin is one that
+    /// [`is_function_of_values`].
+    ///
+    /// # Errors
+    ///
+    /// [`CallError`].
+    pub fn call(&self, callee: &str, args: &[(Type, Bits)]) -> Result<(Type, Bits), CallError> {
+        let types: SmallVec<[Type; 4]> = args.iter().map(|(ty, _)| *ty).collect();
+        let key = (callee.into(), types);
+        let compiled = || self.calls().compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = compiled().get(&key).cloned();
+        let call = match known {
+            Some(call) => call,
+            None => {
+                let call = Arc::new(self.compile_call(callee, &key.1)?);
+                let mut compiled = compiled();
+                if compiled.len() >= MAX_KEPT {
+                    compiled.clear();
+                }
+                compiled.insert(key, call.clone());
+                call
+            }
+        };
+        call.run(args)
+    }
+
+    fn compile_call(&self, callee: &str, types: &[Type]) -> Result<Call, CallError> {
+        let is_builtin = callee.starts_with(|c: char| c.is_ascii_alphabetic());
+        let names: Vec<String> = (0..types.len()).map(|index| format!("x{index}")).collect();
+        let value = match &names[..] {
+            _ if is_builtin => format!("polyloom.{callee}({})", names.join(", ")),
+            [a] => format!("{callee}{a}"),
+            [a, b] => format!("{a} {callee} {b}"),
+            _ => return Err(CallError::NoValue),
+        };
+        // The result's type is known once the compiler has read the call.
+        let call = self.compile_text(&value, types, None)?;
+        let function = call.function();
+        let is_result = |name: &Option<Arc<str>>| name.as_deref() == Some("result");
+        let result = function.values.keys().find(|&value| is_result(&function.value_names[value]));
+        let result = result.map(|value| function.ty(value)).ok_or(CallError::NoValue)?;
+        Ok(Call { kernel: self.compile_text(&value, types, Some(result))?, result })
+    }
+
+    /// Compiles a kernel that computes `value` and, if `result` is its type, stores it.
+    fn compile_text(&self, value: &str, types: &[Type], result: Option<Type>) -> Result<Kernel, CallError> {
+        let mut params: Vec<String> = (0..types.len()).map(|index| format!("x{index}: t{index}")).collect();
+        params.extend(result.map(|_| "out: t_out".to_owned()));
+        let mut text =
+            format!("import polyloom\n@polyloom.kernel\ndef call({}):\n    result = {value}\n", params.join(", "));
+        if result.is_some() {
+            let _ = writeln!(text, "    out[0] = result");
+        }
+        let out = result.and_then(|ty| Type::array_of(ty, 1));
+        let environment = Arc::new(CallEnvironment { types: types.into(), out });
+        let failed = |error: polyloom_frontend::CompileError| {
+            let first = error.diagnostics.first();
+            CallError::Arguments(first.map_or_else(|| error.to_string(), |diagnostic| diagnostic.message.clone()))
+        };
+        let unit = SourceUnit::parse(SourceFile::new("<call>", text, 1)).map_err(failed)?;
+        let handle = FunctionHandle { unit, function: 0, environment, arguments: None };
+        self.compile(&handle, Defaults::default()).map_err(failed)
+    }
+}
+
+impl Call {
+    fn run(&self, args: &[(Type, Bits)]) -> Result<(Type, Bits), CallError> {
+        let params = self.kernel.params();
+        let mut block = ArgBlock::new();
+        let failed = |error: &dyn std::fmt::Display| CallError::Failed(error.to_string());
+        for (ty, bits) in args {
+            let elem = elem_of(*ty).ok_or(CallError::NoValue)?;
+            for &bits in bits {
+                block.scalar(params, elem, bits).map_err(|error| failed(&error))?;
+            }
+        }
+        let elem = elem_of(self.result).ok_or(CallError::NoValue)?;
+        let shape: SmallVec<[u64; 3]> = match self.result {
+            Type::Composite(composite) => [1].into_iter().chain(composite.shape().iter().map(|&n| n.into())).collect(),
+            _ => SmallVec::from_slice(&[1]),
+        };
+        let n = shape.iter().product::<u64>() as usize;
+        let bytes = elem.bytes() as usize;
+        // Words keep the elements aligned for every type.
+        let mut words = vec![0u64; (n * bytes).div_ceil(8)];
+        let mut strides: SmallVec<[i64; 3]> = SmallVec::from_elem(bytes as i64, shape.len());
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis] * shape[axis] as i64;
+        }
+        block.array(params, elem, words.as_mut_ptr().cast(), &shape, &strides).map_err(|error| failed(&error))?;
+        // SAFETY: `words` outlives the launch and holds the one element that the one thread stores.
+        unsafe { self.kernel.launch(&[1], &block, &LaunchOptions::default()) }.map_err(|error| failed(&error))?;
+        let mask = u64::MAX >> (64 - 8 * bytes);
+        let bits = (0..n).map(|index| (words[index * bytes / 8] >> (index * bytes % 8 * 8)) & mask);
+        Ok((self.result, bits.collect()))
+    }
+}
+
+fn elem_of(ty: Type) -> Option<polyloom_ir::Scalar> {
+    ty.as_scalar().or_else(|| Some(ty.as_composite()?.elem()))
+}
+
+/// Whether a builtin's result follows from the values it is given, and it does nothing else, so that it can be called
+/// outside kernels.
+pub fn is_function_of_values(name: &str) -> bool {
+    match package_member(name) {
+        Some(Captured::Builtin(Builtin::Op(op))) => {
+            op.info().is_pure() && op.info().signatures.iter().all(|s| s.params.iter().all(|param| !param.inout))
+        }
+        Some(Captured::Builtin(Builtin::Fold(_))) => true,
+        _ => false,
+    }
+}
+
+/// What the names in the text of a call mean: the package, and the types of its parameters.
+struct CallEnvironment {
+    types: Box<[Type]>,
+    out: Option<Type>,
+}
+
+impl Environment for CallEnvironment {
+    fn lookup(&self, path: &[&str]) -> Option<Captured> {
+        let ty = match path {
+            ["polyloom"] => return Some(Captured::Module("polyloom".into())),
+            ["polyloom", member] => return package_member(member),
+            ["t_out"] => self.out?,
+            [name] => *self.types.get(name.strip_prefix('t')?.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+        Some(Captured::Annotation(ParamType::Exact(ty)))
+    }
+}
