@@ -29,8 +29,8 @@ class Builtin:
         self.__name__ = self.__qualname__ = name
         self.__doc__ = doc
 
-    def __call__(self, *args: Any) -> Any:
-        return _native.call_builtin(self.__name__, args)
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return _native.call_builtin(self.__name__, args, keywords)
 
     def __repr__(self) -> str:
         return f"<kernel builtin polyloom.{self.__name__}>"
@@ -40,6 +40,16 @@ tid = Builtin("tid", "The thread's index; unpacked to two, three or four names, 
 printf = Builtin("printf", "Prints by a C format string.")
 cast = Builtin("cast", "The bits of `x` read as another type of the same size.")
 
-for _name, _doc in _native.builtins():
+_CONSTRUCTORS = {
+    "vector": "A vector of these components, or of `length` that are all one number; `dtype` is their type.",
+    "matrix": "A matrix of these components, row by row, or of `shape` all one number; `dtype` is their type.",
+    "matrix_from_rows": "The matrix with these vectors as rows.",
+    "matrix_from_cols": "The matrix with these vectors as columns.",
+    "identity": "The identity matrix of `n` rows and columns; `dtype` is the type of its components.",
+    "quat_identity": "The quaternion of no rotation.",
+    "transform_identity": "The transformation that moves nothing.",
+}
+
+for _name, _doc in [*_CONSTRUCTORS.items(), *_native.builtins()]:
     globals()[_name] = Builtin(_name, _doc)
     __all__.append(_name)

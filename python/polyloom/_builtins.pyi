@@ -27,6 +27,27 @@ def printf(format: str, *values: object) -> None:
 def cast(x: object, dtype: T) -> T:
     """The bits of `x` read as another type of the same size."""
 
+def vector(*components: Any, length: int = ..., dtype: Any = ...) -> _Vector:
+    """A vector of these components, or of `length` that are all one number."""
+
+def matrix(*components: Any, shape: tuple[int, int] = ..., dtype: Any = ...) -> _Matrix:
+    """A matrix of these components, row by row, or of `shape` all one number."""
+
+def matrix_from_rows(*rows: _Vector) -> _Matrix:
+    """The matrix with these vectors as rows."""
+
+def matrix_from_cols(*cols: _Vector) -> _Matrix:
+    """The matrix with these vectors as columns."""
+
+def identity(n: int, dtype: Any) -> _Matrix:
+    """The identity matrix."""
+
+def quat_identity(dtype: Any = ...) -> _Quaternion:
+    """The quaternion of no rotation."""
+
+def transform_identity(dtype: Any = ...) -> _Transformation:
+    """The transformation that moves nothing."""
+
 def where(cond: bool, a: T, b: T) -> T:
     """One of two values: `a` if the condition holds, else `b`. Both are computed."""
 

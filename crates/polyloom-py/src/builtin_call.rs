@@ -8,6 +8,7 @@ use polyloom::{Bits, CallError, Scalar, Type, is_function_of_values, scalar_bits
 use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyType};
 use smallvec::{SmallVec, smallvec};
 
 /// A Python number takes the type of what it meets.
@@ -17,19 +18,53 @@ enum Value {
     Float(f64),
 }
 
-/// The result of a builtin or an operator of these values.
+/// The result of a builtin, or of an operator between two values. Among the arguments of a builtin may be scalar types;
+/// keywords have constants.
 #[pyfunction]
-pub(crate) fn call_builtin(py: Python<'_>, callee: &str, args: Vec<Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
-    if callee.starts_with(|c: char| c.is_ascii_alphabetic()) && !is_function_of_values(callee) {
+#[pyo3(signature = (callee, args, keywords = None))]
+pub(crate) fn call_builtin(
+    py: Python<'_>,
+    callee: &str,
+    args: Vec<Bound<'_, PyAny>>,
+    keywords: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    let is_builtin = callee.starts_with(|c: char| c.is_ascii_alphabetic());
+    if is_builtin && !is_function_of_values(callee) {
         let message = format!("polyloom.{callee} is a function of the kernel language: call it inside a kernel");
         return Err(PyTypeError::new_err(message));
     }
-    let values: Vec<Value> = args.iter().map(|arg| value(callee, arg)).collect::<PyResult<_>>()?;
+    let mut values: Vec<Value> = Vec::with_capacity(args.len());
+    let mut texts: SmallVec<[String; 4]> = SmallVec::new();
+    for arg in &args {
+        let arg = plain(arg)?;
+        texts.push(match value(&arg) {
+            // How large a matrix is belongs to its type.
+            Some(Value::Int(n)) if callee == "identity" => n.to_string(),
+            Some(value) => {
+                values.push(value);
+                format!("x{}", values.len() - 1)
+            }
+            None => constant(callee, &arg)?,
+        });
+    }
+    let mut named = None;
+    for (name, arg) in keywords.into_iter().flat_map(|keywords| keywords.iter()) {
+        let arg = plain(&arg)?;
+        if let Captured::Type(scalar) = capture(&arg) {
+            named = Some(scalar);
+        }
+        texts.push(format!("{name}={}", constant(callee, &arg)?));
+    }
+    let expression = match (is_builtin, &texts[..]) {
+        (false, [a, b]) => format!("{a} {callee} {b}"),
+        _ => format!("polyloom.{callee}({})", texts.join(", ")),
+    };
     let typed = values.iter().find_map(|value| match value {
         Value::Typed(Type::Scalar(scalar), _) => Some(*scalar),
         Value::Typed(ty, _) => Some(ty.as_composite()?.elem()),
         _ => None,
     });
+    let typed = named.or(typed);
     let float = typed.filter(|scalar| scalar.is_float()).unwrap_or(Scalar::F32);
     let has_float = values.iter().any(|value| matches!(value, Value::Float(_)));
     // `sin(1)` is of a float.
@@ -40,7 +75,7 @@ pub(crate) fn call_builtin(py: Python<'_>, callee: &str, args: Vec<Bound<'_, PyA
     };
     let mut result = Err(CallError::NoValue);
     for int in ints {
-        result = session()?.call(callee, &arguments(&values, int, float)?);
+        result = session()?.call(&expression, &arguments(&values, int, float)?);
         if !matches!(result, Err(CallError::Arguments(_))) {
             break;
         }
@@ -60,20 +95,39 @@ pub(crate) fn call_builtin(py: Python<'_>, callee: &str, args: Vec<Bound<'_, PyA
     }
 }
 
-fn value(callee: &str, arg: &Bound<'_, PyAny>) -> PyResult<Value> {
-    Ok(match capture(arg) {
+/// `float` and `int` as the types they are in kernels.
+fn plain<'py>(arg: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match arg.cast::<PyType>() {
+        Ok(class) if class.getattr("__module__")?.extract::<String>()? == "builtins" => {
+            arg.py().import("polyloom._scalars")?.call_method1("dtype_of", (class,))
+        }
+        _ => Ok(arg.clone()),
+    }
+}
+
+fn value(arg: &Bound<'_, PyAny>) -> Option<Value> {
+    Some(match capture(arg) {
         Captured::Bool(value) => Value::Typed(Type::BOOL, smallvec![value.into()]),
         Captured::Int(value) => Value::Int(value),
         Captured::Float(value) => Value::Float(value),
         Captured::Constant(bits, scalar) => Value::Typed(scalar.into(), smallvec![bits]),
         Captured::CompositeConstant(bits, composite) => Value::Typed(composite.into(), SmallVec::from_slice(&bits)),
-        _ => {
-            let given = arg.get_type().name()?;
-            return Err(PyTypeError::new_err(format!(
-                "polyloom.{callee} takes numbers, vectors and matrices, not {given}"
-            )));
-        }
+        _ => return None,
     })
+}
+
+/// The text of an argument that a call needs to know when it is compiled: a scalar type, an extent or extents.
+fn constant(callee: &str, arg: &Bound<'_, PyAny>) -> PyResult<String> {
+    match capture(arg) {
+        Captured::Type(scalar) => return Ok(format!("polyloom.{}", scalar.python_name())),
+        Captured::Int(value) => return Ok(value.to_string()),
+        _ => {}
+    }
+    if let Ok(extents) = arg.extract::<Vec<i64>>() {
+        return Ok(format!("({})", extents.iter().map(|n| format!("{n},")).collect::<String>()));
+    }
+    let given = arg.get_type().name()?;
+    Err(PyTypeError::new_err(format!("polyloom.{callee} takes numbers, vectors and matrices, not {given}")))
 }
 
 /// The values, where integers without a type are of type `int` and floats of type `float`.

@@ -110,7 +110,21 @@ fn stubs() -> String {
          def printf(format: str, *values: object) -> None:\n    \
              \"\"\"Prints by a C format string.\"\"\"\n\n\
          def cast(x: object, dtype: T) -> T:\n    \
-             \"\"\"The bits of `x` read as another type of the same size.\"\"\"\n",
+             \"\"\"The bits of `x` read as another type of the same size.\"\"\"\n\n\
+         def vector(*components: Any, length: int = ..., dtype: Any = ...) -> _Vector:\n    \
+             \"\"\"A vector of these components, or of `length` that are all one number.\"\"\"\n\n\
+         def matrix(*components: Any, shape: tuple[int, int] = ..., dtype: Any = ...) -> _Matrix:\n    \
+             \"\"\"A matrix of these components, row by row, or of `shape` all one number.\"\"\"\n\n\
+         def matrix_from_rows(*rows: _Vector) -> _Matrix:\n    \
+             \"\"\"The matrix with these vectors as rows.\"\"\"\n\n\
+         def matrix_from_cols(*cols: _Vector) -> _Matrix:\n    \
+             \"\"\"The matrix with these vectors as columns.\"\"\"\n\n\
+         def identity(n: int, dtype: Any) -> _Matrix:\n    \
+             \"\"\"The identity matrix.\"\"\"\n\n\
+         def quat_identity(dtype: Any = ...) -> _Quaternion:\n    \
+             \"\"\"The quaternion of no rotation.\"\"\"\n\n\
+         def transform_identity(dtype: Any = ...) -> _Transformation:\n    \
+             \"\"\"The transformation that moves nothing.\"\"\"\n",
     );
     for info in builtins() {
         // Where there is an overload for scalars, editors know that one: its type variables stand for composites too.

@@ -39,7 +39,7 @@ pub(crate) struct Calls {
     compiled: Mutex<HashMap<Key, Arc<Call>>>,
 }
 
-/// The builtin or operator and the types of its arguments.
+/// An expression and the types of its variables.
 type Key = (Box<str>, SmallVec<[Type; 4]>);
 
 struct Call {
@@ -48,21 +48,20 @@ struct Call {
 }
 
 impl Session {
-    /// The result of a builtin, `dot`, or of an operator, `*`, of these values. The builtin is one that
-    /// [`is_function_of_values`].
+    /// The value of an expression such as `polyloom.dot(x0, x1)` or `x0 * x1`, where `x0`, `x1`, … are these values.
     ///
     /// # Errors
     ///
     /// [`CallError`].
-    pub fn call(&self, callee: &str, args: &[(Type, Bits)]) -> Result<(Type, Bits), CallError> {
+    pub fn call(&self, expression: &str, args: &[(Type, Bits)]) -> Result<(Type, Bits), CallError> {
         let types: SmallVec<[Type; 4]> = args.iter().map(|(ty, _)| *ty).collect();
-        let key = (callee.into(), types);
+        let key = (expression.into(), types);
         let compiled = || self.calls().compiled.lock().unwrap_or_else(PoisonError::into_inner);
         let known = compiled().get(&key).cloned();
         let call = match known {
             Some(call) => call,
             None => {
-                let call = Arc::new(self.compile_call(callee, &key.1)?);
+                let call = Arc::new(self.compile_call(expression, &key.1)?);
                 let mut compiled = compiled();
                 if compiled.len() >= MAX_KEPT {
                     compiled.clear();
@@ -74,30 +73,22 @@ impl Session {
         call.run(args)
     }
 
-    fn compile_call(&self, callee: &str, types: &[Type]) -> Result<Call, CallError> {
-        let is_builtin = callee.starts_with(|c: char| c.is_ascii_alphabetic());
-        let names: Vec<String> = (0..types.len()).map(|index| format!("x{index}")).collect();
-        let value = match &names[..] {
-            _ if is_builtin => format!("polyloom.{callee}({})", names.join(", ")),
-            [a] => format!("{callee}{a}"),
-            [a, b] => format!("{a} {callee} {b}"),
-            _ => return Err(CallError::NoValue),
-        };
+    fn compile_call(&self, expression: &str, types: &[Type]) -> Result<Call, CallError> {
         // The result's type is known once the compiler has read the call.
-        let call = self.compile_text(&value, types, None)?;
+        let call = self.compile_text(expression, types, None)?;
         let function = call.function();
         let is_result = |name: &Option<Arc<str>>| name.as_deref() == Some("result");
         let result = function.values.keys().find(|&value| is_result(&function.value_names[value]));
         let result = result.map(|value| function.ty(value)).ok_or(CallError::NoValue)?;
-        Ok(Call { kernel: self.compile_text(&value, types, Some(result))?, result })
+        Ok(Call { kernel: self.compile_text(expression, types, Some(result))?, result })
     }
 
-    /// Compiles a kernel that computes `value` and, if `result` is its type, stores it.
-    fn compile_text(&self, value: &str, types: &[Type], result: Option<Type>) -> Result<Kernel, CallError> {
+    /// Compiles a kernel that computes an expression and, if `result` is its type, stores it.
+    fn compile_text(&self, expression: &str, types: &[Type], result: Option<Type>) -> Result<Kernel, CallError> {
         let mut params: Vec<String> = (0..types.len()).map(|index| format!("x{index}: t{index}")).collect();
         params.extend(result.map(|_| "out: t_out".to_owned()));
         let mut text =
-            format!("import polyloom\n@polyloom.kernel\ndef call({}):\n    result = {value}\n", params.join(", "));
+            format!("import polyloom\n@polyloom.kernel\ndef call({}):\n    result = {expression}\n", params.join(", "));
         if result.is_some() {
             let _ = writeln!(text, "    out[0] = result");
         }
@@ -157,7 +148,7 @@ pub fn is_function_of_values(name: &str) -> bool {
         Some(Captured::Builtin(Builtin::Op(op))) => {
             op.info().is_pure() && op.info().signatures.iter().all(|s| s.params.iter().all(|param| !param.inout))
         }
-        Some(Captured::Builtin(Builtin::Fold(_))) => true,
+        Some(Captured::Builtin(Builtin::Fold(_) | Builtin::Construct(_))) => true,
         _ => false,
     }
 }
