@@ -272,6 +272,21 @@ const FAR_TAIL_F64: [f64; 20] = [
     5.859522879691852e-12,
 ];
 
+/// `erfinv(x) / x` near 0 in powers of `x^2`: its series, the first term in two parts.
+const NEAR_ZERO_F64: [f64; 9] = [
+    0.886226925452758,
+    -3.8332932499128993e-17,
+    0.2320136665346545,
+    0.12755617530559796,
+    0.08655212924154754,
+    0.06495961774538542,
+    0.05173128198461637,
+    0.04283672065179735,
+    0.036465929308531625,
+];
+/// Where the terms left out of [`NEAR_ZERO_F64`] no longer count.
+const NEAR_ZERO_LIMIT: f64 = 0.0625;
+
 /// The polynomial of `variable - middle` as a rounded value and a rest, where the variable has a rest too.
 fn polynomial_sum<'g>(variable: Expr<'g>, rest: Expr<'g>, middle: f64, coefficients: &[f64]) -> [Expr<'g>; 2] {
     let (offset, offset_rest) = two_sum(variable.constant(-middle), variable);
@@ -316,6 +331,14 @@ fn erfinv_f64(x: Expr<'_>) -> Expr<'_> {
     let tail = polynomial_sum(root, root_rest, 3.25, &TAIL_F64);
     let far_tail = polynomial_sum(root, root_rest, 5.005, &FAR_TAIL_F64);
     let (is_central, is_tail) = (w.lt(6.25), root.lt(4.0));
-    let [ratio, rest] = std::array::from_fn(|i| is_central.select(central[i], is_tail.select(tail[i], far_tail[i])));
-    x.fma(ratio, x * rest)
+    let square = x * x;
+    let near_zero =
+        [x.constant(NEAR_ZERO_F64[0]), square.fma(square.polynomial(&NEAR_ZERO_F64[2..]), NEAR_ZERO_F64[1])];
+    let is_near_zero = x.abs().lt(NEAR_ZERO_LIMIT);
+    let [ratio, rest] = std::array::from_fn(|i| {
+        let far = is_central.select(central[i], is_tail.select(tail[i], far_tail[i]));
+        is_near_zero.select(near_zero[i], far)
+    });
+    // The rest of the first term is negative, and so a zero's sign is lost on the way.
+    x.fma(ratio, x * rest).copysign(x)
 }

@@ -88,7 +88,8 @@ op_table! {
     // ---- linear algebra --------------------------------------------------------------------------------------------
     /// The sum of the products of corresponding components, from the first on.
     Dot = "dot", Vector, Function, Pure, Scalarised, ["[T: number](a: vec[T N], b: vec[T N]) -> T", "[T: float](a: quat[T], b: quat[T]) -> T"];
-    /// The sum of the products of corresponding elements of two matrices.
+    /// The sum of the products of corresponding elements of two matrices; `float32` and `float64` products are added
+    /// without being rounded, as in the product of two matrices.
     Ddot = "ddot", Vector, Function, Pure, Scalarised, ["[T: number](a: mat[T R C], b: mat[T R C]) -> T"];
     /// The vector at right angles to both, as long as the parallelogram they span is large.
     Cross = "cross", Vector, Function, Pure, Scalarised, ["[T: number](a: vec[T 3], b: vec[T 3]) -> vec[T 3]"];

@@ -18,11 +18,11 @@ impl Rewrite<'_, '_> {
             (_, None) => self.scale(a, b[0]),
             (Some(Composite::Quaternion { .. }), _) => self.compose(a, b),
             (Some(Composite::Transform { elem }), _) => self.compose_transforms(elem, a, b),
-            (Some(Composite::Matrix { cols, .. }), Some(Composite::Matrix { cols: n_cols, .. })) => {
+            (Some(Composite::Matrix { elem, cols, .. }), Some(Composite::Matrix { cols: n_cols, .. })) => {
                 let (inner, n_cols) = (usize::from(cols), usize::from(n_cols));
                 let rows = a.chunks(inner);
                 rows.flat_map(|row| (0..n_cols).map(move |col| (row, col)))
-                    .map(|(row, col)| self.dot(row, &column(b, n_cols, col)))
+                    .map(|(row, col)| self.fused_dot(elem, row, &column(b, n_cols, col)))
                     .collect()
             }
             (Some(Composite::Matrix { cols, .. }), _) => {
@@ -33,6 +33,16 @@ impl Rewrite<'_, '_> {
             }
             _ => self.zip(Op::Mul, a, b),
         }
+    }
+
+    /// The sum of the products, from the first on, each `float32` or `float64` product added without rounding it, as
+    /// Warp does in products of matrices.
+    pub(super) fn fused_dot(&mut self, elem: Scalar, a: &[Value], b: &[Value]) -> Value {
+        if !matches!(elem, Scalar::F32 | Scalar::F64) {
+            return self.dot(a, b);
+        }
+        let first = self.op(Op::Mul, &[a[0], b[0]]);
+        a.iter().zip(b).skip(1).fold(first, |sum, (&a, &b)| self.op(Op::Fma, &[a, b, sum]))
     }
 
     pub(super) fn length(&mut self, x: &[Value]) -> Value {

@@ -310,7 +310,8 @@ impl Rewrite<'_, '_> {
                 let (a, b) = (self.scale(a, rest), self.scale(b, t[0]));
                 self.zip(Op::Add, &a, &b)
             }
-            (Op::Dot | Op::Ddot, [a, b], _) => smallvec![self.dot(a, b)],
+            (Op::Dot, [a, b], _) => smallvec![self.dot(a, b)],
+            (Op::Ddot, [a, b], _) => smallvec![self.fused_dot(elem, a, b)],
             (Op::Cross, [a, b], _) => self.cross(a, b),
             (Op::LengthSq, [x], _) => smallvec![self.dot(x, x)],
             (Op::Length, [x], _) => smallvec![self.length(x)],
