@@ -9,7 +9,7 @@ from __future__ import annotations
 import copyreg
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -163,6 +163,10 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
     def __rsub__(self: C, other: Any) -> C:
         return self._with(other, np.subtract, False, swapped=True)
 
+    @overload
+    def __mul__(self: C, other: float) -> C: ...
+    @overload
+    def __mul__(self, other: Any) -> Any: ...
     def __mul__(self, other: Any) -> Any:
         return self._product(other) if isinstance(other, Composite) else self._with(other, np.multiply, True)
 

@@ -104,7 +104,6 @@ fn stubs() -> String {
          M = TypeVar(\"M\", bound=_Matrix)\n\
          Q = TypeVar(\"Q\", bound=_Quaternion)\n\
          X = TypeVar(\"X\", bound=_Transformation)\n\n\
-         __all__: list[str]\n\n\
          def tid() -> int:\n    \
              \"\"\"The thread's index; unpacked to two, three or four names, its coordinates.\"\"\"\n\n\
          def printf(format: str, *values: object) -> None:\n    \
@@ -140,7 +139,17 @@ fn stubs() -> String {
             }
         }
     }
-    text
+    let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("def ")?.split('(').next()).collect();
+    let exported = exported(&names);
+    text + &exported
+}
+
+/// The names that `import *` brings: type checkers want them written out.
+fn exported(names: &[&str]) -> String {
+    let mut names: Vec<String> = names.iter().map(|name| format!("    \"{name}\",\n")).collect();
+    names.sort();
+    names.dedup();
+    format!("\n__all__ = [\n{}]\n", names.concat())
 }
 
 /// A signature as Python spells it; one per rank where it takes an index per dimension.
@@ -192,8 +201,7 @@ fn stub_type(signature: &Signature, pattern: TyPattern) -> &'static str {
 fn name_stubs() -> String {
     let mut text = String::from(
         "# Generated from the compiler's types by `make stubs`.\n\
-         from polyloom._composites import Matrix, Quaternion, Transformation, Vector\n\n\
-         __all__: list[str]\n",
+         from polyloom._composites import Matrix, Quaternion, Transformation, Vector\n",
     );
     let mut known: BTreeMap<Composite, String> = BTreeMap::new();
     for (name, composite) in Composite::named() {
@@ -209,5 +217,6 @@ fn name_stubs() -> String {
         };
         known.entry(composite).or_insert(name);
     }
-    text
+    let names: Vec<String> = Composite::named().map(|(name, _)| name).collect();
+    text + &exported(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
