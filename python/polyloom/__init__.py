@@ -13,9 +13,10 @@ array([2., 3., 4., 5.], dtype=float32)
 
 import math as _math
 
-from polyloom import _arrays, _builtins, _composite_names, _scalars, types
+from polyloom import _arrays, _builtins, _compatibility, _composite_names, _scalars, types
 from polyloom._arrays import *  # noqa: F403
 from polyloom._builtins import *  # noqa: F403
+from polyloom._compatibility import *  # noqa: F403
 from polyloom._composite_names import *  # noqa: F403
 from polyloom._errors import CompileError, Diagnostic, LaunchError
 from polyloom._kernel import func, kernel
@@ -54,6 +55,7 @@ __all__ = [
     "types",
     *_arrays.__all__,
     *_builtins.__all__,
+    *_compatibility.__all__,
     *_composite_names.__all__,
     *_scalars.__all__,
 ]

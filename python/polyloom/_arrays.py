@@ -312,7 +312,10 @@ Shape = int | Sequence[int]
 
 
 def _extents(shape: Shape) -> tuple[int, ...]:
-    return tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    try:
+        return tuple(shape)  # type: ignore[arg-type]
+    except TypeError:
+        return (shape,)  # type: ignore[return-value]
 
 
 def empty(shape: Shape, dtype: ElementTypeLike = float32, device: str | None = None) -> array:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 import numpy as np
 
 from polyloom import _native
-from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, readable, stored
+from polyloom._scalars import DType, DTypeLike, TypedConstant, bfloat16, bool_, dtype_of, readable, stored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Composite", "Matrix", "Quaternion", "Transformation", "Vector"]
 
 C = TypeVar("C", bound="Composite")
+
+_PLAIN = frozenset((float, int))
 
 
 class CompositeClass(type):
@@ -59,14 +61,26 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
     def __new__(cls: type[C], *components: Any) -> C:
         if not hasattr(cls, "_type"):
             raise TypeError(f"{cls.__name__} is no type of its own: call one, such as loom.vec3")
+        if (
+            len(components) == cls._length_
+            and cls._wp_scalar_type_.numpy.kind == "f"
+            and _PLAIN.issuperset(map(type, components))
+        ):
+            numbers = np.array(components)
+            if numbers.dtype.kind in "fi":  # no integer too large for an array
+                return cls._of(numbers.reshape(cls._shape_))
         return cls._of(_numbers(cls, components))
 
     @classmethod
     def _of(cls: type[C], numbers: Any) -> C:
         """The value with these components, numbers of the right type in the right shape."""
-        storage = np.empty(cls._shape_, cls._wp_scalar_type_.numpy)
-        with np.errstate(over="ignore"):  # beyond the type's largest number is infinity
-            storage[...] = stored(numbers, None, cls._wp_scalar_type_)
+        dtype = cls._wp_scalar_type_
+        if isinstance(numbers, np.ndarray) and numbers.dtype == dtype.numpy and numbers.shape == cls._shape_:
+            storage = np.array(numbers, order="C")
+        else:
+            storage = np.empty(cls._shape_, dtype.numpy)
+            with np.errstate(over="ignore"):  # beyond the type's largest number is infinity
+                storage[...] = stored(numbers, None, dtype)
         value: C = _native.CompositeBase.__new__(cls, storage, cls._type)
         return value
 
@@ -78,6 +92,10 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
         return type(self)._shape_[0]
 
     def __getitem__(self, key: Any) -> Any:
+        storage = self._storage
+        if type(key) is int and storage.ndim == 1 and -len(storage) <= key < len(storage):
+            if type(self)._wp_scalar_type_ is not bfloat16:
+                return storage.item(key)
         found = self._values()[_key(type(self), key)]
         if not isinstance(found, np.ndarray):
             return found.item()
@@ -124,7 +142,7 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
         return (type(self), (self._values().tolist(),))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self._storage, dtype=dtype, copy=copy)
+        return np.array(self._storage.view(), dtype=dtype, copy=copy)
 
     def _with(self: C, other: Any, op: Callable[[Any, Any], Any], numbers: bool, swapped: bool = False) -> C:
         """Component by component with a value of the same type, or, if that is to be, with one number."""

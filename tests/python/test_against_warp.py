@@ -88,7 +88,8 @@ PROGRAM = """
 import numpy as np
 import PACKAGE as wp
 
-GRAVITY = wp.vec3(0.0, -9.8, 0.0)
+wp.init()
+GRAVITY = wp.constant(wp.vec3(0.0, -9.8, 0.0))
 AXIS = wp.normalize(wp.vec3(1.0, 2.0, 2.0))
 vec5 = wp.types.vector(length=5, dtype=wp.float32)
 N = 64

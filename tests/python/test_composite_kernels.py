@@ -1,5 +1,7 @@
 """Vectors, matrices, quaternions and transformations in kernels of a Python program."""
 
+from typing import Any
+
 import numpy as np
 import polyloom as loom
 import pytest
@@ -110,6 +112,32 @@ def test_wrong_arrays_of_vectors_are_named(x, error, message):
 def test_arrays_of_vectors_are_no_arrays_of_their_components():
     with pytest.raises(TypeError, match="'y' .* must have elements of type float32, not vec2"):
         loom.launch(apply, 1, [loom.mat22(), 1.0, np.zeros((1, 2), np.float32), loom.zeros(1, dtype=loom.vec2)])
+
+
+def test_closures_defaults_and_generic_functions():
+    def make(scale):
+        offset = loom.vec3(scale)
+        turn = loom.mat33(0, 1, 0, -1, 0, 0, 0, 0, scale)
+
+        class Settings:
+            shift = loom.vec3(1, 0, 0)
+
+        @loom.func
+        def moved(a: Any, b: loom.vec3 = loom.vec3(1.0, 2.0, 3.0)):  # noqa: B008 - read by the compiler
+            return a + b
+
+        @loom.kernel
+        def move(x: loom.array(dtype=loom.vec3)):
+            i = loom.tid()
+            x[i] = turn * moved(x[i]) + offset + Settings.shift * offset.y
+
+        offset[1] = 100  # after it was captured
+        return move
+
+    for scale in (1.0, 2.0):
+        x = loom.ones(2, dtype=loom.vec3)
+        loom.launch(make(scale), 2, [x])
+        assert x[1] == (3 + 2 * scale, -2 + scale, 5 * scale)
 
 
 def test_signature():

@@ -9,7 +9,16 @@ from polyloom import _native
 
 
 @pytest.mark.parametrize(
-    "module", ["polyloom", "polyloom._arrays", "polyloom._composites", "polyloom._kernel", "polyloom.types"]
+    "module",
+    [
+        "polyloom",
+        "polyloom._arrays",
+        "polyloom._builtins",
+        "polyloom._compatibility",
+        "polyloom._composites",
+        "polyloom._kernel",
+        "polyloom.types",
+    ],
 )
 def test_module(module):
     result = doctest.testmod(importlib.import_module(module))

@@ -10,7 +10,7 @@ use polyloom::{ArgBlock, ArgError, Composite, Footprint, Scalar, Type, scalar_bi
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyType};
+use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -121,12 +121,28 @@ pub(crate) fn components(arg: &Bound<'_, PyAny>, composite: Composite) -> PyResu
         // SAFETY: the value holds the array.
         return unsafe { component_bits(value.get().object().cast(), composite) };
     }
+    if let Some(bits) = numbers(arg, composite) {
+        return Ok(bits);
+    }
     let py = arg.py();
     let ty = CompositeType { inner: composite };
     let made = py.import("polyloom._composites")?.call_method1("argument", (ty, arg))?;
     let value = made.cast::<CompositeBase>()?.get();
     // SAFETY: as before.
     unsafe { component_bits(value.object().cast(), composite) }
+}
+
+/// The components as a tuple or list has them one by one; `None` for whatever else there is, right or wrong.
+fn numbers(arg: &Bound<'_, PyAny>, composite: Composite) -> Option<SmallVec<[u64; 16]>> {
+    let n = composite.n_components();
+    let bits = |item: Bound<'_, PyAny>| scalar_argument(&item, composite.elem()).ok();
+    if let Ok(tuple) = arg.cast::<PyTuple>() {
+        return if tuple.len() == n { tuple.iter().map(bits).collect() } else { None };
+    }
+    let list = arg.cast::<PyList>().ok()?;
+    let bits: SmallVec<[u64; 16]> = list.iter().map(bits).collect::<Option<_>>()?;
+    // Its length may change meanwhile.
+    (bits.len() == n).then_some(bits)
 }
 
 /// Reads the components out of their array.

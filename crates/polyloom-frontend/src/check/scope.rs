@@ -150,7 +150,8 @@ impl<'a> Checker<'_, '_, 'a> {
                     Captured::Text(_) => {
                         "strings can only be printed, and only as literals: `print(\"text\", x)`".to_owned()
                     }
-                    _ => "kernels can use numbers and bools from outside; pass anything else as a parameter".to_owned(),
+                    _ => "kernels can use numbers, bools and vectors from outside; pass anything else as a parameter"
+                        .to_owned(),
                 };
                 let message = format!("`{name}` is {}, which is not a value in a kernel", other.describe());
                 self.reject(Code::BadCapture, span, message, help)
