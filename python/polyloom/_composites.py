@@ -348,6 +348,7 @@ def class_of(ty: _native.CompositeType) -> Any:
         members = {
             "__slots__": (),
             "__module__": "polyloom",
+            "__doc__": f"A {ty.kind} of {int(np.prod(ty.shape))} components of type {ty.dtype}.",
             "_type": ty,
             "_length_": int(np.prod(ty.shape)),
             "_shape_": ty.shape,

@@ -193,6 +193,7 @@ def test_builtins_outside_kernels():
     assert loom.dot(v, w) == 0 and loom.length(w) == 2
     assert loom.cross(v, w) == (0, 0, 2) and loom.normalize(w) == (0, 1, 0)
     assert loom.determinant(loom.mat22d(1, 2, 3, 4)) == -2
+    assert loom.dot(a=v, b=v) == 1 and loom.clamp(5, low=0, high=3) == 3
     assert loom.max(1, 2) == 2 and type(loom.max(1, 2)) is int
     assert loom.sin(1) == loom.sin(1.0) == np.float32(0.8414709848)
     assert loom.sin(loom.float64(1.0)) == pytest.approx(np.sin(1), rel=1e-15)
@@ -209,6 +210,13 @@ def test_builtins_outside_kernels():
     [
         (lambda: loom.dot(loom.vec3(), loom.vec2()), TypeError, r"no overload of `polyloom.dot` takes \(vec3, vec2\)"),
         (lambda: loom.dot("a", "b"), TypeError, "polyloom.dot takes numbers, vectors and matrices, not str"),
+        (
+            lambda: loom.normalize((1, 2)),
+            TypeError,
+            "polyloom.normalize takes numbers, vectors and matrices, not tuple",
+        ),
+        (lambda: loom.dot(a=loom.vec3(), b=[1]), TypeError, "polyloom.dot takes numbers, .*, not list"),
+        (lambda: loom.vector(1.0, length=2.5), TypeError, "polyloom.vector takes numbers, .*, not float"),
         (lambda: loom.tid(), TypeError, "polyloom.tid is a function of the kernel language"),
         (lambda: loom.atomic_add(np.zeros(3), 0, 1.0), TypeError, "polyloom.atomic_add is a function of the kernel"),
         (lambda: loom.max(1, 10**12), OverflowError, "1000000000000 does not fit int32"),

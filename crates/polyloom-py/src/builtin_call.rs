@@ -44,7 +44,7 @@ pub(crate) fn call_builtin(
                 values.push(value);
                 format!("x{}", values.len() - 1)
             }
-            None => constant(callee, &arg)?,
+            None => scalar_type(&arg).ok_or_else(|| misfit(callee, &arg))?,
         });
     }
     let mut named = None;
@@ -53,7 +53,19 @@ pub(crate) fn call_builtin(
         if let Captured::Type(scalar) = capture(&arg) {
             named = Some(scalar);
         }
-        texts.push(format!("{name}={}", constant(callee, &arg)?));
+        let name = name.extract::<String>()?;
+        let text = match value(&arg) {
+            // What the type of the result depends on.
+            _ if matches!(&*name, "dtype" | "length" | "shape" | "n") => {
+                scalar_type(&arg).or_else(|| extents(&arg)).ok_or_else(|| misfit(callee, &arg))?
+            }
+            Some(value) => {
+                values.push(value);
+                format!("x{}", values.len() - 1)
+            }
+            None => return Err(misfit(callee, &arg)),
+        };
+        texts.push(format!("{name}={text}"));
     }
     let expression = match (is_builtin, &texts[..]) {
         (false, [a, b]) => format!("{a} {callee} {b}"),
@@ -116,18 +128,26 @@ fn value(arg: &Bound<'_, PyAny>) -> Option<Value> {
     })
 }
 
-/// The text of an argument that a call needs to know when it is compiled: a scalar type, an extent or extents.
-fn constant(callee: &str, arg: &Bound<'_, PyAny>) -> PyResult<String> {
+fn misfit(callee: &str, arg: &Bound<'_, PyAny>) -> PyErr {
+    let given = arg.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("polyloom.{callee} takes numbers, vectors and matrices, not {given}"))
+}
+
+/// The text of a scalar type.
+fn scalar_type(arg: &Bound<'_, PyAny>) -> Option<String> {
     match capture(arg) {
-        Captured::Type(scalar) => return Ok(format!("polyloom.{}", scalar.python_name())),
-        Captured::Int(value) => return Ok(value.to_string()),
-        _ => {}
+        Captured::Type(scalar) => Some(format!("polyloom.{}", scalar.python_name())),
+        _ => None,
     }
-    if let Ok(extents) = arg.extract::<Vec<i64>>() {
-        return Ok(format!("({})", extents.iter().map(|n| format!("{n},")).collect::<String>()));
+}
+
+/// The text of an extent, or of several.
+fn extents(arg: &Bound<'_, PyAny>) -> Option<String> {
+    if let Captured::Int(value) = capture(arg) {
+        return Some(value.to_string());
     }
-    let given = arg.get_type().name()?;
-    Err(PyTypeError::new_err(format!("polyloom.{callee} takes numbers, vectors and matrices, not {given}")))
+    let extents = arg.extract::<Vec<i64>>().ok()?;
+    Some(format!("({})", extents.iter().map(|n| format!("{n},")).collect::<String>()))
 }
 
 /// The values, where integers without a type are of type `int` and floats of type `float`.
