@@ -174,7 +174,8 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         if wanted is not None:
             given = _scalar(source.dtype) if isinstance(source, array) else None
             source = stored(source.numpy() if isinstance(source, array) else source, given, _scalar(wanted))
-        storage = np.array(source, dtype=None if wanted is None else _scalar(wanted).numpy, copy=True if copy else None)
+        element = None if wanted is None else _scalar(wanted).numpy
+        storage = np.array(source, element) if copy else np.asarray(source, element)
         inner: tuple[int, ...] = ()
         if wanted is not None:
             inner = _inner(wanted)
@@ -256,7 +257,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         return f"array({np.array2string(self.numpy(), separator=', ', prefix='array(')}, dtype={_name(self.dtype)})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self.numpy(), dtype=dtype, copy=copy)
+        return np.asarray(self.numpy(), dtype) if copy is None else np.array(self.numpy(), dtype, copy=copy)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

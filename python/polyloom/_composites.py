@@ -142,7 +142,8 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
         return (type(self), (self._values().tolist(),))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self._storage.view(), dtype=dtype, copy=copy)
+        shared = self._storage.view()
+        return np.asarray(shared, dtype) if copy is None else np.array(shared, dtype, copy=copy)
 
     def _with(self: C, other: Any, op: Callable[[Any, Any], Any], numbers: bool, swapped: bool = False) -> C:
         """Component by component with a value of the same type, or, if that is to be, with one number."""
@@ -420,7 +421,8 @@ def _numbers(cls: type[Composite], components: tuple[Any, ...]) -> NDArray[Any]:
             given = f"{extents[0]} given" if len(extents) == 1 else f"not an array of shape {extents}"
         raise ValueError(f"{cls.__name__} has {n} component{'s' if n > 1 else ''}, {given}")
     converted = [_number(number, dtype) for number in numbers]
-    return np.array(converted, dtype.numpy if dtype.numpy.kind in "iub" else np.float64).reshape(shape)
+    is_exact = dtype.numpy.kind in "iub" and dtype is not bfloat16  # of which NumPy may know the bits alone
+    return np.array(converted, dtype.numpy if is_exact else np.float64).reshape(shape)
 
 
 def _is_sequence(value: Any) -> bool:

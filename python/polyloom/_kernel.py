@@ -52,8 +52,8 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], _native.Kernel]: ..
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Compiles a function into a kernel, run once per thread of a launch.
 
-    Every parameter has an annotation: a scalar type or `array(dtype=…, ndim=…)`. Names that are not parameters or
-    locals are captured by value now, when the kernel is defined.
+    Every parameter has an annotation: a scalar type, one such as `vec3`, or `array(dtype=…, ndim=…)`. Names that are
+    not parameters or locals are captured by value now, when the kernel is defined.
 
     Parameters
     ----------

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import polyloom as loom
@@ -289,3 +291,23 @@ def test_half_precision():
     bf = loom.types.vector(2, loom.bfloat16)(1.5, 0.1)
     assert bf.x == 1.5 and bf.y == 0.10009765625 and repr(bf).endswith("([1.5, 0.10009765625])")
     assert loom.array([[1.5, 2.5]], dtype=type(bf))[0] == (1.5, 2.5)
+
+
+WITHOUT_ML_DTYPES = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np
+import polyloom as loom
+
+v = loom.vec3bf(1, 2.5, 0.1)
+assert v == (1, 2.5, 0.10009765625) and v.z == 0.10009765625 and np.asarray(v).dtype == np.uint16
+assert v + v == (2, 5, 0.2001953125) and v[:2] == (1, 2.5) and loom.vec3(v) == v and loom.vec3bf(v) == v
+v.x, v[1:] = 7, (1, 2)
+a = loom.array([v, v * 2], dtype=loom.vec3bf)
+assert a[0] == (7, 1, 2) and a[1] == (14, 2, 4) and loom.array(a, dtype=loom.vec3)[1] == (14, 2, 4)
+"""
+
+
+def test_bfloat16_without_ml_dtypes():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_ML_DTYPES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
