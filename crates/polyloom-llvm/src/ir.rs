@@ -384,6 +384,17 @@ impl<'c> Ir<'c> {
         Val(unsafe { LLVMBuildShuffleVector(self.builder, first.0, poison.0, zeros.0, UNNAMED) })
     }
 
+    /// Lanes of two vectors of one type by number; the second vector's come after the first's.
+    pub(crate) fn shuffle(&self, a: Val, b: Val, lanes: impl Iterator<Item = u32>) -> Val {
+        // SAFETY: two vectors of one type and constant indices into them.
+        unsafe {
+            let index = |lane: u32| LLVMConstInt(self.int(32).0, lane.into(), 0);
+            let mut indices: Vec<LLVMValueRef> = lanes.map(index).collect();
+            let indices = LLVMConstVector(indices.as_mut_ptr(), indices.len() as u32);
+            Val(LLVMBuildShuffleVector(self.builder, a.0, b.0, indices, UNNAMED))
+        }
+    }
+
     /// Every lane takes the value of the lane `distance` before it, the first ones zero.
     pub(crate) fn shift_lanes(&self, vector: Val, distance: u32) -> Val {
         let lanes = self.n_lanes(vector);

@@ -146,6 +146,77 @@ pub fn strides(subject: &Subject<'_>) {
     }
 }
 
+/// Rows of a few elements that constant indices name, as those of vectors: all or some of them, under a condition, from
+/// other places than they go to, in place, with indices that count from the end.
+pub fn short_rows(subject: &Subject<'_>) {
+    const N: usize = 70;
+    let mut random = Random::new(6);
+    for elem in Scalar::ALL {
+        for length in 2..=5 {
+            let row = [N, length];
+            let flags: Vec<u64> = (0..N as u64).map(|i| i * i % 7 % 2).collect();
+            let values = random.values(elem, N * length);
+            for body in row_bodies(elem.name(), length) {
+                let text = format!(
+                    "kernel @k(%a a: array<{0}, 2>, %flag flag: array<i32, 1>, %out out: array<{0}, 2>) {{\n\
+                     %i: i32 = tid 0\n{body}return }}",
+                    elem.name()
+                );
+                let mut memory = BufferMemory::default();
+                let args = [
+                    dense(&mut memory, elem, &row, &values),
+                    dense(&mut memory, Scalar::I32, &[N], &flags),
+                    dense(&mut memory, elem, &row, &vec![0; N * length]),
+                ];
+                compare(subject, &text, &[N as u64], &args, &memory);
+            }
+        }
+    }
+}
+
+/// What is done with row `%i`: bodies of a kernel.
+fn row_bodies(ty: &str, length: usize) -> Vec<String> {
+    let mut constants = String::new();
+    for place in 0..length {
+        constants += &format!("%c{place}: i32 = const {place}\n");
+    }
+    let copy = |from: &str, to: &str, order: &dyn Fn(usize) -> usize| {
+        let mut text = constants.clone();
+        for place in 0..length {
+            text += &format!("%x{place}: {ty} = array_load %a, {from}, %c{place}\n");
+        }
+        for place in (0..length).map(order) {
+            text += &format!("array_store %out, {to}, %c{place}, %x{}\n", (place + 1) % length);
+        }
+        text
+    };
+    let flagged = "%zero: i32 = const 0\n%f: i32 = array_load %flag, %i\n%set: bool = ne %f, %zero\n";
+    let from_end = "%n: i32 = const 70\n%back: i32 = sub %i, %n\n";
+    vec![
+        copy("%i", "%i", &|place| place),
+        copy("%i", "%i", &|place| length - 1 - place),
+        format!("{flagged}if %set {{\n{}yield }} else {{ yield }}\n", copy("%i", "%i", &|place| place)),
+        format!("{from_end}{}", copy("%back", "%i", &|place| place)),
+        format!("{from_end}{}", copy("%i", "%back", &|place| place)),
+        // One element of each, then another whose value is read back in between.
+        format!(
+            "{constants}%x: {ty} = array_load %a, %i, %c1\narray_store %out, %i, %c0, %x\n\
+             %y: {ty} = array_load %out, %i, %c0\narray_store %out, %i, %c1, %y\n"
+        ),
+        // In place: each place takes the next one's old value, the last its own first.
+        format!("{constants}{}", {
+            let mut text = String::new();
+            for place in 0..length {
+                text += &format!("%x{place}: {ty} = array_load %a, %i, %c{}\n", (place + 1) % length);
+            }
+            for place in 0..length {
+                text += &format!("array_store %a, %i, %c{place}, %x{place}\n");
+            }
+            text
+        }),
+    ]
+}
+
 /// Every atomic on every type: on one element that all threads update, on one each, with the old value used and not.
 /// Threads of one range run in order, so even float sums have one right result.
 pub fn atomics(subject: &Subject<'_>) {

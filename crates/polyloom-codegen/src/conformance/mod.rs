@@ -52,6 +52,7 @@ macro_rules! conformance_tests {
                 ranks_and_ranges = memory::ranks_and_ranges;
                 strides = memory::strides;
                 any_byte_is_true = memory::bools;
+                short_rows = memory::short_rows;
                 atomics = memory::atomics;
                 atomics_under_contention = memory::contention;
                 library_functions = library::all;

@@ -211,6 +211,7 @@ impl Lower<'_, '_> {
                 Address::One(pointer) => pointer,
                 Address::Row(first) => ir.offset(in_memory, first, lane),
                 Address::ReverseRow(first) => ir.offset(in_memory, first, ir.neg(lane)),
+                Address::Interleaved(rows) => rows.element(ir, in_memory, lane),
                 Address::Scattered(pointers) => match scattered {
                     Some(stack) => this.lane_on_stack(stack, ir.ptr(), lane),
                     None => ir.extract(pointers, lane),

@@ -131,16 +131,19 @@ fn load_arguments(
                 None => slot(offset + ArgLayout::extent(axis), wide),
             })
             .collect();
-        let strides: SmallVec<[Val; 4]> = (0..ndim)
+        let known_strides: SmallVec<[Option<i64>; 4]> = (0..ndim)
             .map(|axis| {
                 let inner = &facts.extents[axis as usize + 1..ndim as usize];
-                let known = inner.iter().try_fold(i64::from(elem.bytes()), |bytes, extent| {
+                let bytes = inner.iter().try_fold(i64::from(elem.bytes()), |bytes, extent| {
                     extent.and_then(|extent| bytes.checked_mul(extent.into()))
                 });
-                match known {
-                    Some(bytes) if facts.contiguous => ir.i64_const(bytes),
-                    _ => slot(offset + ArgLayout::stride(ndim, axis), wide),
-                }
+                bytes.filter(|_| facts.contiguous)
+            })
+            .collect();
+        let strides: SmallVec<[Val; 4]> = (0..ndim)
+            .map(|axis| match known_strides[axis as usize] {
+                Some(bytes) => ir.i64_const(bytes),
+                None => slot(offset + ArgLayout::stride(ndim, axis), wide),
             })
             .collect();
         let apart = |other: usize| {
@@ -154,7 +157,7 @@ fn load_arguments(
             pointer,
             extents,
             strides,
-            last_stride: facts.contiguous.then_some(elem.bytes().into()),
+            known_strides,
             facts,
             scope: ir.meta_node(&[scopes[index]]),
             no_alias: (!others.is_empty()).then(|| ir.meta_node(&others)),
@@ -379,8 +382,8 @@ impl<'a, 'c> Unit<'a, 'c> {
                     }
                     ValueDef::Param(..) => false,
                 });
-            let array =
-                self.arrays[index].as_ref().filter(|array| array.last_stride == Some(array.elem.bytes().into()));
+            let is_dense = |array: &&ArrayArg| array.known_strides.last().is_some_and(|stride| stride.is_some());
+            let array = self.arrays[index].as_ref().filter(is_dense);
             if in_order {
                 found = array;
             }

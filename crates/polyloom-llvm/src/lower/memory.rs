@@ -1,9 +1,11 @@
 //! Array elements: extents, loads and stores.
 //!
 //! How a group's elements lie in memory decides the instruction: one scalar access if all lanes mean the same element,
-//! one vector access if they are neighbours, else a gather or scatter. Everything the lanes share goes into a scalar
-//! base address.
+//! one vector access if they are neighbours, vector accesses and shuffles if they are one component of short vectors
+//! that follow each other (see [`super::interleaved`]), else a gather or scatter. Everything the lanes share goes into
+//! a scalar base address.
 
+use super::interleaved::Rows;
 use super::values::Edge;
 use super::{Lower, Rep, Reps, Result};
 use crate::ir::*;
@@ -21,8 +23,8 @@ pub(crate) struct ArrayArg {
     pub(crate) extents: SmallVec<[Val; 4]>,
     /// Byte strides, `i64`; constants where facts say so.
     pub(crate) strides: SmallVec<[Val; 4]>,
-    /// The last byte stride, if facts say it.
-    pub(crate) last_stride: Option<i64>,
+    /// The byte strides that facts say: those of a dense array with known extents behind the axis.
+    pub(crate) known_strides: SmallVec<[Option<i64>; 4]>,
     pub(crate) facts: ArrayFacts,
     /// Its alias scope, and the scopes of the arrays it shares no memory with.
     pub(crate) scope: Meta,
@@ -37,12 +39,25 @@ pub(crate) enum Address {
     Row(Val),
     /// As `Row`, but the other lanes' elements go before it.
     ReverseRow(Val),
+    /// One element of each of some neighbouring rows of a few elements each.
+    Interleaved(Rows),
     /// Anywhere: a pointer per lane.
     Scattered(Val),
 }
 
+/// The axis along which the lanes go from row to row.
+#[derive(Clone, Copy)]
+enum RowAxis {
+    /// None so far: all lanes have one index.
+    None,
+    /// One, with this byte stride.
+    Is(i64),
+    /// More than one, or one along which they are not neighbours.
+    Many,
+}
+
 impl Lower<'_, '_> {
-    fn array(&self, value: Value) -> Result<usize> {
+    pub(super) fn array(&self, value: Value) -> Result<usize> {
         match self.rep(value)? {
             Rep::Array(index) => Ok(index),
             _ => Err(CodegenError::new("internal error: a scalar where an array is needed")),
@@ -73,13 +88,23 @@ impl Lower<'_, '_> {
         let mut pointer = arg.pointer;
         let mut step = Some(0i64);
         let mut vector_offset: Option<Val> = None;
+        // What constant indices add, in bytes, and whether all axes so far but those are uniform or step by one.
+        let (mut inner, mut row) = (0i64, RowAxis::None);
         let lane_int = if arg.facts.offsets_fit_i32 { ir.int(32) } else { wide };
         let lane_type = ir.lanes(lane_int, self.lanes);
         for (axis, (&index, &rep)) in indices.iter().zip(reps).enumerate() {
             let ty = self.scalar_of(index)?;
             let stride = arg.strides[axis];
-            let is_last = axis + 1 == indices.len();
-            let known = if is_last { arg.last_stride } else { None };
+            let known = arg.known_strides[axis];
+            if let (Some(bytes), Some(index)) = (known, self.small_constant(index)) {
+                inner += bytes * index;
+                continue;
+            }
+            row = match (rep, row, known) {
+                (Rep::Affine { stride: 1, .. }, RowAxis::None, Some(bytes)) => RowAxis::Is(bytes),
+                (Rep::Uniform(_), RowAxis::None, _) => RowAxis::None,
+                _ => RowAxis::Many,
+            };
             let stays_scalar = match rep {
                 Rep::Uniform(_) => true,
                 Rep::Affine { .. } => known.is_some() && self.extends_affinely(index, ty),
@@ -106,6 +131,15 @@ impl Lower<'_, '_> {
             vector_offset = Some(vector_offset.map_or(offset, |sum| ir.add(sum, offset)));
         }
         let bytes = i64::from(arg.elem.bytes());
+        if let (None, RowAxis::Is(row_bytes)) = (vector_offset, row)
+            && step == Some(row_bytes)
+            && let Some(rows) = self.rows(arg.elem, pointer, row_bytes, inner)
+        {
+            return Ok(Address::Interleaved(rows));
+        }
+        if inner != 0 {
+            pointer = ir.offset(ir.int(8), pointer, ir.i64_const(inner));
+        }
         Ok(match (vector_offset, step) {
             (None, Some(0)) => Address::One(pointer),
             (None, Some(step)) if step == bytes => Address::Row(pointer),
@@ -116,6 +150,12 @@ impl Lower<'_, '_> {
                 Address::Scattered(ir.offset(ir.int(8), pointer, offset))
             }
         })
+    }
+
+    /// The value of an index that is a constant, and none that counts from the end.
+    pub(super) fn small_constant(&self, index: Value) -> Option<i64> {
+        let bits = self.func.as_const(index)?;
+        i64::try_from(bits).ok().filter(|&index| index <= i64::from(i16::MAX))
     }
 
     /// Whether an affine index may be widened by widening the first lane's. A signed one may, being a valid index in the
@@ -159,7 +199,7 @@ impl Lower<'_, '_> {
 
     /// Emits an access for the way its indices mostly are and, if that takes a test, for the other way too. `plain`
     /// gives the values to widen by where an index was unwrapped.
-    fn with_unwrapped(
+    pub(super) fn with_unwrapped(
         &mut self,
         indices: &[Value],
         mut access: impl FnMut(&mut Self, &[Rep], &[Value]) -> Result<Option<Rep>>,
@@ -227,6 +267,7 @@ impl Lower<'_, '_> {
                 let last = ir.offset(in_memory, first, ir.i64_const(1 - i64::from(self.lanes)));
                 (ir.reverse(self.load_row(array, last, mask)?), false)
             }
+            Address::Interleaved(rows) => (self.load_interleaved(array, rows)?, false),
             Address::Scattered(pointers) => {
                 let mask = self.full_mask();
                 let types = [lanes, ir.type_of(pointers)];
@@ -244,10 +285,15 @@ impl Lower<'_, '_> {
     }
 
     fn load_row(&self, array: usize, pointer: Val, mask: Option<Val>) -> Result<Val> {
+        self.load_neighbours(array, pointer, mask, self.lanes)
+    }
+
+    /// Loads `n` elements that follow each other.
+    pub(super) fn load_neighbours(&self, array: usize, pointer: Val, mask: Option<Val>, n: u32) -> Result<Val> {
         let ir = self.ir;
         let elem = self.array_arg(array)?.elem;
         let in_memory = self.memory_type(elem);
-        let lanes = ir.lanes(in_memory, self.lanes);
+        let lanes = ir.lanes(in_memory, n);
         let Some(mask) = mask else {
             let value = ir.load(lanes, pointer, elem.bytes());
             self.tag(value, array)?;
@@ -261,11 +307,11 @@ impl Lower<'_, '_> {
             8 if elem.is_float() => ("llvm.masked.load", ir.int(64), pointer),
             8 => ("llvm.masked.load", ir.f64(), pointer),
             _ => {
-                let steps = ir.iota(ir.int(64), self.lanes, 1);
+                let steps = ir.iota(ir.int(64), n, 1);
                 ("llvm.masked.gather", in_memory, ir.offset(in_memory, pointer, steps))
             }
         };
-        let disguised = ir.lanes(disguise, self.lanes);
+        let disguised = ir.lanes(disguise, n);
         let types = [disguised, ir.type_of(address)];
         let value = ir.intrinsic(name, &types, &[address, mask, ir.zero(disguised)]);
         ir.set_argument_align(value, 0, elem.bytes());
@@ -288,7 +334,7 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    fn store_to(&mut self, array: usize, address: Address, value: Rep) -> Result<()> {
+    pub(super) fn store_to(&mut self, array: usize, address: Address, value: Rep) -> Result<()> {
         let ir = self.ir;
         let elem = self.array_arg(array)?.elem;
         let in_memory = |value: Val| match elem {
@@ -319,6 +365,11 @@ impl Lower<'_, '_> {
                 let last = ir.offset(self.memory_type(elem), first, ir.i64_const(1 - i64::from(self.lanes)));
                 self.store_row(array, value, last, mask)
             }
+            Address::Interleaved(rows) => {
+                let lanes = ir.iota(ir.int(64), self.lanes, 1);
+                let pointers = rows.element(ir, self.memory_type(elem), lanes);
+                self.store_to(array, Address::Scattered(pointers), value)
+            }
             Address::Scattered(pointers) => {
                 let (value, mask) = (in_memory(self.vector(value)?), self.full_mask());
                 let types = [ir.type_of(value), ir.type_of(pointers)];
@@ -329,7 +380,7 @@ impl Lower<'_, '_> {
         }
     }
 
-    fn store_row(&self, array: usize, value: Val, pointer: Val, mask: Option<Val>) -> Result<()> {
+    pub(super) fn store_row(&self, array: usize, value: Val, pointer: Val, mask: Option<Val>) -> Result<()> {
         let ir = self.ir;
         let align = self.array_arg(array)?.elem.bytes();
         let store = match mask {

@@ -23,6 +23,7 @@ mod cast;
 mod control;
 mod entry;
 mod host;
+mod interleaved;
 mod loops;
 mod memory;
 mod values;
@@ -36,6 +37,7 @@ use calls::Callees;
 use control::Frame;
 use cranelift_entity::SecondaryMap;
 use entry::Thread;
+use interleaved::RowStore;
 use memory::ArrayArg;
 use polyloom_codegen::{CodegenError, SiteTable};
 use polyloom_ir::uniformity::{Shape, Uniformity};
@@ -134,8 +136,12 @@ impl<'a, 'c> Lower<'a, 'c> {
         let mut skipped: SmallVec<[Block; 4]> = SmallVec::new();
         let mut end = None;
         let mut flow = Flow::Dead;
+        let mut rows: SmallVec<[RowStore; 2]> = SmallVec::new();
         for (index, &inst) in insts.iter().enumerate() {
             let data = &func.insts[inst];
+            if data.op == Op::ArrayStore && self.part_of_row(&insts[index..], &mut rows)? {
+                continue;
+            }
             if data.op.info().is_terminator() {
                 flow = self.terminator(inst)?;
                 break;

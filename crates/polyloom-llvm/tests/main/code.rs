@@ -89,8 +89,34 @@ kernel @nbody(%0 x: array<f32, 1>, %1 mass: array<f32, 1>, %2 a: array<f32, 1>, 
   return
 }";
 
-/// The kernel's assembly for a processor, its arrays dense and apart.
-fn assembly(source: &str, cpu: &str) -> String {
+/// What `v[i] = v[i] * a + x[i]` is for arrays of vectors of three.
+const VECTORS: &str = "
+kernel @vectors(%0 a: f32, %1 x: array<f32, 2>, %2 v: array<f32, 2>) {
+  %3: i32 = tid 0
+  %4: i32 = const 0
+  %5: i32 = const 1
+  %6: i32 = const 2
+  %10: f32 = array_load %1, %3, %4
+  %11: f32 = array_load %1, %3, %5
+  %12: f32 = array_load %1, %3, %6
+  %13: f32 = array_load %2, %3, %4
+  %14: f32 = array_load %2, %3, %5
+  %15: f32 = array_load %2, %3, %6
+  %16: f32 = mul %13, %0
+  %17: f32 = mul %14, %0
+  %18: f32 = mul %15, %0
+  %19: f32 = add %16, %10
+  %20: f32 = add %17, %11
+  %21: f32 = add %18, %12
+  array_store %2, %3, %4, %19
+  array_store %2, %3, %5, %20
+  array_store %2, %3, %6, %21
+  return
+}";
+
+/// The kernel's assembly for a processor, its arrays dense and apart. With `columns`, a launch has a dimension less than
+/// the arrays, whose last extent that is.
+fn assembly(source: &str, cpu: &str, columns: Option<u32>) -> String {
     let module = text::parse_module(source, FileId::from_u32(0)).expect("the kernel is well formed");
     let kernel = module.functions.keys().next().expect("one kernel");
     let options = pipeline::Options { checked: false };
@@ -98,11 +124,15 @@ fn assembly(source: &str, cpu: &str) -> String {
     let func = &module.functions[kernel];
     let dense = ArrayFacts { contiguous: true, disjoint: true, offsets_fit_i32: true, ..ArrayFacts::default() };
     let of = |&param: &polyloom_ir::Value| match func.ty(param) {
-        Type::Array { .. } => dense,
+        Type::Array { ndim, .. } => {
+            let mut facts = dense;
+            facts.extents[usize::from(ndim) - 1] = columns;
+            facts
+        }
         _ => ArrayFacts::default(),
     };
     let ranks = func.params().iter().filter_map(|&p| func.ty(p).as_array()).map(|(_, ndim)| ndim);
-    let launch_rank = ranks.max().unwrap_or(1);
+    let launch_rank = ranks.max().unwrap_or(1) - u8::from(columns.is_some());
     let facts = Facts { arrays: func.params().iter().map(of).collect() };
     let variant = Variant { launch_rank, facts };
     let backend = LlvmBackend::for_cpu(cpu).expect("LLVM knows it");
@@ -127,8 +157,8 @@ fn innermost_loop<'a>(assembly: &'a str, instruction: &str) -> Vec<&'a str> {
 }
 
 #[track_caller]
-fn check_inner_loop(source: &str, cpu: &str, register: &str, instructions: &[&str]) {
-    let assembly = assembly(source, cpu);
+fn check_inner_loop(source: &str, cpu: &str, columns: Option<u32>, register: &str, instructions: &[&str]) {
+    let assembly = assembly(source, cpu, columns);
     let inner = innermost_loop(&assembly, instructions[0]);
     for instruction in instructions {
         let packed = inner.iter().any(|line| line.starts_with(instruction) && line.contains(register));
@@ -143,22 +173,29 @@ fn check_inner_loop(source: &str, cpu: &str, register: &str, instructions: &[&st
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn saxpy_moves_whole_registers() {
-    check_inner_loop(SAXPY, "x86-64-v4", "%zmm", &["vmulps", "vaddps", "vmovups"]);
-    check_inner_loop(SAXPY, "x86-64-v3", "%ymm", &["vmulps", "vaddps", "vmovups"]);
+    check_inner_loop(SAXPY, "x86-64-v4", None, "%zmm", &["vmulps", "vaddps", "vmovups"]);
+    check_inner_loop(SAXPY, "x86-64-v3", None, "%ymm", &["vmulps", "vaddps", "vmovups"]);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn vectors_move_in_whole_registers() {
+    check_inner_loop(VECTORS, "x86-64-v4", Some(3), "%zmm", &["vmulps", "vaddps", "vmovups"]);
+    check_inner_loop(VECTORS, "x86-64-v3", Some(3), "%ymm", &["vmulps", "vaddps", "vmovups"]);
 }
 
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_stencil_moves_whole_registers() {
-    check_inner_loop(STENCIL, "x86-64-v4", "%zmm", &["vmulps", "vaddps", "vmovups"]);
-    check_inner_loop(STENCIL, "x86-64-v3", "%ymm", &["vmulps", "vaddps", "vmovups"]);
+    check_inner_loop(STENCIL, "x86-64-v4", None, "%zmm", &["vmulps", "vaddps", "vmovups"]);
+    check_inner_loop(STENCIL, "x86-64-v3", None, "%ymm", &["vmulps", "vaddps", "vmovups"]);
 }
 
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn n_bodies_share_each_element() {
-    check_inner_loop(NBODY, "x86-64-v4", "%zmm", &["vsqrtps", "vdivps", "vmulps", "vaddps", "vbroadcastss"]);
-    check_inner_loop(NBODY, "x86-64-v3", "%ymm", &["vsqrtps", "vdivps", "vmulps", "vaddps", "vbroadcastss"]);
+    check_inner_loop(NBODY, "x86-64-v4", None, "%zmm", &["vsqrtps", "vdivps", "vmulps", "vaddps", "vbroadcastss"]);
+    check_inner_loop(NBODY, "x86-64-v3", None, "%ymm", &["vsqrtps", "vdivps", "vmulps", "vaddps", "vbroadcastss"]);
 }
 
 #[test]

@@ -1,0 +1,193 @@
+//! Components of short vectors that follow each other in memory.
+//!
+//! A group's lanes that take one component each of neighbouring vectors load all of these as neighbouring elements and
+//! shuffle theirs out of them. The loads of the other components find the same elements loaded already: LLVM sees to
+//! that. Stores of all components of a vector, with nothing but pure instructions between them, become one store of
+//! what the lanes' components are shuffled into.
+
+use super::memory::Address;
+use super::{Lower, Rep, Result};
+use crate::ir::*;
+use polyloom_codegen::CodegenError;
+use polyloom_ir::op::Effect;
+use polyloom_ir::{Inst, Op, Scalar, Value};
+use smallvec::SmallVec;
+
+/// Longest vectors worth it: more components take more shuffles than gathers cost.
+const MAX_LENGTH: i64 = 4;
+
+/// As many neighbouring rows as there are lanes, and a place in them.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows {
+    /// The first row's first element.
+    pub(crate) first: Val,
+    /// Elements in a row.
+    pub(crate) length: u32,
+    /// Which element of each row is meant.
+    pub(crate) place: u32,
+}
+
+impl Rows {
+    /// Where a lane's element is, or each lane's for a vector of them.
+    pub(crate) fn element(&self, ir: &Ir<'_>, elem: Ty, lane: Val) -> Val {
+        let [length, place] = [self.length, self.place].map(|n| ir.splat(ir.i64_const(n.into()), ir.n_lanes(lane)));
+        ir.offset(elem, self.first, ir.add(ir.mul(lane, length), place))
+    }
+}
+
+/// Which element of a row a store writes.
+struct PlaceInRow<'f> {
+    array: Value,
+    /// The indices that say which row.
+    row: &'f [Value],
+    place: usize,
+    /// Elements in the row.
+    length: usize,
+}
+
+/// Stores that write all of a row together.
+pub(crate) struct RowStore {
+    /// By place in the row.
+    stores: SmallVec<[Inst; 4]>,
+    /// How many of them have been passed by.
+    n_passed: usize,
+}
+
+impl Lower<'_, '_> {
+    /// The rows of `row_bytes` bytes from `first` on, if they are short and `inner` bytes into one is an element.
+    pub(super) fn rows(&self, elem: Scalar, first: Val, row_bytes: i64, inner: i64) -> Option<Rows> {
+        let bytes = i64::from(elem.bytes());
+        let (length, place) = (row_bytes / bytes, inner / bytes);
+        let fits = (2..=MAX_LENGTH).contains(&length) && (0..length).contains(&place);
+        (fits && self.lanes > 1 && elem != Scalar::Bool).then_some(Rows {
+            first,
+            length: length as u32,
+            place: place as u32,
+        })
+    }
+
+    /// `mask` for all elements of each lane's row.
+    fn row_mask(&mut self, length: u32) -> Option<Val> {
+        let mask = self.mask()?;
+        Some(self.ir.shuffle(mask, mask, (0..self.lanes * length).map(|element| element / length)))
+    }
+
+    pub(super) fn load_interleaved(&mut self, array: usize, rows: Rows) -> Result<Val> {
+        let mask = self.row_mask(rows.length);
+        let all = self.load_neighbours(array, rows.first, mask, self.lanes * rows.length)?;
+        Ok(self.ir.shuffle(all, all, (0..self.lanes).map(|lane| lane * rows.length + rows.place)))
+    }
+
+    /// Lowers a store together with those of the rest of its row, once it comes to the last of them. `insts` begins
+    /// with the store. Gives whether it is one of several.
+    pub(super) fn part_of_row(&mut self, insts: &[Inst], rows: &mut SmallVec<[RowStore; 2]>) -> Result<bool> {
+        let inst = insts[0];
+        if let Some(row) = rows.iter_mut().find(|row| row.stores.contains(&inst)) {
+            row.n_passed += 1;
+            if row.n_passed == row.stores.len() {
+                let stores = row.stores.clone();
+                self.store_interleaved(&stores)?;
+            }
+            return Ok(true);
+        }
+        let Some(stores) = self.row_from(insts)? else { return Ok(false) };
+        rows.push(RowStore { stores, n_passed: 1 });
+        Ok(true)
+    }
+
+    /// The stores, by place, that together with the first of `insts` write whole rows before anything else happens.
+    fn row_from(&self, insts: &[Inst]) -> Result<Option<SmallVec<[Inst; 4]>>> {
+        let func = self.func;
+        let Some(first) = self.place_in_row(insts[0])? else { return Ok(None) };
+        let mut stores: SmallVec<[Option<Inst>; 4]> = SmallVec::from_elem(None, first.length);
+        stores[first.place] = Some(insts[0]);
+        for &inst in &insts[1..] {
+            let data = &func.insts[inst];
+            if data.op == Op::ArrayStore {
+                match self.place_in_row(inst)? {
+                    Some(next)
+                        if next.array == first.array && next.row == first.row && stores[next.place].is_none() =>
+                    {
+                        stores[next.place] = Some(inst);
+                    }
+                    _ => return Ok(None),
+                }
+                if stores.iter().all(Option::is_some) {
+                    return Ok(Some(stores.into_iter().flatten().collect()));
+                }
+            } else if data.op.info().effect != Effect::Pure || !data.regions.is_empty() {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a store writes if that is an element of a row that constant indices name.
+    fn place_in_row(&self, inst: Inst) -> Result<Option<PlaceInRow<'_>>> {
+        let operands = &self.func.insts[inst].operands;
+        let (array, indices) = (operands[0], &operands[1..operands.len() - 1]);
+        let arg = self.array_arg(self.array(array)?)?;
+        let n_constant = indices.iter().rev().take_while(|&&index| self.func.as_const(index).is_some()).count();
+        let n_leading = indices.len() - n_constant;
+        let Some(row_axis) = n_leading.checked_sub(1) else { return Ok(None) };
+        let mut inner = 0;
+        for (&index, stride) in indices.iter().zip(&arg.known_strides).skip(n_leading) {
+            let (Some(index), &Some(stride)) = (self.small_constant(index), stride) else { return Ok(None) };
+            inner += index * stride;
+        }
+        let Some(row_bytes) = arg.known_strides[row_axis] else { return Ok(None) };
+        let rows = self.rows(arg.elem, arg.pointer, row_bytes, inner);
+        let row = &indices[..n_leading];
+        Ok(rows.map(|rows| PlaceInRow { array, row, place: rows.place as usize, length: rows.length as usize }))
+    }
+
+    /// Stores all elements of each lane's row. The stores are in the order of the row's elements.
+    fn store_interleaved(&mut self, stores: &[Inst]) -> Result<()> {
+        self.has_effects = true;
+        let func = self.func;
+        let operands: SmallVec<[&[Value]; 4]> = stores.iter().map(|&store| &func.insts[store].operands[..]).collect();
+        let array = self.array(operands[0][0])?;
+        let split = |operands: &[Value]| match operands.split_last() {
+            Some((&value, rest)) => Ok((rest[1..].to_vec(), value)),
+            None => Err(CodegenError::new("internal error: a store of nothing")),
+        };
+        let stores: Vec<(Vec<Value>, Value)> = operands.into_iter().map(split).collect::<Result<_>>()?;
+        let values = stores.iter().map(|(_, value)| self.rep(*value)).collect::<Result<SmallVec<[Rep; 4]>>>()?;
+        self.with_unwrapped(&stores[0].0, |this, reps, indices| {
+            if let Address::Interleaved(rows) = this.address(array, indices, reps)? {
+                let elements = this.interleave(&values)?;
+                let mask = this.row_mask(rows.length);
+                this.store_row(array, elements, rows.first, mask)?;
+                return Ok(None);
+            }
+            for ((own, _), &value) in stores.iter().zip(&values) {
+                // They differ in the constant indices only.
+                let (mut indices, mut reps) = (indices.to_vec(), reps.to_vec());
+                for (axis, &index) in own.iter().enumerate() {
+                    if func.as_const(index).is_some() {
+                        (indices[axis], reps[axis]) = (index, this.rep(index)?);
+                    }
+                }
+                let address = this.address(array, &indices, &reps)?;
+                this.store_to(array, address, value)?;
+            }
+            Ok(None)
+        })?;
+        Ok(())
+    }
+
+    /// The first lane of every vector, then the second lane of every vector, and so on.
+    fn interleave(&mut self, values: &[Rep]) -> Result<Val> {
+        let (ir, lanes) = (self.ir, self.lanes);
+        let vectors = values.iter().map(|&value| self.vector(value)).collect::<Result<SmallVec<[Val; 4]>>>()?;
+        let joined = |a: Val, b: Val| ir.shuffle(a, b, 0..2 * lanes);
+        let n = vectors.len() as u32;
+        let (low, high) = match vectors[..] {
+            [a, b] => (a, b),
+            [a, b, c] => (joined(a, b), joined(c, c)),
+            [a, b, c, d] => (joined(a, b), joined(c, d)),
+            _ => return Err(CodegenError::new("internal error: a row too long")),
+        };
+        Ok(ir.shuffle(low, high, (0..n * lanes).map(|element| element % n * lanes + element / n)))
+    }
+}
