@@ -4,6 +4,7 @@
 //! are combined first and the element is updated once, with the outcome of updating it in order. Floating-point sums
 //! are combined in order too, so the bits are those of one thread after the other.
 
+use super::interleaved::Blocks;
 use super::memory::Address;
 use super::{Lower, Rep, Result, cast};
 use crate::ir::*;
@@ -195,6 +196,10 @@ impl Lower<'_, '_> {
         let elem = ir.scalar(update.elem);
         let lanes = ir.lanes(elem, self.lanes);
         let in_memory = self.memory_type(update.elem);
+        let address = match address {
+            Address::Blocks(blocks) => Address::Scattered(blocks.elements(ir, in_memory)),
+            other => other,
+        };
         let scattered = match address {
             Address::Scattered(pointers) => Some(self.on_stack(pointers)),
             _ => None,
@@ -212,7 +217,7 @@ impl Lower<'_, '_> {
                 Address::Row(first) => ir.offset(in_memory, first, lane),
                 Address::ReverseRow(first) => ir.offset(in_memory, first, ir.neg(lane)),
                 Address::Interleaved(rows) => rows.element(ir, in_memory, lane),
-                Address::Scattered(pointers) => match scattered {
+                Address::Scattered(pointers) | Address::Blocks(Blocks { first: pointers, .. }) => match scattered {
                     Some(stack) => this.lane_on_stack(stack, ir.ptr(), lane),
                     None => ir.extract(pointers, lane),
                 },

@@ -1,9 +1,12 @@
-//! Components of short vectors that follow each other in memory.
+//! Components of vectors and matrices, which lie side by side in memory.
 //!
 //! A group's lanes that take one component each of neighbouring vectors load all of these as neighbouring elements and
 //! shuffle theirs out of them. The loads of the other components find the same elements loaded already: LLVM sees to
 //! that. Stores of all components of a vector, with nothing but pure instructions between them, become one store of
 //! what the lanes' components are shuffled into.
+//!
+//! Lanes that take a component each of vectors anywhere load a block of four with one instruction a lane, and transpose
+//! the blocks to four vectors with a component of every lane, which the other components are found in.
 
 use super::memory::Address;
 use super::{Lower, Rep, Result};
@@ -15,6 +18,25 @@ use smallvec::SmallVec;
 
 /// Longest vectors worth it: more components take more shuffles than gathers cost.
 const MAX_LENGTH: i64 = 4;
+
+/// Elements in a block.
+const BLOCK: u32 = 4;
+
+/// A block for each lane, and a place in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Blocks {
+    /// Where each lane's begins.
+    pub(crate) first: Val,
+    /// Which element of it is meant.
+    pub(crate) place: u32,
+}
+
+impl Blocks {
+    /// Where each lane's element is.
+    pub(crate) fn elements(&self, ir: &Ir<'_>, elem: Ty) -> Val {
+        ir.offset(elem, self.first, ir.splat(ir.i64_const(self.place.into()), ir.n_lanes(self.first)))
+    }
+}
 
 /// As many neighbouring rows as there are lanes, and a place in them.
 #[derive(Clone, Copy)]
@@ -64,6 +86,71 @@ impl Lower<'_, '_> {
             length: length as u32,
             place: place as u32,
         })
+    }
+
+    /// Of an element `inner` bytes into a row: where its block begins, in bytes, and its place in the block, if rows are
+    /// made of whole blocks.
+    pub(super) fn block_of(&self, elem: Scalar, row_bytes: i64, inner: i64) -> Option<(i64, u32)> {
+        let bytes = i64::from(elem.bytes());
+        let block_bytes = bytes * i64::from(BLOCK);
+        let fits = row_bytes % block_bytes == 0 && (0..row_bytes).contains(&inner) && inner % bytes == 0;
+        (fits && self.lanes >= BLOCK && matches!(elem.bytes(), 4 | 8)).then(|| {
+            let block = inner - inner % block_bytes;
+            (block, ((inner - block) / bytes) as u32)
+        })
+    }
+
+    pub(super) fn load_blocks(&mut self, array: usize, blocks: Blocks) -> Result<Val> {
+        let mask = self.mask();
+        let ir = self.ir;
+        let elem = self.array_arg(array)?.elem;
+        let block = ir.lanes(self.memory_type(elem), BLOCK);
+        let pointers = match mask {
+            None => blocks.first,
+            // A lane that is not executing loads what one that is does.
+            Some(mask) => {
+                let some = ir.extract(blocks.first, self.first_executing());
+                ir.select(mask, blocks.first, ir.splat(some, self.lanes))
+            }
+        };
+        let mut loads = Vec::with_capacity(self.lanes as usize);
+        for lane in 0..self.lanes {
+            let pointer = ir.extract(pointers, ir.i64_const(lane.into()));
+            let load = ir.load(block, pointer, elem.bytes());
+            self.tag(load, array)?;
+            loads.push(load);
+        }
+        // Every fourth lane's blocks side by side, from each of the first four lanes on.
+        let mut parts: [Val; BLOCK as usize] = [blocks.first; BLOCK as usize];
+        for (first, part) in parts.iter_mut().enumerate() {
+            let every_fourth = loads[first..].iter().step_by(BLOCK as usize).copied().collect();
+            *part = self.side_by_side(every_fourth);
+        }
+        let groups = self.lanes / BLOCK;
+        let zip = |a: Val, b: Val, from: u32, stride: u32| {
+            let lanes = groups * BLOCK;
+            let pick = move |group: u32, k: u32| {
+                // Runs of `stride` elements, from `a` and `b` in turn.
+                let (run, within) = (k / stride, k % stride);
+                let element = group * BLOCK + from + run / 2 * stride + within;
+                if run % 2 == 0 { element } else { lanes + element }
+            };
+            ir.shuffle(a, b, (0..groups).flat_map(move |group| (0..BLOCK).map(move |k| pick(group, k))))
+        };
+        // Which halves of the blocks, then which halves of those.
+        let half = blocks.place / 2 * 2;
+        let (even, odd) = (zip(parts[0], parts[1], half, 1), zip(parts[2], parts[3], half, 1));
+        Ok(zip(even, odd, blocks.place % 2 * 2, 2))
+    }
+
+    /// Vectors one after the other in one vector. There are as many as some power of two.
+    fn side_by_side(&self, mut vectors: Vec<Val>) -> Val {
+        let ir = self.ir;
+        while let [first, _, ..] = vectors[..] {
+            let n = 2 * ir.n_lanes(first);
+            vectors = vectors.chunks(2).map(|pair| ir.shuffle(pair[0], pair[1], 0..n)).collect();
+        }
+        vectors[0]
     }
 
     /// `mask` for all elements of each lane's row.

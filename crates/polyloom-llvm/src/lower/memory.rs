@@ -5,7 +5,7 @@
 //! that follow each other (see [`super::interleaved`]), else a gather or scatter. Everything the lanes share goes into
 //! a scalar base address.
 
-use super::interleaved::Rows;
+use super::interleaved::{Blocks, Rows};
 use super::values::Edge;
 use super::{Lower, Rep, Reps, Result};
 use crate::ir::*;
@@ -41,6 +41,8 @@ pub(crate) enum Address {
     ReverseRow(Val),
     /// One element of each of some neighbouring rows of a few elements each.
     Interleaved(Rows),
+    /// One element of a row anywhere for each lane, whose neighbours are loaded with it.
+    Blocks(Blocks),
     /// Anywhere: a pointer per lane.
     Scattered(Val),
 }
@@ -90,6 +92,8 @@ impl Lower<'_, '_> {
         let mut vector_offset: Option<Val> = None;
         // What constant indices add, in bytes, and whether all axes so far but those are uniform or step by one.
         let (mut inner, mut row) = (0i64, RowAxis::None);
+        // How many bytes the last other index counts in.
+        let mut row_bytes = None;
         let lane_int = if arg.facts.offsets_fit_i32 { ir.int(32) } else { wide };
         let lane_type = ir.lanes(lane_int, self.lanes);
         for (axis, (&index, &rep)) in indices.iter().zip(reps).enumerate() {
@@ -100,6 +104,7 @@ impl Lower<'_, '_> {
                 inner += bytes * index;
                 continue;
             }
+            row_bytes = known;
             row = match (rep, row, known) {
                 (Rep::Affine { stride: 1, .. }, RowAxis::None, Some(bytes)) => RowAxis::Is(bytes),
                 (Rep::Uniform(_), RowAxis::None, _) => RowAxis::None,
@@ -137,7 +142,9 @@ impl Lower<'_, '_> {
         {
             return Ok(Address::Interleaved(rows));
         }
-        if inner != 0 {
+        let is_near = vector_offset.is_none() && [0, bytes, -bytes].map(Some).contains(&step);
+        let block = row_bytes.filter(|_| !is_near).and_then(|row_bytes| self.block_of(arg.elem, row_bytes, inner));
+        if block.is_none() && inner != 0 {
             pointer = ir.offset(ir.int(8), pointer, ir.i64_const(inner));
         }
         Ok(match (vector_offset, step) {
@@ -147,7 +154,13 @@ impl Lower<'_, '_> {
             (vector_offset, step) => {
                 let steps = ir.iota(lane_int, self.lanes, step.unwrap_or(0));
                 let offset = vector_offset.map_or(steps, |offset| ir.add(offset, steps));
-                Address::Scattered(ir.offset(ir.int(8), pointer, offset))
+                match block {
+                    Some((block, place)) => {
+                        let pointer = ir.offset(ir.int(8), pointer, ir.i64_const(block));
+                        Address::Blocks(Blocks { first: ir.offset(ir.int(8), pointer, offset), place })
+                    }
+                    None => Address::Scattered(ir.offset(ir.int(8), pointer, offset)),
+                }
             }
         })
     }
@@ -268,6 +281,7 @@ impl Lower<'_, '_> {
                 (ir.reverse(self.load_row(array, last, mask)?), false)
             }
             Address::Interleaved(rows) => (self.load_interleaved(array, rows)?, false),
+            Address::Blocks(blocks) => (self.load_blocks(array, blocks)?, false),
             Address::Scattered(pointers) => {
                 let mask = self.full_mask();
                 let types = [lanes, ir.type_of(pointers)];
@@ -368,6 +382,10 @@ impl Lower<'_, '_> {
             Address::Interleaved(rows) => {
                 let lanes = ir.iota(ir.int(64), self.lanes, 1);
                 let pointers = rows.element(ir, self.memory_type(elem), lanes);
+                self.store_to(array, Address::Scattered(pointers), value)
+            }
+            Address::Blocks(blocks) => {
+                let pointers = blocks.elements(ir, self.memory_type(elem));
                 self.store_to(array, Address::Scattered(pointers), value)
             }
             Address::Scattered(pointers) => {
