@@ -1,0 +1,120 @@
+"""Writes docs/warp.md: what of Warp's public names Polyloom has, from a look at both installed packages.
+
+usage: python scripts/warp_names.py [docs/warp.md]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import polyloom
+import warp
+from warp._src.context import builtin_functions
+
+# Groups of builtins that Polyloom leaves to Warp.
+OUT_OF_SCOPE = {"Tile Primitives", "Geometry", "Volumes", "Textures"}
+# Builtins that Warp's code generator calls and programs do not.
+INTERNAL = {
+    "add_inplace",
+    "address",
+    "array_store",
+    "assign_copy",
+    "assign_inplace",
+    "bit_and_inplace",
+    "bit_or_inplace",
+    "bit_xor_inplace",
+    "extract",
+    "index",
+    "indexref",
+    "iter_next",
+    "load",
+    "slice",
+    "store",
+    "sub_inplace",
+    "transform_add_inplace",
+    "transform_sub_inplace",
+    "tuple",
+    "view",
+}
+# Python's own names, which kernels use as they are.
+PYTHON = {"float", "int", "len", "print", "range"}
+# Where the same program gives another result, or another error, on purpose.
+DIFFERENCES = {
+    "launch": "on the CPU only so far; wrong arguments are reported by name",
+    "inverse": "zeros only where the determinant is 0; Warp's 4 × 4 inverse gives zeros for determinants near 0 too",
+    "determinant": "of 4 × 4 matrices: other order of operations, so other last bits",
+    "sin": "functions of Polyloom's own, within 1 ulp; Warp takes the C library's (so for all of this group)",
+    "vec3": "prints as `vec3`, where Warp prints `vec3f`; `vec3f` and `vector(3, float)` are the same object",
+}
+
+
+def names_of(words: list[str]) -> str:
+    return ", ".join(f"`{word}`" for word in sorted(words)) or "none"
+
+
+def is_known(name: str) -> bool:
+    return name in PYTHON or hasattr(polyloom, name)
+
+
+def report() -> str:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, function in builtin_functions.items():
+        if name not in INTERNAL:
+            groups[function.group].append(name)
+    lines = [
+        "# Programs written for Warp",
+        "",
+        "A kernel written for NVIDIA Warp's core language runs on Polyloom with its import changed: `import polyloom as wp`.",
+        f"This page is written by `scripts/warp_names.py` from a look at Warp {warp.__version__} and Polyloom as installed.",
+        "",
+        "## Builtins",
+        "",
+        "Names of one group; a name counts as known if Polyloom has it, whatever overloads it lacks.",
+        "",
+        "| group | known | of | not yet |",
+        "|---|---:|---:|---|",
+    ]
+    n_known = n_all = 0
+    for group, names in sorted(groups.items()):
+        if group in OUT_OF_SCOPE:
+            continue
+        missing = [name for name in names if not is_known(name)]
+        n_known, n_all = n_known + len(names) - len(missing), n_all + len(names)
+        lines.append(f"| {group} | {len(names) - len(missing)} | {len(names)} | {names_of(missing)} |")
+    lines += [
+        f"| together | {n_known} | {n_all} | |",
+        "",
+        f"Out of scope: {', '.join(sorted(OUT_OF_SCOPE)).lower()}.",
+        "",
+        "## The rest of the package",
+        "",
+    ]
+    host = [name for name in dir(warp) if not name.startswith("_") and name not in builtin_functions]
+    known = [name for name in host if is_known(name)]
+    missing = [name for name in host if not is_known(name)]
+    lines += [
+        f"Known, {len(known)} of {len(host)}: {names_of(known)}.",
+        "",
+        "Not there; most of it is about CUDA devices, other packages' arrays, meshes and volumes:",
+        f"{names_of(missing)}.",
+        "",
+        "## Different on purpose",
+        "",
+        "| name | difference |",
+        "|---|---|",
+        *(f"| `{name}` | {text} |" for name, text in sorted(DIFFERENCES.items()) if is_known(name)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "docs" / "warp.md"
+    path.write_text(report())
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()
