@@ -66,8 +66,8 @@ def report() -> str:
     lines = [
         "# Programs written for Warp",
         "",
-        "A kernel written for NVIDIA Warp's core language runs on Polyloom with its import changed: `import polyloom as wp`.",
-        f"This page is written by `scripts/warp_names.py` from a look at Warp {warp.__version__} and Polyloom as installed.",
+        "A kernel written for NVIDIA Warp's core language runs on Polyloom with its import changed: `import polyloom as",
+        f"wp`. `make warp-names` writes this page from a look at Warp {warp.__version__} and Polyloom as they are installed.",
         "",
         "## Builtins",
         "",
