@@ -66,8 +66,9 @@ def report() -> str:
     lines = [
         "# Programs written for Warp",
         "",
-        "A kernel written for NVIDIA Warp's core language runs on Polyloom with its import changed: `import polyloom as",
-        f"wp`. `make warp-names` writes this page from a look at Warp {warp.__version__} and Polyloom as they are installed.",
+        "A kernel written for NVIDIA Warp's core language runs on Polyloom with its import changed to",
+        "`import polyloom as wp`. `make warp-names` writes this page from a look at the two packages,",
+        f"here with Warp {warp.__version__}.",
         "",
         "## Builtins",
         "",
