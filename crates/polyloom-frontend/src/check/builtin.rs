@@ -147,7 +147,7 @@ impl<'a> Checker<'_, '_, 'a> {
             _ => {
                 let message =
                     format!("`{name}` cannot read {} as {}: their sizes differ", ty.python_name(), to.python_name());
-                let help = format!("to convert the value write `{}`", self.conversion(value.span, to));
+                let help = format!("to convert the value write `{}`", self.conversion(&value, to));
                 self.reject(Code::TypeMismatch, span, message, help)
             }
         }

@@ -201,7 +201,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(Type::Scalar(scalar)) if scalar.is_int() => checked,
             Some(ty) => {
                 let help = match ty {
-                    Type::Scalar(_) => self.conversion_help(checked.span, Scalar::I32),
+                    Type::Scalar(_) => self.conversion_help(&checked, Scalar::I32),
                     Type::Composite(_) => "write one of its components".to_owned(),
                     Type::Array { .. } | Type::CompositeArray { .. } => "index that array to get an integer".to_owned(),
                 };

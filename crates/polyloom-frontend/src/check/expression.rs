@@ -186,7 +186,7 @@ impl<'a> Checker<'_, '_, 'a> {
     fn mismatch(&mut self, expr: &Expr, given: Type, wanted: Type, code: Code, reason: &str) -> Expr {
         let message = format!("this is {}, but {reason} is {}", given.python_name(), wanted.python_name());
         let help = match (given, wanted) {
-            (Type::Scalar(_), Type::Scalar(wanted)) => self.conversion_help(expr.span, wanted),
+            (Type::Scalar(_), Type::Scalar(wanted)) => self.conversion_help(expr, wanted),
             (Type::Scalar(_), Type::Composite(wanted)) => {
                 format!("make one of it: `{}(…)`", wanted.python_name())
             }
@@ -211,19 +211,6 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         self.reject(code, expr.span, message, help)
-    }
-
-    /// What to write to convert the expression of this span: `write \`float(i)\``.
-    pub(super) fn conversion_help(&self, span: Span, to: Scalar) -> String {
-        format!("write `{}`", self.conversion(span, to))
-    }
-
-    /// The expression of this span converted, as source text.
-    pub(super) fn conversion(&self, span: Span, to: Scalar) -> String {
-        const LONGEST: usize = 40;
-        let text = self.unit.file().text.get(span.start as usize..span.end as usize).unwrap_or_default();
-        let inner = if text.is_empty() || text.len() > LONGEST || text.contains('\n') { "…" } else { text };
-        format!("{}({inner})", self.type_text(to))
     }
 
     /// A value as a bool: `x != 0`.

@@ -57,6 +57,10 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) captured: FxHashMap<SmallVec<[&'a str; 4]>, Option<Captured>>,
     pub(super) locals: Vec<Local>,
     pub(super) n_params: usize,
+    /// The first values of variables that are numbers or quotients of integers, for messages: they decide the type.
+    pub(super) first_values: FxHashMap<LocalId, Expr>,
+    /// The variable whose new value is being checked.
+    pub(super) assigning: Option<LocalId>,
     pub(super) results: Results,
     pub(super) flow: Flow,
     /// Variables assigned in each construct that is open, innermost last.
@@ -179,6 +183,8 @@ impl Compilation<'_> {
             captured: FxHashMap::default(),
             locals: Vec::new(),
             n_params: 0,
+            first_values: FxHashMap::default(),
+            assigning: None,
             results: Results::Inferred(None),
             flow: Flow::start(),
             assigned: vec![LocalSet::default()],

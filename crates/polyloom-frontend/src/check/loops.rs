@@ -184,21 +184,21 @@ impl<'a> Checker<'_, '_, 'a> {
             return None;
         }
         let mut values: SmallVec<[Expr; 3]> = arguments.into_iter().map(|a| a.value).collect();
-        let typed = values.iter().find_map(|v| v.ty.as_value().map(|ty| (ty, v.span)));
+        let typed = values.iter().find_map(|v| v.ty.as_value().map(|ty| (ty, v.clone())));
         let scalar = match typed {
             None => Scalar::I32,
             Some((Type::Scalar(scalar), _)) if scalar.is_int() => scalar,
-            Some((ty, at)) => return self.not_an_integer(ty, at),
+            Some((ty, value)) => return self.not_an_integer(ty, &value),
         };
         for value in &mut values {
             let given = std::mem::replace(value, Expr::error(span));
             if let (None, Some(crate::number::Number::Float(_))) = (given.ty.as_value(), given.untyped()) {
-                return self.not_an_integer(Type::F32, given.span);
+                return self.not_an_integer(Type::F32, &given);
             }
             if let Some(ty) = given.ty.as_value()
                 && !ty.as_scalar().is_some_and(Scalar::is_int)
             {
-                return self.not_an_integer(ty, given.span);
+                return self.not_an_integer(ty, &given);
             }
             *value = self.expect_value(given, scalar.into(), Code::TypeMismatch, "another argument of `range`");
         }
@@ -230,14 +230,14 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(Range { start, stop, step, scalar })
     }
 
-    fn not_an_integer(&mut self, ty: Type, span: Span) -> Option<Range> {
+    fn not_an_integer(&mut self, ty: Type, value: &Expr) -> Option<Range> {
         let message = format!("`range` takes integers, not {}", ty.python_name());
         let help = match ty {
-            Type::Scalar(_) => self.conversion_help(span, Scalar::I32),
+            Type::Scalar(_) => self.conversion_help(value, Scalar::I32),
             Type::Composite(_) => "write the number of its components".to_owned(),
             Type::Array { .. } | Type::CompositeArray { .. } => "write `range(len(a))`".to_owned(),
         };
-        self.reject(Code::TypeMismatch, span, message, help);
+        self.reject(Code::TypeMismatch, value.span, message, help);
         None
     }
 }

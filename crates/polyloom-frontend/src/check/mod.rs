@@ -8,6 +8,7 @@ mod builtin;
 mod call;
 mod composite;
 mod construct;
+mod conversion;
 mod element;
 mod expression;
 mod flow;

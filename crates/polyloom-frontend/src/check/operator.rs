@@ -176,7 +176,7 @@ impl<'a> Checker<'_, '_, 'a> {
             (Type::Scalar(a), Type::Scalar(b)) => {
                 // The operand to convert is the one whose type holds less.
                 let rank = |s: Scalar| (s.is_float(), s.bits());
-                if rank(a) < rank(b) { self.conversion_help(left.span, b) } else { self.conversion_help(right.span, a) }
+                if rank(a) < rank(b) { self.conversion_help(left, b) } else { self.conversion_help(right, a) }
             }
             _ if left_ty.as_any_array().or_else(|| right_ty.as_any_array()).is_some() => {
                 "index the array to get an element".to_owned()
@@ -254,7 +254,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     fn integer_power(&mut self, base: &Expr, span: Span) -> Expr {
-        let help = format!("convert the base: `{}`, or multiply in a loop", self.conversion(base.span, Scalar::F32));
+        let help = format!("convert the base: `{}`, or multiply in a loop", self.conversion(base, Scalar::F32));
         self.reject(Code::TypeMismatch, span, "an integer can only be raised to a small constant power", help)
     }
 
@@ -304,7 +304,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 let message = format!("`{}` is not defined for {}", operator.as_str(), scalar.python_name());
                 let help = match (operator, scalar) {
                     (UnaryOp::Invert, Scalar::Bool) => "write `not x`".to_owned(),
-                    _ => self.conversion_help(operand.span, Scalar::I32),
+                    _ => self.conversion_help(&operand, Scalar::I32),
                 };
                 self.reject(Code::TypeMismatch, span, message, help)
             }

@@ -1,6 +1,7 @@
 //! Checking statements: blocks, branches and assignments.
 
 use super::composite::component;
+use super::conversion::has_quotient;
 use super::element::Indexed;
 use super::expression::MAX_DEPTH;
 use super::flow::{Flow, LocalSet};
@@ -204,7 +205,15 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::Tuple(tuple) => &tuple.elts,
             ast::Expr::List(list) => &list.elts,
             _ => {
+                self.assigning = match target {
+                    ast::Expr::Name(name) => match self.names.get(name.id.as_str()) {
+                        Some(Name::Local(local)) => Some(*local),
+                        _ => None,
+                    },
+                    _ => None,
+                };
                 let value = self.expr(value);
+                self.assigning = None;
                 if let Some((target, value)) = self.target(target, value) {
                     let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
                     out.push(Stmt { kind, span });
@@ -386,6 +395,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 None
             }
             Some(Name::Later(_)) | None => {
+                let is_number = value.number().is_some();
                 let value = self.settle(value);
                 let Some(ty) = value.ty.as_value() else {
                     self.names.insert(text, Name::Poisoned);
@@ -396,6 +406,9 @@ impl<'a> Checker<'_, '_, 'a> {
                     return None;
                 }
                 let id = self.new_local(text, ty, span);
+                if is_number || has_quotient(&value) {
+                    self.first_values.insert(id, value.clone());
+                }
                 self.names.insert(text, Name::Local(id));
                 self.mark_assigned(id);
                 Some((id, value))
@@ -437,11 +450,12 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let message = format!("`{name}` is {} here but was {} before", given.python_name(), ty.python_name());
         let help = match (ty, given) {
+            (_, Type::Scalar(given)) if let Some(help) = self.retype_help(id, given) => help,
             (Type::Scalar(Scalar::I32), Type::Scalar(Scalar::F32)) if (id.0 as usize) >= self.n_params => {
                 format!("to make it a float write `{name} = 0.0` (or `float(…)`) where it is first set")
             }
             (Type::Scalar(ty), Type::Scalar(_)) => {
-                format!("{}, or use a variable of another name", self.conversion_help(value.span, ty))
+                format!("{}, or use a variable of another name", self.conversion_help(&value, ty))
             }
             _ => "use a variable of another name".to_owned(),
         };
@@ -466,7 +480,12 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::Name(name) => {
                 let old = self.name(name);
                 let value = self.expr(&assign.value);
+                self.assigning = match old.kind {
+                    ExprKind::Local(local) => Some(local),
+                    _ => None,
+                };
                 let value = self.binary_op(assign.op, old, value, span);
+                self.assigning = None;
                 if let Some((local, value)) = self.bind_name(name, value) {
                     let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
                     out.push(Stmt { kind, span });
