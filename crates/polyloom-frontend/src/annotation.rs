@@ -7,7 +7,7 @@
 use crate::constant;
 use crate::environment::{Captured, ParamType};
 use crate::members;
-use crate::source::dotted;
+use crate::source::{PACKAGES, dotted};
 use polyloom_ir::{Code, Composite, CompositeKind, MAX_DIMS, Scalar, Type};
 use ruff_python_ast::{self as ast, Expr, Number};
 use ruff_text_size::{Ranged, TextRange};
@@ -136,20 +136,34 @@ impl AnnotationReader<'_> {
         let name = path.join(".");
         let last = path.last().copied().unwrap_or_default();
         let near = polyloom_ir::diagnostic::near_names(last, members::package_members());
-        let types = near.into_iter().find(|n| Scalar::from_python_name(n).is_some() || n.starts_with("array"));
+        let is_type = |n: &&str| Scalar::from_python_name(n).is_some() || n.starts_with("array") || is_composite(n);
+        let is_python = |n: &&str| matches!(*n, "float" | "int" | "bool");
+        let exact = [last].into_iter().find(|n| is_type(n) || is_python(n));
+        let python = polyloom_ir::diagnostic::near_names(last, ["float", "int", "bool"]).into_iter().next();
+        let types = exact.or(python.filter(|_| path.len() == 1)).or_else(|| near.into_iter().find(is_type));
+        let of_package = match &path[..] {
+            [_] => true,
+            [owner @ .., _] => matches!((self.lookup)(owner), Some(Captured::Module(m)) if PACKAGES.contains(&&*m)),
+            [] => false,
+        };
+        let types = types.filter(|_| of_package).or_else(|| (last == "ndarray").then_some("array"));
         Err(AnnotationError {
             code: if path.len() > 1 { Code::UnknownBuiltin } else { Code::UnknownName },
             range: expr.range(),
             message: format!("`{name}` is not defined"),
             help: match types {
-                Some(near) => {
-                    let owner = path.split_last().map_or(&[][..], |(_, owner)| owner);
-                    let full: Vec<&str> = owner.iter().copied().chain([near]).collect();
-                    format!("did you mean `{}`?", full.join("."))
-                }
+                Some(near) if is_python(&near) => format!("did you mean `{near}`?"),
+                Some("array") => format!("write `{}.array(dtype=float)`", self.package()),
+                Some(near) => format!("did you mean `{}.{near}`?", self.package()),
                 None => TYPES_HELP.to_owned(),
             },
         })
+    }
+
+    /// The name by which the file knows the package, as far as its names tell.
+    fn package(&self) -> &'static str {
+        let is_package = |name: &&str| matches!((self.lookup)(&[*name]), Some(Captured::Module(module)) if PACKAGES.contains(&&*module));
+        ["loom", "wp", "polyloom", "pl"].into_iter().find(is_package).unwrap_or("loom")
     }
 
     fn named(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
@@ -169,6 +183,12 @@ impl AnnotationReader<'_> {
                 range: expr.range(),
                 message: "an array type needs the type of its elements".to_owned(),
                 help: format!("write `{}(dtype=float)`", dotted(expr).unwrap_or_default().join(".")),
+            }),
+            _ if dotted(expr).is_some_and(|path| path.last() == Some(&"ndarray")) => Err(AnnotationError {
+                code: Code::BadAnnotation,
+                range: expr.range(),
+                message: "NumPy's `ndarray` does not say what its elements are".to_owned(),
+                help: format!("write `{}.array(dtype=float)`", self.package()),
             }),
             other => Err(AnnotationError {
                 code: Code::BadAnnotation,
@@ -324,6 +344,10 @@ impl AnnotationReader<'_> {
             help: "write `ndim=` with a number: `array(dtype=float, ndim=2)`".to_owned(),
         })
     }
+}
+
+fn is_composite(name: &str) -> bool {
+    Composite::from_python_name(name).is_some()
 }
 
 const TYPES_HELP: &str =
