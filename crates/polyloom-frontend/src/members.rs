@@ -137,6 +137,57 @@ pub fn library_member(module: &str, name: &str) -> Option<Captured> {
     }
 }
 
+/// What the package calls what NumPy, Python or mathematics call `name`, where spelling alone would not tell.
+pub(crate) fn other_name(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "norm" | "magnitude" => "length",
+        "inv" => "inverse",
+        "det" => "determinant",
+        "arccos" => "acos",
+        "arcsin" => "asin",
+        "arctan" => "atan",
+        "arctan2" => "atan2",
+        "absolute" | "fabs" => "abs",
+        "power" => "pow",
+        "maximum" | "fmax" => "max",
+        "minimum" | "fmin" => "min",
+        "clip" => "clamp",
+        "where" => "select",
+        "rad2deg" => "degrees",
+        "deg2rad" => "radians",
+        "rand" | "random" => "randf",
+        _ => return None,
+    })
+    .filter(|known| package_member(known).is_some())
+}
+
+/// Functions of the package and of NumPy that make arrays, which kernels cannot.
+pub(crate) fn makes_arrays(name: &str) -> bool {
+    matches!(
+        name.strip_suffix("_like").unwrap_or(name),
+        "array" | "zeros" | "ones" | "empty" | "full" | "clone" | "copy" | "from_numpy" | "arange" | "linspace" | "eye"
+    )
+}
+
+/// What to write for one of Python's own functions that kernels do not have; `None` for another name.
+pub(crate) fn instead_of_python(name: &str, package: &str) -> Option<String> {
+    Some(match name {
+        "sum" => {
+            format!("write a loop: `for j in range(len(a)): s += a[j]`; threads add up with `{package}.atomic_add(…)`")
+        }
+        "any" | "all" | "sorted" | "reversed" | "map" | "filter" | "next" | "iter" => {
+            "write a loop over `range(…)`".to_owned()
+        }
+        "enumerate" | "zip" => "write `for i in range(len(a)):` and use `a[i]`".to_owned(),
+        "divmod" => "write `a // b` and `a % b`".to_owned(),
+        "list" | "tuple" | "dict" | "set" => "use an array parameter, or one variable for each value".to_owned(),
+        "str" | "repr" | "format" => "strings can only be printed: `print(\"text\", x)`".to_owned(),
+        "isinstance" | "type" => "types are known when a kernel is compiled: remove it".to_owned(),
+        "input" | "open" | "exec" | "eval" => "do it outside the kernel, and pass the value".to_owned(),
+        _ => return None,
+    })
+}
+
 fn constant(name: &str) -> Option<f64> {
     let upper = !name.chars().any(|c| c.is_ascii_lowercase());
     let lower = name.to_ascii_lowercase();

@@ -178,7 +178,48 @@ impl<'a> Checker<'_, '_, 'a> {
         let all_take_them = info.signatures.iter().all(Signature::has_composites);
         let told = info.signatures.iter().filter(|s| has_composites || all_take_them || !s.has_composites());
         let tried: Vec<String> = told.map(|s| describe_signature(name, s)).collect();
-        self.reject(Code::NoOverload, span, message, format!("tried {}", list(&tried)))
+        let help = match self.arguments_converted(op, &arguments) {
+            Some(converted) => {
+                let converted: Vec<String> = converted.iter().map(|text| format!("`{text}`")).collect();
+                format!("write {}", converted.join(" and "))
+            }
+            None => format!("tried {}", list(&tried)),
+        };
+        self.reject(Code::NoOverload, span, message, help)
+    }
+
+    /// The arguments that, converted, make an operation take all of them: one if that is enough, else all integers.
+    fn arguments_converted(&self, op: Op, arguments: &[Argument<'a>]) -> Option<Vec<String>> {
+        let scalar = |a: &Argument<'_>| a.value.ty.as_value().and_then(Type::as_scalar);
+        let takes = |arguments: &[Argument<'_>]| {
+            op.info().signatures.iter().any(|signature| {
+                let Some(order) = argument_order(signature, arguments) else { return false };
+                let ordered: SmallVec<[&Expr; 4]> = order.iter().map(|&i| &arguments[i].value).collect();
+                operand_types(signature, &ordered).is_some_and(|types| signature.result_types(&types).is_some())
+            })
+        };
+        let floats = [Scalar::F32, Scalar::F64];
+        let to = arguments.iter().filter_map(scalar).find(|s| s.is_float()).unwrap_or(Scalar::F32);
+        // A float is converted to an integer only where nothing else will do.
+        for to in [to].into_iter().chain(floats).chain([Scalar::I32]) {
+            for (i, argument) in arguments.iter().enumerate() {
+                let Some(from) = scalar(argument) else { continue };
+                let mut changed = arguments.to_vec();
+                changed[i].value.ty = ExprType::scalar(to);
+                if from != to && takes(&changed) {
+                    return Some(vec![self.conversion(&argument.value, to)]);
+                }
+            }
+        }
+        let mut changed = arguments.to_vec();
+        let mut converted = Vec::new();
+        for argument in &mut changed {
+            if scalar(argument).is_some_and(Scalar::is_int) {
+                converted.push(self.conversion(&argument.value, to));
+                argument.value.ty = ExprType::scalar(to);
+            }
+        }
+        (!converted.is_empty() && takes(&changed)).then_some(converted)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the overload is passed in its parts")]

@@ -1,11 +1,13 @@
 //! Calls: what is called, its arguments, and the choice among a user function's overloads.
 
 use super::function::{Checker, Name, error_of, span_of};
+use super::scope::is_library;
 use crate::annotation::AnnotationReader;
 use crate::constant;
 use crate::environment::{Captured, FunctionHandle, ParamType};
+use crate::members;
 use crate::number::Number;
-use crate::source::dotted;
+use crate::source::{PACKAGES, dotted};
 use crate::typed_ast::{Expr, ExprKind, ExprType};
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
 use ruff_python_ast as ast;
@@ -52,13 +54,14 @@ enum Misfit {
 impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn call(&mut self, call: &'a ast::ExprCall, span: Span) -> Expr {
         let Some(path) = dotted(&call.func) else {
-            self.arguments(call);
-            return self.reject(
-                Code::Unsupported,
-                span,
-                "only functions known by name can be called",
-                "call a builtin or a function decorated with `@loom.func`",
-            );
+            let arguments = self.arguments(call);
+            if let (None, ast::Expr::Attribute(_)) = (arguments, &*call.func) {
+                return Expr::error(span);
+            }
+            let help = self
+                .as_function(call)
+                .unwrap_or_else(|| format!("call a builtin or a function decorated with `@{}.func`", self.package()));
+            return self.reject(Code::Unsupported, span, "only functions known by name can be called", help);
         };
         if let Some(name) = self.names.get(path[0]) {
             let poisoned = matches!(name, Name::Poisoned);
@@ -73,15 +76,20 @@ impl<'a> Checker<'_, '_, 'a> {
                         Some(Captured::Function(_) | Captured::Builtin(_))
                     ) =>
                 {
-                    (format!("`{name}` is a variable here, not a function"), "use a variable of another name")
+                    (
+                        format!("`{name}` is a variable here, not a function"),
+                        "use a variable of another name".to_owned(),
+                    )
                 }
                 [name] => (
                     format!("`{name}` is a variable, not a function"),
-                    "variables cannot be called: write `x[i]` for an element of an array",
+                    "variables cannot be called: write `x[i]` for an element of an array".to_owned(),
                 ),
                 _ => (
                     format!("`{}` is no function: variables have no methods", path.join(".")),
-                    "call a builtin, or a function decorated with `@loom.func`",
+                    self.as_function(call).unwrap_or_else(|| {
+                        format!("call a builtin, or a function decorated with `@{}.func`", self.package())
+                    }),
                 ),
             };
             return self.reject(Code::UnknownName, self.span(&*call.func), message, help);
@@ -105,6 +113,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 let help = format!("put the shared code in a function decorated with `@{}.func`", self.package());
                 self.reject(Code::BadCapture, callee_span, message, help)
             }
+            Captured::Unsupported(_) if self.is_in_library(&path) => {
+                self.arguments(call);
+                self.unknown(&path, callee_span)
+            }
             Captured::Unsupported(type_name) if &*type_name == "function" => {
                 self.arguments(call);
                 let message = format!("`{}` is a plain Python function", path.join("."));
@@ -116,6 +128,34 @@ impl<'a> Checker<'_, '_, 'a> {
                 let message = format!("`{}` is {} and cannot be called", path.join("."), other.describe());
                 self.reject(Code::BadCapture, callee_span, message, "call a builtin or a function")
             }
+        }
+    }
+
+    /// The call of a method as that of the builtin of its name: `loom.dot(a, b)` for `a.dot(b)`.
+    fn as_function(&self, call: &ast::ExprCall) -> Option<String> {
+        let ast::Expr::Attribute(method) = &*call.func else { return None };
+        let text = |range| self.unit.text(range);
+        let name = method.attr.as_str();
+        if name == "sum" {
+            return members::instead_of_python(name, self.package());
+        }
+        let own = members::other_name(name).unwrap_or(name);
+        let Some(Captured::Builtin(_)) = members::package_member(own) else { return None };
+        let object = text(ruff_text_size::Ranged::range(&*method.value));
+        let mut arguments = vec![object];
+        arguments.extend(call.arguments.args.iter().map(|arg| text(ruff_text_size::Ranged::range(arg))));
+        let arguments = arguments.join(", ");
+        let shown = if arguments.len() > 60 || arguments.contains('\n') { "…" } else { &arguments };
+        Some(format!("write `{}.{own}({shown})`", self.package()))
+    }
+
+    /// Whether a path leads into the package, `math` or NumPy.
+    fn is_in_library(&mut self, path: &[&'a str]) -> bool {
+        match path {
+            [owner @ .., _] if !owner.is_empty() => {
+                matches!(self.capture(owner), Some(Captured::Module(m)) if is_library(&m) || PACKAGES.contains(&&*m))
+            }
+            _ => false,
         }
     }
 

@@ -96,10 +96,17 @@ impl<'a> Checker<'_, '_, 'a> {
             ExprType::Values(types) => {
                 let count = types.len();
                 let span = expr.span;
-                let (message, help) = if count == 0 {
-                    ("this call gives no value".to_owned(), "call it on a line of its own")
-                } else {
-                    (format!("this gives {count} values where one is needed"), "unpack it: `a, b = …`")
+                let function = match expr.kind {
+                    ExprKind::Call { function, .. } => self.compilation.program.functions.get(function.0 as usize),
+                    _ => None,
+                };
+                let (message, help) = match function {
+                    Some(function) if count == 0 => (
+                        format!("`{}` returns nothing", function.name),
+                        "write a `return` with a value in it, or call it on a line of its own",
+                    ),
+                    _ if count == 0 => ("this call gives no value".to_owned(), "call it on a line of its own"),
+                    _ => (format!("this gives {count} values where one is needed"), "unpack it: `a, b = …`"),
                 };
                 self.reject(Code::TypeMismatch, span, message, help)
             }

@@ -328,12 +328,14 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             let annotated = match &parameter.parameter.annotation {
                 None => {
-                    self.reject(
-                        Code::MissingAnnotation,
-                        span,
-                        format!("the parameter `{}` has no type", name.as_str()),
-                        format!("write `{}: float`, or `{0}: {}.array(dtype=float)`", name.as_str(), self.package()),
-                    );
+                    let message = format!("the parameter `{}` has no type", name.as_str());
+                    let help = match name.as_str() {
+                        "self" | "cls" => {
+                            "define it outside the class, with what it needs of it as parameters".to_owned()
+                        }
+                        name => format!("write `{name}: float`, or `{name}: {}.array(dtype=float)`", self.package()),
+                    };
+                    self.reject(Code::MissingAnnotation, span, message, help);
                     None
                 }
                 Some(annotation) => match (self.annotation(annotation), self.kind) {

@@ -3,6 +3,7 @@
 use super::flow::{Flow, LocalSet, LoopFlow};
 use super::function::{Checker, Name};
 use crate::environment::Builtin;
+use crate::source::dotted;
 use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, LoopBody, Stmt, StmtKind};
 use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
 use ruff_python_ast as ast;
@@ -19,7 +20,16 @@ struct Range {
 impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn for_loop(&mut self, stmt: &'a ast::StmtFor, span: Span, out: &mut Vec<Stmt>) {
         let range = self.range(&stmt.iter);
-        let counter = self.counter(&stmt.target, range.as_ref());
+        let counter = match (&*stmt.target, &range) {
+            // One message for a loop over something else.
+            (ast::Expr::Tuple(targets), None) => {
+                for target in targets {
+                    self.counter(target, None);
+                }
+                None
+            }
+            (target, range) => self.counter(target, range.as_ref()),
+        };
         let runs = range.as_ref().is_some_and(Range::runs_at_least_once);
         let before = self.flow.clone();
         if let Some(counter) = counter {
@@ -161,10 +171,22 @@ impl<'a> Checker<'_, '_, 'a> {
                 ast::Expr::Name(_) => Some(self.expr(iter)),
                 _ => None,
             };
+            let over = match iter {
+                ast::Expr::Call(call) => dotted(&call.func).and_then(|path| match path[..] {
+                    ["enumerate" | "zip" | "iter"] => call.arguments.args.first(),
+                    _ => None,
+                }),
+                _ => None,
+            };
             if !checked.as_ref().is_some_and(Expr::is_error) {
                 let help = match &checked {
                     Some(Expr { ty: ExprType::Value(Type::Array { .. }), .. }) => {
                         let name = self.unit.text(ruff_text_size::Ranged::range(iter));
+                        format!("write `for i in range(len({name})):` and use `{name}[i]`")
+                    }
+                    _ if let Some(over) = over => {
+                        let name = self.unit.text(ruff_text_size::Ranged::range(over));
+                        let name = if name.contains('\n') { "a" } else { name };
                         format!("write `for i in range(len({name})):` and use `{name}[i]`")
                     }
                     _ => "write `for i in range(n):`".to_owned(),

@@ -8,7 +8,7 @@ use super::scope::number;
 use crate::members::operator_text;
 use crate::number::Number;
 use crate::typed_ast::{Expr, ExprKind, ExprType, UpdateOp, takes};
-use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
+use polyloom_ir::{Code, Composite, CompositeKind, Op, Scalar, Span, Type};
 use ruff_python_ast::{self as ast, Operator, UnaryOp};
 use smallvec::smallvec;
 
@@ -45,7 +45,10 @@ impl<'a> Checker<'_, '_, 'a> {
                     Code::Unsupported,
                     span,
                     "`@` needs a matrix",
-                    "write the product of arrays as a loop over the elements, and that of vectors as `dot(a, b)`",
+                    format!(
+                        "write the product of arrays as a loop over the elements, and that of vectors as `{}.dot(a, b)`",
+                        self.package()
+                    ),
                 );
             }
         };
@@ -162,6 +165,7 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn not_defined(&mut self, op: Op, scalar: Scalar, span: Span) {
         let help = match scalar {
             Scalar::Bool => "convert it: `int(x)`".to_owned(),
+            _ if op == Op::BitXor => "for a power write `x ** y`; `^` is exclusive or, of integers".to_owned(),
             _ if scalar.is_float() => "convert it to an integer: `int(x)`".to_owned(),
             _ => "convert it to a float: `float(x)`".to_owned(),
         };
@@ -182,8 +186,27 @@ impl<'a> Checker<'_, '_, 'a> {
                 "index the array to get an element".to_owned()
             }
             (Type::Composite(_), Type::Composite(_)) => {
-                "the shapes and element types of both must fit: write the product of components as `cw_mul(a, b)`"
-                    .to_owned()
+                format!(
+                    "the shapes and element types of both must fit: write the product of components as `{}.cw_mul(a, b)`",
+                    self.package()
+                )
+            }
+            (Type::Composite(c), Type::Scalar(s)) | (Type::Scalar(s), Type::Composite(c)) => {
+                let scalar = if left_ty.as_scalar().is_some() { left } else { right };
+                match op {
+                    Op::Mul | Op::Div if s != c.elem() => self.conversion_help(scalar, c.elem()),
+                    Op::Add | Op::Sub if c.shape().len() == 1 && c.kind() == CompositeKind::Vector => {
+                        let number = match s == c.elem() {
+                            true => self.text_of(scalar.span).to_owned(),
+                            false => self.conversion(scalar, c.elem()),
+                        };
+                        format!("make a vector of the scalar: `{}`", self.splat(c, &number))
+                    }
+                    Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne => {
+                        "compare its components, one by one".to_owned()
+                    }
+                    _ => "a vector or matrix is multiplied or divided by a scalar of its element type".to_owned(),
+                }
             }
             _ => "a vector or matrix is scaled by a scalar of its element type".to_owned(),
         };
@@ -192,6 +215,16 @@ impl<'a> Checker<'_, '_, 'a> {
             .label(right.span, right_ty.python_name())
             .help(help);
         self.report(diagnostic);
+    }
+
+    /// A vector all of whose components are this scalar, as source text.
+    fn splat(&self, vector: Composite, number: &str) -> String {
+        let name = vector.python_name();
+        if Composite::from_python_name(&name).is_some() {
+            return format!("{}.{name}({number})", self.package());
+        }
+        let elem = self.type_text(vector.elem());
+        format!("{}.vector({number}, length={}, dtype={elem})", self.package(), vector.n_components())
     }
 
     /// `left ** right`.

@@ -75,7 +75,7 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// `printf("x = %f\n", x)`.
     pub(super) fn printf(&mut self, call: &'a ast::ExprCall, span: Span, out: &mut Vec<Stmt>) {
-        let usage = "write `printf(\"x = %f\\n\", x)`";
+        let usage = format!("write `{}.printf(\"x = %f\\n\", x)`", self.package());
         let Some((ast::Expr::StringLiteral(text), values)) = call.arguments.args.split_first() else {
             self.arguments(call);
             self.reject(Code::NoOverload, span, "`printf` takes a format first, a string literal", usage);

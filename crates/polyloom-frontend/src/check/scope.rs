@@ -174,19 +174,40 @@ impl<'a> Checker<'_, '_, 'a> {
                 let begins = |m: &&str| m.len() >= 3 && (last.starts_with(*m) || m.starts_with(last));
                 let near = near_names(last, members.iter().copied());
                 let begun = members.iter().copied().filter(begins).max_by_key(|m| m.len());
-                let help = match near.first().copied().or(begun) {
-                    Some(near) => format!("did you mean `{}.{near}`?", path[..path.len() - 1].join(".")),
-                    None => "the builtin reference lists what there is".to_owned(),
+                let owner = path[..path.len() - 1].join(".");
+                let help = if members::makes_arrays(last) {
+                    "make arrays outside the kernel, and pass them as parameters".to_owned()
+                } else if members::python_builtin(last).is_some() {
+                    format!("write `{last}`")
+                } else if let Some(known) = members::other_name(last) {
+                    format!("write `{owner}.{known}`")
+                } else if let Some(help) = members::instead_of_python(last, &owner) {
+                    help
+                } else {
+                    match near.first().copied().or(begun) {
+                        Some(near) => format!("did you mean `{owner}.{near}`?"),
+                        None => "the builtin reference lists what there is".to_owned(),
+                    }
                 };
                 self.reject(Code::UnknownBuiltin, span, format!("there is no builtin `{name}`"), help)
             }
             Some(owner) => {
                 let message = format!("{} has no member `{last}` that a kernel can use", owner.describe());
-                self.reject(Code::UnknownName, span, message, "compute the value outside and capture or pass it")
+                let help = match owner {
+                    Captured::Module(module) if is_library(&module) => self.library_help(last),
+                    _ => None,
+                };
+                let help = help.unwrap_or_else(|| "compute the value outside and capture or pass it".to_owned());
+                self.reject(Code::UnknownName, span, message, help)
             }
             None if path.len() > 1 && self.capture(&path[..1]).is_some() => {
                 let message = format!("`{name}` is not defined");
-                self.reject(Code::UnknownName, span, message, "compute the value outside and capture or pass it")
+                let help = match self.capture(&path[..1]) {
+                    Some(Captured::Module(module)) if is_library(&module) => self.library_help(last),
+                    _ => None,
+                };
+                let help = help.unwrap_or_else(|| "compute the value outside and capture or pass it".to_owned());
+                self.reject(Code::UnknownName, span, message, help)
             }
             None => {
                 let root = path[0];
@@ -195,14 +216,25 @@ impl<'a> Checker<'_, '_, 'a> {
                 let variables = self.names.keys().copied();
                 let known = variables.chain(members::PYTHON_BUILTINS).chain(surroundings.iter().map(String::as_str));
                 let near = match self.compilation.suggestions_left.checked_sub(1) {
-                    Some(left) => {
+                    // Every name of one letter is near to every other.
+                    Some(left) if root.chars().nth(1).is_some() => {
                         self.compilation.suggestions_left = left;
                         near_names(root, known).first().copied().map(str::to_owned)
                     }
-                    None => None,
+                    _ => None,
                 };
                 let later = |f: &FunctionInfo| f.role != Some(Role::Kernel) && *f.name == *root && f.start > span.start;
+                let python = members::instead_of_python(root, self.package());
+                let message = match python {
+                    Some(_) => format!("Python's `{root}` is not available in a kernel"),
+                    None => format!("`{root}` is not defined"),
+                };
                 let help = match near {
+                    _ if let Some(help) = python => help,
+                    _ if let Some(help) = self.library_import(path) => help,
+                    _ if self.is_missing_tid(root) => {
+                        format!("write `{root} = {}.tid()` before its use", self.package())
+                    }
                     _ if self.unit.functions().iter().any(later) => {
                         format!("define `{root}` above; functions cannot call one another in a circle")
                     }
@@ -215,15 +247,50 @@ impl<'a> Checker<'_, '_, 'a> {
                 let root_span = Span::new(span.file, span.start, span.start + root.len() as u32);
                 // One message for each name.
                 self.names.insert(root, Name::Poisoned);
-                self.reject(Code::UnknownName, root_span, format!("`{root}` is not defined"), help)
+                self.reject(Code::UnknownName, root_span, message, help)
             }
         }
+    }
+
+    /// What to write for the member of this name of `math` or NumPy that kernels do not have.
+    fn library_help(&self, name: &str) -> Option<String> {
+        let package = self.package();
+        if members::makes_arrays(name) {
+            return Some("make arrays outside the kernel, and pass them as parameters".to_owned());
+        }
+        let own = members::other_name(name).unwrap_or(name);
+        match members::package_member(own) {
+            Some(Captured::Builtin(_)) => Some(format!("write `{package}.{own}`")),
+            _ => members::instead_of_python(name, package),
+        }
+    }
+
+    /// What to write for a path into a library that the file does not import.
+    fn library_import(&self, path: &[&str]) -> Option<String> {
+        let [root, name] = path[..] else { return None };
+        match root {
+            "math" => Some("write `import math` at the top of the file".to_owned()),
+            "np" | "numpy" => self.library_help(name),
+            _ => None,
+        }
+    }
+
+    /// Whether a name is one that kernels give to their thread's number, in a kernel that does not ask for it.
+    fn is_missing_tid(&self, name: &str) -> bool {
+        self.kind == FunctionKind::Kernel
+            && matches!(name, "i" | "j" | "k" | "tid" | "idx")
+            && !self.captured.keys().any(|path| path.last() == Some(&"tid"))
     }
 
     /// A variable's type.
     pub(super) fn local_type(&self, id: LocalId) -> Type {
         self.locals[id.0 as usize].ty
     }
+}
+
+/// Whether a module is `math` or NumPy, or inside it.
+pub(super) fn is_library(module: &str) -> bool {
+    matches!(module.split('.').next(), Some("math" | "numpy"))
 }
 
 /// A number without a type.

@@ -23,7 +23,7 @@ impl Checker<'_, '_, '_> {
                 ("`yield`", "write the values to an array that is a parameter")
             }
             ast::Expr::FString(_) | ast::Expr::TString(_) => {
-                ("an f-string", "print values with `print(\"x =\", x)` or `printf(\"x = %f\\n\", x)`")
+                ("an f-string", "print values with `print(\"x =\", x)` or `loom.printf(\"x = %f\\n\", x)`")
             }
             ast::Expr::StringLiteral(_) | ast::Expr::BytesLiteral(_) => {
                 ("a string", "strings can only be printed: `print(\"text\", x)`")
@@ -34,6 +34,7 @@ impl Checker<'_, '_, '_> {
             ast::Expr::Slice(_) => ("a slice", "index single elements, in a loop if there are several"),
             _ => ("this expression", "write it with numbers, variables, operators and calls"),
         };
+        let help = self.in_package(help);
         self.reject(Code::Unsupported, span, format!("{what} is not supported in a kernel"), help)
     }
 
@@ -58,6 +59,12 @@ impl Checker<'_, '_, '_> {
         let text = self.unit.text(ruff_text_size::Ranged::range(stmt));
         let is_block = !keyword.is_empty() && text.starts_with(keyword) && text.contains('\n');
         let span = if is_block { Span::new(span.file, span.start, span.start + keyword.len() as u32) } else { span };
+        let help = self.in_package(help);
         self.reject(Code::Unsupported, span, format!("{what} is not supported in a kernel"), help);
+    }
+
+    /// A help text with the name by which the file knows the package.
+    fn in_package(&self, help: &str) -> String {
+        help.replace("loom.", &format!("{}.", self.package()))
     }
 }
