@@ -101,12 +101,13 @@ class ArrayAnnotation:
 
     __slots__ = ("dtype", "ndim")
 
-    def __init__(self, dtype: ElementType, ndim: int) -> None:
+    def __init__(self, dtype: Any, ndim: int) -> None:
         self.dtype = dtype
         self.ndim = ndim
 
     def __repr__(self) -> str:
-        return f"polyloom.array(dtype={_name(self.dtype)}, ndim={self.ndim})"
+        name = "Any" if self.dtype is Any else _name(self.dtype)
+        return f"polyloom.array(dtype={name}, ndim={self.ndim})"
 
 
 class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
@@ -152,13 +153,20 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         device: str | None = None,
     ) -> Any:
         _check_device(device)
+        if shape is None and (data is Any or isinstance(data, (type, DType))):
+            # `array(float)` and `array(float, 2)`, as annotations may be written.
+            if isinstance(dtype, int):
+                dtype, ndim = None, dtype
+            if dtype is not None:
+                raise TypeError("array() has been given two element types")
+            data, dtype = None, data
         if data is None and shape is None:
             if dtype is None:
                 raise TypeError("array() needs data, a shape, or, as an annotation, a dtype")
             n = 1 if ndim is None else ndim
             if not 1 <= n <= 4:
                 raise ValueError(f"an array has 1 to 4 dimensions, not {n}")
-            return ArrayAnnotation(_element_type(dtype), n)
+            return ArrayAnnotation(Any if dtype is Any else _element_type(dtype), n)
         if data is None:
             return empty(shape, float32 if dtype is None else dtype)  # type: ignore[arg-type]
         source = data
@@ -188,6 +196,11 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         if ndim not in (None, storage.ndim - len(inner)):
             raise ValueError(f"data of shape {storage.shape} has {storage.ndim - len(inner)} dimensions, not {ndim}")
         return cls._wrap(storage, wanted)
+
+    def __class_getitem__(cls, key: Any) -> Any:
+        """The annotation `array[float]` or `array[float, 2]`."""
+        dtype, ndim = key if isinstance(key, tuple) else (key, 1)
+        return cls(dtype=dtype, ndim=ndim)
 
     @classmethod
     def _wrap(cls, storage: NDArray[Any], dtype: ElementType | None = None) -> array:
@@ -284,24 +297,28 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         return self
 
 
-def array1d(dtype: ElementTypeLike) -> Any:
-    """The annotation of a one-dimensional array."""
-    return array(dtype=dtype, ndim=1)
+class _ArrayOfRank:
+    """The annotation of an array of one number of dimensions: `array2d(dtype=float)` or `array2d[float]`."""
+
+    def __init__(self, ndim: int) -> None:
+        self._ndim = ndim
+        self.__name__ = self.__qualname__ = f"array{ndim}d"
+        self.__module__ = __name__
+
+    def __call__(self, dtype: ElementTypeLike) -> Any:
+        return array(dtype=dtype, ndim=self._ndim)
+
+    def __getitem__(self, dtype: ElementTypeLike) -> Any:
+        return array(dtype=dtype, ndim=self._ndim)
+
+    def __repr__(self) -> str:
+        return f"polyloom.{self.__name__}"
 
 
-def array2d(dtype: ElementTypeLike) -> Any:
-    """The annotation of a two-dimensional array."""
-    return array(dtype=dtype, ndim=2)
-
-
-def array3d(dtype: ElementTypeLike) -> Any:
-    """The annotation of a three-dimensional array."""
-    return array(dtype=dtype, ndim=3)
-
-
-def array4d(dtype: ElementTypeLike) -> Any:
-    """The annotation of a four-dimensional array."""
-    return array(dtype=dtype, ndim=4)
+array1d = _ArrayOfRank(1)
+array2d = _ArrayOfRank(2)
+array3d = _ArrayOfRank(3)
+array4d = _ArrayOfRank(4)
 
 
 def _check_device(device: str | None) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import polyloom as loom
@@ -109,3 +110,26 @@ def test_wrong_use_is_refused():
         loom.zeros(2, device="cuda:0")
     with pytest.raises(TypeError, match="dtype"):
         loom.array()
+
+
+def test_annotations_may_be_written_short():
+    assert repr(loom.array(float)) == "polyloom.array(dtype=float32, ndim=1)"
+    assert repr(loom.array(loom.vec3, 2)) == "polyloom.array(dtype=vec3, ndim=2)"
+    assert repr(loom.array[float]) == "polyloom.array(dtype=float32, ndim=1)"
+    assert repr(loom.array[loom.float64, 3]) == "polyloom.array(dtype=float64, ndim=3)"
+    assert repr(loom.array2d[int]) == repr(loom.array2d(int)) == "polyloom.array(dtype=int32, ndim=2)"
+    assert repr(loom.array(dtype=Any, ndim=2)) == "polyloom.array(dtype=Any, ndim=2)"
+    with pytest.raises(TypeError, match="two element types"):
+        loom.array(float, dtype=loom.float64)
+
+
+def test_short_annotations_are_those_of_kernels(define):
+    k = define("""
+        @loom.kernel
+        def k(a: loom.array(float), b: loom.array[float], c: loom.array2d[loom.vec3]):
+            i = loom.tid()
+            a[i] = b[i] + c[i, 0][1]
+    """)["k"]
+    a, b, c = np.zeros(2, np.float32), np.ones(2, np.float32), np.full((2, 1, 3), 2, np.float32)
+    loom.launch(k, 2, [a, b, c])
+    assert a.tolist() == [3, 3]
