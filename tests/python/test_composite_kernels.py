@@ -74,7 +74,7 @@ def test_recorded_launches_take_vectors():
         recorded.set_param_at_index(2, (1, 2))
     with pytest.raises(IndexError, match="4 arguments, there is no 4"):
         recorded.set_param_at_index(4, 1.0)
-    with pytest.raises(TypeError, match="argument 'x' of kernel 'step' must have 2 dimensions"):
+    with pytest.raises(TypeError, match=r"argument 'x' of kernel 'step' must have the shape \(n, 3\)"):
         recorded.set_param_at_index(0, np.zeros(3, np.float32))
 
 
@@ -97,11 +97,27 @@ def test_wrong_vector_arguments_are_named(force, error, message):
 @pytest.mark.parametrize(
     ("x", "error", "message"),
     [
-        (np.zeros((2, 4), np.float32), ValueError, r"argument `x` is an array of vec3: .*\[3\], not \[4\]"),
-        (np.zeros(3, np.float32), TypeError, "'x' .* 2 dimensions, the last 1 of them the components of a vec3, not 1"),
-        (np.zeros((2, 3)), TypeError, "'x' .* must have elements of type vec3, not float64"),
-        (loom.zeros(2, dtype=loom.vec3i), TypeError, "'x' .* must have elements of type vec3, not vec3i"),
-        (loom.zeros((2, 3), dtype=loom.vec3), TypeError, "'x' .* must have 2 dimensions, .*, not 3"),
+        (
+            np.zeros((2, 4), np.float32),
+            TypeError,
+            r"'x' .* must have the shape \(n, 3\) for elements of type vec3, not \(2, 4\)",
+        ),
+        (
+            np.zeros(3, np.float32),
+            TypeError,
+            r"'x' .* must have the shape \(n, 3\) for elements of type vec3, not \(3,\)",
+        ),
+        (
+            np.zeros((2, 3)),
+            TypeError,
+            r"'x' .* components of type float32, those of a vec3, not float64: .* \.astype\(np\.float32\)",
+        ),
+        (
+            loom.zeros(2, dtype=loom.vec3i),
+            TypeError,
+            "'x' .* elements of type vec3, not vec3i: make it with dtype=loom.vec3",
+        ),
+        (loom.zeros((2, 3), dtype=loom.vec3), TypeError, r"'x' .* the shape \(n, 3\) for .*, not \(2, 3, 3\)"),
     ],
 )
 def test_wrong_arrays_of_vectors_are_named(x, error, message):

@@ -452,3 +452,27 @@ def test_attributes_of_classes_are_what_they_are_to_the_command_line():
     loom.launch(names["others"], 1, [floats])
     np.testing.assert_array_equal(integers, [3, 4, 50, 7, 101, 6])
     np.testing.assert_array_equal(floats, np.array([0.5, 102.0, 6.2831855], np.float32))
+
+
+def test_what_is_passed_wrongly_is_told_what_to_write(define):
+    saxpy = define("""
+        @loom.kernel
+        def saxpy(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+            i = loom.tid()
+            y[i] = a * x[i] + y[i]
+    """)["saxpy"]
+    x, y = np.ones(3, np.float32), np.zeros(3, np.float32)
+    with pytest.raises(
+        TypeError, match=r"lists of arguments, not float: write polyloom\.launch\(saxpy, dim, \[a, x, y\]"
+    ):
+        loom.launch(saxpy, 3, 2.0, x, y)
+    with pytest.raises(TypeError, match="not ndarray: write"):
+        loom.launch(saxpy, 3, [2.0], x, y)
+    with pytest.raises(TypeError, match=r"device is a string, not ndarray: .* inputs=\[…\]"):
+        loom.launch(saxpy, 3, [2.0], [x], y)
+    with pytest.raises(
+        TypeError, match=r"not float64: .* \.astype\(np\.float32\), or dtype=loom\.float64 in the kernel"
+    ):
+        loom.launch(saxpy, 3, [2.0, np.ones(3), y])
+    with pytest.raises(TypeError, match=r"must be an array, not list: .* np\.array\(…, np\.float32\)"):
+        loom.launch(saxpy, 3, [2.0, [1.0, 2.0, 3.0], y])

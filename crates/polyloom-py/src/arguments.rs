@@ -108,6 +108,12 @@ impl ArrayType {
         ArrayType { elem: element.elem(), rank: ndim + element.shape().len() as u8, element: Some(element) }
     }
 
+    /// The element type as Python code names it.
+    fn element_text(self) -> String {
+        let name = self.element_name();
+        if name.contains('(') { name } else { format!("loom.{name}") }
+    }
+
     fn element_name(self) -> String {
         self.element.map_or_else(|| self.elem.python_name().to_owned(), Composite::python_name)
     }
@@ -369,7 +375,11 @@ fn array_object<'py>(
         let given = array.get().element();
         if given.is_some() && given != ty.element {
             let given = given.map_or_else(String::new, Composite::python_name);
-            return Err(PyTypeError::new_err(format!("must have elements of type {}, not {given}", ty.element_name())));
+            return Err(PyTypeError::new_err(format!(
+                "must have elements of type {}, not {given}: make it with dtype={}",
+                ty.element_name(),
+                ty.element_text(),
+            )));
         }
         return Ok(array.get().object().cast());
     }
@@ -379,7 +389,11 @@ fn array_object<'py>(
     } else if arg.hasattr("__dlpack__")? {
         numpy.call_method1("from_dlpack", (arg,)).map_err(|error| unreadable(py, error))?
     } else {
-        return Err(PyTypeError::new_err(format!("must be an array, not {}", type_name(arg))));
+        let message = format!("must be an array, not {}", type_name(arg));
+        return Err(PyTypeError::new_err(match arg.cast::<PyList>().is_ok() || arg.cast::<PyTuple>().is_ok() {
+            true => format!("{message}: make one of it before the launch with np.array(…, {})", numpy_text(ty.elem)),
+            false => message,
+        }));
     };
     let pointer = converted.as_ptr();
     kept.push(converted);
@@ -447,19 +461,74 @@ unsafe fn check_array(object: *mut npyffi::PyArrayObject, ty: ArrayType) -> Resu
     if !has_type(descr, ty.elem) {
         // SAFETY: as before, and the caller holds the GIL.
         let given = unsafe { Bound::from_borrowed_ptr(Python::assume_attached(), array.descr.cast()) };
-        return Err(format!("must have elements of type {}, not {given}", ty.element_name()));
-    }
-    if array.nd != c_int::from(ty.rank) {
-        let plural = if ty.rank == 1 { "" } else { "s" };
-        let components = match ty.element {
-            None => String::new(),
+        let given = given.to_string();
+        // The type the kernel would be written for to take the array as it is.
+        let own = Scalar::from_python_name(&given).filter(|own| *own != ty.elem);
+        let message = match ty.element {
+            None => format!("must have elements of type {}, not {given}", ty.element_name()),
             Some(element) => {
-                format!(", the last {} of them the components of a {}", element.shape().len(), element.python_name())
+                let (name, elem) = (element.python_name(), ty.elem.python_name());
+                format!("must have components of type {elem}, those of a {name}, not {given}")
             }
         };
-        return Err(format!("must have {} dimension{plural}{components}, not {}", ty.rank, array.nd));
+        let other = match (ty.element, own) {
+            (None, Some(own)) => format!(", or dtype=loom.{} in the kernel", own.python_name()),
+            _ => String::new(),
+        };
+        return Err(format!("{message}: convert it before the launch with .astype({}){other}", numpy_text(ty.elem)));
+    }
+    if array.nd != c_int::from(ty.rank) {
+        if let Some(element) = ty.element {
+            // SAFETY: a live array has `nd` extents.
+            return Err(wrong_shape(element, ty.rank, unsafe { extents(array) }));
+        }
+        let plural = if ty.rank == 1 { "" } else { "s" };
+        return Err(format!("must have {} dimension{plural}, not {}", ty.rank, array.nd));
+    }
+    if let Some(element) = ty.element {
+        // SAFETY: as before.
+        let given = unsafe { extents(array) };
+        let inner = element.shape();
+        let last = given.get(given.len().saturating_sub(inner.len())..).unwrap_or_default();
+        if !last.iter().copied().eq(inner.iter().map(|&n| n as npyffi::npy_intp)) {
+            return Err(wrong_shape(element, ty.rank, given));
+        }
     }
     Ok(())
+}
+
+/// An array's extents.
+///
+/// # Safety
+///
+/// The array is alive, and is given no other shape meanwhile.
+unsafe fn extents(array: &npyffi::objects::PyArrayObject_fields) -> &[npyffi::npy_intp] {
+    match usize::try_from(array.nd) {
+        // SAFETY: the caller's promise; there are `nd` extents.
+        Ok(nd @ 1..) => unsafe { std::slice::from_raw_parts(array.dimensions, nd) },
+        _ => &[],
+    }
+}
+
+/// `must have the shape (n, 3) for elements of type vec3, not (8, 2)`.
+fn wrong_shape(element: Composite, rank: u8, given: &[npyffi::npy_intp]) -> String {
+    let inner = element.shape();
+    let outer = usize::from(rank).saturating_sub(inner.len());
+    let free = ["n", "m", "k", "l"].iter().take(outer).map(|extent| (*extent).to_owned());
+    let wanted: Vec<String> = free.chain(inner.iter().map(u16::to_string)).collect();
+    let given: Vec<String> = given.iter().map(npyffi::npy_intp::to_string).collect();
+    let comma = if given.len() == 1 { "," } else { "" };
+    let (wanted, given, name) = (wanted.join(", "), given.join(", "), element.python_name());
+    format!("must have the shape ({wanted}) for elements of type {name}, not ({given}{comma})")
+}
+
+/// A scalar type as NumPy code names it.
+fn numpy_text(scalar: Scalar) -> String {
+    match scalar {
+        Scalar::Bool => "np.bool_".to_owned(),
+        Scalar::BF16 => "ml_dtypes.bfloat16".to_owned(),
+        _ => format!("np.{}", scalar.python_name()),
+    }
 }
 
 // NumPy's extents and strides are read in place.

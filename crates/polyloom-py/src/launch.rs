@@ -11,7 +11,7 @@ use crate::print;
 use polyloom::{ArgBlock, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyTuple};
+use pyo3::types::{PyInt, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,6 +73,9 @@ pub(crate) fn launch<'py>(
         let name = kernel.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
         PyTypeError::new_err(format!("launch() needs a kernel (a function under @polyloom.kernel), not {name}"))
     })?;
+    for sequence in [inputs, outputs].into_iter().flatten() {
+        check_sequence(kernel.get().inner(), sequence)?;
+    }
     if let Some(device) = device {
         check_device(device)?;
     }
@@ -168,6 +171,13 @@ fn check_device(device: &Bound<'_, PyAny>) -> PyResult<()> {
     if device.is_none() {
         return Ok(());
     }
+    if device.cast::<PyString>().is_err() {
+        let given = device.get_type();
+        let given = given.name()?;
+        return Err(PyTypeError::new_err(format!(
+            "device is a string, not {given}: arguments of the kernel go into one list, inputs=[…], or two with outputs=[…]"
+        )));
+    }
     let name = device.str()?;
     if name == "cpu" {
         return Ok(());
@@ -225,11 +235,21 @@ unsafe fn push_items<'a, 'py>(sequence: &'a Bound<'py, PyAny>, args: &mut Argume
         args.extend(tuple.iter_borrowed());
         return Ok(false);
     }
-    if sequence.is_none() {
-        return Ok(false);
+    Ok(false)
+}
+
+/// Whether inputs or outputs are a list, a tuple or none at all.
+fn check_sequence(kernel: &polyloom::Kernel, sequence: &Bound<'_, PyAny>) -> PyResult<()> {
+    if sequence.is_none() || sequence.cast::<PyList>().is_ok() || sequence.cast::<PyTuple>().is_ok() {
+        return Ok(());
     }
-    let given = sequence.get_type();
-    Err(PyTypeError::new_err(format!("inputs and outputs are lists or tuples of arguments, not {}", given.name()?)))
+    let names: Vec<&str> = kernel.names().iter().map(|n| &**n).collect();
+    Err(PyTypeError::new_err(format!(
+        "inputs and outputs are lists of arguments, not {}: write polyloom.launch({}, dim, [{}])",
+        sequence.get_type().name()?,
+        kernel.name(),
+        names.join(", "),
+    )))
 }
 
 /// A filled argument block with what it points into.
