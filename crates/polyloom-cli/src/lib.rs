@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Parser)]
-#[command(name = "polyloom", version, about = "A kernel compiler: numerical Python to fast CPU and GPU code")]
+#[command(name = "polyloom", version, about = "A kernel compiler: numerical Python to fast CPU code")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
