@@ -122,6 +122,13 @@ pub enum Constructor {
     TransformIdentity,
 }
 
+impl Constructor {
+    /// Whether a type among its arguments is that of the elements: the others are of numbers.
+    pub(crate) fn has_dtype(self) -> bool {
+        matches!(self, Constructor::Identity | Constructor::QuatIdentity | Constructor::TransformIdentity)
+    }
+}
+
 /// A function of a file with the names it sees.
 ///
 /// The same Python function must come with the same `Arc`s every time: they are its identity.

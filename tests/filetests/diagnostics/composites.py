@@ -19,3 +19,7 @@ def wrong(v: loom.array(dtype=loom.vec3), x: loom.array(dtype=float)):
     v[i][3] = 1.0
     h = loom.mat22(loom.vec2(1.0), loom.vec2(2.0))
     v[i] = 2.0
+    k = loom.identity(n=())
+    l = loom.identity(n=(2, 3))
+    m = loom.quat_identity(dtype=int)
+    o = loom.mat22(1.0) @ 2.0

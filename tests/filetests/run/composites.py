@@ -175,3 +175,15 @@ def of_doubles(out: wp.array(dtype=wp.float64)):
     q = wp.quat_rpy(wp.float64(0.0), wp.float64(0.0), wp.float64(0.0))
     out[0] = q.w
     out[1] = wp.length(q)
+
+
+# run: @in_order[1]([0], [0, 0, 0, 0]) == [5], [0, 1, 2, 12]
+@wp.kernel
+def in_order(c: wp.array(dtype=int), out: wp.array(dtype=float)):
+    # What stands before a part is evaluated before it, and an index that is read and written by once.
+    v = wp.vec3(float(wp.atomic_add(c, 0, 1)), wp.vec2(float(wp.atomic_add(c, 0, 1)), float(wp.atomic_add(c, 0, 1))))
+    out[0], out[1], out[2] = v.x, v.y, v.z
+    v[wp.atomic_add(c, 0, 1) - 1] += 10.0
+    m = wp.mat22()
+    m[wp.atomic_add(c, 0, 1) - 4] += wp.vec2(v.z - 12.0, v.z)
+    out[3] = m[0, 1] + m[1, 0] + m[0, 0]

@@ -194,6 +194,8 @@ fn row_bodies(ty: &str, length: usize) -> Vec<String> {
         text
     };
     let flagged = "%zero: i32 = const 0\n%f: i32 = array_load %flag, %i\n%set: bool = ne %f, %zero\n";
+    let wild = "%zero: i32 = const 0\n%big: i32 = const 67108864\n%f: i32 = array_load %flag, %i\n\
+                %off: bool = eq %f, %zero\n%p: i32 = where %off, %big, %i\n";
     let permuted = "%step: i32 = const 29\n%m: i32 = const 70\n%far: i32 = mul %i, %step\n%p: i32 = mod %far, %m\n";
     let from_end = "%n: i32 = const 70\n%back: i32 = sub %i, %n\n";
     vec![
@@ -204,6 +206,15 @@ fn row_bodies(ty: &str, length: usize) -> Vec<String> {
         format!("{permuted}{}", copy("%p", "%i", &|place| place)),
         format!("{flagged}{permuted}if %set {{\n{}yield }} else {{ yield }}\n", copy("%p", "%i", &|place| place)),
         format!("{from_end}{}", copy("%i", "%back", &|place| place)),
+        // Indices that no array has, in threads that are left out: all of some groups' threads, and all of them.
+        format!(
+            "{wild}%set: bool = ne %f, %zero\nif %set {{\n{}yield }} else {{ yield }}\n",
+            copy("%p", "%i", &|place| place)
+        ),
+        format!(
+            "{wild}%set: bool = lt %i, %zero\nif %set {{\n{}yield }} else {{ yield }}\n",
+            copy("%p", "%i", &|place| place)
+        ),
         // One element of each, then another whose value is read back in between.
         format!(
             "{constants}%x: {ty} = array_load %a, %i, %c1\narray_store %out, %i, %c0, %x\n\

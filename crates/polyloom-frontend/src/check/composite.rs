@@ -256,7 +256,12 @@ impl Checker<'_, '_, '_> {
         }
         if !base.is_error() {
             let help = "assign the value to a variable, change that, and store it back";
-            self.reject(Code::BadAssignment, span, "only a part of a variable or of an array can be assigned", help);
+            self.reject(
+                Code::BadAssignment,
+                span,
+                "only components of variables and of array elements, and rows and parts of variables, can be assigned",
+                help,
+            );
         }
         None
     }

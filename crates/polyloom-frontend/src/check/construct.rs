@@ -3,13 +3,14 @@
 use super::call::argument_types;
 use super::composite::{Held, component, construct};
 use super::function::Checker;
+use super::operator::is_composite;
 use crate::environment::{Captured, Constructor};
 use crate::number::Number;
 use crate::source::dotted;
 use crate::typed_ast::{ComponentIndex, Expr, ExprType};
-use polyloom_ir::{Code, Composite, MAX_COMPONENTS, Scalar, Span, Type};
+use polyloom_ir::{Code, Composite, CompositeKind, MAX_COMPONENTS, Scalar, Span, Type};
 use ruff_python_ast as ast;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// The shape and the type of elements that a call names by keywords.
 #[derive(Default)]
@@ -36,6 +37,8 @@ impl<'a> Checker<'_, '_, 'a> {
         let mut components: Vec<Expr> = Vec::with_capacity(n);
         let mut held = Held::default();
         let mut fits = !is_named;
+        // Parts are evaluated before what is made of them, and so must be whatever stands before a part.
+        let has_parts = arguments.iter().any(|argument| is_composite(&argument.value));
         for argument in arguments {
             let value = argument.value;
             if value.untyped().is_some_and(|number| number.adapts_to(elem)) {
@@ -44,6 +47,9 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             let value = self.settle(value);
             match value.ty.as_value() {
+                Some(Type::Scalar(scalar)) if scalar == elem && has_parts => {
+                    components.push(self.hold(value, &mut held));
+                }
                 Some(Type::Scalar(scalar)) if scalar == elem => components.push(value),
                 Some(Type::Composite(part)) if may_be_part(part, composite) => {
                     let value = self.hold(value, &mut held);
@@ -97,7 +103,16 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             return Expr::error(span);
         };
-        let values: Vec<Expr> = call.arguments.args.iter().map(|arg| self.expr(arg)).collect();
+        let mut named = named;
+        let mut values: Vec<Expr> = Vec::with_capacity(call.arguments.args.len());
+        for arg in &call.arguments.args {
+            match dotted(arg).filter(|path| !self.is_variable(path[0])).and_then(|path| self.capture(&path)) {
+                Some(Captured::Type(scalar)) if named.dtype.is_none() && constructor.has_dtype() => {
+                    named.dtype = Some(scalar);
+                }
+                _ => values.push(self.expr(arg)),
+            }
+        }
         if values.iter().any(Expr::is_error) {
             return Expr::error(span);
         }
@@ -106,11 +121,17 @@ impl<'a> Checker<'_, '_, 'a> {
             Constructor::Identity => self.identity(&named, &values, &name, span),
             Constructor::QuatIdentity => {
                 let elem = named.dtype.unwrap_or(Scalar::F32);
-                self.fixed(Composite::Quaternion { elem }, &[0, 0, 0, 1], &values, &name, span)
+                match self.composite(CompositeKind::Quaternion, elem, &[], span) {
+                    Some(composite) => self.fixed(composite, &[0, 0, 0, 1], &values, &name, span),
+                    None => Expr::error(span),
+                }
             }
             Constructor::TransformIdentity => {
                 let elem = named.dtype.unwrap_or(Scalar::F32);
-                self.fixed(Composite::Transform { elem }, &[0, 0, 0, 0, 0, 0, 1], &values, &name, span)
+                match self.composite(CompositeKind::Transform, elem, &[], span) {
+                    Some(composite) => self.fixed(composite, &[0, 0, 0, 0, 0, 0, 1], &values, &name, span),
+                    None => Expr::error(span),
+                }
             }
             Constructor::Vector | Constructor::Matrix => self.of_numbers(constructor, &named, values, &name, span),
         }
@@ -189,7 +210,9 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let len = usize::from(len);
         let (rows, cols) = if constructor == Constructor::Rows { (n, len) } else { (len, n) };
-        let Some(matrix) = matrix_type(elem, rows, cols) else { return self.too_large(span) };
+        let Some(matrix) = self.composite(CompositeKind::Matrix, elem, &[rows, cols], span) else {
+            return Expr::error(span);
+        };
         let components = (0..rows * cols).map(|place| match constructor {
             Constructor::Rows => of(place / cols, place % cols),
             _ => of(place % cols, place / cols),
@@ -209,9 +232,15 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         let Some(extents) = extents else { return Expr::error(span) };
-        let n = usize::from(extents[0]);
+        let [n] = extents[..] else {
+            let help = format!("write `{name}(n=3, dtype=float)`");
+            return self.reject(Code::NoOverload, span, format!("`{name}` takes one number, that of its rows"), help);
+        };
+        let n = usize::from(n);
         let elem = named.dtype.unwrap_or(Scalar::F32);
-        let Some(matrix) = matrix_type(elem, n, n) else { return self.too_large(span) };
+        let Some(matrix) = self.composite(CompositeKind::Matrix, elem, &[n, n], span) else {
+            return Expr::error(span);
+        };
         let diagonal: Vec<i64> = (0..n * n).map(|place| (place % (n + 1) == 0).into()).collect();
         self.fixed(matrix, &diagonal, &[], name, span)
     }
@@ -240,21 +269,21 @@ impl<'a> Checker<'_, '_, 'a> {
         let float = values.iter().any(|value| matches!(value.untyped(), Some(Number::Float(_))));
         let default = if float || values.is_empty() { Scalar::F32 } else { Scalar::I32 };
         let elem = named.dtype.or(typed).unwrap_or(default);
-        let composite = match (constructor, named.shape.as_deref()) {
-            (Constructor::Vector, Some(&[len])) => Some(Composite::Vector { elem, len }),
-            (Constructor::Vector, None) if values.len() > 1 => {
-                Some(Composite::Vector { elem, len: values.len().min(MAX_COMPONENTS) as u16 })
-            }
-            (Constructor::Matrix, Some(&[rows, cols])) => matrix_type(elem, rows.into(), cols.into()),
+        let shape: Option<SmallVec<[usize; 2]>> = match (constructor, named.shape.as_deref()) {
+            (Constructor::Vector, Some(&[len])) => Some(smallvec![len.into()]),
+            (Constructor::Vector, None) if values.len() > 1 => Some(smallvec![values.len()]),
+            (Constructor::Matrix, Some(&[rows, cols])) => Some(smallvec![rows.into(), cols.into()]),
             _ => None,
         };
-        let Some(composite) = composite else {
+        let kind = if constructor == Constructor::Vector { CompositeKind::Vector } else { CompositeKind::Matrix };
+        let Some(shape) = shape else {
             let help = match constructor {
                 Constructor::Vector => format!("write `{name}(length=3, dtype=float)`, or two values or more"),
                 _ => format!("write `{name}(…, shape=(2, 2), dtype=float)`"),
             };
             return self.reject(Code::NoOverload, span, format!("`{name}` does not say how large it is"), help);
         };
+        let Some(composite) = self.composite(kind, elem, &shape, span) else { return Expr::error(span) };
         let n = composite.n_components();
         let n_given = values.len();
         let values: Vec<Expr> = values
@@ -281,16 +310,17 @@ impl<'a> Checker<'_, '_, 'a> {
         held.around(construct(composite, components, span))
     }
 
-    fn too_large(&mut self, span: Span) -> Expr {
-        let help = format!("a composite has at most {MAX_COMPONENTS} components, and 255 rows and columns");
-        self.reject(Code::Unsupported, span, "this matrix is too large", help)
+    /// The composite of this kind, unless there is none.
+    fn composite(&mut self, kind: CompositeKind, elem: Scalar, shape: &[usize], span: Span) -> Option<Composite> {
+        let shape: SmallVec<[i128; 2]> = shape.iter().map(|&extent| extent as i128).collect();
+        match Composite::new(kind, elem, &shape) {
+            Ok(composite) => Some(composite),
+            Err(message) => {
+                self.reject(Code::Unsupported, span, message, "write another shape or another `dtype`");
+                None
+            }
+        }
     }
-}
-
-fn matrix_type(elem: Scalar, rows: usize, cols: usize) -> Option<Composite> {
-    let (rows, cols) = (u8::try_from(rows).ok()?, u8::try_from(cols).ok()?);
-    let matrix = Composite::Matrix { elem, rows, cols };
-    (1..=MAX_COMPONENTS).contains(&matrix.n_components()).then_some(matrix)
 }
 
 /// Whether a composite is made of parts such as this one: of the same kind but another element, or of smaller vectors.

@@ -164,12 +164,14 @@ impl<'a> Checker<'_, '_, 'a> {
             let base = Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span);
             return self.indexed_composite(base, composite, inner, span);
         }
-        for (index, &extent) in inner.iter().zip(&shape) {
-            if constant_index(index).is_some_and(|known| !self.names_component(composite, known, extent, span)) {
-                return None;
-            }
+        for (index, &extent) in inner.into_iter().zip(&shape) {
+            let index = match constant_index(&index) {
+                Some(known) if !self.names_component(composite, known, extent, span) => return None,
+                Some(known) => Expr::constant(known.rem_euclid(extent.into()) as u64, Scalar::I32, span),
+                None => index,
+            };
+            element.indices.push(index);
         }
-        element.indices.extend(inner);
         Some(Indexed::Element(element, composite.elem().into()))
     }
 

@@ -39,12 +39,16 @@ impl<'a> Checker<'_, '_, 'a> {
             Operator::BitAnd => Op::BitAnd,
             Operator::BitOr => Op::BitOr,
             Operator::BitXor => Op::BitXor,
-            Operator::MatMult if [&left, &right].into_iter().any(is_matrix) => Op::Mul,
+            Operator::MatMult
+                if is_composite(&left) && is_composite(&right) && (is_matrix(&left) || is_matrix(&right)) =>
+            {
+                Op::Mul
+            }
             Operator::MatMult => {
                 return self.reject(
                     Code::Unsupported,
                     span,
-                    "`@` needs a matrix",
+                    "`@` takes a matrix and another, or a matrix and a vector",
                     format!(
                         "write the product of arrays as a loop over the elements, and that of vectors as `{}.dot(a, b)`",
                         self.package()

@@ -503,6 +503,7 @@ impl<'a> Checker<'_, '_, 'a> {
                         self.update_component(&base, composite, index, (assign.op, value), span, out);
                     }
                     Some(Indexed::Row(base, composite, index)) => {
+                        let index = self.index_once(index, out);
                         let old = self.row(base.clone(), composite, index.clone(), target_span);
                         let row = self.binary_op(assign.op, old, value, span);
                         let Some(local) = self.changed_local(&base, target_span) else { return };
@@ -558,6 +559,10 @@ impl<'a> Checker<'_, '_, 'a> {
         span: Span,
         out: &mut Vec<Stmt>,
     ) {
+        let index = match index {
+            ComponentIndex::At(index) => ComponentIndex::At(self.index_once(index, out)),
+            constant => constant,
+        };
         let old = component(base.clone(), composite, index.clone(), base.span);
         if let ExprKind::Load(element) = old.kind {
             return self.update_element(*element, composite.elem().into(), operator, value, span, out);
@@ -566,6 +571,20 @@ impl<'a> Checker<'_, '_, 'a> {
         if let Some((target, value)) = self.component_target(base, composite, index, value, span) {
             out.push(Stmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });
         }
+    }
+
+    /// An index that is read and written by, evaluated once: anything but a variable or a constant is put into a variable
+    /// first.
+    fn index_once(&mut self, index: Expr, out: &mut Vec<Stmt>) -> Expr {
+        let Some(ty) = index.ty.as_value() else { return index };
+        if matches!(index.kind, ExprKind::Local(_) | ExprKind::Const(_)) {
+            return index;
+        }
+        let span = index.span;
+        let local = self.new_local("", ty, span);
+        let targets = smallvec![Target::Local(local)];
+        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![index] }, span });
+        Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
     }
 
     fn update_element(

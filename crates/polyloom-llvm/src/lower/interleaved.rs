@@ -107,10 +107,11 @@ impl Lower<'_, '_> {
         let block = ir.lanes(self.memory_type(elem), BLOCK);
         let pointers = match mask {
             None => blocks.first,
-            // A lane that is not executing loads what one that is does.
+            // Lanes that are not executing load zeros of their own: it may be all of them.
             Some(mask) => {
-                let some = ir.extract(blocks.first, self.first_executing());
-                ir.select(mask, blocks.first, ir.splat(some, self.lanes))
+                let zeros = ir.alloca(block);
+                ir.set(zeros, ir.zero(block));
+                ir.select(mask, blocks.first, ir.splat(zeros, self.lanes))
             }
         };
         let mut loads = Vec::with_capacity(self.lanes as usize);

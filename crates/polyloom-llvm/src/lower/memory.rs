@@ -2,7 +2,7 @@
 //!
 //! How a group's elements lie in memory decides the instruction: one scalar access if all lanes mean the same element,
 //! one vector access if they are neighbours, vector accesses and shuffles if they are one component of short vectors
-//! that follow each other (see [`super::interleaved`]), else a gather or scatter. Everything the lanes share goes into
+//! that follow each other or of longer ones anywhere (see [`super::interleaved`]), else a gather or scatter. Everything the lanes share goes into
 //! a scalar base address.
 
 use super::interleaved::{Blocks, Rows};

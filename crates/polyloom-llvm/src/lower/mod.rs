@@ -13,7 +13,7 @@
 //!   effects (`Lower::is_cheap`).
 //!
 //! [`entry`] builds the loop over the threads of a launch around two copies of a kernel's body; [`control`] and
-//! [`loops`] lower structured control flow, [`memory`] and [`atomics`] array elements, [`host`] what calls back into
+//! [`loops`] lower structured control flow, [`memory`], [`interleaved`] and [`atomics`] array elements, [`host`] what calls back into
 //! the runtime, [`calls`] calls of library functions, [`arith`] and [`cast`] everything pure.
 
 mod arith;
