@@ -58,11 +58,26 @@ class CompileError(SyntaxError):
             super().__init__(rendered)
         else:
             where = (first.file, first.line, first.column, text, first.end_line, first.end_column)
-            super().__init__(f"{first.message} [{first.code}]\n\n{rendered.rstrip()}", where)
+            super().__init__(_beside_the_line(first, diagnostics, rendered), where)
+            self._text = f"{first.message} [{first.code}]\n\n{rendered.rstrip()}"
 
     def __str__(self) -> str:
         # A `SyntaxError` adds file and line to its last line, which here is a help line; the findings have them.
-        return str(self.msg)
+        return getattr(self, "_text", str(self.msg))
+
+
+def _beside_the_line(first: Diagnostic, diagnostics: list[Diagnostic], rendered: str) -> str:
+    """What a traceback says below the line and the caret that it shows itself: no finding twice."""
+    head = f"{first.message} [{first.code}]"
+    findings = rendered.rstrip().split("\n\n")
+    index = diagnostics.index(first)
+    # A finding with labels shows more than the traceback does: place, margin, line and caret with margins make five.
+    plain = 6 if first.help is None else 7
+    if len(findings) != len(diagnostics) or len(findings[index].splitlines()) != plain:
+        return f"{head}\n\n{rendered.rstrip()}"
+    if first.help is not None:
+        head += f"\n  = help: {first.help}"
+    return "\n\n".join([head, *findings[:index], *findings[index + 1 :]])
 
 
 class LaunchError(RuntimeError):
