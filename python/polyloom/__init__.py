@@ -13,7 +13,13 @@ array([2., 3., 4., 5.], dtype=float32)
 
 import math as _math
 
-from polyloom import _arrays, _builtins, _compatibility, _composite_names, _scalars, types
+try:
+    from polyloom import _arrays, _builtins, _compatibility, _composite_names, _scalars, types
+except (AttributeError, ImportError) as _error:
+    raise ImportError(
+        f"the compiled part of polyloom is missing or older than its Python part ({_error}): rebuild it, with "
+        "`make develop` in a checkout"
+    ) from _error
 from polyloom._arrays import *  # noqa: F403
 from polyloom._builtins import *  # noqa: F403
 from polyloom._compatibility import *  # noqa: F403

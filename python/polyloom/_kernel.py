@@ -8,6 +8,7 @@ from __future__ import annotations
 import keyword
 import linecache
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -149,7 +150,7 @@ def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
             f"@{decorator} compiles the text of {function.__qualname__!r}, so it cannot follow another decorator that "
             "wraps it: remove that one"
         )
-    return make(
+    made = make(
         _unit_of(function),
         function.__code__.co_firstlineno,
         function,
@@ -157,6 +158,12 @@ def _make(make: Any, function: Callable[..., Any], options: dict[str, Any]) -> A
         _cells(function),
         _call(decorator, options),
     )
+    vars(made).update(__doc__=function.__doc__, __module__=function.__module__, __qualname__=function.__qualname__)
+    for found in getattr(made, "warnings", ()):
+        text = f"{found.message} [{found.code}]" + (f": {found.help}" if found.help else "")
+        registry = function.__globals__.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(text, SyntaxWarning, found.file, found.line, function.__module__, registry)
+    return made
 
 
 def _add_overload(function: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -157,3 +157,80 @@ def test_what_is_no_function_to_compile(define):
         loom.kernel(lambda x: x)
     with pytest.raises(TypeError, match="'wrapped', so it cannot follow another decorator"):
         loom.kernel(names["wrapped"])
+
+
+def test_a_traceback_says_everything_once(define):
+    with pytest.raises(loom.CompileError) as caught:
+        define("""
+            @loom.kernel
+            def wrong(x: loom.array(dtype=float)):
+                i = loom.tid()
+                x[i] = undefined_name
+                x[i] = loom.sine(x[i])
+        """)
+    shown = "".join(traceback.format_exception_only(caught.value))
+    for text in (
+        "x[i] = undefined_name",
+        "`undefined_name` is not defined",
+        "help: assign `undefined_name`",
+        "loom.sine(x[i])",
+    ):
+        assert shown.count(text) == 1, shown
+    assert "Error: `undefined_name` is not defined [PL0201]\n  = help: assign" in shown
+
+
+def test_what_points_to_several_places_is_shown_with_all_of_them(define):
+    with pytest.raises(loom.CompileError) as caught:
+        define("""
+            @loom.kernel
+            def wrong(x: loom.array(dtype=float), n: int):
+                x[0] = x[1] + n
+        """)
+    assert caught.value.rendered.rstrip() in "".join(traceback.format_exception_only(caught.value))
+
+
+def test_warnings_are_pythons(define):
+    with pytest.warns(SyntaxWarning, match=r"this code is never reached \[PL0301\]: remove it") as caught:
+        k = define("""
+            @loom.kernel
+            def k(x: loom.array(dtype=float)):
+                return
+                x[0] = 1.0
+        """)["k"]
+    assert [w.code for w in k.warnings] == ["PL0301"]
+    assert (caught[0].filename, caught[0].lineno) == (k.warnings[0].file, 4)
+
+
+def test_kernels_have_the_docstring_and_module_of_their_function(define):
+    names = define('''
+        @loom.kernel
+        def k(x: loom.array(dtype=float)):
+            """Does nothing."""
+
+
+        @loom.func
+        def f(x: float):
+            """Itself."""
+            return x
+
+
+        @loom.kernel
+        def bare(x: loom.array(dtype=float)):
+            pass
+    ''')
+    assert (names["k"].__doc__, names["f"].__doc__, names["bare"].__doc__) == ("Does nothing.", "Itself.", None)
+    assert names["k"].__module__ == names["f"].__module__ == names["__name__"]
+    assert names["k"].__qualname__ == "k"
+
+
+def test_a_native_half_of_another_version_is_named():
+    code = """
+import sys
+import polyloom._native as native
+del native.builtins
+for name in [name for name in sys.modules if name.startswith("polyloom") and name != "polyloom._native"]:
+    del sys.modules[name]
+import polyloom
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "rebuild it, with `make develop`" in result.stderr
