@@ -137,3 +137,13 @@ def test_environment_variable_checks_every_kernel(tmp_path):
         [sys.executable, str(script)], env={**os.environ, "POLYLOOM_CHECK": "1"}, capture_output=True, text=True
     )
     assert "LaunchError" in out.stderr and "index 4" in out.stderr
+
+
+def test_the_text_of_an_assertion_is_quoted(define):
+    k = define("""
+        @loom.kernel(check=True)
+        def k(x: loom.array(dtype=float)):
+            assert x[0] > 0.0, "must be positive"
+    """)["k"]
+    with pytest.raises(loom.LaunchError, match='assertion failed: "must be positive" in kernel `k`'):
+        loom.launch(k, 1, [np.zeros(1, np.float32)])

@@ -96,7 +96,7 @@ impl fmt::Display for Trap {
             )?,
             SiteKind::Check(CheckKind::Division) => f.write_str("integer division by zero")?,
             SiteKind::Assert(message) if message.is_empty() => f.write_str("assertion failed")?,
-            SiteKind::Assert(message) => write!(f, "assertion failed: {message}")?,
+            SiteKind::Assert(message) => write!(f, "assertion failed: {message:?}")?,
             SiteKind::Print(..) => f.write_str("failed to print")?,
         }
         write!(f, " in kernel `{}`, thread {:?}", self.kernel, self.thread)
