@@ -159,3 +159,13 @@ def test_closures_defaults_and_generic_functions():
 def test_signature():
     assert step.signature == "step(x: array(dtype=vec3), v: array(dtype=vec3), force: vec3, dt: float32)"
     assert apply.signature == "apply(m: mat22, k: float32, x: array(dtype=vec2), y: array(dtype=float32))"
+
+
+def test_vectors_and_matrices_are_printed_as_lists(define, capfd):
+    k = define("""
+        @loom.kernel
+        def k(p: loom.array(dtype=loom.vec3), m: loom.mat22):
+            print("x =", 0.5, p[0], m, sep=" ")
+    """)["k"]
+    loom.launch(k, 1, [np.array([[1, 2, 3]], np.float32), loom.mat22(1, 2, 3, 4)])
+    assert capfd.readouterr().out == "x = 0.5 [1.0, 2.0, 3.0] [[1.0, 2.0], [3.0, 4.0]]\n"

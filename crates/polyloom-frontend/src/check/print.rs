@@ -5,7 +5,7 @@ use super::element::count;
 use super::function::Checker;
 use crate::typed_ast::{ComponentIndex, Expr, Stmt, StmtKind};
 use polyloom_ir::format::{Piece, pieces};
-use polyloom_ir::{Code, Scalar, Span, Type};
+use polyloom_ir::{Code, Composite, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
 impl<'a> Checker<'_, '_, 'a> {
@@ -50,8 +50,8 @@ impl<'a> Checker<'_, '_, 'a> {
                     args.push(value);
                 }
                 Some(Type::Composite(composite)) => {
-                    for (place, index) in (0..composite.n_components() as u16).enumerate() {
-                        format.push_str(if place == 0 { "%s" } else { " %s" });
+                    format.push_str(&composite_format(composite));
+                    for index in 0..composite.n_components() as u16 {
                         args.push(component(value.clone(), composite, ComponentIndex::Is(index), value.span));
                     }
                 }
@@ -138,6 +138,15 @@ fn conversion(scalar: Scalar) -> &'static str {
         _ if scalar.is_float() => "%g",
         _ if scalar.is_unsigned_int() => "%u",
         _ => "%d",
+    }
+}
+
+/// `[%s, %s]`, and a list of rows for a matrix: as Python prints them.
+fn composite_format(composite: Composite) -> String {
+    let list = |item: &str, n: u16| format!("[{}]", vec![item; n.into()].join(", "));
+    match composite.shape()[..] {
+        [n_rows, n_cols] => list(&list("%s", n_cols), n_rows),
+        _ => list("%s", composite.n_components() as u16),
     }
 }
 
