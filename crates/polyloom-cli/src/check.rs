@@ -52,9 +52,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         print_json(&reports)?;
     } else {
         found.iter().filter(|e| !e.diagnostics.is_empty()).for_each(report);
-        if !failed && std::io::stdout().is_terminal() {
+        if !failed && n_kernels == 0 {
+            eprintln!("{}: no kernels: decorate a function with `@loom.kernel`", arguments.file.display());
+        } else if !failed && std::io::stdout().is_terminal() {
             println!(
-                "{}: {n_kernels} kernel{} checked",
+                "{}: {n_kernels} kernel{}, no errors",
                 arguments.file.display(),
                 if n_kernels == 1 { "" } else { "s" }
             );

@@ -1,9 +1,9 @@
 //! `polyloom run`: a kernel on arguments from the command line, checked unless it says `check=False`: arguments are typed
 //! by hand here, and arrays that are too small for the grid, or empty, are soon given.
 
-use crate::value::Argument;
+use crate::value::{Argument, extents};
 use crate::{Failure, Outcome, choose_kernel, print, print_json, read_unit, session};
-use polyloom::{ArgBlock, Defaults, LaunchError, LaunchOptions, MAX_DIMS};
+use polyloom::{ArgBlock, Defaults, LaunchError, LaunchOptions, MAX_DIMS, Type};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -15,15 +15,15 @@ pub(crate) struct Arguments {
     /// The kernel, if the file has several
     #[arg(long)]
     kernel: Option<String>,
-    /// Number of threads: N, or N,M for two dimensions, up to four
-    #[arg(long, value_delimiter = ',', required = true, allow_hyphen_values = true, value_parser = extent)]
-    dim: Vec<u64>,
+    /// Number of threads: N, or NxM or N,M for two dimensions, up to four
+    #[arg(long, required = true, allow_hyphen_values = true, value_parser = grid)]
+    dim: Grid,
     /// Where to run it
     #[arg(long, default_value = "cpu")]
     device: String,
     /// An argument, NAME=VALUE: a number, for vectors and matrices all components like 1,2,3, or for arrays
     /// zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE[:SEED] or
-    /// @FILE.npy, with a shape like 1024 or 64x64
+    /// @FILE.npy, with a shape like 1024 or 64x64; elements that are vectors or matrices bring theirs
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     args: Vec<String>,
     /// Save an array after the launch, NAME=FILE.npy
@@ -34,9 +34,13 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Reads an extent of the grid.
-fn extent(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "a number of threads is an integer of 0 or more: 1024, or 64,64".to_owned())
+/// The extents of a launch.
+#[derive(Clone)]
+struct Grid(Vec<u64>);
+
+fn grid(text: &str) -> Result<Grid, String> {
+    let wrong = || "a number of threads is an integer of 0 or more: 1024, or 64x64".to_owned();
+    extents(text).map(Grid).ok_or_else(wrong)
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -44,7 +48,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let device = &arguments.device;
         return Err(Failure::Failed(format!("device `{device}` is not available: this build runs kernels on `cpu`")));
     }
-    if arguments.dim.len() > MAX_DIMS {
+    let dim = &arguments.dim.0[..];
+    if dim.len() > MAX_DIMS {
         return Err(Failure::Usage(format!("--dim takes at most {MAX_DIMS} extents")));
     }
     let session = session()?;
@@ -74,7 +79,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             let signature = kernel.signature();
             return Err(Failure::Usage(format!("parameter `{param}` has no value: --arg {param}=…  ({signature})")));
         };
-        values.push(Argument::parse(param, ty, text).map_err(Failure::Usage)?);
+        let declared = kernel.names().iter().position(|name| name == param).and_then(|index| kernel.types().get(index));
+        let element = match declared {
+            Some(Type::CompositeArray { elem, .. }) => elem.shape(),
+            _ => Default::default(),
+        };
+        values.push(Argument::parse(param, ty, &element, text).map_err(Failure::Usage)?);
     }
 
     let mut block = ArgBlock::new();
@@ -84,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let started = Instant::now();
     // SAFETY: the arrays are owned by `values`, which outlives the launch, and nothing else touches them. The
     // kernel is checked, or says that its indices are within them.
-    let done = unsafe { kernel.launch(&arguments.dim, &block, &LaunchOptions::default()) };
+    let done = unsafe { kernel.launch(dim, &block, &LaunchOptions::default()) };
     let elapsed = started.elapsed();
     done.map_err(|error| match &error {
         LaunchError::Trap(trap) => Failure::Failed(kernel.explain(trap).message),
@@ -113,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         text += &format!("{name}: {array}\n");
     }
     // The others of an empty grid may be of any size.
-    let n_threads: u64 = if arguments.dim.contains(&0) { 0 } else { arguments.dim.iter().product() };
+    let n_threads: u64 = if dim.contains(&0) { 0 } else { dim.iter().product() };
     text += &format!("{n_threads} threads in {:.3} ms\n", elapsed.as_secs_f64() * 1e3);
     print(text.as_bytes());
     Ok(())

@@ -27,12 +27,13 @@ pub(crate) struct ArrayValue {
 }
 
 impl Argument {
-    /// Reads the value of a parameter.
+    /// Reads the value of a parameter. `element` is the shape of an array's elements, if they are vectors or matrices:
+    /// the shape that is given may go without it.
     ///
     /// # Errors
     ///
     /// What is wrong with the text.
-    pub(crate) fn parse(param: &str, ty: Type, text: &str) -> Result<Argument, String> {
+    pub(crate) fn parse(param: &str, ty: Type, element: &[u16], text: &str) -> Result<Argument, String> {
         match ty {
             Type::Scalar(scalar) => {
                 let bits = parse_scalar(scalar, text)
@@ -40,11 +41,19 @@ impl Argument {
                 Ok(Argument::Scalar(scalar, bits))
             }
             Type::Array { elem, ndim } => {
-                let array = ArrayValue::parse(elem, text).map_err(|error| format!("--arg {param}={text}: {error}"))?;
+                let array = ArrayValue::parse(elem, usize::from(ndim), element, text)
+                    .map_err(|error| format!("--arg {param}={text}: {error}"))?;
                 if array.shape.len() != usize::from(ndim) {
-                    let given = array.shape.len();
-                    let dimensions = if ndim == 1 { "dimension" } else { "dimensions" };
-                    return Err(format!("--arg {param}={text}: `{param}` has {ndim} {dimensions}, {given} given"));
+                    let (given, inner) = (array.shape.len(), element.len());
+                    let wanted = usize::from(ndim) - inner;
+                    let dimensions = if wanted == 1 { "dimension" } else { "dimensions" };
+                    let with = match inner {
+                        0 => String::new(),
+                        _ => format!(", or {ndim} with those of its elements"),
+                    };
+                    return Err(format!(
+                        "--arg {param}={text}: `{param}` has {wanted} {dimensions}{with}; {given} given"
+                    ));
                 }
                 Ok(Argument::Array(array))
             }
@@ -81,6 +90,11 @@ impl Argument {
     }
 }
 
+/// Extents as `64x64` or `64,64`.
+pub(crate) fn extents(text: &str) -> Option<Vec<u64>> {
+    text.split(['x', ',']).map(|extent| extent.parse().ok()).collect()
+}
+
 fn parse_scalar(scalar: Scalar, text: &str) -> Option<u64> {
     match scalar {
         Scalar::Bool => match text {
@@ -94,7 +108,7 @@ fn parse_scalar(scalar: Scalar, text: &str) -> Option<u64> {
 }
 
 impl ArrayValue {
-    fn parse(elem: Scalar, text: &str) -> Result<ArrayValue, String> {
+    fn parse(elem: Scalar, rank: usize, element: &[u16], text: &str) -> Result<ArrayValue, String> {
         if let Some(path) = text.strip_prefix('@') {
             return ArrayValue::load(elem, path.as_ref());
         }
@@ -103,10 +117,10 @@ impl ArrayValue {
         if !matches!(kind, "zeros" | "ones" | "arange" | "random") {
             return Err(format!("`{kind}` is none of zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE, @FILE.npy"));
         }
-        let shape: Vec<u64> = shape
-            .split('x')
-            .map(|extent| extent.parse().map_err(|_| format!("`{shape}` is no shape: write 1024 or 64x64")))
-            .collect::<Result<_, _>>()?;
+        let mut shape = extents(shape).ok_or_else(|| format!("`{shape}` is no shape: write 1024 or 64x64"))?;
+        if shape.len() + element.len() == rank {
+            shape.extend(element.iter().map(|&extent| u64::from(extent)));
+        }
         let seed = match seed {
             None => 0,
             Some(seed) => seed.parse::<u64>().map_err(|_| format!("`{seed}` is no seed"))?,

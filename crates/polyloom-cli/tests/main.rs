@@ -74,6 +74,33 @@ fn check_accepts_a_right_file_silently() {
 }
 
 #[test]
+fn check_says_that_a_file_has_no_kernels() {
+    let file = Folder::new("check_none").file("k.py", "import polyloom as loom\n");
+    let out = polyloom(&["check", &file]);
+    assert_eq!((out.status.code(), text(&out.stdout)), (Some(0), String::new()));
+    assert!(text(&out.stderr).contains("no kernels: decorate a function with `@loom.kernel`"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn shapes_of_arrays_of_vectors_go_without_the_components() {
+    let source = "import polyloom as loom\n@loom.kernel\ndef k(x: loom.array(dtype=loom.vec3, ndim=2), n: \
+                  loom.array(dtype=int, ndim=2)):\n    i, j = loom.tid()\n    x[i, j][1] = 2.0\n    n[i, j] = 1\n";
+    let file = Folder::new("vectors").file("k.py", source);
+    for (dim, x) in [("2x1", "zeros:2x1"), ("2,1", "zeros:2,1"), ("2x1", "zeros:2x1x3")] {
+        let out = polyloom(&["run", &file, "--dim", dim, "--arg", &format!("x={x}"), "--arg", "n=zeros:2,1"]);
+        assert!(
+            text(&out.stdout).contains("float32[2, 1, 3] 0 2 0 0 2 0\n"),
+            "{}{}",
+            text(&out.stdout),
+            text(&out.stderr)
+        );
+    }
+    let out = polyloom(&["run", &file, "--dim", "2", "--arg", "x=zeros:2", "--arg", "n=zeros:2,1"]);
+    let errors = text(&out.stderr);
+    assert!(errors.contains("`x` has 2 dimensions, or 3 with those of its elements; 1 given"), "{errors}");
+}
+
+#[test]
 fn check_reports_every_error_with_its_place() {
     let file = Folder::new("check_wrong").file("k.py", WRONG);
     let out = polyloom(&["check", &file]);
