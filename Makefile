@@ -16,9 +16,9 @@ NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name
 .PHONY: help setup develop develop-release demo test lint bench docs wheel accuracy fuzz stubs warp-names clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
-setup: $(STAMPS)/system $(STAMPS)/venv  ## install what is missing: LLVM 22 through apt, a virtual environment in .venv
+setup: $(STAMPS)/system $(STAMPS)/venv  ## install what is missing: LLVM 22 through apt, as root; a virtual environment in .venv
 
 $(STAMPS)/system: scripts/setup_system.sh
 	@scripts/setup_system.sh
@@ -30,12 +30,12 @@ $(STAMPS)/venv: scripts/setup_venv.sh python/requirements-dev.txt
 
 $(STAMPS)/develop: setup $(NATIVE_SOURCES)
 	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) -newer $@ -print -quit)" ]; then \
-	  echo "==> building the Python package into $(VENV)"; \
+	  echo "==> building the compiler and the Python package into $(VENV): some minutes the first time"; \
 	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet; touch $@; rm -f $(STAMPS)/develop-release; fi
 
 $(STAMPS)/develop-release: setup $(NATIVE_SOURCES)
 	@if [ ! -e $@ ] || [ -n "$$(find $(NATIVE_SOURCES) -newer $@ -print -quit)" ]; then \
-	  echo "==> building the Python package into $(VENV), optimised"; \
+	  echo "==> building the compiler and the Python package into $(VENV), optimised: ten minutes or so the first time"; \
 	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet; touch $@; rm -f $(STAMPS)/develop; fi
 
 develop: $(STAMPS)/develop  ## build the Python package into .venv
@@ -66,7 +66,7 @@ bench: $(STAMPS)/develop-release  ## measure against NumPy, Numba and Warp; writ
 docs: setup  ## the site in site/: guide, builtin reference, error pages
 	cargo run --quiet -p polyloom --example generate -- reference docs/reference
 	cargo run --quiet -p polyloom --example generate -- errors docs/errors/index.md
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
 stubs:  ## regenerate the type stubs from the op table and the compiler's types

@@ -23,7 +23,7 @@ if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null || fail "needs root to install ${missing[*]}: run 'apt-get install ${missing[*]}' as root"
   as_root=(sudo)
 fi
-echo "==> installing ${missing[*]}"
+echo "==> installing through apt, as root: ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export DEBIAN_FRONTEND=noninteractive
