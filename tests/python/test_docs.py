@@ -2,10 +2,11 @@
 
 import doctest
 import importlib
+import pathlib
 
 import polyloom as loom
 import pytest
-from polyloom import _native
+from polyloom import _builtins, _native
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,13 @@ def test_every_builtin_is_there_and_documented():
         assert callable(getattr(loom, name))
         with pytest.raises(TypeError, match="inside a kernel|no overload"):
             getattr(loom, name)()
+
+
+def test_what_the_op_table_has_not_is_in_the_guide():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "guide" / "basics.md").read_text(encoding="utf-8")
+    known = {name for name, _ in _native.builtins()}
+    constants = {name for name, value in vars(loom).items() if isinstance(value, float) and name.islower()}
+    builtins = set(_builtins.__all__) - known
+    assert {"pi", "nan"} < constants and {"tid", "printf", "cast"} < builtins
+    missing = [name for name in sorted(constants | builtins) if f"`{name}`" not in page and f"loom.{name}" not in page]
+    assert not missing

@@ -152,10 +152,8 @@ pub(crate) fn other_name(name: &str) -> Option<&'static str> {
         "maximum" | "fmax" => "max",
         "minimum" | "fmin" => "min",
         "clip" => "clamp",
-        "where" => "select",
         "rad2deg" => "degrees",
         "deg2rad" => "radians",
-        "rand" | "random" => "randf",
         _ => return None,
     })
     .filter(|known| package_member(known).is_some())

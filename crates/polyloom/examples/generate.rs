@@ -57,7 +57,9 @@ fn write_reference(folder: &Path) -> std::io::Result<()> {
     let mut index = String::from(
         "# Builtins\n\nEvery builtin of the kernel language, from the compiler's op table. In a signature `T` is a type \
          variable with its class in brackets: `int`, `float`, `number` (both), `bits` (integers and `bool`), `scalar` \
-         (numbers and `bool`).\n\n",
+         (numbers and `bool`). [What every kernel uses](../guide/basics.md) explains the rest of the notation, and has \
+         what the table has not: `tid`, `range`, `len`, `print`, `printf`, `cast`, conversions, constants, and what makes \
+         vectors and matrices.\n\n",
     );
     for (group, ops) in groups {
         let slug = group.title().to_lowercase().replace(' ', "-");
