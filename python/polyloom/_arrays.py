@@ -260,7 +260,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
             if item.ndim == len(self.dtype._shape_):
                 return self.dtype(readable(item, self.dtype._wp_scalar_type_))
         elif not isinstance(item, np.ndarray) or not item.ndim:
-            return item
+            return readable(np.asarray(item), self.dtype)[()]
         return array._wrap(item, self.dtype)
 
     def __setitem__(self, index: Any, value: Any) -> None:

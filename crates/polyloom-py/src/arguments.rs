@@ -23,8 +23,8 @@ struct Written {
     footprint: Footprint,
 }
 
-/// Fills `block` with `args` for a kernel that writes the parameters in `written`. `kept` receives objects made on the
-/// way, which must live until the launch is over.
+/// Fills `block` with `args` for `kernel`. `kept` receives objects made on the way, which must live until the launch is
+/// over.
 ///
 /// # Errors
 ///
@@ -138,10 +138,20 @@ pub(crate) fn components(arg: &Bound<'_, PyAny>, composite: Composite) -> PyResu
     unsafe { component_bits(value.object().cast(), composite) }
 }
 
-/// The components as a tuple or list has them one by one; `None` for whatever else there is, right or wrong.
+/// The components as a tuple or list has them one by one, each a plain number; `None` for whatever else there is, right
+/// or wrong. No Python code runs.
 fn numbers(arg: &Bound<'_, PyAny>, composite: Composite) -> Option<SmallVec<[u64; 16]>> {
-    let n = composite.n_components();
-    let bits = |item: Bound<'_, PyAny>| scalar_argument(&item, composite.elem()).ok();
+    let (elem, n) = (composite.elem(), composite.n_components());
+    let is_plain = |item: &Bound<'_, PyAny>| {
+        item.is_exact_instance_of::<PyFloat>()
+            || item.is_exact_instance_of::<PyInt>()
+            || item.is_exact_instance_of::<PyBool>()
+    };
+    let bits = |item: Bound<'_, PyAny>| {
+        // Those of `bfloat16` are rounded in Python, by way of `float32`.
+        let plain = elem != Scalar::BF16 && is_plain(&item);
+        plain.then(|| scalar_argument(&item, elem).ok()).flatten()
+    };
     if let Ok(tuple) = arg.cast::<PyTuple>() {
         return if tuple.len() == n { tuple.iter().map(bits).collect() } else { None };
     }
