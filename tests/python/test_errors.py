@@ -234,3 +234,42 @@ import polyloom
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "rebuild it, with `make develop`" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told", "right"),
+    [
+        ("a[i] = i / n", "float(i) / float(n)", "a[i] = float(i) / float(n)"),
+        ("a[i] = 2 * (i / n) + 1", "2.0 * (float(i) / float(n)) + 1.0", "a[i] = 2.0 * (float(i) / float(n)) + 1.0"),
+        ("d[i] = i / n", "loom.float64(i) / loom.float64(n)", "d[i] = loom.float64(i) / loom.float64(n)"),
+        ("s = 0.0; s += d[i]", "s = loom.float64(0.0)", "s = loom.float64(0.0); s += d[i]"),
+        ("s = 0; s += a[i]", "s = 0.0", "s = 0.0; s += a[i]"),
+        ("h = 1 / n; a[i] = h * 2.0", "h = 1.0 / float(n)", "h = 1.0 / float(n); a[i] = h * 2.0"),
+        ("a[i] = np.sin(a[i])", "write `loom.sin`", "a[i] = loom.sin(a[i])"),
+        ("a[i] = np.arctan2(a[i], 1.0)", "write `loom.atan2`", "a[i] = loom.atan2(a[i], 1.0)"),
+        ("a[i] = np.where(True, a[i], 1.0)", "write `loom.where`", "a[i] = loom.where(True, a[i], 1.0)"),
+        ("v = loom.zeros(3)", "make arrays outside the kernel", "pass"),
+        ("a[i] = p[i].dot(p[0])", "loom.dot(p[i], p[0])", "a[i] = loom.dot(p[i], p[0])"),
+        ("a[i] = loom.norm(p[i])", "write `loom.length`", "a[i] = loom.length(p[i])"),
+        ("p[i] = p[i] + 1.0", "loom.vec3(1.0)", "p[i] = p[i] + loom.vec3(1.0)"),
+        ("p[i] = p[i] * n", "float(n)", "p[i] = p[i] * float(n)"),
+        ("v = w + 1.0", "loom.vector(1.0, length=5, dtype=float)", "v = w + loom.vector(1.0, length=5, dtype=float)"),
+        ("a[i] = loom.sqrt(i)", "float(i)", "a[i] = loom.sqrt(float(i))"),
+        ("a[i] = loom.atan2(i, n)", "`float(i)` and `float(n)`", "a[i] = loom.atan2(float(i), float(n))"),
+        ("loom.atomic_add(a, a[i], 1.0)", "int(a[i])", "loom.atomic_add(a, int(a[i]), 1.0)"),
+        ("a[i] = loom.float(i)", "write `float`", "a[i] = float(i)"),
+        ("a[i] = f'{i}'", 'loom.printf("x = %f\\n", x)', 'x = a[i]; loom.printf("x = %f\\n", x)'),
+    ],
+)
+def test_what_the_help_says_compiles(define, wrong, told, right):
+    text = """
+        @loom.kernel
+        def k(n: int, a: loom.array(dtype=float), d: loom.array(dtype=loom.float64), p: loom.array(dtype=loom.vec3),
+              w: loom.types.vector(length=5, dtype=float)):
+            i = loom.tid()
+            LINE
+    """
+    with pytest.raises(loom.CompileError) as caught:
+        define(text.replace("LINE", wrong))
+    assert [told in (d.help or "") for d in caught.value.diagnostics] == [True], caught.value.rendered
+    define(text.replace("LINE", right.replace("\n", "\\n")))

@@ -2,8 +2,8 @@
 
 Most kernels come from tables, one for each builtin and choice of types: `out[i] = wp.BUILTIN(a[i], b[i])`. Results of
 IEEE arithmetic are compared bit for bit, but for the sign of zeros; those of functions that Warp takes from the C
-library to within a few units in the last place of 1 or of the result, whichever is greater. Where Polyloom differs from Warp on purpose there is no row; the guide
-lists those places.
+library to within a few units in the last place of 1 or of the result, whichever is greater. Where Polyloom differs from
+Warp on purpose there is no row; the guide lists those places.
 """
 
 import importlib.util
