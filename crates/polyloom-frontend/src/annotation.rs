@@ -133,6 +133,9 @@ impl AnnotationReader<'_> {
                 help: TYPES_HELP.to_owned(),
             });
         }
+        if path.len() > 1 && path.last() == Some(&"ndarray") {
+            return Err(self.no_elements(expr));
+        }
         let name = path.join(".");
         let last = path.last().copied().unwrap_or_default();
         let near = polyloom_ir::diagnostic::near_names(last, members::package_members());
@@ -184,18 +187,23 @@ impl AnnotationReader<'_> {
                 message: "an array type needs the type of its elements".to_owned(),
                 help: format!("write `{}(dtype=float)`", dotted(expr).unwrap_or_default().join(".")),
             }),
-            _ if dotted(expr).is_some_and(|path| path.last() == Some(&"ndarray")) => Err(AnnotationError {
-                code: Code::BadAnnotation,
-                range: expr.range(),
-                message: "NumPy's `ndarray` does not say what its elements are".to_owned(),
-                help: format!("write `{}.array(dtype=float)`", self.package()),
-            }),
+            _ if dotted(expr).is_some_and(|path| path.last() == Some(&"ndarray")) => Err(self.no_elements(expr)),
             other => Err(AnnotationError {
                 code: Code::BadAnnotation,
                 range: expr.range(),
                 message: format!("{} is not a type", other.describe()),
                 help: TYPES_HELP.to_owned(),
             }),
+        }
+    }
+
+    /// What is wrong with `np.ndarray`.
+    fn no_elements(&self, expr: &Expr) -> AnnotationError {
+        AnnotationError {
+            code: Code::BadAnnotation,
+            range: expr.range(),
+            message: "NumPy's `ndarray` does not say what its elements are".to_owned(),
+            help: format!("write `{}.array(dtype=float)`", self.package()),
         }
     }
 
