@@ -187,3 +187,16 @@ def in_order(c: wp.array(dtype=int), out: wp.array(dtype=float)):
     m = wp.mat22()
     m[wp.atomic_add(c, 0, 1) - 4] += wp.vec2(v.z - 12.0, v.z)
     out[3] = m[0, 1] + m[1, 0] + m[0, 0]
+
+
+# run: @lengths[1]([[1, 2, 4]], [0, 0, 0, 0, 0, 0]) == _, [1, 3, 2, 8, 2, 0]
+@wp.kernel
+def lengths(v: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+    out[0] = float(len(v))
+    out[1] = float(len(v[0]))
+    out[2] = float(len(wp.mat22()))
+    quotient = 8.0 / v[0]
+    out[3] = quotient.x
+    out[4] = quotient.z
+    t = wp.transform(p=wp.vec3(1.0), q=wp.quat_identity())
+    out[5] = wp.transform().q.w + t.p.x - t.q.w

@@ -46,10 +46,11 @@ impl<'a> Checker<'_, '_, 'a> {
                 Expr::new(kind, ExprType::scalar(Scalar::I32), span)
             }
             Builtin::Len => match &arguments[..] {
-                [Argument { name: None, value }] => match value.ty.as_value().and_then(Type::as_array) {
-                    Some(_) => dim(value, 0, span),
-                    None => {
-                        let message = format!("`len` takes an array, not {}", argument_types(&arguments));
+                [Argument { name: None, value }] => match value.ty.as_value() {
+                    Some(ty) if ty.as_any_array().is_some() => dim(value, 0, span),
+                    Some(Type::Composite(composite)) => Expr::constant(composite.shape()[0].into(), Scalar::I32, span),
+                    _ => {
+                        let message = format!("`len` takes an array or a vector, not {}", argument_types(&arguments));
                         self.reject(Code::TypeMismatch, value.span, message, "a scalar has no length")
                     }
                 },

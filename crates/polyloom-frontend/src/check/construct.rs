@@ -33,7 +33,11 @@ impl<'a> Checker<'_, '_, 'a> {
         let (elem, n) = (composite.elem(), composite.n_components());
         let name = path.join(".");
         let given = argument_types(&arguments);
-        let is_named = arguments.iter().any(|argument| argument.name.is_some());
+        let parts: &[&str] = if matches!(composite, Composite::Transform { .. }) { &["p", "q"] } else { &[] };
+        let is_named = arguments.iter().enumerate().any(|(place, argument)| match argument.name {
+            Some(name) => parts.get(place) != Some(&name),
+            None => false,
+        });
         let mut components: Vec<Expr> = Vec::with_capacity(n);
         let mut held = Held::default();
         let mut fits = !is_named;
@@ -51,7 +55,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     components.push(self.hold(value, &mut held));
                 }
                 Some(Type::Scalar(scalar)) if scalar == elem => components.push(value),
-                Some(Type::Composite(part)) if may_be_part(part, composite) => {
+                Some(Type::Composite(part)) if may_be_part(part, composite, components.len()) => {
                     let value = self.hold(value, &mut held);
                     for index in 0..part.n_components() as u16 {
                         let of = component(value.clone(), part, ComponentIndex::Is(index), value.span);
@@ -63,7 +67,6 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         match components.len() {
-            0 if fits && matches!(composite, Composite::Transform { .. }) => fits = false,
             0 => components = (0..n).map(|_| Expr::constant(0, elem, span)).collect(),
             1 if n > 1 && matches!(composite, Composite::Vector { .. } | Composite::Matrix { .. }) => {
                 let value = self.hold(components.remove(0), &mut held);
@@ -323,9 +326,17 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether a composite is made of parts such as this one: of the same kind but another element, or of smaller vectors.
-fn may_be_part(part: Composite, whole: Composite) -> bool {
-    let is_vector = matches!(part, Composite::Vector { .. } | Composite::Quaternion { .. });
-    part.with_elem(whole.elem()) == whole
-        || (part.elem() == whole.elem() && is_vector && !matches!(whole, Composite::Matrix { .. }))
+/// Whether a composite is made of parts such as this one, after as many components: of the same kind but another element,
+/// or of smaller vectors; a transform of a vector and a quaternion.
+fn may_be_part(part: Composite, whole: Composite, n_before: usize) -> bool {
+    if part.with_elem(whole.elem()) == whole {
+        return true;
+    }
+    let fits = match whole {
+        Composite::Matrix { .. } => false,
+        Composite::Transform { elem } if n_before == 0 => part == Composite::Vector { elem, len: 3 },
+        Composite::Transform { elem } => n_before == 3 && part == Composite::Quaternion { elem },
+        Composite::Vector { .. } | Composite::Quaternion { .. } => matches!(part, Composite::Vector { .. }),
+    };
+    fits && part.elem() == whole.elem()
 }

@@ -213,6 +213,7 @@ op_table! {
     Div = "div", Arithmetic, Operator("/"), Pure, Native, [
         "[T: number](a: T, b: T) -> T",
         "[T: number](a: C[T], b: T) -> C[T]",
+        "[T: number](a: T, b: C[T]) -> C[T]",
     ];
     /// Quotient rounded toward negative infinity. Integer division by zero gives 0; floats are `floor(a / b)`.
     FloorDiv = "floordiv", Arithmetic, Operator("//"), Pure, Library, ["[T: number](a: T, b: T) -> T"];

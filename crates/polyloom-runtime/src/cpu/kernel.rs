@@ -27,6 +27,10 @@ const MAX_SPECIALISED: usize = 12;
 /// Once this many have extents built in, no more do.
 const MAX_WITH_EXTENTS: usize = 4;
 
+/// Longest code that the tiers chosen automatically optimise: beyond it that takes seconds, growing faster than the code,
+/// and the end of the program waits for it.
+const MAX_OPTIMIZED_INSTS: usize = 5_000;
+
 /// A kernel as the compiler hands it over.
 #[derive(Clone, Debug)]
 pub struct KernelSource {
@@ -75,6 +79,8 @@ pub(crate) struct KernelInner {
     pub(crate) sites: SiteTable,
     pub(crate) prints: bool,
     pub(crate) cost: Cost,
+    /// Whether it is short enough for the optimised tier: see [`MAX_OPTIMIZED_INSTS`].
+    is_small: bool,
     plan: FactPlan,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
     pub(crate) interpreter: PerProcess<OnceLock<Interpreter>>,
@@ -116,6 +122,7 @@ impl CpuKernel {
             prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
+            is_small: source.prepared.functions.values().map(|f| f.insts.len()).sum::<usize>() <= MAX_OPTIMIZED_INSTS,
             plan: FactPlan::of(kernel),
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
             interpreter: PerProcess::new(),
@@ -263,7 +270,9 @@ impl KernelInner {
     /// The tier that recompiles a hot variant for what it knows of the arguments, if that makes a difference.
     fn better_tier(&self, key: FactKey) -> Option<Tier> {
         match self.device.policy() {
-            TierPolicy::Automatic if self.device.backend(Tier::Optimized).is_some() => Some(Tier::Optimized),
+            TierPolicy::Automatic if self.is_small && self.device.backend(Tier::Optimized).is_some() => {
+                Some(Tier::Optimized)
+            }
             TierPolicy::Automatic if key != FactKey::default() => Some(Tier::Quick),
             _ => None,
         }

@@ -298,6 +298,9 @@ impl Rewrite<'_, '_> {
                 smallvec![self.fold(if op == Op::IsFinite { Op::BitAnd } else { Op::BitOr }, &each)]
             }
             (Op::Neg | Op::Abs | Op::Sign, [x], _) => x.iter().map(|&x| self.op(op, &[x])).collect(),
+            (Op::Div, [a, b], _) if types[0].as_scalar().is_some() => {
+                b.iter().map(|&b| self.op(Op::Div, &[a[0], b])).collect()
+            }
             (Op::Div, [a, b], _) => a.iter().map(|&a| self.op(Op::Div, &[a, b[0]])).collect(),
             (Op::Eq | Op::Ne, [a, b], _) => {
                 let each = self.zip(op, a, b);
