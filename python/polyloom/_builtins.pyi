@@ -16,7 +16,7 @@ M = TypeVar("M", bound=_Matrix)
 Q = TypeVar("Q", bound=_Quaternion)
 X = TypeVar("X", bound=_Transformation)
 
-def tid() -> int:
+def tid() -> Any:
     """The thread's index; unpacked to two, three or four names, its coordinates."""
 
 def printf(format: str, *values: object) -> None:

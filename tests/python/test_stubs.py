@@ -19,6 +19,8 @@ REVEALED = {
     "loom.types.vector(length=5, dtype=float)": "type[Vector]",
     "loom.zeros(3, dtype=loom.vec3)": "array",
     "loom.sqrt(2.0)": "float",
+    # One index, or as many as it is unpacked to.
+    "loom.tid()": "Any",
 }
 
 

@@ -106,7 +106,7 @@ fn stubs() -> String {
          M = TypeVar(\"M\", bound=_Matrix)\n\
          Q = TypeVar(\"Q\", bound=_Quaternion)\n\
          X = TypeVar(\"X\", bound=_Transformation)\n\n\
-         def tid() -> int:\n    \
+         def tid() -> Any:\n    \
              \"\"\"The thread's index; unpacked to two, three or four names, its coordinates.\"\"\"\n\n\
          def printf(format: str, *values: object) -> None:\n    \
              \"\"\"Prints by a C format string.\"\"\"\n\n\
