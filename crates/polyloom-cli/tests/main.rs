@@ -228,7 +228,7 @@ fn wrong_usage_exits_with_2_and_says_why() {
         (&["run", &file, "--dim", "4"][..], "parameter `x` has no value"),
         (
             &["run", &file, "--dim", "4", "--arg", "x=zeros:4", "--arg", "y=zeros:4x4", "--arg", "n=0"],
-            "1 dimension, 2 given",
+            "1 dimension; 2 given",
         ),
         (&["run", &file, "--dim", "4", "--arg", "xx=zeros:4"], "no parameter `xx`; it has x, y, n"),
         (&["run", &file, "--dim", "4", "--arg", "x=3", "--arg", "y=zeros:4", "--arg", "n=0"], "zeros:SHAPE"),
