@@ -205,9 +205,6 @@ class Composite(_native.CompositeBase, metaclass=CompositeClass):
         return type(self)._of(-self._values())
 
 
-Composite.__hash__ = None  # components can be assigned
-
-
 class Vector(Composite):
     """Base class of the vector types. Vectors have their first components by the names x, y, z and w."""
 

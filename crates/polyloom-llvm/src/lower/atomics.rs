@@ -4,7 +4,6 @@
 //! are combined first and the element is updated once, with the outcome of updating it in order. Floating-point sums
 //! are combined in order too, so the bits are those of one thread after the other.
 
-use super::interleaved::Blocks;
 use super::memory::Address;
 use super::{Lower, Rep, Result, cast};
 use crate::ir::*;
@@ -196,12 +195,8 @@ impl Lower<'_, '_> {
         let elem = ir.scalar(update.elem);
         let lanes = ir.lanes(elem, self.lanes);
         let in_memory = self.memory_type(update.elem);
-        let address = match address {
-            Address::Blocks(blocks) => Address::Scattered(blocks.elements(ir, in_memory)),
-            other => other,
-        };
         let scattered = match address {
-            Address::Scattered(pointers) => Some(self.on_stack(pointers)),
+            Address::Scattered(scattered) => Some(self.on_stack(scattered.elements(ir, in_memory))),
             _ => None,
         };
         let mut stacks = [None; 2];
@@ -217,9 +212,9 @@ impl Lower<'_, '_> {
                 Address::Row(first) => ir.offset(in_memory, first, lane),
                 Address::ReverseRow(first) => ir.offset(in_memory, first, ir.neg(lane)),
                 Address::Interleaved(rows) => rows.element(ir, in_memory, lane),
-                Address::Scattered(pointers) | Address::Blocks(Blocks { first: pointers, .. }) => match scattered {
+                Address::Scattered(pointers) => match scattered {
                     Some(stack) => this.lane_on_stack(stack, ir.ptr(), lane),
-                    None => ir.extract(pointers, lane),
+                    None => ir.extract(pointers.elements(ir, in_memory), lane),
                 },
             };
             let value = |stack: Option<Val>| stack.map(|stack| this.lane_on_stack(stack, elem, lane));

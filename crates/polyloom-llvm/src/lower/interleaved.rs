@@ -22,19 +22,22 @@ const MAX_LENGTH: i64 = 4;
 /// Elements in a block.
 const BLOCK: u32 = 4;
 
-/// A block for each lane, and a place in it.
+/// An element for each lane.
 #[derive(Clone, Copy)]
-pub(crate) struct Blocks {
-    /// Where each lane's begins.
+pub(crate) struct Scattered {
+    /// Where each lane's is, or the block that has it.
     pub(crate) first: Val,
-    /// Which element of it is meant.
-    pub(crate) place: u32,
+    /// Which element of its block it is, if it is part of one.
+    pub(crate) place_in_block: Option<u32>,
 }
 
-impl Blocks {
+impl Scattered {
     /// Where each lane's element is.
     pub(crate) fn elements(&self, ir: &Ir<'_>, elem: Ty) -> Val {
-        ir.offset(elem, self.first, ir.splat(ir.i64_const(self.place.into()), ir.n_lanes(self.first)))
+        match self.place_in_block {
+            Some(place) => ir.offset(elem, self.first, ir.splat(ir.i64_const(place.into()), ir.n_lanes(self.first))),
+            None => self.first,
+        }
     }
 }
 
@@ -76,16 +79,13 @@ pub(crate) struct RowStore {
 }
 
 impl Lower<'_, '_> {
-    /// The rows of `row_bytes` bytes from `first` on, if they are short and `inner` bytes into one is an element.
-    pub(super) fn rows(&self, elem: Scalar, first: Val, row_bytes: i64, inner: i64) -> Option<Rows> {
+    /// Of an element `inner` bytes into a row: how many elements the row has and which it is, if rows are short enough
+    /// to be moved together.
+    pub(super) fn place_of(&self, elem: Scalar, row_bytes: i64, inner: i64) -> Option<(u32, u32)> {
         let bytes = i64::from(elem.bytes());
         let (length, place) = (row_bytes / bytes, inner / bytes);
         let fits = (2..=MAX_LENGTH).contains(&length) && (0..length).contains(&place);
-        (fits && self.lanes > 1 && elem != Scalar::Bool).then_some(Rows {
-            first,
-            length: length as u32,
-            place: place as u32,
-        })
+        (fits && self.lanes > 1 && elem != Scalar::Bool).then_some((length as u32, place as u32))
     }
 
     /// Of an element `inner` bytes into a row: where its block begins, in bytes, and its place in the block, if rows are
@@ -100,18 +100,19 @@ impl Lower<'_, '_> {
         })
     }
 
-    pub(super) fn load_blocks(&mut self, array: usize, blocks: Blocks) -> Result<Val> {
+    /// Loads each lane's block, of which `first` holds the addresses, and gives the elements at one place.
+    pub(super) fn load_blocks(&mut self, array: usize, first: Val, place: u32) -> Result<Val> {
         let mask = self.mask();
         let ir = self.ir;
         let elem = self.array_arg(array)?.elem;
         let block = ir.lanes(self.memory_type(elem), BLOCK);
         let pointers = match mask {
-            None => blocks.first,
+            None => first,
             // Lanes that are not executing load zeros of their own: it may be all of them.
             Some(mask) => {
                 let zeros = ir.alloca(block);
                 ir.set(zeros, ir.zero(block));
-                ir.select(mask, blocks.first, ir.splat(zeros, self.lanes))
+                ir.select(mask, first, ir.splat(zeros, self.lanes))
             }
         };
         let mut loads = Vec::with_capacity(self.lanes as usize);
@@ -122,11 +123,8 @@ impl Lower<'_, '_> {
             loads.push(load);
         }
         // Every fourth lane's blocks side by side, from each of the first four lanes on.
-        let mut parts: [Val; BLOCK as usize] = [blocks.first; BLOCK as usize];
-        for (first, part) in parts.iter_mut().enumerate() {
-            let every_fourth = loads[first..].iter().step_by(BLOCK as usize).copied().collect();
-            *part = self.side_by_side(every_fourth);
-        }
+        let every_fourth = |lane: usize| loads[lane..].iter().step_by(BLOCK as usize).copied().collect();
+        let parts = [0, 1, 2, 3].map(|lane| self.side_by_side(every_fourth(lane)));
         let groups = self.lanes / BLOCK;
         let zip = |a: Val, b: Val, from: u32, stride: u32| {
             let lanes = groups * BLOCK;
@@ -139,9 +137,9 @@ impl Lower<'_, '_> {
             ir.shuffle(a, b, (0..groups).flat_map(move |group| (0..BLOCK).map(move |k| pick(group, k))))
         };
         // Which halves of the blocks, then which halves of those.
-        let half = blocks.place / 2 * 2;
+        let half = place / 2 * 2;
         let (even, odd) = (zip(parts[0], parts[1], half, 1), zip(parts[2], parts[3], half, 1));
-        Ok(zip(even, odd, blocks.place % 2 * 2, 2))
+        Ok(zip(even, odd, place % 2 * 2, 2))
     }
 
     /// Vectors one after the other in one vector. There are as many as some power of two.
@@ -224,9 +222,9 @@ impl Lower<'_, '_> {
             inner += index * stride;
         }
         let Some(row_bytes) = arg.known_strides[row_axis] else { return Ok(None) };
-        let rows = self.rows(arg.elem, arg.pointer, row_bytes, inner);
+        let found = self.place_of(arg.elem, row_bytes, inner);
         let row = &indices[..n_leading];
-        Ok(rows.map(|rows| PlaceInRow { array, row, place: rows.place as usize, length: rows.length as usize }))
+        Ok(found.map(|(length, place)| PlaceInRow { array, row, place: place as usize, length: length as usize }))
     }
 
     /// Stores all elements of each lane's row. The stores are in the order of the row's elements.

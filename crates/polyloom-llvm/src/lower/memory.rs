@@ -5,7 +5,7 @@
 //! that follow each other or of longer ones anywhere (see [`super::interleaved`]), else a gather or scatter. Everything the lanes share goes into
 //! a scalar base address.
 
-use super::interleaved::{Blocks, Rows};
+use super::interleaved::{Rows, Scattered};
 use super::values::Edge;
 use super::{Lower, Rep, Reps, Result};
 use crate::ir::*;
@@ -41,10 +41,8 @@ pub(crate) enum Address {
     ReverseRow(Val),
     /// One element of each of some neighbouring rows of a few elements each.
     Interleaved(Rows),
-    /// One element of a row anywhere for each lane, whose neighbours are loaded with it.
-    Blocks(Blocks),
-    /// Anywhere: a pointer per lane.
-    Scattered(Val),
+    /// Anywhere.
+    Scattered(Scattered),
 }
 
 /// The axis along which the lanes go from row to row.
@@ -138,9 +136,9 @@ impl Lower<'_, '_> {
         let bytes = i64::from(arg.elem.bytes());
         if let (None, RowAxis::Is(row_bytes)) = (vector_offset, row)
             && step == Some(row_bytes)
-            && let Some(rows) = self.rows(arg.elem, pointer, row_bytes, inner)
+            && let Some((length, place)) = self.place_of(arg.elem, row_bytes, inner)
         {
-            return Ok(Address::Interleaved(rows));
+            return Ok(Address::Interleaved(Rows { first: pointer, length, place }));
         }
         let is_near = vector_offset.is_none() && [0, bytes, -bytes].map(Some).contains(&step);
         let block = row_bytes.filter(|_| !is_near).and_then(|row_bytes| self.block_of(arg.elem, row_bytes, inner));
@@ -154,13 +152,11 @@ impl Lower<'_, '_> {
             (vector_offset, step) => {
                 let steps = ir.iota(lane_int, self.lanes, step.unwrap_or(0));
                 let offset = vector_offset.map_or(steps, |offset| ir.add(offset, steps));
-                match block {
-                    Some((block, place)) => {
-                        let pointer = ir.offset(ir.int(8), pointer, ir.i64_const(block));
-                        Address::Blocks(Blocks { first: ir.offset(ir.int(8), pointer, offset), place })
-                    }
-                    None => Address::Scattered(ir.offset(ir.int(8), pointer, offset)),
+                if let Some((block, _)) = block {
+                    pointer = ir.offset(ir.int(8), pointer, ir.i64_const(block));
                 }
+                let first = ir.offset(ir.int(8), pointer, offset);
+                Address::Scattered(Scattered { first, place_in_block: block.map(|(_, place)| place) })
             }
         })
     }
@@ -281,8 +277,10 @@ impl Lower<'_, '_> {
                 (ir.reverse(self.load_row(array, last, mask)?), false)
             }
             Address::Interleaved(rows) => (self.load_interleaved(array, rows)?, false),
-            Address::Blocks(blocks) => (self.load_blocks(array, blocks)?, false),
-            Address::Scattered(pointers) => {
+            Address::Scattered(Scattered { first, place_in_block: Some(place) }) => {
+                (self.load_blocks(array, first, place)?, false)
+            }
+            Address::Scattered(Scattered { first: pointers, place_in_block: None }) => {
                 let mask = self.full_mask();
                 let types = [lanes, ir.type_of(pointers)];
                 let value = ir.intrinsic("llvm.masked.gather", &types, &[pointers, mask, ir.zero(lanes)]);
@@ -381,14 +379,11 @@ impl Lower<'_, '_> {
             }
             Address::Interleaved(rows) => {
                 let lanes = ir.iota(ir.int(64), self.lanes, 1);
-                let pointers = rows.element(ir, self.memory_type(elem), lanes);
-                self.store_to(array, Address::Scattered(pointers), value)
+                let first = rows.element(ir, self.memory_type(elem), lanes);
+                self.store_to(array, Address::Scattered(Scattered { first, place_in_block: None }), value)
             }
-            Address::Blocks(blocks) => {
-                let pointers = blocks.elements(ir, self.memory_type(elem));
-                self.store_to(array, Address::Scattered(pointers), value)
-            }
-            Address::Scattered(pointers) => {
+            Address::Scattered(scattered) => {
+                let pointers = scattered.elements(ir, self.memory_type(elem));
                 let (value, mask) = (in_memory(self.vector(value)?), self.full_mask());
                 let types = [ir.type_of(value), ir.type_of(pointers)];
                 let store = ir.intrinsic("llvm.masked.scatter", &types, &[value, pointers, mask]);
