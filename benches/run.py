@@ -1,10 +1,11 @@
 """Measures Polyloom against NumPy, Numba and Warp on this machine and writes docs/scoreboard.md.
 
-    python benches/run.py [--rounds 3] [--out docs/scoreboard.md]
+    python benches/run.py [--rounds 25] [--out docs/scoreboard.md]
 
-Every figure comes from a process of its own per peer, thread count and round; rounds rotate the peers, so that drift
-hits all alike. A cell is the median over rounds of the median over runs. Ratios compare cells of one run. One thread
-means pinned to one core with every pool set to 1.
+Every peer is a process of its own per number of threads; all of them stay alive and take turns of a few runs each,
+so that what disturbs the machine hits all alike. A cell is the median over turns of the median over a turn's runs;
+a ratio is the median over rounds of the ratios of that round's turns. One thread means pinned to one core with every
+pool set to 1.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PEERS = ["polyloom", "polyloom fast", "numpy", "numba", "numba fastmath", "warp"]
 OWN, OTHERS = PEERS[:2], PEERS[2:]
-WORKLOADS = ["saxpy", "nbody", "stencil", "mandelbrot", "monte_carlo"]
-# Workloads that the memory bounds, and how many elements of it they go through.
-MEMORY_BOUND = {"saxpy": 10_000_000, "stencil": 2048 * 2048}
+# Plain C loops for the workloads that the memory bounds.
+LIMIT = "c loop"
+# Turns of runs longer than this, in seconds, are taken in every fifth round only.
+LONG_RUN = 0.04
 KERNELS = HERE / "small_kernels.py"
 
 
@@ -47,39 +49,57 @@ def pinned(threads: int) -> list[str]:
     return ["taskset", "-c", "0"] if threads == 1 and shutil.which("taskset") else []
 
 
-def median_seconds(run: Callable[[], Any], budget: float = 1.5) -> float:
-    """Median seconds of a run, after warming up until tiers and caches have settled."""
+def settle(run: Callable[[], Any], seconds: float = 0.75) -> None:
+    """Runs until tiers and caches have settled."""
     started = time.perf_counter()
     runs = 0
-    while runs < 3 or time.perf_counter() - started < budget / 2:
+    while runs < 3 or time.perf_counter() - started < seconds:
         run()
         runs += 1
+
+
+def turn(run: Callable[[], Any], budget: float = 0.05) -> float:
+    """Median seconds of the runs of one turn, the first of which refills the caches and is not counted."""
+    run()
     samples = []
     started = time.perf_counter()
-    while len(samples) < 5 or time.perf_counter() - started < budget:
+    while len(samples) < 3 or time.perf_counter() - started < budget:
         before = time.perf_counter()
         run()
         samples.append(time.perf_counter() - before)
     return statistics.median(samples)
 
 
-def measure_workloads(peer: str) -> dict[str, Any]:
+def check(name: str, got: Any, want: Any) -> None:
+    import numpy as np
+
+    got = np.asarray(got, np.float64)
+    if name == "mandelbrot":
+        # A rounding error decides on the count of points at the edge.
+        error, most = np.mean(got != want), 1e-2
+    else:
+        error, most = np.abs(got - want).max() / np.abs(want).max(), 2e-3
+    assert error < most, f"{name}: an error of {error}"
+
+
+def serve_workloads(peer: str) -> None:
+    """Builds and checks a peer's workloads, prints their names, then takes a turn for every name read."""
     import numpy as np
     import workloads
 
-    results = {}
+    # Warp reports on standard output, which is for the answers here.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    runs = {}
     expected = np.load(os.environ["EXPECTED"])
     for name, (run, result) in workloads.build(peer).items():
         run()
-        got, want = np.asarray(result(), np.float64), expected[name]
-        if name == "mandelbrot":
-            # A rounding error decides on the count of points at the edge.
-            error, most = np.mean(got != want), 1e-2
-        else:
-            error, most = np.abs(got - want).max() / np.abs(want).max(), 2e-3
-        assert error < most, f"{name}: an error of {error}"
-        results[name] = median_seconds(run)
-    return results
+        check(name, result(), expected[name])
+        settle(run)
+        runs[name] = run
+    print(json.dumps(list(runs)), file=answers, flush=True)
+    for line in sys.stdin:
+        print(turn(runs[line.strip()]), file=answers, flush=True)
 
 
 def measure_launch(peer: str) -> dict[str, Any]:
@@ -258,26 +278,59 @@ def row_sum(a, out):
 
 def child(task: str, peer: str) -> None:
     sys.path.insert(0, str(HERE))
-    measure = {"workloads": measure_workloads, "launch": measure_launch, "compile": measure_compile}[task]
-    print(json.dumps(measure(peer)))
+    if task == "workloads":
+        return serve_workloads(peer)
+    print(json.dumps({"launch": measure_launch, "compile": measure_compile}[task](peer)))
 
 
-def run_child(task: str, peer: str, threads: int, cache: Path) -> dict[str, Any]:
-    command = [*pinned(threads), sys.executable, str(HERE / "run.py"), "--child", task, peer]
-    done = subprocess.run(command, env=environment(threads, cache), capture_output=True, text=True)
+def child_command(task: str, peer: str, threads: int) -> list[str]:
+    return [*pinned(threads), sys.executable, str(HERE / "run.py"), "--child", task, peer]
+
+
+def run_child(task: str, peer: str, cache: Path) -> dict[str, Any]:
+    done = subprocess.run(child_command(task, peer, 1), env=environment(1, cache), capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{task} with {peer} failed:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def stream_limit(name: str, elements: int, threads: int, build: Path) -> float:
-    """Seconds of a workload as a plain C loop, which the memory bounds."""
-    program = build / "stream"
-    if not program.exists():
-        flags = ["-O3", "-march=native", "-fopenmp"]
-        subprocess.run(["gcc", *flags, str(HERE / "stream.c"), "-o", str(program)], check=True)
-    command = [*pinned(threads), str(program), str(elements), str(threads), name]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+class Server:
+    """A peer's process that waits for its turns."""
+
+    def __init__(self, peer: str, threads: int, cache: Path) -> None:
+        self.peer = peer
+        self.process = subprocess.Popen(
+            child_command("workloads", peer, threads),
+            env=environment(threads, cache),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.workloads: list[str] = json.loads(self.answer())
+
+    def answer(self) -> str:
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"workloads of {self.peer} failed: exit status {self.process.wait()}")
+        return line
+
+    def turn(self, workload: str) -> float:
+        # Idle workers of the peer before may still be spinning.
+        time.sleep(0.02)
+        self.process.stdin.write(workload + "\n")
+        self.process.stdin.flush()
+        return float(self.answer())
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def build_c_loops(folder: Path) -> Path:
+    library = folder / "stream.so"
+    flags = ["-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
+    subprocess.run(["gcc", *flags, str(HERE / "stream.c"), "-o", str(library)], check=True)
+    return library
 
 
 def write_expected(path: Path) -> None:
@@ -289,29 +342,53 @@ def write_expected(path: Path) -> None:
     np.savez(path, **workloads.expected())
 
 
-def collect(rounds: int) -> dict[tuple[str, int, str], float]:
-    samples: dict[tuple[str, int, str], list[float]] = {}
+# By peer, number of threads and workload: the seconds of every turn, None where a round had none.
+Samples = dict[tuple[str, int, str], list[float | None]]
+
+
+def collect(rounds: int) -> Samples:
+    samples: Samples = {}
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder)
         os.environ["EXPECTED"] = str(cache / "expected.npz")
+        os.environ["C_LOOPS"] = str(build_c_loops(cache))
         write_expected(cache / "expected.npz")
-        for index in range(rounds):
-            order = PEERS[index % len(PEERS) :] + PEERS[: index % len(PEERS)]
-            for threads in (1, 2):
-                for name, elements in MEMORY_BOUND.items():
-                    limit = stream_limit(name, elements, threads, cache)
-                    samples.setdefault(("limit", threads, name), []).append(limit)
-                for peer in order:
-                    print(f"round {index + 1}/{rounds}: {peer}, {threads} thread(s)", file=sys.stderr, flush=True)
-                    for name, seconds in run_child("workloads", peer, threads, cache).items():
-                        samples.setdefault((peer, threads, name), []).append(seconds)
+        for threads in (1, 2):
+            servers = []
+            for peer in [*PEERS, LIMIT]:
+                print(f"{threads} thread(s): {peer} compiles and settles", file=sys.stderr, flush=True)
+                servers.append(Server(peer, threads, cache))
+            for name in servers[0].workloads:
+                print(f"{threads} thread(s): {name}, {rounds} rounds", file=sys.stderr, flush=True)
+                take_turns([s for s in servers if name in s.workloads], threads, name, rounds, samples)
+            for server in servers:
+                server.close()
+        for index in range(3):
             for peer in ("polyloom", "numba", "warp"):
                 for task in ("launch", "compile"):
-                    fresh = cache / f"{task}{index}"
-                    for name, value in run_child(task, peer, 1, fresh).items():
+                    for name, value in run_child(task, peer, cache / f"{task}{index}").items():
                         if name != "compile_all":
                             samples.setdefault((peer, 1, name), []).append(value)
-    return {key: statistics.median(values) for key, values in samples.items()}
+    return samples
+
+
+def take_turns(servers: list[Server], threads: int, name: str, rounds: int, samples: Samples) -> None:
+    for index in range(rounds):
+        shift = index % len(servers)
+        for server in servers[shift:] + servers[:shift]:
+            turns = samples.setdefault((server.peer, threads, name), [])
+            skipped = index % 5 != 0 and turns[0] > LONG_RUN
+            turns.append(None if skipped else server.turn(name))
+
+
+def seconds(samples: Samples, *key: Any) -> float:
+    return statistics.median(s for s in samples[key] if s is not None)
+
+
+def ratio(samples: Samples, peer: str, own: str, threads: int, name: str) -> float:
+    """How many times Polyloom's time a peer takes."""
+    pairs = zip(samples[peer, threads, name], samples[own, threads, name], strict=True)
+    return statistics.median(a / b for a, b in pairs if a is not None and b is not None)
 
 
 def pretty(seconds: float) -> str:
@@ -328,7 +405,7 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def report(cells: dict[tuple[str, int, str], float], rounds: int) -> str:
+def report(samples: Samples, rounds: int) -> str:
     from importlib.metadata import version
 
     commit = subprocess.run(
@@ -340,7 +417,7 @@ def report(cells: dict[tuple[str, int, str], float], rounds: int) -> str:
         "Written by `make bench`; the method is in `benches/run.py`, the workloads in `benches/workloads.py`.",
         "",
         f"- machine: {processor()}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
-        f"- commit: {commit}, {time.strftime('%Y-%m-%d')}, medians of {rounds} rounds",
+        f"- commit: {commit}, {time.strftime('%Y-%m-%d')}, medians of {rounds} rounds of turns",
         "- peers: "
         + ", ".join(f"{p} {version(p if p != 'warp' else 'warp-lang')}" for p in ("numpy", "numba", "warp")),
         "",
@@ -356,21 +433,26 @@ def report(cells: dict[tuple[str, int, str], float], rounds: int) -> str:
             "| workload | " + " | ".join(OWN) + " | " + " | ".join(f"{p} (ratio)" for p in OTHERS) + " |",
             "|---|" + "---|" * len(PEERS),
         ]
-        for name in WORKLOADS:
-            row = [pretty(cells[p, threads, name]) for p in OWN]
+        for name in (n for p, t, n in samples if p == OWN[0] and t == threads and n not in ("launch", "compile")):
+            row = [pretty(seconds(samples, p, threads, name)) for p in OWN]
             for peer in OTHERS:
-                own = cells["polyloom fast" if "fast" in peer else "polyloom", threads, name]
-                row.append(f"{pretty(cells[peer, threads, name])} ({cells[peer, threads, name] / own:.2f}×)")
+                if (peer, threads, name) not in samples:
+                    row.append("")
+                    continue
+                own = OWN["fast" in peer]
+                peers = ratio(samples, peer, own, threads, name)
+                row.append(f"{pretty(seconds(samples, peer, threads, name))} ({peers:.2f}×)")
             lines.append(f"| {name} | " + " | ".join(row) + " |")
         lines.append("")
-        for name in MEMORY_BOUND:
-            own, limit = cells["polyloom", threads, name], cells["limit", threads, name]
-            lines.append(f"- {name} takes {own / limit:.2f}× the time of a plain C loop ({pretty(limit)}).")
+        for name in (n for p, t, n in samples if p == LIMIT and t == threads):
+            own_ratio = 1 / ratio(samples, LIMIT, OWN[0], threads, name)
+            limit = pretty(seconds(samples, LIMIT, threads, name))
+            lines.append(f"- {name} takes {own_ratio:.2f}× the time of a plain C loop ({limit}).")
         lines.append("")
     lines += ["## Compile and launch", "", "| | polyloom | numba (ratio) | warp (ratio) |", "|---|---|---|---|"]
     for name, title in (("compile", "source text to callable, small kernel"), ("launch", "warm launch, three arrays")):
-        own = cells["polyloom", 1, name]
-        row = [f"{pretty(cells[p, 1, name])} ({cells[p, 1, name] / own:.1f}×)" for p in ("numba", "warp")]
+        own = seconds(samples, "polyloom", 1, name)
+        row = [f"{pretty(s)} ({s / own:.1f}×)" for s in (seconds(samples, p, 1, name) for p in ("numba", "warp"))]
         lines.append(f"| {title} | {pretty(own)} | " + " | ".join(row) + " |")
     return "\n".join(lines) + "\n"
 
@@ -379,7 +461,7 @@ def main() -> None:
     if len(sys.argv) == 4 and sys.argv[1] == "--child":
         return child(sys.argv[2], sys.argv[3])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "scoreboard.md")
     options = parser.parse_args()
     text = report(collect(options.rounds), options.rounds)

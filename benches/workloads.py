@@ -8,6 +8,7 @@ from the same generator, except in NumPy, which uses its own.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -293,8 +294,30 @@ def kernel_workloads(d: dict[str, Any], wp: Any, share: Callable[[Any], Any]) ->
     )
 
 
+def c_workloads(d: dict[str, Any]) -> dict[str, Workload]:
+    """The workloads that the memory bounds, as plain C loops over the same arrays."""
+    import ctypes
+
+    library = ctypes.CDLL(os.environ["C_LOOPS"])
+    pointers = {k: ctypes.c_void_p(d[k].ctypes.data) for k in ("x", "y", "grid", "grid_out")}
+    n, side = ctypes.c_long(SAXPY_N), ctypes.c_long(STENCIL_N)
+
+    def saxpy() -> None:
+        library.saxpy(n, ctypes.c_float(0.5), pointers["x"], pointers["y"])
+
+    def stencil() -> None:
+        library.stencil(side, pointers["grid"], pointers["grid_out"])
+
+    return {
+        "saxpy": (saxpy, lambda: d["y"][:1000]),
+        "stencil": (stencil, lambda: d["grid_out"][1:-1, 1:-1]),
+    }
+
+
 def build(peer: str) -> dict[str, Workload]:
     d = inputs()
+    if peer == "c loop":
+        return c_workloads(d)
     if peer == "numpy":
         return numpy_workloads(d)
     if peer in ("numba", "numba fastmath"):
