@@ -10,11 +10,17 @@ import linecache
 import sys
 import warnings
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, TypeVar, overload
 
 from polyloom import _native
+from polyloom._arrays import ArrayAnnotation
+from polyloom._scalars import DType
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Of these are the values that annotations consist of: types, modules that have them, and extents.
+_IN_ANNOTATIONS = (type, DType, ArrayAnnotation, ModuleType, TypeVar, int)
 
 # Parsed files by name, with the list of lines they were parsed from: linecache hands out the same list until the file
 # changes.
@@ -37,13 +43,25 @@ def _unit_of(function: Callable[..., Any]) -> _native.SourceUnit:
 
 
 def _cells(function: Callable[..., Any]) -> dict[str, Any]:
-    values = {}
+    values = _enclosing_types(function)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             values[name] = cell.cell_contents
         except ValueError:  # the enclosing function has not set it yet
             continue
     return values
+
+
+def _enclosing_types(function: Callable[..., Any]) -> dict[str, Any]:
+    """What annotations may name of the locals of the function around the definition, which no closure keeps."""
+    if not function.__annotations__ or "<locals>" not in function.__qualname__:
+        return {}
+    frame = sys._getframe(1)
+    while frame is not None and function.__code__ not in frame.f_code.co_consts:
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return {}
+    return {name: value for name, value in frame.f_locals.items() if isinstance(value, _IN_ANNOTATIONS) or value is Any}
 
 
 @overload

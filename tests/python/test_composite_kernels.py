@@ -156,6 +156,24 @@ def test_closures_defaults_and_generic_functions():
         assert x[1] == (3 + 2 * scale, -2 + scale, 5 * scale)
 
 
+def test_annotations_may_name_types_of_the_function_around_them():
+    def build(length, decorate):
+        vector = loom.types.vector(length, loom.float64)
+        Rows = loom.array(dtype=vector)  # noqa: N806 - a type
+
+        def double(x: loom.array(dtype=vector), y: Rows):
+            i = loom.tid()
+            y[i] = x[i] + x[i]
+
+        return decorate(double)
+
+    for length in (2, 5):
+        for decorate in (loom.kernel, lambda function: loom.kernel(check=True)(function)):
+            x, y = np.ones((3, length)), np.zeros((3, length))
+            loom.launch(build(length, decorate), 3, [x, y])
+            assert (y == 2).all()
+
+
 def test_signature():
     assert step.signature == "step(x: array(dtype=vec3), v: array(dtype=vec3), force: vec3, dt: float32)"
     assert apply.signature == "apply(m: mat22, k: float32, x: array(dtype=vec2), y: array(dtype=float32))"
