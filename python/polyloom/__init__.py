@@ -14,7 +14,7 @@ array([2., 3., 4., 5.], dtype=float32)
 import math as _math
 
 try:
-    from polyloom import _arrays, _builtins, _compatibility, _composite_names, _scalars, types
+    from polyloom import _arrays, _builtins, _compatibility, _composite_names, _devices, _scalars, types
 except (AttributeError, ImportError) as _error:
     raise ImportError(
         f"the compiled part of polyloom is missing or older than its Python part ({_error}): rebuild it, with "
@@ -24,6 +24,7 @@ from polyloom._arrays import *  # noqa: F403
 from polyloom._builtins import *  # noqa: F403
 from polyloom._compatibility import *  # noqa: F403
 from polyloom._composite_names import *  # noqa: F403
+from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, Diagnostic, LaunchError
 from polyloom._kernel import func, kernel
 from polyloom._native import Config as _Config
@@ -63,5 +64,6 @@ __all__ = [
     *_builtins.__all__,
     *_compatibility.__all__,
     *_composite_names.__all__,
+    *_devices.__all__,
     *_scalars.__all__,
 ]

@@ -7,14 +7,16 @@ last axes of which are an element's.
 
 from __future__ import annotations
 
+import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from polyloom import _native
-from polyloom._composites import Composite, CompositeClass
+from polyloom._composites import Composite, CompositeClass, matrix, vector
+from polyloom._devices import Device, DeviceLike, check_no_stream, get_device
 from polyloom._scalars import DType, DTypeLike, bool_, dtype_of, float32, int32, readable, stored
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ __all__ = [
     "empty",
     "empty_like",
     "from_numpy",
+    "from_ptr",
     "full",
     "full_like",
     "ones",
@@ -127,6 +130,16 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         Number of dimensions, 1 to 4, of an annotation; with `data`, that it must have.
     copy : bool
         Whether to copy `data` even when it could be shared.
+    device : str, optional
+        `"cpu"`.
+    requires_grad : bool
+        Kept as an attribute; nothing computes gradients yet.
+    pinned : bool
+        Without effect, as on every device that is the CPU.
+    ptr : int, optional
+        Address of the first element of memory to see as an array of `shape`; the memory must outlive the array.
+    strides : int or tuple of int, optional
+        With `ptr`, distances in bytes between neighbours along each axis.
 
     Examples
     --------
@@ -142,6 +155,9 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     """
 
     dtype: ElementType
+    requires_grad: bool = False
+    pinned: bool = False
+    grad: None = None
 
     def __new__(
         cls,
@@ -150,9 +166,33 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         shape: int | Sequence[int] | None = None,
         ndim: int | None = None,
         copy: bool = True,
-        device: str | None = None,
+        device: DeviceLike = None,
+        requires_grad: bool = False,
+        pinned: bool = False,
+        ptr: int | None = None,
+        strides: int | Sequence[int] | None = None,
     ) -> Any:
-        _check_device(device)
+        get_device(device)
+        if ptr is not None:
+            if data is not None or shape is None:
+                raise TypeError("array() over memory at an address takes a shape and no data")
+            return _at(ptr, _extents(shape), _element_type(float32 if dtype is None else dtype), strides)
+        if strides is not None:
+            raise TypeError("array() takes strides of memory at an address, ptr, alone")
+        made = cls._made(data, dtype, shape, ndim, copy)
+        if requires_grad and isinstance(made, array):
+            made.requires_grad = True
+        return made
+
+    @classmethod
+    def _made(
+        cls,
+        data: Any,
+        dtype: ElementTypeLike | None,
+        shape: int | Sequence[int] | None,
+        ndim: int | None,
+        copy: bool,
+    ) -> Any:
         if shape is None and (data is Any or isinstance(data, (type, DType))):
             # `array(float)` and `array(float, 2)`, as annotations may be written.
             if isinstance(dtype, int):
@@ -238,9 +278,26 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         return int(self.numpy().ctypes.data)
 
     @property
-    def device(self) -> str:
+    def capacity(self) -> int:
+        """Bytes from the first element to the end of the last."""
+        storage = self.numpy()
+        reach = [step * (extent - 1) for step, extent in zip(storage.strides, storage.shape, strict=True) if step > 0]
+        return sum(reach) + storage.itemsize if storage.size else 0
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements follow each other in memory."""
+        return bool(self.numpy().flags.c_contiguous)
+
+    @property
+    def device(self) -> Device:
         """Where the elements are."""
-        return "cpu"
+        return get_device()
+
+    @property
+    def T(self) -> array:  # noqa: N802 - NumPy's name
+        """The array with its axes in reverse order, over the same memory."""
+        return self.transpose()
 
     def __len__(self) -> int:
         return len(self.numpy())
@@ -296,6 +353,100 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         self.numpy()[...] = _elements(source, self.dtype)
         return self
 
+    def reshape(self, shape: int | Sequence[int]) -> array:
+        """The same elements, over the same memory, with these extents, of which one may be -1.
+
+        Examples
+        --------
+        >>> import polyloom as loom
+        >>> loom.zeros((2, 6), dtype=loom.vec3).reshape((3, -1)).shape
+        (3, 4)
+        """
+        inner = _inner(self.dtype)
+        extents = _extents(shape)
+        known = math.prod(extent for extent in extents if extent >= 0)
+        if extents.count(-1) == 1 and known and self.size % known == 0:
+            extents = tuple(self.size // known if extent == -1 else extent for extent in extents)
+        if min(extents, default=-1) < 0 or math.prod(extents) != self.size:
+            raise ValueError(f"an array of shape {self.shape} cannot have the shape {_extents(shape)}")
+        if not self.is_contiguous:
+            raise ValueError("the elements do not follow each other in memory: reshape array.contiguous()")
+        return array._wrap(self.numpy().reshape(extents + inner), self.dtype)
+
+    def flatten(self) -> array:
+        """The same elements, over the same memory, along one axis."""
+        return self.reshape(self.size)
+
+    def view(self, dtype: ElementTypeLike) -> array:
+        """The same memory as elements of another type of the same size.
+
+        Examples
+        --------
+        >>> import polyloom as loom
+        >>> loom.ones(1, dtype=float).view(loom.uint32).numpy()
+        array([1065353216], dtype=uint32)
+        """
+        wanted = _element_type(dtype)
+        sizes = [_scalar(each).numpy.itemsize * math.prod(_inner(each)) for each in (self.dtype, wanted)]
+        if sizes[0] != sizes[1]:
+            raise ValueError(
+                f"{_name(self.dtype)} has {sizes[0]} bytes and {_name(wanted)} has {sizes[1]}: "
+                "elements are seen as others of the same size"
+            )
+        if not self.is_contiguous:
+            raise ValueError("the elements do not follow each other in memory: view array.contiguous()")
+        bits = self.numpy().reshape(-1).view(_scalar(wanted).numpy)
+        return array._wrap(bits.reshape(self.shape + _inner(wanted)), wanted)
+
+    def contiguous(self) -> array:
+        """This array if its elements follow each other in memory, else a copy whose elements do."""
+        return self if self.is_contiguous else clone(self)
+
+    def transpose(self, axes: Sequence[int] | None = None) -> array:
+        """The array with its axes in another order, by default reversed, over the same memory."""
+        n = self.ndim
+        order = tuple(range(n))[::-1] if axes is None else tuple(axes)
+        if sorted(order) != list(range(n)):
+            raise ValueError(f"the axes of an array of {n} dimensions are 0 to {n - 1}, each once, not {order}")
+        storage = self.numpy()
+        return array._wrap(storage.transpose(*order, *range(n, storage.ndim)), self.dtype)
+
+    def list(self) -> list[Any]:
+        """The elements, row by row, as Python values."""
+        storage = self.numpy()
+        flat = storage.reshape((self.size, *storage.shape[self.ndim :]))
+        if isinstance(self.dtype, CompositeClass):
+            made: Any = self.dtype
+            return [made._of(element) for element in flat]
+        return readable(flat, self.dtype).tolist()  # type: ignore[no-any-return]
+
+    def to(self, device: DeviceLike, requires_grad: bool | None = None) -> array:
+        """This array: there is one device."""
+        get_device(device)
+        return self
+
+
+def _at(ptr: int, extents: tuple[int, ...], dtype: ElementType, strides: int | Sequence[int] | None) -> array:
+    """The array of these extents at an address."""
+    scalar, inner = _scalar(dtype).numpy, _inner(dtype)
+    within = tuple(scalar.itemsize * math.prod(inner[axis + 1 :]) for axis in range(len(inner)))
+    size = scalar.itemsize * math.prod(inner)
+    if strides is None:
+        steps = tuple(size * math.prod(extents[axis + 1 :]) for axis in range(len(extents)))
+    else:
+        steps = _extents(strides)
+        if len(steps) != len(extents):
+            raise ValueError(f"{len(steps)} strides for {len(extents)} dimensions")
+        if min(steps, default=0) < 0:
+            raise ValueError("strides of memory at an address are not negative")
+    reach = size + sum(step * (extent - 1) for step, extent in zip(steps, extents, strict=True))
+    if not math.prod(extents):
+        return array._wrap(np.empty(extents + inner, scalar), dtype)
+    if not ptr:
+        raise ValueError("there is no array at address 0")
+    memory: Any = (ctypes.c_byte * reach).from_address(ptr)
+    return array._wrap(np.ndarray(extents + inner, scalar, memory, 0, steps + within), dtype)
+
 
 class _ArrayOfRank:
     """The annotation of an array of one number of dimensions: `array2d(dtype=float)` or `array2d[float]`."""
@@ -321,11 +472,6 @@ array3d = _ArrayOfRank(3)
 array4d = _ArrayOfRank(4)
 
 
-def _check_device(device: str | None) -> None:
-    if device not in (None, "cpu"):
-        raise ValueError(f"device {device!r} is not available: this build runs kernels on 'cpu'")
-
-
 Shape = int | Sequence[int]
 
 
@@ -336,7 +482,13 @@ def _extents(shape: Shape) -> tuple[int, ...]:
         return (shape,)  # type: ignore[return-value]
 
 
-def empty(shape: Shape, dtype: ElementTypeLike = float32, device: str | None = None) -> array:
+def empty(
+    shape: Shape,
+    dtype: ElementTypeLike = float32,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+) -> array:
     """An uninitialised array.
 
     Parameters
@@ -347,6 +499,10 @@ def empty(shape: Shape, dtype: ElementTypeLike = float32, device: str | None = N
         Element type.
     device : str, optional
         `"cpu"`.
+    requires_grad : bool
+        Kept as an attribute; nothing computes gradients yet.
+    pinned : bool
+        Without effect.
 
     Examples
     --------
@@ -354,12 +510,16 @@ def empty(shape: Shape, dtype: ElementTypeLike = float32, device: str | None = N
     >>> loom.empty((2, 3)).shape
     (2, 3)
     """
-    _check_device(device)
-    wanted = _element_type(dtype)
-    return array._wrap(np.empty(_extents(shape) + _inner(wanted), _scalar(wanted).numpy), wanted)
+    return _allocated(np.empty, shape, dtype, device, requires_grad)
 
 
-def zeros(shape: Shape, dtype: ElementTypeLike = float32, device: str | None = None) -> array:
+def zeros(
+    shape: Shape,
+    dtype: ElementTypeLike = float32,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+) -> array:
     """An array of zeros; parameters as for `empty`.
 
     Examples
@@ -368,17 +528,39 @@ def zeros(shape: Shape, dtype: ElementTypeLike = float32, device: str | None = N
     >>> loom.zeros(3, dtype=int).numpy()
     array([0, 0, 0], dtype=int32)
     """
-    _check_device(device)
+    return _allocated(np.zeros, shape, dtype, device, requires_grad)
+
+
+def _allocated(
+    make: Callable[..., NDArray[Any]], shape: Shape, dtype: ElementTypeLike, device: DeviceLike, requires_grad: bool
+) -> array:
+    get_device(device)
     wanted = _element_type(dtype)
-    return array._wrap(np.zeros(_extents(shape) + _inner(wanted), _scalar(wanted).numpy), wanted)
+    made = array._wrap(make(_extents(shape) + _inner(wanted), _scalar(wanted).numpy), wanted)
+    if requires_grad:
+        made.requires_grad = True
+    return made
 
 
-def ones(shape: Shape, dtype: ElementTypeLike = float32, device: str | None = None) -> array:
+def ones(
+    shape: Shape,
+    dtype: ElementTypeLike = float32,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+) -> array:
     """An array of ones; parameters as for `empty`."""
-    return full(shape, 1, dtype, device)
+    return full(shape, 1, dtype, device, requires_grad)
 
 
-def full(shape: Shape, value: Any, dtype: ElementTypeLike | None = None, device: str | None = None) -> array:
+def full(
+    shape: Shape,
+    value: Any = 0,
+    dtype: ElementTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+) -> array:
     """An array filled with `value`; `float32`, `int32` or `vec3` by the value's type unless `dtype` says otherwise.
 
     Examples
@@ -387,12 +569,29 @@ def full(shape: Shape, value: Any, dtype: ElementTypeLike | None = None, device:
     >>> loom.full(2, 1.5).numpy()
     array([1.5, 1.5], dtype=float32)
     """
-    _check_device(device)
-    return empty(shape, type(value) if dtype is None else dtype).fill_(value)
+    return empty(shape, type(value) if dtype is None else dtype, device, requires_grad).fill_(value)
 
 
-def from_numpy(data: NDArray[Any], dtype: ElementTypeLike | None = None) -> array:
+def from_numpy(
+    arr: NDArray[Any],
+    dtype: ElementTypeLike | None = None,
+    shape: Shape | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> array:
     """An array over a NumPy array's own memory; copied only if `dtype` asks for another element type.
+
+    Parameters
+    ----------
+    arr : numpy.ndarray
+        The elements.
+    dtype : scalar type or class such as `vec3`, optional
+        Element type; that of `arr` by default. If it is not given but `shape` is, the axes of `arr` that `shape` leaves
+        over are an element's: one makes vectors, two make matrices.
+    shape : int or tuple of int, optional
+        Extents.
+    device, requires_grad
+        As for `empty`.
 
     Examples
     --------
@@ -402,38 +601,111 @@ def from_numpy(data: NDArray[Any], dtype: ElementTypeLike | None = None) -> arra
     >>> x
     array([7., 7.], dtype=float32)
     """
-    return array(data, dtype=dtype, copy=False)  # type: ignore[no-any-return]
+    if dtype is None and shape is not None:
+        inner = np.shape(arr)[len(_extents(shape)) :]
+        if len(inner) in (1, 2) and np.shape(arr) == _extents(shape) + inner:
+            scalar = dtype_of(arr.dtype)
+            dtype = vector(inner[0], scalar) if len(inner) == 1 else matrix(inner, scalar)
+    return array(  # type: ignore[no-any-return]
+        arr, dtype=dtype, shape=shape, copy=False, device=device, requires_grad=requires_grad
+    )
 
 
-def empty_like(like: Any) -> array:
-    """An uninitialised array with the shape and type of `like`."""
-    like = like if isinstance(like, array) else from_numpy(np.asarray(like))
-    return empty(like.shape, like.dtype)
+def from_ptr(
+    ptr: int,
+    length: int,
+    dtype: ElementTypeLike | None = None,
+    shape: Shape | None = None,
+    device: DeviceLike = None,
+) -> array:
+    """An array over memory at an address, which must outlive it.
+
+    Parameters
+    ----------
+    ptr : int
+        Address of the first element.
+    length : int
+        Number of elements, unless `shape` is given.
+    dtype : scalar type or class such as `vec3`, optional
+        Element type; `float32` by default.
+    shape : int or tuple of int, optional
+        Extents.
+    device : str, optional
+        `"cpu"`.
+    """
+    wanted = length if shape is None else shape
+    return array(ptr=ptr, dtype=dtype, shape=wanted, device=device)  # type: ignore[no-any-return]
 
 
-def zeros_like(like: Any) -> array:
-    """An array of zeros with the shape and type of `like`."""
-    return empty_like(like).zero_()
+def empty_like(
+    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+) -> array:
+    """An uninitialised array with the shape and type of `src`."""
+    src = src if isinstance(src, array) else from_numpy(np.asarray(src))
+    needs_grad = src.requires_grad if requires_grad is None else requires_grad
+    return empty(src.shape, src.dtype, device, needs_grad)
 
 
-def ones_like(like: Any) -> array:
-    """An array of ones with the shape and type of `like`."""
-    return empty_like(like).fill_(1)
+def zeros_like(
+    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+) -> array:
+    """An array of zeros with the shape and type of `src`."""
+    return empty_like(src, device, requires_grad).zero_()
 
 
-def full_like(like: Any, value: Any) -> array:
-    """An array filled with `value` with the shape and type of `like`."""
-    return empty_like(like).fill_(value)
+def ones_like(
+    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+) -> array:
+    """An array of ones with the shape and type of `src`."""
+    return empty_like(src, device, requires_grad).fill_(1)
 
 
-def clone(source: Any) -> array:
-    """A new array with the elements of `source`."""
-    return empty_like(source).assign(source)
+def full_like(
+    src: Any, value: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+) -> array:
+    """An array filled with `value` with the shape and type of `src`."""
+    return empty_like(src, device, requires_grad).fill_(value)
 
 
-def copy(dest: Any, source: Any) -> None:
-    """Copies the elements of `source` into `dest`, which has the same shape."""
-    if isinstance(dest, array):
-        dest.assign(source)
-    else:
-        dest[...] = _elements(source, dtype_of(dest.dtype))
+def clone(src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None) -> array:
+    """A new array with the elements of `src`."""
+    return empty_like(src, device, requires_grad).assign(src)
+
+
+def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None) -> None:
+    """Copies elements of `src` into `dest`.
+
+    Arrays of the same shape are copied whole. Otherwise, and with offsets or a count, elements are counted row by row,
+    and both arrays must have theirs one after the other in memory.
+
+    Parameters
+    ----------
+    dest, src : array or numpy.ndarray
+        Where to, and where from.
+    dest_offset, src_offset : int
+        Elements to skip.
+    count : int
+        Number of elements; all of `src` that follow its offset if it is 0.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> x = loom.zeros(4)
+    >>> loom.copy(x, loom.array([1.0, 2.0, 3.0]), dest_offset=1, src_offset=1)
+    >>> x.numpy()
+    array([0., 2., 3., 0.], dtype=float32)
+    """
+    check_no_stream(stream)
+    dest = dest if isinstance(dest, array) else from_numpy(dest)
+    src = src if isinstance(src, array) else from_numpy(np.asarray(src))
+    if not (dest_offset or src_offset or count) and dest.shape == src.shape:
+        dest.assign(src)
+        return
+    if min(dest_offset, src_offset, count) < 0:
+        raise ValueError("offsets and count are not negative")
+    n = count or src.size - src_offset
+    for name, each, offset in (("source", src, src_offset), ("destination", dest, dest_offset)):
+        if offset + n > each.size or n < 0:
+            raise ValueError(f"{n} elements from number {offset} are more than the {name} has, {each.size}")
+    if n:
+        dest.flatten()[dest_offset : dest_offset + n] = src.flatten()[src_offset : src_offset + n]

@@ -1,10 +1,31 @@
-"""Functions that programs written for Warp call at module level, where Polyloom has little to do."""
+"""What programs written for Warp call at module level, where Polyloom has little to do."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+import cProfile
+import os
+import pstats
+import sys
+import time
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, TypeVar
 
-__all__ = ["constant", "init", "static", "synchronize"]
+from polyloom._devices import DeviceLike, get_device
+
+__all__ = [
+    "Module",
+    "ScopedTimer",
+    "clear_kernel_cache",
+    "constant",
+    "force_load",
+    "get_module",
+    "get_module_options",
+    "init",
+    "load_module",
+    "set_module_options",
+    "static",
+]
 
 T = TypeVar("T")
 
@@ -30,5 +51,183 @@ def init() -> None:
     """Nothing: importing the package is enough."""
 
 
-def synchronize() -> None:
-    """Nothing: a launch on the CPU returns when it is done."""
+class Module:
+    """A Python module's kernels, as far as there is anything to say of them together: their options.
+
+    Attributes
+    ----------
+    name : str
+        Name of the Python module.
+    options : dict
+        What `set_module_options` was given. No option changes how kernels are compiled; `config` and the arguments of
+        `kernel` do.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.options: dict[str, Any] = {}
+
+    def load(self, device: DeviceLike = None, block_dim: int | None = None) -> None:
+        """Nothing but to check the device: kernels are compiled one by one, when they are defined."""
+        get_device(device)
+
+    def unload(self) -> None:
+        """Nothing: a kernel's code goes with the kernel."""
+
+    def __repr__(self) -> str:
+        return f"<module of kernels {self.name!r}>"
+
+
+_modules: dict[str, Module] = {}
+
+
+def get_module(name: str) -> Module:
+    """What there is to say of the kernels of the Python module of this name."""
+    return _modules.setdefault(name, Module(name))
+
+
+def _module_of(module: Any, depth: int) -> Module:
+    if module is None:
+        module = sys._getframe(depth + 1).f_globals.get("__name__", "__main__")
+    if isinstance(module, Module):
+        return module
+    return get_module(module.__name__ if isinstance(module, ModuleType) else module)
+
+
+def set_module_options(options: dict[str, Any], module: Any = None) -> None:
+    """Keeps options of a module, that of the caller if none is given. They change nothing.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.set_module_options({"enable_backward": False})
+    >>> loom.get_module_options()
+    {'enable_backward': False}
+    """
+    _module_of(module, 1).options.update(options)
+
+
+def get_module_options(module: Any = None) -> dict[str, Any]:
+    """The options that `set_module_options` was given for a module, that of the caller if none is given."""
+    return dict(_module_of(module, 1).options)
+
+
+def _check_devices(device: Any) -> None:
+    for each in device if isinstance(device, (list, tuple)) else [device]:
+        get_device(each)
+
+
+def force_load(
+    device: Any = None, modules: Any = None, block_dim: int | None = None, max_workers: int | None = None
+) -> None:
+    """Nothing but to check the device: kernels are compiled when they are defined, and `Kernel.compile` makes code."""
+    _check_devices(device)
+
+
+def load_module(
+    module: Any = None,
+    device: Any = None,
+    recursive: bool = False,
+    block_dim: int | None = None,
+    max_workers: int | None = None,
+) -> None:
+    """Nothing but to check the device: kernels are compiled when they are defined, and `Kernel.compile` makes code."""
+    _check_devices(device)
+
+
+def clear_kernel_cache() -> None:
+    """Deletes the compiled code that is kept on disk. Kernels that are defined keep theirs."""
+    folder = os.environ.get("POLYLOOM_CACHE_DIR")
+    if not folder:
+        # As the cache does, which takes no relative folder from these.
+        caches = os.environ.get("XDG_CACHE_HOME", "")
+        base = Path(caches) if os.path.isabs(caches) else Path.home() / ".cache"
+        folder = str(base / "polyloom")
+    # An entry's name is its key in hexadecimal, split after the first byte: nothing else in the folder goes.
+    for entry in Path(folder).glob("[0-9a-f][0-9a-f]/*"):
+        if len(entry.name) == 62 and set(entry.name) <= set("0123456789abcdef"):
+            entry.unlink(missing_ok=True)
+
+
+class ScopedTimer:
+    """Measures how long the body of a `with` statement takes, in milliseconds, and prints it.
+
+    Parameters
+    ----------
+    name : str
+        What is printed with the time.
+    active : bool
+        Whether to do anything.
+    print : bool
+        Whether to print the time.
+    detailed : bool
+        Whether to profile the body, and print what took longest.
+    dict : dict of str to list of float, optional
+        Gets the time appended to its list of this name.
+    use_nvtx, color, synchronize, cuda_filter, report_func, skip_tape
+        Of CUDA devices or gradients; without effect.
+
+    Attributes
+    ----------
+    elapsed : float
+        The time, when the body is done.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> times = {}
+    >>> with loom.ScopedTimer("nothing", print=False, dict=times) as timer:
+    ...     pass
+    >>> times["nothing"] == [timer.elapsed]
+    True
+    """
+
+    _depth = 0
+
+    def __init__(
+        self,
+        name: str,
+        active: bool = True,
+        print: bool = True,  # noqa: A002 - Warp's name
+        detailed: bool = False,
+        dict: dict[str, list[float]] | None = None,  # noqa: A002 - Warp's name
+        use_nvtx: bool = False,
+        color: int | str = "rapids",
+        synchronize: bool = False,
+        cuda_filter: int = 0,
+        report_func: Any = None,
+        skip_tape: bool = False,
+    ) -> None:
+        self.name = name
+        self.active = active
+        self.print = print
+        self.detailed = detailed
+        self.dict = dict
+        self.elapsed = 0.0
+        self.timing_results: list[Any] = []
+        self._profile: cProfile.Profile | None = None
+
+    def __enter__(self) -> ScopedTimer:
+        if self.active:
+            ScopedTimer._depth += 1
+            if self.detailed:
+                self._profile = cProfile.Profile()
+                self._profile.enable()
+            self._start = time.perf_counter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.active:
+            return
+        self.elapsed = (time.perf_counter() - self._start) * 1000.0
+        ScopedTimer._depth -= 1
+        if self.dict is not None:
+            self.dict.setdefault(self.name, []).append(self.elapsed)
+        if self._profile is not None:
+            self._profile.disable()
+            pstats.Stats(self._profile).sort_stats("tottime").print_stats(20)
+        if self.print:
+            indent = "    " * ScopedTimer._depth
+            sys.stdout.write(f"{indent}{self.name} took {self.elapsed:.2f} ms\n")

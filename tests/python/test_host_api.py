@@ -1,0 +1,195 @@
+"""What programs written for Warp call outside kernels: devices, options of modules, timers, views and copies."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+
+def test_there_is_one_device():
+    cpu = loom.get_device()
+    assert cpu == "cpu" and str(cpu) == "cpu" and isinstance(cpu, loom.Device)
+    assert (cpu.is_cpu, cpu.is_cuda, cpu.alias, cpu.ordinal) == (True, False, "cpu", -1)
+    assert 0 < cpu.free_memory <= cpu.total_memory
+    assert loom.get_devices() == [cpu] and loom.get_preferred_device() is cpu
+    assert loom.get_device("cpu") is cpu and loom.get_device(cpu) is cpu
+    assert (loom.is_cpu_available(), loom.is_cuda_available()) == (True, False)
+    assert (loom.get_cuda_device_count(), loom.get_cuda_devices()) == (0, [])
+    assert loom.is_device_available(cpu) and not loom.is_device_available("cuda:0")
+    assert pickle.loads(pickle.dumps(cpu)).is_cpu
+
+
+@pytest.mark.parametrize("use", ["get_device", "set_device", "ScopedDevice", "synchronize_device", "force_load"])
+def test_other_devices_are_named_as_missing(use):
+    with pytest.raises(ValueError, match="device 'cuda:0' is not available: this build runs kernels on 'cpu'"):
+        getattr(loom, use)("cuda:0")
+    with pytest.raises(TypeError, match="not by int"):
+        getattr(loom, use)(0)
+
+
+def test_devices_are_taken_where_their_names_are():
+    @loom.kernel
+    def one(x: loom.array(dtype=float)):
+        x[loom.tid()] = 1.0
+
+    with loom.ScopedDevice("cpu") as device:
+        x = loom.zeros(3, device=device)
+        loom.launch(one, 3, [x], device=x.device)
+    loom.synchronize_device(device)
+    assert x.list() == [1, 1, 1] and x.to("cpu") is x
+    with pytest.raises(ValueError, match="'cuda:1' is not available"):
+        loom.zeros(3, device="cuda:1")
+
+
+def test_options_of_modules_are_kept():
+    loom.set_module_options({"enable_backward": False})
+    loom.set_module_options({"max_unroll": 4})
+    assert loom.get_module_options() == {"enable_backward": False, "max_unroll": 4}
+    module = loom.get_module(__name__)
+    assert module.options == loom.get_module_options(sys.modules[__name__])
+    assert loom.get_module_options("another") == {}
+    loom.load_module(module, device="cpu")
+    loom.force_load(["cpu"], modules=[module])
+
+
+def test_timers_measure_and_nest(capsys):
+    times = {}
+    with loom.ScopedTimer("outer", dict=times) as outer:
+        with loom.ScopedTimer("inner", dict=times):
+            pass
+        with loom.ScopedTimer("silent", print=False):
+            pass
+        with loom.ScopedTimer("inactive", active=False, dict=times):
+            pass
+    assert list(times) == ["inner", "outer"] and times["outer"] == [outer.elapsed]
+    assert 0 < times["inner"][0] < outer.elapsed
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("    inner took ") and lines[1] == f"outer took {outer.elapsed:.2f} ms"
+
+
+def test_detailed_timers_profile(capsys):
+    with loom.ScopedTimer("sum", detailed=True):
+        sum(range(10))
+    assert "function calls" in capsys.readouterr().out
+
+
+def test_the_cache_on_disk_is_cleared(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import polyloom as loom
+
+@loom.kernel
+def k(x: loom.array(dtype=float)):
+    x[loom.tid()] = 1.0
+
+loom.launch(k, 1, [loom.zeros(1)])
+""")
+    cache = tmp_path / "cache"
+    (cache / "ab").mkdir(parents=True)
+    (cache / "ab" / "notes.txt").write_text("not an entry")
+    environment = os.environ | {"POLYLOOM_CACHE_DIR": str(cache), "POLYLOOM_CACHE": "1"}
+
+    def files():
+        return {path.name for path in cache.rglob("*") if path.is_file()}
+
+    subprocess.run([sys.executable, str(program)], env=environment, check=True)
+    assert len(files()) > 1
+    clear = "import polyloom; polyloom.clear_kernel_cache()"
+    subprocess.run([sys.executable, "-c", clear], env=environment, check=True)
+    assert files() == {"notes.txt"}
+
+
+def test_reshape_flatten_and_views_share_memory():
+    a = loom.array(np.arange(12), dtype=float)
+    b = a.reshape((3, -1))
+    assert b.shape == (3, 4) and b.ptr == a.ptr
+    b[1, 2] = -1
+    assert a[6] == -1 and b.flatten().shape == (12,)
+    v = loom.zeros((2, 6), dtype=loom.vec3).reshape(12)
+    assert v.shape == (12,) and v.dtype is loom.vec3
+    bits = loom.ones(2, dtype=float).view(loom.uint32)
+    assert bits.list() == [0x3F800000] * 2
+    assert loom.zeros(4, dtype=loom.vec4).view(loom.quat).dtype is loom.quat
+    assert loom.zeros(4, dtype=loom.vec2).view(loom.float64).shape == (4,)
+    with pytest.raises(ValueError, match=r"an array of shape \(12,\) cannot have the shape \(5, -1\)"):
+        a.reshape((5, -1))
+    with pytest.raises(ValueError, match="float32 has 4 bytes and float64 has 8"):
+        a.view(loom.float64)
+
+
+def test_arrays_that_are_not_contiguous():
+    a = loom.array(np.arange(6).reshape(2, 3), dtype=int)
+    t = a.transpose()
+    assert t.shape == (3, 2) and t.ptr == a.ptr and not t.is_contiguous and t.T.is_contiguous
+    assert t.list() == [0, 3, 1, 4, 2, 5]
+    assert a.contiguous() is a and t.contiguous().ptr != a.ptr and t.contiguous().is_contiguous
+    for method, argument in ((t.reshape, 6), (t.view, loom.float32)):
+        with pytest.raises(ValueError, match="array.contiguous()"):
+            method(argument)
+    m = loom.zeros((2, 3, 4), dtype=loom.vec3).transpose((2, 0, 1))
+    assert m.shape == (4, 2, 3) and m.numpy().shape == (4, 2, 3, 3)
+    with pytest.raises(ValueError, match="0 to 1, each once"):
+        a.transpose((0, 0))
+    assert a.capacity == 24 and a[:, 1].capacity == 16 and loom.zeros(0).capacity == 0
+
+
+def test_elements_as_a_list():
+    assert loom.array([[1, 2], [3, 4]], dtype=loom.vec2).list() == [loom.vec2(1, 2), loom.vec2(3, 4)]
+    assert loom.array([1.5, 2.5], dtype=loom.bfloat16).list() == [1.5, 2.5]
+    assert [type(x) for x in loom.array([1], dtype=loom.int64).list()] == [int]
+
+
+def test_copies_of_parts():
+    a, b = loom.array([1.0, 2.0, 3.0, 4.0]), loom.zeros(6)
+    loom.copy(b, a, dest_offset=1, src_offset=1, count=2)
+    assert b.list() == [0, 2, 3, 0, 0, 0]
+    loom.copy(b, a)
+    assert b.list() == [1, 2, 3, 4, 0, 0]
+    loom.copy(b.reshape((2, 3)), a, dest_offset=3, count=3)
+    assert b.list() == [1, 2, 3, 1, 2, 3]
+    grid = loom.zeros((2, 2))
+    loom.copy(grid, a.reshape((2, 2)).transpose())
+    assert grid.list() == [1, 3, 2, 4]
+    n = np.zeros(4, np.float32)
+    loom.copy(n, a)
+    assert n.tolist() == [1, 2, 3, 4]
+    with pytest.raises(ValueError, match="4 elements from number 3 are more than the destination has, 6"):
+        loom.copy(b, a, dest_offset=3)
+    with pytest.raises(ValueError, match="not negative"):
+        loom.copy(b, a, dest_offset=-1)
+    with pytest.raises(ValueError, match="streams are of CUDA devices"):
+        loom.copy(b, a, stream=1)
+
+
+def test_arrays_over_memory_at_an_address():
+    memory = np.arange(12, dtype=np.float32)
+    a = loom.from_ptr(memory.ctypes.data, 12, dtype=float)
+    a[3] = 100
+    assert memory[3] == 100
+    v = loom.array(ptr=memory.ctypes.data, dtype=loom.vec2, shape=(2, 3))
+    assert v.shape == (2, 3) and v[1, 0] == loom.vec2(6, 7)
+    every_other = loom.array(ptr=memory.ctypes.data, dtype=float, shape=3, strides=8)
+    assert every_other.list() == [0, 2, 4]
+    m = loom.from_ptr(memory.ctypes.data, 0, dtype=loom.mat22, shape=3)
+    assert m[2] == loom.mat22(8, 9, 10, 11)
+    with pytest.raises(ValueError, match="no array at address 0"):
+        loom.from_ptr(0, 3)
+    with pytest.raises(TypeError, match="takes a shape and no data"):
+        loom.array([1.0], ptr=memory.ctypes.data, shape=1)
+
+
+def test_what_warps_constructors_take():
+    a = loom.zeros(2, dtype=float, device="cpu", requires_grad=True, pinned=True)
+    assert a.requires_grad and a.grad is None
+    assert loom.zeros_like(a).requires_grad and not loom.empty_like(a, requires_grad=False).requires_grad
+    assert loom.array([1.0], requires_grad=True).requires_grad and not loom.ones(1).requires_grad
+    assert loom.clone(a, device="cpu", pinned=False).shape == (2,)
+    assert loom.full(shape=3, value=2, dtype=float).list() == [2, 2, 2]
+    assert loom.from_numpy(np.zeros((4, 3)), shape=4).dtype is loom.vec3d
+    assert loom.from_numpy(np.zeros((4, 2, 2), np.float32), shape=(4,)).dtype is loom.mat22
+    assert loom.from_numpy(np.zeros((4, 3)), shape=12).shape == (12,)
