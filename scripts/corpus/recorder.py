@@ -1,0 +1,262 @@
+"""Runs a module of Warp's under Warp and records the kernels it makes and the launches it does.
+
+A launch is kept as the values of its arguments before and of its arrays after. Gradients are not computed, so that
+Warp compiles less: `Tape.backward` does nothing, and tests go on where assertions fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import runpy
+import sys
+import unittest
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import warp as wp
+from warp._src import codegen, context, types
+
+# Kept per kernel or instance of a generic kernel.
+MAX_LAUNCHES = 3
+# Arrays of one launch, together.
+MAX_BYTES = 64 << 20
+
+
+class NotRecorded(Exception):
+    """Why a launch cannot be replayed."""
+
+
+@dataclass
+class FrozenArray:
+    """An array before and after a launch."""
+
+    dtype: Any
+    ndim: int
+    before: np.ndarray
+    live: Any
+    after: np.ndarray | None = None
+
+
+@dataclass
+class FrozenStruct:
+    cls: Any
+    fields: dict[str, Any]
+
+
+@dataclass
+class FrozenComposite:
+    cls: Any
+    values: np.ndarray
+
+
+@dataclass
+class LaunchRecord:
+    dim: tuple[int, ...]
+    args: list[Any]
+    arrays: list[FrozenArray]
+    has_result: bool = False
+
+
+@dataclass
+class Unit:
+    """A kernel, or an instance of a generic one."""
+
+    kernel: Any
+    launches: list[LaunchRecord] = field(default_factory=list)
+    n_launches: int = 0
+    not_recorded: str | None = None
+    error: str | None = None
+
+
+class Recorder:
+    """Kernels and launches of this process, from the time it is installed."""
+
+    def __init__(self) -> None:
+        self.units: dict[Any, Unit] = {}
+        self._launch = context.launch
+
+    def install(self) -> None:
+        make = context.Kernel.__init__
+
+        @functools.wraps(make)
+        def made(kernel: Any, *args: Any, **keywords: Any) -> None:
+            make(kernel, *args, **keywords)
+            self.units[id(kernel)] = Unit(kernel)
+
+        context.Kernel.__init__ = made
+        context.launch = wp.launch = self.launch
+        wp.clear_kernel_cache = context.clear_kernel_cache = lambda *_, **__: None
+        wp.Tape.backward = lambda *_, **__: None
+
+    def launch(self, kernel: Any, dim: Any, inputs: Any = (), outputs: Any = (), *args: Any, **keywords: Any) -> Any:
+        given = [*inputs, *outputs]
+        record = None
+        reason = None
+        if isinstance(kernel, context.Kernel) and not (keywords.get("adjoint") or keywords.get("record_cmd")):
+            try:
+                record = self._before(kernel, dim, given)
+            except NotRecorded as error:
+                reason = str(error)
+            except Exception as error:  # what cannot be seen as arguments is Warp's to reject
+                reason = f"arguments not understood: {type(error).__name__}"
+        try:
+            result = self._launch(kernel, dim, inputs, outputs, *args, **keywords)
+        except Exception as error:
+            if isinstance(kernel, context.Kernel):
+                unit = self._unit(kernel, given)
+                if unit is not None and not unit.n_launches:
+                    unit.error = f"{type(error).__name__}: {error}"
+            raise
+        if not isinstance(kernel, context.Kernel) or keywords.get("adjoint"):
+            return result
+        unit = self._unit(kernel, given)
+        if unit is None:
+            return result
+        unit.n_launches += 1
+        unit.error = None
+        if reason is not None:
+            unit.not_recorded = reason
+        if record is not None and len(unit.launches) < MAX_LAUNCHES:
+            for array in record.arrays:
+                array.after = array.live.numpy().copy()
+                array.live = None
+            record.has_result = True
+            unit.launches.append(record)
+        return result
+
+    def _unit(self, kernel: Any, args: list[Any]) -> Unit | None:
+        if kernel.is_generic:
+            try:
+                kernel = kernel.get_overload(kernel.infer_argument_types(args))
+            except Exception:
+                return None
+            if kernel is None:
+                return None
+        return self.units.setdefault(id(kernel), Unit(kernel))
+
+    def _before(self, kernel: Any, dim: Any, args: list[Any]) -> LaunchRecord | None:
+        unit = self._unit(kernel, args)
+        if unit is not None and len(unit.launches) >= MAX_LAUNCHES:
+            return None
+        shape = (dim,) if isinstance(dim, (int, np.integer)) else tuple(int(extent) for extent in dim)
+        arrays: dict[Any, FrozenArray] = {}
+        frozen = [self._freeze(arg, arrays) for arg in args]
+        return LaunchRecord(shape, frozen, list(arrays.values()))
+
+    def _freeze(self, value: Any, arrays: dict[Any, FrozenArray]) -> Any:
+        if isinstance(value, wp.array):
+            key = (value.ptr, value.shape, value.strides, str(value.dtype))
+            if key not in arrays:
+                if isinstance(value.dtype, codegen.Struct) and _holds_arrays(value.dtype):
+                    raise NotRecorded("an array of structs that hold arrays")
+                if sum(a.before.nbytes for a in arrays.values()) + value.size * 4 > MAX_BYTES:
+                    raise NotRecorded("arrays larger than the limit")
+                arrays[key] = FrozenArray(value.dtype, value.ndim, value.numpy().copy(), value)
+            return arrays[key]
+        if isinstance(value, (wp.indexedarray, wp.fabricarray, wp.indexedfabricarray)):
+            raise NotRecorded(f"an argument is of type {type(value).__name__}")
+        if isinstance(value, codegen.StructInstance):
+            fields = {name: self._freeze(getattr(value, name), arrays) for name in value._cls.vars}
+            return FrozenStruct(value._cls, fields)
+        if isinstance(value, np.ndarray):
+            return value.copy()
+        if hasattr(type(value), "_wp_generic_type_str_"):
+            return FrozenComposite(type(value), np.array(value))
+        if isinstance(value, types.scalar_base):
+            return value.value
+        if value is None or isinstance(value, (bool, int, float, str, np.generic)):
+            return value
+        if isinstance(value, (tuple, list)):
+            return [self._freeze(item, arrays) for item in value]
+        raise NotRecorded(f"an argument is of type {type(value).__name__}")
+
+    def all_units(self) -> list[Unit]:
+        """Kernels that are not generic, and instances of those that are."""
+        found = dict(self.units)
+        for unit in list(self.units.values()):
+            for overload in unit.kernel.overloads.values():
+                found.setdefault(id(overload), Unit(overload))
+        return [unit for unit in found.values() if not unit.kernel.is_generic]
+
+
+def _holds_arrays(struct: Any) -> bool:
+    kinds = [var.type for var in struct.vars.values()]
+    return any(types.is_array(kind) or isinstance(kind, codegen.Struct) and _holds_arrays(kind) for kind in kinds)
+
+
+class TimeLimit(BaseException):
+    """Raised by the alarm."""
+
+
+def run_module(name: str, is_example: bool) -> str | None:
+    """Runs a module of tests, or an example; what stopped it, if something did."""
+    try:
+        if is_example:
+            _run_example(name)
+        else:
+            _run_tests(name)
+    except TimeLimit:
+        return "time limit"
+    except BaseException as error:  # an example may exit
+        return None if isinstance(error, SystemExit) and not error.code else f"{type(error).__name__}: {error}"
+    return None
+
+
+def _run_tests(name: str) -> None:
+    module = importlib.import_module(name)
+    _forgive(unittest.TestCase)
+    loader = unittest.TestLoader()
+    suite = loader.loadTestsFromModule(module)
+    for test in _flat(suite):
+        result = unittest.TestResult()
+        with contextlib.suppress(unittest.SkipTest):
+            test.run(result)
+
+
+def _flat(suite: Any) -> list[Any]:
+    return [test for item in suite for test in (_flat(item) if isinstance(item, unittest.TestSuite) else [item])]
+
+
+def _forgive(case: type) -> None:
+    """Makes assertions about values do nothing, so that the launches after them take place."""
+    for name in dir(case):
+        if name.startswith("assert") and not name.startswith(
+            ("assertRaises", "assertWarns", "assertLogs", "assertNoLogs")
+        ):
+            setattr(case, name, lambda *_, **__: None)
+    for name in dir(np.testing):
+        if name.startswith("assert_") and name not in ("assert_raises", "assert_raises_regex", "assert_warns"):
+            with contextlib.suppress(AttributeError):
+                setattr(np.testing, name, lambda *_, **__: None)
+
+
+# What examples may take on their command line, of which each gets what it knows.
+_EXAMPLE_OPTIONS = {
+    "--headless": [],
+    "--device": ["cpu"],
+    "--num-frames": ["2"],
+    "--num-steps": ["2"],
+    "--train-iters": ["2"],
+    "--stage-path": ["None"],
+}
+
+
+def _run_example(name: str) -> None:
+    text = inspect.getsource(sys.modules[name]) if name in sys.modules else _text_of(name)
+    argv = [name]
+    for option, values in _EXAMPLE_OPTIONS.items():
+        if f'"{option}"' in text:
+            argv += [option, *values]
+    sys.argv = argv
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _text_of(name: str) -> str:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.origin is not None
+    with open(spec.origin) as file:
+        return file.read()

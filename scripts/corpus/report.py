@@ -1,0 +1,138 @@
+"""Counts what became of the corpus: tables for `docs/warp.md`, and a longer list of failures."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from typing import Any
+
+STAGES = {
+    "compile": "do not compile",
+    "launch": "the launch is refused",
+    "check": "a check fails",
+    "differ": "results differ",
+    "crash": "the process ended or took too long",
+    "script": "the script failed",
+}
+
+
+def group(unit: dict[str, Any]) -> str:
+    top = unit["file"].split("/")[0]
+    return {"tests": "tests", "examples": "examples"}.get(top, "Warp's own kernels that those launch")
+
+
+def merged(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every kernel of the corpus once for each time it was made, but kernels of Warp's library once at all."""
+    units = []
+    seen: set[Any] = set()
+    for result in results:
+        for unit in result["units"]:
+            unit["module"] = result["module"]
+            if group(unit) not in ("tests", "examples"):
+                key = (unit["file"], unit["line"], unit["name"], str(unit.get("outcome")))
+                if key in seen:
+                    continue
+                seen.add(key)
+            units.append(unit)
+    return units
+
+
+def is_core(unit: dict[str, Any]) -> bool:
+    return unit["scope"] == "core" and unit["warp"] is None
+
+
+def compiles(unit: dict[str, Any]) -> bool:
+    return unit["outcome"]["stage"] not in ("compile", "crash", "script")
+
+
+def general(reason: str) -> str:
+    """A message without the names of one kernel."""
+    reason = re.sub(r"kernel '[^']*'", "kernel …", reason)
+    reason = re.sub(r"argument '[^']*'", "argument …", reason)
+    reason = re.sub(r"\[[\d, ]+\]: \S+ for \S+", "…", reason)
+    return re.sub(r"(?<![\w.])-?\d[\d.e+-]*", "N", reason)
+
+
+def share(n: int, of: int) -> str:
+    return f"{n} ({100 * n / of:.1f} %)" if of else "0"
+
+
+def summary(units: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "| kernels of | core | compile | launched and compared | agree | of these bit for bit |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    groups = ["tests", "examples", "Warp's own kernels that those launch", "together"]
+    for name in groups:
+        core = [unit for unit in units if is_core(unit) and name in (group(unit), "together")]
+        compiled = [unit for unit in core if compiles(unit)]
+        compared = [unit for unit in compiled if unit["outcome"]["stage"] in ("agree", "differ", "check")]
+        agree = [unit for unit in compared if unit["outcome"]["stage"] == "agree"]
+        exact = [unit for unit in agree if unit["outcome"].get("exact")]
+        cells = [str(len(core)), share(len(compiled), len(core)), str(len(compared))]
+        lines.append(f"| {name} | {' | '.join(cells)} | {share(len(agree), len(compared))} | {len(exact)} |")
+    return lines
+
+
+def definitions(units: list[dict[str, Any]]) -> str:
+    """The same by definitions: one counts as compiling if all kernels made of it do."""
+    made: dict[Any, list[bool]] = defaultdict(list)
+    for unit in units:
+        if is_core(unit):
+            made[unit["file"], unit["line"], unit["name"]].append(compiles(unit))
+    n_all = sum(all(each) for each in made.values())
+    made_of = f"These are {len(made)} definitions in Warp's text"
+    return f"{made_of}, of which {share(n_all, len(made))} compile whatever they are made for."
+
+
+def excluded(units: list[dict[str, Any]]) -> list[str]:
+    reasons = Counter(unit["scope"] for unit in units if unit["scope"] != "core")
+    rejected = sum(unit["scope"] == "core" and unit["warp"] is not None for unit in units)
+    lines = ["| not counted | kernels |", "|---|---:|"]
+    lines += [f"| {reason} | {n} |" for reason, n in reasons.most_common()]
+    lines.append(f"| Warp rejects them too, as its tests want | {rejected} |")
+    return lines
+
+
+def failures(units: list[dict[str, Any]]) -> list[str]:
+    counts: Counter[Any] = Counter()
+    for unit in units:
+        if is_core(unit) and unit["outcome"]["stage"] in STAGES:
+            outcome = unit["outcome"]
+            counts[STAGES[outcome["stage"]], outcome.get("code", ""), general(outcome.get("reason") or "")] += 1
+    lines = ["| kernels | | code | reason |", "|---:|---|---|---|"]
+    for (stage, code, reason), n in counts.most_common():
+        lines.append(f"| {n} | {stage} | {code} | {reason.replace('|', chr(92) + '|')} |")
+    return lines
+
+
+def detailed(units: list[dict[str, Any]], results: list[dict[str, Any]]) -> str:
+    """All of it, with places: for whoever closes the gaps."""
+    lines = ["# Warp corpus", "", *summary(units), "", definitions(units), "", *excluded(units), ""]
+    lines += ["## Failures: by message of the first error", "", *failures(units), ""]
+    lines += ["## With places", ""]
+    places: dict[Any, list[str]] = defaultdict(list)
+    for unit in units:
+        if is_core(unit) and unit["outcome"]["stage"] in STAGES:
+            outcome = unit["outcome"]
+            at = f"{unit['file']}:{unit['line']} {unit['name']}"
+            if outcome.get("line"):
+                at += f" (line {outcome['line']})"
+            key = (outcome["stage"], outcome.get("code", ""), general(outcome.get("reason") or ""))
+            places[key].append(f"{at}: {(outcome.get('reason') or '')[:200]}")
+    for key, found in sorted(places.items(), key=lambda item: -len(item[1])):
+        lines.append(f"- **{len(found)}** {key[0]} {key[1]} {key[2][:200]}")
+        lines += [f"    - {place}" for place in list(dict.fromkeys(found))[:6]]
+    lines += ["", "## All errors of the kernels that do not compile: a kernel counts for each", ""]
+    every: Counter[Any] = Counter()
+    for unit in units:
+        if is_core(unit):
+            for code, message, _ in {tuple(e) for e in unit["outcome"].get("all", [])}:
+                every[code, general(message)] += 1
+    lines += [f"- {n} {code} {message}" for (code, message), n in every.most_common(150)]
+    lines += ["", "## Launches that were not repeated", ""]
+    reasons = Counter(unit["not_recorded"] for unit in units if is_core(unit) and not unit["replayed"])
+    lines += [f"- {n} {reason or 'Warp launches it nowhere'}" for reason, n in reasons.most_common()]
+    lines += ["", "## Modules that stopped", ""]
+    lines += [f"- {result['module']}: {result['stopped'][:200]}" for result in results if result["stopped"]]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,85 @@
+"""Runs Warp's installed tests and examples as a corpus of kernels; reports what compiles and what agrees.
+
+usage: python scripts/warp_corpus.py [--only TEXT] [--seconds N] [--jobs N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "target" / "warp-corpus"
+# Folders whose kernels are no core kernels.
+SKIPPED = {"fem", "tile", "cuda", "assets", "distributed", "aot", "deterministic"}
+
+
+def modules() -> list[str]:
+    spec = importlib.util.find_spec("warp")
+    assert spec is not None and spec.origin is not None
+    package = Path(spec.origin).parent
+    found = []
+    for folder, prefix in (("tests", ("test_", "aux_")), ("examples", ("example_", "benchmark_"))):
+        for path in sorted((package / folder).rglob("*.py")):
+            parts = path.relative_to(package.parent).with_suffix("").parts
+            if path.name.startswith(prefix) and not SKIPPED.intersection(parts):
+                found.append(".".join(parts))
+    return found
+
+
+def run(module: str, seconds: int) -> dict[str, Any]:
+    output = WORK / f"{module}.json"
+    output.unlink(missing_ok=True)
+    environment = os.environ | {
+        "PYTHONPATH": f"{ROOT / 'scripts'}{os.pathsep}{ROOT / 'python'}",
+        "WARP_CORPUS_CACHE": str(WORK / "cache"),
+        "POLYLOOM_CACHE": "0",
+        "MPLBACKEND": "agg",
+    }
+    log = WORK / f"{module}.log"
+    with open(log, "w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "corpus.worker", module, str(output), str(seconds)],
+            stdout=file,
+            stderr=file,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            cwd=WORK,
+            start_new_session=True,
+        )
+        try:
+            process.wait(timeout=4 * seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.wait()
+    if output.exists():
+        return json.loads(output.read_text())
+    return {"module": module, "stopped": f"the process ended with {process.returncode}", "units": []}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    chosen = [name for name in modules() if options.only in name]
+    start = time.time()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for finished in as_completed([pool.submit(run, name, options.seconds) for name in chosen]):
+            done = finished.result()
+            n = len(done["units"])
+            print(f"{time.time() - start:6.0f} s  {done['module']}: {n} kernels {done['stopped'] or ''}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
