@@ -27,6 +27,7 @@ from polyloom._composite_names import *  # noqa: F403
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, Diagnostic, LaunchError
 from polyloom._kernel import func, kernel
+from polyloom._map import map
 from polyloom._native import Config as _Config
 from polyloom._native import Function, Kernel, Launch, __version__, launch
 from polyloom._scalars import *  # noqa: F403
@@ -59,6 +60,7 @@ __all__ = [
     "func",
     "kernel",
     "launch",
+    "map",
     "types",
     *_arrays.__all__,
     *_builtins.__all__,

@@ -17,7 +17,7 @@ import numpy as np
 from polyloom import _native
 from polyloom._composites import Composite, CompositeClass, matrix, vector
 from polyloom._devices import Device, DeviceLike, check_no_stream, get_device
-from polyloom._scalars import DType, DTypeLike, bool_, dtype_of, float32, int32, readable, stored
+from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, float32, int32, readable, stored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,6 +111,25 @@ class ArrayAnnotation:
     def __repr__(self) -> str:
         name = "Any" if self.dtype is Any else _name(self.dtype)
         return f"polyloom.array(dtype={name}, ndim={self.ndim})"
+
+
+def _operator(builtin: str, swapped: bool = False, in_place: bool = False) -> Callable[..., Any]:
+    """An operator of arrays: the builtin of this name for each element, as kernels compute it."""
+
+    def operate(self: array, *others: Any) -> Any:
+        from polyloom import _builtins
+        from polyloom._map import map
+
+        if not all(
+            isinstance(each, (int, float, np.generic, array, np.ndarray, Composite, TypedConstant)) for each in others
+        ):
+            return NotImplemented
+        if _scalar(self.dtype).numpy.kind == "f":
+            others = tuple(float(each) if type(each) is int else each for each in others)
+        operands = (*others, self) if swapped else (self, *others)
+        return map(getattr(_builtins, builtin), *operands, out=self if in_place else None)
+
+    return operate
 
 
 class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
@@ -338,6 +357,29 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def __dlpack_device__(self) -> Any:
         return self.numpy().__dlpack_device__()
+
+    __add__ = _operator("add")
+    __sub__ = _operator("sub")
+    __mul__ = _operator("mul")
+    __truediv__ = _operator("div")
+    __floordiv__ = _operator("floordiv")
+    __mod__ = _operator("mod")
+    __pow__ = _operator("pow")
+    __radd__ = _operator("add", swapped=True)
+    __rsub__ = _operator("sub", swapped=True)
+    __rmul__ = _operator("mul", swapped=True)
+    __rtruediv__ = _operator("div", swapped=True)
+    __rfloordiv__ = _operator("floordiv", swapped=True)
+    __rmod__ = _operator("mod", swapped=True)
+    __rpow__ = _operator("pow", swapped=True)
+    __iadd__ = _operator("add", in_place=True)
+    __isub__ = _operator("sub", in_place=True)
+    __imul__ = _operator("mul", in_place=True)
+    __itruediv__ = _operator("div", in_place=True)
+    __ifloordiv__ = _operator("floordiv", in_place=True)
+    __imod__ = _operator("mod", in_place=True)
+    __ipow__ = _operator("pow", in_place=True)
+    __neg__ = _operator("neg")
 
     def fill_(self, value: Any) -> array:
         """Sets every element to `value` and gives the array."""

@@ -7,9 +7,11 @@ Warp compiles less: `Tape.backward` does nothing, and tests go on where assertio
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import importlib
 import inspect
+import math
 import runpy
 import sys
 import unittest
@@ -31,14 +33,33 @@ class NotRecorded(Exception):
 
 
 @dataclass
+class FrozenMemory:
+    """Memory that arrays of a launch share, before and after it."""
+
+    start: int
+    before: np.ndarray
+    after: np.ndarray | None = None
+
+
+@dataclass
 class FrozenArray:
-    """An array before and after a launch."""
+    """An array of a launch."""
 
     dtype: Any
-    ndim: int
-    before: np.ndarray
-    live: Any
-    after: np.ndarray | None = None
+    ptr: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    # What NumPy takes its elements for; their components are further axes.
+    element: np.dtype
+    inner: tuple[int, ...]
+    memory: FrozenMemory | None = None
+
+    def view(self, memory: np.ndarray) -> np.ndarray:
+        """The array in a copy of its memory."""
+        assert self.memory is not None
+        within = tuple(self.element.itemsize * math.prod(self.inner[axis + 1 :]) for axis in range(len(self.inner)))
+        offset = self.ptr - self.memory.start
+        return np.ndarray(self.shape + self.inner, self.element, memory.data, offset, self.strides + within)
 
 
 @dataclass
@@ -58,7 +79,7 @@ class LaunchRecord:
     dim: tuple[int, ...]
     args: list[Any]
     arrays: list[FrozenArray]
-    has_result: bool = False
+    memories: list[FrozenMemory]
 
 
 @dataclass
@@ -121,10 +142,8 @@ class Recorder:
         if reason is not None:
             unit.not_recorded = reason
         if record is not None and len(unit.launches) < MAX_LAUNCHES:
-            for array in record.arrays:
-                array.after = array.live.numpy().copy()
-                array.live = None
-            record.has_result = True
+            for memory in record.memories:
+                memory.after = _bytes(memory.start, len(memory.before))
             unit.launches.append(record)
         return result
 
@@ -143,20 +162,16 @@ class Recorder:
         if unit is not None and len(unit.launches) >= MAX_LAUNCHES:
             return None
         shape = (dim,) if isinstance(dim, (int, np.integer)) else tuple(int(extent) for extent in dim)
-        arrays: dict[Any, FrozenArray] = {}
+        if context.runtime._apic_capture is not None:
+            raise NotRecorded("the launch is captured, not run")
+        arrays: list[FrozenArray] = []
         frozen = [self._freeze(arg, arrays) for arg in args]
-        return LaunchRecord(shape, frozen, list(arrays.values()))
+        return LaunchRecord(shape, frozen, arrays, _memories(arrays))
 
-    def _freeze(self, value: Any, arrays: dict[Any, FrozenArray]) -> Any:
+    def _freeze(self, value: Any, arrays: list[FrozenArray]) -> Any:
         if isinstance(value, wp.array):
-            key = (value.ptr, value.shape, value.strides, str(value.dtype))
-            if key not in arrays:
-                if isinstance(value.dtype, codegen.Struct) and _holds_arrays(value.dtype):
-                    raise NotRecorded("an array of structs that hold arrays")
-                if sum(a.before.nbytes for a in arrays.values()) + value.size * 4 > MAX_BYTES:
-                    raise NotRecorded("arrays larger than the limit")
-                arrays[key] = FrozenArray(value.dtype, value.ndim, value.numpy().copy(), value)
-            return arrays[key]
+            arrays.append(_array(value))
+            return arrays[-1]
         if isinstance(value, (wp.indexedarray, wp.fabricarray, wp.indexedfabricarray)):
             raise NotRecorded(f"an argument is of type {type(value).__name__}")
         if isinstance(value, codegen.StructInstance):
@@ -181,6 +196,50 @@ class Recorder:
             for overload in unit.kernel.overloads.values():
                 found.setdefault(id(overload), Unit(overload))
         return [unit for unit in found.values() if not unit.kernel.is_generic]
+
+
+def _array(value: Any) -> FrozenArray:
+    dtype = value.dtype
+    inner: tuple[int, ...] = ()
+    if isinstance(dtype, codegen.Struct):
+        if _holds_arrays(dtype):
+            raise NotRecorded("an array of structs that hold arrays")
+        element = np.dtype(dtype.numpy_dtype())
+    else:
+        inner = getattr(dtype, "_shape_", ())
+        element = np.dtype(types.type_typestr(getattr(dtype, "_wp_scalar_type_", dtype)))
+    return FrozenArray(dtype, value.ptr or 0, value.shape, value.strides, element, inner)
+
+
+def _memories(arrays: list[FrozenArray]) -> list[FrozenMemory]:
+    """The pieces of memory that the arrays lie in; arrays that overlap share one."""
+    pieces: list[tuple[int, int, list[FrozenArray]]] = []
+    for array in arrays:
+        size = array.element.itemsize * math.prod(array.inner)
+        if any(stride < 0 for stride in array.strides):
+            raise NotRecorded("negative strides")
+        reach = sum(stride * (extent - 1) for stride, extent in zip(array.strides, array.shape, strict=True))
+        end = array.ptr + reach + size if math.prod(array.shape) else array.ptr
+        pieces.append((array.ptr, end, [array]))
+    pieces.sort(key=lambda piece: piece[:2])
+    joined: list[tuple[int, int, list[FrozenArray]]] = []
+    for start, end, held in pieces:
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]), joined[-1][2] + held)
+        else:
+            joined.append((start, end, held))
+    if sum(end - start for start, end, _ in joined) > MAX_BYTES:
+        raise NotRecorded("arrays larger than the limit")
+    made = []
+    for start, end, held in joined:
+        made.append(FrozenMemory(start, _bytes(start, end - start)))
+        for array in held:
+            array.memory = made[-1]
+    return made
+
+
+def _bytes(start: int, n: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_char * n).from_address(start), np.uint8).copy() if n else np.zeros(0, np.uint8)
 
 
 def _holds_arrays(struct: Any) -> bool:

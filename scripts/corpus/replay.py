@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polyloom
 
-from corpus.recorder import FrozenArray, FrozenComposite, FrozenStruct, LaunchRecord, Unit
+from corpus.recorder import FrozenArray, FrozenComposite, FrozenStruct, Unit
 from corpus.translate import Translator, Untranslatable
 
 # Largest difference that counts as the same result, as a share of the largest number of the array. Warp takes its
@@ -34,8 +34,8 @@ def replay(translator: Translator, unit: Unit) -> Outcome:
     n_compared = worst = 0.0
     for record in unit.launches:
         try:
-            arrays: dict[int, Any] = {}
-            args = [_thaw(translator, arg, arrays) for arg in record.args]
+            memories = {id(memory): memory.before.copy() for memory in record.memories}
+            args = [_thaw(translator, arg, memories) for arg in record.args]
         except Exception as error:
             return _failure("launch", error)
         try:
@@ -47,11 +47,11 @@ def replay(translator: Translator, unit: Unit) -> Outcome:
         except Exception as error:
             return _failure("launch", error)
         for frozen in record.arrays:
-            if id(frozen) not in arrays:
-                continue
-            difference = _difference(frozen, arrays[id(frozen)])
+            assert frozen.memory is not None and frozen.memory.after is not None
+            expected, got = frozen.view(frozen.memory.after), frozen.view(memories[id(frozen.memory)])
+            difference = _difference(expected, got, frozen)
             if difference is None:
-                return Outcome(stage="differ", reason=_described(frozen, arrays[id(frozen)]))
+                return Outcome(stage="differ", reason=_described(expected, got))
             worst = max(worst, difference)
             n_compared += 1
     if unit.launches:
@@ -76,22 +76,25 @@ def _failure(stage: str, error: Exception) -> Outcome:
     return Outcome(stage=stage, code=code, reason=str(error).splitlines()[0] if str(error) else "")
 
 
-def _thaw(translator: Translator, value: Any, arrays: dict[int, Any]) -> Any:
+def _thaw(translator: Translator, value: Any, memories: dict[int, np.ndarray]) -> Any:
     if isinstance(value, FrozenArray):
-        if id(value) not in arrays:
-            dtype = translator.type(value.dtype)
-            arrays[id(value)] = polyloom.array(value.before.copy(), dtype=dtype, copy=False)
-        return arrays[id(value)]
+        dtype = translator.type(value.dtype)
+        view = value.view(memories[id(value.memory)])
+        scalar = getattr(dtype, "_wp_scalar_type_", dtype)
+        storage = getattr(scalar, "numpy", None)
+        if isinstance(storage, np.dtype) and storage != view.dtype and storage.itemsize == view.dtype.itemsize:
+            view = view.view(storage)
+        return polyloom.array(view, dtype=dtype, copy=False)
     if isinstance(value, FrozenStruct):
         made = translator.struct(value.cls)()
         for name, part in value.fields.items():
             if part is not None:
-                setattr(made, name, _thaw(translator, part, arrays))
+                setattr(made, name, _thaw(translator, part, memories))
         return made
     if isinstance(value, FrozenComposite):
         return translator.type(value.cls)(value.values)
     if isinstance(value, list):
-        return [_thaw(translator, item, arrays) for item in value]
+        return [_thaw(translator, item, memories) for item in value]
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -102,47 +105,47 @@ def _fields(values: np.ndarray) -> list[np.ndarray]:
     return [part for name in values.dtype.names for part in _fields(values[name])]
 
 
-def _pairs(frozen: FrozenArray, ours: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-    assert frozen.after is not None
-    expected, got = _fields(frozen.after), _fields(np.asarray(ours.numpy()))
-    return [(a, b.reshape(a.shape)) for a, b in zip(expected, got, strict=True)]
+def _is_same(expected: np.ndarray, got: np.ndarray) -> np.ndarray:
+    same: np.ndarray = (expected == got) | ((expected != expected) & (got != got))
+    return same
 
 
-def _difference(frozen: FrozenArray, ours: Any) -> float | None:
+def _numbers(values: np.ndarray, frozen: FrozenArray) -> np.ndarray:
+    """Values that NumPy can subtract: Warp's NumPy type of bfloat16 is that of its bits."""
+    if _scalar_name(frozen) == "bfloat16":
+        return (values.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return values.astype(np.float64) if values.dtype.kind == "f" else values
+
+
+def _scalar_name(frozen: FrozenArray) -> str:
+    return str(getattr(getattr(frozen.dtype, "_wp_scalar_type_", frozen.dtype), "__name__", ""))
+
+
+def _difference(expected: np.ndarray, got: np.ndarray, frozen: FrozenArray) -> float | None:
     """The largest difference, 0 for the same bits but for zeros' and NaNs'; None if it is too large."""
     worst = 0.0
-    for expected, got in _pairs(frozen, ours):
-        if expected.dtype != got.dtype and expected.dtype.itemsize == got.dtype.itemsize:
-            got = got.view(expected.dtype)
-        if expected.dtype.kind in "fV":
-            expected, got = expected.astype(np.float64), got.astype(np.float64)
-        same = (expected == got) | ((expected != expected) & (got != got))
+    for a, b in zip(_fields(expected), _fields(got), strict=True):
+        tolerance = TOLERANCES.get(_scalar_name(frozen)) or TOLERANCES.get(str(a.dtype))
+        a, b = _numbers(a, frozen), _numbers(b, frozen)
+        same = _is_same(a, b)
         if same.all():
             continue
-        tolerance = TOLERANCES.get(str(ours.dtype).rsplit(".", 1)[-1]) or TOLERANCES.get(str(frozen.before.dtype))
-        if tolerance is None or expected.dtype.kind not in "f":
+        finite = np.isfinite(a)
+        if tolerance is None or not (same | finite).all() or not np.isfinite(b[finite]).all():
             return None
-        finite = np.isfinite(expected)
-        if not (same | finite).all() or not np.isfinite(got[finite]).all():
-            return None
-        scale = max(1.0, float(np.abs(expected[finite]).max(initial=0.0)))
-        difference = float(np.abs(expected - got)[finite].max(initial=0.0)) / scale
+        scale = max(1.0, float(np.abs(a[finite]).max(initial=0.0)))
+        difference = float(np.abs(a - b)[finite].max(initial=0.0)) / scale
         if difference > tolerance:
             return None
         worst = max(worst, difference)
     return worst
 
 
-def _described(frozen: FrozenArray, ours: Any) -> str:
-    for expected, got in _pairs(frozen, ours):
-        wrong = ~((expected == got) | ((expected != expected) & (got != got)))
+def _described(expected: np.ndarray, got: np.ndarray) -> str:
+    for a, b in zip(_fields(expected), _fields(got), strict=True):
+        wrong = ~_is_same(a, b)
         if wrong.any():
             where = np.argwhere(wrong)[0]
-            pair = f"{got[tuple(where)]} for {expected[tuple(where)]}"
+            pair = f"{b[tuple(where)]} for {a[tuple(where)]}"
             return f"{int(wrong.sum())} of {wrong.size} numbers differ, the first at {where.tolist()}: {pair}"
     return "too large a difference"
-
-
-def same_inputs(record: LaunchRecord) -> bool:
-    """Whether a launch wrote nothing."""
-    return all(a.after is not None and np.array_equal(a.before, a.after) for a in record.arrays)

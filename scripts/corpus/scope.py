@@ -25,7 +25,7 @@ def out_of_scope(kernel: Any) -> str | None:
         reason = _type_reason(kind)
         if reason is not None:
             return reason
-    if ".fem" in getattr(kernel.func, "__module__", ""):
+    if ".fem" in (kernel.func.__module__ or ""):
         return "FEM"
     if not kernel.uses_warp_entry_point_abi:
         return "native code"
@@ -107,7 +107,7 @@ def _calls_reason(adj: Any, seen: set[int]) -> str | None:
             continue
         if function.native_snippet is not None:
             return "native code"
-        if ".fem" in getattr(function.func, "__module__", ""):
+        if ".fem" in (function.func.__module__ or ""):
             return "FEM"
         for overload in _overloads(function):
             if overload.native_snippet is not None:

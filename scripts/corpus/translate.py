@@ -115,7 +115,7 @@ class Translator:
     def _module(self, of: Any) -> Any:
         if of is warp:
             return polyloom
-        if of.__name__ in ("warp.types", "warp._src.types"):
+        if of is warp.types:
             return polyloom.types
         if of.__name__.split(".")[0] not in ("warp", "__main__"):
             return of
@@ -195,14 +195,30 @@ class Translator:
         cells |= {name: value for name, value in codegen.get_closure_vars(function).items() if name in names}
         scope = {name: value for name, value in function.__globals__.items() if name in names}
         cells, scope = self._scope(cells), self._scope(scope)
-        try:
-            unit, line = _kernel._unit_of(function), function.__code__.co_firstlineno
-        except OSError:
-            unit, line = _native.SourceUnit(adj.filename, adj.source), 1
-        return make(unit, line, function, scope, cells, None)
+        if "warp._src" in adj.source:  # what Warp itself generates
+            scope["warp"] = _ModuleProxy(self, warp)
+        if function.__name__ != "<lambda>":
+            try:
+                unit, line = _kernel._unit_of(function), function.__code__.co_firstlineno
+                return make(unit, line, function, scope, cells, None)
+            except (OSError, RuntimeError):  # the text is no longer in its file
+                pass
+        scope["Any"] = typing.Any
+        return make(_native.SourceUnit(adj.filename, _generic(adj.source)), 1, function, scope, cells, None)
 
     def _scope(self, of: dict[str, Any]) -> dict[str, Any]:
         return {name: self.value(value) for name, value in of.items()}
+
+
+def _generic(text: str) -> str:
+    """The text of a function, with `Any` as the type of parameters that have none, as Warp takes lambdas."""
+    tree = ast.parse(textwrap.dedent(text))
+    definition = tree.body[0]
+    if not isinstance(definition, ast.FunctionDef) or all(a.annotation for a in definition.args.args):
+        return text
+    for argument in definition.args.args:
+        argument.annotation = argument.annotation or ast.Name("Any")
+    return ast.unparse(tree)
 
 
 def _names_in(tree: Any) -> set[str]:

@@ -94,7 +94,7 @@ def _replay(units: list[recorder.Unit]) -> dict[int, Any]:
                 os.kill(child, signal.SIGKILL)
                 end = "time limit"
             elif not data:
-                end = "ended the process"
+                end = "the process ended"
             buffer += data
             *lines, buffer = buffer.split(b"\n")
             for line in lines:
