@@ -46,6 +46,8 @@ DIFFERENCES = {
     "inverse": "zeros only where the determinant is 0; Warp's 4 × 4 inverse gives zeros for determinants near 0 too",
     "determinant": "of 4 × 4 matrices: other order of operations, so other last bits",
     "sin": "functions of Polyloom's own, within 1 ulp; Warp takes the C library's (so for all of this group)",
+    "svd2": "any matrix; Warp's factors do not give back a multiple of a rotation, nor small singular values",
+    "svd3": "to rounding, and small singular values to all their digits; Warp's are a few 10⁻⁴ off at times",
     "vec3": "prints as `vec3`, where Warp prints `vec3f`; `vec3f` and `vector(3, float)` are the same object",
 }
 

@@ -61,7 +61,7 @@ def dot(a: Q, b: Q) -> float:
     """The sum of the products of corresponding components, from the first on."""
 
 def ddot(a: M, b: M) -> float:
-    """The sum of the products of corresponding elements of two matrices."""
+    """The sum of the products of corresponding elements of two matrices; `float32` and `float64` products are added without being rounded, as in the product of two matrices."""
 
 def cross(a: V, b: V) -> V:
     """The vector at right angles to both, as long as the parallelogram they span is large."""
@@ -110,6 +110,38 @@ def determinant(x: _Matrix) -> float:
 
 def inverse(x: M) -> M:
     """The inverse of a matrix; zeros where the determinant is 0. Of 4 × 4 elements it is computed in `float64`."""
+
+@overload
+def svd2(A: M) -> tuple[M, _Vector, M]:
+    """The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. The columns of `U` and `V` are orthonormal and `V` is a rotation; the singular values descend and none is negative."""
+
+@overload
+def svd2(A: M, U: M, sigma: _Vector, V: M) -> None:
+    """The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. The columns of `U` and `V` are orthonormal and `V` is a rotation; the singular values descend and none is negative."""
+
+@overload
+def svd3(A: M) -> tuple[M, _Vector, M]:
+    """The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. `U` and `V` are rotations; the magnitudes of the singular values descend, and the last is negative where the determinant is."""
+
+@overload
+def svd3(A: M, U: M, sigma: _Vector, V: M) -> None:
+    """The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. `U` and `V` are rotations; the magnitudes of the singular values descend, and the last is negative where the determinant is."""
+
+@overload
+def qr3(A: M) -> tuple[M, M]:
+    """The factors `Q` and `R` of a matrix, `A = Q * R`: `Q` is a rotation, `R` upper triangular with the first two elements of its diagonal not negative."""
+
+@overload
+def qr3(A: M, Q: M, R: M) -> None:
+    """The factors `Q` and `R` of a matrix, `A = Q * R`: `Q` is a rotation, `R` upper triangular with the first two elements of its diagonal not negative."""
+
+@overload
+def eig3(A: M) -> tuple[M, _Vector]:
+    """The eigenvectors, columns of the rotation `Q`, and eigenvalues `d` of a symmetric matrix: `A = Q * diag(d) * transpose(Q)`, in no particular order. Elements below the diagonal are not read."""
+
+@overload
+def eig3(A: M, Q: M, d: _Vector) -> None:
+    """The eigenvectors, columns of the rotation `Q`, and eigenvalues `d` of a symmetric matrix: `A = Q * diag(d) * transpose(Q)`, in no particular order. Elements below the diagonal are not read."""
 
 def diag(x: _Vector) -> _Matrix:
     """The diagonal matrix with these elements."""
@@ -664,6 +696,7 @@ __all__ = [
     "diag",
     "div",
     "dot",
+    "eig3",
     "eq",
     "erf",
     "erfc",
@@ -710,6 +743,7 @@ __all__ = [
     "poisson",
     "pow",
     "printf",
+    "qr3",
     "quat_from_axis_angle",
     "quat_from_matrix",
     "quat_identity",
@@ -755,6 +789,8 @@ __all__ = [
     "sqrt",
     "step",
     "sub",
+    "svd2",
+    "svd3",
     "tan",
     "tanh",
     "tid",

@@ -30,6 +30,7 @@ class Row(NamedTuple):
     inputs: tuple[str, ...]
     output: str
     ulps: int = 0
+    setup: str = ""
 
     def name(self) -> str:
         return f"k{zlib.crc32(repr(self).encode()):08x}"
@@ -41,6 +42,7 @@ class Row(NamedTuple):
             f"def {self.name()}({', '.join(params)}, out: wp.array(dtype={annotation(self.output)})):",
             "    i = wp.tid()",
             *[f"    {n} = {n}_in[i]" for n, _ in zip("abc", self.inputs, strict=False)],
+            *[f"    {line}" for line in self.setup.split("; ") if line],
             f"    out[i] = {self.expression}",
             "",
         ]
@@ -123,7 +125,29 @@ def rotations() -> list[Row]:
     return rows
 
 
-ROWS = {"vectors": vectors(), "matrices": matrices(), "rotations": rotations()}
+def decompositions() -> list[Row]:
+    """What decompositions of matrices of norm 1 determine: factors are unique up to signs, eigenvalues up to order."""
+    rows = []
+    for s in FLOATS:
+        k, v, m = f"scalar{s}", f"vec3{s}", f"mat33{s}"
+        # Warp's smallest singular values are not exact, and its factors of a rotation's multiple are none.
+        setup = "a = a / wp.sqrt(wp.ddot(a, a)); u, sigma, v = wp.svd2(a)"
+        rows += [Row("sigma[0]", (f"mat22{s}",), k, 64, setup)]
+        setup = "a = a / wp.sqrt(wp.ddot(a, a)); u, sigma, v = wp.svd3(a)"
+        rows += [Row("u * wp.diag(sigma) * wp.transpose(v)", (m,), m, 4096, setup)]
+        rows += [Row("wp.abs(sigma)", (m,), v, 4096, setup)]
+        rows += [Row(f"wp.determinant({x})", (m,), k, 64, setup) for x in "uv"]
+        setup = "a = a / wp.sqrt(wp.ddot(a, a)); q, r = wp.qr3(a)"
+        rows += [Row("q * r", (m,), m, 64, setup), Row("wp.get_diag(r)", (m,), v, 64, setup)]
+        rows += [Row("wp.determinant(q)", (m,), k, 64, setup)]
+        setup = "a = a / wp.sqrt(wp.ddot(a, a)); q, d = wp.eig3(a + wp.transpose(a))"
+        rows += [Row("q * wp.diag(d) * wp.transpose(q)", (m,), m, 256, setup)]
+        rows += [Row(f"wp.vec3{s}(wp.min(d), d[0] + d[1] + d[2], wp.max(d))", (m,), v, 256, setup)]
+        rows += [Row("wp.determinant(q)", (m,), k, 64, setup)]
+    return rows
+
+
+ROWS = {"decompositions": decompositions(), "vectors": vectors(), "matrices": matrices(), "rotations": rotations()}
 
 
 def load(path: Path, text: str) -> Any:

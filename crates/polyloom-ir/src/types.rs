@@ -436,6 +436,14 @@ impl Type {
         }
     }
 
+    /// The types of the values that stand for one of this type: a composite's components, or itself.
+    pub fn components(self) -> SmallVec<[Type; 4]> {
+        match self {
+            Type::Composite(composite) => SmallVec::from_elem(composite.elem().into(), composite.n_components()),
+            ty => smallvec![ty],
+        }
+    }
+
     /// The composite that this is, or that the elements of this array are.
     pub fn composite_within(self) -> Option<Composite> {
         match self {

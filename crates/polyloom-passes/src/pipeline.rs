@@ -54,6 +54,9 @@ fn settle_checks(module: &mut Module, kernel: FuncId, options: &Options) {
     let context = Context { checked: is_checked(&module.functions[kernel], options) };
     for id in reachable(module, kernel) {
         let func = &mut module.functions[id];
+        if inline::is_library_name(&func.name) {
+            continue;
+        }
         if context.checks(func) {
             insert_checks::insert_checks(func);
         } else {

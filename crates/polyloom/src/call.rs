@@ -146,7 +146,7 @@ fn elem_of(ty: Type) -> Option<polyloom_ir::Scalar> {
 pub fn is_function_of_values(name: &str) -> bool {
     match package_member(name) {
         Some(Captured::Builtin(Builtin::Op(op))) => {
-            op.info().is_pure() && op.info().signatures.iter().all(|s| s.params.iter().all(|param| !param.inout))
+            op.info().is_pure() && op.info().signatures.iter().any(|s| s.params.iter().all(|param| !param.inout))
         }
         Some(Captured::Builtin(Builtin::Fold(_) | Builtin::Construct(_))) => true,
         _ => false,

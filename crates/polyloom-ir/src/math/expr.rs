@@ -146,6 +146,27 @@ impl Graph {
         self.region_inst(Op::While, &init.map(|e| e.value), &types, &[cond_region, body_region])
     }
 
+    /// Repeats `body` on the carried values `n` times.
+    pub(super) fn repeat<'g, const N: usize>(
+        &'g self,
+        n: i64,
+        init: [Expr<'g>; N],
+        body: impl FnOnce([Expr<'g>; N]) -> [Expr<'g>; N],
+    ) -> [Expr<'g>; N] {
+        let types = init.map(|e| e.ty());
+        let counter_and_carried: Vec<Type> = [Type::I32].into_iter().chain(types).collect();
+        let region = self.create_region(&counter_and_carried);
+        let carried = || {
+            let func = self.func.borrow();
+            std::array::from_fn(|i| self.wrap(func.regions[region].params[i + 1]))
+        };
+        let next = self.fill(region, || body(carried()));
+        self.finish_region(region, &next);
+        let bounds = [0, n, 1].map(|bound| self.int(Scalar::I32, bound));
+        let operands: Vec<Value> = bounds.into_iter().chain(init).map(|e| e.value).collect();
+        self.region_inst(Op::ForRange, &operands, &types, &[region])
+    }
+
     fn create_region(&self, params: &[Type]) -> Region {
         self.build(|b| b.create_region(params))
     }

@@ -15,6 +15,7 @@
 
 mod angle;
 mod basic;
+mod decomposition;
 mod error_function;
 mod exponential;
 mod expr;
@@ -38,8 +39,9 @@ use expr::{Expr, Graph};
 /// no such operands.
 ///
 /// Its parameters are the op's operands, its results the op's results, those of `inout` parameters at the end. Its
-/// body holds native ops, structured control flow and other library ops. Its name says the overload: `sin.f32`,
-/// `randi.3`. Functions of 16-bit floats compute in `f32` and round their result.
+/// body holds native ops, structured control flow and other library ops. In place of a composite stand its components, as
+/// parameters and as results. Its name says the overload: `sin.f32`, `randi.3`. Functions of 16-bit floats compute in
+/// `f32` and round their result.
 ///
 /// ```
 /// use polyloom_ir::{Op, Type, math};
@@ -53,7 +55,13 @@ pub fn library_function(op: Op, operand_types: &[Type]) -> Option<Function> {
     let body = body(op, operand_types)?;
     let (signature, results) =
         info.signatures.iter().find_map(|signature| Some((signature, signature.result_types(operand_types)?)))?;
-    let params: Vec<_> = signature.params.iter().zip(operand_types).map(|(param, &ty)| (param.name, ty)).collect();
+    let params: Vec<_> = signature
+        .params
+        .iter()
+        .zip(operand_types)
+        .flat_map(|(param, &ty)| ty.components().into_iter().map(|component| (param.name, component)))
+        .collect();
+    let results: Vec<Type> = results.iter().flat_map(|ty| ty.components()).collect();
     let graph = Graph::new(&function_name(op, signature, operand_types), &params, &results);
     let operands: Vec<_> = graph.params().into_iter().map(widen).collect();
     let values: Vec<_> = body(&operands)
@@ -77,9 +85,13 @@ fn widen(operand: Expr<'_>) -> Expr<'_> {
 
 fn function_name(op: Op, signature: &Signature, operand_types: &[Type]) -> String {
     let variable = signature.params.iter().position(|param| param.ty == TyPattern::Var);
-    match variable.and_then(|index| operand_types.get(index)) {
-        Some(ty) => format!("{}.{ty}", op.name()),
-        None => format!("{}.{}", op.name(), operand_types.len()),
+    let composite = operand_types.iter().find_map(|ty| ty.as_composite());
+    match (composite, variable.and_then(|index| operand_types.get(index))) {
+        (Some(composite), _) => {
+            format!("{}.{}.{}.{}", op.name(), composite.elem(), composite.n_components(), operand_types.len())
+        }
+        (None, Some(ty)) => format!("{}.{ty}", op.name()),
+        (None, None) => format!("{}.{}", op.name(), operand_types.len()),
     }
 }
 
@@ -87,6 +99,11 @@ type Body = for<'g> fn(&[Expr<'g>]) -> Vec<Expr<'g>>;
 
 /// The definition of an op, which may still look at the types of its operands.
 fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
+    let is_composite = operand_types.iter().any(|ty| ty.as_composite().is_some());
+    if is_composite && !matches!(op, Op::Svd2 | Op::Svd3 | Op::Qr3 | Op::Eig3) {
+        // Where an op is defined for scalars, `scalarise` applies it to each component.
+        return None;
+    }
     let first_is_float = operand_types.first()?.as_scalar().is_some_and(Scalar::is_float);
     Some(match op {
         Op::Mod if first_is_float => |x| vec![remainder::remainder(x[0], x[1])],
@@ -133,6 +150,10 @@ fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
         Op::Erf => |x| vec![error_function::erf(x[0])],
         Op::Erfc => |x| vec![error_function::erfc(x[0])],
         Op::Erfinv => |x| vec![error_function::erfinv(x[0])],
+        Op::Svd2 => decomposition::svd2,
+        Op::Svd3 => decomposition::svd3,
+        Op::Qr3 => decomposition::qr3,
+        Op::Eig3 => decomposition::eig3,
         Op::RandInit => random::init,
         Op::Randi | Op::Randu => random::integer,
         Op::Randf => random::uniform,

@@ -1,8 +1,8 @@
 //! What can be said of every library function without running it.
 
 use super::library_function;
-use crate::op::{Lowering, Op, TyPattern};
-use crate::types::{Scalar, Type};
+use crate::op::{Extent, Lowering, Op, TyPattern};
+use crate::types::{Composite, Scalar, Type};
 
 /// Every overload of every library op, by operand types.
 fn overloads() -> Vec<(Op, Vec<Type>)> {
@@ -21,6 +21,49 @@ fn overloads() -> Vec<(Op, Vec<Type>)> {
         }
     }
     all
+}
+
+/// Every overload with composites of the library ops that are more than what they are on components.
+fn composite_overloads() -> Vec<(Op, Vec<Type>)> {
+    let mut all = Vec::new();
+    for info in Op::all().filter(|info| info.lowering == Lowering::Library) {
+        for signature in info.signatures.iter().filter(|signature| signature.has_composites()) {
+            let elems: Vec<Scalar> = signature.var.map_or(vec![Scalar::F32], |class| class.members().collect());
+            for elem in elems {
+                let types = signature.params.iter().map(|param| match param.ty {
+                    TyPattern::Is(scalar) => Some(scalar.into()),
+                    TyPattern::Var => Some(elem.into()),
+                    TyPattern::Vector(Extent::Is(len)) => Some(Composite::Vector { elem, len }.into()),
+                    TyPattern::Matrix(Extent::Is(rows), Extent::Is(cols)) => {
+                        Some(Composite::Matrix { elem, rows: rows as u8, cols: cols as u8 }.into())
+                    }
+                    TyPattern::Quaternion => Some(Composite::Quaternion { elem }.into()),
+                    _ => None,
+                });
+                all.extend(types.collect::<Option<Vec<Type>>>().map(|types| (info.op, types)));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn definitions_of_ops_on_composites_take_and_give_components() {
+    let mut names = Vec::new();
+    for (op, types) in composite_overloads() {
+        let Some(function) = library_function(op, &types) else { continue };
+        let flat = |types: &[Type]| types.iter().flat_map(|ty| ty.components()).collect::<Vec<_>>();
+        let results = op.info().signatures.iter().find_map(|s| s.result_types(&types)).unwrap();
+        assert_eq!(function.results.to_vec(), flat(&results), "{}", function.name);
+        let params: Vec<Type> = function.params().iter().map(|&param| function.ty(param)).collect();
+        assert_eq!(params, flat(&types), "{}", function.name);
+        names.push(function.name);
+    }
+    let n_functions = names.len();
+    assert!(n_functions >= 32, "only {n_functions}");
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), n_functions);
 }
 
 #[test]

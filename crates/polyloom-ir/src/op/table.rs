@@ -121,6 +121,30 @@ op_table! {
         "[T: float](x: mat[T 3 3]) -> mat[T 3 3]",
         "[T: float](x: mat[T 4 4]) -> mat[T 4 4]",
     ];
+    /// The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. The columns
+    /// of `U` and `V` are orthonormal and `V` is a rotation; the singular values descend and none is negative.
+    Svd2 = "svd2", Vector, Function, Pure, Library, [
+        "[T: float](A: mat[T 2 2]) -> (mat[T 2 2], vec[T 2], mat[T 2 2])",
+        "[T: float](A: mat[T 2 2], inout U: mat[T 2 2], inout sigma: vec[T 2], inout V: mat[T 2 2])",
+    ];
+    /// The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. `U` and `V`
+    /// are rotations; the magnitudes of the singular values descend, and the last is negative where the determinant is.
+    Svd3 = "svd3", Vector, Function, Pure, Library, [
+        "[T: float](A: mat[T 3 3]) -> (mat[T 3 3], vec[T 3], mat[T 3 3])",
+        "[T: float](A: mat[T 3 3], inout U: mat[T 3 3], inout sigma: vec[T 3], inout V: mat[T 3 3])",
+    ];
+    /// The factors `Q` and `R` of a matrix, `A = Q * R`: `Q` is a rotation, `R` upper triangular with the first two
+    /// elements of its diagonal not negative.
+    Qr3 = "qr3", Vector, Function, Pure, Library, [
+        "[T: float](A: mat[T 3 3]) -> (mat[T 3 3], mat[T 3 3])",
+        "[T: float](A: mat[T 3 3], inout Q: mat[T 3 3], inout R: mat[T 3 3])",
+    ];
+    /// The eigenvectors, columns of the rotation `Q`, and eigenvalues `d` of a symmetric matrix:
+    /// `A = Q * diag(d) * transpose(Q)`, in no particular order. Elements below the diagonal are not read.
+    Eig3 = "eig3", Vector, Function, Pure, Library, [
+        "[T: float](A: mat[T 3 3]) -> (mat[T 3 3], vec[T 3])",
+        "[T: float](A: mat[T 3 3], inout Q: mat[T 3 3], inout d: vec[T 3])",
+    ];
     /// The diagonal matrix with these elements.
     Diag = "diag", Vector, Function, Pure, Scalarised, ["[T: number](x: vec[T N]) -> mat[T N N]"];
     /// The diagonal of a square matrix.

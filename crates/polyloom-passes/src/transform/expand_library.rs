@@ -34,6 +34,17 @@ pub fn expand_library(module: &mut Module, func: FuncId) {
     module.functions[func] = function;
 }
 
+/// The function that defines an op on composites for these operand types, added to the module if it is missing; `None` if
+/// the op is no more than what it is on components.
+pub(super) fn library_call(module: &mut Module, op: Op, types: &[Type]) -> Option<FuncId> {
+    let wide = |ty: &Type| match *ty {
+        Type::Composite(composite) if composite.elem().is_half() => composite.with_elem(Scalar::F32).into(),
+        ty => widened(ty),
+    };
+    let definition = definition(op, &types.iter().map(wide).collect())?;
+    Some(add_to_module(module, &definition, FuncId::from_u32(0)))
+}
+
 /// Takes a function out of its module for the time it is changed. Its name stays taken.
 pub(super) fn take(module: &mut Module, func: FuncId) -> Function {
     let Function { name, kind, .. } = &module.functions[func];

@@ -6,13 +6,18 @@
 //! of an element after its own.
 //!
 //! All functions of a module are scalarised together: calls change with the signatures of what they call.
+//!
+//! Library ops on composites (decompositions, noise) become calls here and not in `expand_library`: their definitions take
+//! components and give components.
 
 mod algebra;
 mod rotation;
 
+use super::expand_library::{library_call, take};
 use cranelift_entity::SecondaryMap;
 use polyloom_ir::function::Operands;
-use polyloom_ir::{Builder, Composite, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
+use polyloom_ir::op::Lowering;
+use polyloom_ir::{Builder, Composite, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 /// The values that stand for one value: its components, or itself.
@@ -20,16 +25,21 @@ type Components = SmallVec<[Value; 4]>;
 
 /// Takes the composites of all functions apart.
 pub fn scalarise(module: &mut Module) {
-    for function in module.functions.values_mut() {
-        scalarise_function(function);
+    let has_composites = |func: &Function| {
+        let is_whole = |ty: Type| ty.composite_within().is_some();
+        func.values.values().any(|value| is_whole(value.ty)) || func.results.iter().any(|&ty| is_whole(ty))
+    };
+    // Functions of the library, which join the module on the way, have none.
+    let with_composites: Vec<FuncId> =
+        module.functions.iter().filter(|(_, func)| has_composites(func)).map(|(id, _)| id).collect();
+    for id in with_composites {
+        let mut function = take(module, id);
+        scalarise_function(module, &mut function);
+        module.functions[id] = function;
     }
 }
 
-fn scalarise_function(func: &mut Function) {
-    let is_whole = |ty: Type| ty.composite_within().is_some();
-    if !func.values.values().any(|value| is_whole(value.ty)) && !func.results.iter().any(|&ty| is_whole(ty)) {
-        return;
-    }
+fn scalarise_function(module: &mut Module, func: &mut Function) {
     let mut params: Vec<(String, Type)> = Vec::new();
     for (name, &param) in func.param_names.iter().zip(func.params()) {
         let types = flat(func.ty(param));
@@ -47,6 +57,7 @@ fn scalarise_function(func: &mut Function) {
     scalar.span = func.span;
     let body = scalar.body;
     let mut rewrite = Rewrite {
+        module,
         old: func,
         builder: Builder::new(&mut scalar),
         values: SecondaryMap::new(),
@@ -69,15 +80,16 @@ pub fn elements(func: &Function) -> Vec<Option<Composite>> {
 /// The types that stand for one type.
 fn flat(ty: Type) -> SmallVec<[Type; 4]> {
     match ty {
-        Type::Composite(composite) => SmallVec::from_elem(composite.elem().into(), composite.n_components()),
         Type::CompositeArray { elem, ndim } => {
             smallvec![Type::Array { elem: elem.elem(), ndim: ndim + elem.shape().len() as u8 }]
         }
-        ty => smallvec![ty],
+        ty => ty.components(),
     }
 }
 
 struct Rewrite<'a, 'f> {
+    /// What the function was taken out of.
+    module: &'a mut Module,
     old: &'a Function,
     builder: Builder<'f>,
     values: SecondaryMap<Value, Components>,
@@ -117,6 +129,13 @@ impl Rewrite<'_, '_> {
         let operands: SmallVec<[Components; 4]> = data.operands.iter().map(|&v| self.values[v].clone()).collect();
         let result = data.results.first().map(|&v| self.old.ty(v));
         let on_composites = types.iter().chain(&result).any(|ty| ty.as_composite().is_some());
+        if on_composites
+            && data.op.info().lowering == Lowering::Library
+            && let Some(callee) = library_call(self.module, data.op, &types)
+        {
+            self.library(inst, callee, &operands);
+            return;
+        }
         let is_whole = |ty: &Type| ty.as_composite().is_some();
         if let Some(Type::CompositeArray { elem, .. }) = types.first().copied()
             && (result.iter().any(is_whole) || types.last().is_some_and(is_whole))
@@ -159,6 +178,32 @@ impl Rewrite<'_, '_> {
         let mut results = self.builder.func.insts[new].results.clone().into_iter();
         for &result in &data.results {
             let components = results.by_ref().take(flat(self.old.ty(result)).len()).collect();
+            self.define(result, components);
+        }
+    }
+
+    /// A call of the library function that defines an op; those of 16-bit floats compute in `f32`.
+    fn library(&mut self, inst: Inst, callee: FuncId, operands: &[Components]) {
+        let results = &self.old.insts[inst].results;
+        let types: SmallVec<[Type; 4]> = results.iter().flat_map(|&result| flat(self.old.ty(result))).collect();
+        let is_half = |ty: Type| ty.as_scalar().is_some_and(Scalar::is_half);
+        let operands: Operands = operands
+            .iter()
+            .flatten()
+            .map(|&value| match is_half(self.builder.func.ty(value)) {
+                true => self.builder.cast(value, Scalar::F32),
+                false => value,
+            })
+            .collect();
+        let wide: SmallVec<[Type; 4]> = types.iter().map(|&ty| if is_half(ty) { Type::F32 } else { ty }).collect();
+        let values = self.builder.call(callee, &operands, &wide);
+        let narrow = values.into_iter().zip(types).map(|(value, ty)| match ty {
+            Type::Scalar(scalar) => self.builder.cast(value, scalar),
+            _ => value,
+        });
+        let mut components = narrow.collect::<Components>().into_iter();
+        for &result in results {
+            let components = components.by_ref().take(flat(self.old.ty(result)).len()).collect();
             self.define(result, components);
         }
     }
