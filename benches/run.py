@@ -30,8 +30,8 @@ PEERS = ["polyloom", "polyloom fast", "numpy", "numba", "numba fastmath", "warp"
 OWN, OTHERS = PEERS[:2], PEERS[2:]
 # Plain C loops for the workloads that the memory bounds.
 LIMIT = "c loop"
-# Turns of runs longer than this, in seconds, are taken in every fifth round only.
-LONG_RUN = 0.04
+# Runs longer than these, in seconds, have a turn in every fifth round, and in the first round only.
+LONG_RUN, VERY_LONG_RUN = 0.04, 1.0
 KERNELS = HERE / "small_kernels.py"
 
 
@@ -52,22 +52,19 @@ def pinned(threads: int) -> list[str]:
 def settle(run: Callable[[], Any], seconds: float = 0.75) -> None:
     """Runs until tiers and caches have settled."""
     started = time.perf_counter()
-    runs = 0
-    while runs < 3 or time.perf_counter() - started < seconds:
+    while time.perf_counter() - started < seconds:
         run()
-        runs += 1
 
 
 def turn(run: Callable[[], Any], budget: float = 0.05) -> float:
-    """Median seconds of the runs of one turn, the first of which refills the caches and is not counted."""
-    run()
+    """Median seconds of the runs of one turn, the first of which refills the caches and counts only if it is long."""
     samples = []
     started = time.perf_counter()
-    while len(samples) < 3 or time.perf_counter() - started < budget:
+    while not samples or (samples[0] < VERY_LONG_RUN and (len(samples) < 4 or time.perf_counter() - started < budget)):
         before = time.perf_counter()
         run()
         samples.append(time.perf_counter() - before)
-    return statistics.median(samples)
+    return statistics.median(samples[1:] or samples)
 
 
 def check(name: str, got: Any, want: Any) -> None:
@@ -377,7 +374,8 @@ def take_turns(servers: list[Server], threads: int, name: str, rounds: int, samp
         shift = index % len(servers)
         for server in servers[shift:] + servers[:shift]:
             turns = samples.setdefault((server.peer, threads, name), [])
-            skipped = index % 5 != 0 and turns[0] > LONG_RUN
+            length = turns[0] or 0.0 if turns else 0.0
+            skipped = index > 0 and (length > VERY_LONG_RUN or (length > LONG_RUN and index % 5 != 0))
             turns.append(None if skipped else server.turn(name))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import vector_workloads
 
 SAXPY_N = 10_000_000
 NBODY_N = 4096
@@ -321,17 +322,20 @@ def build(peer: str) -> dict[str, Workload]:
     if peer == "numpy":
         return numpy_workloads(d)
     if peer in ("numba", "numba fastmath"):
-        return numba_workloads(d, fastmath=peer != "numba")
+        fastmath = peer != "numba"
+        return numba_workloads(d, fastmath) | vector_workloads.numba_workloads(fastmath)
     if peer == "warp":
         import warp
 
         warp.config.quiet = True
         warp.init()
-        return kernel_workloads(d, warp, lambda a: warp.array(a, device="cpu", copy=False))
+        scalars = kernel_workloads(d, warp, lambda a: warp.array(a, device="cpu", copy=False))
+        share = lambda a, dtype: warp.array(a, dtype=dtype, device="cpu", copy=False)  # noqa: E731
+        return scalars | vector_workloads.kernel_workloads(warp, share)
     import polyloom
 
     polyloom.config.float_mode = "fast" if peer == "polyloom fast" else "strict"
-    return kernel_workloads(d, polyloom, lambda a: a)
+    return kernel_workloads(d, polyloom, lambda a: a) | vector_workloads.kernel_workloads(polyloom, lambda a, _: a)
 
 
 def expected() -> dict[str, Any]:
@@ -355,4 +359,5 @@ def expected() -> dict[str, Any]:
         force[:, i] = [(a * w).sum() for a in delta]
     g = d["grid"].astype(np.float64)
     inner = 0.25 * (g[:-2, 1:-1] + g[2:, 1:-1] + g[1:-1, :-2] + g[1:-1, 2:])
-    return {"saxpy": saxpy, "nbody": force, "stencil": inner, "mandelbrot": count, "monte_carlo": math.pi}
+    scalars = {"saxpy": saxpy, "nbody": force, "stencil": inner, "mandelbrot": count, "monte_carlo": math.pi}
+    return scalars | vector_workloads.expected()

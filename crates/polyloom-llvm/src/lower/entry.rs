@@ -8,6 +8,7 @@ use super::arith::Arith;
 use super::calls::{self, Callees};
 use super::control::Returns;
 use super::memory::ArrayArg;
+use super::prefetch::{self, Offsets};
 use super::values::Edge;
 use super::{BailOut, Exec, Flow, Lower, Rep, Reps, Result, width};
 use crate::ir::*;
@@ -72,6 +73,9 @@ pub(crate) fn kernel(
     let (params, arrays) = load_arguments(ir, func, variant, args)?;
     let used = calls::used_values(func);
     let sites = SiteTable::of(func);
+    let streams = prefetch::streams(func, rank);
+    let array_of = |param: Value| func.param_index(param).and_then(|index| arrays[index].as_ref());
+    let streams: Vec<_> = streams.into_iter().filter_map(|(param, at)| Some((array_of(param)?, at))).collect();
     let unit = Unit {
         ir,
         host,
@@ -83,6 +87,7 @@ pub(crate) fn kernel(
         sites: &sites,
         arrays: &arrays,
         params: &params,
+        streams: &streams,
         rank,
     };
     unit.rows(&mut callees, context, begin, end)?;
@@ -178,6 +183,7 @@ struct Unit<'a, 'c> {
     sites: &'a SiteTable,
     arrays: &'a [Option<ArrayArg>],
     params: &'a [Rep],
+    streams: &'a [(&'a ArrayArg, Offsets)],
     rank: u8,
 }
 
@@ -296,6 +302,11 @@ impl<'a, 'c> Unit<'a, 'c> {
         ir.cond_br(ir.icmp(SGE, left, n_lanes), full, after_full);
 
         ir.switch_to(full);
+        if self.lanes > 1 {
+            for (array, offsets) in self.streams {
+                prefetch::emit(ir, &thread, self.lanes, array, offsets);
+            }
+        }
         let masked = ir.block(c"masked");
         let bail_out = (self.lanes > 1).then(|| BailOut { target: masked, from: Vec::new() });
         let bails = self.body(callees, thread, Exec::Full, bail_out)?;

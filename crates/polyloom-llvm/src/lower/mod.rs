@@ -13,8 +13,8 @@
 //!   effects (`Lower::is_cheap`).
 //!
 //! [`entry`] builds the loop over the threads of a launch around two copies of a kernel's body; [`control`] and
-//! [`loops`] lower structured control flow, [`memory`], [`interleaved`] and [`atomics`] array elements, [`host`] what calls back into
-//! the runtime, [`calls`] calls of library functions, [`arith`] and [`cast`] everything pure.
+//! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`prefetch`] and [`atomics`] array elements,
+//! [`host`] what calls back into the runtime, [`calls`] calls of library functions, [`arith`] and [`cast`] everything pure.
 
 mod arith;
 mod atomics;
@@ -26,6 +26,7 @@ mod host;
 mod interleaved;
 mod loops;
 mod memory;
+mod prefetch;
 mod values;
 mod width;
 

@@ -193,6 +193,16 @@ fn a_stencil_moves_whole_registers() {
 
 #[test]
 #[cfg(target_arch = "x86_64")]
+fn stencils_alone_ask_for_lines_ahead() {
+    let asks = |source: &str, columns| assembly(source, "x86-64-v4", columns).matches("prefetch").count();
+    // Where the last row's elements and the result's are first touched.
+    assert_eq!(asks(STENCIL, None), 2);
+    assert_eq!(asks(SAXPY, None), 0);
+    assert_eq!(asks(VECTORS, Some(3)), 0);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
 fn n_bodies_share_each_element() {
     check_inner_loop(NBODY, "x86-64-v4", None, "%zmm", &["vsqrtps", "vdivps", "vmulps", "vaddps", "vbroadcastss"]);
     check_inner_loop(NBODY, "x86-64-v3", None, "%ymm", &["vsqrtps", "vdivps", "vmulps", "vaddps", "vbroadcastss"]);

@@ -6,7 +6,7 @@
 
 use crate::args::ArgBlock;
 use polyloom_codegen::{ArgLayout, ArrayFacts, Facts};
-use polyloom_ir::{Function, Imm, Op, Type, Value, ValueDef};
+use polyloom_ir::{Composite, Function, Imm, Op, Type, Value, ValueDef};
 use smallvec::SmallVec;
 
 /// Arrays that facts are kept of; the rest are known nothing of.
@@ -61,29 +61,38 @@ pub(crate) struct FactPlan {
     arrays: SmallVec<[ArrayPlan; 8]>,
     /// Parameter, axis, and the word of the block that holds the extent.
     extents: SmallVec<[(u32, u8, u32); 4]>,
+    /// Parameter, axis and extent of the axes that are components of composites: the launch sees to these.
+    components: SmallVec<[(u32, u8, u32); 4]>,
     n_params: usize,
 }
 
 impl FactPlan {
-    /// The plan for a kernel in prepared HIR.
-    pub(crate) fn of(kernel: &Function) -> FactPlan {
+    /// The plan for a kernel in prepared HIR. `elements` says, by parameter, which composites an array's last axes are
+    /// the components of; it may be shorter than the parameters are many.
+    pub(crate) fn of(kernel: &Function, elements: &[Option<Composite>]) -> FactPlan {
         let layout = ArgLayout::of(kernel);
         let written = kernel.written_arrays();
         let mut arrays = SmallVec::new();
         let mut extents = SmallVec::new();
+        let mut components = SmallVec::new();
         for (param, &value) in kernel.params().iter().enumerate() {
             let Type::Array { ndim, .. } = kernel.ty(value) else { continue };
             let word = layout.offsets[param] / 8;
             if arrays.len() < MAX_ARRAYS {
                 arrays.push(ArrayPlan { param: param as u32, written: written[param] });
             }
-            for axis in 0..ndim {
+            let composite = elements.get(param).copied().flatten().map(Composite::shape).unwrap_or_default();
+            let n_axes = ndim - composite.len() as u8;
+            for (axis, extent) in (n_axes..ndim).zip(composite) {
+                components.push((param as u32, axis, extent.into()));
+            }
+            for axis in 0..n_axes {
                 if extents.len() < MAX_EXTENTS && (axis > 0 || bounds_a_loop(kernel, value)) {
                     extents.push((param as u32, axis, word + ArgLayout::extent(axis) / 8));
                 }
             }
         }
-        FactPlan { arrays, extents, n_params: kernel.params().len() }
+        FactPlan { arrays, extents, components, n_params: kernel.params().len() }
     }
 
     /// What holds of these arguments, which are complete.
@@ -134,6 +143,9 @@ impl FactPlan {
         for (idx, &(param, axis, _)) in self.extents.iter().enumerate() {
             let extent = (key.extents >> (EXTENT_BITS as usize * idx)) as u32 & ((1 << EXTENT_BITS) - 1);
             arrays[param as usize].extents[usize::from(axis)] = extent.checked_sub(1);
+        }
+        for &(param, axis, extent) in &self.components {
+            arrays[param as usize].extents[usize::from(axis)] = Some(extent);
         }
         Facts { arrays }
     }

@@ -123,7 +123,7 @@ impl CpuKernel {
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
             is_small: source.prepared.functions.values().map(|f| f.insts.len()).sum::<usize>() <= MAX_OPTIMIZED_INSTS,
-            plan: FactPlan::of(kernel),
+            plan: FactPlan::of(kernel, &source.elements),
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
             interpreter: PerProcess::new(),
             making: PerProcess::new(),

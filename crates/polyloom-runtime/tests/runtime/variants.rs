@@ -2,8 +2,8 @@
 
 use crate::fake::{FakeBackend, kernel, saxpy, saxpy_source, source};
 use polyloom_codegen::{ArrayFacts, LaunchContext};
-use polyloom_ir::{Builder, Function, FunctionKind, Imm, Op, Scalar, Type};
-use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, LaunchOptions, VariantInfo, launch};
+use polyloom_ir::{Builder, Composite, CompositeKind, Function, FunctionKind, Imm, Op, Scalar, Type};
+use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, VariantInfo, launch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -172,6 +172,28 @@ fn small_extents_of_loops_and_rows_are_facts() {
     let facts = launch_extents(&kernel, 1, 17, [5, 0]).facts;
     assert_eq!(facts.array(0).extents, [None; 4], "17 is not small");
     assert_eq!(facts.array(1).extents, [None, Some(0), None, None]);
+}
+
+#[test]
+fn components_of_any_number_of_arrays_are_facts() {
+    const N_ARRAYS: usize = 40;
+    let element = Composite::new(CompositeKind::Matrix, Scalar::F32, &[3, 20]).unwrap();
+    let names: Vec<String> = (0..N_ARRAYS).map(|index| format!("array{index}")).collect();
+    let params = names.iter().map(|name| (name.as_str(), Type::Array { elem: Scalar::F32, ndim: 3 }));
+    let mut function = Function::new("matrices", FunctionKind::Kernel, params, &[]);
+    Builder::new(&mut function).return_(&[]);
+    let source = KernelSource { elements: vec![Some(element); N_ARRAYS], ..source(function) };
+    let kernel = kernel(nothing, source).1;
+    let mut args = ArgBlock::new();
+    let mut memory = vec![0f32; 120];
+    for _ in 0..N_ARRAYS {
+        args.slice(kernel.params(), &mut memory, &[2, 3, 20]).unwrap();
+    }
+    // SAFETY: nothing is accessed.
+    unsafe { launch(&kernel, &[1], &args, &LaunchOptions::default()) }.unwrap();
+    for variant in kernel.variants() {
+        assert_eq!(variant.facts.array(N_ARRAYS - 1).extents, [None, Some(3), Some(20), None]);
+    }
 }
 
 #[test]
