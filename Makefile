@@ -13,7 +13,7 @@ STAMPS := target/stamps
 FEATURES := polyloom/llvm polyloom-cli/llvm
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test lint bench docs wheel accuracy fuzz stubs warp-names clean
+.PHONY: help setup develop develop-release demo test lint bench docs wheel accuracy fuzz stubs warp-names warp-corpus clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -74,6 +74,9 @@ stubs:  ## regenerate the type stubs from the op table and the compiler's types
 
 warp-names: $(STAMPS)/develop  ## regenerate docs/warp.md, what there is of Warp's names
 	$(BIN)/python scripts/warp_names.py docs/warp.md
+
+warp-corpus: $(STAMPS)/develop-release  ## run Warp's own tests and examples; writes its section of docs/warp.md
+	$(BIN)/python scripts/warp_corpus.py --times 3 --write docs/warp.md
 
 wheel: setup  ## a self-contained wheel in dist/, LLVM linked statically
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --out dist --no-default-features --features llvm-static

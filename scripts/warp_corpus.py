@@ -1,6 +1,9 @@
 """Runs Warp's installed tests and examples as a corpus of kernels; reports what compiles and what agrees.
 
-usage: python scripts/warp_corpus.py [--only TEXT] [--seconds N] [--jobs N]
+Each module of Warp's runs in a process of its own, twice: its tests under Warp, with their launches recorded, and the
+kernels and launches under Polyloom. `target/warp-corpus/report.md` has the failures with their places.
+
+usage: python scripts/warp_corpus.py [--only TEXT] [--seconds N] [--jobs N] [--times N] [--write docs/warp.md]
 """
 
 from __future__ import annotations
@@ -15,6 +18,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
+
+from corpus import report
+from corpus.timing import summary as timing_summary
+from warp_names import with_corpus
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "target" / "warp-corpus"
@@ -38,7 +45,7 @@ def modules() -> list[str]:
     return found
 
 
-def run(module: str, seconds: int) -> dict[str, Any]:
+def run(module: str, seconds: int, n_times: int) -> dict[str, Any]:
     output = WORK / f"{module}.json"
     output.unlink(missing_ok=True)
     environment = os.environ | {
@@ -50,7 +57,7 @@ def run(module: str, seconds: int) -> dict[str, Any]:
     log = WORK / f"{module}.log"
     with open(log, "w") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "corpus.worker", module, str(output), str(seconds)],
+            [sys.executable, "-m", "corpus.worker", module, str(output), str(seconds), str(n_times)],
             stdout=file,
             stderr=file,
             stdin=subprocess.DEVNULL,
@@ -73,15 +80,27 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--times", type=int, default=0, help="measure compile times of so many kernels of each module")
+    parser.add_argument("--write", metavar="PAGE", help="put the section about the corpus into this page")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     chosen = [name for name in modules() if options.only in name]
     start = time.time()
+    results = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for finished in as_completed([pool.submit(run, name, options.seconds) for name in chosen]):
+        for finished in as_completed([pool.submit(run, name, options.seconds, options.times) for name in chosen]):
             done = finished.result()
+            results.append(done)
             n = len(done["units"])
             print(f"{time.time() - start:6.0f} s  {done['module']}: {n} kernels {done['stopped'] or ''}", flush=True)
+    results.sort(key=lambda result: result["module"])
+    units = report.merged(results)
+    (WORK / "report.md").write_text(report.detailed(units, results))
+    section = report.section(units, timing_summary(results))
+    print(section)
+    if options.write:
+        page = Path(options.write)
+        page.write_text(with_corpus(page.read_text(), section))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ usage: python scripts/warp_names.py [docs/warp.md]
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -40,9 +41,33 @@ INTERNAL = {
 }
 # Python's own names, which kernels use as they are.
 PYTHON = {"float", "int", "len", "print", "range"}
+# Why names of the rest of the package are out of scope: the first of these that a name matches, whatever its case.
+REASONS = [
+    ("Warp's errors; Polyloom's are `CompileError` and `LaunchError`", r"^warp.*error$"),
+    (
+        "CUDA devices: streams, events, graphs, memory pools, allocators",
+        r"cuda|stream|event|graph|capture|mempool|peer|allocat|memory|can_access|ipc_handle|lto_cache|^timing|"
+        r"timing_?result|suggested_block_size|launch_tiled|deterministic",
+    ),
+    ("geometry, volumes, textures", r"mesh|bvh|hashgrid|volume|texture|glbuffer|cubql"),
+    ("Omniverse Fabric", r"fabric"),
+    ("kernels within JAX", r"jax"),
+    ("arrays of Paddle, which DLPack passes on", r"paddle"),
+    ("gradients, which come later", r"^(tape|grad|func_grad|func_replay)$"),
+    (
+        "native code in kernels, and kernels built ahead of time",
+        r"native|build|aot|address_of|get_cpu_kernel_cache_key",
+    ),
+    ("Warp's messages about itself", r"log|print_diagnostics"),
+]
 # Where the same program gives another result, or another error, on purpose.
 DIFFERENCES = {
     "launch": "on the CPU only so far; wrong arguments are reported by name",
+    "func": "one named `add` or `sub` does not change what `+=` and `-=` of array elements mean",
+    "get_device": "a device is the string of its name",
+    "map": "a Python number takes the type of the arrays, where they have one of its kind",
+    "ScopedTimer": "NVTX and CUDA activities are not there; the time is",
+    "set_module_options": "options are kept and change nothing: `config` and the arguments of `kernel` do",
     "inverse": "zeros only where the determinant is 0; Warp's 4 × 4 inverse gives zeros for determinants near 0 too",
     "determinant": "of 4 × 4 matrices: other order of operations, so other last bits",
     "sin": "functions of Polyloom's own, within 1 ulp; Warp takes the C library's (so for all of this group)",
@@ -58,6 +83,11 @@ def names_of(words: list[str]) -> str:
 
 def is_known(name: str) -> bool:
     return name in PYTHON or hasattr(polyloom, name)
+
+
+def reason_of(name: str) -> str:
+    """Why a name is out of scope; nothing if it is not."""
+    return next((reason for reason, pattern in REASONS if re.search(pattern, name, re.IGNORECASE)), "")
 
 
 def report() -> str:
@@ -97,11 +127,17 @@ def report() -> str:
     host = [name for name in dir(warp) if not name.startswith("_") and name not in builtin_functions]
     known = [name for name in host if is_known(name)]
     missing = [name for name in host if not is_known(name)]
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for name in missing:
+        reasons[reason_of(name)].append(name)
     lines += [
         f"Known, {len(known)} of {len(host)}: {names_of(known)}.",
         "",
-        "Not there; most of it is about CUDA devices, other packages' arrays, meshes and volumes:",
-        f"{names_of(missing)}.",
+        f"Not there yet: {names_of(reasons.pop('', []))}.",
+        "",
+        "| out of scope | names |",
+        "|---|---|",
+        *(f"| {reason} | {names_of(reasons[reason])} |" for reason, _ in REASONS if reason in reasons),
         "",
         "## Different on purpose",
         "",
@@ -113,9 +149,30 @@ def report() -> str:
     return "\n".join(lines)
 
 
+# What `make warp-corpus` writes stands between these lines.
+CORPUS = ("<!-- corpus: written by make warp-corpus -->", "<!-- end of corpus -->")
+
+
+def with_corpus(page: str, section: str) -> str:
+    """The page with this section about the corpus, in the place of the one it may have."""
+    begin, end = CORPUS
+    rest, after = page, ""
+    if begin in page:
+        rest, _, tail = page.partition(begin)
+        after = tail.partition(end)[2].lstrip("\n")
+    return f"{rest.rstrip()}\n\n{begin}\n{section.strip()}\n{end}\n{after}"
+
+
+def corpus_of(page: str) -> str:
+    """The section about the corpus that a page has."""
+    begin, end = CORPUS
+    return page.partition(begin)[2].partition(end)[0]
+
+
 def main() -> None:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "docs" / "warp.md"
-    path.write_text(report())
+    section = corpus_of(path.read_text()) if path.exists() else ""
+    path.write_text(with_corpus(report(), section) if section else report())
     print(f"wrote {path}")
 
 

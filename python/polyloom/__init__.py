@@ -14,7 +14,7 @@ array([2., 3., 4., 5.], dtype=float32)
 import math as _math
 
 try:
-    from polyloom import _arrays, _builtins, _compatibility, _composite_names, _devices, _scalars, types
+    from polyloom import _arrays, _builtins, _compatibility, _composite_names, _devices, _interop, _scalars, types
 except (AttributeError, ImportError) as _error:
     raise ImportError(
         f"the compiled part of polyloom is missing or older than its Python part ({_error}): rebuild it, with "
@@ -24,11 +24,12 @@ from polyloom._arrays import *  # noqa: F403
 from polyloom._builtins import *  # noqa: F403
 from polyloom._compatibility import *  # noqa: F403
 from polyloom._composite_names import *  # noqa: F403
+from polyloom._config import Config as _Config
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, Diagnostic, LaunchError
+from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
 from polyloom._map import map
-from polyloom._native import Config as _Config
 from polyloom._native import Function, Kernel, Launch, __version__, launch
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
@@ -67,5 +68,6 @@ __all__ = [
     *_compatibility.__all__,
     *_composite_names.__all__,
     *_devices.__all__,
+    *_interop.__all__,
     *_scalars.__all__,
 ]

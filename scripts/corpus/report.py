@@ -106,6 +106,40 @@ def failures(units: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+# Reasons of fewer kernels than this are counted together on the page.
+FEW = 3
+
+
+def section(units: list[dict[str, Any]], times: str) -> str:
+    """The section of `docs/warp.md`."""
+    rows = failures(units)
+    head, rows = rows[:2], rows[2:]
+    shown = [row for row in rows if int(row.split("|")[1]) >= FEW]
+    n_rest = sum(int(row.split("|")[1]) for row in rows) - sum(int(row.split("|")[1]) for row in shown)
+    lines = [
+        "## Warp's own tests and examples",
+        "",
+        "`make warp-corpus` runs the tests and examples that are installed with Warp, keeps the kernels they make and",
+        "the arguments and results of their launches, and repeats these with Polyloom, checks on. Nothing changes but",
+        "the module that `wp` means. A result agrees if it differs by at most 2e-5 of 1 or of the largest number of its",
+        "array, whichever is greater, in float32; Warp compiles for this without contraction.",
+        "",
+        *summary(units),
+        "",
+        definitions(units),
+        times,
+        "",
+        *excluded(units),
+        "",
+        "What fails, by the first message:",
+        "",
+        *head,
+        *shown,
+        f"| {n_rest} | other reasons, of fewer than {FEW} kernels each | | |",
+    ]
+    return "\n".join(lines)
+
+
 def detailed(units: list[dict[str, Any]], results: list[dict[str, Any]]) -> str:
     """All of it, with places: for whoever closes the gaps."""
     lines = ["# Warp corpus", "", *summary(units), "", definitions(units), "", *excluded(units), ""]

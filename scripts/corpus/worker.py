@@ -1,4 +1,4 @@
-"""One module of the corpus, in a process of its own: `python -m corpus.worker MODULE OUTPUT SECONDS`.
+"""One module of the corpus, in a process of its own: `python -m corpus.worker MODULE OUTPUT SECONDS TIMES`.
 
 The launches are recorded in this process. They are replayed in a forked one, which begins anew with the next kernel
 where one takes too long or ends the process.
@@ -16,13 +16,13 @@ from typing import Any
 
 import warp as wp
 
-from corpus import recorder, scope
+from corpus import recorder, scope, timing
 
 SECONDS_PER_UNIT = 30
 
 
 def main() -> None:
-    name, output, seconds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    name, output, seconds, n_times = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     wp.config.kernel_cache_dir = os.environ["WARP_CORPUS_CACHE"]
     wp.config.log_level = 40
     wp.config.enable_backward = False
@@ -45,7 +45,29 @@ def main() -> None:
     chosen = [i for i, row in enumerate(rows) if row["scope"] == "core" and row["warp"] is None]
     for index, outcome in _replay([units[i] for i in chosen]).items():
         rows[chosen[index]]["outcome"] = outcome
-    output.write_text(json.dumps({"module": name, "stopped": stopped, "units": rows}))
+    times = _times(units, rows, n_times) if n_times else []
+    output.write_text(json.dumps({"module": name, "stopped": stopped, "units": rows, "times": times}))
+
+
+def _times(units: list[recorder.Unit], rows: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:
+    """Compile times of `n` definitions, spread over the module."""
+    found: dict[Any, int] = {}
+    for index, row in enumerate(rows):
+        if row.get("outcome", {}).get("seconds") and row["file"].startswith(("tests", "examples")):
+            found.setdefault((row["file"], row["line"]), index)
+    indices = list(found.values())
+    chosen = indices[:: max(1, -(-len(indices) // n))]
+    times = []
+    for index in chosen:
+        row = rows[index]
+        # Of two, the better: the first compilation of the process prepares Warp's headers.
+        try:
+            theirs = min(timing.warp_seconds(units[index].kernel) for _ in range(2))
+        except Exception:  # what needs the rest of its module
+            continue
+        place = {"file": row["file"], "line": row["line"], "name": row["name"]}
+        times.append(place | {"seconds": row["outcome"]["seconds"], "warp_seconds": theirs})
+    return times
 
 
 def _row(unit: recorder.Unit) -> dict[str, Any]:
@@ -112,7 +134,7 @@ def _replay(units: list[recorder.Unit]) -> dict[int, Any]:
 
 def _replay_from(units: list[recorder.Unit], start: int, write: int) -> None:
     # Imported here: the process that records has no threads of Polyloom's.
-    from corpus.replay import replay
+    from corpus.replay import replay, seconds
     from corpus.translate import Translator
 
     translator = Translator()
@@ -120,6 +142,8 @@ def _replay_from(units: list[recorder.Unit], start: int, write: int) -> None:
         for index in range(start, len(units)):
             try:
                 outcome: dict[str, Any] = replay(translator, units[index])
+                if outcome["stage"] in ("agree", "compiled", "differ"):
+                    outcome["seconds"] = seconds(units[index])
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 outcome = {"stage": "script", "code": "", "reason": reason}

@@ -193,3 +193,22 @@ def test_what_warps_constructors_take():
     assert loom.from_numpy(np.zeros((4, 3)), shape=4).dtype is loom.vec3d
     assert loom.from_numpy(np.zeros((4, 2, 2), np.float32), shape=(4,)).dtype is loom.mat22
     assert loom.from_numpy(np.zeros((4, 3)), shape=12).shape == (12,)
+
+
+def test_warps_settings_may_be_set():
+    assert loom.config.mode == ("debug" if loom.config.check else "release")
+    before = loom.config.check
+    try:
+        loom.config.mode = "debug"
+        assert loom.config.check
+        loom.config.mode = "release"
+        assert not loom.config.check
+    finally:
+        loom.config.check = before
+    loom.config.quiet = True
+    assert loom.config.quiet
+    loom.config.quiet = None
+    with pytest.raises(ValueError, match="mode is 'debug' or 'release', not 'fast'"):
+        loom.config.mode = "fast"
+    with pytest.raises(AttributeError, match="config has no setting 'chekc'"):
+        loom.config.chekc = True

@@ -1,0 +1,110 @@
+"""`polyloom.config`: settings of the process, and those of Warp's that programs set."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from polyloom._native import Config as NativeConfig
+
+# Settings of Warp's by which no result changes: they are about CUDA devices, gradients, how Warp compiles and what it
+# says while it does. They keep what they are set to.
+_WITHOUT_EFFECT = (
+    "cache_kernels",
+    "compile_time_trace",
+    "cpu_compiler_flags",
+    "cuda_output",
+    "default_grid_stride",
+    "enable_backward",
+    "enable_cpu_blocks",
+    "enable_graph_capture_module_load_by_default",
+    "enable_mempools_at_init",
+    "enable_tiles_in_stack_memory",
+    "enable_vector_component_overwrites",
+    "kernel_cache_dir",
+    "line_directives",
+    "lineinfo",
+    "llvm_cuda",
+    "load_module_max_workers",
+    "log_level",
+    "max_unroll",
+    "optimization_level",
+    "print_launches",
+    "ptx_target_arch",
+    "quiet",
+    "track_memory",
+    "use_precompiled_headers",
+    "verbose",
+    "verbose_warnings",
+    "verify_autograd_array_access",
+    "verify_cuda",
+)
+
+
+class Config:
+    """Settings of the process. Kernels take `check` and `float_mode` when they are defined; their own decorator wins.
+
+    Programs written for Warp may set its names too: `mode = "debug"` is `check = True`, the others change nothing.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.config.mode = "debug"
+    >>> loom.config.check
+    True
+    >>> loom.config.check = False
+    """
+
+    __slots__ = ("_settings", *_WITHOUT_EFFECT)
+    _settings: NativeConfig
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_settings", NativeConfig())
+        for name in _WITHOUT_EFFECT:
+            object.__setattr__(self, name, None)
+
+    @property
+    def check(self) -> bool:
+        """Whether kernels are checked while they run. `POLYLOOM_CHECK=1` makes it true at first."""
+        return self._settings.check
+
+    @check.setter
+    def check(self, value: bool) -> None:
+        self._settings.check = value
+
+    @property
+    def float_mode(self) -> Literal["strict", "contract", "fast"]:
+        """How floating-point arithmetic may be compiled: `"strict"`, `"contract"` or `"fast"`."""
+        return self._settings.float_mode
+
+    @float_mode.setter
+    def float_mode(self, value: Literal["strict", "contract", "fast"]) -> None:
+        self._settings.float_mode = value
+
+    @property
+    def num_threads(self) -> int:
+        """How many threads a launch may use. `POLYLOOM_NUM_THREADS` sets it at first, else the number of cores."""
+        return self._settings.num_threads
+
+    @num_threads.setter
+    def num_threads(self, value: int) -> None:
+        self._settings.num_threads = value
+
+    @property
+    def mode(self) -> str:
+        """`"debug"` if kernels are checked, else `"release"`: Warp's name for `check`."""
+        return "debug" if self.check else "release"
+
+    @mode.setter
+    def mode(self, value: str) -> None:
+        if value not in ("debug", "release"):
+            raise ValueError(f"mode is 'debug' or 'release', not {value!r}")
+        self.check = value == "debug"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_") or not hasattr(type(self), name):
+            known = ", ".join(("check", "float_mode", "num_threads", "mode"))
+            raise AttributeError(f"config has no setting {name!r}: there are {known}, and Warp's, which have no effect")
+        object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"Config(check={self.check}, float_mode={self.float_mode!r}, num_threads={self.num_threads})"

@@ -1,0 +1,180 @@
+"""Arrays and types of NumPy, PyTorch and JAX. Memory is shared through DLPack; none of these packages is needed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from polyloom._arrays import ElementTypeLike, array
+from polyloom._composites import CompositeClass
+from polyloom._devices import Device, DeviceLike, get_device
+from polyloom._scalars import DType, DTypeLike, bfloat16, dtype_of
+
+__all__ = [
+    "device_from_jax",
+    "device_from_torch",
+    "device_to_jax",
+    "device_to_torch",
+    "dtype_from_jax",
+    "dtype_from_numpy",
+    "dtype_from_torch",
+    "dtype_to_jax",
+    "dtype_to_numpy",
+    "dtype_to_torch",
+    "from_dlpack",
+    "from_jax",
+    "from_torch",
+    "to_dlpack",
+    "to_jax",
+    "to_torch",
+]
+
+
+def dtype_from_numpy(numpy_dtype: Any) -> DType:
+    """The scalar type of a NumPy type.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> loom.dtype_from_numpy(np.dtype(np.int16))
+    polyloom.int16
+    """
+    return dtype_of(np.dtype(numpy_dtype))
+
+
+def dtype_to_numpy(warp_dtype: DTypeLike) -> Any:
+    """The NumPy type of a scalar type.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.dtype_to_numpy(loom.float64)
+    <class 'numpy.float64'>
+    """
+    return _scalar_type(warp_dtype).numpy.type
+
+
+def _scalar_type(dtype: Any) -> DType:
+    if isinstance(dtype, CompositeClass):
+        raise TypeError(f"{dtype.__name__} is no scalar type: its components are of type {dtype._wp_scalar_type_.name}")
+    return dtype_of(dtype)
+
+
+def _named(package: str, dtype: DType) -> Any:
+    name = "bool_" if package == "jax.numpy" and dtype.name == "bool" else dtype.name
+    found = getattr(importlib.import_module(package), name, None)
+    if found is None:
+        raise TypeError(f"{package} has no type {dtype.name}")
+    return found
+
+
+def dtype_from_torch(torch_dtype: Any) -> DType:
+    """The scalar type of a type of PyTorch."""
+    return dtype_of(str(torch_dtype).removeprefix("torch."))
+
+
+def dtype_to_torch(warp_dtype: DTypeLike) -> Any:
+    """The PyTorch type of a scalar type."""
+    return _named("torch", _scalar_type(warp_dtype))
+
+
+def dtype_from_jax(jax_dtype: Any) -> DType:
+    """The scalar type of a type of JAX."""
+    name = np.dtype(jax_dtype).name
+    return bfloat16 if name == "bfloat16" else dtype_of(name)
+
+
+def dtype_to_jax(warp_dtype: DTypeLike) -> Any:
+    """The JAX type of a scalar type."""
+    return _named("jax.numpy", _scalar_type(warp_dtype))
+
+
+def device_from_torch(torch_device: Any) -> Device:
+    """The device of a device of PyTorch: the CPU, or an error."""
+    return get_device(str(torch_device))
+
+
+def device_to_torch(warp_device: DeviceLike) -> str:
+    """What PyTorch calls a device."""
+    return str(get_device(warp_device))
+
+
+def device_from_jax(jax_device: Any) -> Device:
+    """The device of a device of JAX: the CPU, or an error."""
+    return get_device(jax_device.platform)
+
+
+def device_to_jax(warp_device: DeviceLike) -> Any:
+    """The JAX device of a device."""
+    return importlib.import_module("jax").devices(str(get_device(warp_device)))[0]
+
+
+def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = None) -> array:
+    """An array over the memory of an array of another package, through DLPack.
+
+    Parameters
+    ----------
+    source : object
+        An array on the CPU with `__dlpack__`: of NumPy, PyTorch, JAX, CuPy …
+    dtype : scalar type or class such as `vec3`, optional
+        Element type; that of `source` by default. With vectors or matrices its last axes are the components.
+    hint
+        Without effect.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> x = np.zeros((2, 3), np.float32)
+    >>> loom.from_dlpack(x, dtype=loom.vec3)[1] = (1, 2, 3)
+    >>> x[1]
+    array([1., 2., 3.], dtype=float32)
+    """
+    shared = source if isinstance(source, np.ndarray) else np.from_dlpack(source)
+    return array(shared, dtype=dtype, copy=False)  # type: ignore[no-any-return]
+
+
+def to_dlpack(wp_array: array) -> Any:
+    """The array's memory as a DLPack capsule. Packages that take arrays with `__dlpack__` need no capsule."""
+    return wp_array.__dlpack__()
+
+
+def from_torch(
+    t: Any, dtype: ElementTypeLike | None = None, requires_grad: bool | None = None, grad: Any = None
+) -> array:
+    """An array over the memory of a PyTorch tensor on the CPU.
+
+    Parameters
+    ----------
+    t : torch.Tensor
+        The elements.
+    dtype : scalar type or class such as `vec3`, optional
+        Element type; that of the tensor by default.
+    requires_grad : bool, optional
+        Kept as an attribute; the tensor's by default.
+    grad
+        Without effect: nothing computes gradients yet.
+    """
+    made = from_dlpack(t.detach(), dtype)
+    if t.requires_grad if requires_grad is None else requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def to_torch(a: array, requires_grad: bool | None = None) -> Any:
+    """A PyTorch tensor over the memory of an array; components of vectors and matrices are further axes."""
+    tensor = importlib.import_module("torch").from_dlpack(a)
+    if a.requires_grad if requires_grad is None else requires_grad:
+        tensor.requires_grad_(True)
+    return tensor
+
+
+def from_jax(jax_array: Any, dtype: ElementTypeLike | None = None) -> array:
+    """An array over the memory of a JAX array on the CPU, which kernels may read but not write."""
+    return from_dlpack(jax_array, dtype)
+
+
+def to_jax(warp_array: array) -> Any:
+    """A JAX array over the memory of an array; components of vectors and matrices are further axes."""
+    return importlib.import_module("jax.dlpack").from_dlpack(warp_array)
