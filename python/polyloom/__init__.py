@@ -14,7 +14,17 @@ array([2., 3., 4., 5.], dtype=float32)
 import math as _math
 
 try:
-    from polyloom import _arrays, _builtins, _compatibility, _composite_names, _devices, _interop, _scalars, types
+    from polyloom import (
+        _arrays,
+        _builtins,
+        _compatibility,
+        _composite_names,
+        _devices,
+        _interop,
+        _scalars,
+        types,
+        utils,
+    )
 except (AttributeError, ImportError) as _error:
     raise ImportError(
         f"the compiled part of polyloom is missing or older than its Python part ({_error}): rebuild it, with "
@@ -63,6 +73,7 @@ __all__ = [
     "launch",
     "map",
     "types",
+    "utils",
     *_arrays.__all__,
     *_builtins.__all__,
     *_compatibility.__all__,

@@ -121,7 +121,7 @@ def section(units: list[dict[str, Any]], times: str) -> str:
         "",
         "`make warp-corpus` runs the tests and examples that are installed with Warp, keeps the kernels they make and",
         "the arguments and results of their launches, and repeats these with Polyloom, checks on. Nothing changes but",
-        "the module that `wp` means. A result agrees if it differs by at most 2e-5 of 1 or of the largest number of its",
+        "the module that `wp` means. A result agrees if it is off by at most 2e-5 of 1 or of the largest number in its",
         "array, whichever is greater, in float32; Warp compiles for this without contraction.",
         "",
         *summary(units),

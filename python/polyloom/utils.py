@@ -1,0 +1,238 @@
+"""Functions over whole arrays, by the names that Warp has in `wp.utils`.
+
+>>> import polyloom as loom
+>>> x = loom.array([3, 1, 2], dtype=int)
+>>> loom.utils.array_scan(x, x)
+>>> x.list()
+[3, 4, 6]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyloom._arrays import array
+from polyloom._compatibility import ScopedTimer
+from polyloom._composites import CompositeClass
+from polyloom._scalars import DType
+
+__all__ = [
+    "ScopedTimer",
+    "array_cast",
+    "array_inner",
+    "array_scan",
+    "array_sum",
+    "radix_sort_pairs",
+    "runlength_encode",
+]
+
+
+def _first(values: array, count: int | None, what: str) -> NDArray[Any]:
+    """The first elements, row by row, with their components as further axes."""
+    storage = values.numpy()
+    flat = storage.reshape((values.size, *storage.shape[values.ndim :]))
+    if count is None:
+        return flat
+    if not 0 <= count <= values.size:
+        raise ValueError(f"{what} has {values.size} elements, not {count}")
+    return flat[:count]
+
+
+def _written(values: array, count: int, what: str) -> NDArray[Any]:
+    """The same to be written to, which elements that do not follow each other in memory cannot be as one axis."""
+    if not values.is_contiguous:
+        raise ValueError(f"the elements of {what} do not follow each other in memory")
+    return _first(values, count, what)
+
+
+def _reduced(sums: NDArray[Any], like: array, out: array | None, axis: int | None) -> Any:
+    """Sums of components as the result of a reduction."""
+    if out is not None:
+        out.numpy()[...] = sums.reshape(out.numpy().shape)
+        return out
+    if axis is not None:
+        return array._wrap(np.ascontiguousarray(sums), like.dtype)
+    made: Any = like.dtype
+    return made._of(sums) if isinstance(made, CompositeClass) else sums.item()
+
+
+def _check_float(values: array) -> None:
+    scalar = values.dtype._wp_scalar_type_ if isinstance(values.dtype, CompositeClass) else values.dtype
+    if scalar.name not in ("float32", "float64"):
+        raise TypeError(f"sums are of float32 or float64, not {scalar.name}")
+
+
+def array_sum(values: array, out: array | None = None, value_count: int | None = None, axis: int | None = None) -> Any:
+    """The sum of an array's elements, or sums along an axis.
+
+    Parameters
+    ----------
+    values : array
+        Elements of `float32`, `float64`, or of vectors and the like of these.
+    out : array, optional
+        Where the result goes.
+    value_count : int, optional
+        How many elements to add; all by default. Without `axis`.
+    axis : int, optional
+        The axis along which to add; the result has extent 1 along it.
+
+    Returns
+    -------
+    A number or a vector; with `out` or `axis`, an array.
+    """
+    _check_float(values)
+    if axis is None:
+        return _reduced(_first(values, value_count, "the array").sum(axis=0), values, out, axis)
+    _check_axis(values, axis, value_count)
+    return _reduced(values.numpy().sum(axis=axis, keepdims=True), values, out, axis)
+
+
+def array_inner(a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None) -> Any:
+    """The sum of products of the elements, and of their components, of two arrays of one shape and type.
+
+    Parameters as for `array_sum`; the result is a number, or an array of numbers.
+    """
+    _check_float(a)
+    if a.shape != b.shape or a.dtype is not b.dtype:
+        raise ValueError(f"inner products are of arrays of one shape and type, not of {a.shape} and {b.shape}")
+    within = tuple(range(a.ndim, a.numpy().ndim))
+    if axis is None:
+        products = _first(a, count, "the array") * _first(b, count, "the array")
+        sums = products.sum()
+    else:
+        _check_axis(a, axis, count)
+        sums = (a.numpy() * b.numpy()).sum(axis=within).sum(axis=axis, keepdims=True)
+    scalar: DType = a.dtype._wp_scalar_type_ if isinstance(a.dtype, CompositeClass) else a.dtype
+    if out is None and axis is not None:
+        return array._wrap(np.ascontiguousarray(sums), scalar)
+    if out is None:
+        return sums.item()
+    out.numpy()[...] = np.reshape(sums, out.numpy().shape)
+    return out
+
+
+def _check_axis(values: array, axis: int, count: int | None) -> None:
+    if count is not None:
+        raise ValueError("a number of elements and an axis do not go together")
+    if not 0 <= axis < values.ndim:
+        raise ValueError(f"an array of {values.ndim} dimensions has no axis {axis}")
+
+
+def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:
+    """Writes running sums of an array's elements; components are summed each for itself.
+
+    Parameters
+    ----------
+    in_array, out_array : array
+        Of one shape and type, and perhaps the same.
+    inclusive : bool
+        Whether an element's sum counts the element.
+    """
+    if in_array.shape != out_array.shape or in_array.dtype is not out_array.dtype:
+        raise ValueError("running sums go into an array of the same shape and type")
+    storage = _first(in_array, None, "the array")
+    sums = np.cumsum(storage, axis=0, dtype=storage.dtype)
+    if not inclusive:
+        sums = np.concatenate([np.zeros_like(storage[:1]), sums[:-1]])
+    out_array.numpy()[...] = sums.reshape(out_array.numpy().shape)
+
+
+def array_cast(in_array: array, out_array: array, count: int | None = None) -> None:
+    """Writes an array's numbers as numbers of another type.
+
+    Parameters
+    ----------
+    in_array, out_array : array
+        Of one shape, or with as many numbers.
+    count : int, optional
+        How many elements to convert; all by default.
+    """
+    source, target = in_array.numpy(), out_array.numpy()
+    if count is not None:
+        source, target = _first(in_array, count, "the source"), _written(out_array, count, "the destination")
+    if source.size != target.size:
+        raise ValueError(f"{source.size} numbers do not go into an array of {target.size}")
+    with np.errstate(invalid="ignore", over="ignore"):
+        target[...] = source.reshape(target.shape).astype(target.dtype)
+
+
+def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0, end_bit: int | None = None) -> None:
+    """Sorts the first elements of two arrays by the keys, keeping the order of equal ones.
+
+    Parameters
+    ----------
+    keys : array
+        Of `int32`, `uint32`, `int64`, `uint64`, `float32` or `float64`.
+    values : array
+        What goes with the keys.
+    count : int
+        How many elements to sort. As for Warp, both arrays have room for twice as many.
+    begin_bit, end_bit : int, optional
+        Of the keys' bits, counted from the lowest, those that decide; all by default.
+    """
+    if min(keys.size, values.size) < 2 * count:
+        raise ValueError(f"to sort {count} pairs both arrays need room for {2 * count}")
+    bits = _ordered_bits(_first(keys, count, "the array of keys"))
+    n_bits = bits.dtype.itemsize * 8
+    end = n_bits if end_bit is None else end_bit
+    if not 0 <= begin_bit <= end <= n_bits:
+        raise ValueError(f"bits {begin_bit} to {end} are no bits of a key of {n_bits}")
+    mask = (1 << end) - (1 << begin_bit)
+    order = np.argsort(bits & bits.dtype.type(mask), kind="stable")
+    for each in (keys, values):
+        sorted_part = _written(each, count, "an array to sort")
+        sorted_part[...] = sorted_part[order]
+
+
+def _ordered_bits(keys: NDArray[Any]) -> NDArray[Any]:
+    """The keys' bits changed so that unsigned integers of them are ordered as the keys are."""
+    if keys.dtype.kind not in "iuf" or keys.dtype.itemsize not in (4, 8):
+        raise TypeError(f"keys are integers or floats of 32 or 64 bits, not {keys.dtype}")
+    unsigned = np.dtype(f"u{keys.dtype.itemsize}")
+    top = unsigned.type(1 << (keys.dtype.itemsize * 8 - 1))
+    bits = keys.view(unsigned)
+    if keys.dtype.kind == "i":
+        return bits ^ top
+    if keys.dtype.kind == "f":
+        ordered: NDArray[Any] = np.where(bits & top, ~bits, bits | top)
+        return ordered
+    return bits
+
+
+def runlength_encode(
+    values: array,
+    run_values: array,
+    run_lengths: array,
+    run_count: array | None = None,
+    value_count: int | None = None,
+) -> Any:
+    """Writes each run of equal values once, with its length.
+
+    Parameters
+    ----------
+    values, run_values, run_lengths : array
+        Of `int32`; the last two are as long as the first.
+    run_count : array, optional
+        Gets the number of runs.
+    value_count : int, optional
+        How many values there are; all by default.
+
+    Returns
+    -------
+    int or array
+        The number of runs, in `run_count` if that is given.
+    """
+    found = _first(values, value_count, "the array")
+    starts = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]])) if len(found) else np.zeros(0, int)
+    n = len(starts)
+    if min(run_values.size, run_lengths.size) < len(found):
+        raise ValueError(f"the runs of {len(found)} values need arrays as long")
+    _written(run_values, n, "the array of runs")[...] = found[starts]
+    _written(run_lengths, n, "the array of lengths")[...] = np.diff(np.append(starts, len(found)))
+    if run_count is None:
+        return n
+    run_count[0] = n
+    return run_count
