@@ -55,8 +55,10 @@ def _reduced(sums: NDArray[Any], like: array, out: array | None, axis: int | Non
         return out
     if axis is not None:
         return array._wrap(np.ascontiguousarray(sums), like.dtype)
-    made: Any = like.dtype
-    return made._of(sums) if isinstance(made, CompositeClass) else sums.item()
+    if not isinstance(like.dtype, CompositeClass):
+        return sums.item()
+    element: Any = like.dtype
+    return element._of(sums)
 
 
 def _check_float(values: array) -> None:
@@ -193,12 +195,11 @@ def _ordered_bits(keys: NDArray[Any]) -> NDArray[Any]:
         raise TypeError(f"keys are integers or floats of 32 or 64 bits, not {keys.dtype}")
     unsigned = np.dtype(f"u{keys.dtype.itemsize}")
     top = unsigned.type(1 << (keys.dtype.itemsize * 8 - 1))
-    bits = keys.view(unsigned)
+    bits: NDArray[Any] = keys.view(unsigned)
     if keys.dtype.kind == "i":
-        return bits ^ top
-    if keys.dtype.kind == "f":
-        ordered: NDArray[Any] = np.where(bits & top, ~bits, bits | top)
-        return ordered
+        bits = bits ^ top
+    elif keys.dtype.kind == "f":
+        bits = np.where(bits & top, ~bits, bits | top)
     return bits
 
 
