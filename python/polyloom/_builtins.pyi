@@ -629,32 +629,86 @@ def poisson(state: int, lam: float) -> int:
 def sample_cdf(state: int, cdf: _array) -> int:
     """The first index whose entry of a cumulative distribution is not below a uniform sample."""
 
-def sample_triangle(state: int) -> tuple[float, float]:
-    """Barycentric coordinates `u, v` of a uniform point of a triangle."""
+def sample_triangle(state: int) -> _Vector:
+    """Barycentric coordinates (u, v) of a uniform point of a triangle."""
 
-def sample_unit_ring(state: int) -> tuple[float, float]:
+def sample_unit_ring(state: int) -> _Vector:
     """A uniform point of the unit circle's line, `x, y`."""
 
-def sample_unit_disk(state: int) -> tuple[float, float]:
+def sample_unit_disk(state: int) -> _Vector:
     """A uniform point of the unit disk, `x, y`."""
 
-def sample_unit_sphere_surface(state: int) -> tuple[float, float, float]:
+def sample_unit_sphere_surface(state: int) -> _Vector:
     """A uniform point of the unit sphere's surface, `x, y, z`."""
 
-def sample_unit_sphere(state: int) -> tuple[float, float, float]:
+def sample_unit_sphere(state: int) -> _Vector:
     """A uniform point of the unit ball, `x, y, z`."""
 
-def sample_unit_hemisphere_surface(state: int) -> tuple[float, float, float]:
+def sample_unit_hemisphere_surface(state: int) -> _Vector:
     """A uniform point of the upper unit hemisphere's surface (`z` at least 0), `x, y, z`."""
 
-def sample_unit_hemisphere(state: int) -> tuple[float, float, float]:
+def sample_unit_hemisphere(state: int) -> _Vector:
     """A uniform point of the upper unit half ball (`z` at least 0), `x, y, z`."""
 
-def sample_unit_square(state: int) -> tuple[float, float]:
+def sample_unit_square(state: int) -> _Vector:
     """A uniform point of the square from -0.5 to 0.5, `x, y`."""
 
-def sample_unit_cube(state: int) -> tuple[float, float, float]:
+def sample_unit_cube(state: int) -> _Vector:
     """A uniform point of the cube from -0.5 to 0.5, `x, y, z`."""
+
+def noise(state: int, x: float) -> float:
+    """Perlin noise: the value at a point of a smooth random field, zero at integer coordinates. The state, as of `rand_init`, says which field; it does not change."""
+
+def pnoise(state: int, x: float, px: int) -> float:
+    """Perlin noise that repeats: as `noise`, with an integer period along each axis."""
+
+@overload
+def curlnoise(state: int, xy: _Vector) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xy: _Vector, octaves: int) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xy: _Vector, octaves: int, lacunarity: float) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xy: _Vector, octaves: int, lacunarity: float, gain: float) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xyz: _Vector) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xyz: _Vector, octaves: int) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xyz: _Vector, octaves: int, lacunarity: float) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xyz: _Vector, octaves: int, lacunarity: float, gain: float) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xyzt: _Vector) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xyzt: _Vector, octaves: int) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xyzt: _Vector, octaves: int, lacunarity: float) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
+
+@overload
+def curlnoise(state: int, xyzt: _Vector, octaves: int, lacunarity: float, gain: float) -> _Vector:
+    """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
 
 __all__ = [
     "abs",
@@ -688,6 +742,7 @@ __all__ = [
     "cos",
     "cosh",
     "cross",
+    "curlnoise",
     "cw_div",
     "cw_mul",
     "ddot",
@@ -738,8 +793,10 @@ __all__ = [
     "mul",
     "ne",
     "neg",
+    "noise",
     "normalize",
     "outer",
+    "pnoise",
     "poisson",
     "pow",
     "printf",

@@ -147,7 +147,39 @@ def decompositions() -> list[Row]:
     return rows
 
 
-ROWS = {"decompositions": decompositions(), "vectors": vectors(), "matrices": matrices(), "rotations": rotations()}
+def random_fields() -> list[Row]:
+    state = "wp.rand_init(42, i % 5)"
+    axes = ["scalar", "vec2", "vec3", "vec4"]
+    rows = [Row(f"wp.noise({state}, a)", (t,), "scalar") for t in axes]
+    rows += [
+        Row(f"wp.pnoise({state}, wp.abs(a), {', '.join('3475'[: n + 1])})", (t,), "scalar") for n, t in enumerate(axes)
+    ]
+    for t, result in zip(axes[1:], ["vec2", "vec3", "vec3"], strict=True):
+        rows += [Row(f"wp.curlnoise({state}, a)", (t,), result)]
+        rows += [Row(f"wp.curlnoise({state}, a, wp.uint32(3), 1.9, 0.6)", (t,), result)]
+    # Warp's cosine of an arc cosine loses digits on spheres.
+    for name, size, ulps in [
+        ("triangle", 2, 0),
+        ("unit_ring", 2, 2),
+        ("unit_disk", 2, 2),
+        ("unit_square", 2, 0),
+        ("unit_cube", 3, 0),
+        ("unit_sphere", 3, 8),
+        ("unit_sphere_surface", 3, 8),
+        ("unit_hemisphere", 3, 8),
+        ("unit_hemisphere_surface", 3, 8),
+    ]:
+        rows += [Row(f"wp.sample_{name}(s)", ("scalar",), f"vec{size}", ulps, "s = wp.rand_init(7, i)")]
+    return rows
+
+
+ROWS = {
+    "random_fields": random_fields(),
+    "decompositions": decompositions(),
+    "vectors": vectors(),
+    "matrices": matrices(),
+    "rotations": rotations(),
+}
 
 
 def load(path: Path, text: str) -> Any:

@@ -9,7 +9,7 @@ use polyloom_passes::{Options, prepared};
 /// Operand types of each overload, of type variables each member.
 fn overloads(op: Op) -> Vec<Vec<Type>> {
     let mut all = Vec::new();
-    for signature in &op.info().signatures {
+    for signature in op.info().signatures.iter().filter(|signature| !signature.has_composites()) {
         for scalar in Scalar::ALL {
             let types: Option<Vec<Type>> = signature
                 .params

@@ -194,6 +194,7 @@ fn stub_type(signature: &Signature, pattern: TyPattern) -> &'static str {
         }
         TyPattern::Composite => named("C", "_Composite"),
         TyPattern::Vector(_) => named("V", "_Vector"),
+        TyPattern::VectorOf(..) => "_Vector",
         TyPattern::Matrix(..) => named("M", "_Matrix"),
         TyPattern::Quaternion => named("Q", "_Quaternion"),
         TyPattern::Transform => named("X", "_Transformation"),

@@ -139,6 +139,9 @@ impl Generator<'_, '_> {
             Op::all().filter(|info| !info.signatures.is_empty() && !special.contains(&info.op)).collect();
         let info = self.random.pick(&ops);
         let signature = &info.signatures[self.random.below(info.signatures.len())];
+        if signature.has_composites() {
+            return;
+        }
         let array = self.array();
         let var = match array.map(|a| self.b.func.ty(a)) {
             Some(Type::Array { elem, .. }) if signature.params.iter().any(|p| p.ty == TyPattern::ArrayOfVar) => elem,
@@ -166,6 +169,7 @@ impl Generator<'_, '_> {
                 TyPattern::Composite
                 | TyPattern::ArrayOfComposite
                 | TyPattern::Vector(_)
+                | TyPattern::VectorOf(..)
                 | TyPattern::Matrix(..)
                 | TyPattern::ArrayOfComponents
                 | TyPattern::Quaternion

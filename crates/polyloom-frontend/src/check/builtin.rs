@@ -343,7 +343,7 @@ fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTyp
             TyPattern::ArrayOfComposite | TyPattern::ArrayOfComponents => {
                 var = var.or(ty.composite_within().map(Composite::elem));
             }
-            TyPattern::Is(_) | TyPattern::ArrayOf(_) | TyPattern::Indices => {}
+            TyPattern::Is(_) | TyPattern::VectorOf(..) | TyPattern::ArrayOf(_) | TyPattern::Indices => {}
         }
     }
     // Numbers alone take their default type, or `float32` where only floats will do: `sqrt(2)`.
@@ -381,6 +381,7 @@ fn describe_signature(name: &str, signature: &Signature) -> String {
         }
         TyPattern::Vector(Extent::Is(len)) => format!("{}: vec{len} of T", p.name),
         TyPattern::Vector(_) => format!("{}: vector of T", p.name),
+        TyPattern::VectorOf(elem, len) => format!("{}: {}", p.name, Composite::Vector { elem, len }.python_name()),
         TyPattern::Matrix(Extent::Is(rows), Extent::Is(cols)) => format!("{}: mat{rows}{cols} of T", p.name),
         TyPattern::Matrix(..) => format!("{}: matrix of T", p.name),
         TyPattern::Quaternion => format!("{}: quat of T", p.name),

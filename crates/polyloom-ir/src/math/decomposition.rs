@@ -11,12 +11,15 @@
 
 use super::basic;
 use super::expr::{Expr, Graph};
+use crate::types::Scalar;
 
 type Vec3<'g> = [Expr<'g>; 3];
 type Vec2<'g> = [Expr<'g>; 2];
 
 /// The exponent of the largest element of a scaled matrix: the fourth power of its norm is finite. For `f32` and `f64`.
 const FOURTH_POWERS: [i64; 2] = [27, 250];
+/// How often all pairs of columns are made orthogonal. The last of these sweeps changes rounding errors only.
+const SWEEPS: [i64; 2] = [4, 5];
 /// As [`FOURTH_POWERS`], where only squares of the norm are computed.
 const SQUARES: [i64; 2] = [60, 500];
 
@@ -159,7 +162,7 @@ pub(super) fn svd3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let identity: [Vec3<'g>; 3] = std::array::from_fn(|col| unit(factor, col));
     let init: [Expr<'g>; 18] =
         std::array::from_fn(|i| if i < 9 { scaled[i / 3][i % 3] } else { identity[i / 3 - 3][i % 3] });
-    let turned = graph.repeat(of_type(factor, [4, 5]), init, |values| {
+    let turned = graph.repeat(graph.int(Scalar::I32, of_type(factor, SWEEPS)), init, |values| {
         let mut products: [Vec3<'g>; 3] = std::array::from_fn(|col| split(&values[3 * col..]));
         let mut rotations: [Vec3<'g>; 3] = std::array::from_fn(|col| split(&values[9 + 3 * col..]));
         for (p, q) in [(0, 1), (0, 2), (1, 2)] {
@@ -256,7 +259,7 @@ pub(super) fn eig3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let scaled = scale(triangle, factor);
     let identity: [Vec3<'g>; 3] = std::array::from_fn(|col| unit(factor, col));
     let init: [Expr<'g>; 15] = std::array::from_fn(|i| if i < 6 { scaled[i] } else { identity[i / 3 - 2][i % 3] });
-    let turned = graph.repeat(of_type(factor, [4, 5]), init, |values| {
+    let turned = graph.repeat(graph.int(Scalar::I32, of_type(factor, SWEEPS)), init, |values| {
         let mut diagonal: Vec3<'g> = split(&values);
         // By pair of axes, 3 less their sum.
         let mut others: Vec3<'g> = [values[5], values[4], values[3]];

@@ -146,10 +146,10 @@ impl Graph {
         self.region_inst(Op::While, &init.map(|e| e.value), &types, &[cond_region, body_region])
     }
 
-    /// Repeats `body` on the carried values `n` times.
+    /// Repeats `body` on the carried values `n` times, an `i32`.
     pub(super) fn repeat<'g, const N: usize>(
         &'g self,
-        n: i64,
+        n: Expr<'g>,
         init: [Expr<'g>; N],
         body: impl FnOnce([Expr<'g>; N]) -> [Expr<'g>; N],
     ) -> [Expr<'g>; N] {
@@ -162,7 +162,7 @@ impl Graph {
         };
         let next = self.fill(region, || body(carried()));
         self.finish_region(region, &next);
-        let bounds = [0, n, 1].map(|bound| self.int(Scalar::I32, bound));
+        let bounds = [self.int(Scalar::I32, 0), n, self.int(Scalar::I32, 1)];
         let operands: Vec<Value> = bounds.into_iter().chain(init).map(|e| e.value).collect();
         self.region_inst(Op::ForRange, &operands, &types, &[region])
     }

@@ -22,6 +22,7 @@ mod expr;
 mod hyperbolic;
 mod inverse_trigonometric;
 mod logarithm;
+mod noise;
 mod poisson;
 mod power;
 mod random;
@@ -95,13 +96,18 @@ fn function_name(op: Op, signature: &Signature, operand_types: &[Type]) -> Strin
     }
 }
 
+/// Whether a definition takes the components of composites, of an op that takes scalars as well.
+fn is_defined_for_composites(op: Op) -> bool {
+    matches!(op, Op::Noise | Op::Pnoise)
+}
+
 type Body = for<'g> fn(&[Expr<'g>]) -> Vec<Expr<'g>>;
 
 /// The definition of an op, which may still look at the types of its operands.
 fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
     let is_composite = operand_types.iter().any(|ty| ty.as_composite().is_some());
-    if is_composite && !matches!(op, Op::Svd2 | Op::Svd3 | Op::Qr3 | Op::Eig3) {
-        // Where an op is defined for scalars, `scalarise` applies it to each component.
+    if is_composite && op.info().signatures.iter().any(|s| !s.has_composites()) && !is_defined_for_composites(op) {
+        // What `scalarise` makes of the op on scalars.
         return None;
     }
     let first_is_float = operand_types.first()?.as_scalar().is_some_and(Scalar::is_float);
@@ -154,6 +160,10 @@ fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
         Op::Svd3 => decomposition::svd3,
         Op::Qr3 => decomposition::qr3,
         Op::Eig3 => decomposition::eig3,
+        Op::Noise => noise::noise,
+        Op::Pnoise => noise::periodic,
+        Op::NoiseGradient => noise::gradient,
+        Op::Curlnoise => noise::curl,
         Op::RandInit => random::init,
         Op::Randi | Op::Randu => random::integer,
         Op::Randf => random::uniform,

@@ -44,6 +44,11 @@ fn hash(state: Expr<'_>) -> Expr<'_> {
     (c >> 22) ^ c
 }
 
+/// The state of a seed and an offset.
+pub(super) fn seeded<'g>(seed: Expr<'g>, offset: Expr<'g>) -> Expr<'g> {
+    hash(seed + hash(offset))
+}
+
 fn library<'g>(op: Op, operand: Expr<'g>) -> Expr<'g> {
     operand.graph().op(op, &[operand])
 }
@@ -52,7 +57,7 @@ fn library<'g>(op: Op, operand: Expr<'g>) -> Expr<'g> {
 pub(super) fn init<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let seed = x[0].bitcast(Scalar::U32);
     vec![match x.get(1) {
-        Some(offset) => hash(seed + hash(offset.bitcast(Scalar::U32))),
+        Some(offset) => seeded(seed, offset.bitcast(Scalar::U32)),
         None => hash(seed),
     }]
 }

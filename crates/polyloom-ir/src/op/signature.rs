@@ -8,6 +8,7 @@
 //! (inout state: u32, low: i32, high: i32) -> i32       the caller's variable is updated
 //! [T: float](a: C[T], b: C[T]) -> C[T]                 one composite type of T throughout
 //! [T: number](a: mat[T R C], b: vec[T C]) -> vec[T R]  extents that must agree where a letter recurs
+//! (inout state: u32) -> vec[f32 2]                     a vector of a scalar type
 //! ```
 //!
 //! An `inout` parameter is one more result, after those written: HIR values are immutable, so the front end rebinds
@@ -86,6 +87,8 @@ pub enum TyPattern {
     ArrayOfComponents,
     /// A vector of `T`.
     Vector(Extent),
+    /// A vector of this scalar with this length.
+    VectorOf(Scalar, u16),
     /// A matrix of `T`: rows and columns.
     Matrix(Extent, Extent),
     /// A quaternion of `T`.
@@ -177,6 +180,11 @@ impl Signature {
             "array[C]" => TyPattern::ArrayOfComposite,
             "array[C:T]" => TyPattern::ArrayOfComponents,
             _ if let Some(pattern) = composite(text) => pattern,
+            _ if let Some(vector) = text.strip_prefix("vec[") => {
+                let (elem, len) = vector.trim_end_matches(']').split_once(' ').unwrap_or_else(|| malformed());
+                let elem = Scalar::from_name(elem).unwrap_or_else(|| malformed());
+                TyPattern::VectorOf(elem, len.parse().unwrap_or_else(|_| malformed()))
+            }
             _ => match text.strip_prefix("array[").and_then(|t| t.strip_suffix(']')) {
                 Some(elem) => Scalar::from_name(elem).map_or_else(|| malformed(), TyPattern::ArrayOf),
                 None => Scalar::from_name(text).map_or_else(|| malformed(), TyPattern::Is),
@@ -290,6 +298,7 @@ impl Bound {
                 self.unify_var(signature, elem)?;
                 self.unify_extent(extent, len)
             }
+            TyPattern::VectorOf(elem, len) => ty == Type::Composite(Composite::Vector { elem, len }),
             TyPattern::Matrix(n_rows, n_cols) => {
                 let Composite::Matrix { elem, rows, cols } = ty.as_composite()? else { return None };
                 self.unify_var(signature, elem)?;
@@ -337,6 +346,7 @@ impl Bound {
             TyPattern::Is(scalar) => scalar.into(),
             TyPattern::Composite => self.composite?.into(),
             TyPattern::Vector(len) => Composite::Vector { elem: self.var?, len: extent(len)? }.into(),
+            TyPattern::VectorOf(elem, len) => Composite::Vector { elem, len }.into(),
             TyPattern::Matrix(rows, cols) => {
                 let [rows, cols] = [rows, cols].map(|n| extent(n).and_then(|n| u8::try_from(n).ok()));
                 Composite::Matrix { elem: self.var?, rows: rows?, cols: cols? }.into()

@@ -442,24 +442,63 @@ op_table! {
     Poisson = "poisson", Random, Function, Pure, Library, ["(inout state: u32, lam: f32) -> u32"];
     /// The first index whose entry of a cumulative distribution is not below a uniform sample.
     SampleCdf = "sample_cdf", Random, Function, Read, Library, ["(inout state: u32, cdf: array[f32]) -> i32"];
-    /// Barycentric coordinates `u, v` of a uniform point of a triangle.
-    SampleTriangle = "sample_triangle", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32)"];
+    /// Barycentric coordinates (u, v) of a uniform point of a triangle.
+    SampleTriangle = "sample_triangle", Random, Function, Pure, Library, ["(inout state: u32) -> vec[f32 2]"];
     /// A uniform point of the unit circle's line, `x, y`.
-    SampleUnitRing = "sample_unit_ring", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32)"];
+    SampleUnitRing = "sample_unit_ring", Random, Function, Pure, Library, ["(inout state: u32) -> vec[f32 2]"];
     /// A uniform point of the unit disk, `x, y`.
-    SampleUnitDisk = "sample_unit_disk", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32)"];
+    SampleUnitDisk = "sample_unit_disk", Random, Function, Pure, Library, ["(inout state: u32) -> vec[f32 2]"];
     /// A uniform point of the unit sphere's surface, `x, y, z`.
-    SampleUnitSphereSurface = "sample_unit_sphere_surface", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32, f32)"];
+    SampleUnitSphereSurface = "sample_unit_sphere_surface", Random, Function, Pure, Library, ["(inout state: u32) -> vec[f32 3]"];
     /// A uniform point of the unit ball, `x, y, z`.
-    SampleUnitSphere = "sample_unit_sphere", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32, f32)"];
+    SampleUnitSphere = "sample_unit_sphere", Random, Function, Pure, Library, ["(inout state: u32) -> vec[f32 3]"];
     /// A uniform point of the upper unit hemisphere's surface (`z` at least 0), `x, y, z`.
-    SampleUnitHemisphereSurface = "sample_unit_hemisphere_surface", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32, f32)"];
+    SampleUnitHemisphereSurface = "sample_unit_hemisphere_surface", Random, Function, Pure, Library, ["(inout state: u32) -> vec[f32 3]"];
     /// A uniform point of the upper unit half ball (`z` at least 0), `x, y, z`.
-    SampleUnitHemisphere = "sample_unit_hemisphere", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32, f32)"];
+    SampleUnitHemisphere = "sample_unit_hemisphere", Random, Function, Pure, Library, ["(inout state: u32) -> vec[f32 3]"];
     /// A uniform point of the square from -0.5 to 0.5, `x, y`.
-    SampleUnitSquare = "sample_unit_square", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32)"];
+    SampleUnitSquare = "sample_unit_square", Random, Function, Pure, Library, ["(inout state: u32) -> vec[f32 2]"];
     /// A uniform point of the cube from -0.5 to 0.5, `x, y, z`.
-    SampleUnitCube = "sample_unit_cube", Random, Function, Pure, Library, ["(inout state: u32) -> (f32, f32, f32)"];
+    SampleUnitCube = "sample_unit_cube", Random, Function, Pure, Library, ["(inout state: u32) -> vec[f32 3]"];
+
+    // ---- noise ------------------------------------------------------------------------------------------------------
+    /// Perlin noise: the value at a point of a smooth random field, zero at integer coordinates. The state, as of
+    /// `rand_init`, says which field; it does not change.
+    Noise = "noise", Random, Function, Pure, Library, [
+        "(state: u32, x: f32) -> f32",
+        "(state: u32, xy: vec[f32 2]) -> f32",
+        "(state: u32, xyz: vec[f32 3]) -> f32",
+        "(state: u32, xyzt: vec[f32 4]) -> f32",
+    ];
+    /// Perlin noise that repeats: as `noise`, with an integer period along each axis.
+    Pnoise = "pnoise", Random, Function, Pure, Library, [
+        "(state: u32, x: f32, px: i32) -> f32",
+        "(state: u32, xy: vec[f32 2], px: i32, py: i32) -> f32",
+        "(state: u32, xyz: vec[f32 3], px: i32, py: i32, pz: i32) -> f32",
+        "(state: u32, xyzt: vec[f32 4], px: i32, py: i32, pz: i32, pt: i32) -> f32",
+    ];
+    /// The derivatives of `noise`.
+    NoiseGradient = "noise_gradient", Random, Internal, Pure, Library, [
+        "(state: u32, x: f32, y: f32) -> (f32, f32)",
+        "(state: u32, x: f32, y: f32, z: f32) -> (f32, f32, f32)",
+        "(state: u32, x: f32, y: f32, z: f32, t: f32) -> (f32, f32, f32, f32)",
+    ];
+    /// A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is
+    /// `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before.
+    Curlnoise = "curlnoise", Random, Function, Pure, Library, [
+        "(state: u32, xy: vec[f32 2]) -> vec[f32 2]",
+        "(state: u32, xy: vec[f32 2], octaves: u32) -> vec[f32 2]",
+        "(state: u32, xy: vec[f32 2], octaves: u32, lacunarity: f32) -> vec[f32 2]",
+        "(state: u32, xy: vec[f32 2], octaves: u32, lacunarity: f32, gain: f32) -> vec[f32 2]",
+        "(state: u32, xyz: vec[f32 3]) -> vec[f32 3]",
+        "(state: u32, xyz: vec[f32 3], octaves: u32) -> vec[f32 3]",
+        "(state: u32, xyz: vec[f32 3], octaves: u32, lacunarity: f32) -> vec[f32 3]",
+        "(state: u32, xyz: vec[f32 3], octaves: u32, lacunarity: f32, gain: f32) -> vec[f32 3]",
+        "(state: u32, xyzt: vec[f32 4]) -> vec[f32 3]",
+        "(state: u32, xyzt: vec[f32 4], octaves: u32) -> vec[f32 3]",
+        "(state: u32, xyzt: vec[f32 4], octaves: u32, lacunarity: f32) -> vec[f32 3]",
+        "(state: u32, xyzt: vec[f32 4], octaves: u32, lacunarity: f32, gain: f32) -> vec[f32 3]",
+    ];
 
     // ---- checking and printing --------------------------------------------------------------------------------------
     /// Ends the launch with an error unless the condition holds. Only checked kernels contain it.
