@@ -33,8 +33,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
                     found.push(CompileError { diagnostics, sources });
                     // What only the passes can tell.
                     let environment = FileEnvironment::new(&unit);
-                    let compile = |kernel| session.compile(&environment.function(kernel), defaults);
-                    found.extend(unit.kernels().filter_map(|kernel| compile(kernel).err()));
+                    let kernels = unit.kernels().map(|kernel| environment.function(kernel));
+                    let complete = kernels.filter(|kernel| !kernel.is_generic());
+                    found.extend(complete.filter_map(|kernel| session.compile(&kernel, defaults).err()));
                 }
             }
         }

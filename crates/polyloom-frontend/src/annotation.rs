@@ -5,8 +5,9 @@
 //! annotations` makes of them.
 
 use crate::constant;
-use crate::environment::{Captured, ParamType};
+use crate::environment::Captured;
 use crate::members;
+use crate::param_type::{ParamType, Pattern, ScalarSet};
 use crate::source::{PACKAGES, dotted};
 use polyloom_ir::{Code, Composite, CompositeKind, MAX_DIMS, Scalar, Type};
 use ruff_python_ast::{self as ast, Expr, Number};
@@ -32,19 +33,21 @@ pub(crate) struct AnnotationReader<'a> {
     pub(crate) lookup: &'a dyn Fn(&[&str]) -> Option<Captured>,
 }
 
-/// The element of an array type: a scalar, a composite, or any.
+/// The element of an array type.
 #[derive(Clone, Copy)]
 enum Elem {
     Scalar(Scalar),
     Composite(Composite),
-    Any,
+    Generic(Pattern),
 }
 
 impl AnnotationReader<'_> {
-    /// The types of a function's parameters; `None` if some annotation is missing or wrong.
+    /// The types of a function's parameters, any where there is no annotation; `None` if some annotation is wrong.
     pub(crate) fn parameter_types(&self, def: &ast::StmtFunctionDef) -> Option<SmallVec<[ParamType; 4]>> {
         let parameters = def.parameters.iter_non_variadic_params();
-        parameters.map(|p| self.read(p.parameter.annotation.as_deref()?).ok()).collect()
+        parameters
+            .map(|p| p.parameter.annotation.as_deref().map_or(Ok(ParamType::ANY), |a| self.read(a)).ok())
+            .collect()
     }
 
     /// The type of a parameter or variable.
@@ -75,6 +78,8 @@ impl AnnotationReader<'_> {
             },
             Expr::Subscript(subscript) => match self.captured(&subscript.value)? {
                 Captured::ArrayConstructor(ndim) => self.array_subscript(subscript, ndim),
+                // `Callable[[float], float]`
+                Captured::Annotation(ParamType::Function) => Ok(ParamType::Function),
                 _ => Err(self.not_a_type(expr)),
             },
             _ => Err(self.not_a_type(expr)),
@@ -96,7 +101,7 @@ impl AnnotationReader<'_> {
         }
         Ok(match self.read(expr)? {
             ParamType::Exact(ty) => Some(smallvec![ty]),
-            ParamType::Any | ParamType::AnyArray(_) => None,
+            _ => None,
         })
     }
 
@@ -105,7 +110,7 @@ impl AnnotationReader<'_> {
         for elt in elts {
             match self.read(elt)? {
                 ParamType::Exact(ty) => types.push(ty),
-                ParamType::Any | ParamType::AnyArray(_) => return Ok(None),
+                _ => return Ok(None),
             }
         }
         Ok(Some(types))
@@ -190,7 +195,7 @@ impl AnnotationReader<'_> {
             Captured::Type(scalar) => Ok(ParamType::Exact(Type::Scalar(scalar))),
             Captured::Composite(composite) => Ok(ParamType::Exact(Type::Composite(composite))),
             Captured::Annotation(ty) => Ok(ty),
-            Captured::Any => Ok(ParamType::Any),
+            Captured::Any => Ok(ParamType::ANY),
             Captured::Text(text) => Err(AnnotationError {
                 code: Code::BadAnnotation,
                 range: expr.range(),
@@ -265,7 +270,11 @@ impl AnnotationReader<'_> {
     }
 
     /// `vector(length=5, dtype=float)` and its like.
-    fn composite_call(&self, call: &ast::ExprCall, kind: CompositeKind) -> Result<ParamType, AnnotationError> {
+    pub(crate) fn composite_call(
+        &self,
+        call: &ast::ExprCall,
+        kind: CompositeKind,
+    ) -> Result<ParamType, AnnotationError> {
         let name = kind.python_name();
         let (names, example): (&[&str], &str) = match kind {
             CompositeKind::Vector => (&["length", "dtype"], "length=5, dtype=float"),
@@ -290,8 +299,11 @@ impl AnnotationReader<'_> {
         let Some(dtype) = argument("dtype") else {
             return Err(bad(call.range(), format!("`{name}` needs the type of its components, `dtype`")));
         };
-        let ParamType::Exact(Type::Scalar(elem)) = self.read(dtype)? else {
-            return Err(bad(dtype.range(), "the components of this type are no scalars".to_owned()));
+        let elem = match self.read(dtype)? {
+            ParamType::Exact(Type::Scalar(elem)) => Ok(elem),
+            ParamType::Generic(Pattern::Any) => Err(ScalarSet::ALL),
+            ParamType::Generic(Pattern::Scalar(set)) => Err(set),
+            _ => return Err(bad(dtype.range(), "the components of this type are no scalars".to_owned())),
         };
         let extents: &[Expr] = match (argument("length"), argument("shape")) {
             (Some(length), _) => std::slice::from_ref(length),
@@ -301,15 +313,26 @@ impl AnnotationReader<'_> {
             },
             (None, None) => &[],
         };
-        let mut shape: SmallVec<[i128; 2]> = SmallVec::new();
+        // `None` is any extent.
+        let mut shape: SmallVec<[Option<i128>; 2]> = SmallVec::new();
         for extent in extents {
             match constant::evaluate(extent, self.lookup) {
-                Some(Captured::Int(value)) => shape.push(value),
+                Some(Captured::Int(value)) => shape.push(Some(value)),
+                Some(Captured::Any) => shape.push(None),
                 _ => return Err(bad(extent.range(), "this is not a constant integer".to_owned())),
             }
         }
-        let composite = Composite::new(kind, elem, &shape).map_err(|message| bad(call.range(), message))?;
-        Ok(ParamType::Exact(Type::Composite(composite)))
+        // What is left open does not matter to whether there are such types.
+        let example: SmallVec<[i128; 2]> = shape.iter().map(|extent| extent.unwrap_or(1)).collect();
+        let float = Scalar::F32;
+        let composite = Composite::new(kind, elem.unwrap_or(float), &example);
+        let composite = composite.map_err(|message| bad(call.range(), message))?;
+        if elem.is_ok() && shape.iter().all(Option::is_some) {
+            return Ok(ParamType::Exact(Type::Composite(composite)));
+        }
+        let elem = elem.map_or_else(|set| set, |elem| ScalarSet::of([elem]));
+        let known = |axis: usize| shape.get(axis).copied().flatten().and_then(|extent| u16::try_from(extent).ok());
+        Ok(ParamType::Generic(Pattern::Composite { kind, elem, shape: [known(0), known(1)] }))
     }
 
     fn array_subscript(&self, subscript: &ast::ExprSubscript, fixed: Option<u8>) -> Result<ParamType, AnnotationError> {
@@ -329,15 +352,15 @@ impl AnnotationReader<'_> {
         match self.read(expr)? {
             ParamType::Exact(Type::Scalar(scalar)) => Ok(Elem::Scalar(scalar)),
             ParamType::Exact(Type::Composite(composite)) => Ok(Elem::Composite(composite)),
-            ParamType::Any => Ok(Elem::Any),
-            ParamType::Exact(Type::Array { .. } | Type::CompositeArray { .. }) | ParamType::AnyArray(_) => {
-                Err(AnnotationError {
-                    code: Code::BadAnnotation,
-                    range: expr.range(),
-                    message: "the elements of an array are scalars, vectors or matrices".to_owned(),
-                    help: "use more dimensions: `array(dtype=float, ndim=2)`".to_owned(),
-                })
-            }
+            ParamType::Generic(pattern) => Ok(Elem::Generic(pattern)),
+            ParamType::Exact(Type::Array { .. } | Type::CompositeArray { .. })
+            | ParamType::GenericArray(..)
+            | ParamType::Function => Err(AnnotationError {
+                code: Code::BadAnnotation,
+                range: expr.range(),
+                message: "the elements of an array are scalars, vectors or matrices".to_owned(),
+                help: "use more dimensions: `array(dtype=float, ndim=2)`".to_owned(),
+            }),
         }
     }
 
@@ -381,7 +404,7 @@ fn array_of(elem: Elem, ndim: u8) -> ParamType {
     match elem {
         Elem::Scalar(elem) => ParamType::Exact(Type::Array { elem, ndim }),
         Elem::Composite(elem) => ParamType::Exact(Type::CompositeArray { elem, ndim }),
-        Elem::Any => ParamType::AnyArray(ndim),
+        Elem::Generic(pattern) => ParamType::GenericArray(pattern, ndim),
     }
 }
 

@@ -4,6 +4,7 @@
 //! package answers from live objects, [`crate::FileEnvironment`] from the rest of the file.
 
 use crate::annotation::AnnotationReader;
+use crate::param_type::ParamType;
 use crate::source::SourceUnit;
 use polyloom_ir::{Composite, CompositeKind, Op, Scalar};
 use smallvec::SmallVec;
@@ -51,6 +52,8 @@ pub enum Captured {
     ArrayConstructor(Option<u8>),
     /// `typing.Any`: a parameter of any type.
     Any,
+    /// `typing.TypeVar`: called, it makes the annotation of parameters of several types.
+    TypeVariable,
     /// A builtin function.
     Builtin(Builtin),
     /// A module, by its full name.
@@ -65,17 +68,6 @@ pub enum Captured {
     Unsupported(Arc<str>),
     /// Something that only running the program would tell, in words: `set when the program runs`.
     Unknown(&'static str),
-}
-
-/// The type a parameter is annotated with.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ParamType {
-    /// This type.
-    Exact(polyloom_ir::Type),
-    /// Any type: the function is compiled for the types it is called with.
-    Any,
-    /// An array of this many dimensions and any element type.
-    AnyArray(u8),
 }
 
 /// A function a kernel can call.
@@ -144,9 +136,12 @@ pub struct FunctionHandle {
     pub arguments: Option<Arc<SourceUnit>>,
 }
 
+/// A number that two handles share only if they are the same function.
+pub(crate) type Identity = (usize, usize, usize);
+
 impl FunctionHandle {
-    /// A number that two handles share only if they are the same function.
-    pub(crate) fn identity(&self) -> (usize, usize, usize) {
+    /// The function's identity.
+    pub(crate) fn identity(&self) -> Identity {
         let environment = Arc::as_ptr(&self.environment).cast::<()>() as usize;
         (Arc::as_ptr(&self.unit) as usize, self.function, environment)
     }
@@ -156,6 +151,18 @@ impl FunctionHandle {
     pub fn replaces(&self, earlier: &FunctionHandle) -> bool {
         let types = self.parameter_types();
         types.is_some() && types == earlier.parameter_types()
+    }
+
+    /// Its parameters; `None` if an annotation is wrong.
+    pub fn parameters(&self) -> Option<Vec<(Arc<str>, ParamType)>> {
+        let types = self.parameter_types()?;
+        let parameters = self.unit.definition(self.function)?.parameters.iter_non_variadic_params();
+        Some(parameters.map(|p| p.parameter.name.as_str().into()).zip(types).collect())
+    }
+
+    /// Whether it is compiled for the types of each call or launch.
+    pub fn is_generic(&self) -> bool {
+        self.parameter_types().is_some_and(|types| types.iter().any(|ty| ty.is_generic()))
     }
 
     fn parameter_types(&self) -> Option<SmallVec<[ParamType; 4]>> {
@@ -177,6 +184,15 @@ impl fmt::Debug for FunctionHandle {
 }
 
 impl Captured {
+    /// A type as a name of it is captured.
+    pub fn of_type(ty: polyloom_ir::Type) -> Captured {
+        match ty {
+            polyloom_ir::Type::Scalar(scalar) => Captured::Type(scalar),
+            polyloom_ir::Type::Composite(composite) => Captured::Composite(composite),
+            array => Captured::Annotation(ParamType::Exact(array)),
+        }
+    }
+
     /// What it is, for messages: `a module`, `a string`.
     pub fn describe(&self) -> String {
         match self {
@@ -187,9 +203,11 @@ impl Captured {
             Captured::CompositeConstant(_, composite) => format!("a {} constant", composite.python_name()),
             Captured::Type(scalar) => format!("the type `{}`", scalar.python_name()),
             Captured::Composite(composite) => format!("the type `{}`", composite.python_name()),
-            Captured::Annotation(_) | Captured::ArrayConstructor(_) => "an array type".to_owned(),
+            Captured::Annotation(ParamType::Exact(_)) | Captured::ArrayConstructor(_) => "an array type".to_owned(),
+            Captured::Annotation(_) => "the annotation of a generic parameter".to_owned(),
             Captured::TypeConstructor(kind) => format!("`{}` of the module `types`", kind.python_name()),
             Captured::Any => "the annotation `Any`".to_owned(),
+            Captured::TypeVariable => "`TypeVar` of the module `typing`".to_owned(),
             Captured::Builtin(_) => "a builtin function".to_owned(),
             Captured::Module(name) => format!("the module `{name}`"),
             Captured::Function(_) => "a function".to_owned(),

@@ -7,8 +7,9 @@
 use crate::annotation::AnnotationReader;
 use crate::assignment_expressions::assignment_expressions;
 use crate::constant;
-use crate::environment::{Captured, Environment, FunctionHandle, ParamType};
+use crate::environment::{Captured, Environment, FunctionHandle};
 use crate::members;
+use crate::param_type::{ParamType, Pattern, ScalarSet};
 use crate::source::{PACKAGES, Role, SourceUnit, blocks_of, dotted};
 use ruff_python_ast::{self as ast, Expr, Stmt};
 use ruff_text_size::Ranged;
@@ -311,6 +312,9 @@ impl File {
         }
         let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
         match expr {
+            Expr::Call(call) if let Some(variable) = type_variable(call, &lookup) => {
+                Some(Captured::Annotation(ParamType::Generic(variable)))
+            }
             Expr::Call(_) | Expr::Subscript(_) => Some(match reader.read(expr).ok()? {
                 ParamType::Exact(polyloom_ir::Type::Composite(composite)) => Captured::Composite(composite),
                 annotation => Captured::Annotation(annotation),
@@ -374,6 +378,23 @@ impl File {
     }
 }
 
+/// What the type variable of `TypeVar("T", float, wp.float64)` stands for: the types it is constrained to.
+fn type_variable(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>) -> Option<Pattern> {
+    if !matches!(lookup(&dotted(&call.func)?), Some(Captured::TypeVariable)) {
+        return None;
+    }
+    let (_, constraints) = call.arguments.args.split_first()?;
+    if constraints.is_empty() {
+        return Some(Pattern::Any);
+    }
+    let scalars = constraints.iter().map(|constraint| match constant::evaluate(constraint, lookup) {
+        Some(Captured::Type(scalar)) => Some(scalar),
+        _ => None,
+    });
+    let scalars: Option<Vec<_>> = scalars.collect();
+    Some(Pattern::Scalar(ScalarSet::of(scalars?)))
+}
+
 /// Where a path leads.
 enum Found<'a> {
     /// To a name, in this scope, and what of the path is left.
@@ -389,6 +410,7 @@ fn resolve(path: &[&str]) -> Option<Captured> {
         [package, member] if PACKAGES.contains(package) => members::package_member(member),
         [package, "types", member] if PACKAGES.contains(package) => members::types_member(member),
         [library, member] if LIBRARIES.contains(library) => members::library_member(library, member),
+        ["collections", "abc", member] => members::library_member("collections.abc", member),
         [root, ..] if PACKAGES.contains(root) || LIBRARIES.contains(root) => None,
         // A name of a module this compilation has not read.
         [.., _] => Some(Captured::Unknown("a name of another module")),

@@ -51,19 +51,21 @@ mod lower;
 mod members;
 mod number;
 mod options;
+mod param_type;
 mod source;
 pub mod typed_ast;
 
-pub use environment::{Builtin, Captured, Environment, FunctionHandle, ParamType};
+pub use environment::{Builtin, Captured, Environment, FunctionHandle};
 pub use error::CompileError;
 pub use file_environment::FileEnvironment;
 pub use members::{library_member, package_member, package_members, python_builtin, types_member};
 pub use number::Number;
 pub use options::Options;
+pub use param_type::{ParamType, Pattern, ScalarSet};
 pub use source::{FunctionInfo, Role, SourceUnit};
 
 use check::Compilation;
-use polyloom_ir::{Code, Diagnostic, FuncId, FunctionKind, Module, SourceMap, Span};
+use polyloom_ir::{Code, Diagnostic, FuncId, FunctionKind, Module, SourceMap, Span, Type};
 use std::sync::Arc;
 
 /// A kernel in HIR, with what it was made from.
@@ -85,10 +87,26 @@ pub struct Compiled {
 ///
 /// # Errors
 ///
-/// All errors of the kernel and of the functions it calls.
+/// All errors of the kernel and of the functions it calls; that it is generic, if it is.
 pub fn compile_kernel(kernel: &FunctionHandle, options: &Options) -> Result<Compiled, CompileError> {
+    compile_kernel_for(kernel, &[], options)
+}
+
+/// Compiles a kernel to HIR for parameters of these types, which its annotations take.
+///
+/// # Errors
+///
+/// As [`compile_kernel`].
+pub fn compile_kernel_for(
+    kernel: &FunctionHandle,
+    types: &[Type],
+    options: &Options,
+) -> Result<Compiled, CompileError> {
     let mut compilation = Compilation::new(options);
-    let id = compilation.check_root(kernel, FunctionKind::Kernel, &[]);
+    if types.is_empty() && kernel.is_generic() {
+        return Err(no_types(kernel));
+    }
+    let id = compilation.check_root(kernel, FunctionKind::Kernel, types);
     let mut diagnostics = compilation.take_diagnostics();
     let Some(id) = id.filter(|_| !has_errors(&diagnostics)) else {
         if diagnostics.is_empty() {
@@ -117,7 +135,7 @@ pub fn check_function(function: &FunctionHandle, options: &Options) -> Result<Ve
     Ok(diagnostics)
 }
 
-/// Checks every kernel of a file, and every function whose annotations say all its types, and gives the warnings.
+/// Checks every kernel and every function of a file whose annotations say all its types, and gives the warnings.
 ///
 /// # Errors
 ///
@@ -128,7 +146,10 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diag
     for (index, function) in unit.functions().iter().enumerate() {
         match function.role {
             Some(Role::Kernel) => {
-                compilation.check_root(&environment.function(index), FunctionKind::Kernel, &[]);
+                let kernel = environment.function(index);
+                if !kernel.is_generic() {
+                    compilation.check_root(&kernel, FunctionKind::Kernel, &[]);
+                }
             }
             Some(Role::Func) => compilation.check_alone(&environment.function(index)),
             None => {}
@@ -139,6 +160,20 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diag
         return Err(CompileError { diagnostics, sources: compilation.sources });
     }
     Ok((diagnostics, compilation.sources))
+}
+
+/// The error of a generic kernel that is compiled without types.
+fn no_types(kernel: &FunctionHandle) -> CompileError {
+    let mut sources = SourceMap::new();
+    let file = sources.add(kernel.unit.file().clone());
+    let generic = kernel.parameters().unwrap_or_default().into_iter().find(|(_, ty)| ty.is_generic());
+    let (name, ty) = generic.map_or_else(Default::default, |(name, ty)| (name.to_string(), ty.to_string()));
+    let message = format!("`{}` is generic: its parameter `{name}` is {ty}", kernel.name());
+    let def = kernel.unit.definition(kernel.function).map(|def| def.name.range);
+    let span = def.map_or(Span::new(file, 0, 0), |at| Span::new(file, at.start().to_u32(), at.end().to_u32()));
+    let help = "it is compiled for the arguments of each launch: launch it, or name the types with `overload`";
+    let diagnostic = Diagnostic::error(Code::BadAnnotation, span, message).help(help);
+    CompileError { diagnostics: vec![diagnostic], sources }
 }
 
 /// The error of a file without the kernel asked for, or without any if no name is given.

@@ -3,6 +3,7 @@
 //! Operations come from the op table; what is listed here is what the table has no entry for.
 
 use crate::environment::{Builtin, Captured, Constructor};
+use crate::param_type::{ParamType, Pattern, ScalarSet};
 use polyloom_ir::{Composite, CompositeKind, Op, Scalar, op};
 use std::f64::consts;
 
@@ -22,9 +23,9 @@ const CONSTANTS: [(&str, f64); 11] = [
 ];
 
 /// Members of the package that are neither operations nor scalar types nor constants.
-const OTHERS: [&str; 14] = [
-    "array", "array1d", "array2d", "array3d", "array4d", "bool", "cast", "constant", "len", "print", "printf", "range",
-    "static", "types",
+const OTHERS: [&str; 18] = [
+    "Float", "Function", "Int", "Scalar", "array", "array1d", "array2d", "array3d", "array4d", "bool", "cast",
+    "constant", "len", "print", "printf", "range", "static", "types",
 ];
 
 /// What makes vectors and the like and is no type.
@@ -85,6 +86,8 @@ pub fn package_member(name: &str) -> Option<Captured> {
         "printf" => Builtin::Printf,
         "len" | "print" | "range" => return python_builtin(name),
         "types" => return Some(Captured::Module("polyloom.types".into())),
+        "Float" | "Int" | "Scalar" => return type_variable(name),
+        "Function" => return Some(Captured::Annotation(ParamType::Function)),
         "array" => return Some(Captured::ArrayConstructor(None)),
         _ => {
             if let Some((_, constructor)) = CONSTRUCTORS.iter().find(|(known, _)| *known == name) {
@@ -106,7 +109,18 @@ pub fn package_member(name: &str) -> Option<Captured> {
 
 /// What a member of the package's module `types` means.
 pub fn types_member(name: &str) -> Option<Captured> {
-    CompositeKind::from_python_name(name).map(Captured::TypeConstructor)
+    CompositeKind::from_python_name(name).map(Captured::TypeConstructor).or_else(|| type_variable(name))
+}
+
+/// The package's own type variables.
+fn type_variable(name: &str) -> Option<Captured> {
+    let set = match name {
+        "Float" => ScalarSet::floats(),
+        "Int" => ScalarSet::integers(),
+        "Scalar" => ScalarSet::numbers(),
+        _ => return None,
+    };
+    Some(Captured::Annotation(ParamType::Generic(Pattern::Scalar(set))))
 }
 
 /// Every name [`package_member`] knows.
@@ -133,6 +147,8 @@ pub fn library_member(module: &str, name: &str) -> Option<Captured> {
             Op::from_builtin_name(name).map(|op| Captured::Builtin(Builtin::Op(op)))
         }
         ("typing", "Any") => Some(Captured::Any),
+        ("typing", "TypeVar") => Some(Captured::TypeVariable),
+        ("typing" | "collections.abc", "Callable") => Some(Captured::Annotation(ParamType::Function)),
         _ => None,
     }
 }

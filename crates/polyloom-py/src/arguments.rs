@@ -5,8 +5,10 @@
 
 use crate::array::ArrayBase;
 use crate::composite::{CompositeBase, CompositeType};
+use crate::environment::capture;
 use numpy::npyffi;
-use polyloom::{ArgBlock, ArgError, Composite, Footprint, Scalar, Type, scalar_bits};
+use polyloom::frontend::{Captured, ParamType, Pattern};
+use polyloom::{ArgBlock, ArgError, Composite, CompositeKind, Footprint, Scalar, Type, scalar_bits};
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -91,6 +93,83 @@ pub(crate) fn check(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg
     let components = |ty: &Type| ty.as_composite().map_or(1, Composite::n_components);
     let param = kernel.types()[..index].iter().map(components).sum();
     array_argument(py, kernel, index, arg, ty, kernel.writes(param), &mut SmallVec::new()).map(drop)
+}
+
+/// The type of the parameter that an argument of a generic kernel makes of `wanted`.
+///
+/// # Errors
+///
+/// The end of a sentence that starts with the argument's name.
+pub(crate) fn type_of(arg: &Bound<'_, PyAny>, wanted: ParamType) -> PyResult<Type> {
+    let py = arg.py();
+    if arg.cast::<PyBool>().is_ok() {
+        return Ok(Type::BOOL);
+    }
+    if arg.is_exact_instance_of::<PyFloat>() {
+        return Ok(Type::F32);
+    }
+    if arg.cast::<PyInt>().is_ok() {
+        return Ok(Type::I32);
+    }
+    let inner = match wanted {
+        ParamType::GenericArray(pattern, _) => pattern,
+        _ => Pattern::Any,
+    };
+    // SAFETY: `arg` is a live object.
+    if unsafe { npyffi::PyArray_Check(py, arg.as_ptr()) } != 0 {
+        // SAFETY: it is an array.
+        return unsafe { array_type(arg.as_ptr().cast(), None, inner) };
+    }
+    if let Ok(array) = arg.cast::<ArrayBase>() {
+        // SAFETY: it is an array, which `arg` holds.
+        return unsafe { array_type(array.get().object().cast(), array.get().element(), Pattern::Any) };
+    }
+    match capture(arg) {
+        Captured::Constant(_, scalar) => return Ok(scalar.into()),
+        Captured::CompositeConstant(_, composite) => return Ok(composite.into()),
+        _ => {}
+    }
+    let numpy = py.import("numpy")?;
+    let converted = if arg.hasattr("__array_interface__")? {
+        numpy.call_method1("asarray", (arg,))?
+    } else if arg.hasattr("__dlpack__")? {
+        numpy.call_method1("from_dlpack", (arg,)).map_err(|error| unreadable(py, error))?
+    } else {
+        let message = format!("is of type {}, which says no type of kernels: it takes {wanted}", type_name(arg));
+        return Err(PyTypeError::new_err(message));
+    };
+    // SAFETY: NumPy has made an array.
+    unsafe { array_type(converted.as_ptr().cast(), None, inner) }
+}
+
+/// The type of an array whose elements are of this type, or of one that its last axes make if `inner` has any.
+///
+/// # Safety
+///
+/// `object` is a live NumPy array.
+unsafe fn array_type(object: *mut npyffi::PyArrayObject, element: Option<Composite>, inner: Pattern) -> PyResult<Type> {
+    // SAFETY: a live array's descriptor is valid, and the extents are its own.
+    let (descr, extents) = unsafe { (&*(*object).fields.descr, extents(&(*object).fields)) };
+    // The bits of `bfloat16` are integers where NumPy has no such type.
+    let scalars = Scalar::ALL.into_iter().filter(|scalar| *scalar != Scalar::BF16).chain([Scalar::BF16]);
+    let Some(scalar) = scalars.into_iter().find(|scalar| has_type(descr, *scalar)) else {
+        return Err(PyTypeError::new_err("has elements of no type of kernels"));
+    };
+    let n_inner = element.map_or(inner.n_inner_axes(), |element| element.shape().len());
+    let rank = extents.len().saturating_sub(n_inner);
+    let element = element.or_else(|| match inner {
+        Pattern::Composite { kind, .. } => {
+            let shape: SmallVec<[i128; 2]> = extents[rank..].iter().map(|&extent| extent as i128).collect();
+            let is_fixed = matches!(kind, CompositeKind::Quaternion | CompositeKind::Transform);
+            Composite::new(kind, scalar, if is_fixed { &[] } else { &shape }).ok()
+        }
+        Pattern::Any | Pattern::Scalar(_) => None,
+    });
+    let element = element.map_or(Type::Scalar(scalar), Type::Composite);
+    let ndim = u8::try_from(rank).ok().filter(|ndim| (1..=4).contains(ndim));
+    ndim.and_then(|ndim| Type::array_of(element, ndim)).ok_or_else(|| {
+        PyTypeError::new_err(format!("has {} dimensions, and arrays of kernels have 1 to 4", extents.len()))
+    })
 }
 
 /// The NumPy arrays that an array parameter takes.

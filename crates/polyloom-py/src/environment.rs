@@ -6,9 +6,9 @@ use crate::arguments;
 use crate::composite::{CompositeBase, CompositeType};
 use crate::kernel::{Function, Kernel};
 use polyloom::frontend::{
-    Captured, Environment, ParamType, library_member, package_member, python_builtin, types_member,
+    Captured, Environment, ParamType, Pattern, ScalarSet, library_member, package_member, python_builtin, types_member,
 };
-use polyloom::{Composite, Scalar, Type, scalar_bits};
+use polyloom::{Composite, CompositeKind, Scalar, Type, scalar_bits};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyModule, PyString, PyType};
@@ -78,6 +78,9 @@ struct Classes {
     builtin: Py<PyType>,
     array: Py<PyType>,
     generic: Py<PyType>,
+    generic_composite: Py<PyType>,
+    type_variable: Py<PyType>,
+    callable: Py<PyAny>,
     any: Py<PyAny>,
 }
 
@@ -95,6 +98,9 @@ fn classes(py: Python<'_>) -> Option<&Classes> {
             builtin: class("polyloom._builtins", "Builtin")?,
             array: class("polyloom._arrays", "array")?,
             generic: class("numpy", "generic")?,
+            generic_composite: class("polyloom._composites", "GenericComposite")?,
+            type_variable: class("typing", "TypeVar")?,
+            callable: py.import("collections.abc")?.getattr("Callable")?.unbind(),
             any: py.import("typing")?.getattr("Any")?.unbind(),
         })
     };
@@ -137,7 +143,7 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
         return Some(Captured::Function(function.get().handles()));
     }
     if let Ok(kernel) = value.cast::<Kernel>() {
-        return Some(Captured::Kernel(kernel.get().inner().name().into()));
+        return Some(Captured::Kernel(kernel.get().name().into()));
     }
     if is(&classes.builtin) {
         return package_member(&value.getattr("__name__").ok()?.extract::<String>().ok()?);
@@ -158,10 +164,21 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
         return Some(Captured::Composite(composite_type(value)?));
     }
     if is(&classes.annotation) {
-        let dtype = value.getattr("dtype").ok()?;
-        let elem = dtype_scalar(&dtype).map(Type::Scalar).or_else(|| composite_type(&dtype).map(Type::Composite))?;
+        let elem = known(&value.getattr("dtype").ok()?)?;
         let ndim = value.getattr("ndim").ok()?.extract().ok()?;
-        return Some(Captured::Annotation(ParamType::Exact(Type::array_of(elem, ndim)?)));
+        return Some(Captured::Annotation(match elem {
+            Captured::Type(scalar) => ParamType::Exact(Type::array_of(scalar.into(), ndim)?),
+            Captured::Composite(composite) => ParamType::Exact(Type::array_of(composite.into(), ndim)?),
+            Captured::Any => ParamType::GenericArray(Pattern::Any, ndim),
+            Captured::Annotation(ParamType::Generic(pattern)) => ParamType::GenericArray(pattern, ndim),
+            _ => return None,
+        }));
+    }
+    if is(&classes.generic_composite) {
+        return generic_composite(value).map(|pattern| Captured::Annotation(ParamType::Generic(pattern)));
+    }
+    if is(&classes.type_variable) {
+        return type_variable(value).map(|pattern| Captured::Annotation(ParamType::Generic(pattern)));
     }
     if value.is(&classes.any) {
         return Some(Captured::Any);
@@ -169,15 +186,52 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
     if value.is(&classes.array) {
         return package_member("array");
     }
+    // `Callable[[float], float]`
+    if value.getattr("__origin__").is_ok_and(|origin| origin.is(&classes.callable)) {
+        return Some(Captured::Annotation(ParamType::Function));
+    }
     // Classes and functions of other modules: `float` under another name, `numpy.float32`, `math.sin`.
     let name = value.getattr("__name__").ok()?.extract::<String>().ok()?;
     let module = value.getattr("__module__").ok()?.extract::<String>().ok()?;
     match module.as_str() {
         "builtins" => python_builtin(&name),
         "polyloom._arrays" => package_member(&name),
+        "polyloom._native" if name == "Function" => package_member(&name),
         "polyloom._composites" => types_member(&name),
         module => library_member(module, &name),
     }
+}
+
+/// The scalars that a `dtype` stands for: one, those of a type variable, or all.
+fn scalars(dtype: &Bound<'_, PyAny>) -> Option<ScalarSet> {
+    match known(dtype)? {
+        Captured::Type(scalar) => Some(ScalarSet::of([scalar])),
+        Captured::Any | Captured::Annotation(ParamType::Generic(Pattern::Any)) => Some(ScalarSet::ALL),
+        Captured::Annotation(ParamType::Generic(Pattern::Scalar(set))) => Some(set),
+        _ => None,
+    }
+}
+
+/// `vector(length=Any, dtype=Float)`.
+fn generic_composite(value: &Bound<'_, PyAny>) -> Option<Pattern> {
+    let kind = CompositeKind::from_python_name(&value.getattr("kind").ok()?.extract::<String>().ok()?)?;
+    let elem = scalars(&value.getattr("dtype").ok()?)?;
+    let extents: Vec<Option<u16>> = value.getattr("shape").ok()?.extract().ok()?;
+    let extent = |axis: usize| extents.get(axis).copied().flatten();
+    Some(Pattern::Composite { kind, elem, shape: [extent(0), extent(1)] })
+}
+
+/// What a `typing.TypeVar` stands for: the types it is constrained to, or all.
+fn type_variable(value: &Bound<'_, PyAny>) -> Option<Pattern> {
+    let constraints: Vec<Bound<'_, PyAny>> = value.getattr("__constraints__").ok()?.extract().ok()?;
+    if constraints.is_empty() {
+        return Some(Pattern::Any);
+    }
+    let scalars = constraints.iter().map(|constraint| match known(constraint) {
+        Some(Captured::Type(scalar)) => Some(scalar),
+        _ => None,
+    });
+    scalars.collect::<Option<Vec<_>>>().map(|scalars| Pattern::Scalar(ScalarSet::of(scalars)))
 }
 
 fn dtype_scalar(dtype: &Bound<'_, PyAny>) -> Option<Scalar> {

@@ -2,6 +2,7 @@
 
 use crate::environment::LiveEnvironment;
 use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_error};
+use crate::generic::Generic;
 use crate::session;
 use polyloom::frontend::{Environment, FunctionHandle, Options, check_function};
 use polyloom::{FloatMode, Form, SourceFile};
@@ -54,8 +55,14 @@ impl SourceUnit {
 /// A kernel: launch it with `polyloom.launch`.
 #[pyclass(frozen, dict, weakref, module = "polyloom._native")]
 pub(crate) struct Kernel {
-    inner: polyloom::Kernel,
+    code: Code,
     doc: Option<String>,
+}
+
+/// What a kernel launches.
+enum Code {
+    One(polyloom::Kernel),
+    Generic(Generic),
 }
 
 #[pymethods]
@@ -72,21 +79,46 @@ impl Kernel {
     ) -> PyResult<Kernel> {
         let handle = unit.get().handle(line, function, globals, cells, options)?;
         let session = session()?;
-        let inner = session.compile(&handle, session.defaults()).map_err(|error| compile_error(py, &error))?;
+        let defaults = session.defaults();
+        let code = match Generic::new(&handle, defaults) {
+            Some(generic) => Code::Generic(generic),
+            None => Code::One(session.compile(&handle, defaults).map_err(|error| compile_error(py, &error))?),
+        };
         let doc = function.getattr("__doc__")?.extract()?;
-        Ok(Kernel { inner, doc })
+        Ok(Kernel { code, doc })
     }
 
     /// The kernel's name.
     #[getter(__name__)]
     fn python_name(&self) -> &str {
-        self.inner.name()
+        self.name()
     }
 
     /// The kernel's name.
     #[getter]
-    fn name(&self) -> &str {
-        self.inner.name()
+    pub(crate) fn name(&self) -> &str {
+        match &self.code {
+            Code::One(kernel) => kernel.name(),
+            Code::Generic(generic) => generic.name(),
+        }
+    }
+
+    /// Whether the types of a launch's arguments choose what is compiled.
+    #[getter]
+    fn is_generic(&self) -> bool {
+        matches!(self.code, Code::Generic(_))
+    }
+
+    /// The kernel that this generic one is for parameters of these types: a list of one for each parameter, or a
+    /// dictionary of those of its generic parameters.
+    fn overload<'py>(&self, types: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Kernel>> {
+        match &self.code {
+            Code::Generic(generic) => generic.for_types(types),
+            Code::One(kernel) => {
+                let message = format!("kernel '{}' is not generic: it has one type for each parameter", kernel.name());
+                Err(PyTypeError::new_err(message))
+            }
+        }
     }
 
     /// The kernel's docstring.
@@ -98,23 +130,28 @@ impl Kernel {
     /// Name and parameters with their types.
     #[getter]
     fn signature(&self) -> String {
-        self.inner.signature()
+        match &self.code {
+            Code::One(kernel) => kernel.signature(),
+            Code::Generic(generic) => generic.signature(),
+        }
     }
 
     /// Warnings of the compiler, as `Diagnostic` objects.
     #[getter]
     fn warnings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for warning in self.inner.warnings() {
-            list.append(diagnostic_object(py, warning, self.inner.sources())?)?;
+        if let Code::One(kernel) = &self.code {
+            for warning in kernel.warnings() {
+                list.append(diagnostic_object(py, warning, kernel.sources())?)?;
+            }
         }
         Ok(list)
     }
 
     /// The kernel's metadata and execution constraints that differ from the default, as HIR text spells them.
     #[getter]
-    fn metadata(&self) -> Vec<String> {
-        self.inner.metadata()
+    fn metadata(&self) -> PyResult<Vec<String>> {
+        Ok(self.one()?.metadata())
     }
 
     /// The kernel's HIR as text: as written, or `prepared` for back ends.
@@ -143,33 +180,62 @@ impl Kernel {
     /// launch need not.
     #[pyo3(signature = (ndim = None))]
     fn compile(&self, py: Python<'_>, ndim: Option<u8>) -> PyResult<()> {
-        let rank = ndim.unwrap_or_else(|| self.inner.natural_rank());
+        let kernel = self.one()?;
+        let rank = ndim.unwrap_or_else(|| kernel.natural_rank());
         if !(1..=4).contains(&rank) {
             return Err(PyValueError::new_err(format!("a launch has 1 to 4 dimensions, not {rank}")));
         }
-        py.detach(|| self.inner.compile(rank)).map_err(|error| launch_error(py, &self.inner, &error, None))
+        py.detach(|| kernel.compile(rank)).map_err(|error| launch_error(py, kernel, &error, None))
     }
 
     #[pyo3(signature = (*_args, **_kwargs))]
     fn __call__(&self, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        let name = self.inner.name();
+        let name = self.name();
         Err(PyTypeError::new_err(format!(
             "'{name}' is a kernel: run it with polyloom.launch({name}, dim, [arguments])"
         )))
     }
 
     fn __repr__(&self) -> String {
-        format!("<kernel {}>", self.inner.signature())
+        format!("<kernel {}>", self.signature())
     }
 }
 
 impl Kernel {
-    pub(crate) fn inner(&self) -> &polyloom::Kernel {
-        &self.inner
+    /// A specialisation of a generic kernel.
+    pub(crate) fn specialised(kernel: polyloom::Kernel) -> Kernel {
+        Kernel { code: Code::One(kernel), doc: None }
+    }
+
+    /// The kernel, unless it is generic.
+    ///
+    /// # Errors
+    ///
+    /// If it is: it has no code of its own.
+    #[inline]
+    pub(crate) fn one(&self) -> PyResult<&polyloom::Kernel> {
+        match &self.code {
+            Code::One(kernel) => Ok(kernel),
+            Code::Generic(generic) => {
+                let name = generic.name();
+                let message =
+                    format!("kernel '{name}' is generic: ask one of its overloads, polyloom.overload({name}, [types])");
+                Err(PyTypeError::new_err(message))
+            }
+        }
+    }
+
+    /// The generic kernel, if it is one.
+    #[inline]
+    pub(crate) fn generic(&self) -> Option<&Generic> {
+        match &self.code {
+            Code::One(_) => None,
+            Code::Generic(generic) => Some(generic),
+        }
     }
 
     fn text(&self, form: Form) -> PyResult<String> {
-        let bytes = self.inner.emit(form).map_err(|error| codegen_error(&error))?;
+        let bytes = self.one()?.emit(form).map_err(|error| codegen_error(&error))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn launch<'py>(
         PyTypeError::new_err(format!("launch() needs a kernel (a function under @polyloom.kernel), not {name}"))
     })?;
     for sequence in [inputs, outputs].into_iter().flatten() {
-        check_sequence(kernel.get().inner(), sequence)?;
+        check_sequence(kernel.get(), sequence)?;
     }
     if let Some(device) = device {
         check_device(device)?;
@@ -87,9 +87,18 @@ pub(crate) fn launch<'py>(
         // released.
         in_lists |= unsafe { push_items(sequence, &mut args)? };
     }
+    let specialised;
+    let kernel = match kernel.get().generic() {
+        None => kernel,
+        Some(generic) => {
+            specialised = generic.for_arguments(py, &args)?;
+            &specialised
+        }
+    };
+    let code = kernel.get().one()?;
     if record_cmd {
         let args: Vec<_> = args.iter().map(|a| (**a).clone().unbind()).collect();
-        let ready = Ready::new(py, kernel.get().inner(), &args)?;
+        let ready = Ready::new(py, code, &args)?;
         let state = State { shape, args, ready: Some(Arc::new(ready)), n_changes: 0 };
         return Ok(Some(Py::new(py, Launch { kernel: kernel.clone().unbind(), state: Mutex::new(state) })?));
     }
@@ -98,7 +107,7 @@ pub(crate) fn launch<'py>(
     if in_lists {
         owned.extend(args.iter().map(|a| (**a).clone()));
     }
-    let done = run(py, kernel.get().inner(), &shape, &args);
+    let done = run(py, code, &shape, &args);
     drop(owned);
     done.map(|()| None)
 }
@@ -239,11 +248,14 @@ unsafe fn push_items<'a, 'py>(sequence: &'a Bound<'py, PyAny>, args: &mut Argume
 }
 
 /// Whether inputs or outputs are a list, a tuple or none at all.
-fn check_sequence(kernel: &polyloom::Kernel, sequence: &Bound<'_, PyAny>) -> PyResult<()> {
+fn check_sequence(kernel: &Kernel, sequence: &Bound<'_, PyAny>) -> PyResult<()> {
     if sequence.is_none() || sequence.cast::<PyList>().is_ok() || sequence.cast::<PyTuple>().is_ok() {
         return Ok(());
     }
-    let names: Vec<&str> = kernel.names().iter().map(|n| &**n).collect();
+    let names: Vec<&str> = match kernel.generic() {
+        Some(generic) => generic.param_names().collect(),
+        None => kernel.one()?.names().iter().map(|n| &**n).collect(),
+    };
     Err(PyTypeError::new_err(format!(
         "inputs and outputs are lists of arguments, not {}: write polyloom.launch({}, dim, [{}])",
         sequence.get_type().name()?,
@@ -291,7 +303,7 @@ pub(crate) struct Launch {
 impl Launch {
     /// Runs the recorded launch.
     fn launch(&self, py: Python<'_>) -> PyResult<()> {
-        let kernel = self.kernel.bind(py).get().inner();
+        let kernel = self.kernel.bind(py).get().one()?;
         let (shape, ready) = self.with(|state| (state.shape.clone(), state.ready.clone()));
         let ready = match ready {
             Some(ready) => ready,
@@ -302,7 +314,7 @@ impl Launch {
 
     /// Replaces the argument at a position.
     fn set_param_at_index(&self, py: Python<'_>, index: i64, value: Py<PyAny>) -> PyResult<()> {
-        let kernel = self.kernel.bind(py).get().inner();
+        let kernel = self.kernel.bind(py).get().one()?;
         let n = kernel.types().len();
         let Some(index) = usize::try_from(index).ok().filter(|&index| index < n) else {
             let message = format!("kernel '{}' is launched with {n} arguments, there is no {index}", kernel.name());
@@ -316,7 +328,7 @@ impl Launch {
 
     /// Replaces the argument of the parameter with this name.
     fn set_param_by_name(&self, py: Python<'_>, name: &str, value: Py<PyAny>) -> PyResult<()> {
-        let kernel = self.kernel.bind(py).get().inner();
+        let kernel = self.kernel.bind(py).get().one()?;
         match kernel.names().iter().position(|n| &**n == name) {
             Some(index) => self.set_param_at_index(py, index as i64, value),
             None => Err(PyValueError::new_err(format!("kernel '{}' has no parameter '{name}'", kernel.name()))),
@@ -329,7 +341,7 @@ impl Launch {
             let given = values.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
             PyTypeError::new_err(format!("set_params takes a sequence of arguments, not {given}"))
         })?;
-        let ready = Arc::new(Ready::new(py, self.kernel.bind(py).get().inner(), &values)?);
+        let ready = Arc::new(Ready::new(py, self.kernel.bind(py).get().one()?, &values)?);
         self.change(|state| (std::mem::replace(&mut state.args, values), state.ready.replace(ready)));
         Ok(())
     }
@@ -343,7 +355,7 @@ impl Launch {
 
     fn __repr__(&self, py: Python<'_>) -> String {
         let shape = self.with(|state| state.shape.clone());
-        format!("<launch of {} over {:?}>", self.kernel.bind(py).get().inner().name(), shape.as_slice())
+        format!("<launch of {} over {:?}>", self.kernel.bind(py).get().name(), shape.as_slice())
     }
 }
 

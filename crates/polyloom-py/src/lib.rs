@@ -10,6 +10,7 @@ mod composite;
 mod config;
 mod environment;
 mod errors;
+mod generic;
 mod kernel;
 mod launch;
 mod print;

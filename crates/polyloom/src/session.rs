@@ -5,9 +5,9 @@ use crate::kernel::Kernel;
 use polyloom_codegen::Backend;
 use polyloom_codegen::cranelift::CraneliftBackend;
 use polyloom_frontend::{
-    CompileError, FileEnvironment, FunctionHandle, Options, SourceUnit, compile_kernel, no_such_kernel,
+    CompileError, FileEnvironment, FunctionHandle, Options, SourceUnit, compile_kernel_for, no_such_kernel,
 };
-use polyloom_ir::FloatMode;
+use polyloom_ir::{FloatMode, Type};
 use polyloom_runtime::{CpuDevice, DeviceError, without_fork};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -133,8 +133,22 @@ impl Session {
     ///
     /// All that is wrong with the kernel and the functions it calls.
     pub fn compile(&self, kernel: &FunctionHandle, defaults: Defaults) -> Result<Kernel, CompileError> {
+        self.compile_for(kernel, &[], defaults)
+    }
+
+    /// Compiles a generic kernel for parameters of these types, which its annotations take.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::compile`].
+    pub fn compile_for(
+        &self,
+        kernel: &FunctionHandle,
+        types: &[Type],
+        defaults: Defaults,
+    ) -> Result<Kernel, CompileError> {
         let options = Options { float_mode: defaults.float_mode, check: defaults.check };
-        Kernel::new(&self.device, compile_kernel(kernel, &options)?)
+        Kernel::new(&self.device, compile_kernel_for(kernel, types, &options)?)
     }
 
     /// Compiles a kernel of a file by name, its other names resolved by the rest of the file.

@@ -134,8 +134,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(Code::NoOverload, span, format!("`{name}` takes a value and a type"), usage);
         };
         let value = self.value(value);
-        let to = dotted(dtype).and_then(|path| self.capture(&path));
-        let Some(Captured::Type(to)) = to else {
+        let Some(Captured::Type(to)) = self.meaning(dtype) else {
             let at = self.span(dtype);
             return self.reject(Code::TypeMismatch, at, format!("the second argument of `{name}` is a type"), usage);
         };

@@ -1,15 +1,17 @@
 //! Calls: what is called, its arguments, and the choice among a user function's overloads.
 
+use super::Given;
 use super::function::{Checker, Name, error_of, span_of};
 use super::scope::is_library;
 use crate::annotation::AnnotationReader;
 use crate::constant;
-use crate::environment::{Captured, FunctionHandle, ParamType};
+use crate::environment::{Captured, FunctionHandle};
 use crate::members;
 use crate::number::Number;
+use crate::param_type::ParamType;
 use crate::source::{PACKAGES, dotted};
 use crate::typed_ast::{Expr, ExprKind, ExprType};
-use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
+use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
 
@@ -20,6 +22,15 @@ pub(super) struct Argument<'a> {
     pub(super) name: Option<&'a str>,
     /// Its value.
     pub(super) value: Expr,
+}
+
+/// An argument of a call of a user's function.
+#[derive(Clone)]
+enum Actual {
+    /// A value.
+    Value(Expr),
+    /// A function or a type.
+    Known(Captured),
 }
 
 /// A parameter of a user function.
@@ -33,9 +44,9 @@ struct Parameter<'f> {
 
 /// An overload's parameters with their values.
 struct Bound {
-    /// Counts numbers that do not take their default type, and parameters of any type.
+    /// How far it is from taking just these arguments: see [`cost`].
     cost: usize,
-    values: Vec<Expr>,
+    values: Vec<Actual>,
     /// What is wrong with a default that is used.
     bad_default: Option<Diagnostic>,
 }
@@ -48,12 +59,26 @@ enum Misfit {
     /// Their number or names, in words.
     Arity(String),
     /// One of them has another type: which, the parameter's name and type.
-    Type(usize, String, Type),
+    Type(usize, String, ParamType),
+}
+
+/// What it costs an overload to take an argument otherwise than by its exact type: one for the very type is better than
+/// one for some types, that better than one for any, and a number that changes its type comes last.
+mod cost {
+    pub(super) const SOME: usize = 1;
+    pub(super) const ANY: usize = 16;
+    pub(super) const NUMBER: usize = 256;
 }
 
 impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn call(&mut self, call: &'a ast::ExprCall, span: Span) -> Expr {
-        let Some(path) = dotted(&call.func) else {
+        let path = dotted(&call.func);
+        let is_outside = path.as_ref().is_some_and(|path| !self.is_variable(path[0]));
+        if !is_outside && let Some(meaning) = self.meaning(&call.func) {
+            let text = self.unit.text(ruff_text_size::Ranged::range(&*call.func));
+            return self.call_of(meaning, call, &[text], span);
+        }
+        let Some(path) = path else {
             let arguments = self.arguments(call);
             if let (None, ast::Expr::Attribute(_)) = (arguments, &*call.func) {
                 return Expr::error(span);
@@ -94,18 +119,25 @@ impl<'a> Checker<'_, '_, 'a> {
             };
             return self.reject(Code::UnknownName, self.span(&*call.func), message, help);
         }
-        let callee_span = self.span(&*call.func);
-        let Some(captured) = self.capture(&path) else {
+        let meaning = self.capture(&path).or_else(|| self.meaning(&call.func));
+        let Some(meaning) = meaning else {
             self.arguments(call);
+            let callee_span = self.span(&*call.func);
             return self.unknown(&path, callee_span);
         };
-        match captured {
-            Captured::Builtin(builtin) => self.builtin(builtin, call, &path, span),
-            Captured::Type(scalar) => self.conversion_call(scalar, call, &path, span),
-            Captured::Composite(composite) => self.construction(composite, call, &path, span),
+        self.call_of(meaning, call, &path, span)
+    }
+
+    /// A call of what `path` names.
+    fn call_of(&mut self, callee: Captured, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
+        let callee_span = self.span(&*call.func);
+        match callee {
+            Captured::Builtin(builtin) => self.builtin(builtin, call, path, span),
+            Captured::Type(scalar) => self.conversion_call(scalar, call, path, span),
+            Captured::Composite(composite) => self.construction(composite, call, path, span),
             Captured::Function(handles) => {
-                let arguments = self.arguments(call);
-                self.user_call(&handles, &path.join("."), arguments, span)
+                let actuals = self.actuals(call);
+                self.user_call(&handles, &path.join("."), actuals, span)
             }
             Captured::Kernel(name) => {
                 self.arguments(call);
@@ -113,9 +145,9 @@ impl<'a> Checker<'_, '_, 'a> {
                 let help = format!("put the shared code in a function decorated with `@{}.func`", self.package());
                 self.reject(Code::BadCapture, callee_span, message, help)
             }
-            Captured::Unsupported(_) if self.is_in_library(&path) => {
+            Captured::Unsupported(_) if self.is_in_library(path) => {
                 self.arguments(call);
-                self.unknown(&path, callee_span)
+                self.unknown(path, callee_span)
             }
             Captured::Unsupported(type_name) if &*type_name == "function" => {
                 self.arguments(call);
@@ -190,6 +222,34 @@ impl<'a> Checker<'_, '_, 'a> {
         (!failed).then_some(arguments)
     }
 
+    /// The arguments of a call of a user's function, functions and types among them; `None` if one is rejected.
+    fn actuals(&mut self, call: &'a ast::ExprCall) -> Option<Vec<(Option<&'a str>, Actual)>> {
+        let positional = call.arguments.args.iter().map(|arg| (None, arg));
+        let named = call.arguments.keywords.iter().map(|keyword| (Some(keyword), &keyword.value));
+        let mut actuals = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
+        let mut failed = false;
+        for (keyword, arg) in positional.chain(named) {
+            let actual = match self.function_or_type(arg) {
+                Some(known) => Actual::Known(known),
+                None => match self.expr(arg) {
+                    value @ Expr { ty: ExprType::Values(_), .. } => Actual::Value(self.settle(value)),
+                    value => Actual::Value(value),
+                },
+            };
+            failed |= matches!(&actual, Actual::Value(value) if value.is_error());
+            match keyword.map(|keyword| &keyword.arg) {
+                None => actuals.push((None, actual)),
+                Some(Some(name)) => actuals.push((Some(name.as_str()), actual)),
+                Some(None) => {
+                    let span = keyword.map_or(Span::NONE, |keyword| self.span(keyword));
+                    self.reject(Code::Unsupported, span, "`**` is not supported", "write each argument by name");
+                    failed = true;
+                }
+            }
+        }
+        (!failed).then_some(actuals)
+    }
+
     /// `float(x)`, `loom.float64(x)`.
     fn conversion_call(&mut self, to: Scalar, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
         let Some(mut arguments) = self.arguments(call) else { return Expr::error(span) };
@@ -209,7 +269,7 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         handles: &[FunctionHandle],
         name: &str,
-        arguments: Option<Vec<Argument<'a>>>,
+        arguments: Option<Vec<(Option<&'a str>, Actual)>>,
         span: Span,
     ) -> Expr {
         let Some(arguments) = arguments else { return Expr::error(span) };
@@ -236,14 +296,19 @@ impl<'a> Checker<'_, '_, 'a> {
             return Expr::error(span);
         }
         let mut args = Vec::with_capacity(bound.values.len());
-        let mut types: SmallVec<[Type; 4]> = SmallVec::new();
+        let mut given: SmallVec<[Given; 4]> = SmallVec::new();
         for value in bound.values {
-            let value = self.settle(value);
-            match value.ty.as_value() {
-                Some(ty) => types.push(ty),
-                None => return Expr::error(span),
+            match value {
+                Actual::Known(what) => given.push(Given::Known(what)),
+                Actual::Value(value) => {
+                    let value = self.settle(value);
+                    match value.ty.as_value() {
+                        Some(ty) => given.push(Given::Value(ty)),
+                        None => return Expr::error(span),
+                    }
+                    args.push(value);
+                }
             }
-            args.push(value);
         }
         if let Some(open) = self.compilation.open_calls(handle) {
             let through: Vec<String> = open.iter().skip(1).map(|h| format!("`{}`", h.name())).collect();
@@ -254,7 +319,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(Code::Recursion, span, message, "write the recursion as a loop");
         }
         self.compilation.spent.depth += self.depth;
-        let function = self.compilation.check_instance(handle, FunctionKind::Func, &types, span);
+        let function = self.compilation.check_instance(handle, FunctionKind::Func, &given, span);
         self.compilation.spent.depth -= self.depth;
         let Some(function) = function else {
             self.failed = true;
@@ -292,16 +357,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     failed = true;
                     continue;
                 }
-                None => {
-                    let span = span_of(file, parameter.parameter.name.range);
-                    let message = format!("the parameter `{name}` has no type");
-                    self.report(
-                        Diagnostic::error(Code::MissingAnnotation, span, message)
-                            .help(format!("write `{name}: float`, or `{name}: Any` to take any type")),
-                    );
-                    failed = true;
-                    continue;
-                }
+                None => ParamType::ANY,
             };
             let default = parameter.default.as_deref();
             let (positional, keyword) = (i < n_positional, i >= n_positional_only);
@@ -329,16 +385,16 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         handle: &FunctionHandle,
         parameters: &[Parameter<'_>],
-        arguments: &[Argument<'a>],
+        arguments: &[(Option<&'a str>, Actual)],
         span: Span,
     ) -> Result<Bound, Misfit> {
         let mut slots: Vec<Option<usize>> = vec![None; parameters.len()];
-        for (i, argument) in arguments.iter().enumerate() {
-            let slot = match argument.name {
+        for (i, (name, _)) in arguments.iter().enumerate() {
+            let slot = match *name {
                 None => parameters.get(i).filter(|p| p.positional).map(|_| i),
                 Some(name) => parameters.iter().position(|p| p.keyword && p.name == name),
             };
-            match (slot, argument.name) {
+            match (slot, *name) {
                 (Some(slot), _) if slots[slot].is_none() => slots[slot] = Some(i),
                 (Some(slot), _) => {
                     return Err(Misfit::Arity(format!("`{}` is given twice", parameters[slot].name)));
@@ -358,7 +414,19 @@ impl<'a> Checker<'_, '_, 'a> {
         let mut values = Vec::with_capacity(parameters.len());
         for (parameter, slot) in parameters.iter().zip(slots) {
             let value = match (slot, parameter.default) {
-                (Some(i), _) => arguments[i].value.clone(),
+                (Some(i), _) => match &arguments[i].1 {
+                    Actual::Value(value) => value.clone(),
+                    Actual::Known(what) => {
+                        let is_function = matches!(what, Captured::Function(_) | Captured::Builtin(_));
+                        match parameter.ty {
+                            ParamType::Function if is_function => {}
+                            ParamType::ANY => cost += cost::ANY,
+                            ty => return Err(Misfit::Type(i, parameter.name.to_owned(), ty)),
+                        }
+                        values.push(Actual::Known(what.clone()));
+                        continue;
+                    }
+                },
                 (None, Some(default)) => match self.default_value(handle, parameter, default, span) {
                     Ok(value) => value,
                     Err(wrong) => {
@@ -370,34 +438,33 @@ impl<'a> Checker<'_, '_, 'a> {
                     return Err(Misfit::Arity(format!("the argument `{}` is missing", parameter.name)));
                 }
             };
-            let given = value.ty.as_value();
-            let misfit = |ty: Type| Misfit::Type(slot.unwrap_or(0), parameter.name.to_owned(), ty);
-            values.push(match (parameter.ty, value.untyped()) {
+            let misfit = || Misfit::Type(slot.unwrap_or(0), parameter.name.to_owned(), parameter.ty);
+            let value = match (parameter.ty, value.untyped()) {
                 _ if slot.is_none() && value.is_error() => value,
                 (ParamType::Exact(ty), Some(number)) => {
                     let fits = |s: &Scalar| number.adapts_to(*s) && value.fits(*s);
                     let Some(scalar) = ty.as_scalar().filter(fits) else {
-                        return Err(misfit(ty));
+                        return Err(misfit());
                     };
-                    cost += usize::from(scalar != number.default_scalar());
+                    cost += if scalar == number.default_scalar() { 0 } else { cost::NUMBER };
                     self.adapt(value, ty)
                 }
-                (ParamType::Exact(ty), None) if value.is_error() || given == Some(ty) => value,
-                (ParamType::Exact(ty), None) => return Err(misfit(ty)),
-                // An overload with the exact type is better than one for any.
-                (ParamType::Any, _) => {
-                    cost += 1;
+                (ParamType::Exact(_), None) if value.is_error() => value,
+                (wanted, number) => {
+                    let given = number.map(|number| number.default_scalar().into()).or(value.ty.as_value());
+                    if !given.is_some_and(|ty| wanted.takes(ty)) {
+                        return Err(misfit());
+                    }
+                    // An overload with the exact type is better than a generic one.
+                    cost += match wanted {
+                        ParamType::Exact(_) => 0,
+                        ParamType::ANY => cost::ANY,
+                        _ => cost::SOME,
+                    };
                     value
                 }
-                (ParamType::AnyArray(ndim), _) => match given.and_then(Type::as_array) {
-                    Some((_, n)) if n == ndim => {
-                        cost += 1;
-                        value
-                    }
-                    Some((elem, _)) => return Err(misfit(Type::Array { elem, ndim })),
-                    None => return Err(misfit(Type::Array { elem: Scalar::F32, ndim })),
-                },
-            });
+            };
+            values.push(Actual::Value(value));
         }
         Ok(Bound { cost, values, bad_default })
     }
@@ -431,17 +498,15 @@ impl<'a> Checker<'_, '_, 'a> {
                 Some(number) => ty.as_scalar().is_some_and(|s| number.adapts_to(s) && number.fit(s).is_some()),
                 None => value.ty == ExprType::Value(ty),
             },
-            ParamType::Any => true,
-            ParamType::AnyArray(_) => false,
+            generic => {
+                let number = value.untyped().map(|number| number.default_scalar().into());
+                number.or(value.ty.as_value()).is_some_and(|ty| generic.takes(ty))
+            }
         };
         if fits {
             return Ok(value);
         }
-        let ty = match parameter.ty {
-            ParamType::Exact(ty) => ty.python_name(),
-            _ => "an array".to_owned(),
-        };
-        let message = format!("the default of `{}` is not {ty}", parameter.name);
+        let message = format!("the default of `{}` is not {}", parameter.name, parameter.ty);
         Err(Diagnostic::error(Code::TypeMismatch, at, message).help("write a constant of the parameter's type"))
     }
 
@@ -449,7 +514,7 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         name: &str,
         mut misfits: Vec<(Vec<Parameter<'_>>, Misfit)>,
-        arguments: &[Argument<'a>],
+        arguments: &[(Option<&'a str>, Actual)],
         span: Span,
     ) -> Expr {
         if misfits.len() == 1
@@ -461,16 +526,28 @@ impl<'a> Checker<'_, '_, 'a> {
                     let message = format!("`{name}` is called wrongly: {what}");
                     self.reject(Code::NoOverload, span, message, format!("the function is `{signature}`"))
                 }
-                Misfit::Type(i, parameter, ty) => match arguments.get(i) {
-                    Some(argument) => {
-                        let reason = format!("the parameter `{parameter}` of `{name}`");
-                        self.expect_value(argument.value.clone(), ty, Code::TypeMismatch, &reason)
+                Misfit::Type(i, parameter, wanted) => {
+                    let reason = format!("the parameter `{parameter}` of `{name}`");
+                    match (arguments.get(i), wanted) {
+                        (Some((_, Actual::Value(value))), ParamType::Exact(ty)) => {
+                            self.expect_value(value.clone(), ty, Code::TypeMismatch, &reason)
+                        }
+                        (Some((_, actual)), wanted) => {
+                            let at = match actual {
+                                Actual::Value(value) => value.span,
+                                Actual::Known(_) => span,
+                            };
+                            let message = format!("this is {}, but {reason} is {wanted}", describe(actual));
+                            let help = format!("the function is `{signature}`");
+                            self.reject(Code::TypeMismatch, at, message, help)
+                        }
+                        (None, _) => Expr::error(span),
                     }
-                    None => Expr::error(span),
-                },
+                }
             };
         }
-        let message = format!("no overload of `{name}` takes ({})", argument_types(arguments));
+        let types: Vec<String> = arguments.iter().map(|(name, actual)| with_name(*name, describe(actual))).collect();
+        let message = format!("no overload of `{name}` takes ({})", types.join(", "));
         let tried: Vec<String> =
             misfits.iter().take(MAX_LISTED).map(|(parameters, _)| signature_text(name, parameters)).collect();
         let others = match misfits.len().saturating_sub(MAX_LISTED) {
@@ -483,18 +560,30 @@ impl<'a> Checker<'_, '_, 'a> {
 
 /// `float32, number`, for messages.
 pub(super) fn argument_types(arguments: &[Argument<'_>]) -> String {
-    let types = arguments.iter().map(|a| {
-        let ty = match (&a.value.ty, a.value.untyped()) {
-            (ExprType::Value(ty), _) => ty.python_name(),
-            (_, Some(number)) => number.default_scalar().python_name().to_owned(),
-            _ => "?".to_owned(),
-        };
-        match a.name {
-            Some(name) => format!("{name}={ty}"),
-            None => ty,
-        }
-    });
+    let types = arguments.iter().map(|a| with_name(a.name, type_of(&a.value)));
     types.collect::<Vec<_>>().join(", ")
+}
+
+fn type_of(value: &Expr) -> String {
+    match (&value.ty, value.untyped()) {
+        (ExprType::Value(ty), _) => ty.python_name(),
+        (_, Some(number)) => number.default_scalar().python_name().to_owned(),
+        _ => "?".to_owned(),
+    }
+}
+
+fn with_name(name: Option<&str>, ty: String) -> String {
+    match name {
+        Some(name) => format!("{name}={ty}"),
+        None => ty,
+    }
+}
+
+fn describe(actual: &Actual) -> String {
+    match actual {
+        Actual::Value(value) => type_of(value),
+        Actual::Known(what) => what.describe(),
+    }
 }
 
 /// Code snippets in backticks, separated by commas.
@@ -509,14 +598,8 @@ fn count(n: usize, one: &str, many: &str) -> String {
 
 fn signature_text(name: &str, parameters: &[Parameter<'_>]) -> String {
     let parameters = parameters.iter().map(|p| {
-        let ty = match p.ty {
-            ParamType::Exact(ty) => ty.python_name(),
-            ParamType::Any => "Any".to_owned(),
-            ParamType::AnyArray(1) => "array(dtype=Any)".to_owned(),
-            ParamType::AnyArray(ndim) => format!("array(dtype=Any, ndim={ndim})"),
-        };
         let default = if p.default.is_some() { " = …" } else { "" };
-        format!("{}: {ty}{default}", p.name)
+        format!("{}: {}{default}", p.name, p.ty)
     });
     format!("{name}({})", parameters.collect::<Vec<_>>().join(", "))
 }

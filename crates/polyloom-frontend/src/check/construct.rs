@@ -6,7 +6,6 @@ use super::function::Checker;
 use super::operator::is_composite;
 use crate::environment::{Captured, Constructor};
 use crate::number::Number;
-use crate::source::dotted;
 use crate::typed_ast::{ComponentIndex, Expr, ExprType};
 use polyloom_ir::{Code, Composite, CompositeKind, MAX_COMPONENTS, Scalar, Span, Type};
 use ruff_python_ast as ast;
@@ -109,7 +108,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let mut named = named;
         let mut values: Vec<Expr> = Vec::with_capacity(call.arguments.args.len());
         for arg in &call.arguments.args {
-            match dotted(arg).filter(|path| !self.is_variable(path[0])).and_then(|path| self.capture(&path)) {
+            match self.meaning(arg) {
                 Some(Captured::Type(scalar)) if named.dtype.is_none() && constructor.has_dtype() => {
                     named.dtype = Some(scalar);
                 }
@@ -154,8 +153,7 @@ impl<'a> Checker<'_, '_, 'a> {
             let span = self.span(keyword);
             match keyword.arg.as_ref().map(|arg| arg.as_str()).filter(|arg| takes.contains(arg)) {
                 Some("dtype") => {
-                    let captured = dotted(&keyword.value).and_then(|path| self.capture(&path));
-                    let Some(Captured::Type(scalar)) = captured else {
+                    let Some(Captured::Type(scalar)) = self.meaning(&keyword.value) else {
                         let message = format!("`dtype` of `{name}` is a scalar type");
                         self.reject(Code::TypeMismatch, span, message, "write a type such as `float` or `int`");
                         return None;

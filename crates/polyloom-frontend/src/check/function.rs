@@ -1,10 +1,11 @@
 //! Checking one function instance: parameters, body, results.
 
 use super::flow::{Flow, LocalSet, LoopFlow};
-use super::{Compilation, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Spent};
+use super::{Compilation, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Spent};
 use crate::annotation::AnnotationReader;
 use crate::decorator;
-use crate::environment::{Captured, Environment, FunctionHandle, ParamType};
+use crate::environment::{Captured, Environment, FunctionHandle};
+use crate::param_type::ParamType;
 use crate::source::SourceUnit;
 use crate::typed_ast::{Expr, ExprType, Function, FunctionId, Local, LocalId, Stmt, StmtKind};
 use polyloom_ir::{Code, Diagnostic, FileId, FunctionKind, Span, Type};
@@ -15,6 +16,9 @@ use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+/// Labels of one message, those for calls of generic functions among them.
+const MAX_LABELS: usize = 4;
+
 /// What a name of the function is.
 #[derive(Clone, Copy)]
 pub(super) enum Name {
@@ -24,6 +28,8 @@ pub(super) enum Name {
     Later(Span),
     /// A variable whose first value was rejected.
     Poisoned,
+    /// Something known when the function is compiled, a function or a type: an index into [`Checker::known`].
+    Known(usize),
 }
 
 /// What the returns of a function have in common.
@@ -55,6 +61,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) kind: FunctionKind,
     pub(super) names: FxHashMap<&'a str, Name>,
     pub(super) captured: FxHashMap<SmallVec<[&'a str; 4]>, Option<Captured>>,
+    /// What names stand for that are no variables.
+    pub(super) known: Vec<Captured>,
     pub(super) locals: Vec<Local>,
     pub(super) n_params: usize,
     /// The first values of variables that are numbers or quotients of integers, for messages: they decide the type.
@@ -82,18 +90,19 @@ impl Compilation<'_> {
         types: &[Type],
     ) -> Option<FunctionId> {
         self.spent = Spent::default();
-        self.check_instance(handle, kind, types, Span::NONE)
+        let given: SmallVec<[Given; 4]> = types.iter().map(|ty| Given::Value(*ty)).collect();
+        self.check_instance(handle, kind, &given, Span::NONE)
     }
 
-    /// Checks the function that the expression of the span `call` calls, for these parameter types.
+    /// Checks the function that the expression of the span `call` calls, for what its parameters are given.
     pub(super) fn check_instance(
         &mut self,
         handle: &FunctionHandle,
         kind: FunctionKind,
-        types: &[Type],
+        given: &[Given],
         call: Span,
     ) -> Option<FunctionId> {
-        let key: InstanceKey = (handle.identity(), SmallVec::from_slice(types));
+        let key: InstanceKey = (handle.identity(), given.iter().map(Given::key).collect::<Option<_>>()?);
         if let Some(done) = self.instances.get(&key) {
             return *done;
         }
@@ -107,7 +116,11 @@ impl Compilation<'_> {
         }
         self.spent.n_instances += 1;
         self.stack.push(handle.clone());
-        let function = self.check_function(handle, def, file, kind, types);
+        let n_before = self.diagnostics.len();
+        let function = self.check_function(handle, def, file, kind, given);
+        if !given.is_empty() && handle.is_generic() {
+            self.name_instance(n_before, def, file, given, call);
+        }
         if let Some(handle) = self.stack.pop() {
             self.finished.push(handle);
         }
@@ -117,6 +130,36 @@ impl Compilation<'_> {
         });
         self.instances.insert(key, id);
         id
+    }
+
+    /// Adds to the errors since there were `n_before` for which types a generic function was compiled, and where those
+    /// come from: alone they may be of code that nothing seems to be wrong with.
+    fn name_instance(
+        &mut self,
+        n_before: usize,
+        def: &ast::StmtFunctionDef,
+        file: FileId,
+        given: &[Given],
+        call: Span,
+    ) {
+        let is_error = |d: &&mut Diagnostic| d.severity == polyloom_ir::Severity::Error;
+        let mut errors = self.diagnostics[n_before..].iter_mut().filter(is_error).peekable();
+        if errors.peek().is_none() {
+            return;
+        }
+        let parameters = def.parameters.iter_non_variadic_params().map(|p| p.parameter.name.as_str());
+        let parameters = parameters.zip(given).map(|(name, given)| match given {
+            Given::Value(ty) => format!("{name}: {}", ty.python_name()),
+            Given::Known(what) => format!("{name}: {}", what.describe()),
+        });
+        let instance = format!("`{}({})`", def.name.as_str(), parameters.collect::<Vec<_>>().join(", "));
+        for error in errors.filter(|error| error.labels.len() < MAX_LABELS) {
+            let (span, text) = match call {
+                Span::NONE => (span_of(file, def.name.range()), format!("compiled as {instance}")),
+                call => (call, format!("this call compiles {instance}")),
+            };
+            error.labels.push((span, text));
+        }
     }
 
     /// Why a call of the function cannot be followed, and what to do.
@@ -136,21 +179,33 @@ impl Compilation<'_> {
         None
     }
 
-    /// Checks a function on its own, if its annotations say all its types.
+    /// Checks a function on its own, if its annotations say all its types; of a generic one, the annotations.
     pub(crate) fn check_alone(&mut self, handle: &FunctionHandle) {
         let Some(def) = handle.unit.definition(handle.function) else { return };
         let lookup = |path: &[&str]| handle.environment.lookup(path);
         let reader = AnnotationReader { text: &handle.unit.file().text, lookup: &lookup };
         let mut types: SmallVec<[Type; 4]> = SmallVec::new();
+        let mut errors = Vec::new();
+        let mut is_generic = false;
         for parameter in def.parameters.iter_non_variadic_params() {
             match parameter.parameter.annotation.as_deref().map(|a| reader.read(a)) {
                 Some(Ok(ParamType::Exact(ty))) => types.push(ty),
-                Some(Ok(ParamType::Any | ParamType::AnyArray(_))) => return,
+                None if is_instance(parameter.parameter.name.as_str()) => types.push(Type::F32),
+                Some(Ok(_)) | None => is_generic = true,
                 // The function is checked all the same: that reports the annotation, with everything else.
-                Some(Err(_)) | None => types.push(Type::F32),
+                Some(Err(error)) => {
+                    types.push(Type::F32);
+                    errors.push(error);
+                }
             }
         }
-        self.check_root(handle, FunctionKind::Func, &types);
+        if !is_generic {
+            self.check_root(handle, FunctionKind::Func, &types);
+            return;
+        }
+        errors.extend(def.returns.as_deref().and_then(|returns| reader.read_results(returns).err()));
+        let file = self.file_of(&handle.unit);
+        self.diagnostics.extend(errors.into_iter().map(|error| error_of(file, error)));
     }
 
     /// Whether the function is being checked: calling it now would be a recursion. The functions from it to the
@@ -166,7 +221,7 @@ impl Compilation<'_> {
         def: &ast::StmtFunctionDef,
         file: FileId,
         kind: FunctionKind,
-        types: &[Type],
+        given: &[Given],
     ) -> Option<Function> {
         // Named before what it calls: a kernel keeps its name even if it calls a function of the same.
         let name = self.unique_name(def.name.as_str());
@@ -181,6 +236,7 @@ impl Compilation<'_> {
             kind,
             names: FxHashMap::default(),
             captured: FxHashMap::default(),
+            known: Vec::new(),
             locals: Vec::new(),
             n_params: 0,
             first_values: FxHashMap::default(),
@@ -195,7 +251,7 @@ impl Compilation<'_> {
         };
         checker.plain_function(def);
         let (metadata, constraints) = checker.decorators(def, beside);
-        checker.parameters(def, types);
+        checker.parameters(def, given);
         checker.declared_results(def);
         checker.collect_names(&def.body);
         let mut body = Vec::with_capacity(def.body.len());
@@ -217,6 +273,11 @@ impl Compilation<'_> {
             span: span_of(file, def.name.range()),
         })
     }
+}
+
+/// Whether a parameter is the object of a method, which kernels do not have.
+fn is_instance(name: &str) -> bool {
+    matches!(name, "self" | "cls")
 }
 
 /// The span of a range of a file.
@@ -290,8 +351,8 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// Reads an annotation in the function's surroundings.
     pub(super) fn annotation(&mut self, expr: &'a ast::Expr) -> Option<ParamType> {
-        let environment = self.environment;
-        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &|path| environment.lookup(path) };
+        let known = |path: &[&str]| self.known_or_outside(path);
+        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &known };
         match reader.read(expr) {
             Ok(ty) => Some(ty),
             Err(error) => {
@@ -301,7 +362,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    fn parameters(&mut self, def: &'a ast::StmtFunctionDef, types: &[Type]) {
+    fn parameters(&mut self, def: &'a ast::StmtFunctionDef, given: &[Given]) {
         let parameters = &*def.parameters;
         for variadic in [&parameters.vararg, &parameters.kwarg].into_iter().flatten() {
             let span = self.span(variadic.range);
@@ -327,6 +388,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 );
             }
             let annotated = match &parameter.parameter.annotation {
+                None if self.kind == FunctionKind::Func && !is_instance(name) => Some(ParamType::ANY),
                 None => {
                     let message = format!("the parameter `{}` has no type", name.as_str());
                     let help = match name.as_str() {
@@ -338,30 +400,20 @@ impl<'a> Checker<'_, '_, 'a> {
                     self.reject(Code::MissingAnnotation, span, message, help);
                     None
                 }
-                Some(annotation) => match (self.annotation(annotation), self.kind) {
-                    (Some(ParamType::Exact(ty)), _) => Some(types.get(i).copied().unwrap_or(ty)),
-                    (Some(_), FunctionKind::Func) => types.get(i).copied(),
-                    (Some(_), FunctionKind::Kernel) => {
-                        let span = self.span(&**annotation);
-                        self.reject(
-                            Code::BadAnnotation,
-                            span,
-                            "a kernel's parameters have one type each",
-                            "name the type instead of `Any`",
-                        );
-                        None
-                    }
-                    (None, _) => None,
-                },
+                Some(annotation) => self.annotation(annotation),
             };
-            let binding = match annotated {
-                Some(ty) => {
+            let binding = match (annotated, given.get(i)) {
+                (Some(_), Some(Given::Known(what))) => {
+                    self.known.push(what.clone());
+                    Name::Known(self.known.len() - 1)
+                }
+                (Some(_), Some(&Given::Value(ty))) | (Some(ParamType::Exact(ty)), None) => {
                     let id = self.new_local(name.as_str(), ty, span);
                     self.flow.set.insert(id);
                     Name::Local(id)
                 }
-                // Without a type the function is rejected; its other mistakes are still looked for.
-                None => {
+                _ => {
+                    // Without a type the function is rejected; its other mistakes are still looked for.
                     self.failed = true;
                     Name::Poisoned
                 }

@@ -156,6 +156,11 @@ impl<'a> Checker<'_, '_, 'a> {
                 None
             }
             Some(Name::Poisoned) => None,
+            Some(Name::Known(index)) => {
+                let message = format!("`{text}` stands for {} and cannot count", self.known[index].describe());
+                self.reject(Code::BadAssignment, span, message, "use a counter of another name");
+                None
+            }
             Some(Name::Later(_)) | None => {
                 let id = self.new_local(text, ty, span);
                 self.names.insert(text, Name::Local(id));

@@ -15,13 +15,14 @@ mod flow;
 mod function;
 mod logic;
 mod loops;
+mod meaning;
 mod operator;
 mod print;
 mod scope;
 mod statement;
 mod unsupported;
 
-use crate::environment::FunctionHandle;
+use crate::environment::{Builtin, Captured, FunctionHandle, Identity};
 use crate::options::Options;
 use crate::source::SourceUnit;
 use crate::typed_ast::{FunctionId, Program};
@@ -46,8 +47,42 @@ const MAX_WORK: usize = 1_000_000;
 /// Unknown names for which a near one is looked for: each is compared with every name there is.
 const MAX_SUGGESTIONS: u32 = 100;
 
-/// A function's identity and the types of its parameters.
-type InstanceKey = ((usize, usize, usize), SmallVec<[Type; 4]>);
+/// A function's identity and what it is given.
+type InstanceKey = (Identity, SmallVec<[GivenKey; 4]>);
+
+/// What an instance of a function is given for a parameter.
+#[derive(Clone)]
+pub(crate) enum Given {
+    /// A value of this type.
+    Value(Type),
+    /// Something known when it is compiled: a function or a type.
+    Known(Captured),
+}
+
+/// What of a [`Given`] makes a difference to the instance.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum GivenKey {
+    Value(Type),
+    Type(Type),
+    Builtin(Builtin),
+    Functions(SmallVec<[Identity; 2]>),
+}
+
+impl Given {
+    /// `None` for what is no function and no type.
+    fn key(&self) -> Option<GivenKey> {
+        Some(match self {
+            Given::Value(ty) => GivenKey::Value(*ty),
+            Given::Known(Captured::Type(scalar)) => GivenKey::Type((*scalar).into()),
+            Given::Known(Captured::Composite(composite)) => GivenKey::Type((*composite).into()),
+            Given::Known(Captured::Builtin(builtin)) => GivenKey::Builtin(*builtin),
+            Given::Known(Captured::Function(handles)) => {
+                GivenKey::Functions(handles.iter().map(FunctionHandle::identity).collect())
+            }
+            Given::Known(_) => return None,
+        })
+    }
+}
 
 /// The checking of one kernel.
 pub(crate) struct Compilation<'o> {

@@ -75,6 +75,10 @@ impl<'a> Checker<'_, '_, 'a> {
         match self.names.get(text) {
             Some(Name::Local(id)) => self.read_local(*id, span),
             Some(Name::Poisoned) => Expr::error(span),
+            Some(Name::Known(index)) => {
+                let what = self.known[*index].clone();
+                self.value_of(what, text, span)
+            }
             Some(Name::Later(assigned)) => {
                 let assigned = *assigned;
                 self.read_before_assignment(text, span, assigned)
@@ -134,7 +138,14 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// A captured name, or path, used as a value.
     pub(super) fn captured_value(&mut self, path: &[&'a str], span: Span) -> Expr {
-        let Some(captured) = self.capture(path) else { return self.unknown(path, span) };
+        match self.capture(path) {
+            Some(captured) => self.value_of(captured, &path.join("."), span),
+            None => self.unknown(path, span),
+        }
+    }
+
+    /// What `name` stands for, used as a value.
+    pub(super) fn value_of(&mut self, captured: Captured, name: &str, span: Span) -> Expr {
         match captured {
             Captured::Bool(value) => Expr::constant(value.into(), Scalar::Bool, span),
             Captured::Int(value) => number(Number::Int(value), span),
@@ -142,7 +153,6 @@ impl<'a> Checker<'_, '_, 'a> {
             Captured::Constant(bits, scalar) => Expr::constant(bits, scalar, span),
             Captured::CompositeConstant(bits, composite) => composite_constant(&bits, composite, span),
             other => {
-                let name = path.join(".");
                 let help = match &other {
                     Captured::Type(_) => format!("call it to convert a value: `{name}(x)`"),
                     Captured::Builtin(_) | Captured::Function(_) => format!("call it: `{name}(…)`"),

@@ -6,8 +6,9 @@ use super::element::Indexed;
 use super::expression::MAX_DEPTH;
 use super::flow::{Flow, LocalSet};
 use super::function::{Checker, Name};
-use crate::environment::{Builtin, ParamType};
+use crate::environment::{Builtin, Captured};
 use crate::number::Number;
+use crate::param_type::ParamType;
 use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
 use polyloom_ir::{Code, Composite, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
@@ -205,6 +206,12 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::Tuple(tuple) => &tuple.elts,
             ast::Expr::List(list) => &list.elts,
             _ => {
+                if let ast::Expr::Name(name) = target
+                    && let Some(what) = self.function_or_type(value)
+                    && !matches!(what, Captured::Builtin(_))
+                {
+                    return self.bind_known(name, what, span);
+                }
                 self.assigning = match target {
                     ast::Expr::Name(name) => match self.names.get(name.id.as_str()) {
                         Some(Name::Local(local)) => Some(*local),
@@ -392,6 +399,13 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             Some(Name::Poisoned) => {
                 self.settle(value);
+                None
+            }
+            Some(Name::Known(index)) => {
+                self.settle(value);
+                let what = self.known[index].describe();
+                let message = format!("`{text}` stands for {what} and cannot be assigned a value");
+                self.reject(Code::BadAssignment, span, message, "use a variable of another name");
                 None
             }
             Some(Name::Later(_)) | None => {
@@ -613,7 +627,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let value = assign.value.as_deref().map(|v| self.expr(v));
         let ty = match ty {
             Some(ParamType::Exact(ty)) => ty,
-            Some(ParamType::Any | ParamType::AnyArray(_)) => match &value {
+            Some(_) => match &value {
                 Some(value) => match (value.ty.as_value(), value.untyped()) {
                     (Some(ty), _) => ty,
                     (None, Some(Number::Float(_))) => Type::F32,

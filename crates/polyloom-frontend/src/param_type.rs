@@ -1,0 +1,167 @@
+//! The types parameters are annotated with: one type, or a set of them that makes the function generic.
+
+use polyloom_ir::{Composite, CompositeKind, Scalar, Type};
+use std::fmt;
+
+/// The type a parameter is annotated with. A function with a parameter that is not [`ParamType::Exact`] is generic: it is
+/// compiled for the types it is called with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ParamType {
+    /// This type.
+    Exact(Type),
+    /// Any type that fits the pattern.
+    Generic(Pattern),
+    /// An array of this many dimensions whose elements fit the pattern.
+    GenericArray(Pattern, u8),
+    /// A function.
+    Function,
+}
+
+/// A set of types.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Pattern {
+    /// Every type.
+    Any,
+    /// These scalars.
+    Scalar(ScalarSet),
+    /// Composites of this kind.
+    Composite {
+        /// Which.
+        kind: CompositeKind,
+        /// What their components may be.
+        elem: ScalarSet,
+        /// A vector's length, a matrix's rows and columns; `None` for any.
+        shape: [Option<u16>; 2],
+    },
+}
+
+/// A set of scalar types.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ScalarSet(u16);
+
+impl ScalarSet {
+    /// All of them, as `Any` for the elements of a vector says.
+    pub const ALL: ScalarSet = ScalarSet(u16::MAX);
+
+    /// These.
+    pub fn of(scalars: impl IntoIterator<Item = Scalar>) -> ScalarSet {
+        ScalarSet(scalars.into_iter().fold(0, |set, scalar| set | 1 << scalar as u16))
+    }
+
+    /// Floating-point numbers.
+    pub fn floats() -> ScalarSet {
+        ScalarSet::of(Scalar::ALL.iter().copied().filter(|scalar| scalar.is_float()))
+    }
+
+    /// Integers.
+    pub fn integers() -> ScalarSet {
+        ScalarSet::of(Scalar::ALL.iter().copied().filter(|scalar| scalar.is_int()))
+    }
+
+    /// Numbers: all but `bool`.
+    pub fn numbers() -> ScalarSet {
+        ScalarSet::of(Scalar::ALL.iter().copied().filter(|scalar| *scalar != Scalar::Bool))
+    }
+
+    /// Whether it has this one.
+    pub fn contains(self, scalar: Scalar) -> bool {
+        self.0 & 1 << scalar as u16 != 0
+    }
+}
+
+impl fmt::Display for ScalarSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            ScalarSet::ALL => f.write_str("Any"),
+            set if set == ScalarSet::floats() => f.write_str("Float"),
+            set if set == ScalarSet::integers() => f.write_str("Int"),
+            set if set == ScalarSet::numbers() => f.write_str("Scalar"),
+            set => {
+                let names = Scalar::ALL.iter().filter(|scalar| set.contains(**scalar)).map(|s| s.python_name());
+                f.write_str(&names.collect::<Vec<_>>().join(" | "))
+            }
+        }
+    }
+}
+
+impl Pattern {
+    /// Whether it has this type.
+    pub fn contains(self, ty: Type) -> bool {
+        match self {
+            Pattern::Any => true,
+            Pattern::Scalar(set) => ty.as_scalar().is_some_and(|scalar| set.contains(scalar)),
+            Pattern::Composite { .. } => ty.as_composite().is_some_and(|composite| self.contains_composite(composite)),
+        }
+    }
+
+    fn contains_composite(self, composite: Composite) -> bool {
+        let Pattern::Composite { kind, elem, shape } = self else { return self == Pattern::Any };
+        let extents = composite.shape();
+        composite.kind() == kind
+            && elem.contains(composite.elem())
+            && shape.iter().zip(&extents).all(|(wanted, extent)| wanted.is_none_or(|wanted| wanted == *extent))
+    }
+
+    /// How many axes the components of its types take in an array; none if that is not known.
+    pub fn n_inner_axes(self) -> usize {
+        match self {
+            Pattern::Composite { kind: CompositeKind::Matrix, .. } => 2,
+            Pattern::Composite { .. } => 1,
+            Pattern::Any | Pattern::Scalar(_) => 0,
+        }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let extent = |extent: Option<u16>| extent.map_or_else(|| "Any".to_owned(), |n| n.to_string());
+        match *self {
+            Pattern::Any => f.write_str("Any"),
+            Pattern::Scalar(set) => set.fmt(f),
+            Pattern::Composite { kind, elem, shape: [first, second] } => {
+                let name = kind.python_name();
+                match kind {
+                    CompositeKind::Vector => write!(f, "{name}(length={}, dtype={elem})", extent(first)),
+                    CompositeKind::Matrix => {
+                        write!(f, "{name}(shape=({}, {}), dtype={elem})", extent(first), extent(second))
+                    }
+                    CompositeKind::Quaternion | CompositeKind::Transform => write!(f, "{name}(dtype={elem})"),
+                }
+            }
+        }
+    }
+}
+
+impl ParamType {
+    /// Any type.
+    pub const ANY: ParamType = ParamType::Generic(Pattern::Any);
+
+    /// Whether it leaves the type to the call.
+    pub fn is_generic(self) -> bool {
+        !matches!(self, ParamType::Exact(_))
+    }
+
+    /// Whether a value of this type may be given.
+    pub fn takes(self, ty: Type) -> bool {
+        match self {
+            ParamType::Exact(own) => own == ty,
+            ParamType::Generic(pattern) => pattern.contains(ty),
+            ParamType::GenericArray(pattern, ndim) => {
+                ty.as_any_array().is_some_and(|(elem, n)| n == ndim && pattern.contains(elem))
+            }
+            ParamType::Function => false,
+        }
+    }
+}
+
+impl fmt::Display for ParamType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParamType::Exact(ty) => f.write_str(&ty.python_name()),
+            ParamType::Generic(pattern) => pattern.fmt(f),
+            ParamType::GenericArray(pattern, 1) => write!(f, "array(dtype={pattern})"),
+            ParamType::GenericArray(pattern, ndim) => write!(f, "array(dtype={pattern}, ndim={ndim})"),
+            ParamType::Function => f.write_str("Callable"),
+        }
+    }
+}
