@@ -39,6 +39,7 @@ from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, Diagnostic, LaunchError
 from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
+from polyloom._kernel import specialise as overload
 from polyloom._map import map
 from polyloom._native import Function, Kernel, Launch, __version__, launch
 from polyloom._scalars import *  # noqa: F403
@@ -72,6 +73,7 @@ __all__ = [
     "kernel",
     "launch",
     "map",
+    "overload",
     "types",
     "utils",
     *_arrays.__all__,

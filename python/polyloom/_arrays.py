@@ -10,12 +10,12 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import numpy as np
 
 from polyloom import _native
-from polyloom._composites import Composite, CompositeClass, matrix, vector
+from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open, matrix, vector
 from polyloom._devices import Device, DeviceLike, check_no_stream, get_device
 from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, float32, int32, readable, stored
 
@@ -109,7 +109,8 @@ class ArrayAnnotation:
         self.ndim = ndim
 
     def __repr__(self) -> str:
-        name = "Any" if self.dtype is Any else _name(self.dtype)
+        is_one = isinstance(self.dtype, (DType, CompositeClass))
+        name = "Any" if self.dtype is Any else _name(self.dtype) if is_one else repr(self.dtype)
         return f"polyloom.array(dtype={name}, ndim={self.ndim})"
 
 
@@ -212,7 +213,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         ndim: int | None,
         copy: bool,
     ) -> Any:
-        if shape is None and (data is Any or isinstance(data, (type, DType))):
+        if shape is None and (is_open(data) or isinstance(data, (type, DType, GenericComposite))):
             # `array(float)` and `array(float, 2)`, as annotations may be written.
             if isinstance(dtype, int):
                 dtype, ndim = None, dtype
@@ -225,7 +226,9 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
             n = 1 if ndim is None else ndim
             if not 1 <= n <= 4:
                 raise ValueError(f"an array has 1 to 4 dimensions, not {n}")
-            return ArrayAnnotation(Any if dtype is Any else _element_type(dtype), n)
+            if not is_open(dtype) and not isinstance(dtype, GenericComposite):
+                dtype = _element_type(dtype)
+            return ArrayAnnotation(dtype, n)
         if data is None:
             return empty(shape, float32 if dtype is None else dtype)  # type: ignore[arg-type]
         source = data
@@ -259,6 +262,8 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     def __class_getitem__(cls, key: Any) -> Any:
         """The annotation `array[float]` or `array[float, 2]`."""
         dtype, ndim = key if isinstance(key, tuple) else (key, 1)
+        if get_origin(ndim) is Literal:  # type: ignore[comparison-overlap]
+            (ndim,) = get_args(ndim)
         return cls(dtype=dtype, ndim=ndim)
 
     @classmethod

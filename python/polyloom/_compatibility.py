@@ -43,7 +43,11 @@ def constant(value: T) -> T:
 
 
 def static(value: T) -> T:
-    """`value`, which in a kernel must be a constant."""
+    """`value`. In a kernel, Python computes the expression when the kernel is compiled.
+
+    Any expression of names from outside the kernel, of constants and of counters of loops over constant ranges, whose
+    value is a number, a bool, a vector or its like, a function to call, a type or a string to print.
+    """
     return value
 
 

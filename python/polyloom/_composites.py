@@ -289,8 +289,46 @@ class Transformation(Composite):
         self[3:] = value
 
 
+class GenericComposite:
+    """The annotation of a generic parameter: composites of any of several types.
+
+    Attributes
+    ----------
+    kind : str
+        `vector`, `matrix`, `quaternion` or `transformation`.
+    dtype : Any
+        The type of the components, `Any` or a type variable.
+    shape : tuple of int or None
+        A vector's length, a matrix's rows and columns; `None` for any.
+    """
+
+    __slots__ = ("dtype", "kind", "shape")
+
+    def __init__(self, kind: str, dtype: Any, shape: Sequence[Any]) -> None:
+        self.kind = kind
+        self.dtype = dtype if is_open(dtype) else dtype_of(dtype)
+        self.shape = tuple(None if extent is Any else operator.index(extent) for extent in shape)
+
+    def __repr__(self) -> str:
+        extents = [repr(extent) if extent is not None else "Any" for extent in self.shape]
+        dtype = "Any" if self.dtype is Any else repr(self.dtype)
+        shown = {"vector": f"length={''.join(extents)}, ", "matrix": f"shape=({', '.join(extents)}), "}
+        return f"polyloom.types.{self.kind}({shown.get(self.kind, '')}dtype={dtype})"
+
+
+def is_open(dtype: Any) -> bool:
+    """Whether an element type leaves open which it is: `Any` or a type variable."""
+    return dtype is Any or isinstance(dtype, TypeVar)
+
+
+def _composite(kind: str, dtype: Any, shape: Sequence[Any]) -> Any:
+    if is_open(dtype) or any(extent is Any for extent in shape):
+        return GenericComposite(kind, dtype, shape)
+    return class_of(_native.CompositeType(kind, dtype_of(dtype).name, [operator.index(extent) for extent in shape]))
+
+
 def vector(length: int, dtype: DTypeLike) -> type[Vector]:
-    """The type of vectors of this many components.
+    """The type of vectors of this many components; with `Any` or a type variable, the annotation of several types.
 
     Examples
     --------
@@ -300,7 +338,7 @@ def vector(length: int, dtype: DTypeLike) -> type[Vector]:
     >>> loom.types.vector(5, loom.float64)
     polyloom.types.vector(length=5, dtype=float64)
     """
-    made: type[Vector] = class_of(_native.CompositeType("vector", dtype_of(dtype).name, [operator.index(length)]))
+    made: type[Vector] = _composite("vector", dtype, [length])
     return made
 
 
@@ -313,20 +351,19 @@ def matrix(shape: Sequence[int], dtype: DTypeLike) -> type[Matrix]:
     >>> loom.types.matrix(shape=(2, 3), dtype=float)([1, 2, 3], [4, 5, 6])
     matrix(shape=(2, 3), dtype=float32)([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     """
-    extents = [operator.index(extent) for extent in shape]
-    made: type[Matrix] = class_of(_native.CompositeType("matrix", dtype_of(dtype).name, extents))
+    made: type[Matrix] = _composite("matrix", dtype, list(shape))
     return made
 
 
 def quaternion(dtype: DTypeLike) -> type[Quaternion]:
     """The type of quaternions of these components."""
-    made: type[Quaternion] = class_of(_native.CompositeType("quaternion", dtype_of(dtype).name, []))
+    made: type[Quaternion] = _composite("quaternion", dtype, [])
     return made
 
 
 def transformation(dtype: DTypeLike) -> type[Transformation]:
     """The type of rigid transformations of these components."""
-    made: type[Transformation] = class_of(_native.CompositeType("transformation", dtype_of(dtype).name, []))
+    made: type[Transformation] = _composite("transformation", dtype, [])
     return made
 
 

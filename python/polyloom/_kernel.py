@@ -5,22 +5,24 @@ The compiler reads the decorated function's text from its file; the function its
 
 from __future__ import annotations
 
+import inspect
 import keyword
 import linecache
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, TypeVar, overload
 
 from polyloom import _native
 from polyloom._arrays import ArrayAnnotation
+from polyloom._composites import GenericComposite
 from polyloom._scalars import DType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Of these are the values that annotations consist of: types, modules that have them, and extents.
-_IN_ANNOTATIONS = (type, DType, ArrayAnnotation, ModuleType, TypeVar, int)
+_IN_ANNOTATIONS = (type, DType, ArrayAnnotation, GenericComposite, ModuleType, TypeVar, int)
 
 # Parsed files by name, with the list of lines they were parsed from: linecache hands out the same list until the file
 # changes.
@@ -71,8 +73,9 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], _native.Kernel]: ..
 def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Compiles a function into a kernel, run once per thread of a launch.
 
-    Every parameter has an annotation: a scalar type, one such as `vec3`, or `array(dtype=…, ndim=…)`. Names that are
-    not parameters or locals are captured by value now, when the kernel is defined.
+    Every parameter has an annotation: a scalar type, one such as `vec3`, or `array(dtype=…, ndim=…)`. With
+    `typing.Any`, `Float`, `Int` or `Scalar` among them the kernel is generic: compiled for the types of the arguments
+    it is launched with. Names that are not parameters or locals are captured by value now, when the kernel is defined.
 
     Parameters
     ----------
@@ -112,8 +115,9 @@ def func(**options: Any) -> Callable[[F], F]: ...
 def func(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Makes a function callable from kernels.
 
-    Every parameter has an annotation; one annotated `typing.Any` takes every type, and the function is compiled for
-    the types of each call. Several definitions of one name are overloads.
+    A parameter without an annotation, or annotated `typing.Any`, takes every type, functions among them, and the
+    function is compiled for the types of each call; so it is for parameters annotated `Float` and the like. Several
+    definitions of one name are overloads.
 
     Examples
     --------
@@ -133,6 +137,47 @@ def func(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     if function is None:
         return lambda function: _add_overload(function, options)
     return _add_overload(function, options)
+
+
+def specialise(
+    kernel: _native.Kernel | Callable[..., Any], types: Sequence[Any] | Mapping[str, Any] | None = None
+) -> _native.Kernel:
+    """The kernel that a generic kernel is for parameters of these types.
+
+    Launches find it themselves; with it, a program compiles before it launches, or looks at the code. As a decorator of
+    a function without a body, `@overload`, it takes the types from the annotations and gives back the generic kernel of
+    the function's name.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A kernel with parameters annotated `Any`, `Float` and the like.
+    types : sequence or mapping
+        A type for each parameter, or for the generic ones by name.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> from typing import Any
+    >>> @loom.kernel
+    ... def scale(x: loom.array(dtype=Any), s: Any):
+    ...     i = loom.tid()
+    ...     x[i] = s * x[i]
+    >>> loom.overload(scale, [loom.array(dtype=loom.float64), loom.float64])
+    <kernel scale(x: array(dtype=float64), s: float64)>
+    """
+    if isinstance(kernel, _native.Kernel):
+        return kernel.overload(types)
+    if not hasattr(kernel, "__code__"):
+        raise TypeError(f"overload() takes a kernel and types, not {kernel!r}")
+    frame = sys._getframe(1)
+    known = frame.f_locals.get(kernel.__name__, kernel.__globals__.get(kernel.__name__))
+    if not isinstance(known, _native.Kernel):
+        raise TypeError(f"@overload finds no kernel {kernel.__name__!r}: define the generic kernel first")
+    annotations = inspect.get_annotations(kernel, eval_str=True, locals=dict(frame.f_locals))
+    annotations.pop("return", None)
+    known.overload(annotations)
+    return known
 
 
 def _constant(value: Any) -> str:

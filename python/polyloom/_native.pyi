@@ -1,6 +1,6 @@
 """Types of the extension module."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from numpy.typing import NDArray
@@ -62,6 +62,9 @@ class Kernel:
     def llvm_ir(self, *, optimized: bool = True) -> str: ...
     def asm(self) -> str: ...
     def compile(self, ndim: int | None = None) -> None: ...
+    @property
+    def is_generic(self) -> bool: ...
+    def overload(self, types: Sequence[Any] | Mapping[str, Any] | None) -> Kernel: ...
 
 class Function:
     def __init__(

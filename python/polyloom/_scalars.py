@@ -5,7 +5,7 @@ They serve in annotations, as `dtype=` arguments, and as casts inside kernels.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
 import numpy as np
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DType",
+    "Float",
+    "Int",
+    "Scalar",
     "bfloat16",
     "bool_",
     "float16",
@@ -111,6 +114,14 @@ float64 = DType("float64", np.dtype(np.float64))
 
 _ALL = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64)
 _BY_NAME = {d.name: d for d in _ALL}
+
+_FLOATS = (float16, bfloat16, float32, float64)
+
+# Annotations of generic parameters: any floating-point type, any integer type, any of both.
+Float: Any = TypeVar("Float", *_FLOATS)  # type: ignore[misc]
+Int: Any = TypeVar("Int", *(d for d in _ALL if d not in (bool_, *_FLOATS)))  # type: ignore[misc]
+Scalar: Any = TypeVar("Scalar", *(d for d in _ALL if d is not bool_))  # type: ignore[misc]
+
 _BY_NUMPY = {d.numpy: d for d in _ALL if d is not bfloat16 or d.numpy != np.dtype(np.uint16)}
 
 DTypeLike = Union[DType, type, str, "np.dtype[Any]"]

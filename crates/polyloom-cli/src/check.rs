@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
                     // What only the passes can tell.
                     let environment = FileEnvironment::new(&unit);
                     let kernels = unit.kernels().map(|kernel| environment.function(kernel));
-                    let complete = kernels.filter(|kernel| !kernel.is_generic());
+                    let complete = kernels.filter(|kernel| !kernel.is_generic_kernel());
                     found.extend(complete.filter_map(|kernel| session.compile(&kernel, defaults).err()));
                 }
             }

@@ -42,12 +42,14 @@ enum Elem {
 }
 
 impl AnnotationReader<'_> {
-    /// The types of a function's parameters, any where there is no annotation; `None` if some annotation is wrong.
-    pub(crate) fn parameter_types(&self, def: &ast::StmtFunctionDef) -> Option<SmallVec<[ParamType; 4]>> {
-        let parameters = def.parameters.iter_non_variadic_params();
-        parameters
-            .map(|p| p.parameter.annotation.as_deref().map_or(Ok(ParamType::ANY), |a| self.read(a)).ok())
-            .collect()
+    /// The types of a function's parameters, `missing` where there is no annotation; `None` if one is wrong.
+    pub(crate) fn parameter_types(
+        &self,
+        def: &ast::StmtFunctionDef,
+        missing: Option<ParamType>,
+    ) -> Option<SmallVec<[ParamType; 4]>> {
+        let annotations = def.parameters.iter_non_variadic_params().map(|p| p.parameter.annotation.as_deref());
+        annotations.map(|annotation| annotation.map_or(missing, |a| self.read(a).ok())).collect()
     }
 
     /// The type of a parameter or variable.

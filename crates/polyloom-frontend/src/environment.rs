@@ -20,10 +20,33 @@ pub trait Environment: Send + Sync {
     /// defined.
     fn lookup(&self, path: &[&str]) -> Option<Captured>;
 
+    /// The value of a Python expression, with these variables beside the names of the environment; `None` if there is no
+    /// Python here to compute it.
+    ///
+    /// # Errors
+    ///
+    /// What Python says is wrong.
+    fn evaluate(&self, _expression: &str, _variables: &[(&str, Variable)]) -> Option<Result<Captured, String>> {
+        None
+    }
+
     /// Names that are defined, for "did you mean".
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// A name of a kernel in an expression that Python computes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Variable {
+    /// A bool.
+    Bool(bool),
+    /// An integer.
+    Int(i128),
+    /// A float, by its bits.
+    Float(u64),
+    /// Something of which only the length is known.
+    OfLength(u16),
 }
 
 /// The meaning of a name captured from outside.
@@ -149,26 +172,44 @@ impl FunctionHandle {
     /// Whether a definition takes parameters of the same types as an earlier one of its name, and so replaces it; others
     /// are overloads of one another.
     pub fn replaces(&self, earlier: &FunctionHandle) -> bool {
-        let types = self.parameter_types();
-        types.is_some() && types == earlier.parameter_types()
+        let types = self.parameter_types(Some(ParamType::ANY));
+        types.is_some() && types == earlier.parameter_types(Some(ParamType::ANY))
     }
 
-    /// Its parameters; `None` if an annotation is wrong.
+    /// Its parameters; `None` if an annotation is missing or wrong.
     pub fn parameters(&self) -> Option<Vec<(Arc<str>, ParamType)>> {
-        let types = self.parameter_types()?;
+        let types = self.parameter_types(None)?;
         let parameters = self.unit.definition(self.function)?.parameters.iter_non_variadic_params();
         Some(parameters.map(|p| p.parameter.name.as_str().into()).zip(types).collect())
     }
 
-    /// Whether it is compiled for the types of each call or launch.
-    pub fn is_generic(&self) -> bool {
-        self.parameter_types().is_some_and(|types| types.iter().any(|ty| ty.is_generic()))
+    /// Whether, as a kernel, it is compiled for the types of each launch. All its parameters have annotations then.
+    pub fn is_generic_kernel(&self) -> bool {
+        self.parameter_types(None).is_some_and(|types| types.iter().any(|ty| ty.is_generic()))
     }
 
-    fn parameter_types(&self) -> Option<SmallVec<[ParamType; 4]>> {
+    /// Whether, as a function, it is compiled for the types of each call.
+    pub(crate) fn is_generic_function(&self) -> bool {
+        self.parameter_types(Some(ParamType::ANY)).is_some_and(|types| types.iter().any(|ty| ty.is_generic()))
+    }
+
+    /// Computes the static expressions in its text that need nothing of its own, and so keeps what they are now. What is
+    /// wrong with them is reported when it is compiled.
+    pub fn evaluate_static_expressions(&self) {
+        let lookup = |path: &[&str]| self.environment.lookup(path);
+        let Some(def) = self.unit.definition(self.function) else { return };
+        if !self.unit.text(ruff_text_size::Ranged::range(def)).contains("static") {
+            return;
+        }
+        for expr in crate::check::static_expressions(def, &lookup) {
+            self.environment.evaluate(self.unit.text(ruff_text_size::Ranged::range(expr)), &[]);
+        }
+    }
+
+    fn parameter_types(&self, missing: Option<ParamType>) -> Option<SmallVec<[ParamType; 4]>> {
         let lookup = |path: &[&str]| self.environment.lookup(path);
         let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
-        reader.parameter_types(self.unit.definition(self.function)?)
+        reader.parameter_types(self.unit.definition(self.function)?, missing)
     }
 
     /// The function's name.

@@ -291,7 +291,7 @@ impl File {
             Some(Role::Func) => {
                 let lookup = |path: &[&str]| self.lookup(scope, path, None);
                 let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
-                let types = reader.parameter_types(def);
+                let types = reader.parameter_types(def, Some(ParamType::ANY));
                 if let Some(Binding::Functions(overloads)) = self.scopes[scope].names.get_mut(name) {
                     return overloads.add(index, types);
                 }

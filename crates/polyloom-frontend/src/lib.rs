@@ -55,7 +55,7 @@ mod param_type;
 mod source;
 pub mod typed_ast;
 
-pub use environment::{Builtin, Captured, Environment, FunctionHandle};
+pub use environment::{Builtin, Captured, Environment, FunctionHandle, Variable};
 pub use error::CompileError;
 pub use file_environment::FileEnvironment;
 pub use members::{library_member, package_member, package_members, python_builtin, types_member};
@@ -103,7 +103,7 @@ pub fn compile_kernel_for(
     options: &Options,
 ) -> Result<Compiled, CompileError> {
     let mut compilation = Compilation::new(options);
-    if types.is_empty() && kernel.is_generic() {
+    if types.is_empty() && kernel.is_generic_kernel() {
         return Err(no_types(kernel));
     }
     let id = compilation.check_root(kernel, FunctionKind::Kernel, types);
@@ -147,7 +147,7 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diag
         match function.role {
             Some(Role::Kernel) => {
                 let kernel = environment.function(index);
-                if !kernel.is_generic() {
+                if !kernel.is_generic_kernel() {
                     compilation.check_root(&kernel, FunctionKind::Kernel, &[]);
                 }
             }

@@ -6,22 +6,48 @@ use crate::arguments;
 use crate::composite::{CompositeBase, CompositeType};
 use crate::kernel::{Function, Kernel};
 use polyloom::frontend::{
-    Captured, Environment, ParamType, Pattern, ScalarSet, library_member, package_member, python_builtin, types_member,
+    Captured, Environment, ParamType, Pattern, ScalarSet, Variable, library_member, package_member, python_builtin,
+    types_member,
 };
 use polyloom::{Composite, CompositeKind, Scalar, Type, scalar_bits};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyModule, PyString, PyType};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyModule, PyString, PyTuple, PyType};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::sync::{Mutex, PoisonError};
+
+/// An expression with the variables in it.
+type Evaluation = (Box<str>, Vec<(Box<str>, Variable)>);
 
 /// The names a function sees.
 pub(crate) struct LiveEnvironment {
     globals: Py<PyDict>,
     cells: Py<PyDict>,
+    /// What Python has computed: an expression keeps its value, whenever the code around it is compiled again.
+    evaluated: Mutex<HashMap<Evaluation, Captured>>,
 }
 
 impl LiveEnvironment {
     pub(crate) fn new(globals: Py<PyDict>, cells: Py<PyDict>) -> LiveEnvironment {
-        LiveEnvironment { globals, cells }
+        LiveEnvironment { globals, cells, evaluated: Mutex::default() }
+    }
+
+    fn run(&self, py: Python<'_>, expression: &str, variables: &[(&str, Variable)]) -> PyResult<Captured> {
+        // One dictionary of all names, so that comprehensions see them too.
+        let names = self.globals.bind(py).copy()?;
+        names.update(self.cells.bind(py).as_mapping())?;
+        for (name, variable) in variables {
+            match *variable {
+                Variable::Bool(value) => names.set_item(name, value)?,
+                Variable::Int(value) => names.set_item(name, value)?,
+                Variable::Float(bits) => names.set_item(name, f64::from_bits(bits))?,
+                Variable::OfLength(n) => names.set_item(name, PyTuple::new(py, (0..n).map(|_| py.None()))?)?,
+            }
+        }
+        // In parentheses it may go over several lines.
+        let code = CString::new(format!("({expression}\n)"))?;
+        Ok(capture(&py.eval(&code, Some(&names), None)?))
     }
 
     fn root<'py>(&self, py: Python<'py>, name: &str) -> Option<Bound<'py, PyAny>> {
@@ -50,6 +76,24 @@ impl Environment for LiveEnvironment {
             }
             Some(capture(&value))
         })
+    }
+
+    fn evaluate(&self, expression: &str, variables: &[(&str, Variable)]) -> Option<Result<Captured, String>> {
+        let evaluated = || self.evaluated.lock().unwrap_or_else(PoisonError::into_inner);
+        let key: Evaluation = (expression.into(), variables.iter().map(|(name, v)| ((*name).into(), *v)).collect());
+        if let Some(known) = evaluated().get(&key) {
+            return Some(Ok(known.clone()));
+        }
+        Some(Python::attach(|py| match self.run(py, expression, variables) {
+            Ok(value) => {
+                evaluated().insert(key, value.clone());
+                Ok(value)
+            }
+            Err(error) => {
+                let name = error.get_type(py).name().map_or_else(|_| "an error".to_owned(), |name| name.to_string());
+                Err(format!("{name}: {}", error.value(py)))
+            }
+        }))
     }
 
     fn names(&self) -> Vec<String> {

@@ -81,7 +81,10 @@ impl Kernel {
         let session = session()?;
         let defaults = session.defaults();
         let code = match Generic::new(&handle, defaults) {
-            Some(generic) => Code::Generic(generic),
+            Some(generic) => {
+                handle.evaluate_static_expressions();
+                Code::Generic(generic)
+            }
             None => Code::One(session.compile(&handle, defaults).map_err(|error| compile_error(py, &error))?),
         };
         let doc = function.getattr("__doc__")?.extract()?;
@@ -269,6 +272,7 @@ impl Function {
     ) -> PyResult<Function> {
         let py = function.py();
         let handle = unit.get().handle(line, function, globals, cells, options)?;
+        handle.evaluate_static_expressions();
         let defaults = session()?.defaults();
         let options = Options { float_mode: defaults.float_mode, check: defaults.check };
         check_function(&handle, &options).map_err(|error| compile_error(py, &error))?;

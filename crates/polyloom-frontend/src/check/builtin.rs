@@ -21,6 +21,12 @@ impl<'a> Checker<'_, '_, 'a> {
         if builtin == Builtin::Cast {
             return self.bit_cast(call, &name, span);
         }
+        if builtin == Builtin::Constant {
+            return match self.static_value(call) {
+                Some(value) => self.value_of(value, self.unit.text(ruff_text_size::Ranged::range(call)), span),
+                None => Expr::error(span),
+            };
+        }
         if let Builtin::Construct(constructor) = builtin {
             return self.constructor(constructor, call, path, span);
         }
@@ -56,24 +62,15 @@ impl<'a> Checker<'_, '_, 'a> {
                 },
                 _ => self.reject(Code::NoOverload, span, "`len` takes one array", "write `len(a)`"),
             },
-            Builtin::Constant => match &arguments[..] {
-                [Argument { name: None, value }] if matches!(value.kind, ExprKind::Const(_) | ExprKind::Number(_)) => {
-                    Expr { span, ..value.clone() }
-                }
-                _ => self.reject(
-                    Code::BadCapture,
-                    span,
-                    format!("`{name}` takes one constant"),
-                    "write a number or a name from outside the kernel",
-                ),
-            },
             Builtin::Range => self.reject(
                 Code::Unsupported,
                 span,
                 "`range` outside a `for` is not supported",
                 "write `for i in range(n):`",
             ),
-            Builtin::Cast | Builtin::Print | Builtin::Printf | Builtin::Construct(_) => Expr::error(span),
+            Builtin::Cast | Builtin::Constant | Builtin::Print | Builtin::Printf | Builtin::Construct(_) => {
+                Expr::error(span)
+            }
         }
     }
 

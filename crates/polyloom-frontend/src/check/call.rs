@@ -191,14 +191,27 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
+    /// A positional argument, or those that `*value` stands for.
+    pub(super) fn positional(&mut self, arg: &'a ast::Expr) -> Vec<Expr> {
+        match arg {
+            ast::Expr::Starred(starred) => {
+                let value = self.value(&starred.value);
+                let span = self.span(starred);
+                self.spread(value, span)
+            }
+            arg => vec![self.expr(arg)],
+        }
+    }
+
     /// The arguments of a call; `None` if one of them is rejected.
     pub(super) fn arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<Argument<'a>>> {
         let mut arguments = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
         let mut failed = false;
         for arg in &call.arguments.args {
-            let value = self.expr(arg);
-            failed |= value.is_error();
-            arguments.push(Argument { name: None, value });
+            for value in self.positional(arg) {
+                failed |= value.is_error();
+                arguments.push(Argument { name: None, value });
+            }
         }
         for keyword in &call.arguments.keywords {
             let value = self.expr(&keyword.value);
@@ -229,6 +242,13 @@ impl<'a> Checker<'_, '_, 'a> {
         let mut actuals = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
         let mut failed = false;
         for (keyword, arg) in positional.chain(named) {
+            if let ast::Expr::Starred(_) = arg {
+                for value in self.positional(arg) {
+                    failed |= value.is_error();
+                    actuals.push((None, Actual::Value(value)));
+                }
+                continue;
+            }
             let actual = match self.function_or_type(arg) {
                 Some(known) => Actual::Known(known),
                 None => match self.expr(arg) {

@@ -42,6 +42,75 @@ impl Checker<'_, '_, '_> {
         held.around(construct(Composite::Vector { elem, len: n_cols }, components, span))
     }
 
+    /// What `*value` stands for among arguments: the components, of a matrix the rows. The first computes the value that
+    /// all are taken of, so they must be evaluated in this order.
+    pub(super) fn spread(&mut self, value: Expr, span: Span) -> Vec<Expr> {
+        let Some(ty) = value.ty.as_value() else { return vec![Expr::error(span)] };
+        let Some(composite) = ty.as_composite() else {
+            let message =
+                format!("`*` stands for the components of a vector or the rows of a matrix, not {}", ty.python_name());
+            return vec![self.reject(Code::TypeMismatch, span, message, "write each argument on its own")];
+        };
+        let mut held = Held::default();
+        let value = self.hold(value, &mut held);
+        let n = composite.shape()[0];
+        let mut values: Vec<Expr> = match composite {
+            Composite::Matrix { .. } => (0..n)
+                .map(|row| self.row(value.clone(), composite, Expr::constant(row.into(), Scalar::I32, span), span))
+                .collect(),
+            _ => (0..n).map(|place| component(value.clone(), composite, ComponentIndex::Is(place), span)).collect(),
+        };
+        if !values.is_empty() {
+            let first = values.remove(0);
+            values.insert(0, held.around(first));
+        }
+        values
+    }
+
+    /// Several components as a value.
+    pub(super) fn parts(&mut self, parts: Parts, span: Span) -> Expr {
+        let Parts { base, composite, places, part, mut held } = parts;
+        let base = self.hold(base, &mut held);
+        let components = places.into_iter().map(|place| component(base.clone(), composite, place, span));
+        let components = components.collect();
+        held.around(construct(part, components, span))
+    }
+
+    /// The composite that a local variable holds, with other values for some components: those of `value`, or `value` for
+    /// each if it is a scalar.
+    pub(super) fn with_parts(&mut self, parts: Parts, value: Expr, span: Span) -> Option<Expr> {
+        let Parts { base, composite, places, part, mut held } = parts;
+        let elem = composite.elem();
+        let is_scalar = value.is_waiting() || matches!(value.ty.as_value(), Some(Type::Scalar(_)));
+        let wanted = if is_scalar { elem.into() } else { part.into() };
+        let value = self.expect_value(value, wanted, Code::TypeMismatch, "the slice");
+        if value.is_error() {
+            return None;
+        }
+        let value = self.hold(value, &mut held);
+        let mut components: Vec<Expr> = (0..composite.n_components() as u16)
+            .map(|place| component(base.clone(), composite, ComponentIndex::Is(place), span))
+            .collect();
+        for (k, place) in places.into_iter().enumerate() {
+            let new = match is_scalar {
+                true => value.clone(),
+                false => component(value.clone(), part, ComponentIndex::Is(k as u16), span),
+            };
+            match place {
+                ComponentIndex::Is(place) => components[usize::from(place)] = new,
+                ComponentIndex::At(index) => {
+                    let index = self.hold(index, &mut held);
+                    for (place, old) in components.iter_mut().enumerate() {
+                        let here = Expr::constant(place as u64, Scalar::I32, span);
+                        let is_here = op(Op::Eq, [index.clone(), here], Type::BOOL, span);
+                        *old = op(Op::Select, [is_here, new.clone(), old.clone()], elem.into(), span);
+                    }
+                }
+            }
+        }
+        Some(held.around(construct(composite, components, span)))
+    }
+
     /// The matrix that a local variable holds, with another row.
     pub(super) fn with_row(
         &mut self,
@@ -267,8 +336,21 @@ impl Checker<'_, '_, '_> {
     }
 }
 
+/// Several components of a composite that are one together: a slice.
+#[derive(Clone)]
+pub(super) struct Parts {
+    pub(super) base: Expr,
+    pub(super) composite: Composite,
+    /// The components in the order of those of `part`.
+    pub(super) places: Vec<ComponentIndex>,
+    /// What they are together.
+    pub(super) part: Composite,
+    /// The indices.
+    pub(super) held: Held,
+}
+
 /// Values held in variables, for the expression that uses them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Held {
     values: Vec<(LocalId, Expr)>,
 }

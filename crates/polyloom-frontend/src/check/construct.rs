@@ -112,7 +112,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 Some(Captured::Type(scalar)) if named.dtype.is_none() && constructor.has_dtype() => {
                     named.dtype = Some(scalar);
                 }
-                _ => values.push(self.expr(arg)),
+                _ => values.extend(self.positional(arg)),
             }
         }
         if values.iter().any(Expr::is_error) {

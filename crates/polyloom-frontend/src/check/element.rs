@@ -1,6 +1,6 @@
 //! Array elements and extents: `a[i, j]`, `a.shape`, `a.ndim`, `a.size`.
 
-use super::composite::{component, constant_index};
+use super::composite::{Held, Parts, component, constant_index};
 use super::function::Checker;
 use super::scope::number;
 use crate::annotation::elements;
@@ -8,7 +8,7 @@ use crate::environment::Captured;
 use crate::number::Number;
 use crate::source::dotted;
 use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType};
-use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
+use polyloom_ir::{Code, Composite, CompositeKind, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
@@ -20,6 +20,14 @@ pub(super) enum Indexed {
     Component(Expr, Composite, ComponentIndex),
     /// A row of a matrix.
     Row(Expr, Composite, Expr),
+    /// Several components, which are a composite of their own.
+    Parts(Parts),
+}
+
+/// One index of a subscript.
+enum Index<'a> {
+    At(Expr),
+    Slice(&'a ast::ExprSlice),
 }
 
 impl<'a> Checker<'_, '_, 'a> {
@@ -76,6 +84,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             Some(Indexed::Component(base, composite, index)) => component(base, composite, index, span),
             Some(Indexed::Row(matrix, composite, index)) => self.row(matrix, composite, index, span),
+            Some(Indexed::Parts(parts)) => self.parts(parts, span),
             None => Expr::error(span),
         }
     }
@@ -115,18 +124,24 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn indexed(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Indexed> {
         // `a[i][j]` is `a[i, j]`.
         let mut base = &*subscript.value;
-        let mut slices: SmallVec<[&'a ast::Expr; 2]> = smallvec![&*subscript.slice];
-        while let ast::Expr::Subscript(inner) = base {
-            slices.push(&inner.slice);
+        let mut subscripts: SmallVec<[&'a ast::Expr; 2]> = smallvec![&*subscript.slice];
+        let has_slice = |slice: &ast::Expr| elements(slice).iter().any(|index| matches!(index, ast::Expr::Slice(_)));
+        while let ast::Expr::Subscript(inner) = base
+            && !has_slice(&inner.slice)
+        {
+            subscripts.push(&inner.slice);
             base = &inner.value;
         }
         let array = self.value(base);
-        let mut indices: SmallVec<[Expr; 2]> = SmallVec::new();
-        for index in slices.iter().rev().flat_map(|slice| elements(slice)) {
-            let index = self.index(index);
-            indices.push(index);
+        let ty = array.ty.as_value();
+        let mut indices: SmallVec<[Index<'a>; 2]> = SmallVec::new();
+        for index in subscripts.iter().rev().flat_map(|slice| elements(slice)) {
+            indices.push(match index {
+                ast::Expr::Slice(slice) if ty.is_none_or(|ty| ty.composite_within().is_some()) => Index::Slice(slice),
+                index => Index::At(self.index(index)),
+            });
         }
-        let ty = array.ty.as_value()?;
+        let ty = ty?;
         if let Some(composite) = ty.as_composite() {
             return self.indexed_composite(array, composite, indices, span);
         }
@@ -136,10 +151,22 @@ impl<'a> Checker<'_, '_, 'a> {
             return None;
         };
         // `a[i][0]`: what is behind the array's own dimensions are the element's.
-        let inner = match elem.as_composite() {
+        let inner: SmallVec<[Index<'a>; 2]> = match elem.as_composite() {
             Some(_) if indices.len() > usize::from(ndim) => indices.drain(usize::from(ndim)..).collect(),
             _ => SmallVec::new(),
         };
+        let mut outer: SmallVec<[Expr; 2]> = SmallVec::new();
+        for index in indices {
+            outer.push(match index {
+                Index::At(index) => index,
+                Index::Slice(slice) => {
+                    let span = self.span(slice);
+                    let help = "index single elements, in a loop if there are several";
+                    self.reject(Code::Unsupported, span, "a slice of an array is not supported in a kernel", help)
+                }
+            });
+        }
+        let indices = outer;
         if indices.len() != usize::from(ndim) {
             let name = self.unit.text(ruff_text_size::Ranged::range(base));
             let message = format!(
@@ -160,11 +187,12 @@ impl<'a> Checker<'_, '_, 'a> {
             return Some(Indexed::Element(element, elem));
         };
         let shape = composite.shape();
-        if inner.len() != shape.len() {
+        if inner.len() != shape.len() || inner.iter().any(|index| matches!(index, Index::Slice(_))) {
             let base = Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span);
             return self.indexed_composite(base, composite, inner, span);
         }
         for (index, &extent) in inner.into_iter().zip(&shape) {
+            let Index::At(index) = index else { continue };
             let index = match constant_index(&index) {
                 Some(known) if !self.names_component(composite, known, extent, span) => return None,
                 Some(known) => Expr::constant(known.rem_euclid(extent.into()) as u64, Scalar::I32, span),
@@ -180,15 +208,116 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         base: Expr,
         composite: Composite,
-        mut indices: SmallVec<[Expr; 2]>,
+        indices: SmallVec<[Index<'a>; 2]>,
         span: Span,
     ) -> Option<Indexed> {
-        if matches!(composite, Composite::Matrix { .. }) && indices.len() == 1 {
-            let index = indices.swap_remove(0);
+        let shape = composite.shape();
+        let is_slice = |index: &Index<'_>| matches!(index, Index::Slice(_));
+        if indices.iter().any(is_slice) && indices.len() <= shape.len() {
+            return self.sliced(base, composite, indices, span).map(Indexed::Parts);
+        }
+        let mut at: SmallVec<[Expr; 2]> = SmallVec::new();
+        for index in indices {
+            match index {
+                Index::At(index) => at.push(index),
+                Index::Slice(slice) => {
+                    // There are too many of them: that is what is reported.
+                    let span = self.span(slice);
+                    at.push(Expr::constant(0, Scalar::I32, span));
+                }
+            }
+        }
+        if matches!(composite, Composite::Matrix { .. }) && at.len() == 1 {
+            let index = at.swap_remove(0);
             return (!index.is_error()).then_some(Indexed::Row(base, composite, index));
         }
-        let index = self.component_at(composite, indices, span)?;
+        let index = self.component_at(composite, at, span)?;
         Some(Indexed::Component(base, composite, index))
+    }
+
+    /// `v[1:3]`, `m[0:2, 1]`, `m[i, ::2]`.
+    fn sliced(
+        &mut self,
+        base: Expr,
+        composite: Composite,
+        indices: SmallVec<[Index<'a>; 2]>,
+        span: Span,
+    ) -> Option<Parts> {
+        let shape = composite.shape();
+        let mut held = Held::default();
+        let mut axes: SmallVec<[Vec<Expr>; 2]> = SmallVec::new();
+        let mut extents: SmallVec<[i128; 2]> = SmallVec::new();
+        for (axis, &extent) in shape.iter().enumerate() {
+            let places = match indices.get(axis) {
+                Some(Index::At(index)) => {
+                    if index.is_error() {
+                        return None;
+                    }
+                    axes.push(vec![self.hold(index.clone(), &mut held)]);
+                    continue;
+                }
+                Some(Index::Slice(slice)) => self.slice(slice, extent)?,
+                None => (0..extent).collect(),
+            };
+            extents.push(places.len() as i128);
+            axes.push(places.iter().map(|&place| Expr::constant(place.into(), Scalar::I32, span)).collect());
+        }
+        let kind = if extents.len() == 2 { CompositeKind::Matrix } else { CompositeKind::Vector };
+        let part = match Composite::new(kind, composite.elem(), &extents) {
+            Ok(part) => part,
+            Err(message) => {
+                self.reject(Code::Unsupported, span, message, "write a slice of one component or more");
+                return None;
+            }
+        };
+        let mut places = Vec::with_capacity(part.n_components());
+        let (first, second) = (&axes[0], axes.get(1));
+        for row in first {
+            match second {
+                None => places.push(self.component_at(composite, smallvec![row.clone()], span)?),
+                Some(columns) => {
+                    for column in columns {
+                        let index = smallvec![row.clone(), column.clone()];
+                        places.push(self.component_at(composite, index, span)?);
+                    }
+                }
+            }
+        }
+        Some(Parts { base, composite, places, part, held })
+    }
+
+    /// The places that a slice of constants chooses of an axis of this extent, as Python counts them.
+    fn slice(&mut self, slice: &'a ast::ExprSlice, extent: u16) -> Option<Vec<u16>> {
+        let n = i128::from(extent);
+        let mut bounds = [None; 3];
+        for (bound, expr) in bounds.iter_mut().zip([&slice.lower, &slice.upper, &slice.step]) {
+            let Some(expr) = expr else { continue };
+            let index = self.index(expr);
+            if index.is_error() {
+                return None;
+            }
+            *bound = constant_index(&index);
+            if bound.is_none() {
+                let help = "write numbers, or index single components";
+                self.reject(Code::Unsupported, index.span, "a slice has constant bounds in a kernel", help);
+                return None;
+            }
+        }
+        let [lower, upper, step] = bounds;
+        let step = step.unwrap_or(1);
+        if step == 0 {
+            let span = self.span(slice);
+            self.reject(Code::ConstantRange, span, "the step of a slice must not be zero", "write another step");
+            return None;
+        }
+        // Where a backward slice ends: before the first component.
+        let (least, most) = if step > 0 { (0, n) } else { (-1, n - 1) };
+        let clamp = |bound: i128| (if bound < 0 { bound + n } else { bound }).clamp(least, most);
+        let start = lower.map_or(if step > 0 { least } else { most }, clamp);
+        let stop = upper.map_or(if step > 0 { most } else { least }, clamp);
+        let inside = |place: &i128| if step > 0 { *place < stop } else { *place > stop };
+        let places = std::iter::successors(Some(start), |place| Some(place + step)).take_while(inside);
+        Some(places.filter_map(|place| u16::try_from(place).ok()).collect())
     }
 
     /// An index: any integer.

@@ -63,6 +63,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) captured: FxHashMap<SmallVec<[&'a str; 4]>, Option<Captured>>,
     /// What names stand for that are no variables.
     pub(super) known: Vec<Captured>,
+    /// Names made to stand for something of [`Checker::known`], with what they were before.
+    pub(super) rebound: Vec<(&'a str, Option<Name>)>,
     pub(super) locals: Vec<Local>,
     pub(super) n_params: usize,
     /// The first values of variables that are numbers or quotients of integers, for messages: they decide the type.
@@ -74,6 +76,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     /// Variables assigned in each construct that is open, innermost last.
     pub(super) assigned: Vec<LocalSet>,
     pub(super) loops: Vec<LoopFlow>,
+    /// Whether the code ends here because of a condition known when it is compiled.
+    pub(super) chosen_end: bool,
     /// How deep the statement or expression being checked is nested.
     pub(super) depth: u32,
     pub(super) failed: bool,
@@ -118,7 +122,7 @@ impl Compilation<'_> {
         self.stack.push(handle.clone());
         let n_before = self.diagnostics.len();
         let function = self.check_function(handle, def, file, kind, given);
-        if !given.is_empty() && handle.is_generic() {
+        if !given.is_empty() && handle.is_generic_function() {
             self.name_instance(n_before, def, file, given, call);
         }
         if let Some(handle) = self.stack.pop() {
@@ -237,6 +241,8 @@ impl Compilation<'_> {
             names: FxHashMap::default(),
             captured: FxHashMap::default(),
             known: Vec::new(),
+            rebound: Vec::new(),
+            chosen_end: false,
             locals: Vec::new(),
             n_params: 0,
             first_values: FxHashMap::default(),

@@ -124,6 +124,10 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     pub(super) fn conditional(&mut self, conditional: &'a ast::ExprIf, span: Span) -> Expr {
+        if let Some(taken) = self.choice(&conditional.test) {
+            let chosen = if taken { &conditional.body } else { &conditional.orelse };
+            return Expr { span, ..self.expr(chosen) };
+        }
         let cond = self.condition(&conditional.test);
         let ((then, otherwise), assigns) =
             self.collecting(|c| (c.expr(&conditional.body), c.expr(&conditional.orelse)));

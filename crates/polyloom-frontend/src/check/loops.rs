@@ -5,9 +5,9 @@ use super::function::{Checker, Name};
 use crate::environment::Builtin;
 use crate::source::dotted;
 use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, LoopBody, Stmt, StmtKind};
-use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
+use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// The three values of a `range`, all of one integer type.
 struct Range {
@@ -19,7 +19,23 @@ struct Range {
 
 impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn for_loop(&mut self, stmt: &'a ast::StmtFor, span: Span, out: &mut Vec<Stmt>) {
-        let range = self.range(&stmt.iter);
+        if self.must_unroll(stmt)
+            && let Some(values) = self.constant_range(&stmt.iter)
+        {
+            return self.unrolled(stmt, values.into_iter(), out);
+        }
+        let backward = self.reversed_range(&stmt.iter);
+        let range = self.range(backward.unwrap_or(&stmt.iter));
+        let range = match (range, backward) {
+            (Some(range), Some(_)) if range.scalar.is_unsigned_int() => {
+                let message = format!("a range of {} cannot be reversed", range.scalar.python_name());
+                let help = "its steps back are negative: convert the bounds to `int`";
+                self.reject(Code::Unsupported, range.stop.span, message, help);
+                None
+            }
+            (Some(range), Some(_)) => Some(self.backward(range, out)),
+            (range, _) => range,
+        };
         let counter = match (&*stmt.target, &range) {
             // One message for a loop over something else.
             (ast::Expr::Tuple(targets), None) => {
@@ -68,7 +84,9 @@ impl<'a> Checker<'_, '_, 'a> {
         self.assigned.push(assigned);
         self.loops.push(LoopFlow { breaks: Flow::never(), continues: Flow::never(), has_break: false });
         let mut out = Vec::new();
+        let n_rebound = self.rebound.len();
         self.block(body, &mut out);
+        self.forget_known(n_rebound);
         let loop_flow =
             self.loops.pop().unwrap_or(LoopFlow { breaks: Flow::never(), continues: Flow::never(), has_break: false });
         let assigned = self.assigned.pop().unwrap_or_default();
@@ -167,6 +185,42 @@ impl<'a> Checker<'_, '_, 'a> {
                 Some(id)
             }
         }
+    }
+
+    /// What `reversed(…)` reverses.
+    fn reversed_range(&mut self, iter: &'a ast::Expr) -> Option<&'a ast::Expr> {
+        let ast::Expr::Call(call) = iter else { return None };
+        let is_python = dotted(&call.func)? == ["reversed"]
+            && !self.is_variable("reversed")
+            && self.capture(&["reversed"]).is_none();
+        match (&*call.arguments.args, &*call.arguments.keywords) {
+            ([range], []) if is_python => self.called_builtin(range).map(|_| range),
+            _ => None,
+        }
+    }
+
+    /// The same values in the opposite order: `range(start + (n - 1) * step, start - step, -step)`, where
+    /// `n = (stop - start + step ∓ 1) / step`. Where there are none, the quotient is 0 or less, and there are none either.
+    fn backward(&mut self, range: Range, out: &mut Vec<Stmt>) -> Range {
+        let Range { start, stop, step, scalar } = range;
+        let span = start.span;
+        let [start, stop, step] = [start, stop, step].map(|value| self.index_once(value, out));
+        let ty: Type = scalar.into();
+        let op = |op: Op, args: [&Expr; 2]| {
+            let kind = ExprKind::Op { op, args: args.map(Clone::clone).into(), updates: smallvec![] };
+            Expr::new(kind, ExprType::Value(ty), span)
+        };
+        let [zero, one] = [0, 1].map(|n| Expr::constant(n, scalar, span));
+        let rises = Expr { ty: ExprType::BOOL, ..op(Op::Gt, [&step, &zero]) };
+        let distance = op(Op::Add, [&op(Op::Sub, [&stop, &start]), &step]);
+        let rounded = [op(Op::Sub, [&distance, &one]), op(Op::Add, [&distance, &one])];
+        let kind = ExprKind::Op { op: Op::Select, args: [&[rises][..], &rounded].concat(), updates: smallvec![] };
+        let n = op(Op::Div, [&Expr::new(kind, ExprType::Value(ty), span), &step]);
+        let last = op(Op::Add, [&start, &op(Op::Mul, [&op(Op::Sub, [&n, &one]), &step])]);
+        let before = op(Op::Sub, [&start, &step]);
+        let back = op(Op::Sub, [&zero, &step]);
+        let [start, stop, step] = [last, before, back].map(|value| self.index_once(value, out));
+        Range { start, stop, step, scalar }
     }
 
     fn range(&mut self, iter: &'a ast::Expr) -> Option<Range> {

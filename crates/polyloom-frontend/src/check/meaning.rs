@@ -2,13 +2,16 @@
 //!
 //! `type(x)`, `a.dtype`, a captured type or function, a parameter that was given one, and variables set to any of them.
 
+use super::composite::constant_index;
 use super::function::{Checker, Name};
-use crate::annotation::AnnotationReader;
-use crate::environment::Captured;
+use crate::annotation::elements;
+use crate::environment::{Builtin, Captured};
+use crate::number::Number;
 use crate::param_type::ParamType;
 use crate::source::dotted;
-use polyloom_ir::{Code, Span, Type};
+use polyloom_ir::{Code, Composite, CompositeKind, Span, Type};
 use ruff_python_ast as ast;
+use smallvec::SmallVec;
 
 impl<'a> Checker<'_, '_, 'a> {
     /// What an expression stands for, if it is no value computed when the kernel runs.
@@ -66,41 +69,68 @@ impl<'a> Checker<'_, '_, 'a> {
                 let ([of], []) = (&*call.arguments.args, &*call.arguments.keywords) else { return None };
                 Some(Captured::of_type(self.value(of).ty.as_value()?))
             }
-            Some(Captured::TypeConstructor(kind)) => {
-                let text = &self.unit.file().text;
-                let known = |path: &[&str]| self.known_or_outside(path);
-                match (AnnotationReader { text, lookup: &known }).composite_call(call, kind) {
-                    Ok(ParamType::Exact(ty)) => Some(Captured::of_type(ty)),
-                    _ => None,
-                }
-            }
+            Some(Captured::Builtin(Builtin::Constant)) => self.static_value(call),
+            Some(Captured::TypeConstructor(kind)) => self.composite_type(call, kind).map(Captured::Composite),
             _ => None,
         }
     }
 
-    /// What a path means where types are read: a name of the function that stands for a type, or one from outside.
+    /// `vector(length=3, dtype=a.dtype)`, `matrix((2, 2), float)`.
+    fn composite_type(&mut self, call: &'a ast::ExprCall, kind: CompositeKind) -> Option<Composite> {
+        let n_extents = match kind {
+            CompositeKind::Vector | CompositeKind::Matrix => 1,
+            CompositeKind::Quaternion | CompositeKind::Transform => 0,
+        };
+        let Captured::Type(elem) = self.meaning(call.arguments.find_argument_value("dtype", n_extents)?)? else {
+            return None;
+        };
+        let extents = match kind {
+            CompositeKind::Vector => std::slice::from_ref(call.arguments.find_argument_value("length", 0)?),
+            CompositeKind::Matrix => elements(call.arguments.find_argument_value("shape", 0)?),
+            CompositeKind::Quaternion | CompositeKind::Transform => &[],
+        };
+        let mut shape: SmallVec<[i128; 2]> = SmallVec::new();
+        for extent in extents {
+            let extent = self.expr(extent);
+            shape.push(match extent.number() {
+                Some(Number::Int(value)) => value,
+                _ => constant_index(&extent)?,
+            });
+        }
+        Composite::new(kind, elem, &shape).ok()
+    }
+
+    /// What a path means outside expressions, where types and constants are read: a name of the function that stands for
+    /// one, or a name from outside.
     pub(super) fn known_or_outside(&self, path: &[&str]) -> Option<Captured> {
         match (path, path.first().and_then(|root| self.names.get(root))) {
             ([_], Some(Name::Known(index))) => self.known.get(*index).cloned(),
-            _ => self.environment.lookup(path),
+            (_, Some(_)) => None,
+            (_, None) => self.environment.lookup(path),
         }
     }
 
-    /// Makes a name stand for a function or a type.
+    /// Makes a name stand for a function or a type, until the branch or loop body ends.
     pub(super) fn bind_known(&mut self, name: &'a ast::ExprName, what: Captured, span: Span) {
         let text = name.id.as_str();
-        let is_first = matches!(self.names.get(text), Some(Name::Later(_)) | None);
-        if !is_first || self.assigned.len() > 1 {
-            let message = match is_first {
-                true => format!("`{text}` is set to {} inside a branch or loop", what.describe()),
-                false => format!("`{text}` has a value already and cannot stand for {}", what.describe()),
-            };
-            self.names.insert(text, Name::Poisoned);
-            let help = "functions and types are chosen when the kernel is compiled: set it once, before";
-            self.reject(Code::BadAssignment, span, message, help);
+        let before = self.names.get(text).copied();
+        if let Some(Name::Local(_)) = before {
+            let message = format!("`{text}` is a variable and cannot stand for {}", what.describe());
+            self.reject(Code::BadAssignment, span, message, "use another name");
             return;
         }
         self.known.push(what);
         self.names.insert(text, Name::Known(self.known.len() - 1));
+        self.rebound.push((text, before));
+    }
+
+    /// Takes back what names stood for when there were `n_before` changes: what a branch or a loop body says holds in it.
+    pub(super) fn forget_known(&mut self, n_before: usize) {
+        for (name, before) in self.rebound.drain(n_before..).rev() {
+            match before {
+                Some(before) => self.names.insert(name, before),
+                None => self.names.remove(name),
+            };
+        }
     }
 }

@@ -20,6 +20,7 @@ mod operator;
 mod print;
 mod scope;
 mod statement;
+mod static_expression;
 mod unsupported;
 
 use crate::environment::{Builtin, Captured, FunctionHandle, Identity};
@@ -30,6 +31,8 @@ use polyloom_ir::{Diagnostic, FileId, SourceMap, Span, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+pub(crate) use static_expression::static_expressions;
 
 /// Function instances in one kernel beyond this are not compiled.
 const MAX_INSTANCES: usize = 1000;

@@ -3,6 +3,7 @@
 use super::composite::component;
 use super::element::count;
 use super::function::Checker;
+use crate::environment::Captured;
 use crate::typed_ast::{ComponentIndex, Expr, Stmt, StmtKind};
 use polyloom_ir::format::{Piece, pieces};
 use polyloom_ir::{Code, Composite, Scalar, Span, Type};
@@ -41,6 +42,13 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             if let ast::Expr::StringLiteral(text) = arg {
                 format.push_str(&escape(text.value.to_str()));
+                continue;
+            }
+            // Not every expression: what is looked at is checked twice.
+            if matches!(arg, ast::Expr::Name(_) | ast::Expr::Attribute(_) | ast::Expr::Call(_))
+                && let Some(Captured::Text(text)) = self.meaning(arg)
+            {
+                format.push_str(&escape(&text));
                 continue;
             }
             let value = self.value(arg);

@@ -1,6 +1,6 @@
 //! Checking statements: blocks, branches and assignments.
 
-use super::composite::component;
+use super::composite::{Held, Parts, component};
 use super::conversion::has_quotient;
 use super::element::Indexed;
 use super::expression::MAX_DEPTH;
@@ -35,6 +35,9 @@ impl<'a> Checker<'_, '_, 'a> {
         for stmt in body {
             if !ended && !self.flow.reachable {
                 ended = true;
+                if self.chosen_end {
+                    break;
+                }
                 let last = body.last().unwrap_or(stmt);
                 let span = Span::new(self.file, self.span(stmt).start, self.span(last).end);
                 self.report(
@@ -124,6 +127,27 @@ impl<'a> Checker<'_, '_, 'a> {
         span: Span,
         out: &mut Vec<Stmt>,
     ) {
+        if let Some(taken) = self.choice(test) {
+            let was_reachable = self.flow.reachable;
+            match (taken, clauses) {
+                (true, _) => self.block(body, out),
+                (false, []) => {}
+                (false, [first, rest @ ..]) => {
+                    let clause_span = self.span(first);
+                    match &first.test {
+                        Some(test) if self.depth < MAX_DEPTH => {
+                            self.depth += 1;
+                            self.branch(test, &first.body, rest, clause_span, out);
+                            self.depth -= 1;
+                        }
+                        Some(_) => self.too_many_branches(clause_span),
+                        None => self.block(&first.body, out),
+                    }
+                }
+            }
+            self.chosen_end |= was_reachable && !self.flow.reachable;
+            return;
+        }
         let cond = self.condition(test);
         let known = match cond.kind {
             ExprKind::Const(bits) if !cond.is_error() => Some(bits != 0),
@@ -133,8 +157,10 @@ impl<'a> Checker<'_, '_, 'a> {
         let enter = |taken: bool| if known == Some(!taken) { Flow::never() } else { before.clone() };
         self.assigned.push(LocalSet::default());
         let (mut then, mut otherwise) = (Vec::new(), Vec::new());
+        let n_rebound = self.rebound.len();
         self.flow = enter(true);
         self.block(body, &mut then);
+        self.forget_known(n_rebound);
         let after_then = std::mem::replace(&mut self.flow, enter(false));
         match clauses {
             [] => {}
@@ -146,18 +172,12 @@ impl<'a> Checker<'_, '_, 'a> {
                         self.branch(test, &first.body, rest, clause_span, &mut otherwise);
                         self.depth -= 1;
                     }
-                    Some(_) => {
-                        self.reject(
-                            Code::Limit,
-                            clause_span,
-                            "too many `elif` branches",
-                            "split the branches over several `if` statements",
-                        );
-                    }
+                    Some(_) => self.too_many_branches(clause_span),
                     None => self.block(&first.body, &mut otherwise),
                 }
             }
         }
+        self.forget_known(n_rebound);
         self.flow.join(&after_then);
         let assigned = self.assigned.pop().unwrap_or_default();
         if let Some(outer) = self.assigned.last_mut() {
@@ -168,6 +188,11 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let merged = assigned.select(|local| self.flow.set.contains(local));
         out.push(Stmt { kind: StmtKind::If { cond, then, otherwise, merged }, span });
+    }
+
+    fn too_many_branches(&mut self, span: Span) {
+        let help = "split the branches over several `if` statements";
+        self.reject(Code::Limit, span, "too many `elif` branches", help);
     }
 
     /// `target = value`, `a = b = value`, `a, b = value`.
@@ -324,6 +349,12 @@ impl<'a> Checker<'_, '_, 'a> {
                     }
                     Indexed::Component(base, composite, index) => {
                         self.component_target(&base, composite, index, value, span)
+                    }
+                    Indexed::Parts(parts) => {
+                        let local = self.changed_local(&parts.base, span)?;
+                        let whole = self.with_parts(parts, value, span)?;
+                        self.mark_assigned(local);
+                        Some((Target::Local(local), whole))
                     }
                     Indexed::Row(base, composite, index) => {
                         let local = self.changed_local(&base, span)?;
@@ -516,6 +547,19 @@ impl<'a> Checker<'_, '_, 'a> {
                     Some(Indexed::Component(base, composite, index)) => {
                         self.update_component(&base, composite, index, (assign.op, value), span, out);
                     }
+                    Some(Indexed::Parts(parts)) => {
+                        // The indices are held where the old value is read, and stay what they are.
+                        let old = self.parts(parts.clone(), target_span);
+                        let new = self.binary_op(assign.op, old, value, span);
+                        let Some(local) = self.changed_local(&parts.base, target_span) else { return };
+                        let Some(whole) = self.with_parts(Parts { held: Held::default(), ..parts }, new, target_span)
+                        else {
+                            return;
+                        };
+                        self.mark_assigned(local);
+                        let targets = smallvec![Target::Local(local)];
+                        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![whole] }, span });
+                    }
                     Some(Indexed::Row(base, composite, index)) => {
                         let index = self.index_once(index, out);
                         let old = self.row(base.clone(), composite, index.clone(), target_span);
@@ -589,7 +633,7 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// An index that is read and written by, evaluated once: anything but a variable or a constant is put into a variable
     /// first.
-    fn index_once(&mut self, index: Expr, out: &mut Vec<Stmt>) -> Expr {
+    pub(super) fn index_once(&mut self, index: Expr, out: &mut Vec<Stmt>) -> Expr {
         let Some(ty) = index.ty.as_value() else { return index };
         if matches!(index.kind, ExprKind::Local(_) | ExprKind::Const(_)) {
             return index;

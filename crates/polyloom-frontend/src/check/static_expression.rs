@@ -1,0 +1,300 @@
+//! `static(expression)`: computed by Python when the kernel is compiled, not by the kernel.
+//!
+//! Where there is no Python, constant expressions are computed here. What it decides, the branch of an `if` or the calls
+//! of a loop, is decided in the checker too: a branch not taken is not looked at, and a loop whose counter a static
+//! expression names is unrolled.
+
+use super::function::{Checker, Name};
+use crate::constant;
+use crate::environment::{Builtin, Captured, Variable};
+use crate::source::{blocks_of, dotted};
+use crate::typed_ast::{ExprKind, Stmt};
+use polyloom_ir::{Code, Scalar, Type};
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{self as ast};
+use ruff_text_size::Ranged;
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// What a call of `static` is; `None` if that is reported.
+    pub(super) fn static_value(&mut self, call: &'a ast::ExprCall) -> Option<Captured> {
+        let span = self.span(call);
+        let name = self.unit.text(call.func.range());
+        let ([expr], []) = (&*call.arguments.args, &*call.arguments.keywords) else {
+            let message = format!("`{name}` takes one expression");
+            self.reject(Code::BadCapture, span, message, "write an expression that Python can compute");
+            return None;
+        };
+        let mut variables = Vec::new();
+        for name in names_in(expr) {
+            let value = match self.names.get(name) {
+                None => continue,
+                Some(Name::Known(index)) => self.known[*index].clone(),
+                Some(Name::Local(local)) if let Some(Type::Composite(ty)) = Some(self.local_type(*local)) => {
+                    variables.push((name, Variable::OfLength(ty.shape()[0])));
+                    continue;
+                }
+                Some(Name::Poisoned) => {
+                    self.failed = true;
+                    return None;
+                }
+                Some(Name::Local(_) | Name::Later(_)) => {
+                    let message = format!("`{name}` is a variable of the kernel, which `static` cannot see");
+                    let help = "use names from outside, constants, and counters of loops over constant ranges";
+                    self.reject(Code::BadCapture, span, message, help);
+                    return None;
+                }
+            };
+            if let Some(number) = number_of(&value) {
+                variables.push((name, number));
+            }
+        }
+        let text = self.unit.text(expr.range());
+        match self.environment.evaluate(text, &variables) {
+            Some(Ok(value)) => return Some(value),
+            Some(Err(error)) => {
+                let message = format!("Python cannot compute this: {error}");
+                self.reject(Code::BadCapture, span, message, "static expressions are computed before the kernel runs");
+                return None;
+            }
+            None => {}
+        }
+        let lookup = |path: &[&str]| self.constant_lookup(path);
+        let value = constant::evaluate(expr, &lookup).or_else(|| self.meaning(expr));
+        if value.is_none() {
+            let message = "only running the program would tell what this is";
+            let help = "use literals and constants of the file, or compile the kernel from Python";
+            self.reject(Code::BadCapture, span, message, help);
+        }
+        value
+    }
+
+    /// What names mean in a constant expression of the function's body.
+    fn constant_lookup(&self, path: &[&str]) -> Option<Captured> {
+        match self.known_or_outside(path)? {
+            // Of the counters of unrolled loops, whose type does not matter here.
+            Captured::Constant(bits, Scalar::I32) => Some(Captured::Int((bits as u32 as i32).into())),
+            other => Some(other),
+        }
+    }
+
+    /// What a condition is, if that is known when the kernel is compiled.
+    pub(super) fn choice(&mut self, test: &'a ast::Expr) -> Option<bool> {
+        match test {
+            ast::Expr::UnaryOp(unary) if unary.op == ast::UnaryOp::Not => Some(!self.choice(&unary.operand)?),
+            ast::Expr::BoolOp(logic) => {
+                let is_or = logic.op == ast::BoolOp::Or;
+                let mut values = logic.values.iter();
+                let first = self.choice(values.next()?)?;
+                let mut last = first;
+                while last != is_or {
+                    let Some(next) = values.next() else { break };
+                    last = self.choice(next)?;
+                }
+                Some(last)
+            }
+            ast::Expr::Compare(compare) => {
+                if let ([op], [right]) = (&*compare.ops, &*compare.comparators)
+                    && let Some(same) = self.same_type_as(&compare.left, right)
+                {
+                    return match op {
+                        ast::CmpOp::Eq | ast::CmpOp::Is => Some(same),
+                        ast::CmpOp::NotEq | ast::CmpOp::IsNot => Some(!same),
+                        _ => None,
+                    };
+                }
+                let lookup = |path: &[&str]| self.constant_lookup(path);
+                constant::truth(&constant::evaluate(test, &lookup)?)
+            }
+            ast::Expr::BooleanLiteral(_) | ast::Expr::NumberLiteral(_) => {
+                constant::truth(&constant::evaluate(test, &|_| None)?)
+            }
+            ast::Expr::Name(_) | ast::Expr::Attribute(_) | ast::Expr::Call(_) => {
+                let value = self.meaning(test)?;
+                if let Captured::Constant(bits, scalar) = value {
+                    return (!scalar.is_float()).then_some(bits != 0);
+                }
+                constant::truth(&value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether two expressions are the same type; `None` if one of them is no type.
+    fn same_type_as(&mut self, left: &'a ast::Expr, right: &'a ast::Expr) -> Option<bool> {
+        let type_of = |meaning| match meaning {
+            Captured::Type(scalar) => Some(Type::Scalar(scalar)),
+            Captured::Composite(composite) => Some(Type::Composite(composite)),
+            _ => None,
+        };
+        let is_type_like =
+            |e: &ast::Expr| matches!(e, ast::Expr::Name(_) | ast::Expr::Attribute(_) | ast::Expr::Call(_));
+        if !is_type_like(left) || !is_type_like(right) {
+            return None;
+        }
+        let left = type_of(self.meaning(left)?)?;
+        Some(left == type_of(self.meaning(right)?)?)
+    }
+
+    /// Whether a static expression in a loop names its counter.
+    pub(super) fn must_unroll(&self, stmt: &'a ast::StmtFor) -> bool {
+        let ast::Expr::Name(counter) = &*stmt.target else { return false };
+        let mut finder = StaticFinder { checker: self, counter: counter.id.as_str(), found: false };
+        finder.visit_body(&stmt.body);
+        finder.found
+    }
+
+    /// Checks the body of a loop once for each value of its counter.
+    pub(super) fn unrolled(&mut self, stmt: &'a ast::StmtFor, values: impl Iterator<Item = i128>, out: &mut Vec<Stmt>) {
+        let ast::Expr::Name(counter) = &*stmt.target else { return };
+        let name = counter.id.as_str();
+        if let Some(jump) = jump_in(&stmt.body) {
+            let span = self.span(jump);
+            let help = "use `if`, or leave the counter out of `static`";
+            self.reject(Code::Unsupported, span, "a loop that `static` unrolls cannot be left or continued", help);
+            return;
+        }
+        let before = self.names.get(name).copied();
+        for value in values {
+            if !self.spend(1) {
+                break;
+            }
+            self.known.push(Captured::Constant(value as i32 as u32 as u64, Scalar::I32));
+            self.names.insert(name, Name::Known(self.known.len() - 1));
+            self.block(&stmt.body, out);
+        }
+        match before {
+            Some(before) => self.names.insert(name, before),
+            None => self.names.remove(name),
+        };
+        // What one iteration sets is read at the start of the text of the next.
+        let span = self.span(stmt);
+        for local in &mut self.locals {
+            if (span.start..span.end).contains(&local.last_read) {
+                local.last_read = span.end;
+            }
+        }
+        self.block(&stmt.orelse, out);
+    }
+
+    /// The values of a `range` of constants.
+    pub(super) fn constant_range(&mut self, iter: &'a ast::Expr) -> Option<Vec<i128>> {
+        let Some((Builtin::Range, call)) = self.called_builtin(iter) else { return None };
+        let arguments = self.arguments(call)?;
+        let mut values = Vec::new();
+        for argument in &arguments {
+            values.push(match (argument.value.number(), &argument.value.kind) {
+                (Some(crate::number::Number::Int(value)), _) => value,
+                (None, ExprKind::Const(_)) => super::composite::constant_index(&argument.value)?,
+                _ => return None,
+            });
+        }
+        let (start, stop, step) = match values[..] {
+            [stop] => (0, stop, 1),
+            [start, stop] => (start, stop, 1),
+            [start, stop, step] if step != 0 => (start, stop, step),
+            _ => return None,
+        };
+        let inside = |value: &i128| if step > 0 { *value < stop } else { *value > stop };
+        Some(
+            std::iter::successors(Some(start), |value| Some(value + step))
+                .take_while(inside)
+                .take(MAX_UNROLLED)
+                .collect(),
+        )
+    }
+}
+
+/// Iterations of a loop beyond this are too many for it to be unrolled; the limit of a kernel's length is reached before.
+const MAX_UNROLLED: usize = 1 << 20;
+
+/// A value that Python can be given back.
+fn number_of(value: &Captured) -> Option<Variable> {
+    Some(match *value {
+        Captured::Bool(value) => Variable::Bool(value),
+        Captured::Int(value) => Variable::Int(value),
+        Captured::Float(value) => Variable::Float(value.to_bits()),
+        Captured::Constant(bits, Scalar::I32) => Variable::Int((bits as u32 as i32).into()),
+        _ => return None,
+    })
+}
+
+/// The names an expression reads, each once.
+fn names_in(expr: &ast::Expr) -> Vec<&str> {
+    struct Names<'a>(Vec<&'a str>);
+    impl<'a> Visitor<'a> for Names<'a> {
+        fn visit_expr(&mut self, expr: &'a ast::Expr) {
+            if let ast::Expr::Name(name) = expr
+                && !self.0.contains(&name.id.as_str())
+            {
+                self.0.push(name.id.as_str());
+            }
+            visitor::walk_expr(self, expr);
+        }
+    }
+    let mut names = Names(Vec::new());
+    names.visit_expr(expr);
+    names.0
+}
+
+/// Looks for `static(…)` with a counter in it.
+struct StaticFinder<'c, 'k, 'o, 'a> {
+    checker: &'c Checker<'k, 'o, 'a>,
+    counter: &'a str,
+    found: bool,
+}
+
+impl<'b> Visitor<'b> for StaticFinder<'_, '_, '_, '_> {
+    fn visit_expr(&mut self, expr: &'b ast::Expr) {
+        if let ast::Expr::Call(call) = expr
+            && is_static(call, &|path| self.checker.environment.lookup(path))
+            && call.arguments.args.iter().any(|arg| names_in(arg).contains(&self.counter))
+        {
+            self.found = true;
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+/// Whether a call is one of `static`.
+pub(crate) fn is_static(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option<Captured>) -> bool {
+    let is_named = |path: &[&str]| matches!(path.last(), Some(&"static"));
+    let path = dotted(&call.func).filter(|path| is_named(path));
+    path.is_some_and(|path| matches!(lookup(&path), Some(Captured::Builtin(Builtin::Constant))))
+}
+
+/// The first `break` or `continue` of a loop with this body.
+fn jump_in(body: &[ast::Stmt]) -> Option<&ast::Stmt> {
+    body.iter().find_map(|stmt| match stmt {
+        ast::Stmt::Break(_) | ast::Stmt::Continue(_) => Some(stmt),
+        ast::Stmt::For(_) | ast::Stmt::While(_) | ast::Stmt::FunctionDef(_) | ast::Stmt::ClassDef(_) => None,
+        _ => blocks_of(stmt).into_iter().find_map(|block| jump_in(block)),
+    })
+}
+
+/// The texts of a function's static expressions that name no variable of it.
+pub(crate) fn static_expressions<'a>(
+    def: &'a ast::StmtFunctionDef,
+    lookup: &dyn Fn(&[&str]) -> Option<Captured>,
+) -> Vec<&'a ast::Expr> {
+    struct Finder<'a, 'l> {
+        lookup: &'l dyn Fn(&[&str]) -> Option<Captured>,
+        own: Vec<&'a str>,
+        found: Vec<&'a ast::Expr>,
+    }
+    impl<'a> Visitor<'a> for Finder<'a, '_> {
+        fn visit_expr(&mut self, expr: &'a ast::Expr) {
+            match expr {
+                ast::Expr::Call(call) if is_static(call, self.lookup) => self.found.extend(&call.arguments.args),
+                ast::Expr::Name(name) if name.ctx.is_store() => self.own.push(name.id.as_str()),
+                _ => {}
+            }
+            visitor::walk_expr(self, expr);
+        }
+    }
+    let parameters = def.parameters.iter_non_variadic_params().map(|p| p.parameter.name.as_str());
+    let mut finder = Finder { lookup, own: parameters.collect(), found: Vec::new() };
+    finder.visit_body(&def.body);
+    let Finder { own, mut found, .. } = finder;
+    found.retain(|expr| names_in(expr).iter().all(|name| !own.contains(name)));
+    found
+}

@@ -1,0 +1,336 @@
+"""`static`, functions as arguments, and kernels made in loops and factories."""
+
+from collections.abc import Callable
+
+import numpy as np
+import polyloom as wp
+import pytest
+
+VALUES = [2.0, 3.0, 5.0]
+FLAG = False
+
+
+@wp.func
+def double(x: float):
+    return 2.0 * x
+
+
+@wp.func
+def negative(x: float):
+    return -x
+
+
+@wp.func
+def negative(x: int):
+    return -x
+
+
+FUNCTIONS = {"double": double, "negative": negative}
+
+
+def launch_on(kernel, *values):
+    x = np.array(values, np.float32)
+    wp.launch(kernel, len(values), [x])
+    return x.tolist()
+
+
+def test_values_of_any_expression():
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        x[i] = x[i] * wp.static(sum(VALUES)) + wp.static(VALUES[1]) + wp.static(len(VALUES) + wp.static(1))
+        for _j in range(wp.static(len(VALUES))):
+            x[i] += wp.static(
+                max(v for v in VALUES)  # over
+                - 4.0
+            )
+
+    assert launch_on(k, 1.0) == [10 + 3 + 4 + 3]
+
+
+def test_typed_values():
+    @wp.kernel
+    def k(x: wp.array(dtype=wp.float64), v: wp.array(dtype=wp.vec3)):
+        x[0] = wp.static(np.float64(0.1)) + wp.static(wp.float64(0.2))
+        v[0] = wp.static(wp.vec3(1.0, 2.0, 3.0) * 2.0)
+
+    x, v = np.zeros(1), wp.zeros(1, dtype=wp.vec3)
+    wp.launch(k, 1, [x, v])
+    assert x[0] == 0.1 + 0.2
+    assert v.numpy().tolist() == [[2, 4, 6]]
+
+
+def test_functions():
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        f = wp.static(FUNCTIONS["negative"])
+        x[i] = f(wp.static(FUNCTIONS["double"])(x[i])) + wp.static(double if FLAG else negative)(1.0)
+
+    assert launch_on(k, 3.0) == [-7]
+
+
+def test_loops_are_unrolled_where_an_expression_names_the_counter():
+    steps = [double, negative, double]
+
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        s = x[i]
+        for j in range(3):
+            f = wp.static(steps[j])
+            s = f(s) + wp.static(VALUES[j]) * float(j)
+            if j == 1:
+                s += 100.0
+        for j in range(2):
+            s += float(j)
+        x[i] = s
+
+    s = 1.0
+    for j in range(3):
+        s = (-s if j == 1 else 2.0 * s) + VALUES[j] * j + (100 if j == 1 else 0)
+    assert launch_on(k, 1.0) == [s + 1]
+    assert "for_range" in k.hir()
+
+
+def test_an_unrolled_loop_reads_what_the_iteration_before_has_set():
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        last = 0.0
+        for j in range(1, 8, 3):
+            x[i] += last
+            if x[i] > 1.0:
+                last = wp.static(float(j))
+
+    assert launch_on(k, 1.5, 0.0) == [6.5, 0]
+
+
+def test_nested_loops_and_lengths():
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        v = wp.vec4(x[i])
+        n = wp.static(len(v) + 1)
+        s = float(n)
+        for a in range(2):
+            for b in range(2):
+                s += wp.static(10.0**a) * wp.static(VALUES[a + b])
+        x[i] = s
+
+    assert launch_on(k, 1.0) == [5 + 2 + 3 + 30 + 50]
+
+
+def test_branches_not_taken_are_not_compiled():
+    is_vector = False
+
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        if wp.static(is_vector):
+            x[i] = wp.length(x[i])
+        elif FLAG:
+            x[i] = undefined  # noqa: F821
+        elif is_vector or not wp.static(len(VALUES) == 3):
+            x[i] = 3.0
+        else:
+            y = 2.0 * x[i]
+        x[i] = y + (wp.dot(x[i], x[i]) if is_vector else 1.0)
+
+    assert launch_on(k, 4.0) == [9]
+    assert not k.warnings
+
+
+def test_types_choose_branches():
+    @wp.func
+    def size(x):
+        if type(x) == wp.vec3:
+            return wp.length(x)
+        elif type(x) is wp.int32:
+            return float(wp.abs(x))
+        return wp.abs(x)
+
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        x[i] = size(x[i]) + size(wp.vec3(3.0, 4.0, 0.0)) + size(-1)
+
+    assert launch_on(k, -4.0) == [10]
+
+
+def test_wrong_expressions(define):
+    def error(body, **names):
+        text = f"""
+        import polyloom as wp
+
+        @wp.kernel
+        def k(x: wp.array(dtype=float)):
+            i = wp.tid()
+            {body}
+        """
+        with pytest.raises(wp.CompileError) as raised:
+            define(text, **names)
+        return str(raised.value)
+
+    assert "`i` is a variable of the kernel, which `static` cannot see" in error("x[i] = wp.static(i + 1)")
+    assert "Python cannot compute this: NameError: name 'nothing' is not defined" in error("x[i] = wp.static(nothing)")
+    assert "ZeroDivisionError" in error("x[i] = wp.static(1 / 0)")
+    assert "`wp.static` takes one expression" in error("x[i] = wp.static()")
+    text = error("""for j in range(3):
+                x[i] += wp.static(VALUES[j])
+                break
+    """, VALUES=VALUES)
+    assert "a loop that `static` unrolls cannot be left or continued" in text
+    assert "a value of type `dict`" in error("x[i] = wp.static({})")
+
+
+def test_expressions_are_computed_when_the_kernel_is_defined():
+    box = [1.0]
+
+    @wp.func
+    def helper(x):
+        return x + type(x)(wp.static(box[0]))
+
+    @wp.kernel
+    def generic(x: wp.array(dtype=wp.Float)):
+        i = wp.tid()
+        x[i] = helper(x[i]) * x.dtype(wp.static(box[0] + 1.0))
+
+    box[0] = 100.0
+    assert launch_on(generic, 2.0) == [6]
+    x = np.array([2.0])
+    wp.launch(generic, 1, [x])
+    assert x[0] == 6
+
+
+@wp.func
+def apply(f: Callable, x):
+    return f(x)
+
+
+@wp.func
+def compose(f, g: wp.Function, x: float):
+    return apply(g, apply(f, x))
+
+
+def test_functions_are_arguments():
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        y = compose(double, negative, x[i]) + apply(wp.sqrt, 16.0) + float(apply(negative, 2))
+        x[i] = y + apply(f=wp.abs, x=-1.0) + apply(wp.float64, 1.5) if wp.static(False) else y
+
+    assert launch_on(k, 3.0) == [-6 + 4 - 2]
+
+
+def test_types_are_arguments():
+    @wp.func
+    def make(t, x: float):
+        return t(x)
+
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        v = make(wp.vec3, x[i])
+        x[i] = float(make(int, 2.75)) + v[2] + float(make(wp.float64, 0.5))
+
+    assert launch_on(k, 3.0) == [5.5]
+
+
+def test_wrong_functions(define):
+    with pytest.raises(wp.CompileError) as raised:
+        define(
+            """
+            import polyloom as wp
+            from typing import Callable
+
+            @wp.func
+            def apply(f: Callable, x: float):
+                return f(x)
+
+            @wp.func
+            def two(x: float, y: float):
+                return x + y
+
+            @wp.kernel
+            def k(x: wp.array(dtype=float)):
+                x[0] = apply(1.0, 2.0)
+                x[0] = apply(wp.sin, wp.sin)
+                x[0] = apply(two, 2.0)
+                x[0] = apply(wp.vec3, 2.0)
+            """
+        )
+    text = str(raised.value)
+    assert "this is float32, but the parameter `f` of `apply` is Callable" in text
+    assert "this is a builtin function, but the parameter `x` of `apply` is float32" in text
+    assert "`f` is called wrongly: the argument `y` is missing" in text
+    assert "this call compiles `apply(f: a function, x: float32)`" in text
+    assert "this is the type `vec3`, but the parameter `f` of `apply` is Callable" in text
+
+
+def factory(function, scale, dtype, length):
+    vector = wp.types.vector(length=length, dtype=dtype)
+
+    @wp.func
+    def scaled(x: dtype):
+        return function(x) * dtype(scale)
+
+    @wp.kernel
+    def k(x: wp.array(dtype=dtype), v: wp.array(dtype=vector)):
+        i = wp.tid()
+        x[i] = scaled(x[i])
+        v[i] = vector(x[i]) * dtype(2)
+
+    return k
+
+
+@wp.func
+def same(x):
+    return x
+
+
+def test_factories():
+    cases = [(same, 3, wp.float32, 2), (same, 4, wp.float32, 2), (same, 3, wp.float64, 5), (wp.abs, 3, wp.int32, 3)]
+    kernels = [factory(*case) for case in cases]
+    for (function, scale, dtype, length), kernel in zip(cases, kernels, strict=True):
+        x = np.array([-2, 1], dtype.numpy)
+        v = np.zeros((2, length), dtype.numpy)
+        wp.launch(kernel, 2, [x, v])
+        want = (np.abs([-2, 1]) if function is wp.abs else np.array([-2, 1])) * scale
+        assert x.tolist() == want.tolist()
+        assert v.tolist() == np.repeat(2 * want[:, None], length, axis=1).tolist()
+
+
+def test_kernels_of_a_loop_capture_what_the_loop_has_then():
+    kernels = []
+    for n in (1.0, 2.0):
+        for f in (double, negative):
+
+            @wp.func
+            def step(x: float):
+                return f(x) + n  # noqa: B023
+
+            @wp.kernel
+            def k(x: wp.array(dtype=float)):
+                i = wp.tid()
+                x[i] = step(x[i])  # noqa: B023
+
+            kernels.append(k)
+    assert [launch_on(k, 3.0) for k in kernels] == [[7], [-2], [8], [-1]]
+
+
+def test_generic_kernels_of_a_factory():
+    def make(n):
+        @wp.kernel
+        def k(x: wp.array(dtype=wp.Float)):
+            i = wp.tid()
+            x[i] = x[i] + x.dtype(n)
+
+        return k
+
+    one, two = make(1), make(2)
+    for dtype in (np.float32, np.float64):
+        x = np.zeros(1, dtype)
+        wp.launch(one, 1, [x])
+        wp.launch(two, 1, [x])
+        assert x[0] == 3
