@@ -176,10 +176,13 @@ def test_wrong_expressions(define):
     assert "Python cannot compute this: NameError: name 'nothing' is not defined" in error("x[i] = wp.static(nothing)")
     assert "ZeroDivisionError" in error("x[i] = wp.static(1 / 0)")
     assert "`wp.static` takes one expression" in error("x[i] = wp.static()")
-    text = error("""for j in range(3):
+    text = error(
+        """for j in range(3):
                 x[i] += wp.static(VALUES[j])
                 break
-    """, VALUES=VALUES)
+    """,
+        VALUES=VALUES,
+    )
     assert "a loop that `static` unrolls cannot be left or continued" in text
     assert "a value of type `dict`" in error("x[i] = wp.static({})")
 
