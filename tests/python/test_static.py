@@ -21,7 +21,7 @@ def negative(x: float):
 
 
 @wp.func
-def negative(x: int):
+def negative(x: int):  # noqa: F811 - an overload
     return -x
 
 
@@ -144,7 +144,7 @@ def test_branches_not_taken_are_not_compiled():
 def test_types_choose_branches():
     @wp.func
     def size(x):
-        if type(x) == wp.vec3:
+        if type(x) == wp.vec3:  # noqa: E721 - the types of kernels
             return wp.length(x)
         elif type(x) is wp.int32:
             return float(wp.abs(x))
