@@ -165,8 +165,12 @@ def detailed(units: list[dict[str, Any]], results: list[dict[str, Any]]) -> str:
                 every[code, general(message)] += 1
     lines += [f"- {n} {code} {message}" for (code, message), n in every.most_common(150)]
     lines += ["", "## Launches that were not repeated", ""]
-    reasons = Counter(unit["not_recorded"] for unit in units if is_core(unit) and not unit["replayed"])
-    lines += [f"- {n} {reason or 'Warp launches it nowhere'}" for reason, n in reasons.most_common()]
+    reasons = Counter(
+        unit["not_recorded"] or unit["outcome"].get("reason") or "Warp launches it nowhere"
+        for unit in units
+        if is_core(unit) and unit["outcome"]["stage"] == "compiled"
+    )
+    lines += [f"- {n} {reason}" for reason, n in reasons.most_common()]
     lines += ["", "## Modules that stopped", ""]
     lines += [f"- {result['module']}: {result['stopped'][:200]}" for result in results if result["stopped"]]
     return "\n".join(lines) + "\n"

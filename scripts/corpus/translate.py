@@ -71,12 +71,19 @@ class Translator:
         return made
 
     def kernel(self, kernel: Any) -> Any:
-        """The kernel that Polyloom makes of a Warp kernel's function."""
+        """The kernel that Polyloom makes of a Warp kernel's function, for the types that an instance of it has."""
         known = self._known.get(id(kernel.func))
         if known is None:
             made = self._define(_native.Kernel, kernel.func, kernel.adj)
             known = self._known[id(kernel.func)] = (kernel.func, made)
-        return known[1]
+        made = known[1]
+        if not getattr(made, "is_generic", False):
+            return made
+        start = time.perf_counter()
+        try:
+            return made.overload([self.type(kind) for kind in kernel.adj.arg_types.values()])
+        finally:
+            self.seconds += time.perf_counter() - start
 
     def _translate(self, of: Any) -> Any:
         if isinstance(of, python_types.ModuleType):

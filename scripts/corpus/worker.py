@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,9 @@ def _replay(units: list[recorder.Unit]) -> dict[int, Any]:
                 outcomes[index] = outcome
         os.close(read)
         _, status = os.waitpid(child, 0)
-        start = max(outcomes, default=-1) + 1 if outcomes else start
-        if start < len(units):
+        last = max(outcomes, default=-1)
+        start = max(last + 1, start)
+        if not outcomes.get(last, {}).pop("pending", False) and start < len(units):
             signalled = f", signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) and end != "time limit" else ""
             outcomes[start] = {"stage": "crash", "code": "", "reason": f"{end}{signalled}"}
             start += 1
@@ -139,15 +141,19 @@ def _replay_from(units: list[recorder.Unit], start: int, write: int) -> None:
 
     translator = Translator()
     with os.fdopen(write, "wb", buffering=0) as pipe:
+
+        def write_outcome(index: int, outcome: dict[str, Any]) -> None:
+            pipe.write(json.dumps([index, outcome], default=str).encode() + b"\n")
+
         for index in range(start, len(units)):
             try:
-                outcome: dict[str, Any] = replay(translator, units[index])
+                outcome: dict[str, Any] = replay(translator, units[index], partial(write_outcome, index))
                 if outcome["stage"] in ("agree", "compiled", "differ"):
                     outcome["seconds"] = seconds(units[index])
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 outcome = {"stage": "script", "code": "", "reason": reason}
-            pipe.write(json.dumps([index, outcome], default=str).encode() + b"\n")
+            write_outcome(index, outcome)
 
 
 if __name__ == "__main__":
