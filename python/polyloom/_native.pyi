@@ -94,6 +94,14 @@ def launch(
     outputs: Sequence[Any] | None = None,
     device: str | None = None,
     record_cmd: Literal[False] = False,
+    *,
+    adj_inputs: Sequence[Any] | None = None,
+    adj_outputs: Sequence[Any] | None = None,
+    stream: None = None,
+    adjoint: bool = False,
+    record_tape: bool | None = None,
+    max_blocks: int | None = None,
+    block_dim: int | None = None,
 ) -> None: ...
 @overload
 def launch(
@@ -104,6 +112,13 @@ def launch(
     device: str | None = None,
     *,
     record_cmd: Literal[True],
+    adj_inputs: Sequence[Any] | None = None,
+    adj_outputs: Sequence[Any] | None = None,
+    stream: None = None,
+    adjoint: bool = False,
+    record_tape: bool | None = None,
+    max_blocks: int | None = None,
+    block_dim: int | None = None,
 ) -> Launch: ...
 def composite_names() -> list[tuple[str, CompositeType]]: ...
 def call_builtin(callee: str, args: Sequence[Any], keywords: dict[str, Any] | None = None) -> Any: ...

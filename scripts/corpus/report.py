@@ -22,14 +22,15 @@ def group(unit: dict[str, Any]) -> str:
 
 
 def merged(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every kernel of the corpus once for each time it was made, but kernels of Warp's library once at all."""
+    """Every kernel each time it was made, but kernels of Warp's library once for each outcome."""
     units = []
     seen: set[Any] = set()
     for result in results:
         for unit in result["units"]:
             unit["module"] = result["module"]
             if group(unit) not in ("tests", "examples"):
-                key = (unit["file"], unit["line"], unit["name"], str(unit.get("outcome")))
+                outcome = unit.get("outcome") or {}
+                key = (unit["file"], unit["line"], unit["name"], outcome.get("stage"), outcome.get("reason"))
                 if key in seen:
                     continue
                 seen.add(key)

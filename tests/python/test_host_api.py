@@ -212,3 +212,22 @@ def test_warps_settings_may_be_set():
         loom.config.mode = "fast"
     with pytest.raises(AttributeError, match="config has no setting 'chekc'"):
         loom.config.chekc = True
+
+
+def test_launches_take_what_warps_take():
+    @loom.kernel
+    def one(x: loom.array(dtype=float)):
+        x[loom.tid()] = 1.0
+
+    x = loom.zeros(3)
+    loom.launch(one, dim=3, inputs=[x], adj_inputs=[], block_dim=64, max_blocks=2, record_tape=False, stream=None)
+    assert x.list() == [1, 1, 1]
+    recorded = loom.launch(one, dim=3, inputs=[x], block_dim=64, record_cmd=True)
+    x.zero_()
+    recorded.launch()
+    assert x.list() == [1, 1, 1]
+    for keywords in ({"adjoint": True}, {"adj_inputs": [x]}):
+        with pytest.raises(ValueError, match="gradients are not there yet"):
+            loom.launch(one, 3, [x], **keywords)
+    with pytest.raises(ValueError, match="streams are of CUDA devices"):
+        loom.launch(one, 3, [x], stream="cuda:0")

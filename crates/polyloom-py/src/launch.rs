@@ -38,6 +38,10 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     `"cpu"`.
 /// record_cmd : bool
 ///     Give a `Launch` to run later, any number of times, instead of running now.
+/// block_dim, max_blocks, record_tape
+///     Taken for programs written for Warp; without effect on the CPU.
+/// adjoint, adj_inputs, adj_outputs, stream
+///     Taken for programs written for Warp, as long as they ask for nothing: gradients and streams are not there.
 ///
 /// Raises
 /// ------
@@ -59,7 +63,11 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 /// >>> c
 /// array([0., 2., 4.], dtype=float32)
 #[pyfunction]
-#[pyo3(signature = (kernel, dim, inputs = None, outputs = None, device = None, record_cmd = false))]
+#[pyo3(signature = (
+    kernel, dim, inputs = None, outputs = None, device = None, record_cmd = false, *, adj_inputs = None,
+    adj_outputs = None, stream = None, adjoint = false, record_tape = None, max_blocks = None, block_dim = None
+))]
+#[expect(clippy::too_many_arguments, reason = "they are those of Warp's function")]
 pub(crate) fn launch<'py>(
     py: Python<'py>,
     kernel: &Bound<'py, PyAny>,
@@ -68,7 +76,24 @@ pub(crate) fn launch<'py>(
     outputs: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
     record_cmd: bool,
+    adj_inputs: Option<&Bound<'py, PyAny>>,
+    adj_outputs: Option<&Bound<'py, PyAny>>,
+    stream: Option<&Bound<'py, PyAny>>,
+    adjoint: bool,
+    record_tape: Option<&Bound<'py, PyAny>>,
+    max_blocks: Option<&Bound<'py, PyAny>>,
+    block_dim: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Option<Py<Launch>>> {
+    let _without_effect = (record_tape, max_blocks, block_dim);
+    if stream.is_some() {
+        return Err(PyValueError::new_err("streams are of CUDA devices, and kernels run on 'cpu'"));
+    }
+    let mut gradients = [adj_inputs, adj_outputs].into_iter().flatten();
+    if adjoint || gradients.any(|sequence| sequence.len().is_ok_and(|n| n > 0)) {
+        return Err(PyValueError::new_err(
+            "gradients are not there yet: launch without adjoint, adj_inputs, adj_outputs",
+        ));
+    }
     let kernel = kernel.cast::<Kernel>().map_err(|_| {
         let name = kernel.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
         PyTypeError::new_err(format!("launch() needs a kernel (a function under @polyloom.kernel), not {name}"))
