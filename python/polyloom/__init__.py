@@ -22,6 +22,7 @@ try:
         _devices,
         _interop,
         _scalars,
+        _structs,
         types,
         utils,
     )
@@ -44,6 +45,7 @@ from polyloom._map import map
 from polyloom._native import Function, Kernel, Launch, __version__, launch
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
+from polyloom._structs import *  # noqa: F403
 
 config = _Config()
 
@@ -83,4 +85,5 @@ __all__ = [
     *_devices.__all__,
     *_interop.__all__,
     *_scalars.__all__,
+    *_structs.__all__,
 ]

@@ -18,6 +18,7 @@ from polyloom import _native
 from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open, matrix, vector
 from polyloom._devices import Device, DeviceLike, check_no_stream, get_device
 from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, float32, int32, readable, stored
+from polyloom._structs import StructClass, of_record, records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,20 +43,27 @@ __all__ = [
     "zeros_like",
 ]
 
-# What an array's elements are: a scalar type, or a class such as `vec3`.
-ElementType = DType | CompositeClass
-ElementTypeLike = DTypeLike | CompositeClass
+# What an array's elements are: a scalar type, a class such as `vec3`, or a struct.
+ElementType = DType | CompositeClass | StructClass
+ElementTypeLike = DTypeLike | CompositeClass | StructClass
 
 
 def _element_type(value: ElementTypeLike) -> ElementType:
-    if isinstance(value, CompositeClass) and hasattr(value, "_type"):
+    if isinstance(value, (CompositeClass, StructClass)) and hasattr(value, "_type"):
         return value
     return dtype_of(value)
 
 
 def _scalar(dtype: ElementType) -> DType:
-    """The type of what is stored."""
+    """The type of what is stored, of an array that is not of structs."""
+    if isinstance(dtype, StructClass):
+        raise TypeError(f"{dtype.__name__} is a struct, which has no components")
     return dtype._wp_scalar_type_ if isinstance(dtype, CompositeClass) else dtype
+
+
+def _numpy(dtype: ElementType) -> np.dtype[Any]:
+    """NumPy's type of what is stored."""
+    return dtype.numpy_dtype() if isinstance(dtype, StructClass) else _scalar(dtype).numpy
 
 
 def _inner(dtype: ElementType) -> tuple[int, ...]:
@@ -64,11 +72,13 @@ def _inner(dtype: ElementType) -> tuple[int, ...]:
 
 
 def _name(dtype: ElementType) -> str:
-    return dtype.__name__ if isinstance(dtype, CompositeClass) else dtype.name
+    return dtype.name if isinstance(dtype, DType) else dtype.__name__
 
 
 def _elements(value: Any, dtype: ElementType) -> Any:
     """`value`, an element or array-like, as NumPy can store it in an array of `dtype`."""
+    if isinstance(dtype, StructClass):
+        return records(value.numpy() if isinstance(value, array) else value, dtype)
     given = None
     if isinstance(value, array):
         value, given = value.numpy(), _scalar(value.dtype)
@@ -178,6 +188,8 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     requires_grad: bool = False
     pinned: bool = False
     grad: None = None
+    # Of an array of structs, the views of their fields that launches are given, once one has made them.
+    _leaves: list[Any] | None
 
     def __new__(
         cls,
@@ -241,10 +253,12 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
             guess = np.asarray(source).dtype
             dtype = {"f": float32, "i": int32, "b": bool_}.get(guess.kind)
         wanted = None if dtype is None else _element_type(dtype)
-        if wanted is not None:
+        if isinstance(wanted, StructClass):
+            source = records(source.numpy() if isinstance(source, array) else source, wanted)
+        elif wanted is not None:
             given = _scalar(source.dtype) if isinstance(source, array) else None
             source = stored(source.numpy() if isinstance(source, array) else source, given, _scalar(wanted))
-        element = None if wanted is None else _scalar(wanted).numpy
+        element = None if wanted is None else _numpy(wanted)
         storage = np.array(source, element) if copy else np.asarray(source, element)
         inner: tuple[int, ...] = ()
         if wanted is not None:
@@ -273,6 +287,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         if not 1 <= ndim <= 4:
             raise ValueError(f"an array has 1 to 4 dimensions, not {ndim}")
         self: array = _native.ArrayBase.__new__(cls, storage, element)
+        self._leaves = None
         self.dtype = dtype_of(storage.dtype) if dtype is None else dtype
         return self
 
@@ -337,6 +352,8 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def __getitem__(self, index: Any) -> Any:
         item = self.numpy()[self._key(index)]
+        if isinstance(self.dtype, StructClass):
+            return array._wrap(item, self.dtype) if isinstance(item, np.ndarray) else of_record(self.dtype, item)
         if isinstance(self.dtype, CompositeClass):
             if item.ndim == len(self.dtype._shape_):
                 return self.dtype(readable(item, self.dtype._wp_scalar_type_))
@@ -393,6 +410,9 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def zero_(self) -> array:
         """Sets every element to 0 and gives the array."""
+        if isinstance(self.dtype, StructClass):
+            self.numpy()[...] = np.zeros((), self.dtype.numpy_dtype())
+            return self
         return self.fill_(0)
 
     def assign(self, source: Any) -> array:
@@ -434,7 +454,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         array([1065353216], dtype=uint32)
         """
         wanted = _element_type(dtype)
-        sizes = [_scalar(each).numpy.itemsize * math.prod(_inner(each)) for each in (self.dtype, wanted)]
+        sizes = [_numpy(each).itemsize * math.prod(_inner(each)) for each in (self.dtype, wanted)]
         if sizes[0] != sizes[1]:
             raise ValueError(
                 f"{_name(self.dtype)} has {sizes[0]} bytes and {_name(wanted)} has {sizes[1]}: "
@@ -442,7 +462,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
             )
         if not self.is_contiguous:
             raise ValueError("the elements do not follow each other in memory: view array.contiguous()")
-        bits = self.numpy().reshape(-1).view(_scalar(wanted).numpy)
+        bits = self.numpy().reshape(-1).view(_numpy(wanted))
         return array._wrap(bits.reshape(self.shape + _inner(wanted)), wanted)
 
     def contiguous(self) -> array:
@@ -462,6 +482,8 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         """The elements, row by row, as Python values."""
         storage = self.numpy()
         flat = storage.reshape((self.size, *storage.shape[self.ndim :]))
+        if isinstance(self.dtype, StructClass):
+            return [of_record(self.dtype, element) for element in flat]
         if isinstance(self.dtype, CompositeClass):
             made: Any = self.dtype
             return [made._of(element) for element in flat]
@@ -475,7 +497,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
 def _at(ptr: int, extents: tuple[int, ...], dtype: ElementType, strides: int | Sequence[int] | None) -> array:
     """The array of these extents at an address."""
-    scalar, inner = _scalar(dtype).numpy, _inner(dtype)
+    scalar, inner = _numpy(dtype), _inner(dtype)
     within = tuple(scalar.itemsize * math.prod(inner[axis + 1 :]) for axis in range(len(inner)))
     size = scalar.itemsize * math.prod(inner)
     if strides is None:
@@ -583,7 +605,7 @@ def _allocated(
 ) -> array:
     get_device(device)
     wanted = _element_type(dtype)
-    made = array._wrap(make(_extents(shape) + _inner(wanted), _scalar(wanted).numpy), wanted)
+    made = array._wrap(make(_extents(shape) + _inner(wanted), _numpy(wanted)), wanted)
     if requires_grad:
         made.requires_grad = True
     return made

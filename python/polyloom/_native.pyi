@@ -29,6 +29,13 @@ class CompositeBase:
     @property
     def _storage(self) -> NDArray[Any]: ...
 
+class StructType:
+    def __init__(self, name: str, fields: Sequence[tuple[str, Any]]) -> None: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def array_within(self) -> str | None: ...
+
 class Config:
     check: bool
     float_mode: Literal["strict", "contract", "fast"]

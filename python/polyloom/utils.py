@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polyloom._arrays import array
+from polyloom._arrays import _scalar, array
 from polyloom._compatibility import ScopedTimer
 from polyloom._composites import CompositeClass
-from polyloom._scalars import DType
 
 __all__ = [
     "ScopedTimer",
@@ -62,7 +61,7 @@ def _reduced(sums: NDArray[Any], like: array, out: array | None, axis: int | Non
 
 
 def _check_float(values: array) -> None:
-    scalar = values.dtype._wp_scalar_type_ if isinstance(values.dtype, CompositeClass) else values.dtype
+    scalar = _scalar(values.dtype)
     if scalar.name not in ("float32", "float64"):
         raise TypeError(f"sums are of float32 or float64, not {scalar.name}")
 
@@ -107,7 +106,7 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
     else:
         _check_axis(a, axis, count)
         sums = (a.numpy() * b.numpy()).sum(axis=within).sum(axis=axis, keepdims=True)
-    scalar: DType = a.dtype._wp_scalar_type_ if isinstance(a.dtype, CompositeClass) else a.dtype
+    scalar = _scalar(a.dtype)
     if out is None and axis is not None:
         return array._wrap(np.ascontiguousarray(sums), scalar)
     if out is None:

@@ -9,6 +9,7 @@ use crate::environment::Captured;
 use crate::members;
 use crate::param_type::{ParamType, Pattern, ScalarSet};
 use crate::source::{PACKAGES, dotted};
+use crate::structure::{StructType, ValueType};
 use polyloom_ir::{Code, Composite, CompositeKind, MAX_DIMS, Scalar, Type};
 use ruff_python_ast::{self as ast, Expr, Number};
 use ruff_text_size::{Ranged, TextRange};
@@ -18,6 +19,7 @@ use smallvec::{SmallVec, smallvec};
 const MAX_TEXT: usize = 500;
 
 /// What is wrong with an annotation.
+#[derive(Clone)]
 pub(crate) struct AnnotationError {
     pub(crate) code: Code,
     pub(crate) range: TextRange,
@@ -38,6 +40,7 @@ pub(crate) struct AnnotationReader<'a> {
 enum Elem {
     Scalar(Scalar),
     Composite(Composite),
+    Struct(StructType),
     Generic(Pattern),
 }
 
@@ -55,7 +58,12 @@ impl AnnotationReader<'_> {
     /// The type of a parameter or variable.
     pub(crate) fn read(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
         let ty = self.read_type(expr)?;
-        if let ParamType::Exact(Type::CompositeArray { elem, ndim }) = ty
+        if let ParamType::Exact(ValueType::StructArray { elem, ndim }) = ty
+            && let Some((message, help)) = elem.why_no_array(ndim)
+        {
+            return Err(AnnotationError { code: Code::BadAnnotation, range: expr.range(), message, help });
+        }
+        if let ParamType::Exact(ValueType::Plain(Type::CompositeArray { elem, ndim })) = ty
             && usize::from(ndim) + elem.shape().len() > MAX_DIMS
         {
             let (name, inner) = (elem.python_name(), elem.shape().len());
@@ -89,7 +97,7 @@ impl AnnotationReader<'_> {
     }
 
     /// The types of a function's results; `None` if the annotation leaves them to inference.
-    pub(crate) fn read_results(&self, expr: &Expr) -> Result<Option<SmallVec<[Type; 2]>>, AnnotationError> {
+    pub(crate) fn read_results(&self, expr: &Expr) -> Result<Option<SmallVec<[ValueType; 2]>>, AnnotationError> {
         match expr {
             Expr::NoneLiteral(_) => return Ok(Some(SmallVec::new())),
             Expr::StringLiteral(literal) => return self.in_string(literal, |inner| self.read_results(inner)),
@@ -107,7 +115,7 @@ impl AnnotationReader<'_> {
         })
     }
 
-    fn read_tuple(&self, elts: &[Expr]) -> Result<Option<SmallVec<[Type; 2]>>, AnnotationError> {
+    fn read_tuple(&self, elts: &[Expr]) -> Result<Option<SmallVec<[ValueType; 2]>>, AnnotationError> {
         let mut types = SmallVec::new();
         for elt in elts {
             match self.read(elt)? {
@@ -194,8 +202,9 @@ impl AnnotationReader<'_> {
 
     fn named(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
         match self.captured(expr)? {
-            Captured::Type(scalar) => Ok(ParamType::Exact(Type::Scalar(scalar))),
-            Captured::Composite(composite) => Ok(ParamType::Exact(Type::Composite(composite))),
+            Captured::Type(scalar) => Ok(ParamType::Exact(scalar.into())),
+            Captured::Composite(composite) => Ok(ParamType::Exact(Type::Composite(composite).into())),
+            Captured::Struct(of) => Ok(ParamType::Exact(ValueType::Struct(of))),
             Captured::Annotation(ty) => Ok(ty),
             Captured::Any => Ok(ParamType::ANY),
             Captured::Text(text) => Err(AnnotationError {
@@ -302,7 +311,7 @@ impl AnnotationReader<'_> {
             return Err(bad(call.range(), format!("`{name}` needs the type of its components, `dtype`")));
         };
         let elem = match self.read(dtype)? {
-            ParamType::Exact(Type::Scalar(elem)) => Ok(elem),
+            ParamType::Exact(ValueType::Plain(Type::Scalar(elem))) => Ok(elem),
             ParamType::Generic(Pattern::Any) => Err(ScalarSet::ALL),
             ParamType::Generic(Pattern::Scalar(set)) => Err(set),
             _ => return Err(bad(dtype.range(), "the components of this type are no scalars".to_owned())),
@@ -330,7 +339,7 @@ impl AnnotationReader<'_> {
         let composite = Composite::new(kind, elem.unwrap_or(float), &example);
         let composite = composite.map_err(|message| bad(call.range(), message))?;
         if elem.is_ok() && shape.iter().all(Option::is_some) {
-            return Ok(ParamType::Exact(Type::Composite(composite)));
+            return Ok(ParamType::Exact(Type::Composite(composite).into()));
         }
         let elem = elem.map_or_else(|set| set, |elem| ScalarSet::of([elem]));
         let known = |axis: usize| shape.get(axis).copied().flatten().and_then(|extent| u16::try_from(extent).ok());
@@ -352,15 +361,18 @@ impl AnnotationReader<'_> {
 
     fn element(&self, expr: &Expr) -> Result<Elem, AnnotationError> {
         match self.read(expr)? {
-            ParamType::Exact(Type::Scalar(scalar)) => Ok(Elem::Scalar(scalar)),
-            ParamType::Exact(Type::Composite(composite)) => Ok(Elem::Composite(composite)),
+            ParamType::Exact(ValueType::Plain(Type::Scalar(scalar))) => Ok(Elem::Scalar(scalar)),
+            ParamType::Exact(ValueType::Plain(Type::Composite(composite))) => Ok(Elem::Composite(composite)),
+            ParamType::Exact(ValueType::Struct(of)) => Ok(Elem::Struct(of)),
             ParamType::Generic(pattern) => Ok(Elem::Generic(pattern)),
-            ParamType::Exact(Type::Array { .. } | Type::CompositeArray { .. })
+            ParamType::Exact(
+                ValueType::Plain(Type::Array { .. } | Type::CompositeArray { .. }) | ValueType::StructArray { .. },
+            )
             | ParamType::GenericArray(..)
             | ParamType::Function => Err(AnnotationError {
                 code: Code::BadAnnotation,
                 range: expr.range(),
-                message: "the elements of an array are scalars, vectors or matrices".to_owned(),
+                message: "the elements of an array are scalars, vectors, matrices or structs".to_owned(),
                 help: "use more dimensions: `array(dtype=float, ndim=2)`".to_owned(),
             }),
         }
@@ -404,8 +416,9 @@ const TYPES_HELP: &str =
 
 fn array_of(elem: Elem, ndim: u8) -> ParamType {
     match elem {
-        Elem::Scalar(elem) => ParamType::Exact(Type::Array { elem, ndim }),
-        Elem::Composite(elem) => ParamType::Exact(Type::CompositeArray { elem, ndim }),
+        Elem::Scalar(elem) => ParamType::Exact(Type::Array { elem, ndim }.into()),
+        Elem::Composite(elem) => ParamType::Exact(Type::CompositeArray { elem, ndim }.into()),
+        Elem::Struct(elem) => ParamType::Exact(ValueType::StructArray { elem, ndim }),
         Elem::Generic(pattern) => ParamType::GenericArray(pattern, ndim),
     }
 }

@@ -6,7 +6,8 @@
 use crate::annotation::AnnotationReader;
 use crate::param_type::ParamType;
 use crate::source::SourceUnit;
-use polyloom_ir::{Composite, CompositeKind, Op, Scalar};
+use crate::structure::{StructType, ValueType};
+use polyloom_ir::{Composite, CompositeKind, Op, Scalar, Type};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub enum Captured {
     Type(Scalar),
     /// A composite type, such as `loom.vec3`; called, it makes a value.
     Composite(Composite),
+    /// A struct type; called, it makes a value.
+    Struct(StructType),
     /// `loom.types.vector` and its like: with `length` or `shape` and `dtype`, a composite type.
     TypeConstructor(CompositeKind),
     /// A type of parameters, such as `loom.array(dtype=float)` assigned to a name.
@@ -226,10 +229,11 @@ impl fmt::Debug for FunctionHandle {
 
 impl Captured {
     /// A type as a name of it is captured.
-    pub fn of_type(ty: polyloom_ir::Type) -> Captured {
+    pub fn of_type(ty: ValueType) -> Captured {
         match ty {
-            polyloom_ir::Type::Scalar(scalar) => Captured::Type(scalar),
-            polyloom_ir::Type::Composite(composite) => Captured::Composite(composite),
+            ValueType::Plain(Type::Scalar(scalar)) => Captured::Type(scalar),
+            ValueType::Plain(Type::Composite(composite)) => Captured::Composite(composite),
+            ValueType::Struct(of) => Captured::Struct(of),
             array => Captured::Annotation(ParamType::Exact(array)),
         }
     }
@@ -244,6 +248,7 @@ impl Captured {
             Captured::CompositeConstant(_, composite) => format!("a {} constant", composite.python_name()),
             Captured::Type(scalar) => format!("the type `{}`", scalar.python_name()),
             Captured::Composite(composite) => format!("the type `{}`", composite.python_name()),
+            Captured::Struct(of) => format!("the struct `{}`", of.name()),
             Captured::Annotation(ParamType::Exact(_)) | Captured::ArrayConstructor(_) => "an array type".to_owned(),
             Captured::Annotation(_) => "the annotation of a generic parameter".to_owned(),
             Captured::TypeConstructor(kind) => format!("`{}` of the module `types`", kind.python_name()),

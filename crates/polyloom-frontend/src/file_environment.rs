@@ -4,15 +4,17 @@
 //! classes that stand for themselves; a kernel defined inside a function sees that function's constants too. Whatever only running the program would tell is captured as
 //! [`Captured::Unknown`], so that using it is an error with a reason.
 
-use crate::annotation::AnnotationReader;
+use crate::annotation::{AnnotationError, AnnotationReader};
 use crate::assignment_expressions::assignment_expressions;
 use crate::constant;
 use crate::environment::{Captured, Environment, FunctionHandle};
 use crate::members;
 use crate::param_type::{ParamType, Pattern, ScalarSet};
 use crate::source::{PACKAGES, Role, SourceUnit, blocks_of, dotted};
+use crate::structure::{StructType, ValueType};
+use polyloom_ir::{Code, Type};
 use ruff_python_ast::{self as ast, Expr, Stmt};
-use ruff_text_size::Ranged;
+use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -30,6 +32,8 @@ struct File {
     unit: Arc<SourceUnit>,
     /// Scope 0 is the module; the others are functions that contain functions, and classes.
     scopes: Vec<Scope>,
+    /// What is wrong with its structs.
+    errors: Vec<AnnotationError>,
     /// The scope of each such function, by the offset of its definition.
     scope_of: FxHashMap<u32, usize>,
     /// The environments handed out, so that a function has one as long as it lives.
@@ -80,6 +84,7 @@ impl FileEnvironment {
         let mut file = File {
             unit: unit.clone(),
             scopes: Vec::new(),
+            errors: Vec::new(),
             scope_of: FxHashMap::default(),
             environments: Mutex::new(Vec::new()),
         };
@@ -97,6 +102,11 @@ impl FileEnvironment {
             }
         }
         File::environment(&Arc::new(file), 0)
+    }
+
+    /// What is wrong with the structs of the file.
+    pub(crate) fn errors(&self) -> &[AnnotationError] {
+        &self.file.errors
     }
 
     /// A function of the file with the names it sees.
@@ -139,6 +149,11 @@ impl File {
     /// Binds a class and, in a scope of its own, what its body defines. What only Python can make of a class (its
     /// decorators, a metaclass, base classes from elsewhere, `Enum` among them) hides its attributes.
     fn bind_class(&mut self, scope: usize, class: &ast::StmtClassDef, certain: bool) {
+        if let [decorator] = &class.decorator_list[..]
+            && self.is_struct_decorator(scope, &decorator.expression)
+        {
+            return self.bind_struct(scope, class);
+        }
         let base = match (class.bases(), class.keywords()) {
             _ if !class.decorator_list.is_empty() => None,
             ([], []) => Some(None),
@@ -159,6 +174,58 @@ impl File {
         });
         self.bind_statements(inner, &class.body, certain);
         self.bind(scope, class.name.as_str(), Binding::Class(inner));
+    }
+
+    /// Whether a decorator is the package's `struct`.
+    fn is_struct_decorator(&self, scope: usize, decorator: &Expr) -> bool {
+        let Some(path) = dotted(decorator) else { return false };
+        let Some(Found::Import(import, members)) = self.find(scope, &path) else { return false };
+        let full: Vec<&str> = import.split('.').chain(members.iter().copied()).collect();
+        matches!(full[..], [package, "struct"] if PACKAGES.contains(&package))
+    }
+
+    /// Binds a struct type, or notes what is wrong with it.
+    fn bind_struct(&mut self, scope: usize, class: &ast::StmtClassDef) {
+        let binding = match self.struct_type(scope, class) {
+            Ok(of) => Binding::Value(Captured::Struct(of)),
+            Err(error) => {
+                self.errors.push(error);
+                unknown("a struct with an error in it")
+            }
+        };
+        self.bind(scope, class.name.as_str(), binding);
+    }
+
+    fn struct_type(&self, scope: usize, class: &ast::StmtClassDef) -> Result<StructType, AnnotationError> {
+        let wrong = |range: TextRange, message: String, help: &str| AnnotationError {
+            code: Code::BadAnnotation,
+            range,
+            message,
+            help: help.to_owned(),
+        };
+        let name = class.name.as_str();
+        if let Some(argument) = &class.arguments
+            && !(argument.args.is_empty() && argument.keywords.is_empty())
+        {
+            let message = format!("the struct `{name}` has a base class");
+            return Err(wrong(argument.range(), message, "declare all fields in the struct itself"));
+        }
+        let lookup = |path: &[&str]| self.lookup(scope, path, None);
+        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &lookup };
+        let mut fields = Vec::new();
+        for stmt in &class.body {
+            let Stmt::AnnAssign(field) = stmt else { continue };
+            let Expr::Name(field_name) = &*field.target else { continue };
+            match reader.read(&field.annotation)? {
+                ParamType::Exact(ty) => fields.push((field_name.id.to_string(), ty)),
+                _ => {
+                    let message = "the fields of a struct have one type each".to_owned();
+                    return Err(wrong(field.annotation.range(), message, "name the type instead of `Any`"));
+                }
+            }
+        }
+        StructType::new(name, fields)
+            .map_err(|message| wrong(class.name.range(), message, "declare fields as `name: type`"))
     }
 
     /// The function or module around a scope, or the scope itself if it is no class.
@@ -316,7 +383,7 @@ impl File {
                 Some(Captured::Annotation(ParamType::Generic(variable)))
             }
             Expr::Call(_) | Expr::Subscript(_) => Some(match reader.read(expr).ok()? {
-                ParamType::Exact(polyloom_ir::Type::Composite(composite)) => Captured::Composite(composite),
+                ParamType::Exact(ValueType::Plain(Type::Composite(composite))) => Captured::Composite(composite),
                 annotation => Captured::Annotation(annotation),
             }),
             _ => None,

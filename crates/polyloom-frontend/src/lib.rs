@@ -53,6 +53,7 @@ mod number;
 mod options;
 mod param_type;
 mod source;
+mod structure;
 pub mod typed_ast;
 
 pub use environment::{Builtin, Captured, Environment, FunctionHandle, Variable};
@@ -63,9 +64,10 @@ pub use number::Number;
 pub use options::Options;
 pub use param_type::{ParamType, Pattern, ScalarSet};
 pub use source::{FunctionInfo, Role, SourceUnit};
+pub use structure::{Field, Leaf, StructType, ValueType};
 
 use check::Compilation;
-use polyloom_ir::{Code, Diagnostic, FuncId, FunctionKind, Module, SourceMap, Span, Type};
+use polyloom_ir::{Code, Diagnostic, FuncId, FunctionKind, Module, SourceMap, Span};
 use std::sync::Arc;
 
 /// A kernel in HIR, with what it was made from.
@@ -99,7 +101,7 @@ pub fn compile_kernel(kernel: &FunctionHandle, options: &Options) -> Result<Comp
 /// As [`compile_kernel`].
 pub fn compile_kernel_for(
     kernel: &FunctionHandle,
-    types: &[Type],
+    types: &[ValueType],
     options: &Options,
 ) -> Result<Compiled, CompileError> {
     let mut compilation = Compilation::new(options);
@@ -143,6 +145,7 @@ pub fn check_function(function: &FunctionHandle, options: &Options) -> Result<Ve
 pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diagnostic>, SourceMap), CompileError> {
     let environment = FileEnvironment::new(unit);
     let mut compilation = Compilation::new(options);
+    compilation.report_structs(unit, &environment);
     for (index, function) in unit.functions().iter().enumerate() {
         match function.role {
             Some(Role::Kernel) => {

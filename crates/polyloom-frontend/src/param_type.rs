@@ -1,5 +1,6 @@
 //! The types parameters are annotated with: one type, or a set of them that makes the function generic.
 
+use crate::structure::ValueType;
 use polyloom_ir::{Composite, CompositeKind, Scalar, Type};
 use std::fmt;
 
@@ -8,7 +9,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ParamType {
     /// This type.
-    Exact(Type),
+    Exact(ValueType),
     /// Any type that fits the pattern.
     Generic(Pattern),
     /// An array of this many dimensions whose elements fit the pattern.
@@ -142,13 +143,19 @@ impl ParamType {
     }
 
     /// Whether a value of this type may be given.
-    pub fn takes(self, ty: Type) -> bool {
+    pub fn takes(self, ty: impl Into<ValueType>) -> bool {
+        let ty = ty.into();
         match self {
             ParamType::Exact(own) => own == ty,
-            ParamType::Generic(pattern) => pattern.contains(ty),
-            ParamType::GenericArray(pattern, ndim) => {
-                ty.as_any_array().is_some_and(|(elem, n)| n == ndim && pattern.contains(elem))
-            }
+            ParamType::Generic(pattern) => match ty {
+                ValueType::Plain(ty) => pattern.contains(ty),
+                ValueType::Struct(_) | ValueType::StructArray { .. } => pattern == Pattern::Any,
+            },
+            ParamType::GenericArray(pattern, ndim) => match ty {
+                ValueType::Plain(ty) => ty.as_any_array().is_some_and(|(elem, n)| n == ndim && pattern.contains(elem)),
+                ValueType::Struct(_) => false,
+                ValueType::StructArray { ndim: n, .. } => n == ndim && pattern == Pattern::Any,
+            },
             ParamType::Function => false,
         }
     }

@@ -6,9 +6,10 @@
 use crate::array::ArrayBase;
 use crate::composite::{CompositeBase, CompositeType};
 use crate::environment::capture;
+use crate::structure;
 use numpy::npyffi;
 use polyloom::frontend::{Captured, ParamType, Pattern};
-use polyloom::{ArgBlock, ArgError, Composite, CompositeKind, Footprint, Scalar, Type, scalar_bits};
+use polyloom::{ArgBlock, ArgError, Composite, CompositeKind, Footprint, Scalar, Type, ValueType, scalar_bits};
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -38,20 +39,49 @@ pub(crate) fn fill<'py>(
     block: &mut ArgBlock,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
 ) -> PyResult<()> {
-    let params = kernel.params();
-    if args.len() != kernel.types().len() {
+    if args.len() != kernel.arguments().len() {
         return Err(wrong_count(kernel, args.len()));
     }
+    if !kernel.has_structs() {
+        return fill_leaves(py, kernel, args, block, kept);
+    }
+    let mut leaves: SmallVec<[Bound<'py, PyAny>; 16]> = SmallVec::new();
+    for (index, (arg, param)) in args.iter().zip(kernel.arguments()).enumerate() {
+        match param.ty.as_plain() {
+            Some(_) => leaves.push((**arg).clone()),
+            None => {
+                let of_struct = structure::leaves(arg, param.ty);
+                leaves.extend(of_struct.map_err(|e| named(py, e, &argument_name(kernel, index)))?.iter());
+            }
+        }
+    }
+    let borrowed: SmallVec<[Borrowed<'_, 'py, PyAny>; 16]> = leaves.iter().map(Bound::as_borrowed).collect();
+    let filled = fill_leaves(py, kernel, &borrowed, block, kept);
+    drop(borrowed);
+    // Views of fields were made here.
+    kept.extend(leaves);
+    filled
+}
+
+/// [`fill`] for arguments one for each parameter of the kernel's HIR.
+fn fill_leaves<'py>(
+    py: Python<'py>,
+    kernel: &polyloom::Kernel,
+    args: &[Borrowed<'_, 'py, PyAny>],
+    block: &mut ArgBlock,
+    kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
+) -> PyResult<()> {
+    let params = kernel.params();
     let mut written: SmallVec<[Written; 4]> = SmallVec::new();
     for (index, (arg, &ty)) in args.iter().zip(kernel.types()).enumerate() {
         let ty = match ty {
             Type::Scalar(scalar) => {
-                let bits = scalar_argument(arg, scalar).map_err(|e| named(py, e, kernel, index))?;
+                let bits = scalar_argument(arg, scalar).map_err(|e| named(py, e, &leaf_name(kernel, index)))?;
                 block.scalar(params, scalar, bits).map_err(|e| argument_error(kernel, &e))?;
                 continue;
             }
             Type::Composite(composite) => {
-                let components = components(arg, composite).map_err(|e| named(py, e, kernel, index))?;
+                let components = components(arg, composite).map_err(|e| named(py, e, &leaf_name(kernel, index)))?;
                 for bits in components {
                     block.scalar(params, composite.elem(), bits).map_err(|e| argument_error(kernel, &e))?;
                 }
@@ -79,12 +109,23 @@ pub(crate) fn fill<'py>(
 ///
 /// As [`fill`].
 pub(crate) fn check(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(param) = kernel.arguments().get(index) else { return Ok(()) };
+    let first: usize = kernel.arguments()[..index].iter().map(|param| param.ty.n_leaves()).sum();
+    let leaves = match param.ty.as_plain() {
+        Some(_) => return check_leaf(py, kernel, first, arg),
+        None => structure::leaves(arg, param.ty).map_err(|e| named(py, e, &argument_name(kernel, index)))?,
+    };
+    leaves.iter().enumerate().try_for_each(|(leaf, arg)| check_leaf(py, kernel, first + leaf, &arg))
+}
+
+/// [`check`] for a parameter of the kernel's HIR.
+fn check_leaf(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg: &Bound<'_, PyAny>) -> PyResult<()> {
     let ty = match kernel.types().get(index) {
         Some(&Type::Scalar(scalar)) => {
-            return scalar_argument(arg, scalar).map(drop).map_err(|e| named(py, e, kernel, index));
+            return scalar_argument(arg, scalar).map(drop).map_err(|e| named(py, e, &leaf_name(kernel, index)));
         }
         Some(&Type::Composite(composite)) => {
-            return components(arg, composite).map(drop).map_err(|e| named(py, e, kernel, index));
+            return components(arg, composite).map(drop).map_err(|e| named(py, e, &leaf_name(kernel, index)));
         }
         Some(&Type::Array { elem, ndim }) => ArrayType { elem, rank: ndim, element: None },
         Some(&Type::CompositeArray { elem, ndim }) => ArrayType::of_composites(elem, ndim),
@@ -100,7 +141,14 @@ pub(crate) fn check(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg
 /// # Errors
 ///
 /// The end of a sentence that starts with the argument's name.
-pub(crate) fn type_of(arg: &Bound<'_, PyAny>, wanted: ParamType) -> PyResult<Type> {
+pub(crate) fn type_of(arg: &Bound<'_, PyAny>, wanted: ParamType) -> PyResult<ValueType> {
+    match structure::type_of(arg) {
+        Some(ty) => Ok(ty),
+        None => plain_type_of(arg, wanted).map(ValueType::Plain),
+    }
+}
+
+fn plain_type_of(arg: &Bound<'_, PyAny>, wanted: ParamType) -> PyResult<Type> {
     let py = arg.py();
     if arg.cast::<PyBool>().is_ok() {
         return Ok(Type::BOOL);
@@ -284,7 +332,7 @@ fn array_argument<'py>(
     is_written: bool,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
 ) -> PyResult<*mut npyffi::PyArrayObject> {
-    let array = array_object(py, arg, ty, kept).map_err(|e| named(py, e, kernel, index))?;
+    let array = array_object(py, arg, ty, kept).map_err(|e| named(py, e, &leaf_name(kernel, index)))?;
     let check = || {
         // SAFETY: the argument, or `kept`, holds the array.
         unsafe { check_array(array, ty) }.map_err(|m| PyTypeError::new_err(at(kernel, index, &m)))
@@ -302,19 +350,30 @@ fn array_argument<'py>(
     Ok(array)
 }
 
+/// `argument 'x' of kernel 'k'`, of an argument as the source has it.
+fn argument_name(kernel: &polyloom::Kernel, index: usize) -> String {
+    let name = kernel.arguments().get(index).map_or("?", |param| &*param.name);
+    format!("argument '{name}' of kernel '{}'", kernel.name())
+}
+
 fn param_name(kernel: &polyloom::Kernel, index: usize) -> &str {
     kernel.names().get(index).map_or("?", |name| name)
 }
 
+/// `argument 'x' of kernel 'k'`, of a parameter of its HIR.
+fn leaf_name(kernel: &polyloom::Kernel, index: usize) -> String {
+    format!("argument '{}' of kernel '{}'", param_name(kernel, index), kernel.name())
+}
+
 /// `argument 'x' of kernel 'k' MESSAGE`.
 fn at(kernel: &polyloom::Kernel, index: usize, message: &str) -> String {
-    format!("argument '{}' of kernel '{}' {message}", param_name(kernel, index), kernel.name())
+    format!("{} {message}", leaf_name(kernel, index))
 }
 
 /// The error with the argument's name before its message. What the argument's own code raises beyond the usual, an
 /// interrupt for one, is left as it is.
-fn named(py: Python<'_>, error: PyErr, kernel: &polyloom::Kernel, index: usize) -> PyErr {
-    let message = || at(kernel, index, &error.value(py).to_string());
+fn named(py: Python<'_>, error: PyErr, argument: &str) -> PyErr {
+    let message = || format!("{argument} {}", error.value(py));
     let named = if error.is_instance_of::<PyOverflowError>(py) {
         PyOverflowError::new_err(message())
     } else if error.is_instance_of::<PyTypeError>(py) {
@@ -329,7 +388,7 @@ fn named(py: Python<'_>, error: PyErr, kernel: &polyloom::Kernel, index: usize) 
 }
 
 fn wrong_count(kernel: &polyloom::Kernel, given: usize) -> PyErr {
-    let names: Vec<&str> = kernel.names().iter().map(|n| &**n).collect();
+    let names: Vec<&str> = kernel.arguments().iter().map(|param| &*param.name).collect();
     PyTypeError::new_err(format!(
         "kernel '{}' takes {} argument{} ({}), {given} given",
         kernel.name(),

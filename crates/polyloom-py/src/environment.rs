@@ -5,11 +5,12 @@
 use crate::arguments;
 use crate::composite::{CompositeBase, CompositeType};
 use crate::kernel::{Function, Kernel};
+use crate::structure::StructType;
 use polyloom::frontend::{
     Captured, Environment, ParamType, Pattern, ScalarSet, Variable, library_member, package_member, python_builtin,
     types_member,
 };
-use polyloom::{Composite, CompositeKind, Scalar, Type, scalar_bits};
+use polyloom::{Composite, CompositeKind, Scalar, Type, ValueType, scalar_bits};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyModule, PyString, PyTuple, PyType};
@@ -119,6 +120,7 @@ struct Classes {
     constant: Py<PyType>,
     annotation: Py<PyType>,
     composite: Py<PyType>,
+    structure: Py<PyType>,
     builtin: Py<PyType>,
     array: Py<PyType>,
     generic: Py<PyType>,
@@ -139,6 +141,7 @@ fn classes(py: Python<'_>) -> Option<&Classes> {
             constant: class("polyloom._scalars", "TypedConstant")?,
             annotation: class("polyloom._arrays", "ArrayAnnotation")?,
             composite: class("polyloom._composites", "CompositeClass")?,
+            structure: class("polyloom._structs", "StructClass")?,
             builtin: class("polyloom._builtins", "Builtin")?,
             array: class("polyloom._arrays", "array")?,
             generic: class("numpy", "generic")?,
@@ -207,12 +210,16 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
     if is(&classes.composite) {
         return Some(Captured::Composite(composite_type(value)?));
     }
+    if is(&classes.structure) {
+        return Some(Captured::Struct(struct_type(value)?));
+    }
     if is(&classes.annotation) {
         let elem = known(&value.getattr("dtype").ok()?)?;
         let ndim = value.getattr("ndim").ok()?.extract().ok()?;
         return Some(Captured::Annotation(match elem {
-            Captured::Type(scalar) => ParamType::Exact(Type::array_of(scalar.into(), ndim)?),
-            Captured::Composite(composite) => ParamType::Exact(Type::array_of(composite.into(), ndim)?),
+            Captured::Type(scalar) => ParamType::Exact(Type::array_of(scalar.into(), ndim)?.into()),
+            Captured::Composite(composite) => ParamType::Exact(Type::array_of(composite.into(), ndim)?.into()),
+            Captured::Struct(elem) => ParamType::Exact(ValueType::StructArray { elem, ndim }),
             Captured::Any => ParamType::GenericArray(Pattern::Any, ndim),
             Captured::Annotation(ParamType::Generic(pattern)) => ParamType::GenericArray(pattern, ndim),
             _ => return None,
@@ -285,6 +292,11 @@ fn dtype_scalar(dtype: &Bound<'_, PyAny>) -> Option<Scalar> {
 /// The type that a class of the package's composites stands for.
 fn composite_type(class: &Bound<'_, PyAny>) -> Option<Composite> {
     Some(class.getattr("_type").ok()?.cast::<CompositeType>().ok()?.get().inner)
+}
+
+/// The type that a class of structs stands for.
+pub(crate) fn struct_type(class: &Bound<'_, PyAny>) -> Option<polyloom::frontend::StructType> {
+    Some(class.getattr("_type").ok()?.cast::<StructType>().ok()?.get().inner)
 }
 
 fn typed_constant(scalar: Scalar, value: &Bound<'_, PyAny>) -> Option<Captured> {

@@ -6,7 +6,7 @@ use crate::errors::compile_error;
 use crate::kernel::Kernel;
 use crate::session;
 use polyloom::frontend::{Captured, FunctionHandle, ParamType};
-use polyloom::{Defaults, Type};
+use polyloom::{Defaults, Type, ValueType};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-type Types = SmallVec<[Type; 8]>;
+type Types = SmallVec<[ValueType; 8]>;
 
 /// A generic kernel and its specialisations so far.
 pub(crate) struct Generic {
@@ -107,10 +107,11 @@ impl Generic {
         self.specialised(given.py(), types)
     }
 
-    fn type_given(&self, name: &str, wanted: ParamType, given: &Bound<'_, PyAny>) -> PyResult<Type> {
+    fn type_given(&self, name: &str, wanted: ParamType, given: &Bound<'_, PyAny>) -> PyResult<ValueType> {
         let ty = match capture(given) {
             Captured::Type(scalar) => scalar.into(),
-            Captured::Composite(composite) => composite.into(),
+            Captured::Composite(composite) => Type::Composite(composite).into(),
+            Captured::Struct(of) => ValueType::Struct(of),
             Captured::Annotation(ParamType::Exact(ty)) => ty,
             _ => {
                 let message = format!("parameter '{name}' of kernel '{}': {given} is not one type", self.name);
@@ -133,7 +134,7 @@ impl Generic {
         Err(PyTypeError::new_err(message))
     }
 
-    fn check_type(&self, name: &str, wanted: ParamType, given: Type) -> PyResult<()> {
+    fn check_type(&self, name: &str, wanted: ParamType, given: ValueType) -> PyResult<()> {
         if wanted.takes(given) {
             return Ok(());
         }

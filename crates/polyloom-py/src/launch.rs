@@ -279,7 +279,7 @@ fn check_sequence(kernel: &Kernel, sequence: &Bound<'_, PyAny>) -> PyResult<()> 
     }
     let names: Vec<&str> = match kernel.generic() {
         Some(generic) => generic.param_names().collect(),
-        None => kernel.one()?.names().iter().map(|n| &**n).collect(),
+        None => kernel.one()?.arguments().iter().map(|param| &*param.name).collect(),
     };
     Err(PyTypeError::new_err(format!(
         "inputs and outputs are lists of arguments, not {}: write polyloom.launch({}, dim, [{}])",
@@ -340,7 +340,7 @@ impl Launch {
     /// Replaces the argument at a position.
     fn set_param_at_index(&self, py: Python<'_>, index: i64, value: Py<PyAny>) -> PyResult<()> {
         let kernel = self.kernel.bind(py).get().one()?;
-        let n = kernel.types().len();
+        let n = kernel.arguments().len();
         let Some(index) = usize::try_from(index).ok().filter(|&index| index < n) else {
             let message = format!("kernel '{}' is launched with {n} arguments, there is no {index}", kernel.name());
             return Err(PyIndexError::new_err(message));
@@ -354,7 +354,7 @@ impl Launch {
     /// Replaces the argument of the parameter with this name.
     fn set_param_by_name(&self, py: Python<'_>, name: &str, value: Py<PyAny>) -> PyResult<()> {
         let kernel = self.kernel.bind(py).get().one()?;
-        match kernel.names().iter().position(|n| &**n == name) {
+        match kernel.arguments().iter().position(|param| &*param.name == name) {
             Some(index) => self.set_param_at_index(py, index as i64, value),
             None => Err(PyValueError::new_err(format!("kernel '{}' has no parameter '{name}'", kernel.name()))),
         }

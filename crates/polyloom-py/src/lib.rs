@@ -14,6 +14,7 @@ mod generic;
 mod kernel;
 mod launch;
 mod print;
+mod structure;
 
 use polyloom::{Op, Session};
 use pyo3::exceptions::PyRuntimeError;
@@ -53,6 +54,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<array::ArrayBase>()?;
     module.add_class::<composite::CompositeType>()?;
     module.add_class::<composite::CompositeBase>()?;
+    module.add_class::<structure::StructType>()?;
     module.add_class::<config::Config>()?;
     module.add_class::<kernel::SourceUnit>()?;
     module.add_class::<kernel::Kernel>()?;

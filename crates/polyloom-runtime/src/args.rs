@@ -169,6 +169,10 @@ pub struct Footprint {
     /// Address of its first byte, and of the one past its last; both 0 if it has no elements.
     begin: u64,
     end: u64,
+    /// Its elements are in blocks of `width` bytes, which begin at multiples of `step` from `begin`, as a field does in an
+    /// array of structs. A step of 0 says that it is one block.
+    step: u64,
+    width: u64,
     /// Whether its first element is at a multiple of 64 bytes.
     pub(crate) is_aligned: bool,
     /// Whether it is dense and row-major, or empty.
@@ -183,10 +187,20 @@ impl Footprint {
         self.end - self.begin
     }
 
-    /// Whether the two have addresses in common, though not necessarily elements.
+    /// Whether the two may have elements in common: their addresses overlap, and they are not seen to be different fields
+    /// of one array of structs.
     #[inline]
     pub fn overlaps(&self, other: &Footprint) -> bool {
-        self.begin < other.end && other.begin < self.end
+        self.begin < other.end && other.begin < self.end && !self.lies_between(other)
+    }
+
+    /// Whether all blocks of the other lie between this one's.
+    fn lies_between(&self, other: &Footprint) -> bool {
+        if self.step != other.step || self.step == 0 {
+            return false;
+        }
+        let apart = (i128::from(other.begin) - i128::from(self.begin)).rem_euclid(i128::from(self.step));
+        i128::from(self.width) <= apart && apart + i128::from(other.width) <= i128::from(self.step)
     }
 }
 
@@ -308,6 +322,7 @@ impl ArgBlock {
         let (mut low, mut high) = (0i64, 0i64);
         let (mut in_range, mut contiguous, mut empty) = (true, true, false);
         let (mut dense, mut steps) = (bytes, address);
+        let (mut width, mut step) = (bytes, 0u64);
         for (&extent, &stride) in shape.iter().zip(strides).rev() {
             if extent > i32::MAX as u64 {
                 return Err(too_long(name, shape));
@@ -319,6 +334,12 @@ impl ArgBlock {
                 continue;
             }
             steps |= stride as u64;
+            let distance = stride.unsigned_abs();
+            if step == 0 && distance <= width {
+                width = width.saturating_add(distance.saturating_mul(extent - 1));
+            } else {
+                step = greatest_common_divisor(distance, step);
+            }
             let end = if stride < 0 { &mut low } else { &mut high };
             match stride.checked_mul(extent as i64 - 1).and_then(|offset| end.checked_add(offset)) {
                 Some(sum) => *end = sum,
@@ -327,7 +348,8 @@ impl ArgBlock {
         }
         let is_aligned = address.is_multiple_of(64);
         if empty {
-            let footprint = Footprint { begin: 0, end: 0, is_aligned, is_contiguous: true, offsets_fit_i32: true };
+            let footprint =
+                Footprint { is_aligned, is_contiguous: true, offsets_fit_i32: true, ..Footprint::default() };
             self.footprints.push(footprint);
             return Ok(());
         }
@@ -338,7 +360,8 @@ impl ArgBlock {
             return Err(ArgError::Misaligned { name: name.clone(), bytes: elem.bytes() });
         }
         let offsets_fit_i32 = low >= i32::MIN.into() && high <= i32::MAX.into();
-        self.footprints.push(Footprint { begin, end, is_aligned, is_contiguous: contiguous, offsets_fit_i32 });
+        let is_contiguous = contiguous;
+        self.footprints.push(Footprint { begin, end, step, width, is_aligned, is_contiguous, offsets_fit_i32 });
         Ok(())
     }
 
@@ -374,6 +397,14 @@ impl ArgBlock {
         }
         Err(ArgError::Count { given: self.n_params, wanted: params.len() })
     }
+}
+
+/// Of two numbers of which at most one is 0.
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 #[cold]

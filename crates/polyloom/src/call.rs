@@ -168,6 +168,6 @@ impl Environment for CallEnvironment {
             [name] => *self.types.get(name.strip_prefix('t')?.parse::<usize>().ok()?)?,
             _ => return None,
         };
-        Some(Captured::Annotation(ParamType::Exact(ty)))
+        Some(Captured::Annotation(ParamType::Exact(ty.into())))
     }
 }

@@ -1,6 +1,7 @@
 //! A compiled kernel.
 
 use polyloom_codegen::{CodegenError, Emit, Facts, Variant};
+use polyloom_frontend::typed_ast::Param;
 use polyloom_frontend::{CompileError, Compiled};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
@@ -24,6 +25,8 @@ pub struct Kernel {
     warnings: Vec<Diagnostic>,
     written: Vec<bool>,
     types: Box<[Type]>,
+    arguments: Box<[Param]>,
+    has_structs: bool,
 }
 
 /// A form in which a kernel's code can be looked at.
@@ -80,9 +83,12 @@ impl Kernel {
             elements: polyloom_passes::transform::scalarise::elements(&module.functions[id]),
         };
         let types = module.functions[id].params().iter().map(|&param| module.functions[id].ty(param)).collect();
+        let function = typed.functions.iter().find(|f| f.name == module.functions[id].name);
+        let arguments: Box<[Param]> = function.map_or_else(Box::default, |function| function.params.as_slice().into());
+        let has_structs = arguments.iter().any(|param| param.ty.as_plain().is_none());
         let ast = typed.to_string().into();
         let cpu = CpuKernel::new(device.clone(), source);
-        Ok(Kernel { module: Arc::new(module), id, ast, cpu, sources, warnings, written, types })
+        Ok(Kernel { module: Arc::new(module), id, ast, cpu, sources, warnings, written, types, arguments, has_structs })
     }
 
     /// Its name.
@@ -90,12 +96,22 @@ impl Kernel {
         &self.function().name
     }
 
-    /// The types of its parameters as its source has them.
+    /// Its parameters as its source has them: what a launch is given.
+    pub fn arguments(&self) -> &[Param] {
+        &self.arguments
+    }
+
+    /// Whether some argument is a struct or an array of structs: several parameters of its HIR.
+    pub fn has_structs(&self) -> bool {
+        self.has_structs
+    }
+
+    /// The types of its parameters as its HIR has them: of a struct, those of its leaves.
     pub fn types(&self) -> &[Type] {
         &self.types
     }
 
-    /// The names of its parameters as its source has them.
+    /// The names of its parameters as its HIR has them: `s.x` for a leaf of the struct `s`.
     pub fn names(&self) -> &[Arc<str>] {
         &self.function().param_names
     }
@@ -129,10 +145,8 @@ impl Kernel {
     /// `name(x: float32, y: array(dtype=float32, ndim=2))`.
     pub fn signature(&self) -> String {
         let function = self.function();
-        let params = function.params().iter().zip(&function.param_names);
-        let params: Vec<String> =
-            params.map(|(&value, name)| format!("{name}: {}", function.ty(value).python_name())).collect();
-        format!("{}({})", function.name, params.join(", "))
+        let params = self.arguments.iter().map(|param| format!("{}: {}", param.name, param.ty.python_name()));
+        format!("{}({})", function.name, params.collect::<Vec<_>>().join(", "))
     }
 
     /// Its metadata and execution constraints that differ from the default, as HIR text spells them.

@@ -37,7 +37,7 @@ pub use call::{Bits, CallError, is_function_of_values};
 pub use kernel::{Form, Kernel, TrapReport};
 pub use polyloom_codegen::{Backend, CodegenError, Emit, Variant};
 pub use polyloom_frontend as frontend;
-pub use polyloom_frontend::{CompileError, SourceUnit};
+pub use polyloom_frontend::{CompileError, SourceUnit, ValueType};
 pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::{
     Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, Scalar, Severity,

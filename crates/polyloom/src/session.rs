@@ -5,9 +5,9 @@ use crate::kernel::Kernel;
 use polyloom_codegen::Backend;
 use polyloom_codegen::cranelift::CraneliftBackend;
 use polyloom_frontend::{
-    CompileError, FileEnvironment, FunctionHandle, Options, SourceUnit, compile_kernel_for, no_such_kernel,
+    CompileError, FileEnvironment, FunctionHandle, Options, SourceUnit, ValueType, compile_kernel_for, no_such_kernel,
 };
-use polyloom_ir::{FloatMode, Type};
+use polyloom_ir::FloatMode;
 use polyloom_runtime::{CpuDevice, DeviceError, without_fork};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -144,7 +144,7 @@ impl Session {
     pub fn compile_for(
         &self,
         kernel: &FunctionHandle,
-        types: &[Type],
+        types: &[ValueType],
         defaults: Defaults,
     ) -> Result<Kernel, CompileError> {
         let options = Options { float_mode: defaults.float_mode, check: defaults.check };

@@ -200,3 +200,21 @@ def lengths(v: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
     out[4] = quotient.z
     t = wp.transform(p=wp.vec3(1.0), q=wp.quat_identity())
     out[5] = wp.transform().q.w + t.p.x - t.q.w
+
+
+# Rows and parts of array elements, with indices evaluated once.
+# run: @rows_in_place[2]([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]) == [[[1, 2], [10, 20]], [[5, 6], [10, 20]]]
+@wp.kernel
+def rows_in_place(m: wp.array(dtype=wp.mat22)):
+    i = wp.tid()
+    m[i][1] = wp.vec2(1.0, 2.0)
+    k = i * 0 - 1
+    m[i][k] *= 10.0
+
+
+# run: @parts_in_place[1]([[1, 2, 3, 0, 0, 0, 1]], [[4, 5, 6]]) == [[6, 7, 8, 1, 2, 3, 4]], [[4, 5, 6]]
+@wp.kernel
+def parts_in_place(t: wp.array(dtype=wp.transform), x: wp.array(dtype=wp.vec3)):
+    t[0].p = x[0]
+    t[0].p += wp.vec3(2.0)
+    t[0].q = wp.quat(1.0, 2.0, 3.0, 4.0)

@@ -6,6 +6,7 @@ use super::function::Checker;
 use crate::environment::{Builtin, Captured};
 use crate::number::Number;
 use crate::source::dotted;
+use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType, Locals};
 use polyloom_ir::op::{Extent, Param, Signature, TyPattern};
 use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
@@ -37,6 +38,23 @@ impl<'a> Checker<'_, '_, 'a> {
                 format!("`{name}` gives no value"),
                 "call it on a line of its own",
             );
+        }
+        if let (Builtin::Len, [array], []) = (builtin, &*call.arguments.args, &*call.arguments.keywords)
+            && let Some(ValueType::StructArray { .. }) = self.place_type(array)
+        {
+            let Some(place) = self.place(array) else { return Expr::error(span) };
+            let array = self.first_array(&place);
+            return if array.is_error() { array } else { dim(&array, 0, span) };
+        }
+        if builtin == Builtin::Op(Op::Select) {
+            let Some(arguments) = self.all_arguments(call) else { return Expr::error(span) };
+            return match <[Argument<'a>; 3]>::try_from(arguments) {
+                Ok([cond, a, b]) if a.value.ty.is_struct() || b.value.ty.is_struct() => {
+                    self.select_struct(cond.value, a.value, b.value, span)
+                }
+                Ok(arguments) => self.op_call(Op::Select, arguments.into(), &name, span),
+                Err(arguments) => self.op_call(Op::Select, arguments, &name, span),
+            };
         }
         let Some(arguments) = self.arguments(call) else { return Expr::error(span) };
         match builtin {
@@ -256,7 +274,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let n_values = results.len() - updates.len();
         let ty = match &results[..n_values] {
             [one] => ExprType::Value(*one),
-            several => ExprType::Values(several.into()),
+            several => ExprType::Values(several.iter().map(|&ty| ty.into()).collect()),
         };
         Expr::new(ExprKind::Op { op, args, updates }, ty, span)
     }
@@ -265,7 +283,7 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn tid_coordinates(&self, n_targets: usize, span: Span) -> Expr {
         let coordinates =
             (0..n_targets as u8).map(|axis| Expr::new(ExprKind::Tid(axis), ExprType::scalar(Scalar::I32), span));
-        let types = (0..n_targets).map(|_| Type::I32).collect();
+        let types = (0..n_targets).map(|_| Type::I32.into()).collect();
         Expr::new(ExprKind::Tuple(coordinates.collect()), ExprType::Values(types), span)
     }
 

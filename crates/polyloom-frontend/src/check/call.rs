@@ -10,8 +10,9 @@ use crate::members;
 use crate::number::Number;
 use crate::param_type::ParamType;
 use crate::source::{PACKAGES, dotted};
+use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType};
-use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span};
+use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
 
@@ -135,6 +136,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Captured::Builtin(builtin) => self.builtin(builtin, call, path, span),
             Captured::Type(scalar) => self.conversion_call(scalar, call, path, span),
             Captured::Composite(composite) => self.construction(composite, call, path, span),
+            Captured::Struct(of) => self.struct_construction(of, call, path, span),
             Captured::Function(handles) => {
                 let actuals = self.actuals(call);
                 self.user_call(&handles, &path.join("."), actuals, span)
@@ -203,8 +205,19 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// The arguments of a call; `None` if one of them is rejected.
+    /// The arguments of a call, each one value; `None` if one of them is rejected.
     pub(super) fn arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<Argument<'a>>> {
+        let arguments = self.all_arguments(call)?;
+        let mut failed = false;
+        for argument in arguments.iter().filter(|argument| argument.value.ty.is_struct()) {
+            self.settle(argument.value.clone());
+            failed = true;
+        }
+        (!failed).then_some(arguments)
+    }
+
+    /// The arguments of a call, structs among them; `None` if one of them is rejected.
+    pub(super) fn all_arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<Argument<'a>>> {
         let mut arguments = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
         let mut failed = false;
         for arg in &call.arguments.args {
@@ -321,8 +334,8 @@ impl<'a> Checker<'_, '_, 'a> {
             match value {
                 Actual::Known(what) => given.push(Given::Known(what)),
                 Actual::Value(value) => {
-                    let value = self.settle(value);
-                    match value.ty.as_value() {
+                    let value = if value.ty.is_struct() { self.complete(value) } else { self.settle(value) };
+                    match value.ty.full() {
                         Some(ty) => given.push(Given::Value(ty)),
                         None => return Expr::error(span),
                     }
@@ -349,7 +362,7 @@ impl<'a> Checker<'_, '_, 'a> {
             return Expr::error(span);
         };
         let ty = match &callee.results[..] {
-            [one] => ExprType::Value(*one),
+            [one] => ExprType::from(*one),
             several => ExprType::Values(several.into()),
         };
         Expr::new(ExprKind::Call { function, args }, ty, span)
@@ -463,15 +476,15 @@ impl<'a> Checker<'_, '_, 'a> {
                 _ if slot.is_none() && value.is_error() => value,
                 (ParamType::Exact(ty), Some(number)) => {
                     let fits = |s: &Scalar| number.adapts_to(*s) && value.fits(*s);
-                    let Some(scalar) = ty.as_scalar().filter(fits) else {
+                    let Some(scalar) = ty.as_plain().and_then(Type::as_scalar).filter(fits) else {
                         return Err(misfit());
                     };
                     cost += if scalar == number.default_scalar() { 0 } else { cost::NUMBER };
-                    self.adapt(value, ty)
+                    self.adapt(value, scalar.into())
                 }
                 (ParamType::Exact(_), None) if value.is_error() => value,
                 (wanted, number) => {
-                    let given = number.map(|number| number.default_scalar().into()).or(value.ty.as_value());
+                    let given = number.map(|number| number.default_scalar().into()).or(value.ty.full());
                     if !given.is_some_and(|ty| wanted.takes(ty)) {
                         return Err(misfit());
                     }
@@ -515,12 +528,15 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let fits = match parameter.ty {
             ParamType::Exact(ty) => match value.number() {
-                Some(number) => ty.as_scalar().is_some_and(|s| number.adapts_to(s) && number.fit(s).is_some()),
-                None => value.ty == ExprType::Value(ty),
+                Some(number) => {
+                    let scalar = ty.as_plain().and_then(Type::as_scalar);
+                    scalar.is_some_and(|s| number.adapts_to(s) && number.fit(s).is_some())
+                }
+                None => value.ty.full() == Some(ty),
             },
             generic => {
                 let number = value.untyped().map(|number| number.default_scalar().into());
-                number.or(value.ty.as_value()).is_some_and(|ty| generic.takes(ty))
+                number.or(value.ty.full()).is_some_and(|ty: ValueType| generic.takes(ty))
             }
         };
         if fits {
@@ -550,7 +566,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     let reason = format!("the parameter `{parameter}` of `{name}`");
                     match (arguments.get(i), wanted) {
                         (Some((_, Actual::Value(value))), ParamType::Exact(ty)) => {
-                            self.expect_value(value.clone(), ty, Code::TypeMismatch, &reason)
+                            self.expect(value.clone(), ty, Code::TypeMismatch, &reason)
                         }
                         (Some((_, actual)), wanted) => {
                             let at = match actual {
@@ -585,8 +601,8 @@ pub(super) fn argument_types(arguments: &[Argument<'_>]) -> String {
 }
 
 fn type_of(value: &Expr) -> String {
-    match (&value.ty, value.untyped()) {
-        (ExprType::Value(ty), _) => ty.python_name(),
+    match (value.ty.full(), value.untyped()) {
+        (Some(ty), _) => ty.python_name(),
         (_, Some(number)) => number.default_scalar().python_name().to_owned(),
         _ => "?".to_owned(),
     }

@@ -1,7 +1,7 @@
 //! The components of vectors, matrices, quaternions and transforms.
 
 use super::function::Checker;
-use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Target};
+use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Locals, Places, Target};
 use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
 use smallvec::{SmallVec, smallvec};
 
@@ -18,7 +18,7 @@ impl Checker<'_, '_, '_> {
         }
         let local = self.new_local("", ty, value.span);
         let variable = Expr::new(ExprKind::Local(local), ExprType::Value(ty), value.span);
-        held.values.push((local, value));
+        held.push(smallvec![local], value);
         variable
     }
 
@@ -112,14 +112,7 @@ impl Checker<'_, '_, '_> {
     }
 
     /// The matrix that a local variable holds, with another row.
-    pub(super) fn with_row(
-        &mut self,
-        matrix: &Expr,
-        composite: Composite,
-        index: Expr,
-        row: Expr,
-        span: Span,
-    ) -> Option<Expr> {
+    fn with_row(&mut self, matrix: &Expr, composite: Composite, index: Expr, row: Expr, span: Span) -> Option<Expr> {
         let (elem, shape) = (composite.elem(), composite.shape());
         let part = Composite::Vector { elem, len: shape[1] };
         let row = self.expect_value(row, part.into(), Code::TypeMismatch, "the row");
@@ -143,6 +136,50 @@ impl Checker<'_, '_, '_> {
             components.push(op(Op::Select, [is_here, new, old], elem.into(), span));
         }
         Some(held.around(construct(composite, components, span)))
+    }
+
+    /// `x[index]` of a matrix as the target of an assignment.
+    pub(super) fn row_target(
+        &mut self,
+        base: &Expr,
+        composite: Composite,
+        index: Expr,
+        value: Expr,
+        span: Span,
+    ) -> Option<(Target, Expr)> {
+        let ExprKind::Load(element) = &base.kind else {
+            let local = self.changed_local(base, span)?;
+            let matrix = self.with_row(base, composite, index, value, span)?;
+            self.mark_assigned(local);
+            return Some((Target::Local(local), matrix));
+        };
+        let [n_rows, n_cols] = composite.shape()[..] else { return None };
+        let part = Composite::Vector { elem: composite.elem(), len: n_cols };
+        let value = self.expect_value(value, part.into(), Code::TypeMismatch, "the row");
+        let index = match constant_index(&index) {
+            Some(known) if !self.names_component(composite, known, n_rows, span) => return None,
+            Some(known) => Expr::constant(known.rem_euclid(n_rows.into()) as u64, Scalar::I32, span),
+            None => index,
+        };
+        let mut element = (**element).clone();
+        element.indices.push(index);
+        (!value.is_error()).then(|| self.components_target(element, 0, part, value))
+    }
+
+    /// Components of an array's element that follow each other, as the target of an assignment; together they are a
+    /// `part`.
+    fn components_target(&mut self, element: Element, first: u16, part: Composite, value: Expr) -> (Target, Expr) {
+        let Element { array, indices, span } = element;
+        let mut held = Held::default();
+        let value = self.hold(value, &mut held);
+        let places = 0..part.n_components() as u16;
+        let inner = |place: u16| smallvec![Expr::constant((first + place).into(), Scalar::I32, span)];
+        let each = places.clone().map(|place| ((*array).clone(), inner(place))).collect();
+        let components: Vec<Expr> =
+            places.map(|place| component(value.clone(), part, ComponentIndex::Is(place), span)).collect();
+        let types = components.iter().filter_map(|component| component.ty.full()).collect();
+        let values = Expr::new(ExprKind::Tuple(components), ExprType::Values(types), span);
+        (Target::Places(Box::new(Places { each, indices, span })), held.around(values))
     }
 
     /// `x.name`: a component of vectors of up to four components and of quaternions, `p` and `q` of transforms.
@@ -205,6 +242,10 @@ impl Checker<'_, '_, '_> {
             return self.component_target(base, composite, ComponentIndex::Is(first), value, span);
         };
         let value = self.expect_value(value, part.into(), Code::TypeMismatch, "the part");
+        if let ExprKind::Load(element) = &base.kind {
+            let element = (**element).clone();
+            return (!value.is_error()).then(|| self.components_target(element, first, part, value));
+        }
         let local = self.changed_local(base, span)?;
         if value.is_error() {
             return None;
@@ -328,7 +369,7 @@ impl Checker<'_, '_, '_> {
             self.reject(
                 Code::BadAssignment,
                 span,
-                "only components of variables and of array elements, and rows and parts of variables, can be assigned",
+                "only variables and array elements, and components, rows and parts of them, can be assigned",
                 help,
             );
         }
@@ -352,15 +393,20 @@ pub(super) struct Parts {
 /// Values held in variables, for the expression that uses them.
 #[derive(Clone, Default)]
 pub(super) struct Held {
-    values: Vec<(LocalId, Expr)>,
+    values: Vec<(Locals, Expr)>,
 }
 
 impl Held {
+    /// Adds a value and the variables that hold it.
+    pub(super) fn push(&mut self, locals: Locals, value: Expr) {
+        self.values.push((locals, value));
+    }
+
     /// The expression, evaluated while the variables hold their values.
     pub(super) fn around(self, body: Expr) -> Expr {
-        self.values.into_iter().rev().fold(body, |body, (local, value)| {
+        self.values.into_iter().rev().fold(body, |body, (locals, value)| {
             let (ty, span) = (body.ty.clone(), body.span);
-            Expr::new(ExprKind::Let { local, value: Box::new(value), body: Box::new(body) }, ty, span)
+            Expr::new(ExprKind::Let { locals, value: Box::new(value), body: Box::new(body) }, ty, span)
         })
     }
 }

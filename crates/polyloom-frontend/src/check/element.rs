@@ -3,10 +3,12 @@
 use super::composite::{Held, Parts, component, constant_index};
 use super::function::Checker;
 use super::scope::number;
+use super::structure::Place;
 use crate::annotation::elements;
 use crate::environment::Captured;
 use crate::number::Number;
 use crate::source::dotted;
+use crate::structure::ValueType;
 use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType};
 use polyloom_ir::{Code, Composite, CompositeKind, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
@@ -22,6 +24,8 @@ pub(super) enum Indexed {
     Row(Expr, Composite, Expr),
     /// Several components, which are a composite of their own.
     Parts(Parts),
+    /// An element of an array of structs.
+    Struct(Place),
 }
 
 /// One index of a subscript.
@@ -40,9 +44,25 @@ impl<'a> Checker<'_, '_, 'a> {
             path.push(attribute.attr.as_str());
             return self.captured_value(&path, span);
         }
-        let base = self.value(&attribute.value);
-        let Some(ty) = base.ty.as_value() else { return Expr::error(span) };
         let name = attribute.attr.as_str();
+        let base = match self.place_type(&attribute.value) {
+            Some(ValueType::Struct(_)) => {
+                return match self.field_place(attribute, span) {
+                    Some(place) => self.read_place(place),
+                    None => Expr::error(span),
+                };
+            }
+            Some(ValueType::StructArray { .. }) => match self.place(&attribute.value) {
+                Some(place) => self.first_array(&place),
+                None => Expr::error(span),
+            },
+            _ => self.expr(&attribute.value),
+        };
+        if let ExprType::Struct(of) = base.ty {
+            return self.field_of(base, of, name, span);
+        }
+        let base = self.settle(base);
+        let Some(ty) = base.ty.as_value() else { return Expr::error(span) };
         if let Some(composite) = ty.as_composite() {
             return self.member(base, composite, name, span);
         }
@@ -53,7 +73,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let dims = (0..ndim).map(|axis| dim(&base, axis, span));
         match name {
             "shape" => {
-                let types = (0..ndim).map(|_| Type::I32).collect();
+                let types = (0..ndim).map(|_| Type::I32.into()).collect();
                 Expr::new(ExprKind::Tuple(dims.collect()), ExprType::Values(types), span)
             }
             "ndim" => number(Number::Int(ndim.into()), span),
@@ -85,6 +105,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(Indexed::Component(base, composite, index)) => component(base, composite, index, span),
             Some(Indexed::Row(matrix, composite, index)) => self.row(matrix, composite, index, span),
             Some(Indexed::Parts(parts)) => self.parts(parts, span),
+            Some(Indexed::Struct(place)) => self.read_place(place),
             None => Expr::error(span),
         }
     }
@@ -122,8 +143,12 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// What `x[…]` means: an array element, or a component of a composite.
     pub(super) fn indexed(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Indexed> {
-        // `a[i][j]` is `a[i, j]`.
         let mut base = &*subscript.value;
+        if let (array, _) = super::structure::subscripted(subscript)
+            && let Some(ValueType::StructArray { .. }) = self.place_type(array)
+        {
+            return self.element_place(subscript, span).map(Indexed::Struct);
+        }
         let mut subscripts: SmallVec<[&'a ast::Expr; 2]> = smallvec![&*subscript.slice];
         let has_slice = |slice: &ast::Expr| elements(slice).iter().any(|index| matches!(index, ast::Expr::Slice(_)));
         while let ast::Expr::Subscript(inner) = base
@@ -167,16 +192,7 @@ impl<'a> Checker<'_, '_, 'a> {
             });
         }
         let indices = outer;
-        if indices.len() != usize::from(ndim) {
-            let name = self.unit.text(ruff_text_size::Ranged::range(base));
-            let message = format!(
-                "`{name}` has {}, but {} given",
-                count(ndim.into(), "dimension", "dimensions"),
-                count(indices.len(), "index is", "indices are"),
-            );
-            let names = &["i", "j", "k", "l"][..usize::from(ndim).min(4)];
-            let help = format!("write one index for each dimension: `{name}[{}]`", names.join(", "));
-            self.reject(Code::BadRank, span, message, help);
+        if !self.fits_rank(base, ndim, indices.len(), span) {
             return None;
         }
         if indices.iter().any(Expr::is_error) {
@@ -201,6 +217,34 @@ impl<'a> Checker<'_, '_, 'a> {
             element.indices.push(index);
         }
         Some(Indexed::Element(element, composite.elem().into()))
+    }
+
+    /// The indices of `x[…]`; those of `x[i][j]` are those of `x[i, j]`.
+    pub(super) fn indices(&mut self, subscript: &'a ast::ExprSubscript) -> SmallVec<[Expr; 2]> {
+        let mut base = &*subscript.value;
+        let mut slices: SmallVec<[&'a ast::Expr; 2]> = smallvec![&*subscript.slice];
+        while let ast::Expr::Subscript(inner) = base {
+            slices.push(&inner.slice);
+            base = &inner.value;
+        }
+        slices.iter().rev().flat_map(|slice| elements(slice)).map(|index| self.index(index)).collect()
+    }
+
+    /// Whether an array of this many dimensions is given as many indices; reports if it is not.
+    pub(super) fn fits_rank(&mut self, array: &'a ast::Expr, ndim: u8, n_indices: usize, span: Span) -> bool {
+        let fits = n_indices == usize::from(ndim);
+        if !fits {
+            let name = self.unit.text(ruff_text_size::Ranged::range(array));
+            let message = format!(
+                "`{name}` has {}, but {} given",
+                count(ndim.into(), "dimension", "dimensions"),
+                count(n_indices, "index is", "indices are"),
+            );
+            let names = &["i", "j", "k", "l"][..usize::from(ndim).min(4)];
+            let help = format!("write one index for each dimension: `{name}[{}]`", names.join(", "));
+            self.reject(Code::BadRank, span, message, help);
+        }
+        fits
     }
 
     /// What `x[…]` means of a composite.

@@ -110,6 +110,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 };
                 self.reject(Code::TypeMismatch, span, message, help)
             }
+            ExprType::Struct(_) | ExprType::StructArray { .. } => match expr.ty.full() {
+                Some(ty) => self.no_single_value(ty, expr.span),
+                None => expr,
+            },
             ExprType::Value(_) | ExprType::Error => expr,
         }
     }
@@ -186,6 +190,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 let given = *given;
                 self.mismatch(&expr, given, ty, code, reason)
             }
+            ExprType::Struct(_) | ExprType::StructArray { .. } => match expr.ty.full() {
+                Some(given) => self.struct_mismatch(given, ty.into(), code, reason, expr.span),
+                None => expr,
+            },
             ExprType::Values(_) => self.settle(expr),
         }
     }
@@ -237,7 +245,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 let settled = self.settle(expr);
                 self.truth(settled)
             }
-            ExprType::Values(_) => self.settle(expr),
+            ExprType::Values(_) | ExprType::Struct(_) | ExprType::StructArray { .. } => self.settle(expr),
         }
     }
 

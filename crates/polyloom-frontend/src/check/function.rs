@@ -1,13 +1,15 @@
 //! Checking one function instance: parameters, body, results.
 
 use super::flow::{Flow, LocalSet, LoopFlow};
+use super::structure::StructVariable;
 use super::{Compilation, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Spent};
 use crate::annotation::AnnotationReader;
 use crate::decorator;
 use crate::environment::{Captured, Environment, FunctionHandle};
 use crate::param_type::ParamType;
 use crate::source::SourceUnit;
-use crate::typed_ast::{Expr, ExprType, Function, FunctionId, Local, LocalId, Stmt, StmtKind};
+use crate::structure::ValueType;
+use crate::typed_ast::{Expr, ExprType, Function, FunctionId, Local, LocalId, Param, Stmt, StmtKind};
 use polyloom_ir::{Code, Diagnostic, FileId, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextRange};
@@ -24,6 +26,8 @@ const MAX_LABELS: usize = 4;
 pub(super) enum Name {
     /// A variable that has a type.
     Local(LocalId),
+    /// A variable that is a struct or an array of structs, by its index.
+    Struct(usize),
     /// Assigned in the function, but not yet in the text read so far; the span of the first assignment.
     Later(Span),
     /// A variable whose first value was rejected.
@@ -35,7 +39,7 @@ pub(super) enum Name {
 /// What the returns of a function have in common.
 pub(super) enum Results {
     /// The types are fixed: a kernel's, or annotated.
-    Declared(SmallVec<[Type; 2]>),
+    Declared(SmallVec<[ValueType; 2]>),
     /// The types follow from the returns.
     Inferred(Option<Inferred>),
 }
@@ -66,6 +70,10 @@ pub(super) struct Checker<'c, 'o, 'a> {
     /// Names made to stand for something of [`Checker::known`], with what they were before.
     pub(super) rebound: Vec<(&'a str, Option<Name>)>,
     pub(super) locals: Vec<Local>,
+    /// The variables that are structs; their leaves are among the locals.
+    pub(super) structs: Vec<StructVariable>,
+    params: Vec<Param>,
+    /// How many of the locals are parameters or leaves of such; they come first.
     pub(super) n_params: usize,
     /// The first values of variables that are numbers or quotients of integers, for messages: they decide the type.
     pub(super) first_values: FxHashMap<LocalId, Expr>,
@@ -91,7 +99,7 @@ impl Compilation<'_> {
         &mut self,
         handle: &FunctionHandle,
         kind: FunctionKind,
-        types: &[Type],
+        types: &[ValueType],
     ) -> Option<FunctionId> {
         self.spent = Spent::default();
         let given: SmallVec<[Given; 4]> = types.iter().map(|ty| Given::Value(*ty)).collect();
@@ -188,17 +196,17 @@ impl Compilation<'_> {
         let Some(def) = handle.unit.definition(handle.function) else { return };
         let lookup = |path: &[&str]| handle.environment.lookup(path);
         let reader = AnnotationReader { text: &handle.unit.file().text, lookup: &lookup };
-        let mut types: SmallVec<[Type; 4]> = SmallVec::new();
+        let mut types: SmallVec<[ValueType; 4]> = SmallVec::new();
         let mut errors = Vec::new();
         let mut is_generic = false;
         for parameter in def.parameters.iter_non_variadic_params() {
             match parameter.parameter.annotation.as_deref().map(|a| reader.read(a)) {
                 Some(Ok(ParamType::Exact(ty))) => types.push(ty),
-                None if is_instance(parameter.parameter.name.as_str()) => types.push(Type::F32),
+                None if is_instance(parameter.parameter.name.as_str()) => types.push(Type::F32.into()),
                 Some(Ok(_)) | None => is_generic = true,
                 // The function is checked all the same: that reports the annotation, with everything else.
                 Some(Err(error)) => {
-                    types.push(Type::F32);
+                    types.push(Type::F32.into());
                     errors.push(error);
                 }
             }
@@ -244,6 +252,8 @@ impl Compilation<'_> {
             rebound: Vec::new(),
             chosen_end: false,
             locals: Vec::new(),
+            structs: Vec::new(),
+            params: Vec::new(),
             n_params: 0,
             first_values: FxHashMap::default(),
             assigning: None,
@@ -263,14 +273,14 @@ impl Compilation<'_> {
         let mut body = Vec::with_capacity(def.body.len());
         checker.block(&def.body, &mut body);
         let results = checker.finish_results(def, &mut body);
-        let Checker { locals, n_params, failed, .. } = checker;
+        let Checker { locals, params, failed, .. } = checker;
         if failed {
             return None;
         }
         Some(Function {
             name,
             kind,
-            n_params,
+            params,
             locals,
             results,
             body,
@@ -414,9 +424,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     Name::Known(self.known.len() - 1)
                 }
                 (Some(_), Some(&Given::Value(ty))) | (Some(ParamType::Exact(ty)), None) => {
-                    let id = self.new_local(name.as_str(), ty, span);
-                    self.flow.set.insert(id);
-                    Name::Local(id)
+                    self.parameter(name.as_str(), ty, span)
                 }
                 _ => {
                     // Without a type the function is rejected; its other mistakes are still looked for.
@@ -427,6 +435,20 @@ impl<'a> Checker<'_, '_, 'a> {
             self.names.insert(name.as_str(), binding);
         }
         self.n_params = self.locals.len();
+    }
+
+    /// A variable that has its value when the function begins.
+    fn parameter(&mut self, name: &str, ty: ValueType, span: Span) -> Name {
+        self.params.push(Param { name: name.into(), ty });
+        let first = self.locals.len() as u32;
+        let binding = match ty {
+            ValueType::Plain(ty) => Name::Local(self.new_local(name, ty, span)),
+            _ => self.new_struct(name, ty, span, true),
+        };
+        for local in first..self.locals.len() as u32 {
+            self.flow.set.insert(LocalId(local));
+        }
+        binding
     }
 
     pub(super) fn new_local(&mut self, name: &str, ty: Type, span: Span) -> LocalId {
@@ -490,18 +512,18 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The function's result types; gives numbers in returns their types.
-    fn finish_results(&mut self, def: &ast::StmtFunctionDef, body: &mut [Stmt]) -> SmallVec<[Type; 2]> {
+    fn finish_results(&mut self, def: &ast::StmtFunctionDef, body: &mut [Stmt]) -> SmallVec<[ValueType; 2]> {
         let falls_off = self.flow.reachable;
-        let types: SmallVec<[Type; 2]> = match std::mem::replace(&mut self.results, Results::Inferred(None)) {
+        let types: SmallVec<[ValueType; 2]> = match std::mem::replace(&mut self.results, Results::Inferred(None)) {
             Results::Declared(types) => types,
             Results::Inferred(None) => SmallVec::new(),
             Results::Inferred(Some(inferred)) => {
                 let default = |float: bool| if float { Type::F32 } else { Type::I32 };
-                let types: SmallVec<[Type; 2]> = inferred
+                let types: SmallVec<[ValueType; 2]> = inferred
                     .types
                     .iter()
                     .zip(&inferred.floats)
-                    .map(|(ty, float)| ty.as_value().unwrap_or_else(|| default(*float)))
+                    .map(|(ty, float)| ty.full().unwrap_or_else(|| default(*float).into()))
                     .collect();
                 self.type_returns(body, &types);
                 types
@@ -519,14 +541,14 @@ impl<'a> Checker<'_, '_, 'a> {
         types
     }
 
-    fn type_returns(&mut self, body: &mut [Stmt], types: &[Type]) {
+    fn type_returns(&mut self, body: &mut [Stmt], types: &[ValueType]) {
         for stmt in body {
             match &mut stmt.kind {
                 StmtKind::Return(values) => {
                     for (value, ty) in values.iter_mut().zip(types) {
-                        if value.is_waiting() {
+                        if let Some(ty) = ty.as_plain().filter(|_| value.is_waiting()) {
                             let number = std::mem::replace(value, Expr::error(value.span));
-                            *value = self.adapt(number, *ty);
+                            *value = self.adapt(number, ty);
                         }
                     }
                 }
@@ -562,7 +584,7 @@ impl<'a> Checker<'_, '_, 'a> {
     fn returned(&mut self, span: Span, values: &mut SmallVec<[Expr; 1]>) {
         // A call with several results, returned as it is, is one expression.
         let types: SmallVec<[ExprType; 2]> = match &values[..] {
-            [Expr { ty: ExprType::Values(types), .. }] => types.iter().map(|t| ExprType::Value(*t)).collect(),
+            [Expr { ty: ExprType::Values(types), .. }] => types.iter().map(|t| ExprType::from(*t)).collect(),
             values => values.iter().map(|v| v.ty.clone()).collect(),
         };
         if types.iter().any(|t| matches!(t, ExprType::Values(_))) {
@@ -574,11 +596,20 @@ impl<'a> Checker<'_, '_, 'a> {
             );
             return;
         }
-        if let Some(array) = types.iter().find_map(|t| t.as_value().filter(|t| t.as_any_array().is_some())) {
+        let has_array = |ty: &ValueType| match ty {
+            ValueType::Plain(ty) => ty.as_any_array().is_some(),
+            ValueType::Struct(of) => of.array_within().is_some(),
+            ValueType::StructArray { .. } => true,
+        };
+        if let Some(returned) = types.iter().find_map(|t| t.full().filter(has_array)) {
+            let why = match returned {
+                ValueType::Struct(_) => ", which has arrays",
+                _ => "",
+            };
             self.reject(
                 Code::ReturnMismatch,
                 span,
-                format!("a function cannot return {}", array.python_name()),
+                format!("a function cannot return {}{why}", returned.python_name()),
                 "pass the array as a parameter and write to it",
             );
             return;
@@ -621,7 +652,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     let (message, help) = if self.kind == FunctionKind::Kernel {
                         ("a kernel returns nothing".to_owned(), "write the result to an array that is a parameter")
                     } else {
-                        let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::Value(*t)).collect();
+                        let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::from(*t)).collect();
                         (
                             format!(
                                 "this returns {}, but the function is annotated to return {}",
@@ -635,10 +666,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 } else if values.len() == declared.len() {
                     for (value, ty) in values.iter_mut().zip(&declared) {
                         let given = std::mem::replace(value, Expr::error(span));
-                        *value = self.expect_value(given, *ty, Code::ReturnMismatch, "the function's annotation");
+                        *value = self.expect(given, *ty, Code::ReturnMismatch, "the function's annotation");
                     }
-                } else if types.iter().zip(&declared).any(|(a, b)| *a != ExprType::Value(*b)) {
-                    let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::Value(*t)).collect();
+                } else if types.iter().zip(&declared).any(|(a, b)| *a != ExprType::from(*b)) {
+                    let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::from(*t)).collect();
                     let message = format!(
                         "this returns {}, but the function is annotated to return {}",
                         describe_types(&types),
@@ -655,9 +686,9 @@ impl<'a> Checker<'_, '_, 'a> {
 pub(super) fn describe_types(types: &[ExprType]) -> String {
     let names: Vec<String> = types
         .iter()
-        .map(|t| match t {
-            ExprType::Value(ty) => ty.python_name(),
-            _ => "a number".to_owned(),
+        .map(|t| match t.full() {
+            Some(ty) => ty.python_name(),
+            None => "a number".to_owned(),
         })
         .collect();
     match &names[..] {

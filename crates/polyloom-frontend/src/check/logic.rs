@@ -134,6 +134,12 @@ impl<'a> Checker<'_, '_, 'a> {
         if [&cond, &then, &otherwise].into_iter().any(Expr::is_error) {
             return Expr::error(span);
         }
+        if then.ty.is_struct() || otherwise.ty.is_struct() {
+            let Some(of) = self.struct_choice(&then, &otherwise) else { return Expr::error(span) };
+            let (then, otherwise) = (Box::new(then), Box::new(otherwise));
+            let kind = ExprKind::If { cond: Box::new(cond), then, otherwise, assigns };
+            return Expr::new(kind, ExprType::Struct(of), span);
+        }
         let (then, otherwise) = match (then.untyped(), otherwise.untyped()) {
             (Some(_), Some(_)) => {
                 let (then, otherwise) = (Box::new(then), Box::new(otherwise));

@@ -153,7 +153,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let span = self.span(name);
         let text = name.id.as_str();
         let Some(ty) = range.map(|r| Type::Scalar(r.scalar)) else {
-            if !matches!(self.names.get(text), Some(Name::Local(_))) {
+            if !matches!(self.names.get(text), Some(Name::Local(_) | Name::Struct(_))) {
                 self.names.insert(text, Name::Poisoned);
             }
             return None;
@@ -165,6 +165,17 @@ impl<'a> Checker<'_, '_, 'a> {
                     return Some(id);
                 }
                 let (was, first) = (local.ty.python_name(), local.span);
+                let message = format!("`{text}` is {} here but was {was} before", ty.python_name());
+                self.report(
+                    Diagnostic::error(Code::Retyped, span, message)
+                        .label(first, format!("{was} here"))
+                        .help("use a counter of another name"),
+                );
+                None
+            }
+            Some(Name::Struct(variable)) => {
+                let known = &self.structs[variable];
+                let (was, first) = (known.ty.python_name(), known.span);
                 let message = format!("`{text}` is {} here but was {was} before", ty.python_name());
                 self.report(
                     Diagnostic::error(Code::Retyped, span, message)

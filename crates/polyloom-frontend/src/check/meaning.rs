@@ -9,6 +9,7 @@ use crate::environment::{Builtin, Captured};
 use crate::number::Number;
 use crate::param_type::ParamType;
 use crate::source::dotted;
+use crate::structure::ValueType;
 use polyloom_ir::{Code, Composite, CompositeKind, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
@@ -39,20 +40,34 @@ impl<'a> Checker<'_, '_, 'a> {
     /// What an expression stands for, if that is a function or a type.
     pub(super) fn function_or_type(&mut self, expr: &'a ast::Expr) -> Option<Captured> {
         self.meaning(expr).filter(|meaning| {
-            matches!(meaning, Captured::Type(_) | Captured::Composite(_) | Captured::Function(_) | Captured::Builtin(_))
+            matches!(
+                meaning,
+                Captured::Type(_)
+                    | Captured::Composite(_)
+                    | Captured::Struct(_)
+                    | Captured::Function(_)
+                    | Captured::Builtin(_)
+            )
         })
     }
 
     /// `x.dtype`: the type of an array's elements or of a vector's components.
     fn element_type(&mut self, of: &'a ast::Expr) -> Option<Captured> {
         let ty = match self.meaning(of) {
-            Some(Captured::Composite(composite) | Captured::CompositeConstant(_, composite)) => composite.into(),
+            Some(Captured::Composite(composite) | Captured::CompositeConstant(_, composite)) => {
+                Type::Composite(composite).into()
+            }
             Some(Captured::Annotation(ParamType::Exact(ty))) => ty,
             Some(_) => return None,
-            None => self.value(of).ty.as_value()?,
+            None => self.expr(of).ty.full()?,
+        };
+        let ty = match ty {
+            ValueType::Plain(ty) => ty,
+            ValueType::StructArray { elem, .. } => return Some(Captured::Struct(elem)),
+            ValueType::Struct(_) => return None,
         };
         match (ty.as_any_array(), ty) {
-            (Some((elem, _)), _) => Some(Captured::of_type(elem)),
+            (Some((elem, _)), _) => Some(Captured::of_type(elem.into())),
             (None, Type::Composite(composite)) => Some(Captured::Type(composite.elem())),
             _ => None,
         }
@@ -67,7 +82,9 @@ impl<'a> Checker<'_, '_, 'a> {
         match self.capture(&path) {
             None if path == ["type"] => {
                 let ([of], []) = (&*call.arguments.args, &*call.arguments.keywords) else { return None };
-                Some(Captured::of_type(self.value(of).ty.as_value()?))
+                let value = self.expr(of);
+                let value = if value.ty.is_struct() { value } else { self.settle(value) };
+                Some(Captured::of_type(value.ty.full()?))
             }
             Some(Captured::Builtin(Builtin::Constant)) => self.static_value(call),
             Some(Captured::TypeConstructor(kind)) => self.composite_type(call, kind).map(Captured::Composite),

@@ -4,6 +4,7 @@
 //! parameter types. All diagnostics are collected: a rejected expression has the type [`ExprType::Error`], and nothing
 //! built on it is reported again. Variables have one type in a function, that of their first assignment in the text.
 
+mod augmented;
 mod builtin;
 mod call;
 mod composite;
@@ -21,11 +22,14 @@ mod print;
 mod scope;
 mod statement;
 mod static_expression;
+mod structure;
 mod unsupported;
 
 use crate::environment::{Builtin, Captured, FunctionHandle, Identity};
+use crate::file_environment::FileEnvironment;
 use crate::options::Options;
 use crate::source::SourceUnit;
+use crate::structure::ValueType;
 use crate::typed_ast::{FunctionId, Program};
 use polyloom_ir::{Diagnostic, FileId, SourceMap, Span, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -57,7 +61,7 @@ type InstanceKey = (Identity, SmallVec<[GivenKey; 4]>);
 #[derive(Clone)]
 pub(crate) enum Given {
     /// A value of this type.
-    Value(Type),
+    Value(ValueType),
     /// Something known when it is compiled: a function or a type.
     Known(Captured),
 }
@@ -65,8 +69,8 @@ pub(crate) enum Given {
 /// What of a [`Given`] makes a difference to the instance.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum GivenKey {
-    Value(Type),
-    Type(Type),
+    Value(ValueType),
+    Type(ValueType),
     Builtin(Builtin),
     Functions(SmallVec<[Identity; 2]>),
 }
@@ -77,7 +81,8 @@ impl Given {
         Some(match self {
             Given::Value(ty) => GivenKey::Value(*ty),
             Given::Known(Captured::Type(scalar)) => GivenKey::Type((*scalar).into()),
-            Given::Known(Captured::Composite(composite)) => GivenKey::Type((*composite).into()),
+            Given::Known(Captured::Composite(composite)) => GivenKey::Type(Type::Composite(*composite).into()),
+            Given::Known(Captured::Struct(of)) => GivenKey::Type(ValueType::Struct(*of)),
             Given::Known(Captured::Builtin(builtin)) => GivenKey::Builtin(*builtin),
             Given::Known(Captured::Function(handles)) => {
                 GivenKey::Functions(handles.iter().map(FunctionHandle::identity).collect())
@@ -143,6 +148,13 @@ impl<'o> Compilation<'o> {
         let file = self.sources.add(unit.file().clone());
         self.files.push((unit.clone(), file));
         file
+    }
+
+    /// Reports what is wrong with the structs of a file.
+    pub(crate) fn report_structs(&mut self, unit: &Arc<SourceUnit>, environment: &FileEnvironment) {
+        let file = self.file_of(unit);
+        let errors = environment.errors().iter().cloned();
+        self.diagnostics.extend(errors.map(|error| function::error_of(file, error)));
     }
 
     /// The diagnostics in the order of the text, each once: instances of one function repeat each other's.

@@ -74,6 +74,10 @@ impl<'a> Checker<'_, '_, 'a> {
         let text = name.id.as_str();
         match self.names.get(text) {
             Some(Name::Local(id)) => self.read_local(*id, span),
+            Some(Name::Struct(_)) => match self.place_named(text, span) {
+                Some(place) => self.read_place(place),
+                None => Expr::error(span),
+            },
             Some(Name::Poisoned) => Expr::error(span),
             Some(Name::Known(index)) => {
                 let what = self.known[*index].clone();
@@ -87,14 +91,15 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    fn read_local(&mut self, id: LocalId, span: Span) -> Expr {
+    pub(super) fn read_local(&mut self, id: LocalId, span: Span) -> Expr {
         let set = self.flow.set.contains(id) || !self.flow.reachable;
         let local = &mut self.locals[id.0 as usize];
         local.first_read = local.first_read.min(span.start);
         local.last_read = local.last_read.max(span.start);
         let ty = local.ty;
         if !set {
-            let name = local.name.clone();
+            // Of a leaf, the variable it is in.
+            let name = local.name.split('.').next().unwrap_or_default().to_owned();
             let first = local.span;
             self.report(
                 Diagnostic::error(Code::MaybeUnset, span, format!("`{name}` is not set on every path to this use"))
@@ -155,6 +160,7 @@ impl<'a> Checker<'_, '_, 'a> {
             other => {
                 let help = match &other {
                     Captured::Type(_) => format!("call it to convert a value: `{name}(x)`"),
+                    Captured::Struct(_) => format!("call it to make one: `{name}()`"),
                     Captured::Builtin(_) | Captured::Function(_) => format!("call it: `{name}(…)`"),
                     Captured::Module(_) => "use one of its members".to_owned(),
                     Captured::Text(_) => {

@@ -1,6 +1,6 @@
 //! Checking statements: blocks, branches and assignments.
 
-use super::composite::{Held, Parts, component};
+use super::composite::Held;
 use super::conversion::has_quotient;
 use super::element::Indexed;
 use super::expression::MAX_DEPTH;
@@ -9,8 +9,9 @@ use super::function::{Checker, Name};
 use crate::environment::{Builtin, Captured};
 use crate::number::Number;
 use crate::param_type::ParamType;
-use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
-use polyloom_ir::{Code, Composite, Diagnostic, Op, Scalar, Span, Type};
+use crate::structure::ValueType;
+use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target, Targets};
+use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
@@ -202,16 +203,16 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         // Several targets: the first variable holds the value for the others.
         let value = self.expr(&assign.value);
-        let mut value = if value.number().is_some() { value } else { self.settle(value) };
+        let mut value = if value.number().is_some() || value.ty.is_struct() { value } else { self.settle(value) };
+        if value.ty.is_struct() {
+            value = self.hold_struct(value, span, out);
+        }
         let simple = |e: &Expr| matches!(e.kind, ExprKind::Const(_) | ExprKind::Number(_) | ExprKind::Local(_));
         if !simple(&value)
             && let Some(ty) = value.ty.as_value()
         {
             let value_span = value.span;
-            let held = self.new_local("", ty, value_span);
-            self.mark_assigned(held);
-            self.locals[held.0 as usize].first_read = value_span.start;
-            self.locals[held.0 as usize].last_read = span.end;
+            let held = self.held_local(ty, value_span, span);
             out.push(Stmt {
                 kind: StmtKind::Assign { targets: smallvec![Target::Local(held)], values: smallvec![value] },
                 span,
@@ -219,11 +220,54 @@ impl<'a> Checker<'_, '_, 'a> {
             value = Expr::new(ExprKind::Local(held), ExprType::Value(ty), value_span);
         }
         for target in &assign.targets {
-            if let Some((target, value)) = self.target(target, value.clone()) {
-                let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
-                out.push(Stmt { kind, span });
+            self.assign_value(target, value.clone(), span, out);
+        }
+    }
+
+    /// Assigns a value to one target.
+    fn assign_value(&mut self, target: &'a ast::Expr, value: Expr, span: Span, out: &mut Vec<Stmt>) {
+        let mut targets = Targets::new();
+        if let Some(value) = self.target(target, value, &mut targets) {
+            out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
+        }
+    }
+
+    /// A struct, or the values of a call, as variables of their own.
+    fn hold_struct(&mut self, value: Expr, span: Span, out: &mut Vec<Stmt>) -> Expr {
+        if matches!(&value.kind, ExprKind::Tuple(leaves) if leaves.iter().all(|leaf| matches!(leaf.kind, ExprKind::Local(_))))
+        {
+            return value;
+        }
+        let Some(ty) = value.ty.full() else { return value };
+        let value_span = value.span;
+        let mut held = Held::default();
+        let leaves = self.leaves_of(value, &mut held);
+        let mut targets = Targets::new();
+        let (mut stored, mut locals) = (Vec::new(), Vec::new());
+        for leaf in leaves {
+            match leaf.ty.as_value().filter(|ty| ty.as_any_array().is_none()) {
+                Some(ty) => {
+                    let local = self.held_local(ty, value_span, span);
+                    targets.push(Target::Local(local));
+                    stored.push(leaf);
+                    locals.push(Expr::new(ExprKind::Local(local), ExprType::Value(ty), value_span));
+                }
+                None => locals.push(leaf),
             }
         }
+        let types = stored.iter().filter_map(|leaf| leaf.ty.full()).collect();
+        let stored = held.around(Expr::new(ExprKind::Tuple(stored), ExprType::Values(types), value_span));
+        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![stored] }, span });
+        Expr::new(ExprKind::Tuple(locals), ty.into(), value_span)
+    }
+
+    /// A variable without a name that the rest of a statement reads.
+    fn held_local(&mut self, ty: Type, value: Span, statement: Span) -> LocalId {
+        let held = self.new_local("", ty, value);
+        self.mark_assigned(held);
+        self.locals[held.0 as usize].first_read = value.start;
+        self.locals[held.0 as usize].last_read = statement.end;
+        held
     }
 
     fn assign_one(&mut self, target: &'a ast::Expr, value: &'a ast::Expr, span: Span, out: &mut Vec<Stmt>) {
@@ -246,11 +290,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 };
                 let value = self.expr(value);
                 self.assigning = None;
-                if let Some((target, value)) = self.target(target, value) {
-                    let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
-                    out.push(Stmt { kind, span });
-                }
-                return;
+                return self.assign_value(target, value, span, out);
             }
         };
         let values: SmallVec<[Expr; 1]> = match value {
@@ -270,7 +310,7 @@ impl<'a> Checker<'_, '_, 'a> {
     /// Assigns several values to several targets.
     fn unpack(&mut self, targets: &'a [ast::Expr], values: SmallVec<[Expr; 1]>, span: Span, out: &mut Vec<Stmt>) {
         // One expression of several values is assigned as it is; otherwise there is one value for each target.
-        let from_call: Option<SmallVec<[Type; 2]>> = match &values[..] {
+        let from_call: Option<SmallVec<[ValueType; 2]>> = match &values[..] {
             [Expr { ty: ExprType::Values(types), .. }] => Some(types.clone()),
             _ => None,
         };
@@ -287,25 +327,35 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         if failed || n_values != targets.len() {
             for target in targets {
-                self.target(target, Expr::error(span));
+                self.target(target, Expr::error(span), &mut Targets::new());
             }
             return;
         }
-        let mut bound = SmallVec::new();
+        let all_variables = targets.iter().all(|target| matches!(target, ast::Expr::Name(_)));
+        let all_plain = |types: &SmallVec<[ValueType; 2]>| types.iter().all(|ty| ty.as_plain().is_some());
+        let mut values = values;
+        let from_call = match from_call {
+            // What is stored is more than the call's values one by one: variables hold these first.
+            Some(types) if !all_variables || !all_plain(&types) => {
+                values = self.hold_values(values, &types, span, out);
+                None
+            }
+            from_call => from_call,
+        };
+        let mut bound = Targets::new();
         let mut given = SmallVec::new();
         let mut values = values.into_iter();
         let tuple = if from_call.is_some() { values.next() } else { None };
         for (i, target) in targets.iter().enumerate() {
             let value = match &from_call {
                 // Stands for one of the call's values: its type is what matters.
-                Some(types) => Expr::new(ExprKind::Tuple(Vec::new()), ExprType::Value(types[i]), span),
+                Some(types) => Expr::new(ExprKind::Tuple(Vec::new()), ExprType::from(types[i]), span),
                 None => match values.next() {
                     Some(value) => value,
                     None => return,
                 },
             };
-            if let Some((target, value)) = self.target(target, value) {
-                bound.push(target);
+            if let Some(value) = self.target(target, value, &mut bound) {
                 given.push(value);
             }
         }
@@ -321,14 +371,42 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// A target and the value as it is stored there; `None` if either is rejected, or if nothing is to be stored: the
-    /// target now stands for an array.
-    fn target(&mut self, target: &'a ast::Expr, value: Expr) -> Option<(Target, Expr)> {
+    /// Puts the values of an expression that gives several into variables of their own.
+    fn hold_values(
+        &mut self,
+        values: SmallVec<[Expr; 1]>,
+        types: &[ValueType],
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> SmallVec<[Expr; 1]> {
+        let mut targets = Targets::new();
+        let mut leaf = |checker: &mut Self, ty: Type| {
+            let local = checker.held_local(ty, span, span);
+            targets.push(Target::Local(local));
+            Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+        };
+        let held = types.iter().map(|&ty| match ty {
+            ValueType::Plain(ty) => leaf(self, ty),
+            _ => {
+                let leaves = ty.leaf_types().into_iter().map(|ty| leaf(self, ty)).collect();
+                Expr::new(ExprKind::Tuple(leaves), ty.into(), span)
+            }
+        });
+        let held = held.collect();
+        out.push(Stmt { kind: StmtKind::Assign { targets, values }, span });
+        held
+    }
+
+    /// Appends what a target writes, and gives the value as it is stored there; `None` if either is rejected, or if
+    /// nothing is to be stored: the target now stands for an array.
+    pub(super) fn target(&mut self, target: &'a ast::Expr, value: Expr, targets: &mut Targets) -> Option<Expr> {
         let span = self.span(target);
         match target {
+            ast::Expr::Name(name) if value.ty.is_struct() => self.bind_struct(name, value, targets),
             ast::Expr::Name(name) => {
                 let (local, value) = self.bind_name(name, value)?;
-                Some((Target::Local(local), value))
+                targets.push(Target::Local(local));
+                Some(value)
             }
             ast::Expr::Subscript(subscript) if is_shape(&subscript.value) => {
                 self.reject(
@@ -341,34 +419,44 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             ast::Expr::Subscript(subscript) => {
                 let indexed = self.indexed(subscript, span);
+                let indexed = match indexed? {
+                    Indexed::Struct(place) => return self.assign_place(place, value, targets),
+                    indexed => indexed,
+                };
                 let value = if value.is_waiting() { value } else { self.settle(value) };
-                match indexed? {
+                let (target, value) = match indexed {
                     Indexed::Element(element, elem) => {
                         let value = self.expect_value(value, elem, Code::TypeMismatch, "the array's element");
-                        (!value.is_error()).then_some((Target::Element(Box::new(element)), value))
+                        (Target::Element(Box::new(element)), value)
                     }
                     Indexed::Component(base, composite, index) => {
-                        self.component_target(&base, composite, index, value, span)
+                        self.component_target(&base, composite, index, value, span)?
                     }
                     Indexed::Parts(parts) => {
                         let local = self.changed_local(&parts.base, span)?;
                         let whole = self.with_parts(parts, value, span)?;
                         self.mark_assigned(local);
-                        Some((Target::Local(local), whole))
+                        (Target::Local(local), whole)
                     }
-                    Indexed::Row(base, composite, index) => {
-                        let local = self.changed_local(&base, span)?;
-                        let matrix = self.with_row(&base, composite, index, value, span)?;
-                        self.mark_assigned(local);
-                        Some((Target::Local(local), matrix))
-                    }
-                }
+                    Indexed::Row(base, composite, index) => self.row_target(&base, composite, index, value, span)?,
+                    Indexed::Struct(_) => return None,
+                };
+                targets.push(target);
+                (!value.is_error()).then_some(value)
+            }
+            ast::Expr::Attribute(attribute)
+                if matches!(self.place_type(&attribute.value), Some(ValueType::Struct(_))) =>
+            {
+                let place = self.field_place(attribute, span)?;
+                self.assign_place(place, value, targets)
             }
             ast::Expr::Attribute(attribute) => {
                 let base = self.value(&attribute.value);
                 let value = if value.is_waiting() { value } else { self.settle(value) };
                 if let Some(composite) = base.ty.as_value()?.as_composite() {
-                    return self.member_target(&base, composite, attribute.attr.as_str(), value, span);
+                    let (target, value) = self.member_target(&base, composite, attribute.attr.as_str(), value, span)?;
+                    targets.push(target);
+                    return Some(value);
                 }
                 self.reject(
                     Code::BadAssignment,
@@ -404,7 +492,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Gives a variable a value, and a type if it is its first.
-    fn bind_name(&mut self, name: &'a ast::ExprName, value: Expr) -> Option<(LocalId, Expr)> {
+    pub(super) fn bind_name(&mut self, name: &'a ast::ExprName, value: Expr) -> Option<(LocalId, Expr)> {
         let span = self.span(name);
         let text = name.id.as_str();
         match self.names.get(text).copied() {
@@ -437,6 +525,20 @@ impl<'a> Checker<'_, '_, 'a> {
                 let what = self.known[index].describe();
                 let message = format!("`{text}` stands for {what} and cannot be assigned a value");
                 self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+                None
+            }
+            Some(Name::Struct(variable)) => {
+                let value = self.settle(value);
+                let known = &self.structs[variable];
+                let (was, first) = (known.ty.python_name(), known.span);
+                self.names.insert(text, Name::Poisoned);
+                let given = value.ty.as_value()?.python_name();
+                let message = format!("`{text}` is {given} here but was {was} before");
+                self.report(
+                    Diagnostic::error(Code::Retyped, span, message)
+                        .label(first, format!("{was} here"))
+                        .help("use a variable of another name"),
+                );
                 None
             }
             Some(Name::Later(_)) | None => {
@@ -519,147 +621,6 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// `target op= value`.
-    fn augmented(&mut self, assign: &'a ast::StmtAugAssign, span: Span, out: &mut Vec<Stmt>) {
-        match &*assign.target {
-            ast::Expr::Name(name) => {
-                let old = self.name(name);
-                let value = self.expr(&assign.value);
-                self.assigning = match old.kind {
-                    ExprKind::Local(local) => Some(local),
-                    _ => None,
-                };
-                let value = self.binary_op(assign.op, old, value, span);
-                self.assigning = None;
-                if let Some((local, value)) = self.bind_name(name, value) {
-                    let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
-                    out.push(Stmt { kind, span });
-                }
-            }
-            ast::Expr::Subscript(subscript) => {
-                let target_span = self.span(&*assign.target);
-                let indexed = self.indexed(subscript, target_span);
-                let value = self.expr(&assign.value);
-                match indexed {
-                    Some(Indexed::Element(element, elem)) => {
-                        self.update_element(element, elem, assign.op, value, span, out);
-                    }
-                    Some(Indexed::Component(base, composite, index)) => {
-                        self.update_component(&base, composite, index, (assign.op, value), span, out);
-                    }
-                    Some(Indexed::Parts(parts)) => {
-                        // The indices are held where the old value is read, and stay what they are.
-                        let old = self.parts(parts.clone(), target_span);
-                        let new = self.binary_op(assign.op, old, value, span);
-                        let Some(local) = self.changed_local(&parts.base, target_span) else { return };
-                        let Some(whole) = self.with_parts(Parts { held: Held::default(), ..parts }, new, target_span)
-                        else {
-                            return;
-                        };
-                        self.mark_assigned(local);
-                        let targets = smallvec![Target::Local(local)];
-                        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![whole] }, span });
-                    }
-                    Some(Indexed::Row(base, composite, index)) => {
-                        let index = self.index_once(index, out);
-                        let old = self.row(base.clone(), composite, index.clone(), target_span);
-                        let row = self.binary_op(assign.op, old, value, span);
-                        let Some(local) = self.changed_local(&base, target_span) else { return };
-                        let Some(matrix) = self.with_row(&base, composite, index, row, target_span) else { return };
-                        self.mark_assigned(local);
-                        let targets = smallvec![Target::Local(local)];
-                        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![matrix] }, span });
-                    }
-                    None => {}
-                }
-            }
-            ast::Expr::Attribute(attribute) => {
-                let target_span = self.span(&*assign.target);
-                let base = self.value(&attribute.value);
-                let value = self.expr(&assign.value);
-                let Some(ty) = base.ty.as_value() else { return };
-                let Some(composite) = ty.as_composite() else {
-                    self.target(&assign.target, Expr::error(span));
-                    return;
-                };
-                let name = attribute.attr.as_str();
-                match self.members_named(composite, name, target_span) {
-                    Some((index, None)) => {
-                        let index = ComponentIndex::Is(index);
-                        self.update_component(&base, composite, index, (assign.op, value), span, out);
-                    }
-                    Some((_, Some(_))) => {
-                        let old = self.member(base.clone(), composite, name, target_span);
-                        let value = self.binary_op(assign.op, old, value, span);
-                        let Some((target, value)) = self.member_target(&base, composite, name, value, span) else {
-                            return;
-                        };
-                        let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
-                        out.push(Stmt { kind, span });
-                    }
-                    None => {}
-                }
-            }
-            other => {
-                self.expr(&assign.value);
-                self.target(other, Expr::error(span));
-            }
-        }
-    }
-
-    /// `v.x op= value`, `v[i] op= value`.
-    fn update_component(
-        &mut self,
-        base: &Expr,
-        composite: Composite,
-        index: ComponentIndex,
-        (operator, value): (ast::Operator, Expr),
-        span: Span,
-        out: &mut Vec<Stmt>,
-    ) {
-        let index = match index {
-            ComponentIndex::At(index) => ComponentIndex::At(self.index_once(index, out)),
-            constant => constant,
-        };
-        let old = component(base.clone(), composite, index.clone(), base.span);
-        if let ExprKind::Load(element) = old.kind {
-            return self.update_element(*element, composite.elem().into(), operator, value, span, out);
-        }
-        let value = self.binary_op(operator, old, value, span);
-        if let Some((target, value)) = self.component_target(base, composite, index, value, span) {
-            out.push(Stmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });
-        }
-    }
-
-    /// An index that is read and written by, evaluated once: anything but a variable or a constant is put into a variable
-    /// first.
-    pub(super) fn index_once(&mut self, index: Expr, out: &mut Vec<Stmt>) -> Expr {
-        let Some(ty) = index.ty.as_value() else { return index };
-        if matches!(index.kind, ExprKind::Local(_) | ExprKind::Const(_)) {
-            return index;
-        }
-        let span = index.span;
-        let local = self.new_local("", ty, span);
-        let targets = smallvec![Target::Local(local)];
-        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![index] }, span });
-        Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
-    }
-
-    fn update_element(
-        &mut self,
-        element: Element,
-        elem: Type,
-        operator: ast::Operator,
-        value: Expr,
-        span: Span,
-        out: &mut Vec<Stmt>,
-    ) {
-        let old = Expr::new(ExprKind::Load(Box::new(element.clone())), ExprType::Value(elem), element.span);
-        if let Some((op, value)) = self.update(operator, &old, value, span) {
-            out.push(Stmt { kind: StmtKind::Update { element, op, value }, span });
-        }
-    }
-
     /// `name: type = value`.
     fn annotated(&mut self, assign: &'a ast::StmtAnnAssign, span: Span, out: &mut Vec<Stmt>) {
         let ast::Expr::Name(name) = &*assign.target else {
@@ -672,10 +633,10 @@ impl<'a> Checker<'_, '_, 'a> {
         let ty = match ty {
             Some(ParamType::Exact(ty)) => ty,
             Some(_) => match &value {
-                Some(value) => match (value.ty.as_value(), value.untyped()) {
+                Some(value) => match (value.ty.full(), value.untyped()) {
                     (Some(ty), _) => ty,
-                    (None, Some(Number::Float(_))) => Type::F32,
-                    (None, _) => Type::I32,
+                    (None, Some(Number::Float(_))) => Type::F32.into(),
+                    (None, _) => Type::I32.into(),
                 },
                 None => return,
             },
@@ -685,6 +646,17 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         let name_span = self.span(name);
+        let ValueType::Plain(ty) = ty else {
+            let Some(value) = value else { return };
+            let value = self.expect(value, ty, Code::TypeMismatch, "the annotation");
+            let mut targets = Targets::new();
+            if value.is_error() {
+                self.names.insert(name.id.as_str(), Name::Poisoned);
+            } else if let Some(value) = self.bind_struct(name, value, &mut targets) {
+                out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
+            }
+            return;
+        };
         if let Some(Name::Later(_)) = self.names.get(name.id.as_str())
             && ty.as_any_array().is_none()
         {

@@ -2,8 +2,9 @@
 //!
 //! What Python evaluates only if needed becomes an `if`, unless evaluating it always is cheap and cannot be observed.
 
-use super::Lowering;
+use super::{Lowering, leaf_types};
 use crate::number::Number;
+use crate::structure::ValueType;
 use crate::typed_ast::{ChainLink, ComponentIndex, Expr, ExprKind, ExprType, LocalId};
 use polyloom_ir::op::{Effect, Lowering as OpLowering};
 use polyloom_ir::{Imm, Op, Type, Value};
@@ -62,9 +63,8 @@ impl Lowering<'_, '_> {
                 self.builder.set_span(expr.span);
                 self.component(value, index)
             }
-            ExprKind::Let { local, value, body } => {
-                let value = self.expr(value);
-                self.set(*local, value);
+            ExprKind::Let { locals, value, body } => {
+                self.hold(locals, value);
                 self.expr(body)
             }
             ExprKind::Power(x, power) => {
@@ -118,11 +118,27 @@ impl Lowering<'_, '_> {
                 out.extend_from_slice(values);
             }
             ExprKind::Call { function, args } => {
-                let operands: SmallVec<[Value; 4]> = args.iter().map(|a| self.expr(a)).collect();
-                let results: &[Type] =
+                let mut operands = SmallVec::new();
+                for arg in args {
+                    self.values(arg, &mut operands);
+                }
+                let results: &[ValueType] =
                     self.program.functions.get(function.0 as usize).map_or(&[], |callee| &callee.results);
                 self.builder.set_span(expr.span);
-                out.extend(self.builder.call(super::func_id(*function), &operands, results));
+                out.extend(self.builder.call(super::func_id(*function), &operands, &leaf_types(results)));
+            }
+            ExprKind::Let { locals, value, body } => {
+                self.hold(locals, value);
+                self.values(body, out);
+            }
+            ExprKind::If { cond, then, otherwise, assigns } if expr.ty.is_struct() => {
+                if let ExprKind::Const(bits) = cond.kind {
+                    return self.values(if bits != 0 { then } else { otherwise }, out);
+                }
+                let cond = self.expr(cond);
+                let types = result_types(&expr.ty);
+                self.builder.set_span(expr.span);
+                out.extend(self.choose_all(cond, &types, assigns, |l| l.all_values(then), |l| l.all_values(otherwise)));
             }
             ExprKind::Tuple(parts) => {
                 for part in parts {
@@ -132,6 +148,18 @@ impl Lowering<'_, '_> {
             ExprKind::Error => {}
             _ => out.push(self.expr(expr)),
         }
+    }
+
+    fn all_values(&mut self, expr: &Expr) -> SmallVec<[Value; 2]> {
+        let mut values = SmallVec::new();
+        self.values(expr, &mut values);
+        values
+    }
+
+    /// Gives variables the values of an expression.
+    fn hold(&mut self, locals: &[LocalId], value: &Expr) {
+        let values = self.all_values(value);
+        self.set_all(locals, &values);
     }
 
     /// A component's number, or the value that counts it.
@@ -214,31 +242,43 @@ impl Lowering<'_, '_> {
         then: impl FnOnce(&mut Self) -> Value,
         otherwise: impl FnOnce(&mut Self) -> Value,
     ) -> Value {
+        let one = |value| SmallVec::from_elem(value, 1);
+        self.choose_all(cond, &[ty], assigns, |l| one(then(l)), |l| one(otherwise(l)))[0]
+    }
+
+    /// An `if` that gives values of these types and merges the variables either side assigns.
+    fn choose_all(
+        &mut self,
+        cond: Value,
+        result_types: &[Type],
+        assigns: &[LocalId],
+        then: impl FnOnce(&mut Self) -> SmallVec<[Value; 2]>,
+        otherwise: impl FnOnce(&mut Self) -> SmallVec<[Value; 2]>,
+    ) -> SmallVec<[Value; 2]> {
         let span = self.builder.set_span(polyloom_ir::Span::NONE);
         self.builder.set_span(span);
         let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
-        let mut types: SmallVec<[Type; 4]> = SmallVec::new();
-        types.push(ty);
+        let mut types: SmallVec<[Type; 4]> = SmallVec::from_slice(result_types);
         types.extend(self.types(assigns));
         let inst = self.builder.region_inst(Op::If, &[cond], &types, &regions);
         let before = self.changes.len();
         let outer = self.builder.switch_to(regions[0]);
-        let value = then(self);
-        self.yield_choice(value, assigns, span);
+        let values = then(self);
+        self.yield_choice(&values, assigns, span);
         self.restore(before);
         self.builder.switch_to(regions[1]);
-        let value = otherwise(self);
-        self.yield_choice(value, assigns, span);
+        let values = otherwise(self);
+        self.yield_choice(&values, assigns, span);
         self.restore(before);
         self.builder.switch_to(outer);
         let results = self.builder.func.insts[inst].results.clone();
-        self.set_all(assigns, &results[1..]);
-        results[0]
+        let (values, assigned) = results.split_at(result_types.len());
+        self.set_all(assigns, assigned);
+        values.into()
     }
 
-    fn yield_choice(&mut self, value: Value, assigns: &[LocalId], span: polyloom_ir::Span) {
-        let mut values: SmallVec<[Value; 4]> = SmallVec::new();
-        values.push(value);
+    fn yield_choice(&mut self, values: &[Value], assigns: &[LocalId], span: polyloom_ir::Span) {
+        let mut values: SmallVec<[Value; 4]> = SmallVec::from_slice(values);
         values.extend(self.locals(assigns));
         self.builder.set_span(span);
         self.builder.yield_(&values);
@@ -248,7 +288,8 @@ impl Lowering<'_, '_> {
 fn result_types(ty: &ExprType) -> SmallVec<[Type; 4]> {
     match ty {
         ExprType::Value(ty) => SmallVec::from_slice(&[*ty]),
-        ExprType::Values(types) => SmallVec::from_slice(types),
+        ExprType::Values(types) => leaf_types(types),
+        ExprType::Struct(_) | ExprType::StructArray { .. } => leaf_types(ty.full().as_slice()),
         ExprType::Number | ExprType::Error => SmallVec::new(),
     }
 }

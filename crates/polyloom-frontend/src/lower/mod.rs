@@ -8,6 +8,7 @@
 mod expression;
 mod statement;
 
+use crate::structure::ValueType;
 use crate::typed_ast::{Function, FunctionId, LocalId, Program};
 use polyloom_ir::{Builder, FuncId, Function as HirFunction, Imm, Inst, Module, Op, Span, Type, Value};
 use smallvec::SmallVec;
@@ -28,8 +29,9 @@ pub(crate) fn lower(program: &Program) -> Module {
 }
 
 fn lower_function(program: &Program, function: &Function) -> HirFunction {
-    let params = function.locals.iter().take(function.n_params).map(|p| (&*p.name, p.ty));
-    let mut hir = HirFunction::new(function.name.clone(), function.kind, params, &function.results);
+    let n_params = function.params.iter().map(|param| param.ty.n_leaves()).sum();
+    let params = function.locals.iter().take(n_params).map(|p| (&*p.name, p.ty));
+    let mut hir = HirFunction::new(function.name.clone(), function.kind, params, &leaf_types(&function.results));
     hir.metadata = function.metadata.clone();
     hir.constraints = function.constraints.clone();
     hir.span = function.span;
@@ -52,6 +54,11 @@ fn lower_function(program: &Program, function: &Function) -> HirFunction {
 }
 
 /// Variables that a construct gives values, in the order of its results.
+/// The types of the leaves of values of these types.
+fn leaf_types(types: &[ValueType]) -> SmallVec<[Type; 4]> {
+    types.iter().flat_map(|ty| ty.leaf_types()).collect()
+}
+
 type Merged = SmallVec<[LocalId; 4]>;
 
 /// A loop being lowered.

@@ -1,7 +1,7 @@
 //! Lowering statements.
 
 use super::{Frame, Lowering, Merged};
-use crate::typed_ast::{Element, Expr, ExprKind, LocalId, LoopBody, Stmt, StmtKind, Target, UpdateOp};
+use crate::typed_ast::{Element, Expr, ExprKind, LocalId, LoopBody, Places, Stmt, StmtKind, Target, UpdateOp};
 use polyloom_ir::{Imm, Inst, Op, Span, Value};
 use smallvec::SmallVec;
 
@@ -19,8 +19,15 @@ impl Lowering<'_, '_> {
                 for value in values {
                     self.values(value, &mut results);
                 }
-                for (target, value) in targets.iter().zip(results) {
+                let mut results = results.into_iter();
+                for target in targets {
+                    if let Target::Places(places) = target {
+                        self.store_each(places, &mut results, stmt.span);
+                        continue;
+                    }
+                    let Some(value) = results.next() else { break };
                     match target {
+                        Target::Places(_) => {}
                         Target::Local(local) => self.set(*local, value),
                         Target::Element(element) => self.store(element, value, stmt.span),
                         Target::Component(local, index) => {
@@ -134,6 +141,21 @@ impl Lowering<'_, '_> {
         operands.push(value);
         self.builder.set_span(element.span);
         self.builder.inst(Op::ArrayStore, &operands, &[], Imm::None);
+        self.builder.set_span(span);
+    }
+
+    /// Stores one of the values in each place.
+    fn store_each(&mut self, places: &Places, values: &mut impl Iterator<Item = Value>, span: Span) {
+        let common: SmallVec<[Value; 4]> = places.indices.iter().map(|index| self.expr(index)).collect();
+        for ((array, inner), value) in places.each.iter().zip(values) {
+            let mut operands: SmallVec<[Value; 4]> = SmallVec::new();
+            operands.push(self.expr(array));
+            operands.extend_from_slice(&common);
+            operands.extend(inner.iter().map(|index| self.expr(index)));
+            operands.push(value);
+            self.builder.set_span(places.span);
+            self.builder.inst(Op::ArrayStore, &operands, &[], Imm::None);
+        }
         self.builder.set_span(span);
     }
 

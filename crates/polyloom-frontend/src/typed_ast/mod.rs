@@ -6,6 +6,7 @@
 mod print;
 
 use crate::number::Number;
+use crate::structure::{StructType, ValueType};
 use polyloom_ir::{ExecutionConstraints, FunctionKind, KernelMetadata, Op, Scalar, Span, Type};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -32,12 +33,12 @@ pub struct Function {
     pub name: Arc<str>,
     /// Kernel or function.
     pub kind: FunctionKind,
-    /// How many of the locals are parameters; they come first.
-    pub n_params: usize,
+    /// The parameters as the source has them; their leaves are the first of the locals, in order.
+    pub params: Vec<Param>,
     /// The variables.
     pub locals: Vec<Local>,
-    /// Result types.
-    pub results: SmallVec<[Type; 2]>,
+    /// Result types as the source has them.
+    pub results: SmallVec<[ValueType; 2]>,
     /// The statements.
     pub body: Vec<Stmt>,
     /// How it wants to be compiled.
@@ -48,10 +49,19 @@ pub struct Function {
     pub span: Span,
 }
 
-/// A variable.
+/// A parameter.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its type.
+    pub ty: ValueType,
+}
+
+/// A variable; of one that is a struct, a leaf.
 #[derive(Clone, Debug)]
 pub struct Local {
-    /// Its name in the source.
+    /// Its name in the source, that of a leaf with the path to it.
     pub name: Arc<str>,
     /// Its type, the same everywhere in the function.
     pub ty: Type,
@@ -65,6 +75,9 @@ pub struct Local {
 
 /// Variables, in the order of their ids.
 pub type Locals = SmallVec<[LocalId; 4]>;
+
+/// What an assignment writes, in order.
+pub type Targets = SmallVec<[Target; 1]>;
 
 /// A statement.
 #[derive(Clone, Debug)]
@@ -80,8 +93,8 @@ pub struct Stmt {
 pub enum StmtKind {
     /// Evaluates all values, then assigns their results to the targets in order.
     Assign {
-        /// As many as the values have results.
-        targets: SmallVec<[Target; 1]>,
+        /// As many as the values have results; [`Target::Places`] takes several.
+        targets: Targets,
         /// One or more.
         values: SmallVec<[Expr; 1]>,
     },
@@ -184,6 +197,9 @@ pub enum Target {
     Local(LocalId),
     /// An array element.
     Element(Box<Element>),
+    /// Several places that have indices in common, one value each: an element of an array of structs, or several
+    /// components of an element.
+    Places(Box<Places>),
     /// One component of a variable of a composite type.
     Component(LocalId, Box<ComponentIndex>),
 }
@@ -208,6 +224,17 @@ pub struct Element {
     pub span: Span,
 }
 
+/// Array elements of which the first indices are the same, and evaluated once.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// Of each, the array and the indices after the common ones.
+    pub each: Vec<(Expr, SmallVec<[Expr; 2]>)>,
+    /// The indices they have in common.
+    pub indices: SmallVec<[Expr; 2]>,
+    /// Their text.
+    pub span: Span,
+}
+
 /// An expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
@@ -224,8 +251,17 @@ pub struct Expr {
 pub enum ExprType {
     /// One value.
     Value(Type),
+    /// A struct: a value for each of its leaves.
+    Struct(StructType),
+    /// An array of structs: an array for each leaf of its elements.
+    StructArray {
+        /// Its elements.
+        elem: StructType,
+        /// Number of dimensions.
+        ndim: u8,
+    },
     /// Several values, or none: what calls give.
-    Values(SmallVec<[Type; 2]>),
+    Values(SmallVec<[ValueType; 2]>),
     /// A Python number, or an operation on such, that has not met a type; the checker leaves none in a finished program.
     Number,
     /// Rejected: a diagnostic has been given, and nothing built on it gives another.
@@ -262,11 +298,12 @@ pub enum ExprKind {
     Load(Box<Element>),
     /// One component of a composite.
     Component(Box<Expr>, Box<ComponentIndex>),
-    /// A value held in a variable while another expression that uses it is evaluated.
+    /// A value held in a variable, or that of several leaves in as many, while another expression that uses it is
+    /// evaluated.
     Let {
-        /// The variable.
-        local: LocalId,
-        /// What it holds.
+        /// The variables.
+        locals: Locals,
+        /// What they hold.
         value: Box<Expr>,
         /// The expression.
         body: Box<Expr>,
@@ -340,6 +377,31 @@ impl ExprType {
         match self {
             ExprType::Value(ty) => Some(*ty),
             _ => None,
+        }
+    }
+
+    /// The type of what it is, be it one value, a struct or an array of structs.
+    pub fn full(&self) -> Option<ValueType> {
+        match self {
+            ExprType::Value(ty) => Some(ValueType::Plain(*ty)),
+            ExprType::Struct(of) => Some(ValueType::Struct(*of)),
+            ExprType::StructArray { elem, ndim } => Some(ValueType::StructArray { elem: *elem, ndim: *ndim }),
+            ExprType::Values(_) | ExprType::Number | ExprType::Error => None,
+        }
+    }
+
+    /// Whether it has leaves: a struct, or an array of structs.
+    pub fn is_struct(&self) -> bool {
+        matches!(self, ExprType::Struct(_) | ExprType::StructArray { .. })
+    }
+}
+
+impl From<ValueType> for ExprType {
+    fn from(ty: ValueType) -> ExprType {
+        match ty {
+            ValueType::Plain(ty) => ExprType::Value(ty),
+            ValueType::Struct(of) => ExprType::Struct(of),
+            ValueType::StructArray { elem, ndim } => ExprType::StructArray { elem, ndim },
         }
     }
 }

@@ -4,6 +4,7 @@ use super::{
     ComponentIndex, Element, Expr, ExprKind, ExprType, Function, LoopBody, Program, Stmt, StmtKind, Target, UpdateOp,
 };
 use crate::members::operator_text;
+use crate::structure::ValueType;
 use polyloom_ir::op::Spelling;
 use polyloom_ir::{FunctionKind, Op, Scalar, Type};
 use std::fmt::{self, Display, Write};
@@ -73,7 +74,7 @@ impl Printer<'_> {
         };
         let notes = if notes.is_empty() { String::new() } else { format!("({})", notes.join(", ")) };
         writeln!(f, "@{role}{notes}")?;
-        let params = function.locals.iter().take(function.n_params);
+        let params = function.params.iter();
         let params: Vec<String> = params.map(|p| format!("{}: {}", p.name, p.ty.python_name())).collect();
         write!(f, "def {}({})", function.name, params.join(", "))?;
         match &function.results[..] {
@@ -156,6 +157,13 @@ impl Printer<'_> {
                 format!("{}: {}", local_name(&local.name), local.ty.python_name())
             }
             Target::Element(element) => self.element(element),
+            Target::Places(places) => {
+                let each = places.each.iter().map(|(array, inner)| {
+                    let indices = self.list(places.indices.iter().chain(inner));
+                    format!("{}[{indices}]", self.expr(array))
+                });
+                each.collect::<Vec<_>>().join(", ")
+            }
             Target::Component(local, index) => {
                 let name = local_name(&self.function.locals[local.0 as usize].name);
                 format!("{name}{}", self.component(index))
@@ -200,8 +208,9 @@ impl Printer<'_> {
             ExprKind::Dim(array, axis) => format!("{}.shape[{axis}]", self.expr(array)),
             ExprKind::Load(element) => format!("{}: {}", self.element(element), type_name(&expr.ty)),
             ExprKind::Component(x, index) => format!("{}{}", self.expr(x), self.component(index)),
-            ExprKind::Let { local, value, body } => {
-                format!("(v{} := {}; {})", local.0, self.expr(value), self.expr(body))
+            ExprKind::Let { locals, value, body } => {
+                let names: Vec<String> = locals.iter().map(|local| format!("v{}", local.0)).collect();
+                format!("({} := {}; {})", names.join(", "), self.expr(value), self.expr(body))
             }
             ExprKind::Power(x, power) => format!("({} ** {power})", self.expr(x)),
             ExprKind::Logic { all, terms, .. } => {
@@ -240,13 +249,15 @@ fn suffix(op: Op, ty: &ExprType) -> String {
     if follows { String::new() } else { format!(": {}", type_name(ty)) }
 }
 
-fn names(types: &[Type]) -> String {
+fn names(types: &[ValueType]) -> String {
     types.iter().map(|t| t.python_name()).collect::<Vec<_>>().join(", ")
 }
 
 fn type_name(ty: &ExprType) -> String {
     match ty {
         ExprType::Value(ty) => ty.python_name(),
+        ExprType::Struct(of) => of.name().to_owned(),
+        ExprType::StructArray { elem, ndim } => ValueType::StructArray { elem: *elem, ndim: *ndim }.python_name(),
         ExprType::Values(types) => format!("({})", names(types)),
         ExprType::Number => "number".to_owned(),
         ExprType::Error => "?".to_owned(),

@@ -75,3 +75,28 @@ fn a_block_takes_no_more_than_the_parameters() {
     args.scalar(&params, Scalar::F32, 0).unwrap();
     assert_eq!(args.scalar(&params, Scalar::F32, 0), Err(ArgError::Count { given: 4, wanted: 3 }));
 }
+
+#[test]
+fn fields_of_one_array_of_structs_do_not_overlap() {
+    let params = params();
+    // Structs of 16 bytes: of each array the address of the first element and the strides.
+    let overlap = |x: (usize, i64), y: (usize, i64)| {
+        let mut args = ArgBlock::new();
+        for (address, stride) in [x, y] {
+            args.array(&params, Scalar::F32, address as *mut u8, &[10], &[stride]).unwrap();
+        }
+        let [a, b] = args.footprints() else { panic!("two arrays") };
+        assert_eq!(a.overlaps(b), b.overlaps(a));
+        a.overlaps(b)
+    };
+    assert!(!overlap((4096, 16), (4100, 16)));
+    assert!(!overlap((4096, 16), (4108 + 32, 16)));
+    assert!(!overlap((4096 + 144, -16), (4100, 16)));
+    assert!(overlap((4096, 16), (4096, 16)));
+    assert!(overlap((4096, 16), (4096 + 32, 16)));
+    assert!(overlap((4096 + 144, -16), (4096, 16)));
+    // Another stride meets every field sooner or later, and a dense array all of them.
+    assert!(overlap((4096, 16), (4100, 12)));
+    assert!(overlap((4096, 4), (4100, 16)));
+    assert!(!overlap((4096, 4), (4096 + 40, 16)));
+}

@@ -67,15 +67,18 @@ fn large_arrays_are_aligned_if_all_are() {
 }
 
 #[test]
-fn arrays_are_disjoint_unless_their_bytes_meet() {
+fn arrays_are_disjoint_unless_their_elements_may_meet() {
     for (x, y, disjoint) in [
         ((0, 32, 4), (31, 32, 4), false),
         ((0, 32, 4), (32, 32, 4), true),
         ((0, 32, 4), (0, 32, 4), false),
         ((63, 32, -4), (32, 32, 4), false),
         ((31, 32, -4), (32, 32, 4), true),
-        // Interleaved: the ranges meet though no element does.
-        ((0, 32, 8), (1, 32, 8), false),
+        // Interleaved, as fields of structs are.
+        ((0, 32, 8), (1, 32, 8), true),
+        ((0, 32, 8), (2, 32, 8), false),
+        // The ranges meet though no element does.
+        ((0, 2, 20), (1, 3, 8), false),
         ((0, 0, 4), (0, 32, 4), true),
     ] {
         let facts = saxpy_facts(&fresh(), x, y);

@@ -1,0 +1,198 @@
+//! Checking augmented assignments: what a target names is evaluated once, read and written.
+
+use super::composite::{Held, Parts, component};
+use super::element::Indexed;
+use super::function::Checker;
+use super::structure::Place;
+use crate::structure::ValueType;
+use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, Stmt, StmtKind, Target, Targets};
+use polyloom_ir::{Composite, Span, Type};
+use ruff_python_ast as ast;
+use smallvec::smallvec;
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// `target op= value`.
+    pub(super) fn augmented(&mut self, assign: &'a ast::StmtAugAssign, span: Span, out: &mut Vec<Stmt>) {
+        match &*assign.target {
+            ast::Expr::Name(name) => {
+                let old = self.name(name);
+                let value = self.expr(&assign.value);
+                self.assigning = match old.kind {
+                    ExprKind::Local(local) => Some(local),
+                    _ => None,
+                };
+                let value = self.binary_op(assign.op, old, value, span);
+                self.assigning = None;
+                if let Some((local, value)) = self.bind_name(name, value) {
+                    let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
+                    out.push(Stmt { kind, span });
+                }
+            }
+            ast::Expr::Subscript(subscript) => {
+                let target_span = self.span(&*assign.target);
+                let indexed = self.indexed(subscript, target_span);
+                let value = self.expr(&assign.value);
+                match indexed {
+                    Some(Indexed::Element(element, elem)) => {
+                        self.update_element(element, elem, assign.op, value, span, out);
+                    }
+                    Some(Indexed::Component(base, composite, index)) => {
+                        self.update_component(&base, composite, index, (assign.op, value), span, out);
+                    }
+                    Some(Indexed::Parts(parts)) => {
+                        // The indices are held where the old value is read, and stay what they are.
+                        let old = self.parts(parts.clone(), target_span);
+                        let new = self.binary_op(assign.op, old, value, span);
+                        let Some(local) = self.changed_local(&parts.base, target_span) else { return };
+                        let Some(whole) = self.with_parts(Parts { held: Held::default(), ..parts }, new, target_span)
+                        else {
+                            return;
+                        };
+                        self.mark_assigned(local);
+                        let targets = smallvec![Target::Local(local)];
+                        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![whole] }, span });
+                    }
+                    Some(Indexed::Row(base, composite, index)) => {
+                        let base = self.element_once(base, out);
+                        let index = self.index_once(index, out);
+                        let old = self.row(base.clone(), composite, index.clone(), target_span);
+                        let row = self.binary_op(assign.op, old, value, span);
+                        let Some((target, value)) = self.row_target(&base, composite, index, row, target_span) else {
+                            return;
+                        };
+                        let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
+                        out.push(Stmt { kind, span });
+                    }
+                    Some(Indexed::Struct(place)) => self.update_place(place, (assign.op, value), span, out),
+                    None => {}
+                }
+            }
+            ast::Expr::Attribute(attribute)
+                if matches!(self.place_type(&attribute.value), Some(ValueType::Struct(_))) =>
+            {
+                let target_span = self.span(&*assign.target);
+                let place = self.field_place(attribute, target_span);
+                let value = self.expr(&assign.value);
+                if let Some(place) = place {
+                    self.update_place(place, (assign.op, value), span, out);
+                }
+            }
+            ast::Expr::Attribute(attribute) => {
+                let target_span = self.span(&*assign.target);
+                let base = self.value(&attribute.value);
+                let value = self.expr(&assign.value);
+                let Some(ty) = base.ty.as_value() else { return };
+                let Some(composite) = ty.as_composite() else {
+                    self.target(&assign.target, Expr::error(span), &mut Targets::new());
+                    return;
+                };
+                let name = attribute.attr.as_str();
+                match self.members_named(composite, name, target_span) {
+                    Some((index, None)) => {
+                        let index = ComponentIndex::Is(index);
+                        self.update_component(&base, composite, index, (assign.op, value), span, out);
+                    }
+                    Some((_, Some(_))) => {
+                        let base = self.element_once(base, out);
+                        let old = self.member(base.clone(), composite, name, target_span);
+                        let value = self.binary_op(assign.op, old, value, span);
+                        let Some((target, value)) = self.member_target(&base, composite, name, value, span) else {
+                            return;
+                        };
+                        let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
+                        out.push(Stmt { kind, span });
+                    }
+                    None => {}
+                }
+            }
+            other => {
+                self.expr(&assign.value);
+                self.target(other, Expr::error(span), &mut Targets::new());
+            }
+        }
+    }
+
+    /// `s.x op= value`, `bodies[i].x op= value`.
+    fn update_place(
+        &mut self,
+        place: Place,
+        (operator, value): (ast::Operator, Expr),
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
+        if let Some((element, elem)) = self.as_element(&place) {
+            return self.update_element(element, elem, operator, value, span, out);
+        }
+        let old = self.read_place(place.clone());
+        let value = self.binary_op(operator, old, value, span);
+        let mut targets = Targets::new();
+        if let Some(value) = self.assign_place(place, value, &mut targets) {
+            out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
+        }
+    }
+
+    /// `v.x op= value`, `v[i] op= value`.
+    fn update_component(
+        &mut self,
+        base: &Expr,
+        composite: Composite,
+        index: ComponentIndex,
+        (operator, value): (ast::Operator, Expr),
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
+        let index = match index {
+            ComponentIndex::At(index) => ComponentIndex::At(self.index_once(index, out)),
+            constant => constant,
+        };
+        let old = component(base.clone(), composite, index.clone(), base.span);
+        if let ExprKind::Load(element) = old.kind {
+            return self.update_element(*element, composite.elem().into(), operator, value, span, out);
+        }
+        let value = self.binary_op(operator, old, value, span);
+        if let Some((target, value)) = self.component_target(base, composite, index, value, span) {
+            out.push(Stmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });
+        }
+    }
+
+    /// An array element of which parts are read and written, with indices that are evaluated once; anything else as it
+    /// is.
+    fn element_once(&mut self, mut base: Expr, out: &mut Vec<Stmt>) -> Expr {
+        if let ExprKind::Load(element) = &mut base.kind {
+            for index in &mut element.indices {
+                let once = self.index_once(index.clone(), out);
+                *index = once;
+            }
+        }
+        base
+    }
+
+    /// An index that is read and written by, evaluated once: anything but a variable or a constant is put into a variable
+    /// first.
+    pub(super) fn index_once(&mut self, index: Expr, out: &mut Vec<Stmt>) -> Expr {
+        let Some(ty) = index.ty.as_value() else { return index };
+        if matches!(index.kind, ExprKind::Local(_) | ExprKind::Const(_)) {
+            return index;
+        }
+        let span = index.span;
+        let local = self.new_local("", ty, span);
+        let targets = smallvec![Target::Local(local)];
+        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![index] }, span });
+        Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+    }
+
+    fn update_element(
+        &mut self,
+        element: Element,
+        elem: Type,
+        operator: ast::Operator,
+        value: Expr,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
+        let old = Expr::new(ExprKind::Load(Box::new(element.clone())), ExprType::Value(elem), element.span);
+        if let Some((op, value)) = self.update(operator, &old, value, span) {
+            out.push(Stmt { kind: StmtKind::Update { element, op, value }, span });
+        }
+    }
+}

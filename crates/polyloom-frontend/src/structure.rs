@@ -1,0 +1,270 @@
+//! Struct types: what `@loom.struct` makes of a class.
+//!
+//! HIR knows no structs. A value of a struct type is one value for each of its leaves, the fields that are no structs
+//! themselves, in the order of their declaration; an array of structs is one array for each leaf. The checker does that:
+//! what it hands on has locals, parameters and results for leaves alone.
+
+use polyloom_ir::{MAX_DIMS, Type};
+use rustc_hash::FxHashSet;
+use smallvec::{SmallVec, smallvec};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// Leaves that a struct type may have, those of structs within it included.
+const MAX_LEAVES: usize = 256;
+
+/// A struct type. Two of the same name with the same fields are the same type.
+#[derive(Clone, Copy)]
+pub struct StructType(&'static Definition);
+
+#[derive(PartialEq, Eq, Hash)]
+struct Definition {
+    name: Box<str>,
+    fields: Box<[Field]>,
+    leaves: Box<[Leaf]>,
+}
+
+/// A field of a struct type.
+#[derive(PartialEq, Eq, Hash, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its type.
+    pub ty: ValueType,
+    /// How many leaves those before it have.
+    pub first_leaf: usize,
+}
+
+/// A field of a struct, or of a struct within it, that is no struct itself.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Leaf {
+    /// The names of the fields that lead to it: `pose.position`.
+    pub path: Arc<str>,
+    /// Its type.
+    pub ty: Type,
+}
+
+/// The type of a value in source text: one of HIR, or a struct or an array of structs, of which HIR has the leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ValueType {
+    /// A type of HIR.
+    Plain(Type),
+    /// A struct.
+    Struct(StructType),
+    /// An array of structs.
+    StructArray {
+        /// Its elements.
+        elem: StructType,
+        /// Number of dimensions.
+        ndim: u8,
+    },
+}
+
+impl StructType {
+    /// The struct type of this name with these fields.
+    ///
+    /// # Errors
+    ///
+    /// If there are none, one is there twice, or there are too many: in words.
+    pub fn new(name: &str, fields: impl IntoIterator<Item = (String, ValueType)>) -> Result<StructType, String> {
+        let mut made: Vec<Field> = Vec::new();
+        let mut leaves: Vec<Leaf> = Vec::new();
+        for (field, ty) in fields {
+            if made.iter().any(|known| *known.name == *field) {
+                return Err(format!("the struct `{name}` has two fields `{field}`"));
+            }
+            made.push(Field { name: field.as_str().into(), ty, first_leaf: leaves.len() });
+            leaves.extend(ty.leaves(&field));
+            if leaves.len() > MAX_LEAVES {
+                return Err(format!(
+                    "the struct `{name}` has more than {MAX_LEAVES} fields, those of its structs included"
+                ));
+            }
+        }
+        if made.is_empty() {
+            return Err(format!("the struct `{name}` has no fields"));
+        }
+        let definition = Definition { name: name.into(), fields: made.into(), leaves: leaves.into() };
+        Ok(StructType(Definition::interned(definition)))
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        &self.0.name
+    }
+
+    /// Its fields in the order of their declaration.
+    pub fn fields(self) -> &'static [Field] {
+        &self.0.fields
+    }
+
+    /// Its leaves in the order of their declaration.
+    pub fn leaves(self) -> &'static [Leaf] {
+        &self.0.leaves
+    }
+
+    /// The field of a name.
+    pub fn field(self, name: &str) -> Option<&'static Field> {
+        self.fields().iter().find(|field| *field.name == *name)
+    }
+
+    /// The path of a leaf that is an array, if there is one.
+    pub fn array_within(self) -> Option<&'static str> {
+        self.leaves().iter().find(|leaf| leaf.ty.as_any_array().is_some()).map(|leaf| &*leaf.path)
+    }
+
+    /// Why there is no array of this many dimensions of it, in words, and what to do.
+    pub(crate) fn why_no_array(self, ndim: u8) -> Option<(String, String)> {
+        let name = self.name();
+        if let Some(path) = self.array_within() {
+            let message = format!("an array of `{name}` is not supported: its field `{path}` is an array");
+            return Some((message, format!("pass the arrays one by one, or one `{name}` that is no element")));
+        }
+        let inner = |leaf: &Leaf| leaf.ty.as_composite().map_or(0, |composite| composite.shape().len());
+        let deepest = self.leaves().iter().max_by_key(|leaf| inner(leaf))?;
+        let n_inner = inner(deepest);
+        (usize::from(ndim) + n_inner > MAX_DIMS).then(|| {
+            let most = MAX_DIMS - n_inner;
+            let message = format!("an array of `{name}` has at most {most} dimensions, not {ndim}");
+            (message, format!("those of its field `{}` count too, and an array has {MAX_DIMS} in all", deepest.path))
+        })
+    }
+}
+
+impl Definition {
+    /// The one definition equal to this: struct types compare and are copied as addresses. They live as long as the
+    /// process does, as the classes of a Python program mostly do.
+    fn interned(definition: Definition) -> &'static Definition {
+        static KNOWN: LazyLock<Mutex<FxHashSet<&'static Definition>>> = LazyLock::new(Mutex::default);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.get(&definition) {
+            Some(known) => known,
+            None => {
+                let made: &'static Definition = Box::leak(Box::new(definition));
+                known.insert(made);
+                made
+            }
+        }
+    }
+}
+
+impl PartialEq for StructType {
+    fn eq(&self, other: &StructType) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for StructType {}
+
+impl Hash for StructType {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::ptr::hash(self.0, state);
+    }
+}
+
+impl fmt::Debug for StructType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StructType({})", self.name())
+    }
+}
+
+impl ValueType {
+    /// The type, if it is one of HIR.
+    pub fn as_plain(self) -> Option<Type> {
+        match self {
+            ValueType::Plain(ty) => Some(ty),
+            ValueType::Struct(_) | ValueType::StructArray { .. } => None,
+        }
+    }
+
+    /// Its leaves, for a variable of this name: the variable itself, if it is no struct.
+    pub fn leaves(self, name: &str) -> SmallVec<[Leaf; 1]> {
+        let below = |leaf: &Leaf| -> Arc<str> { format!("{name}.{}", leaf.path).into() };
+        match self {
+            ValueType::Plain(ty) => SmallVec::from_elem(Leaf { path: name.into(), ty }, 1),
+            ValueType::Struct(of) => of.leaves().iter().map(|leaf| Leaf { path: below(leaf), ty: leaf.ty }).collect(),
+            ValueType::StructArray { elem, ndim } => {
+                // Of a struct that arrays have as elements, every leaf is an element too.
+                let array = |leaf: &Leaf| Some(Leaf { path: below(leaf), ty: Type::array_of(leaf.ty, ndim)? });
+                elem.leaves().iter().filter_map(array).collect()
+            }
+        }
+    }
+
+    /// The types of its leaves.
+    pub fn leaf_types(self) -> SmallVec<[Type; 4]> {
+        match self {
+            ValueType::Plain(ty) => smallvec![ty],
+            ValueType::Struct(of) => of.leaves().iter().map(|leaf| leaf.ty).collect(),
+            ValueType::StructArray { elem, ndim } => {
+                elem.leaves().iter().filter_map(|leaf| Type::array_of(leaf.ty, ndim)).collect()
+            }
+        }
+    }
+
+    /// How many leaves it has.
+    pub fn n_leaves(self) -> usize {
+        match self {
+            ValueType::Plain(_) => 1,
+            ValueType::Struct(of) | ValueType::StructArray { elem: of, .. } => of.leaves().len(),
+        }
+    }
+
+    /// The type as a Python user writes it.
+    pub fn python_name(self) -> String {
+        match self {
+            ValueType::Plain(ty) => ty.python_name(),
+            ValueType::Struct(of) => of.name().to_owned(),
+            ValueType::StructArray { elem, ndim: 1 } => format!("array(dtype={})", elem.name()),
+            ValueType::StructArray { elem, ndim } => format!("array(dtype={}, ndim={ndim})", elem.name()),
+        }
+    }
+}
+
+impl From<Type> for ValueType {
+    fn from(ty: Type) -> ValueType {
+        ValueType::Plain(ty)
+    }
+}
+
+impl From<polyloom_ir::Scalar> for ValueType {
+    fn from(scalar: polyloom_ir::Scalar) -> ValueType {
+        ValueType::Plain(scalar.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StructType, ValueType};
+    use polyloom_ir::{Scalar, Type};
+
+    fn pair(name: &str) -> StructType {
+        let fields = [("a".to_owned(), Type::F32.into()), ("b".to_owned(), Type::I32.into())];
+        StructType::new(name, fields).expect("two fields")
+    }
+
+    #[test]
+    fn equal_definitions_are_one_type() {
+        assert_eq!(pair("Pair"), pair("Pair"));
+        assert_ne!(pair("Pair"), pair("Other"));
+    }
+
+    #[test]
+    fn leaves_of_nested_structs_have_paths() {
+        let fields = [("first".to_owned(), ValueType::Struct(pair("Pair"))), ("x".to_owned(), Type::F64.into())];
+        let outer = StructType::new("Outer", fields).expect("two fields");
+        let paths: Vec<String> = outer.leaves().iter().map(|leaf| format!("{}: {}", leaf.path, leaf.ty)).collect();
+        assert_eq!(paths, ["first.a: f32", "first.b: i32", "x: f64"]);
+        assert_eq!(outer.field("x").map(|field| field.first_leaf), Some(2));
+        let array = ValueType::StructArray { elem: outer, ndim: 2 };
+        assert_eq!(array.leaves("o")[2].ty, Type::Array { elem: Scalar::F64, ndim: 2 });
+    }
+
+    #[test]
+    fn what_is_no_struct_is_refused() {
+        let twice = ["a", "a"].map(|name| (name.to_owned(), Type::F32.into()));
+        assert!(StructType::new("Twice", twice).is_err());
+        assert!(StructType::new("Empty", []).is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! Struct types as Python objects, and struct arguments as those of their leaves.
+
+use crate::array::ArrayBase;
+use crate::environment::{capture, struct_type};
+use polyloom::frontend::{Captured, ParamType, StructType as Inner};
+use polyloom::{Type, ValueType};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+/// A struct type. Equal types are equal objects.
+#[pyclass(frozen, eq, hash, module = "polyloom._native")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct StructType {
+    pub(crate) inner: Inner,
+}
+
+#[pymethods]
+impl StructType {
+    /// The struct type of this name with these fields: their names, and what annotates them.
+    #[new]
+    fn new(name: &str, fields: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<StructType> {
+        let field = |(name, annotation): (String, Bound<'_, PyAny>)| match value_type(&annotation) {
+            Some(ty) => Ok((name, ty)),
+            None => {
+                let given = annotation.repr()?;
+                Err(PyTypeError::new_err(format!(
+                    "the field '{name}' is annotated with {given}, which is no type of kernels"
+                )))
+            }
+        };
+        let fields: Vec<(String, ValueType)> = fields.into_iter().map(field).collect::<PyResult<_>>()?;
+        Inner::new(name, fields).map(|inner| StructType { inner }).map_err(PyValueError::new_err)
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    /// The path of a field that is an array, if there is one: no array has such elements.
+    #[getter]
+    fn array_within(&self) -> Option<&'static str> {
+        self.inner.array_within()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<struct type {}>", self.inner.name())
+    }
+}
+
+/// The type that an annotation of a field stands for.
+fn value_type(annotation: &Bound<'_, PyAny>) -> Option<ValueType> {
+    match capture(annotation) {
+        Captured::Type(scalar) => Some(scalar.into()),
+        Captured::Composite(composite) => Some(Type::Composite(composite).into()),
+        Captured::Struct(of) => Some(ValueType::Struct(of)),
+        Captured::Annotation(ParamType::Exact(ty)) => Some(ty),
+        _ => None,
+    }
+}
+
+/// The type of a struct, or of an array of the package's with structs as elements.
+pub(crate) fn type_of(arg: &Bound<'_, PyAny>) -> Option<ValueType> {
+    if let Ok(array) = arg.cast::<ArrayBase>() {
+        let elem = struct_type(&array.getattr("dtype").ok()?)?;
+        return Some(ValueType::StructArray { elem, ndim: array.getattr("ndim").ok()?.extract().ok()? });
+    }
+    struct_type(arg.get_type().as_any()).map(ValueType::Struct)
+}
+
+/// What a launch gives for an argument that is a struct or an array of structs: one object for each leaf, in their order.
+///
+/// # Errors
+///
+/// The end of a sentence that begins with the argument's name.
+pub(crate) fn leaves<'py>(arg: &Bound<'py, PyAny>, ty: ValueType) -> PyResult<Bound<'py, PyList>> {
+    let module = arg.py().import("polyloom._structs")?;
+    let leaves = match ty {
+        ValueType::StructArray { elem, ndim } => {
+            module.call_method1("array_leaves", (StructType { inner: elem }, ndim, arg))?
+        }
+        ValueType::Struct(inner) => module.call_method1("leaves", (StructType { inner }, arg))?,
+        ValueType::Plain(_) => PyList::new(arg.py(), [arg])?.into_any(),
+    };
+    Ok(leaves.cast_into::<PyList>()?)
+}
