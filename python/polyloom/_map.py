@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyloom import _composite_names, _native, _scalars, types
-from polyloom._arrays import _scalar, array, empty
+from polyloom._arrays import array, empty
 from polyloom._builtins import Builtin, tid  # type: ignore[attr-defined]
 from polyloom._composites import Composite, CompositeClass
 from polyloom._devices import DeviceLike, get_device
@@ -98,7 +98,8 @@ def map(  # noqa: A001 - Warp's name
         raise TypeError("map() needs an array among its inputs")
     given = [array(each, copy=False) if isinstance(each, np.ndarray) else each for each in inputs]
     shape = _broadcast([each.shape for each in given if isinstance(each, array)])
-    scalars = {_scalar(each.dtype) for each in given if isinstance(each, array)}
+    stored = [getattr(each.dtype, "_wp_scalar_type_", each.dtype) for each in given if isinstance(each, array)]
+    scalars = {each for each in stored if isinstance(each, DType)}
     operands = tuple(_operand(each, shape, scalars) for each in given)
     n_out = None if out is None else 1 if isinstance(out, array) else len(out)
     kernel, result_types = _compiled(func, operands, len(shape), n_out)
