@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -87,9 +88,9 @@ def _compare(translator: Translator, kernel: Any, unit: Unit, records: list[Laun
         for frozen in record.arrays:
             assert frozen.memory is not None and frozen.memory.after is not None
             expected, got = frozen.view(frozen.memory.after), frozen.view(memories[id(frozen.memory)])
-            difference = _difference(expected, got, frozen)
-            if difference is None:
-                return Outcome(stage="differ", reason=_described(expected, got))
+            difference, agrees = _difference(expected, got, frozen)
+            if not agrees:
+                return Outcome(stage="differ", reason=_described(expected, got), difference=difference)
             worst = max(worst, difference)
             n_compared += 1
     if not records:
@@ -163,24 +164,23 @@ def _scalar_name(frozen: FrozenArray) -> str:
     return str(getattr(getattr(frozen.dtype, "_wp_scalar_type_", frozen.dtype), "__name__", ""))
 
 
-def _difference(expected: np.ndarray, got: np.ndarray, frozen: FrozenArray) -> float | None:
-    """The largest difference, 0 for the same bits but for zeros' and NaNs'; None if it is too large."""
-    worst = 0.0
+def _difference(expected: np.ndarray, got: np.ndarray, frozen: FrozenArray) -> tuple[float, bool]:
+    """The largest difference, 0 for the same bits but for zeros' and NaNs', and whether it counts as none."""
+    worst, agrees = 0.0, True
     for a, b in zip(_fields(expected), _fields(got), strict=True):
-        tolerance = TOLERANCES.get(_scalar_name(frozen)) or TOLERANCES.get(str(a.dtype))
+        tolerance = TOLERANCES.get(_scalar_name(frozen)) or TOLERANCES.get(str(a.dtype), 0.0)
         a, b = _numbers(a, frozen), _numbers(b, frozen)
         same = _is_same(a, b)
         if same.all():
             continue
         finite = np.isfinite(a)
-        if tolerance is None or not (same | finite).all() or not np.isfinite(b[finite]).all():
-            return None
+        if not (same | finite).all() or not np.isfinite(b[finite]).all():
+            return math.inf, False
         scale = max(1.0, float(np.abs(a[finite]).max(initial=0.0)))
-        difference = float(np.abs(a - b)[finite].max(initial=0.0)) / scale
-        if difference > tolerance:
-            return None
+        difference = float(np.abs(a.astype(float) - b.astype(float))[finite].max(initial=0.0)) / scale
         worst = max(worst, difference)
-    return worst
+        agrees = agrees and difference <= tolerance
+    return worst, agrees
 
 
 def _described(expected: np.ndarray, got: np.ndarray) -> str:

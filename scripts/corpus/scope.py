@@ -15,6 +15,8 @@ GROUPS = {
     "Volumes": "volumes",
     "Textures": "textures",
 }
+# Builtins that operators of kernels stand for.
+OPERATORS = {"add", "sub", "mul", "div", "mod", "neg"}
 # Builtins of other groups that belong to those.
 TILE_BUILTINS = {"dense_chol", "dense_gemm", "dense_subs", "dense_solve", "dense_gemm_batched", "dense_chol_batched"}
 
@@ -30,6 +32,23 @@ def out_of_scope(kernel: Any) -> str | None:
     if not kernel.uses_warp_entry_point_abi:
         return "native code"
     return _calls_reason(kernel.adj, set())
+
+
+def called(kernel: Any) -> list[str]:
+    """Names of the builtins that a kernel calls, itself or through functions; a function that has an operator's name
+    is among them with `def` before it."""
+    names: set[str] = set()
+
+    def collect(adj: Any) -> bool:
+        for function in _calls(adj):
+            if isinstance(function, context.Function) and function.is_builtin():
+                names.add(function.key)
+        # What is called so is an operator to Warp, wherever the function is defined in the module.
+        names.update(f"def {name}" for name in OPERATORS & kernel.module.functions.keys())
+        return False
+
+    _any_function(kernel.adj, set(), collect)
+    return sorted(names)
 
 
 def uses_gradients(kernel: Any) -> bool:

@@ -89,6 +89,7 @@ def _row(unit: recorder.Unit) -> dict[str, Any]:
     try:
         row["scope"] = scope.out_of_scope(kernel) or ("gradients" if scope.uses_gradients(kernel) else "core")
         row["custom_gradient"] = scope.has_custom_gradient(kernel)
+        row["calls"] = scope.called(kernel)
     except Exception as error:
         row["scope"] = f"not understood: {type(error).__name__}"
         return row
