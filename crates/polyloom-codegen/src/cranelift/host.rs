@@ -74,6 +74,8 @@ pub(super) fn build_isa(features: Features, position_independent: bool) -> Resul
         flags.set("use_colocated_libcalls", "false")?;
         flags.set("unwind_info", "false")?;
         flags.set("enable_probestack", "false")?;
+        // Functions of the module may return whole matrices.
+        flags.set("enable_multi_ret_implicit_sret", "true")?;
         // The verifier of Cranelift's own IR is for finding our mistakes.
         flags.set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
         Ok(flags)

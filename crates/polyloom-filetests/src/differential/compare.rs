@@ -3,7 +3,7 @@
 use super::generate::Program;
 use super::random::Random;
 use polyloom::{
-    ArgBlock, CodeCache, CompileError, CpuDevice, LaunchError, LaunchOptions, Scalar, Session, SessionError,
+    ArgBlock, CodeCache, CompileError, Composite, CpuDevice, LaunchError, LaunchOptions, Scalar, Session, SessionError,
     SourceFile, SourceUnit, Tier, TierPolicy, Type, scalar_bits,
 };
 use std::fmt;
@@ -173,11 +173,15 @@ struct Buffer {
 }
 
 impl Buffer {
-    fn new(random: &mut Random, elem: Scalar, ndim: usize, access: super::Access, dim: &[u64]) -> Buffer {
-        let shape: Vec<u64> = match access {
+    fn new(random: &mut Random, elem: Type, ndim: usize, access: super::Access, dim: &[u64]) -> Buffer {
+        let mut shape: Vec<u64> = match access {
             super::Access::Own => dim.to_vec(),
             _ => (0..ndim).map(|_| 1 + random.below(EXTENTS[ndim - 1] as usize) as u64).collect(),
         };
+        let components = elem.as_composite().map(Composite::shape).unwrap_or_default();
+        shape.extend(components.iter().map(|&extent| u64::from(extent)));
+        let ndim = shape.len();
+        let elem = elem.as_composite().map_or_else(|| elem.as_scalar(), |c| Some(c.elem())).unwrap_or(Scalar::I8);
         let bytes = i64::from(elem.bytes());
         // Dense most of the time; else gaps, and sometimes an axis that runs backwards.
         let gap = if random.chance(70) { 1 } else { 1 + random.below(3) as i64 };

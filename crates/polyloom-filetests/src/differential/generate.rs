@@ -7,14 +7,14 @@
 
 use super::random::Random;
 use polyloom_ir::op::{Group, Signature, Spelling, TyPattern};
-use polyloom_ir::{Op, Scalar};
+use polyloom_ir::{Composite, CompositeKind, Op, Scalar, Type};
 use std::fmt::Write as _;
 
 /// An array parameter of a generated kernel.
 #[derive(Clone, Debug)]
 pub struct ArrayParam {
-    /// Element type.
-    pub elem: Scalar,
+    /// Element type, a scalar or a composite.
+    pub elem: Type,
     /// Number of dimensions.
     pub ndim: usize,
     /// What the kernel does with it.
@@ -37,7 +37,7 @@ pub enum Access {
 pub struct Program {
     /// The source; the kernel is called `kernel`.
     pub text: String,
-    /// Scalar parameters; they come first.
+    /// Scalar parameters, then the components of composite ones; they come first.
     pub scalars: Vec<Scalar>,
     /// Array parameters.
     pub arrays: Vec<ArrayParam>,
@@ -49,8 +49,8 @@ impl Program {
     /// The comment line that says what the program takes, for a file that [`Program::from_text`] reads back.
     pub fn header(&self) -> String {
         let scalars: Vec<&str> = self.scalars.iter().map(|s| s.name()).collect();
-        let arrays: Vec<String> =
-            self.arrays.iter().map(|a| format!("{}:{}:{}", a.elem, a.ndim, a.access.name())).collect();
+        let array = |a: &ArrayParam| format!("{}:{}:{}", element_name(a.elem), a.ndim, a.access.name());
+        let arrays: Vec<String> = self.arrays.iter().map(array).collect();
         format!("# rank {} | {} | {}", self.rank, scalars.join(" "), arrays.join(" "))
     }
 
@@ -74,11 +74,36 @@ impl Program {
             };
             let ndim = ndim.parse().map_err(|_| format!("`{ndim}` is no rank"))?;
             let access = Access::ALL.into_iter().find(|a| a.name() == access);
-            Ok(ArrayParam { elem: scalar(elem)?, ndim, access: access.ok_or("no such access")? })
+            Ok(ArrayParam { elem: element_from_name(elem)?, ndim, access: access.ok_or("no such access")? })
         };
         let arrays = arrays.split_whitespace().map(array).collect::<Result<_, _>>()?;
         Ok(Program { text, scalars, arrays, rank })
     }
+}
+
+/// A type of elements in a header: `f32`, `vector/f32/3`, `quaternion/f64`.
+fn element_name(ty: Type) -> String {
+    let Some(composite) = ty.as_composite() else { return ty.to_string() };
+    let mut name = format!("{}/{}", composite.kind().python_name(), composite.elem());
+    if matches!(composite, Composite::Vector { .. } | Composite::Matrix { .. }) {
+        for extent in composite.shape() {
+            let _ = write!(name, "/{extent}");
+        }
+    }
+    name
+}
+
+fn element_from_name(name: &str) -> Result<Type, String> {
+    let unknown = || format!("`{name}` is no type of elements");
+    let mut parts = name.split('/');
+    let kind = parts.next().unwrap_or_default();
+    let Some(elem) = parts.next() else {
+        return Scalar::from_name(kind).map(Type::Scalar).ok_or_else(unknown);
+    };
+    let shape: Vec<i128> = parts.map(|n| n.parse().map_err(|_| unknown())).collect::<Result<_, _>>()?;
+    let kind = CompositeKind::from_python_name(kind).ok_or_else(unknown)?;
+    let elem = Scalar::from_name(elem).ok_or_else(unknown)?;
+    Composite::new(kind, elem, &shape).map(Type::Composite)
 }
 
 impl Access {
@@ -100,36 +125,52 @@ pub fn generate(seed: u64) -> Program {
 }
 
 #[derive(Clone)]
-struct Variable {
-    name: String,
-    ty: Scalar,
+pub(super) struct Variable {
+    pub(super) name: String,
+    pub(super) ty: Type,
     /// Loop counters and guards are read, never assigned.
-    assignable: bool,
+    pub(super) assignable: bool,
+}
+
+impl Variable {
+    fn new(name: String, ty: impl Into<Type>) -> Variable {
+        Variable { name, ty: ty.into(), assignable: true }
+    }
+
+    fn fixed(name: String, ty: impl Into<Type>) -> Variable {
+        Variable { assignable: false, ..Variable::new(name, ty) }
+    }
 }
 
 struct UserFunction {
     name: String,
-    params: Vec<Scalar>,
-    results: Vec<Scalar>,
+    params: Vec<Type>,
+    results: Vec<Type>,
 }
 
-struct Generator {
-    random: Random,
+pub(super) struct Generator {
+    pub(super) random: Random,
     /// Scalar types this program draws from: a few per program, so that values of one type meet.
     palette: Vec<Scalar>,
     math: Vec<Op>,
+    /// Composites this program draws from.
+    pub(super) composites: Vec<Composite>,
+    /// How many more expressions may be of composites: each is many of scalars.
+    pub(super) composite_budget: i32,
+    /// How types without a name are made; the text calls them `T0`, `T1`, ….
+    pub(super) named_types: Vec<String>,
     functions: Vec<UserFunction>,
-    arrays: Vec<ArrayParam>,
+    pub(super) arrays: Vec<ArrayParam>,
     /// Other names of arrays, each with the array.
     aliases: Vec<(String, usize)>,
     rank: usize,
-    scope: Vec<Variable>,
+    pub(super) scope: Vec<Variable>,
     text: String,
     indent: usize,
     next_name: u32,
     /// Loops around the current statement in this function.
     loops: usize,
-    in_kernel: bool,
+    pub(super) in_kernel: bool,
     budget: i32,
 }
 
@@ -154,10 +195,13 @@ impl Generator {
         let all: Vec<Op> = Op::all().map(|info| info.op).filter(unary_float).collect();
         // Swarm: each program uses a few of the functions, so that each gets its share of attention.
         let math = (0..4).map(|_| *random.pick(&all)).collect();
-        Generator {
+        let mut generator = Generator {
             random,
             palette,
             math,
+            composites: Vec::new(),
+            composite_budget: 0,
+            named_types: Vec::new(),
             functions: Vec::new(),
             arrays: Vec::new(),
             aliases: Vec::new(),
@@ -169,32 +213,40 @@ impl Generator {
             loops: 0,
             in_kernel: false,
             budget: 0,
-        }
+        };
+        generator.draw_composites();
+        generator
     }
 
     fn program(&mut self) -> Program {
-        self.line("import polyloom as loom");
         for _ in 0..self.random.below(3) {
             self.function();
         }
         self.rank = 1 + self.random.below(3);
         let scalars: Vec<Scalar> = (0..self.random.below(3)).map(|_| self.ty()).collect();
+        let composites: Vec<Composite> = self.any_composite().into_iter().filter(|_| self.random.chance(40)).collect();
         for access in [Access::Read, Access::Own, Access::Read, Access::Own, Access::Shared] {
             if self.arrays.len() >= 2 && self.random.chance(40) {
                 continue;
             }
             let ndim = if access == Access::Own { self.rank } else { 1 + self.random.below(3) };
             let elem = if access == Access::Shared {
-                *self.random.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64, Scalar::I16, Scalar::U8])
+                let integers = [Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64, Scalar::I16, Scalar::U8];
+                Type::Scalar(*self.random.pick(&integers))
             } else {
-                self.ty()
+                self.element(ndim)
             };
             self.arrays.push(ArrayParam { elem, ndim, access });
         }
         let mut params: Vec<String> =
             scalars.iter().enumerate().map(|(n, s)| format!("p{n}: loom.{}", s.python_name())).collect();
-        for (n, array) in self.arrays.iter().enumerate() {
-            params.push(format!("a{n}: loom.array(dtype=loom.{}, ndim={})", array.elem.python_name(), array.ndim));
+        for (n, &composite) in composites.iter().enumerate() {
+            let name = self.type_name(Type::Composite(composite));
+            params.push(format!("c{n}: {name}"));
+        }
+        for (n, array) in self.arrays.clone().into_iter().enumerate() {
+            let name = self.type_name(array.elem);
+            params.push(format!("a{n}: loom.array(dtype={name}, ndim={})", array.ndim));
         }
         let mode = if self.random.chance(15) { "(check=True)" } else { "" };
         self.line("");
@@ -206,10 +258,14 @@ impl Generator {
         let coordinates = COORDINATES[..self.rank].join(", ");
         self.line(&format!("{coordinates} = loom.tid()"));
         for name in &COORDINATES[..self.rank] {
-            self.scope.push(Variable { name: (*name).to_owned(), ty: Scalar::I32, assignable: false });
+            self.scope.push(Variable::fixed((*name).to_owned(), Scalar::I32));
         }
         for (n, &ty) in scalars.iter().enumerate() {
-            self.scope.push(Variable { name: format!("p{n}"), ty, assignable: self.random.chance(50) });
+            let assignable = self.random.chance(50);
+            self.scope.push(Variable { assignable, ..Variable::new(format!("p{n}"), ty) });
+        }
+        for (n, &composite) in composites.iter().enumerate() {
+            self.scope.push(Variable::fixed(format!("c{n}"), Type::Composite(composite)));
         }
         self.budget = 8 + self.random.below(28) as i32;
         let n = 3 + self.random.below(5);
@@ -219,10 +275,33 @@ impl Generator {
                 self.store_own(array);
             }
         }
-        Program { text: std::mem::take(&mut self.text), scalars, arrays: self.arrays.clone(), rank: self.rank }
+        let mut text = "import polyloom as loom\n".to_owned();
+        for (index, made) in self.named_types.iter().enumerate() {
+            let _ = writeln!(text, "T{index} = {made}");
+        }
+        text.push_str(&self.text);
+        let components = composites.iter().flat_map(|c| std::iter::repeat_n(c.elem(), c.n_components()));
+        let scalars = scalars.into_iter().chain(components).collect();
+        Program { text, scalars, arrays: self.arrays.clone(), rank: self.rank }
     }
 
-    fn line(&mut self, text: &str) {
+    /// The type of an array's elements. An array has at most four dimensions, its elements' included.
+    fn element(&mut self, ndim: usize) -> Type {
+        match self.any_composite() {
+            Some(composite) if ndim + composite.shape().len() <= 4 && self.random.chance(40) => composite.into(),
+            _ => self.ty().into(),
+        }
+    }
+
+    /// A type of variables.
+    fn value_type(&mut self) -> Type {
+        match self.any_composite() {
+            Some(composite) if self.random.chance(30) => composite.into(),
+            _ => self.ty().into(),
+        }
+    }
+
+    pub(super) fn line(&mut self, text: &str) {
         let _ = writeln!(self.text, "{:1$}{text}", "", self.indent * 4);
     }
 
@@ -230,27 +309,23 @@ impl Generator {
         *self.random.pick(&self.palette)
     }
 
-    fn name(&mut self, prefix: &str) -> String {
+    pub(super) fn name(&mut self, prefix: &str) -> String {
         self.next_name += 1;
         format!("{prefix}{}", self.next_name)
     }
 
     fn function(&mut self) {
         let name = self.name("f");
-        let params: Vec<Scalar> = (0..1 + self.random.below(3)).map(|_| self.ty()).collect();
-        let results: Vec<Scalar> = (0..1 + self.random.below(2)).map(|_| self.ty()).collect();
+        let params: Vec<Type> = (0..1 + self.random.below(3)).map(|_| self.value_type()).collect();
+        let results: Vec<Type> = (0..1 + self.random.below(2)).map(|_| self.value_type()).collect();
         let list: Vec<String> =
-            params.iter().enumerate().map(|(n, s)| format!("x{n}: loom.{}", s.python_name())).collect();
+            params.iter().enumerate().map(|(n, &ty)| format!("x{n}: {}", self.type_name(ty))).collect();
         self.line("");
         self.line("@loom.func");
         self.line(&format!("def {name}({}):", list.join(", ")));
         self.indent = 1;
         self.in_kernel = false;
-        self.scope = params
-            .iter()
-            .enumerate()
-            .map(|(n, &ty)| Variable { name: format!("x{n}"), ty, assignable: true })
-            .collect();
+        self.scope = params.iter().enumerate().map(|(n, &ty)| Variable::new(format!("x{n}"), ty)).collect();
         self.budget = 6;
         let n = 1 + self.random.below(3);
         self.block(n, 1);
@@ -266,8 +341,8 @@ impl Generator {
         self.functions.push(UserFunction { name, params, results });
     }
 
-    fn return_(&mut self, results: &[Scalar]) {
-        let values: Vec<String> = results.iter().map(|&ty| self.pinned(ty, 2)).collect();
+    fn return_(&mut self, results: &[Type]) {
+        let values: Vec<String> = results.iter().map(|&ty| self.pinned_of(ty, 2)).collect();
         self.line(&format!("return {}", values.join(", ")));
     }
 
@@ -292,6 +367,9 @@ impl Generator {
 
     fn statement(&mut self, depth: usize) {
         let own: Vec<usize> = (0..self.arrays.len()).filter(|&a| self.arrays[a].access == Access::Own).collect();
+        if self.random.chance(25) && self.composite_statement() {
+            return;
+        }
         match self.random.below(16) {
             0..=3 => self.declare(),
             4..=6 => self.assign(),
@@ -325,7 +403,7 @@ impl Generator {
         } else {
             self.line(&format!("{name} = loom.{}({value})", ty.python_name()));
         }
-        self.scope.push(Variable { name, ty, assignable: true });
+        self.scope.push(Variable::new(name, ty));
     }
 
     fn assignable(&mut self) -> Option<Variable> {
@@ -335,6 +413,11 @@ impl Generator {
 
     fn assign(&mut self) {
         let Some(Variable { name, ty, .. }) = self.assignable() else { return self.declare() };
+        let ty = match ty {
+            Type::Scalar(scalar) => scalar,
+            Type::Composite(composite) => return self.assign_composite(&name, composite),
+            _ => return,
+        };
         let value = self.expr(ty, 3);
         let operators: &[&str] = match ty {
             Scalar::Bool => &["&=", "|=", "^="],
@@ -353,7 +436,7 @@ impl Generator {
             return self.assign();
         }
         let b = self.random.pick(&same).clone();
-        let value = self.pinned(a.ty, 2);
+        let value = self.pinned_of(a.ty, 2);
         self.line(&format!("{}, {} = {}, {value}", a.name, b.name, b.name));
     }
 
@@ -369,11 +452,11 @@ impl Generator {
                 targets.push(alias.clone());
                 aliases.push((alias, array));
             } else {
-                let ty = self.ty();
-                values.push(self.pinned(ty, 2));
+                let ty = self.value_type();
+                values.push(self.pinned_of(ty, 2));
                 let name = self.name("v");
                 targets.push(name.clone());
-                variables.push(Variable { name, ty, assignable: true });
+                variables.push(Variable::new(name, ty));
             }
         }
         self.line(&format!("{} = {}", targets.join(", "), values.join(", ")));
@@ -382,7 +465,7 @@ impl Generator {
     }
 
     /// One of the names of an array.
-    fn array(&mut self, array: usize) -> String {
+    pub(super) fn array(&mut self, array: usize) -> String {
         let names: Vec<&String> = self.aliases.iter().filter(|(_, a)| *a == array).map(|(name, _)| name).collect();
         if names.is_empty() || self.random.chance(50) {
             return format!("a{array}");
@@ -403,8 +486,8 @@ impl Generator {
             ("randn(STATE)", Scalar::F32),
         ]);
         self.line(&format!("{value} = loom.{}", call.replace("STATE", &state)));
-        self.scope.push(Variable { name: value, ty, assignable: true });
-        self.scope.push(Variable { name: state, ty: Scalar::U32, assignable: true });
+        self.scope.push(Variable::new(value, ty));
+        self.scope.push(Variable::new(state, Scalar::U32));
     }
 
     fn unpack_call(&mut self) {
@@ -414,13 +497,19 @@ impl Generator {
         let names: Vec<String> = results.iter().map(|_| self.name("v")).collect();
         self.line(&format!("{} = {call}", names.join(", ")));
         for (name, ty) in names.into_iter().zip(results) {
-            self.scope.push(Variable { name, ty, assignable: true });
+            self.scope.push(Variable::new(name, ty));
         }
     }
 
-    fn call(&mut self, index: usize, depth: usize) -> String {
+    /// A function with this result alone.
+    pub(super) fn function_with_result(&mut self, ty: Type) -> Option<usize> {
+        let fits: Vec<usize> = (0..self.functions.len()).filter(|&f| self.functions[f].results == [ty]).collect();
+        if fits.is_empty() { None } else { Some(*self.random.pick(&fits)) }
+    }
+
+    pub(super) fn call(&mut self, index: usize, depth: usize) -> String {
         let params = self.functions[index].params.clone();
-        let mut args: Vec<String> = params.iter().map(|&ty| self.pinned(ty, depth)).collect();
+        let mut args: Vec<String> = params.iter().map(|&ty| self.pinned_of(ty, depth)).collect();
         if self.random.chance(25)
             && let Some(last) = args.last_mut()
         {
@@ -468,7 +557,7 @@ impl Generator {
         };
         self.line(&format!("for {counter} in range({bounds}):"));
         self.loops += 1;
-        self.scope.push(Variable { name: counter, ty: Scalar::I32, assignable: false });
+        self.scope.push(Variable::fixed(counter, Scalar::I32));
         self.nested(depth);
         self.scope.pop();
         self.loops -= 1;
@@ -484,7 +573,7 @@ impl Generator {
         self.loops += 1;
         self.indent += 1;
         self.line(&format!("{guard} += 1"));
-        self.scope.push(Variable { name: guard, ty: Scalar::I32, assignable: false });
+        self.scope.push(Variable::fixed(guard, Scalar::I32));
         self.indent -= 1;
         self.nested(depth);
         self.loops -= 1;
@@ -505,19 +594,27 @@ impl Generator {
         self.line(&format!("    {word}"));
     }
 
-    fn own_index(&self) -> String {
+    pub(super) fn own_index(&self) -> String {
         COORDINATES[..self.rank].join(", ")
     }
 
     fn store_own(&mut self, array: usize) {
-        let elem = self.arrays[array].elem;
+        let elem = match self.arrays[array].elem {
+            Type::Scalar(elem) => elem,
+            other => {
+                let (value, index) = (self.pinned_of(other, 3), self.own_index());
+                let operator = if self.random.chance(25) { "+=" } else { "=" };
+                let array = self.array(array);
+                return self.line(&format!("{array}[{index}] {operator} {value}"));
+            }
+        };
         let (value, index) = (self.expr(elem, 3), self.own_index());
         if elem != Scalar::Bool && self.random.chance(20) {
             // The element is the thread's own, so the order of float additions is fixed.
             let name = *self.random.pick(&["atomic_add", "atomic_sub", "atomic_min", "atomic_max", "atomic_exch"]);
             let (old, array) = (self.name("v"), self.array(array));
             self.line(&format!("{old} = loom.{name}({array}, {index}, loom.{}({value}))", elem.python_name()));
-            self.scope.push(Variable { name: old, ty: elem, assignable: true });
+            self.scope.push(Variable::new(old, elem));
             return;
         }
         let operator = if elem != Scalar::Bool && self.random.chance(25) { "+=" } else { "=" };
@@ -528,7 +625,7 @@ impl Generator {
     fn atomic(&mut self) {
         let shared = self.arrays.iter().position(|a| a.access == Access::Shared);
         let Some(array) = shared else { return self.declare() };
-        let elem = self.arrays[array].elem;
+        let Type::Scalar(elem) = self.arrays[array].elem else { return };
         let index = self.index(array);
         // One kind per array, or the order would show.
         let kinds = ["atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor"];
@@ -558,13 +655,22 @@ impl Generator {
     }
 
     /// An expression whose type is `ty` whatever surrounds it.
-    fn pinned(&mut self, ty: Scalar, depth: usize) -> String {
+    pub(super) fn pinned(&mut self, ty: Scalar, depth: usize) -> String {
         let value = self.expr(ty, depth);
         format!("loom.{}({value})", ty.python_name())
     }
 
+    /// The same for any type of values.
+    pub(super) fn pinned_of(&mut self, ty: Type, depth: usize) -> String {
+        match ty {
+            Type::Composite(composite) => self.composite(composite, depth),
+            Type::Scalar(scalar) => self.pinned(scalar, depth),
+            other => unreachable!("programs have no values of type {other}"),
+        }
+    }
+
     /// An expression that is of type `ty` or a literal that becomes it.
-    fn expr(&mut self, ty: Scalar, depth: usize) -> String {
+    pub(super) fn expr(&mut self, ty: Scalar, depth: usize) -> String {
         if depth == 0 || self.random.chance(15) {
             return self.leaf(ty);
         }
@@ -585,21 +691,22 @@ impl Generator {
                 let value = self.pinned(from, d);
                 format!("loom.{}({value})", ty.python_name())
             }
-            3 if !self.functions.is_empty() => {
-                let fits: Vec<usize> =
-                    (0..self.functions.len()).filter(|&f| self.functions[f].results == [ty]).collect();
-                if fits.is_empty() {
-                    return self.operation(ty, d);
-                }
-                let index = *self.random.pick(&fits);
-                self.call(index, d)
+            3 => match self.function_with_result(ty.into()) {
+                Some(index) => self.call(index, d),
+                None => self.operation(ty, d),
+            },
+            4 => self.load(ty.into()).unwrap_or_else(|| self.leaf(ty)),
+            5 => self.component(ty).unwrap_or_else(|| self.operation(ty, d)),
+            6 if self.composite_budget > 0 => {
+                self.composite_budget -= 1;
+                let call = self.builtin(ty.into(), d);
+                call.unwrap_or_else(|| self.operation(ty, d))
             }
-            4 => self.load(ty).unwrap_or_else(|| self.leaf(ty)),
             _ => self.operation(ty, d),
         }
     }
 
-    fn load(&mut self, ty: Scalar) -> Option<String> {
+    pub(super) fn load(&mut self, ty: Type) -> Option<String> {
         if !self.in_kernel {
             return None;
         }
@@ -694,7 +801,7 @@ impl Generator {
         }
     }
 
-    fn number(&mut self) -> Scalar {
+    pub(super) fn number(&mut self) -> Scalar {
         match self.ty() {
             Scalar::Bool => Scalar::I32,
             ty => ty,
@@ -702,11 +809,16 @@ impl Generator {
     }
 
     fn leaf(&mut self, ty: Scalar) -> String {
+        self.variable(ty.into()).unwrap_or_else(|| self.literal(ty))
+    }
+
+    /// Mostly a variable of this type, if there is one.
+    pub(super) fn variable(&mut self, ty: Type) -> Option<String> {
         let fits: Vec<usize> = (0..self.scope.len()).filter(|&v| self.scope[v].ty == ty).collect();
-        if !fits.is_empty() && self.random.chance(75) {
-            return self.scope[*self.random.pick(&fits)].name.clone();
+        if fits.is_empty() || !self.random.chance(75) {
+            return None;
         }
-        self.literal(ty)
+        Some(self.scope[*self.random.pick(&fits)].name.clone())
     }
 
     fn literal(&mut self, ty: Scalar) -> String {

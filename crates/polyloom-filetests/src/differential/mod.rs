@@ -6,6 +6,7 @@
 //! run with the tests.
 
 mod compare;
+mod composites;
 mod generate;
 mod random;
 mod shrink;
