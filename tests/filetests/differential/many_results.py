@@ -1,5 +1,5 @@
 # test differential
-# More results of a call than there are registers for them.
+# seed 8: more results of a call than there are registers for them
 # rank 1 | f32 | matrix/f32/3/3:1:read matrix/f32/3/3:1:own vector/f32/3:1:own
 import polyloom as loom
 @loom.kernel

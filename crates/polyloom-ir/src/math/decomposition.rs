@@ -76,11 +76,11 @@ impl<'g> Rotation<'g> {
     }
 
     fn apply_to_columns<const N: usize>(&self, columns: &mut [[Expr<'g>; N]], p: usize, q: usize) {
-        for row in 0..N {
-            let (mut x, mut y) = (columns[p][row], columns[q][row]);
-            self.apply(&mut x, &mut y);
-            (columns[p][row], columns[q][row]) = (x, y);
+        let (mut first, mut second) = (columns[p], columns[q]);
+        for (x, y) in first.iter_mut().zip(&mut second) {
+            self.apply(x, y);
         }
+        (columns[p], columns[q]) = (first, second);
     }
 }
 
