@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from corpus import report
-from corpus.timing import summary as timing_summary
 from warp_names import with_corpus
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,7 +95,7 @@ def main() -> None:
     results.sort(key=lambda result: result["module"])
     units = report.merged(results)
     (WORK / "report.md").write_text(report.detailed(units, results))
-    section = report.section(units, timing_summary(results))
+    section = report.section(units, results)
     print(section)
     if options.write:
         page = Path(options.write)

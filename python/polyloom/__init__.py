@@ -12,6 +12,7 @@ array([2., 3., 4., 5.], dtype=float32)
 """
 
 import math as _math
+import typing as _typing
 
 try:
     from polyloom import (
@@ -42,10 +43,15 @@ from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
 from polyloom._kernel import specialise as overload
 from polyloom._map import map
-from polyloom._native import Function, Kernel, Launch, __version__, launch
+from polyloom._native import Function, Launch, __version__, launch
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
 from polyloom._structs import *  # noqa: F403
+
+if _typing.TYPE_CHECKING:
+    from polyloom._native import Kernel
+else:
+    from polyloom._kernel import Kernel
 
 config = _Config()
 

@@ -180,6 +180,36 @@ def specialise(
     return known
 
 
+class _KernelClass(type):
+    """The class of `Kernel`, whose instances are the compiler's."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, _native.Kernel)
+
+    def __call__(cls, func: Callable[..., Any], key: str | None = None, module: Any = None, options: Any = None) -> Any:
+        return _make(_native.Kernel, func, {})
+
+
+class Kernel(metaclass=_KernelClass):
+    """What `@kernel` makes of a function; called with a function, `Kernel(func)` is `kernel(func)`.
+
+    Parameters
+    ----------
+    func : callable
+        The function.
+    key, module, options
+        Taken for programs written for Warp; without effect.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> def fill(x: loom.array(dtype=float)):
+    ...     x[loom.tid()] = 1.0
+    >>> loom.Kernel(func=fill, key="fill")
+    <kernel fill(x: array(dtype=float32))>
+    """
+
+
 def _constant(value: Any) -> str:
     """A decorator argument as text; what is no constant as `...`, which no argument takes."""
     if value is None or isinstance(value, (bool, int, float, str)):

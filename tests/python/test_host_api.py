@@ -231,3 +231,22 @@ def test_launches_take_what_warps_take():
             loom.launch(one, 3, [x], **keywords)
     with pytest.raises(ValueError, match="streams are of CUDA devices"):
         loom.launch(one, 3, [x], stream="cuda:0")
+
+
+def test_kernels_are_made_by_their_class():
+    def make(factor):
+        V = loom.types.vector(2, float)  # noqa: N806 - a type
+
+        def scale(x: loom.array(dtype=V)):
+            i = loom.tid()
+            x[i] = factor * x[i]
+
+        return loom.Kernel(func=scale, key=f"scale_{factor}", module=loom.get_module(__name__))
+
+    for factor in (2.0, 3.0):
+        kernel, x = make(factor), loom.ones(2, dtype=loom.vec2)
+        loom.launch(kernel, 2, [x])
+        assert x[1] == loom.vec2(factor) and isinstance(kernel, loom.Kernel)
+    assert not isinstance(x, loom.Kernel)
+    with pytest.raises(TypeError, match="takes a Python function, not 3"):
+        loom.Kernel(3)
