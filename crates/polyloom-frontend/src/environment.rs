@@ -138,9 +138,23 @@ pub enum Constructor {
     QuatIdentity,
     /// `transform_identity(dtype=)`.
     TransformIdentity,
+    /// `quaternion(x, y, z, w, dtype=)`.
+    Quaternion,
+    /// `transformation(p, q, dtype=)`.
+    Transformation,
 }
 
 impl Constructor {
+    /// What a call of a type's constructor makes in a kernel.
+    pub(crate) fn of(kind: CompositeKind) -> Constructor {
+        match kind {
+            CompositeKind::Vector => Constructor::Vector,
+            CompositeKind::Matrix => Constructor::Matrix,
+            CompositeKind::Quaternion => Constructor::Quaternion,
+            CompositeKind::Transform => Constructor::Transformation,
+        }
+    }
+
     /// Whether a type among its arguments is that of the elements: the others are of numbers.
     pub(crate) fn has_dtype(self) -> bool {
         matches!(self, Constructor::Identity | Constructor::QuatIdentity | Constructor::TransformIdentity)

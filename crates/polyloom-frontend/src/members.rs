@@ -29,7 +29,7 @@ const OTHERS: [&str; 18] = [
 ];
 
 /// What makes vectors and the like and is no type.
-const CONSTRUCTORS: [(&str, Constructor); 7] = [
+const CONSTRUCTORS: [(&str, Constructor); 9] = [
     ("vector", Constructor::Vector),
     ("matrix", Constructor::Matrix),
     ("matrix_from_rows", Constructor::Rows),
@@ -37,6 +37,8 @@ const CONSTRUCTORS: [(&str, Constructor); 7] = [
     ("identity", Constructor::Identity),
     ("quat_identity", Constructor::QuatIdentity),
     ("transform_identity", Constructor::TransformIdentity),
+    ("quaternion", Constructor::Quaternion),
+    ("transformation", Constructor::Transformation),
 ];
 
 /// Functions of Python's `math` whose meaning is the package's own. `floor`, `ceil` and `trunc` are not among them:
@@ -84,7 +86,7 @@ pub fn package_member(name: &str) -> Option<Captured> {
         "cast" => Builtin::Cast,
         "static" | "constant" => Builtin::Constant,
         "printf" => Builtin::Printf,
-        "len" | "print" | "range" => return python_builtin(name),
+        "float" | "int" | "len" | "print" | "range" => return python_builtin(name),
         "types" => return Some(Captured::Module("polyloom.types".into())),
         "Float" | "Int" | "Scalar" => return type_variable(name),
         "Function" => return Some(Captured::Annotation(ParamType::Function)),

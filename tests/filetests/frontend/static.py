@@ -84,5 +84,22 @@ def norm(x):
 def types(a: wp.array(dtype=float)):
     T = a.dtype
     a[0] = norm(T(a[0]))
-    V = wp.types.vector(length=2, dtype=a.dtype)
-    a[1] = norm(V(3.0, T(4)))
+    z = wp.types.vector(length=2, dtype=a.dtype)
+    a[1] = norm(wp.types.vector(length=2, dtype=a.dtype)(3.0, T(4)) + z)
+
+
+@wp.func
+def defaulted(x: float, f: Callable = half, g: Any = wp.sqrt):
+    return f(g(x))
+
+
+# run: @defaults[1]([16.0, 0.0, 0.0, 0.0]) == [2.0, 4.0, 3.5, 1.0]
+@wp.kernel
+def defaults(a: wp.array(dtype=float)):
+    a[1] = defaulted(a[0], negative, negative) - 12.0
+    a[0] = defaulted(a[0])
+    m = wp.types.matrix(1.0, 2.0, 3.0, 4.0, shape=(2, 2))
+    q = wp.quaternion(0.0, 0.0, 0.0, 1.0)
+    t = wp.transformation(p=wp.vec3(0.5, 0.0, 0.0), q=q)
+    a[2] = m[1, 0] + t.p.x
+    a[3] = wp.float(wp.int(q.w))

@@ -39,6 +39,9 @@ impl<'a> Checker<'_, '_, 'a> {
                     Some(Indexed::Component(base, composite, index)) => {
                         self.update_component(&base, composite, index, (assign.op, value), span, out);
                     }
+                    Some(Indexed::View(view)) => {
+                        self.too_few_indices(&view);
+                    }
                     Some(Indexed::Parts(parts)) => {
                         // The indices are held where the old value is read, and stay what they are.
                         let old = self.parts(parts.clone(), target_span);

@@ -1,8 +1,8 @@
 //! Calls of builtins: the choice among an operation's overloads, and the builtins that are no operation.
 
 use super::call::{Argument, argument_types, list};
-use super::element::dim;
 use super::function::Checker;
+use super::view::spread_view;
 use crate::environment::{Builtin, Captured};
 use crate::number::Number;
 use crate::source::dotted;
@@ -44,7 +44,7 @@ impl<'a> Checker<'_, '_, 'a> {
         {
             let Some(place) = self.place(array) else { return Expr::error(span) };
             let array = self.first_array(&place);
-            return if array.is_error() { array } else { dim(&array, 0, span) };
+            return if array.is_error() { array } else { super::element::dim(&array, 0, span) };
         }
         if builtin == Builtin::Op(Op::Select) {
             let Some(arguments) = self.all_arguments(call) else { return Expr::error(span) };
@@ -71,7 +71,9 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             Builtin::Len => match &arguments[..] {
                 [Argument { name: None, value }] => match value.ty.as_value() {
-                    Some(ty) if ty.as_any_array().is_some() => dim(value, 0, span),
+                    Some(ty) if ty.as_any_array().is_some() => {
+                        self.extents_of(value, span).into_iter().next().unwrap_or_else(|| Expr::error(span))
+                    }
                     Some(Type::Composite(composite)) => Expr::constant(composite.shape()[0].into(), Scalar::I32, span),
                     _ => {
                         let message = format!("`len` takes an array or a vector, not {}", argument_types(&arguments));
@@ -254,7 +256,19 @@ impl<'a> Checker<'_, '_, 'a> {
             if arg.is_error() {
                 return Expr::error(span);
             }
-            args.push(arg);
+            let at = arg.span;
+            match spread_view(arg, |local| self.local_type(local), |local| self.fixed.contains_key(&local)) {
+                Some(spread) => args.extend(spread),
+                None => {
+                    let message = format!("`{name}` does not take an array of the kernel's own");
+                    return self.reject(
+                        Code::Unsupported,
+                        at,
+                        message,
+                        "no other thread sees it: write to its elements",
+                    );
+                }
+            }
         }
         let mut updates: Locals = smallvec![];
         for (param, arg) in signature.params.iter().zip(&args) {

@@ -5,13 +5,13 @@ use super::function::{Checker, Name, error_of, span_of};
 use super::scope::is_library;
 use crate::annotation::AnnotationReader;
 use crate::constant;
-use crate::environment::{Captured, FunctionHandle};
+use crate::environment::{Captured, Constructor, FunctionHandle};
 use crate::members;
 use crate::number::Number;
 use crate::param_type::ParamType;
 use crate::source::{PACKAGES, dotted};
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType};
+use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Locals};
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
@@ -137,6 +137,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Captured::Type(scalar) => self.conversion_call(scalar, call, path, span),
             Captured::Composite(composite) => self.construction(composite, call, path, span),
             Captured::Struct(of) => self.struct_construction(of, call, path, span),
+            Captured::TypeConstructor(kind) => self.constructor(Constructor::of(kind), call, path, span),
             Captured::Function(handles) => {
                 let actuals = self.actuals(call);
                 self.user_call(&handles, &path.join("."), actuals, span)
@@ -336,10 +337,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 Actual::Value(value) => {
                     let value = if value.ty.is_struct() { self.complete(value) } else { self.settle(value) };
                     match value.ty.full() {
-                        Some(ty) => given.push(Given::Value(ty)),
+                        Some(ty) => given.push(self.given(&value, ty)),
                         None => return Expr::error(span),
                     }
-                    args.push(value);
+                    args.extend(self.passed(value));
                 }
             }
         }
@@ -365,7 +366,27 @@ impl<'a> Checker<'_, '_, 'a> {
             [one] => ExprType::from(*one),
             several => ExprType::Values(several.into()),
         };
-        Expr::new(ExprKind::Call { function, args }, ty, span)
+        let changed = callee.updated.clone();
+        let mut updates = Locals::new();
+        // The parameters have a local for each leaf.
+        let mut first = 0;
+        for argument in &args {
+            let parameter = LocalId(first);
+            first += argument.ty.full().map_or(1, ValueType::n_leaves) as u32;
+            let (true, ExprKind::Local(local), at) = (changed.contains(&parameter), &argument.kind, &argument.span)
+            else {
+                continue;
+            };
+            if updates.contains(local) {
+                let message = format!("`{name}` changes the same array as two of its arguments");
+                return self.reject(Code::BadAssignment, *at, message, "make a copy, element by element");
+            }
+            updates.push(*local);
+        }
+        for local in &updates {
+            self.mark_assigned(*local);
+        }
+        Expr::new(ExprKind::Call { function, args, updates }, ty, span)
     }
 
     /// The parameters of a function as its own file annotates them.
@@ -460,6 +481,10 @@ impl<'a> Checker<'_, '_, 'a> {
                         continue;
                     }
                 },
+                (None, Some(default)) if let Some(what) = default_function(handle, parameter.ty, default) => {
+                    values.push(Actual::Known(what));
+                    continue;
+                }
                 (None, Some(default)) => match self.default_value(handle, parameter, default, span) {
                     Ok(value) => value,
                     Err(wrong) => {
@@ -592,6 +617,14 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         self.reject(Code::NoOverload, span, message, format!("tried {}{others}", list(&tried)))
     }
+}
+
+/// A default that is a function, for a parameter that takes one.
+fn default_function(handle: &FunctionHandle, ty: ParamType, default: &ast::Expr) -> Option<Captured> {
+    let takes_functions = matches!(ty, ParamType::Function | ParamType::ANY);
+    let lookup = |path: &[&str]| handle.environment.lookup(path);
+    let value = takes_functions.then(|| constant::evaluate(default, &lookup)).flatten()?;
+    matches!(value, Captured::Function(_) | Captured::Builtin(_)).then_some(value)
 }
 
 /// `float32, number`, for messages.

@@ -324,7 +324,7 @@ impl Checker<'_, '_, '_> {
     }
 
     /// An `int32` index counted from the start of an axis, whichever end it counts from.
-    fn normalised(&mut self, index: Expr, extent: u16) -> Expr {
+    pub(super) fn normalised(&mut self, index: Expr, extent: u16) -> Expr {
         let span = index.span;
         let mut held = Held::default();
         let index = self.hold(index, &mut held);

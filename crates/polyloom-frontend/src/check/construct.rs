@@ -1,6 +1,6 @@
 //! How vectors, matrices, quaternions and transforms are made.
 
-use super::call::argument_types;
+use super::call::{Argument, argument_types};
 use super::composite::{Held, component, construct};
 use super::function::Checker;
 use super::operator::is_composite;
@@ -28,7 +28,19 @@ impl<'a> Checker<'_, '_, 'a> {
         path: &[&'a str],
         span: Span,
     ) -> Expr {
-        let Some(arguments) = self.arguments(call) else { return Expr::error(span) };
+        match self.arguments(call) {
+            Some(arguments) => self.construction_of(composite, arguments, path, span),
+            None => Expr::error(span),
+        }
+    }
+
+    fn construction_of(
+        &mut self,
+        composite: Composite,
+        arguments: Vec<Argument<'a>>,
+        path: &[&'a str],
+        span: Span,
+    ) -> Expr {
         let (elem, n) = (composite.elem(), composite.n_components());
         let name = path.join(".");
         let given = argument_types(&arguments);
@@ -99,6 +111,9 @@ impl<'a> Checker<'_, '_, 'a> {
         span: Span,
     ) -> Expr {
         let name = path.join(".");
+        if let Constructor::Quaternion | Constructor::Transformation = constructor {
+            return self.rotation(constructor, call, path, span);
+        }
         let Some(named) = self.named(constructor, call, &name) else {
             for arg in &call.arguments.args {
                 self.expr(arg);
@@ -136,6 +151,42 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
             }
             Constructor::Vector | Constructor::Matrix => self.of_numbers(constructor, &named, values, &name, span),
+            Constructor::Quaternion | Constructor::Transformation => Expr::error(span),
+        }
+    }
+
+    /// `quaternion(x, y, z, w, dtype=)`, `transformation(p, q, dtype=)`: their elements are what the arguments are of, or
+    /// what `dtype` says.
+    fn rotation(&mut self, constructor: Constructor, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
+        let mut dtype = None;
+        let mut arguments = Vec::new();
+        for arg in &call.arguments.args {
+            arguments.extend(self.positional(arg).into_iter().map(|value| Argument { name: None, value }));
+        }
+        for keyword in &call.arguments.keywords {
+            match keyword.arg.as_ref().map(|arg| arg.as_str()) {
+                Some("dtype") => match self.meaning(&keyword.value) {
+                    Some(Captured::Type(scalar)) => dtype = Some(scalar),
+                    _ => {
+                        let message = format!("`dtype` of `{}` is a scalar type", path.join("."));
+                        return self.reject(Code::TypeMismatch, span, message, "write a type such as `float`");
+                    }
+                },
+                name => arguments.push(Argument { name, value: self.expr(&keyword.value) }),
+            }
+        }
+        if arguments.iter().any(|argument| argument.value.is_error()) {
+            return Expr::error(span);
+        }
+        let elem = |ty: Type| ty.as_scalar().or_else(|| Some(ty.as_composite()?.elem()));
+        let given = arguments.iter().find_map(|argument| elem(argument.value.ty.as_value()?));
+        let kind = match constructor {
+            Constructor::Quaternion => CompositeKind::Quaternion,
+            _ => CompositeKind::Transform,
+        };
+        match self.composite(kind, dtype.or(given).unwrap_or(Scalar::F32), &[], span) {
+            Some(composite) => self.construction_of(composite, arguments, path, span),
+            None => Expr::error(span),
         }
     }
 
@@ -146,7 +197,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Constructor::Matrix => &["shape", "dtype"],
             Constructor::Identity => &["n", "dtype"],
             Constructor::QuatIdentity | Constructor::TransformIdentity => &["dtype"],
-            Constructor::Rows | Constructor::Columns => &[],
+            Constructor::Rows | Constructor::Columns | Constructor::Quaternion | Constructor::Transformation => &[],
         };
         let mut named = Named::default();
         for keyword in &call.arguments.keywords {

@@ -26,6 +26,8 @@ pub(super) enum Indexed {
     Parts(Parts),
     /// An element of an array of structs.
     Struct(Place),
+    /// A part of an array.
+    View(Expr),
 }
 
 /// One index of a subscript.
@@ -70,14 +72,15 @@ impl<'a> Checker<'_, '_, 'a> {
             let message = format!("{} has no member `{name}`", ty.python_name());
             return self.reject(Code::UnknownName, span, message, "a scalar is used as it is");
         };
-        let dims = (0..ndim).map(|axis| dim(&base, axis, span));
+        let dims = self.extents_of(&base, span);
         match name {
             "shape" => {
                 let types = (0..ndim).map(|_| Type::I32.into()).collect();
-                Expr::new(ExprKind::Tuple(dims.collect()), ExprType::Values(types), span)
+                Expr::new(ExprKind::Tuple(dims), ExprType::Values(types), span)
             }
             "ndim" => number(Number::Int(ndim.into()), span),
             "size" => dims
+                .into_iter()
                 .reduce(|a, b| {
                     let kind = ExprKind::Op { op: Op::Mul, args: vec![a, b], updates: smallvec![] };
                     Expr::new(kind, ExprType::scalar(Scalar::I32), span)
@@ -106,6 +109,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(Indexed::Row(matrix, composite, index)) => self.row(matrix, composite, index, span),
             Some(Indexed::Parts(parts)) => self.parts(parts, span),
             Some(Indexed::Struct(place)) => self.read_place(place),
+            Some(Indexed::View(view)) => view,
             None => Expr::error(span),
         }
     }
@@ -191,7 +195,26 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
             });
         }
-        let indices = outer;
+        let mut indices = outer;
+        let (mut array, mut ndim) = (array, ndim);
+        if let ExprKind::View { array: local, indices: first } = array.kind {
+            let all: Vec<Expr> = first.into_iter().chain(indices).chain(inner_indices(&inner)).collect();
+            if self.fixed.contains_key(&local) {
+                return self.indexed_own(local, all, span);
+            }
+            let whole = self.local_type(local);
+            ndim = whole.as_any_array()?.1;
+            array = Expr::new(ExprKind::Local(local), ExprType::Value(whole), array.span);
+            indices = all.into_iter().take(ndim.into()).collect();
+        }
+        if let ExprKind::Local(local) = array.kind
+            && (1..usize::from(ndim)).contains(&indices.len())
+        {
+            return match indices.iter().any(Expr::is_error) {
+                true => None,
+                false => self.view(local, indices.into_vec(), span).map(Indexed::View),
+            };
+        }
         if !self.fits_rank(base, ndim, indices.len(), span) {
             return None;
         }
@@ -386,6 +409,15 @@ impl<'a> Checker<'_, '_, 'a> {
             None => checked,
         }
     }
+}
+
+/// The indices of an element's components that are no slices.
+fn inner_indices(inner: &[Index<'_>]) -> Vec<Expr> {
+    let at = inner.iter().filter_map(|index| match index {
+        Index::At(index) => Some(index.clone()),
+        Index::Slice(_) => None,
+    });
+    at.collect()
 }
 
 /// A number of things, in words.

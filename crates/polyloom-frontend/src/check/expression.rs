@@ -199,6 +199,11 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     fn mismatch(&mut self, expr: &Expr, given: Type, wanted: Type, code: Code, reason: &str) -> Expr {
+        if wanted.as_any_array().is_none()
+            && let Some(rejected) = self.too_few_indices(expr)
+        {
+            return rejected;
+        }
         let message = format!("this is {}, but {reason} is {}", given.python_name(), wanted.python_name());
         let help = match (given, wanted) {
             (Type::Scalar(_), Type::Scalar(wanted)) => self.conversion_help(expr, wanted),

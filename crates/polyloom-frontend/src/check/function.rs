@@ -2,14 +2,16 @@
 
 use super::flow::{Flow, LocalSet, LoopFlow};
 use super::structure::StructVariable;
-use super::{Compilation, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Spent};
+use super::{
+    Compilation, Fixed, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Spent,
+};
 use crate::annotation::AnnotationReader;
 use crate::decorator;
 use crate::environment::{Captured, Environment, FunctionHandle};
 use crate::param_type::ParamType;
 use crate::source::SourceUnit;
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprType, Function, FunctionId, Local, LocalId, Param, Stmt, StmtKind};
+use crate::typed_ast::{Expr, ExprKind, ExprType, Function, FunctionId, Local, LocalId, Param, Stmt, StmtKind};
 use polyloom_ir::{Code, Diagnostic, FileId, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextRange};
@@ -34,6 +36,8 @@ pub(super) enum Name {
     Poisoned,
     /// Something known when the function is compiled, a function or a type: an index into [`Checker::known`].
     Known(usize),
+    /// A part of an array: an index into [`Checker::views`].
+    View(usize),
 }
 
 /// What the returns of a function have in common.
@@ -69,6 +73,14 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) known: Vec<Captured>,
     /// Names made to stand for something of [`Checker::known`], with what they were before.
     pub(super) rebound: Vec<(&'a str, Option<Name>)>,
+    /// How many of them are from before the innermost branch or loop body.
+    pub(super) n_rebound_outside: usize,
+    /// The parts of arrays that names stand for.
+    pub(super) views: Vec<Expr>,
+    /// The variables that hold arrays of the function's own.
+    pub(super) fixed: FxHashMap<LocalId, Fixed>,
+    /// What is returned, if that is an array of the function's own.
+    own_result: Option<Fixed>,
     pub(super) locals: Vec<Local>,
     /// The variables that are structs; their leaves are among the locals.
     pub(super) structs: Vec<StructVariable>,
@@ -163,6 +175,8 @@ impl Compilation<'_> {
         let parameters = parameters.zip(given).map(|(name, given)| match given {
             Given::Value(ty) => format!("{name}: {}", ty.python_name()),
             Given::Known(what) => format!("{name}: {}", what.describe()),
+            Given::View(array, _) => format!("{name}: part of {}", array.python_name()),
+            Given::Own(..) => format!("{name}: an array of the caller's own"),
         });
         let instance = format!("`{}({})`", def.name.as_str(), parameters.collect::<Vec<_>>().join(", "));
         for error in errors.filter(|error| error.labels.len() < MAX_LABELS) {
@@ -250,6 +264,10 @@ impl Compilation<'_> {
             captured: FxHashMap::default(),
             known: Vec::new(),
             rebound: Vec::new(),
+            n_rebound_outside: 0,
+            views: Vec::new(),
+            fixed: FxHashMap::default(),
+            own_result: None,
             chosen_end: false,
             locals: Vec::new(),
             structs: Vec::new(),
@@ -273,16 +291,20 @@ impl Compilation<'_> {
         let mut body = Vec::with_capacity(def.body.len());
         checker.block(&def.body, &mut body);
         let results = checker.finish_results(def, &mut body);
-        let Checker { locals, params, failed, .. } = checker;
+        let Checker { locals, params, n_params, failed, fixed, assigned, own_result, .. } = checker;
         if failed {
             return None;
         }
+        let is_changed = |local: &LocalId| fixed.contains_key(local) && assigned.iter().any(|set| set.contains(*local));
+        let updated = (0..n_params as u32).map(LocalId).filter(is_changed).collect();
         Some(Function {
             name,
             kind,
             params,
             locals,
             results,
+            updated,
+            own_result,
             body,
             metadata,
             constraints,
@@ -423,6 +445,10 @@ impl<'a> Checker<'_, '_, 'a> {
                     self.known.push(what.clone());
                     Name::Known(self.known.len() - 1)
                 }
+                (Some(_), Some(Given::View(array, indices))) => {
+                    self.view_parameter(name.as_str(), *array, indices, span)
+                }
+                (Some(_), Some(Given::Own(fixed, indices))) => self.own_parameter(name.as_str(), fixed, indices, span),
                 (Some(_), Some(&Given::Value(ty))) | (Some(ParamType::Exact(ty)), None) => {
                     self.parameter(name.as_str(), ty, span)
                 }
@@ -438,7 +464,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A variable that has its value when the function begins.
-    fn parameter(&mut self, name: &str, ty: ValueType, span: Span) -> Name {
+    pub(super) fn parameter(&mut self, name: &str, ty: ValueType, span: Span) -> Name {
         self.params.push(Param { name: name.into(), ty });
         let first = self.locals.len() as u32;
         let binding = match ty {
@@ -573,6 +599,14 @@ impl<'a> Checker<'_, '_, 'a> {
             None | Some(ast::Expr::NoneLiteral(_)) => {}
             Some(ast::Expr::Tuple(tuple)) => values.extend(tuple.elts.iter().map(|e| self.expr(e))),
             Some(value) => values.push(self.expr(value)),
+        }
+        if let [value] = &mut values[..]
+            && let ExprKind::View { array, .. } = value.kind
+            && let Some(fixed) = self.fixed.get(&array).filter(|_| value.is_whole_array())
+            && self.own_result.as_ref().is_none_or(|known| known == fixed)
+        {
+            self.own_result = Some(fixed.clone());
+            *value = Expr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span);
         }
         if !values.iter().any(Expr::is_error) {
             self.returned(span, &mut values);

@@ -84,9 +84,9 @@ impl<'a> Checker<'_, '_, 'a> {
         self.assigned.push(assigned);
         self.loops.push(LoopFlow { breaks: Flow::never(), continues: Flow::never(), has_break: false });
         let mut out = Vec::new();
-        let n_rebound = self.rebound.len();
+        let scope = self.open_scope();
         self.block(body, &mut out);
-        self.forget_known(n_rebound);
+        self.close_scope(scope);
         let loop_flow =
             self.loops.pop().unwrap_or(LoopFlow { breaks: Flow::never(), continues: Flow::never(), has_break: false });
         let assigned = self.assigned.pop().unwrap_or_default();
@@ -185,6 +185,11 @@ impl<'a> Checker<'_, '_, 'a> {
                 None
             }
             Some(Name::Poisoned) => None,
+            Some(Name::View(_)) => {
+                let message = format!("`{text}` stands for a part of an array and cannot count");
+                self.reject(Code::BadAssignment, span, message, "use a counter of another name");
+                None
+            }
             Some(Name::Known(index)) => {
                 let message = format!("`{text}` stands for {} and cannot count", self.known[index].describe());
                 self.reject(Code::BadAssignment, span, message, "use a counter of another name");

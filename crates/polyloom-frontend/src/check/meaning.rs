@@ -39,6 +39,13 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// What an expression stands for, if that is a function or a type.
     pub(super) fn function_or_type(&mut self, expr: &'a ast::Expr) -> Option<Captured> {
+        // `matrix(shape=(2, 2), dtype=float)` is a matrix of zeros here; where it is called it is the type.
+        if let ast::Expr::Call(call) = expr
+            && let Some(path) = dotted(&call.func)
+            && matches!(self.known_or_outside(&path), Some(Captured::TypeConstructor(_)))
+        {
+            return None;
+        }
         self.meaning(expr).filter(|meaning| {
             matches!(
                 meaning,
@@ -131,9 +138,15 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn bind_known(&mut self, name: &'a ast::ExprName, what: Captured, span: Span) {
         let text = name.id.as_str();
         let before = self.names.get(text).copied();
-        if let Some(Name::Local(_)) = before {
+        if let Some(Name::Local(_) | Name::View(_)) = before {
             let message = format!("`{text}` is a variable and cannot stand for {}", what.describe());
             self.reject(Code::BadAssignment, span, message, "use another name");
+            return;
+        }
+        if !self.may_rebind(text) {
+            let message = format!("`{text}` stands for something set outside this branch or loop");
+            let help = "functions and types are chosen when the kernel is compiled: use another name";
+            self.reject(Code::BadAssignment, span, message, help);
             return;
         }
         self.known.push(what);
@@ -141,13 +154,26 @@ impl<'a> Checker<'_, '_, 'a> {
         self.rebound.push((text, before));
     }
 
-    /// Takes back what names stood for when there were `n_before` changes: what a branch or a loop body says holds in it.
-    pub(super) fn forget_known(&mut self, n_before: usize) {
-        for (name, before) in self.rebound.drain(n_before..).rev() {
+    /// Whether what a name stands for may be changed: nothing, or something that it was set to in the same branch or loop
+    /// body, so that the text is read in the order in which it runs.
+    pub(super) fn may_rebind(&self, name: &str) -> bool {
+        let is_bound = matches!(self.names.get(name), Some(Name::Known(_) | Name::View(_)));
+        !is_bound || self.rebound[self.n_rebound_outside..].iter().any(|(known, _)| *known == name)
+    }
+
+    /// Begins a branch or a loop body: what it sets names to stand for holds in it.
+    pub(super) fn open_scope(&mut self) -> usize {
+        std::mem::replace(&mut self.n_rebound_outside, self.rebound.len())
+    }
+
+    /// Ends the branch or loop body that [`Checker::open_scope`] has begun.
+    pub(super) fn close_scope(&mut self, outer: usize) {
+        for (name, before) in self.rebound.drain(self.n_rebound_outside..).rev() {
             match before {
                 Some(before) => self.names.insert(name, before),
                 None => self.names.remove(name),
             };
         }
+        self.n_rebound_outside = outer;
     }
 }

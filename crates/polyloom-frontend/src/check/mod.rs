@@ -24,6 +24,7 @@ mod statement;
 mod static_expression;
 mod structure;
 mod unsupported;
+mod view;
 
 use crate::environment::{Builtin, Captured, FunctionHandle, Identity};
 use crate::file_environment::FileEnvironment;
@@ -37,6 +38,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 pub(crate) use static_expression::static_expressions;
+pub(crate) use view::Fixed;
 
 /// Function instances in one kernel beyond this are not compiled.
 const MAX_INSTANCES: usize = 1000;
@@ -64,6 +66,10 @@ pub(crate) enum Given {
     Value(ValueType),
     /// Something known when it is compiled: a function or a type.
     Known(Captured),
+    /// The part of an array of this type that so many first indices of these types choose.
+    View(Type, SmallVec<[Type; 2]>),
+    /// The same of an array of the caller's own.
+    Own(Fixed, SmallVec<[Type; 2]>),
 }
 
 /// What of a [`Given`] makes a difference to the instance.
@@ -73,6 +79,8 @@ enum GivenKey {
     Type(ValueType),
     Builtin(Builtin),
     Functions(SmallVec<[Identity; 2]>),
+    View(Type, SmallVec<[Type; 2]>),
+    Own(Fixed, SmallVec<[Type; 2]>),
 }
 
 impl Given {
@@ -80,6 +88,8 @@ impl Given {
     fn key(&self) -> Option<GivenKey> {
         Some(match self {
             Given::Value(ty) => GivenKey::Value(*ty),
+            Given::View(array, indices) => GivenKey::View(*array, indices.clone()),
+            Given::Own(fixed, indices) => GivenKey::Own(fixed.clone(), indices.clone()),
             Given::Known(Captured::Type(scalar)) => GivenKey::Type((*scalar).into()),
             Given::Known(Captured::Composite(composite)) => GivenKey::Type(Type::Composite(*composite).into()),
             Given::Known(Captured::Struct(of)) => GivenKey::Type(ValueType::Struct(*of)),

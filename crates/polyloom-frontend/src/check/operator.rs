@@ -178,6 +178,9 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     fn operand_mismatch(&mut self, op: Op, left: &Expr, left_ty: Type, right: &Expr, right_ty: Type, span: Span) {
+        if self.too_few_indices(left).or_else(|| self.too_few_indices(right)).is_some() {
+            return;
+        }
         let message =
             format!("`{}` cannot combine {} and {}", operator_text(op), left_ty.python_name(), right_ty.python_name());
         let help = match (left_ty, right_ty) {

@@ -79,6 +79,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 None => Expr::error(span),
             },
             Some(Name::Poisoned) => Expr::error(span),
+            Some(Name::View(index)) => Expr { span, ..self.views[*index].clone() },
             Some(Name::Known(index)) => {
                 let what = self.known[*index].clone();
                 self.value_of(what, text, span)
@@ -110,7 +111,7 @@ impl<'a> Checker<'_, '_, 'a> {
             self.flow.set.insert(id);
             return Expr::error(span);
         }
-        Expr::new(ExprKind::Local(id), ExprType::Value(ty), span)
+        self.own_array(id, span).unwrap_or_else(|| Expr::new(ExprKind::Local(id), ExprType::Value(ty), span))
     }
 
     fn read_before_assignment(&mut self, name: &'a str, span: Span, assigned: Span) -> Expr {

@@ -158,11 +158,12 @@ impl<'a> Checker<'_, '_, 'a> {
         let enter = |taken: bool| if known == Some(!taken) { Flow::never() } else { before.clone() };
         self.assigned.push(LocalSet::default());
         let (mut then, mut otherwise) = (Vec::new(), Vec::new());
-        let n_rebound = self.rebound.len();
         self.flow = enter(true);
+        let scope = self.open_scope();
         self.block(body, &mut then);
-        self.forget_known(n_rebound);
+        self.close_scope(scope);
         let after_then = std::mem::replace(&mut self.flow, enter(false));
+        let scope = self.open_scope();
         match clauses {
             [] => {}
             [first, rest @ ..] => {
@@ -178,7 +179,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
             }
         }
-        self.forget_known(n_rebound);
+        self.close_scope(scope);
         self.flow.join(&after_then);
         let assigned = self.assigned.pop().unwrap_or_default();
         if let Some(outer) = self.assigned.last_mut() {
@@ -281,6 +282,11 @@ impl<'a> Checker<'_, '_, 'a> {
                 {
                     return self.bind_known(name, what, span);
                 }
+                if let ast::Expr::Name(name) = target
+                    && self.assign_array(name, value, span, out)
+                {
+                    return;
+                }
                 self.assigning = match target {
                     ast::Expr::Name(name) => match self.names.get(name.id.as_str()) {
                         Some(Name::Local(local)) => Some(*local),
@@ -290,6 +296,14 @@ impl<'a> Checker<'_, '_, 'a> {
                 };
                 let value = self.expr(value);
                 self.assigning = None;
+                if let ast::Expr::Name(name) = target {
+                    if self.bind_view(name, &value, out) {
+                        return;
+                    }
+                    if let Some(fixed) = self.own_result_of(&value) {
+                        return self.bind_own(name, fixed, value, span, out);
+                    }
+                }
                 return self.assign_value(target, value, span, out);
             }
         };
@@ -425,6 +439,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 };
                 let value = if value.is_waiting() { value } else { self.settle(value) };
                 let (target, value) = match indexed {
+                    Indexed::View(view) => {
+                        self.too_few_indices(&view);
+                        return None;
+                    }
                     Indexed::Element(element, elem) => {
                         let value = self.expect_value(value, elem, Code::TypeMismatch, "the array's element");
                         (Target::Element(Box::new(element)), value)
@@ -518,6 +536,12 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             Some(Name::Poisoned) => {
                 self.settle(value);
+                None
+            }
+            Some(Name::View(_)) => {
+                self.settle(value);
+                let message = format!("`{text}` stands for a part of an array and cannot be assigned a value");
+                self.reject(Code::BadAssignment, span, message, "use a variable of another name");
                 None
             }
             Some(Name::Known(index)) => {

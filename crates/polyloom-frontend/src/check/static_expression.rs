@@ -37,7 +37,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     self.failed = true;
                     return None;
                 }
-                Some(Name::Local(_) | Name::Struct(_) | Name::Later(_)) => {
+                Some(Name::Local(_) | Name::Struct(_) | Name::Later(_) | Name::View(_)) => {
                     let message = format!("`{name}` is a variable of the kernel, which `static` cannot see");
                     let help = "use names from outside, constants, and counters of loops over constant ranges";
                     self.reject(Code::BadCapture, span, message, help);

@@ -315,6 +315,11 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             Some(Name::Local(id)) => (self.local_type(id).into(), self.locals[id.0 as usize].span),
             Some(Name::Poisoned) => return None,
+            Some(Name::View(_)) => {
+                let message = format!("`{text}` stands for a part of an array and cannot be assigned a value");
+                self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+                return None;
+            }
             Some(Name::Known(index)) => {
                 let message =
                     format!("`{text}` stands for {} and cannot be assigned a value", self.known[index].describe());

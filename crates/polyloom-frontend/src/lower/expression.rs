@@ -4,7 +4,6 @@
 
 use super::{Lowering, leaf_types};
 use crate::number::Number;
-use crate::structure::ValueType;
 use crate::typed_ast::{ChainLink, ComponentIndex, Expr, ExprKind, ExprType, LocalId};
 use polyloom_ir::op::{Effect, Lowering as OpLowering};
 use polyloom_ir::{Imm, Op, Type, Value};
@@ -30,6 +29,7 @@ impl Lowering<'_, '_> {
                 debug_assert!(self.vars[local.0 as usize].is_some(), "`{}` has a value", self.name(*local));
                 self.local(*local)
             }
+            ExprKind::View { array, .. } => self.local(*array),
             ExprKind::Cast(x) => {
                 let value = self.expr(x);
                 self.builder.set_span(expr.span);
@@ -117,15 +117,18 @@ impl Lowering<'_, '_> {
                 self.set_all(updates, updated);
                 out.extend_from_slice(values);
             }
-            ExprKind::Call { function, args } => {
+            ExprKind::Call { function, args, updates } => {
                 let mut operands = SmallVec::new();
                 for arg in args {
                     self.values(arg, &mut operands);
                 }
-                let results: &[ValueType] =
-                    self.program.functions.get(function.0 as usize).map_or(&[], |callee| &callee.results);
+                let callee = self.program.functions.get(function.0 as usize);
+                let results = callee.map(super::handed_back).unwrap_or_default();
                 self.builder.set_span(expr.span);
-                out.extend(self.builder.call(super::func_id(*function), &operands, &leaf_types(results)));
+                let results = self.builder.call(super::func_id(*function), &operands, &results);
+                let (values, updated) = results.split_at(results.len() - updates.len());
+                self.set_all(updates, updated);
+                out.extend_from_slice(values);
             }
             ExprKind::Let { locals, value, body } => {
                 self.hold(locals, value);

@@ -31,7 +31,7 @@ pub(crate) fn lower(program: &Program) -> Module {
 fn lower_function(program: &Program, function: &Function) -> HirFunction {
     let n_params = function.params.iter().map(|param| param.ty.n_leaves()).sum();
     let params = function.locals.iter().take(n_params).map(|p| (&*p.name, p.ty));
-    let mut hir = HirFunction::new(function.name.clone(), function.kind, params, &leaf_types(&function.results));
+    let mut hir = HirFunction::new(function.name.clone(), function.kind, params, &handed_back(function));
     hir.metadata = function.metadata.clone();
     hir.constraints = function.constraints.clone();
     hir.span = function.span;
@@ -45,7 +45,8 @@ fn lower_function(program: &Program, function: &Function) -> HirFunction {
     if lowering.block(&function.body) {
         lowering.builder.set_span(function.span);
         if function.results.is_empty() {
-            lowering.builder.return_(&[]);
+            let updated = lowering.locals(&function.updated);
+            lowering.builder.return_(&updated);
         } else {
             lowering.builder.inst(Op::Unreachable, &[], &[], Imm::None);
         }
@@ -53,12 +54,19 @@ fn lower_function(program: &Program, function: &Function) -> HirFunction {
     hir
 }
 
-/// Variables that a construct gives values, in the order of its results.
+/// The types of what a function hands back: its results, then the parameters it changes.
+fn handed_back(function: &Function) -> SmallVec<[Type; 4]> {
+    let mut types = leaf_types(&function.results);
+    types.extend(function.updated.iter().map(|local| function.locals[local.0 as usize].ty));
+    types
+}
+
 /// The types of the leaves of values of these types.
 fn leaf_types(types: &[ValueType]) -> SmallVec<[Type; 4]> {
     types.iter().flat_map(|ty| ty.leaf_types()).collect()
 }
 
+/// Variables that a construct gives values, in the order of its results.
 type Merged = SmallVec<[LocalId; 4]>;
 
 /// A loop being lowered.

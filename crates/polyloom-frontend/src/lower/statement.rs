@@ -93,6 +93,7 @@ impl Lowering<'_, '_> {
                 for value in values {
                     self.values(value, &mut results);
                 }
+                results.extend(self.locals(&self.function.updated));
                 self.builder.set_span(stmt.span);
                 self.builder.return_(&results);
                 false

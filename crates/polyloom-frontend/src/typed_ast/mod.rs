@@ -5,6 +5,7 @@
 
 mod print;
 
+use crate::check::Fixed;
 use crate::number::Number;
 use crate::structure::{StructType, ValueType};
 use polyloom_ir::{ExecutionConstraints, FunctionKind, KernelMetadata, Op, Scalar, Span, Type};
@@ -39,6 +40,10 @@ pub struct Function {
     pub locals: Vec<Local>,
     /// Result types as the source has them.
     pub results: SmallVec<[ValueType; 2]>,
+    /// Parameters whose values at the end are further results: arrays of a caller's own that the function changes.
+    pub updated: Locals,
+    /// What the result is, if it is an array of the function's own.
+    pub(crate) own_result: Option<Fixed>,
     /// The statements.
     pub body: Vec<Stmt>,
     /// How it wants to be compiled.
@@ -277,6 +282,13 @@ pub enum ExprKind {
     Number(Number),
     /// The value of a variable.
     Local(LocalId),
+    /// The part of an array that these first indices choose; the checker leaves none in a finished program.
+    View {
+        /// The variable that holds the array.
+        array: LocalId,
+        /// Fewer than it has dimensions.
+        indices: Vec<Expr>,
+    },
     /// An operation of the op table.
     Op {
         /// The operation.
@@ -345,6 +357,8 @@ pub enum ExprKind {
         function: FunctionId,
         /// Its arguments in the order of its parameters.
         args: Vec<Expr>,
+        /// The variables that the function changes, which take its last results.
+        updates: Locals,
     },
     /// Several values side by side.
     Tuple(Vec<Expr>),
@@ -425,6 +439,11 @@ impl Expr {
     /// A rejected expression.
     pub fn error(span: Span) -> Expr {
         Expr::new(ExprKind::Error, ExprType::Error, span)
+    }
+
+    /// Whether it is a view of a whole array.
+    pub(crate) fn is_whole_array(&self) -> bool {
+        matches!(&self.kind, ExprKind::View { indices, .. } if indices.is_empty())
     }
 
     /// Whether it was rejected.

@@ -192,6 +192,10 @@ impl Printer<'_> {
             ExprKind::Const(bits) => constant(&expr.ty, *bits),
             ExprKind::Number(number) => number.to_string(),
             ExprKind::Local(local) => local_name(&self.function.locals[local.0 as usize].name).to_owned(),
+            ExprKind::View { array, indices } => {
+                let name = local_name(&self.function.locals[array.0 as usize].name);
+                format!("{name}[{}]", list(indices))
+            }
             ExprKind::Op { op, args, .. } => match (op.info().spelling, &args[..]) {
                 (Spelling::Operator(text), [a, b]) => {
                     format!("({} {text} {}){}", self.expr(a), self.expr(b), suffix(*op, &expr.ty))
@@ -227,7 +231,7 @@ impl Printer<'_> {
             ExprKind::If { cond, then, otherwise, .. } => {
                 format!("({} if {} else {})", self.expr(then), self.expr(cond), self.expr(otherwise))
             }
-            ExprKind::Call { function, args } => {
+            ExprKind::Call { function, args, .. } => {
                 let name = self.program.functions.get(function.0 as usize).map_or("?", |f| &f.name);
                 format!("{name}({}): {}", list(args), type_name(&expr.ty))
             }

@@ -1,0 +1,410 @@
+//! Parts of arrays, and arrays of a kernel's own.
+//!
+//! `row = a[i]` of an array of two dimensions is a view: the array with the indices given so far. A view is no value of
+//! the typed AST: whatever is done with it is done with the array and all indices, and a function that is given one is
+//! compiled for an array and so many first indices.
+//!
+//! `zeros(shape=…, dtype=…)` is an array of constant extents that the thread has to itself. Its elements are the
+//! components of one vector in a variable, so it needs no memory that HIR or a back end would have to know of, and an
+//! element with a run-time index is a choice among them. It is seen as a view too: a function that is given one is
+//! compiled for its extents, and hands back the vector as a further result if it changes it.
+
+use super::Given;
+use super::composite::{Parts, construct};
+use super::element::{Indexed, count};
+use super::function::{Checker, Name};
+use crate::source::dotted;
+use crate::structure::ValueType;
+use crate::typed_ast::{ComponentIndex, Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
+use polyloom_ir::{Code, Composite, MAX_COMPONENTS, MAX_DIMS, Op, Scalar, Span, Type};
+use ruff_python_ast as ast;
+use smallvec::{SmallVec, smallvec};
+
+/// An array of the kernel's own: what its elements are, and its extents.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Fixed {
+    pub(crate) elem: Type,
+    pub(crate) shape: SmallVec<[u16; 4]>,
+}
+
+impl Fixed {
+    /// The type of the variable that holds it.
+    fn vector(&self) -> Option<Composite> {
+        let elem = self.elem.as_scalar().or_else(|| Some(self.elem.as_composite()?.elem()))?;
+        let len = self.shape.iter().map(|&n| usize::from(n)).product::<usize>() * self.n_components();
+        Some(Composite::Vector { elem, len: u16::try_from(len).ok()? })
+    }
+
+    fn n_components(&self) -> usize {
+        self.elem.as_composite().map_or(1, Composite::n_components)
+    }
+}
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// The array that a variable holds, if it is one of the kernel's own.
+    pub(super) fn own_array(&self, local: LocalId, span: Span) -> Option<Expr> {
+        let fixed = self.fixed.get(&local)?;
+        let ty = Type::array_of(fixed.elem, fixed.shape.len() as u8)?;
+        Some(Expr::new(ExprKind::View { array: local, indices: Vec::new() }, ExprType::Value(ty), span))
+    }
+
+    /// The part of an array that these first indices choose.
+    pub(super) fn view(&self, array: LocalId, indices: Vec<Expr>, span: Span) -> Option<Expr> {
+        let (elem, ndim) = match self.fixed.get(&array) {
+            Some(fixed) => (fixed.elem, fixed.shape.len() as u8),
+            None => self.local_type(array).as_any_array()?,
+        };
+        let ty = Type::array_of(elem, ndim.checked_sub(indices.len() as u8)?)?;
+        Some(Expr::new(ExprKind::View { array, indices }, ExprType::Value(ty), span))
+    }
+
+    /// The extents of an array.
+    pub(super) fn extents_of(&self, array: &Expr, span: Span) -> Vec<Expr> {
+        let Some((_, ndim)) = array.ty.as_value().and_then(Type::as_any_array) else { return Vec::new() };
+        let ExprKind::View { array: local, indices } = &array.kind else {
+            return (0..ndim).map(|axis| super::element::dim(array, axis, span)).collect();
+        };
+        let first = indices.len() as u8;
+        match self.fixed.get(local) {
+            Some(fixed) => {
+                let extents = fixed.shape.iter().skip(first.into());
+                extents.map(|&n| Expr::constant(n.into(), Scalar::I32, span)).collect()
+            }
+            None => {
+                let whole = Expr::new(ExprKind::Local(*local), ExprType::Value(self.local_type(*local)), array.span);
+                (first..first + ndim).map(|axis| super::element::dim(&whole, axis, span)).collect()
+            }
+        }
+    }
+
+    /// What the indices of a view and more mean; `None` if there is no such element. Gives an array of a parameter back
+    /// with all indices.
+    pub(super) fn indexed_own(&mut self, local: LocalId, mut indices: Vec<Expr>, span: Span) -> Option<Indexed> {
+        let fixed = self.fixed.get(&local)?.clone();
+        if indices.iter().any(Expr::is_error) {
+            return None;
+        }
+        if indices.len() < fixed.shape.len() {
+            return self.view(local, indices, span).map(Indexed::View);
+        }
+        let inner = indices.split_off(fixed.shape.len());
+        let vector = fixed.vector()?;
+        let base = Expr::new(ExprKind::Local(local), ExprType::Value(vector.into()), span);
+        let mut place = self.place_in(&fixed, indices, span)?;
+        let Some(composite) = fixed.elem.as_composite() else {
+            if !inner.is_empty() {
+                let n = fixed.shape.len();
+                let message = format!(
+                    "the array has {}, but {} given",
+                    count(n, "dimension", "dimensions"),
+                    count(n + inner.len(), "index is", "indices are"),
+                );
+                self.reject(Code::BadRank, span, message, "write one index for each dimension");
+                return None;
+            }
+            return Some(Indexed::Component(base, vector, place));
+        };
+        let n = composite.n_components() as u16;
+        let mut held = super::composite::Held::default();
+        if let ComponentIndex::At(index) = place {
+            place = ComponentIndex::At(self.hold(index, &mut held));
+        }
+        let places = (0..n).map(|component| match &place {
+            ComponentIndex::Is(first) => ComponentIndex::Is(first * n + component),
+            ComponentIndex::At(element) => {
+                let [n, component] = [n, component].map(|n| Expr::constant(n.into(), Scalar::I32, span));
+                let first = int_op(Op::Mul, element.clone(), n, span);
+                ComponentIndex::At(int_op(Op::Add, first, component, span))
+            }
+        });
+        let parts = Parts { base, composite: vector, places: places.collect(), part: composite, held };
+        if inner.is_empty() {
+            return Some(Indexed::Parts(parts));
+        }
+        // One component of a known number is a place of its own, which can be assigned.
+        let known: Option<SmallVec<[i128; 2]>> = inner.iter().map(super::composite::constant_index).collect();
+        if let (Some(_), ComponentIndex::Is(first)) = (&known, &place)
+            && let Some(ComponentIndex::Is(component)) =
+                self.component_at(composite, inner.iter().cloned().collect(), span)
+        {
+            return Some(Indexed::Component(parts.base, vector, ComponentIndex::Is(first * n + component)));
+        }
+        let element = self.parts(parts, span);
+        match (composite, inner.len()) {
+            (Composite::Matrix { .. }, 1) => Some(Indexed::Row(element, composite, inner.into_iter().next()?)),
+            _ => {
+                let place = self.component_at(composite, inner.into_iter().collect(), span)?;
+                Some(Indexed::Component(element, composite, place))
+            }
+        }
+    }
+
+    /// The element that indices choose of an array of the kernel's own, counted in row-major order.
+    fn place_in(&mut self, fixed: &Fixed, indices: Vec<Expr>, span: Span) -> Option<ComponentIndex> {
+        let mut known = Some(0i128);
+        let mut place: Option<Expr> = None;
+        for (index, &extent) in indices.into_iter().zip(&fixed.shape) {
+            let n = i128::from(extent);
+            let constant = super::composite::constant_index(&index);
+            if let Some(constant) = constant
+                && !(-n..n).contains(&constant)
+            {
+                let message = format!("the array has no element {constant} along an axis of {extent}");
+                self.reject(Code::BadRank, span, message, format!("an index here is from {} to {}", -n, n - 1));
+                return None;
+            }
+            known = known.zip(constant).map(|(place, index)| place * n + index.rem_euclid(n));
+            let index = self.convert(index, Scalar::I32, span);
+            let index = self.normalised(index, extent);
+            place = Some(match place {
+                None => index,
+                Some(place) => {
+                    let extent = Expr::constant(extent.into(), Scalar::I32, span);
+                    int_op(Op::Add, int_op(Op::Mul, place, extent, span), index, span)
+                }
+            });
+        }
+        match known {
+            Some(known) => Some(ComponentIndex::Is(known as u16)),
+            None => place.map(ComponentIndex::At),
+        }
+    }
+
+    /// `name = zeros(…)` and `name = view`: gives whether it is one of these, and done.
+    pub(super) fn assign_array(
+        &mut self,
+        name: &'a ast::ExprName,
+        value: &'a ast::Expr,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> bool {
+        let Some(call) = value.as_call_expr() else { return false };
+        let Some(path) = dotted(&call.func) else { return false };
+        let is_zeros = path.last() == Some(&"zeros")
+            && !self.is_variable(path[0])
+            && matches!(self.capture(&path[..path.len() - 1]), Some(crate::environment::Captured::Module(module))
+                if crate::source::PACKAGES.contains(&&*module));
+        if !is_zeros {
+            return false;
+        }
+        match self.zeros(call, span) {
+            None => {
+                self.names.insert(name.id.as_str(), Name::Poisoned);
+            }
+            Some(fixed) => {
+                if let Some(vector) = fixed.vector() {
+                    let zero = || Expr::constant(0, vector.elem(), span);
+                    let zeros = construct(vector, (0..vector.n_components()).map(|_| zero()).collect(), span);
+                    self.bind_own(name, fixed, zeros, span, out);
+                }
+            }
+        }
+        true
+    }
+
+    /// Gives a name an array of the kernel's own, which `value` is the vector of.
+    pub(super) fn bind_own(
+        &mut self,
+        name: &'a ast::ExprName,
+        fixed: Fixed,
+        value: Expr,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
+        let text = name.id.as_str();
+        let Some(vector) = fixed.vector() else { return };
+        let local = match self.names.get(text).copied() {
+            Some(Name::Local(local)) if self.fixed.get(&local) == Some(&fixed) => local,
+            Some(Name::Later(_)) | None => {
+                let at = self.span(name);
+                let local = self.new_local(text, vector.into(), at);
+                self.names.insert(text, Name::Local(local));
+                self.fixed.insert(local, fixed);
+                local
+            }
+            Some(Name::Poisoned) => return,
+            Some(_) => {
+                let message = format!("`{text}` has a value already and cannot become an array of its own");
+                self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+                return;
+            }
+        };
+        self.mark_assigned(local);
+        // Its elements are read by names that the text does not show: it is read wherever it may be.
+        self.locals[local.0 as usize].first_read = 0;
+        self.locals[local.0 as usize].last_read = u32::MAX;
+        let targets = smallvec![Target::Local(local)];
+        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
+    }
+
+    /// The array that `zeros(shape, dtype)` makes.
+    fn zeros(&mut self, call: &'a ast::ExprCall, span: Span) -> Option<Fixed> {
+        let usage = format!("write `{}.zeros(shape=(2, 3), dtype=float)`", self.package());
+        let elem = match call.arguments.find_argument_value("dtype", 1) {
+            None => Some(Type::F32),
+            Some(dtype) => match self.meaning(dtype) {
+                Some(crate::environment::Captured::Type(scalar)) => Some(scalar.into()),
+                Some(crate::environment::Captured::Composite(composite)) => Some(composite.into()),
+                _ => None,
+            },
+        };
+        let (Some(elem), Some(shape)) = (elem, call.arguments.find_argument_value("shape", 0)) else {
+            self.reject(Code::NoOverload, span, "an array of a kernel's own has a shape and a `dtype`", usage);
+            return None;
+        };
+        let mut extents: SmallVec<[u16; 4]> = SmallVec::new();
+        for extent in crate::annotation::elements(shape) {
+            let extent = self.expr(extent);
+            if extent.is_error() {
+                return None;
+            }
+            let known = match extent.number() {
+                Some(crate::number::Number::Int(value)) => Some(value),
+                _ => super::composite::constant_index(&extent),
+            };
+            match known.and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0) {
+                Some(n) => extents.push(n),
+                None => {
+                    let message = "an array of a kernel's own has constant extents";
+                    self.reject(Code::Unsupported, extent.span, message, usage);
+                    return None;
+                }
+            }
+        }
+        let fixed = Fixed { elem, shape: extents };
+        let n = fixed.shape.iter().map(|&n| usize::from(n)).product::<usize>() * fixed.n_components();
+        if n > MAX_COMPONENTS || !(1..=MAX_DIMS).contains(&fixed.shape.len()) {
+            let message = format!(
+                "an array of a kernel's own holds up to {MAX_COMPONENTS} numbers in 1 to {MAX_DIMS} dimensions"
+            );
+            self.reject(
+                Code::Limit,
+                span,
+                message,
+                "make a larger one outside the kernel, with a part for each thread",
+            );
+            return None;
+        }
+        Some(fixed)
+    }
+
+    /// Makes a name stand for a part of an array, until the branch or loop body ends.
+    pub(super) fn bind_view(&mut self, name: &'a ast::ExprName, view: &Expr, out: &mut Vec<Stmt>) -> bool {
+        let ExprKind::View { array, indices } = &view.kind else { return false };
+        let (text, span) = (name.id.as_str(), self.span(name));
+        let indices = indices.iter().map(|index| self.index_once(index.clone(), out)).collect();
+        let Some(view) = self.view(*array, indices, view.span) else { return false };
+        let before = self.names.get(text).copied();
+        if !matches!(before, None | Some(Name::Later(_) | Name::View(_))) || !self.may_rebind(text) {
+            let message = format!("`{text}` has a value already and cannot stand for a part of an array");
+            self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+            return true;
+        }
+        self.views.push(view);
+        self.names.insert(text, Name::View(self.views.len() - 1));
+        self.rebound.push((text, before));
+        true
+    }
+
+    /// The parameters of a function that is given a view.
+    pub(super) fn view_parameter(&mut self, name: &str, array: Type, indices: &[Type], span: Span) -> Name {
+        let array = self.plain_parameter(name, array, span);
+        self.viewed(name, array, indices, span)
+    }
+
+    /// The parameters of a function that is given an array of the kernel's own, or a part of one.
+    pub(super) fn own_parameter(&mut self, name: &str, fixed: &Fixed, indices: &[Type], span: Span) -> Name {
+        let Some(vector) = fixed.vector() else { return Name::Poisoned };
+        let local = self.plain_parameter(name, vector.into(), span);
+        self.fixed.insert(local, fixed.clone());
+        self.locals[local.0 as usize].first_read = 0;
+        self.locals[local.0 as usize].last_read = u32::MAX;
+        if indices.is_empty() { Name::Local(local) } else { self.viewed(name, local, indices, span) }
+    }
+
+    fn viewed(&mut self, name: &str, array: LocalId, indices: &[Type], span: Span) -> Name {
+        let indices = indices.iter().enumerate().map(|(axis, ty)| {
+            let local = self.plain_parameter(&format!("{name}_{axis}"), *ty, span);
+            Expr::new(ExprKind::Local(local), ExprType::Value(*ty), span)
+        });
+        let indices = indices.collect();
+        match self.view(array, indices, span) {
+            Some(view) => {
+                self.views.push(view);
+                Name::View(self.views.len() - 1)
+            }
+            None => Name::Poisoned,
+        }
+    }
+
+    fn plain_parameter(&mut self, name: &str, ty: Type, span: Span) -> LocalId {
+        let local = LocalId(self.locals.len() as u32);
+        self.parameter(name, ty.into(), span);
+        local
+    }
+
+    /// What a function is given for an argument of this type.
+    pub(super) fn given(&self, value: &Expr, ty: ValueType) -> Given {
+        let ExprKind::View { array, indices } = &value.kind else { return Given::Value(ty) };
+        let indices = indices.iter().filter_map(|index| index.ty.as_value()).collect();
+        match self.fixed.get(array) {
+            Some(fixed) => Given::Own(fixed.clone(), indices),
+            None => Given::View(self.local_type(*array), indices),
+        }
+    }
+
+    /// The arguments that stand for one: of a view, the array and its first indices.
+    pub(super) fn passed(&self, value: Expr) -> Vec<Expr> {
+        match value.kind {
+            ExprKind::View { array, indices } => {
+                let whole = Expr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span);
+                std::iter::once(whole).chain(indices).collect()
+            }
+            _ => vec![value],
+        }
+    }
+
+    /// The array that a call gives, if it is one of the function's own.
+    pub(super) fn own_result_of(&self, value: &Expr) -> Option<Fixed> {
+        let ExprKind::Call { function, .. } = value.kind else { return None };
+        self.compilation.program.functions.get(function.0 as usize)?.own_result.clone()
+    }
+
+    /// What is wrong with a part of an array where one element is needed.
+    pub(super) fn too_few_indices(&mut self, view: &Expr) -> Option<Expr> {
+        let ExprKind::View { array, indices } = &view.kind else { return None };
+        if indices.is_empty() {
+            return None;
+        }
+        let n_dims = indices.len() + usize::from(view.ty.as_value()?.as_any_array()?.1);
+        let name = self.locals[array.0 as usize].name.clone();
+        let message = format!(
+            "`{name}` has {}, but {} given",
+            count(n_dims, "dimension", "dimensions"),
+            count(indices.len(), "index is", "indices are"),
+        );
+        let names = &["i", "j", "k", "l"][..n_dims.min(4)];
+        let help = format!("write one index for each dimension: `{name}[{}]`", names.join(", "));
+        Some(self.reject(Code::BadRank, view.span, message, help))
+    }
+}
+
+/// An operand array with the indices of its view before those that follow; `None` for an array of the kernel's own.
+pub(super) fn spread_view(
+    arg: Expr,
+    ty_of: impl Fn(LocalId) -> Type,
+    is_own: impl Fn(LocalId) -> bool,
+) -> Option<Vec<Expr>> {
+    match arg.kind {
+        ExprKind::View { array, .. } if is_own(array) => None,
+        ExprKind::View { array, indices } => {
+            let whole = Expr::new(ExprKind::Local(array), ExprType::Value(ty_of(array)), arg.span);
+            Some(std::iter::once(whole).chain(indices).collect())
+        }
+        _ => Some(vec![arg]),
+    }
+}
+
+fn int_op(op: Op, left: Expr, right: Expr, span: Span) -> Expr {
+    Expr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ExprType::scalar(Scalar::I32), span)
+}
