@@ -31,3 +31,24 @@ def k(n: int, x: loom.array2d(dtype=float), out: loom.array(dtype=float)):
     for i in range(2):
         out[i] = r[0]
         r = x[i]
+
+
+@loom.struct
+class Pair:
+    first: loom.array(dtype=float)
+    scale: float
+
+
+@loom.kernel
+def kept(x: loom.array2d(dtype=float), out: loom.array(dtype=float)):
+    p = Pair()
+    p.first = x[0]
+    q = Pair()
+    q.first = loom.zeros(3, dtype=float)
+    a = b = x[0]
+    c, d = x[0], x[1]
+    e = loom.zeros(3, dtype=float)
+    r = Pair(e, 1.0)
+    if out[0] > 0.0:
+        f = x[0]
+    out[0] = f[0]

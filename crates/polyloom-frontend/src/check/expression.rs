@@ -155,6 +155,9 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// A value that must have this type because of `reason` (`the function's annotation`).
     pub(super) fn expect_value(&mut self, expr: Expr, ty: Type, code: Code, reason: &str) -> Expr {
+        if let (ExprKind::View { .. }, true) = (&expr.kind, expr.ty == ExprType::Value(ty)) {
+            return self.not_kept(&expr);
+        }
         match &expr.ty {
             ExprType::Error => expr,
             ExprType::Number => {

@@ -208,6 +208,9 @@ impl<'a> Checker<'_, '_, 'a> {
         if value.ty.is_struct() {
             value = self.hold_struct(value, span, out);
         }
+        if let ExprKind::View { .. } = value.kind {
+            value = self.not_kept(&value);
+        }
         let simple = |e: &Expr| matches!(e.kind, ExprKind::Const(_) | ExprKind::Number(_) | ExprKind::Local(_));
         if !simple(&value)
             && let Some(ty) = value.ty.as_value()

@@ -283,6 +283,10 @@ impl<'a> Checker<'_, '_, 'a> {
             (None, ExprKind::Local(local)) => self.structs[variable].leaves[leaf] = Some(*local),
             (Some(known), ExprKind::Local(local)) if known == *local => {}
             (None, _) if is_unset(array) => {}
+            (None, ExprKind::View { .. }) => {
+                self.not_kept(array);
+                return None;
+            }
             (Some(_), _) => {
                 let name = &self.structs[variable].name;
                 let path = self.structs[variable].ty.leaves(name)[leaf].path.clone();

@@ -370,6 +370,17 @@ impl<'a> Checker<'_, '_, 'a> {
         self.compilation.program.functions.get(function.0 as usize)?.own_result.clone()
     }
 
+    /// Rejects a part of an array where an array is kept: in a field, or under several names.
+    pub(super) fn not_kept(&mut self, view: &Expr) -> Expr {
+        let help = "give it a name, or pass it to a function, on its own";
+        self.reject(
+            Code::Unsupported,
+            view.span,
+            "a part of an array, or one of the kernel's own, cannot be kept here",
+            help,
+        )
+    }
+
     /// What is wrong with a part of an array where one element is needed.
     pub(super) fn too_few_indices(&mut self, view: &Expr) -> Option<Expr> {
         let ExprKind::View { array, indices } = &view.kind else { return None };
