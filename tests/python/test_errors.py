@@ -248,7 +248,7 @@ import polyloom
         ("a[i] = np.sin(a[i])", "write `loom.sin`", "a[i] = loom.sin(a[i])"),
         ("a[i] = np.arctan2(a[i], 1.0)", "write `loom.atan2`", "a[i] = loom.atan2(a[i], 1.0)"),
         ("a[i] = np.where(True, a[i], 1.0)", "write `loom.where`", "a[i] = loom.where(True, a[i], 1.0)"),
-        ("v = loom.zeros(3)", "make arrays outside the kernel", "pass"),
+        ("v = loom.ones(3)", "make arrays outside the kernel", "pass"),
         ("a[i] = p[i].dot(p[0])", "loom.dot(p[i], p[0])", "a[i] = loom.dot(p[i], p[0])"),
         ("a[i] = loom.norm(p[i])", "write `loom.length`", "a[i] = loom.length(p[i])"),
         ("p[i] = p[i] + 1.0", "loom.vec3(1.0)", "p[i] = p[i] + loom.vec3(1.0)"),
@@ -257,7 +257,6 @@ import polyloom
         ("a[i] = loom.sqrt(i)", "float(i)", "a[i] = loom.sqrt(float(i))"),
         ("a[i] = loom.atan2(i, n)", "`float(i)` and `float(n)`", "a[i] = loom.atan2(float(i), float(n))"),
         ("loom.atomic_add(a, a[i], 1.0)", "int(a[i])", "loom.atomic_add(a, int(a[i]), 1.0)"),
-        ("a[i] = loom.float(i)", "write `float`", "a[i] = float(i)"),
         ("a[i] = f'{i}'", 'loom.printf("x = %f\\n", x)', 'x = a[i]; loom.printf("x = %f\\n", x)'),
     ],
 )

@@ -1,4 +1,4 @@
-"""Generic kernels, static expressions, functions as arguments, kernels of factories and slices under real Warp.
+"""Generic kernels, `static`, functions as arguments, factories, slices and own arrays under real Warp.
 
 The same text with another import gives equal results."""
 
@@ -153,6 +153,35 @@ def slices(x: wp.array(dtype=float), out: wp.array2d(dtype=float)):
         out[8, k] = w[k]
 
 
+@wp.func
+def count(bins: wp.array2d(dtype=int), i: int, j: int):
+    bins[i, j] += 1
+
+
+@wp.func
+def total_of(a: wp.array(dtype=float)):
+    s = float(0.0)
+    for i in range(a.shape[0]):
+        s += a[i]
+    return s
+
+
+@wp.kernel
+def own_arrays(x: wp.array2d(dtype=float), out: wp.array2d(dtype=float)):
+    i = wp.tid()
+    row = x[i]
+    a = wp.zeros(shape=(4,), dtype=float)
+    bins = wp.zeros(shape=(2, 2), dtype=int)
+    for j in range(4):
+        a[j] = row[3 - j] * 2.0
+        count(bins, j % 2, int(row[j]) % 2)
+    out[i, 0] = total_of(a) + total_of(row) + total_of(x[i])
+    for j in range(2):
+        for k in range(2):
+            out[i, 1 + 2 * j + k] = float(bins[j, k]) + a[i]
+    out[i, 5] = float(row.shape[0])
+
+
 def make(function, value, dtype):
     vector = wp.types.vector(length=3, dtype=dtype)
 
@@ -221,6 +250,7 @@ def run():
         kernel = make(*case)
         vector = wp.types.vector(length=3, dtype=case[2])
         launch(kernel, 2, array([-1, 2], case[2]), array(np.zeros((2, 3)), vector))
+    launch(own_arrays, 3, array(np.arange(12.0).reshape(3, 4), float), array(np.zeros((3, 6)), float))
     launch(declared, 2, array([1, 2], wp.float64), 3)
     launch(declared, 2, array([1, 2], wp.float32), 3.5)
     launch(concrete, 2, array([1, 2], wp.int64), 3)

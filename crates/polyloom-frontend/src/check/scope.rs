@@ -192,7 +192,9 @@ impl<'a> Checker<'_, '_, 'a> {
                 let near = near_names(last, members.iter().copied());
                 let begun = members.iter().copied().filter(begins).max_by_key(|m| m.len());
                 let owner = path[..path.len() - 1].join(".");
-                let help = if members::makes_arrays(last) {
+                let help = if last == "zeros" {
+                    format!("give it a name of its own first: `a = {name}(shape=3, dtype=float)`")
+                } else if members::makes_arrays(last) {
                     "make arrays outside the kernel, and pass them as parameters".to_owned()
                 } else if members::python_builtin(last).is_some() {
                     format!("write `{last}`")

@@ -596,6 +596,10 @@ impl<'a> Checker<'_, '_, 'a> {
             ExprKind::Local(id) if self.assigned.len() == 1 => {
                 self.names.insert(name, Name::Local(id));
             }
+            ExprKind::View { .. } => {
+                self.names.insert(name, Name::Poisoned);
+                self.not_kept(array);
+            }
             _ => {
                 self.names.insert(name, Name::Poisoned);
                 self.reject(
