@@ -71,7 +71,9 @@ def run(module: str, seconds: int, n_times: int) -> dict[str, Any]:
             process.wait()
     if output.exists():
         return json.loads(output.read_text())
-    return {"module": module, "stopped": f"the process ended with {process.returncode}", "units": []}
+    result = {"module": module, "stopped": f"the process ended with {process.returncode}", "units": []}
+    output.write_text(json.dumps(result))
+    return result
 
 
 def main() -> None:
@@ -80,19 +82,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--times", type=int, default=0, help="measure compile times of so many kernels of each module")
+    parser.add_argument("--again", action="store_true", help="run only the modules that had failures the last time")
     parser.add_argument("--write", metavar="PAGE", help="put the section about the corpus into this page")
     options = parser.parse_args()
     WORK.mkdir(parents=True, exist_ok=True)
     chosen = [name for name in modules() if options.only in name]
+    if options.again:
+        failed = {result["module"] for result in report.load(WORK) if report.has_failures(result)}
+        known = {result["module"] for result in report.load(WORK)}
+        chosen = [name for name in chosen if name in failed or name not in known]
     start = time.time()
-    results = []
     with ThreadPoolExecutor(options.jobs) as pool:
         for finished in as_completed([pool.submit(run, name, options.seconds, options.times) for name in chosen]):
             done = finished.result()
-            results.append(done)
             n = len(done["units"])
             print(f"{time.time() - start:6.0f} s  {done['module']}: {n} kernels {done['stopped'] or ''}", flush=True)
-    results.sort(key=lambda result: result["module"])
+    results = [result for result in report.load(WORK) if options.again or options.only in result["module"]]
     units = report.merged(results)
     (WORK / "report.md").write_text(report.detailed(units, results))
     section = report.section(units, results)

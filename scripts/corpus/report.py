@@ -147,6 +147,12 @@ def load(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
+def has_failures(result: dict[str, Any]) -> bool:
+    """Whether a kernel of a module does not compile, or does not agree without a purpose."""
+    core = [unit for unit in result["units"] if is_core(unit)]
+    return any(unit["outcome"]["stage"] in STAGES and on_purpose(unit) is None for unit in core)
+
+
 def compile_times(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The kernels that were measured: where each is, and both times in seconds."""
     return [unit | {"ratio": unit["warp_seconds"] / unit["seconds"]} for r in results for unit in r.get("times", [])]

@@ -476,3 +476,34 @@ def test_what_is_passed_wrongly_is_told_what_to_write(define):
         loom.launch(saxpy, 3, [2.0, np.ones(3), y])
     with pytest.raises(TypeError, match=r"must be an array, not list: .* np\.array\(…, np\.float32\)"):
         loom.launch(saxpy, 3, [2.0, [1.0, 2.0, 3.0], y])
+
+
+def test_no_array_is_one_without_elements(define):
+    k = define("""
+        @loom.kernel
+        def k(a: loom.array2d(dtype=float), v: loom.array(dtype=loom.vec3), out: loom.array(dtype=int)):
+            if a and not v:
+                out[0] = 1
+            out[1] = 1 if v else 2
+            out[2] = (1 if a else 0) + a.shape[0]
+    """)["k"]
+    full, vectors = np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32)
+    for a, v, expected in (
+        (full, None, [1, 2, 3]),
+        (None, vectors, [0, 1, 0]),
+        (np.zeros((2, 0), np.float32), loom.zeros(0, dtype=loom.vec3), [0, 2, 2]),
+        (full, vectors, [0, 1, 3]),
+    ):
+        out = np.zeros(3, np.int32)
+        loom.launch(k, 1, [a, v, out])
+        assert out.tolist() == expected
+
+
+def test_no_array_has_no_element_to_write(define):
+    k = define("""
+        @loom.kernel(check=True)
+        def k(out: loom.array(dtype=int)):
+            out[0] = 1
+    """)["k"]
+    with pytest.raises(loom.LaunchError, match="index 0 is out of bounds for axis 0 of array `out` with extent 0"):
+        loom.launch(k, 1, [None])

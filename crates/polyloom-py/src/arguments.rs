@@ -532,7 +532,15 @@ fn array_object<'py>(
         return Ok(array.get().object().cast());
     }
     let numpy = py.import("numpy")?;
-    let converted = if arg.hasattr("__array_interface__")? {
+    let converted = if arg.is_none() {
+        // No array: one without elements, which a kernel tells by its truth.
+        let n_inner = ty.element.map_or(0, |element| element.shape().len());
+        let mut shape = vec![0; usize::from(ty.rank) - n_inner];
+        shape.extend(ty.element.iter().flat_map(|element| element.shape()));
+        let scalars = py.import("polyloom._scalars")?.getattr("_BY_NAME")?;
+        let stored = scalars.get_item(ty.elem.python_name())?.getattr("numpy")?;
+        numpy.call_method1("empty", (PyTuple::new(py, shape)?, stored))?
+    } else if arg.hasattr("__array_interface__")? {
         numpy.call_method1("asarray", (arg,))?
     } else if arg.hasattr("__dlpack__")? {
         numpy.call_method1("from_dlpack", (arg,)).map_err(|error| unreadable(py, error))?

@@ -30,7 +30,7 @@ def k(n: int, x: float, d: loom.float64, flag: bool, a: loom.array(dtype=float),
         pass
     for j in range(n, loom.int64(3)):
         pass
-    if a:
+    if loom.vec2(x):
         pass
     b[i] = n**n
     a[i] = loom.float64(a)

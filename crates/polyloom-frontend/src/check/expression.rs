@@ -1,9 +1,10 @@
 //! Checking expressions: the dispatch over syntax, and fitting values to the types they must have.
 
+use super::element::dim;
 use super::function::Checker;
 use super::scope::number;
 use crate::number::Number;
-use crate::typed_ast::{Expr, ExprKind, ExprType};
+use crate::typed_ast::{Expr, ExprKind, ExprType, Locals};
 use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast as ast;
 
@@ -236,7 +237,7 @@ impl<'a> Checker<'_, '_, 'a> {
         self.reject(code, expr.span, message, help)
     }
 
-    /// A value as a bool: `x != 0`.
+    /// A value as a bool: `x != 0`. An array is true if it has elements, as it has not where a launch is given `None`.
     pub(super) fn truth(&mut self, expr: Expr) -> Expr {
         let span = expr.span;
         if let Some(value) = expr.number() {
@@ -245,9 +246,17 @@ impl<'a> Checker<'_, '_, 'a> {
         match expr.ty {
             ExprType::BOOL | ExprType::Error => expr,
             ExprType::Value(Type::Scalar(_)) => Expr::new(ExprKind::Cast(Box::new(expr)), ExprType::BOOL, span),
-            ExprType::Value(array) => {
-                let message = format!("{} is not a condition", array.python_name());
-                self.reject(Code::TypeMismatch, span, message, "compare an element or an extent: `len(a) > 0`")
+            ExprType::Value(Type::Array { ndim, .. } | Type::CompositeArray { ndim, .. }) => {
+                let extent = |axis| {
+                    let kind = ExprKind::Cast(Box::new(dim(&expr, axis, span)));
+                    Expr::new(kind, ExprType::BOOL, span)
+                };
+                let terms = (0..ndim).map(extent).collect();
+                Expr::new(ExprKind::Logic { all: true, terms, assigns: Locals::new() }, ExprType::BOOL, span)
+            }
+            ExprType::Value(composite) => {
+                let message = format!("{} is not a condition", composite.python_name());
+                self.reject(Code::TypeMismatch, span, message, "compare a component, or its `length`")
             }
             ExprType::Number => {
                 let settled = self.settle(expr);
