@@ -1,6 +1,6 @@
 //! Running a generated kernel on every engine and comparing what it leaves in memory.
 
-use super::generate::Program;
+use super::program::{Access, Program};
 use super::random::Random;
 use polyloom::{
     ArgBlock, CodeCache, CompileError, Composite, CpuDevice, LaunchError, LaunchOptions, Scalar, Session, SessionError,
@@ -134,11 +134,16 @@ impl Engines {
         let dim: Vec<u64> =
             (0..program.rank).map(|_| 1 + random.below(most[program.rank - 1] as usize) as u64).collect();
         let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
-        let mut buffers: Vec<Buffer> = program
-            .arrays
-            .iter()
-            .map(|array| Buffer::new(&mut random, array.elem, array.ndim, array.access, &dim))
-            .collect();
+        let mut buffers: Vec<Buffer> = Vec::new();
+        let mut shape = Vec::new();
+        for array in &program.arrays {
+            shape = match array.access {
+                Access::Own => dim.clone(),
+                _ if array.same_shape => shape,
+                _ => (0..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64).collect(),
+            };
+            buffers.push(Buffer::new(&mut random, array.elem, &shape));
+        }
 
         let mut block = ArgBlock::new();
         let (mut scalars, mut arrays) = (scalars.into_iter(), buffers.iter_mut());
@@ -173,11 +178,8 @@ struct Buffer {
 }
 
 impl Buffer {
-    fn new(random: &mut Random, elem: Type, ndim: usize, access: super::Access, dim: &[u64]) -> Buffer {
-        let mut shape: Vec<u64> = match access {
-            super::Access::Own => dim.to_vec(),
-            _ => (0..ndim).map(|_| 1 + random.below(EXTENTS[ndim - 1] as usize) as u64).collect(),
-        };
+    fn new(random: &mut Random, elem: Type, outer_shape: &[u64]) -> Buffer {
+        let mut shape = outer_shape.to_vec();
         let components = elem.as_composite().map(Composite::shape).unwrap_or_default();
         shape.extend(components.iter().map(|&extent| u64::from(extent)));
         let ndim = shape.len();

@@ -2,7 +2,8 @@
 //!
 //! What can be done with them is read off the op table, so a new builtin is covered the day it is added.
 
-use super::generate::{Access, Generator, Variable};
+use super::generate::{Generator, Variable};
+use super::program::Access;
 use polyloom_ir::op::{Effect, Extent, OpInfo, Param, Signature, Spelling, TyPattern, TypeClass};
 use polyloom_ir::{Composite, CompositeKind, Op, Scalar, Type};
 use std::sync::LazyLock;

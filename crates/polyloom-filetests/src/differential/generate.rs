@@ -5,118 +5,12 @@
 //! nobody stores to (or from its own elements), and touches shared elements by commutative integer atomics whose old
 //! value it ignores. Indices are clamped to the array, negative ones included, and loops are short.
 
+use super::program::{Access, ArrayParam, Program};
 use super::random::Random;
+use super::structs::Structs;
 use polyloom_ir::op::{Group, Signature, Spelling, TyPattern};
-use polyloom_ir::{Composite, CompositeKind, Op, Scalar, Type};
+use polyloom_ir::{Composite, Op, Scalar, Type};
 use std::fmt::Write as _;
-
-/// An array parameter of a generated kernel.
-#[derive(Clone, Debug)]
-pub struct ArrayParam {
-    /// Element type, a scalar or a composite.
-    pub elem: Type,
-    /// Number of dimensions.
-    pub ndim: usize,
-    /// What the kernel does with it.
-    pub access: Access,
-}
-
-/// How a generated kernel uses an array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
-    /// Loads from anywhere.
-    Read,
-    /// Loads from and stores to the thread's own element.
-    Own,
-    /// Commutative atomics anywhere.
-    Shared,
-}
-
-/// A generated kernel: its text and what it takes.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// The source; the kernel is called `kernel`.
-    pub text: String,
-    /// Scalar parameters, then the components of composite ones; they come first.
-    pub scalars: Vec<Scalar>,
-    /// Array parameters.
-    pub arrays: Vec<ArrayParam>,
-    /// Rank of the launch.
-    pub rank: usize,
-}
-
-impl Program {
-    /// The comment line that says what the program takes, for a file that [`Program::from_text`] reads back.
-    pub fn header(&self) -> String {
-        let scalars: Vec<&str> = self.scalars.iter().map(|s| s.name()).collect();
-        let array = |a: &ArrayParam| format!("{}:{}:{}", element_name(a.elem), a.ndim, a.access.name());
-        let arrays: Vec<String> = self.arrays.iter().map(array).collect();
-        format!("# rank {} | {} | {}", self.rank, scalars.join(" "), arrays.join(" "))
-    }
-
-    /// A program kept in a file, with a line that [`Program::header`] made.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with that line.
-    pub fn from_text(text: String) -> Result<Program, String> {
-        let header =
-            text.lines().find_map(|line| line.strip_prefix("# rank ")).ok_or("no line starts with `# rank`")?;
-        let scalar = |name: &str| Scalar::from_name(name).ok_or_else(|| format!("`{name}` is no scalar type"));
-        let [rank, scalars, arrays] = header.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
-            return Err(format!("`{header}` has not three parts"));
-        };
-        let rank = rank.parse().map_err(|_| format!("`{rank}` is no rank"))?;
-        let scalars = scalars.split_whitespace().map(scalar).collect::<Result<_, _>>()?;
-        let array = |text: &str| {
-            let [elem, ndim, access] = text.split(':').collect::<Vec<_>>()[..] else {
-                return Err(format!("`{text}` is no array"));
-            };
-            let ndim = ndim.parse().map_err(|_| format!("`{ndim}` is no rank"))?;
-            let access = Access::ALL.into_iter().find(|a| a.name() == access);
-            Ok(ArrayParam { elem: element_from_name(elem)?, ndim, access: access.ok_or("no such access")? })
-        };
-        let arrays = arrays.split_whitespace().map(array).collect::<Result<_, _>>()?;
-        Ok(Program { text, scalars, arrays, rank })
-    }
-}
-
-/// A type of elements in a header: `f32`, `vector/f32/3`, `quaternion/f64`.
-fn element_name(ty: Type) -> String {
-    let Some(composite) = ty.as_composite() else { return ty.to_string() };
-    let mut name = format!("{}/{}", composite.kind().python_name(), composite.elem());
-    if matches!(composite, Composite::Vector { .. } | Composite::Matrix { .. }) {
-        for extent in composite.shape() {
-            let _ = write!(name, "/{extent}");
-        }
-    }
-    name
-}
-
-fn element_from_name(name: &str) -> Result<Type, String> {
-    let unknown = || format!("`{name}` is no type of elements");
-    let mut parts = name.split('/');
-    let kind = parts.next().unwrap_or_default();
-    let Some(elem) = parts.next() else {
-        return Scalar::from_name(kind).map(Type::Scalar).ok_or_else(unknown);
-    };
-    let shape: Vec<i128> = parts.map(|n| n.parse().map_err(|_| unknown())).collect::<Result<_, _>>()?;
-    let kind = CompositeKind::from_python_name(kind).ok_or_else(unknown)?;
-    let elem = Scalar::from_name(elem).ok_or_else(unknown)?;
-    Composite::new(kind, elem, &shape).map(Type::Composite)
-}
-
-impl Access {
-    const ALL: [Access; 3] = [Access::Read, Access::Own, Access::Shared];
-
-    fn name(self) -> &'static str {
-        match self {
-            Access::Read => "read",
-            Access::Own => "own",
-            Access::Shared => "shared",
-        }
-    }
-}
 
 /// The kernel of a seed.
 pub fn generate(seed: u64) -> Program {
@@ -159,6 +53,7 @@ pub(super) struct Generator {
     pub(super) composite_budget: i32,
     /// How types without a name are made; the text calls them `T0`, `T1`, ….
     pub(super) named_types: Vec<String>,
+    pub(super) structs: Structs,
     functions: Vec<UserFunction>,
     pub(super) arrays: Vec<ArrayParam>,
     /// Other names of arrays, each with the array.
@@ -202,6 +97,7 @@ impl Generator {
             composites: Vec::new(),
             composite_budget: 0,
             named_types: Vec::new(),
+            structs: Structs::default(),
             functions: Vec::new(),
             arrays: Vec::new(),
             aliases: Vec::new(),
@@ -215,12 +111,14 @@ impl Generator {
             budget: 0,
         };
         generator.draw_composites();
+        generator.draw_structs();
         generator
     }
 
     fn program(&mut self) -> Program {
         for _ in 0..self.random.below(3) {
             self.function();
+            self.struct_function();
         }
         self.rank = 1 + self.random.below(3);
         let scalars: Vec<Scalar> = (0..self.random.below(3)).map(|_| self.ty()).collect();
@@ -236,7 +134,7 @@ impl Generator {
             } else {
                 self.element(ndim)
             };
-            self.arrays.push(ArrayParam { elem, ndim, access });
+            self.arrays.push(ArrayParam { elem, ndim, access, same_shape: false });
         }
         let mut params: Vec<String> =
             scalars.iter().enumerate().map(|(n, s)| format!("p{n}: loom.{}", s.python_name())).collect();
@@ -248,13 +146,16 @@ impl Generator {
             let name = self.type_name(array.elem);
             params.push(format!("a{n}: loom.array(dtype={name}, ndim={})", array.ndim));
         }
+        self.scope.clear();
+        self.structs.leave_scope(0);
+        let (struct_params, of_structs) = self.struct_params(self.rank);
+        params.extend(struct_params);
         let mode = if self.random.chance(15) { "(check=True)" } else { "" };
         self.line("");
         self.line(&format!("@loom.kernel{mode}"));
         self.line(&format!("def kernel({}):", params.join(", ")));
         self.indent = 1;
         self.in_kernel = true;
-        self.scope.clear();
         let coordinates = COORDINATES[..self.rank].join(", ");
         self.line(&format!("{coordinates} = loom.tid()"));
         for name in &COORDINATES[..self.rank] {
@@ -275,14 +176,19 @@ impl Generator {
                 self.store_own(array);
             }
         }
+        self.store_own_structs();
+        let struct_arrays = self.structs.array_params();
+        let structs = self.struct_definitions();
         let mut text = "import polyloom as loom\n".to_owned();
         for (index, made) in self.named_types.iter().enumerate() {
             let _ = writeln!(text, "T{index} = {made}");
         }
+        text.push_str(&structs);
         text.push_str(&self.text);
         let components = composites.iter().flat_map(|c| std::iter::repeat_n(c.elem(), c.n_components()));
-        let scalars = scalars.into_iter().chain(components).collect();
-        Program { text, scalars, arrays: self.arrays.clone(), rank: self.rank }
+        let scalars = scalars.into_iter().chain(components).chain(of_structs).collect();
+        let arrays = self.arrays.iter().cloned().chain(struct_arrays).collect();
+        Program { text, scalars, arrays, rank: self.rank }
     }
 
     /// The type of an array's elements. An array has at most four dimensions, its elements' included.
@@ -294,7 +200,7 @@ impl Generator {
     }
 
     /// A type of variables.
-    fn value_type(&mut self) -> Type {
+    pub(super) fn value_type(&mut self) -> Type {
         match self.any_composite() {
             Some(composite) if self.random.chance(30) => composite.into(),
             _ => self.ty().into(),
@@ -320,15 +226,9 @@ impl Generator {
         let results: Vec<Type> = (0..1 + self.random.below(2)).map(|_| self.value_type()).collect();
         let list: Vec<String> =
             params.iter().enumerate().map(|(n, &ty)| format!("x{n}: {}", self.type_name(ty))).collect();
-        self.line("");
-        self.line("@loom.func");
-        self.line(&format!("def {name}({}):", list.join(", ")));
-        self.indent = 1;
-        self.in_kernel = false;
+        self.begin_function(&format!("def {name}({}):", list.join(", ")));
         self.scope = params.iter().enumerate().map(|(n, &ty)| Variable::new(format!("x{n}"), ty)).collect();
-        self.budget = 6;
-        let n = 1 + self.random.below(3);
-        self.block(n, 1);
+        self.function_body();
         if self.random.chance(30) {
             let cond = self.expr(Scalar::Bool, 2);
             self.line(&format!("if {cond}:"));
@@ -337,8 +237,28 @@ impl Generator {
             self.indent -= 1;
         }
         self.return_(&results);
-        self.indent = 0;
+        self.end_function();
         self.functions.push(UserFunction { name, params, results });
+    }
+
+    pub(super) fn begin_function(&mut self, head: &str) {
+        self.line("");
+        self.line("@loom.func");
+        self.line(head);
+        self.indent = 1;
+        self.in_kernel = false;
+        self.scope.clear();
+        self.structs.leave_scope(0);
+    }
+
+    pub(super) fn function_body(&mut self) {
+        self.budget = 6;
+        let n = 1 + self.random.below(3);
+        self.block(n, 1);
+    }
+
+    pub(super) fn end_function(&mut self) {
+        self.indent = 0;
     }
 
     fn return_(&mut self, results: &[Type]) {
@@ -348,7 +268,7 @@ impl Generator {
 
     /// Statements; what they declare goes out of scope after them.
     fn block(&mut self, n: usize, depth: usize) {
-        let outer = self.scope.len();
+        let (outer, outer_structs) = (self.scope.len(), self.structs.n_in_scope());
         let before = self.text.len();
         for _ in 0..n {
             if self.budget <= 0 {
@@ -362,11 +282,15 @@ impl Generator {
         }
         if depth > 0 {
             self.scope.truncate(outer);
+            self.structs.leave_scope(outer_structs);
         }
     }
 
     fn statement(&mut self, depth: usize) {
         let own: Vec<usize> = (0..self.arrays.len()).filter(|&a| self.arrays[a].access == Access::Own).collect();
+        if self.random.chance(20) && self.struct_statement() {
+            return;
+        }
         if self.random.chance(25) && self.composite_statement() {
             return;
         }
@@ -637,16 +561,21 @@ impl Generator {
 
     fn index(&mut self, array: usize) -> String {
         let ndim = self.arrays[array].ndim;
+        self.index_of(&format!("a{array}"), ndim)
+    }
+
+    /// An index into the array of this name, clamped to it.
+    pub(super) fn index_of(&mut self, array: &str, ndim: usize) -> String {
         let mut parts = Vec::new();
         for axis in 0..ndim {
             let part = match self.random.below(4) {
                 0 if self.in_kernel => {
-                    format!("loom.min({}, a{array}.shape[{axis}] - 1)", COORDINATES[self.random.below(self.rank)])
+                    format!("loom.min({}, {array}.shape[{axis}] - 1)", COORDINATES[self.random.below(self.rank)])
                 }
                 1 => (*self.random.pick(&["0", "-1"])).to_owned(),
                 _ => {
                     let value = self.pinned(Scalar::I32, 1);
-                    format!("loom.clamp({value}, -a{array}.shape[{axis}], a{array}.shape[{axis}] - 1)")
+                    format!("loom.clamp({value}, -{array}.shape[{axis}], {array}.shape[{axis}] - 1)")
                 }
             };
             parts.push(part);
@@ -709,6 +638,11 @@ impl Generator {
     pub(super) fn load(&mut self, ty: Type) -> Option<String> {
         if !self.in_kernel {
             return None;
+        }
+        if self.random.chance(30)
+            && let Some(leaf) = self.struct_leaf(ty)
+        {
+            return Some(leaf);
         }
         let fits: Vec<usize> = (0..self.arrays.len())
             .filter(|&a| self.arrays[a].elem == ty && self.arrays[a].access != Access::Shared)

@@ -8,9 +8,12 @@
 mod compare;
 mod composites;
 mod generate;
+mod program;
 mod random;
 mod shrink;
+mod structs;
 
 pub use compare::{Disagreement, Engines};
-pub use generate::{Access, ArrayParam, Program, generate};
+pub use generate::generate;
+pub use program::{Access, ArrayParam, Program};
 pub use shrink::shrink;

@@ -1,6 +1,6 @@
 //! Making a failing program small: statements are taken out as long as it still fails.
 
-use super::generate::Program;
+use super::program::Program;
 
 /// A smaller program for which `fails` still holds, as far as taking out lines, and lines with the blocks under them,
 /// goes. `fails` is not asked more than `attempts` times.

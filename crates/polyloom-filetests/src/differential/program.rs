@@ -1,0 +1,119 @@
+//! A random kernel as text, and what it takes.
+
+use polyloom_ir::{Composite, CompositeKind, Scalar, Type};
+use std::fmt::Write as _;
+
+/// An array parameter of a generated kernel.
+#[derive(Clone, Debug)]
+pub struct ArrayParam {
+    /// Element type, a scalar or a composite.
+    pub elem: Type,
+    /// Number of dimensions.
+    pub ndim: usize,
+    /// What the kernel does with it.
+    pub access: Access,
+    /// Whether its shape is that of the array before: both are leaves of the same array of structs.
+    pub same_shape: bool,
+}
+
+/// How a generated kernel uses an array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Loads from anywhere.
+    Read,
+    /// Loads from and stores to the thread's own element.
+    Own,
+    /// Commutative atomics anywhere.
+    Shared,
+}
+
+/// A generated kernel: its text and what it takes.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The source; the kernel is called `kernel`.
+    pub text: String,
+    /// Scalar parameters, then the components of composite ones; they come first.
+    pub scalars: Vec<Scalar>,
+    /// Array parameters.
+    pub arrays: Vec<ArrayParam>,
+    /// Rank of the launch.
+    pub rank: usize,
+}
+
+impl Program {
+    /// The comment line that says what the program takes, for a file that [`Program::from_text`] reads back.
+    pub fn header(&self) -> String {
+        let scalars: Vec<&str> = self.scalars.iter().map(|s| s.name()).collect();
+        let array = |a: &ArrayParam| {
+            let same = if a.same_shape { "+" } else { "" };
+            format!("{}:{}:{}{same}", element_name(a.elem), a.ndim, a.access.name())
+        };
+        let arrays: Vec<String> = self.arrays.iter().map(array).collect();
+        format!("# rank {} | {} | {}", self.rank, scalars.join(" "), arrays.join(" "))
+    }
+
+    /// A program kept in a file, with a line that [`Program::header`] made.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with that line.
+    pub fn from_text(text: String) -> Result<Program, String> {
+        let header =
+            text.lines().find_map(|line| line.strip_prefix("# rank ")).ok_or("no line starts with `# rank`")?;
+        let scalar = |name: &str| Scalar::from_name(name).ok_or_else(|| format!("`{name}` is no scalar type"));
+        let [rank, scalars, arrays] = header.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            return Err(format!("`{header}` has not three parts"));
+        };
+        let rank = rank.parse().map_err(|_| format!("`{rank}` is no rank"))?;
+        let scalars = scalars.split_whitespace().map(scalar).collect::<Result<_, _>>()?;
+        let array = |text: &str| {
+            let [elem, ndim, access] = text.split(':').collect::<Vec<_>>()[..] else {
+                return Err(format!("`{text}` is no array"));
+            };
+            let ndim = ndim.parse().map_err(|_| format!("`{ndim}` is no rank"))?;
+            let same_shape = access.ends_with('+');
+            let access = access.trim_end_matches('+');
+            let access = Access::ALL.into_iter().find(|a| a.name() == access);
+            Ok(ArrayParam { elem: element_from_name(elem)?, ndim, access: access.ok_or("no such access")?, same_shape })
+        };
+        let arrays = arrays.split_whitespace().map(array).collect::<Result<_, _>>()?;
+        Ok(Program { text, scalars, arrays, rank })
+    }
+}
+
+/// A type of elements in a header: `f32`, `vector/f32/3`, `quaternion/f64`.
+fn element_name(ty: Type) -> String {
+    let Some(composite) = ty.as_composite() else { return ty.to_string() };
+    let mut name = format!("{}/{}", composite.kind().python_name(), composite.elem());
+    if matches!(composite, Composite::Vector { .. } | Composite::Matrix { .. }) {
+        for extent in composite.shape() {
+            let _ = write!(name, "/{extent}");
+        }
+    }
+    name
+}
+
+fn element_from_name(name: &str) -> Result<Type, String> {
+    let unknown = || format!("`{name}` is no type of elements");
+    let mut parts = name.split('/');
+    let kind = parts.next().unwrap_or_default();
+    let Some(elem) = parts.next() else {
+        return Scalar::from_name(kind).map(Type::Scalar).ok_or_else(unknown);
+    };
+    let shape: Vec<i128> = parts.map(|n| n.parse().map_err(|_| unknown())).collect::<Result<_, _>>()?;
+    let kind = CompositeKind::from_python_name(kind).ok_or_else(unknown)?;
+    let elem = Scalar::from_name(elem).ok_or_else(unknown)?;
+    Composite::new(kind, elem, &shape).map(Type::Composite)
+}
+
+impl Access {
+    const ALL: [Access; 3] = [Access::Read, Access::Own, Access::Shared];
+
+    fn name(self) -> &'static str {
+        match self {
+            Access::Read => "read",
+            Access::Own => "own",
+            Access::Shared => "shared",
+        }
+    }
+}
