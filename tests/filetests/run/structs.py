@@ -150,3 +150,19 @@ def of_arrays(s: Buffers, out: wp.array(dtype=float)):
     mine.values[i] += mine.scale * values[i] + float(len(mine.pairs) * i)
     s.pairs[i].a = s.scale
     mine.pairs[i].n += i
+
+
+@wp.struct
+class Frame:
+    axes: wp.types.matrix((2, 3), float)
+    n: int
+
+
+# Components of matrices in elements of arrays, by indices known at run time.
+# run: @components_of_fields[1]([[[1, 2, 3], [4, 5, 6]]], [0], -1, 1) == [[[1, 2, 7], [4, 14, 6]]], [14]
+@wp.kernel
+def components_of_fields(frames: wp.array(dtype=Frame), row: int, column: int):
+    i = wp.tid()
+    frames[i].axes[row, column] += 9.0
+    frames[i].axes[row - 1, -column] = 7.0
+    frames[i].n = int(frames[i].axes[row, column])

@@ -172,7 +172,10 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let ty = ty?;
         if let Some(composite) = ty.as_composite() {
-            return self.indexed_composite(array, composite, indices, span);
+            return match array.kind {
+                ExprKind::Load(element) => self.element_part(*element, ty, composite, indices, span),
+                _ => self.indexed_composite(array, composite, indices, span),
+            };
         }
         let Some((elem, ndim)) = ty.as_any_array() else {
             let message = format!("{} cannot be indexed", ty.python_name());
@@ -221,10 +224,22 @@ impl<'a> Checker<'_, '_, 'a> {
         if indices.iter().any(Expr::is_error) {
             return None;
         }
-        let mut element = Element { array: Box::new(array), indices, span };
+        let element = Element { array: Box::new(array), indices, span };
         let Some(composite) = elem.as_composite().filter(|_| !inner.is_empty()) else {
             return Some(Indexed::Element(element, elem));
         };
+        self.element_part(element, elem, composite, inner, span)
+    }
+
+    /// What indices behind those of an array element mean, whose type `elem` is this composite.
+    fn element_part(
+        &mut self,
+        mut element: Element,
+        elem: Type,
+        composite: Composite,
+        inner: SmallVec<[Index<'a>; 2]>,
+        span: Span,
+    ) -> Option<Indexed> {
         let shape = composite.shape();
         if inner.len() != shape.len() || inner.iter().any(|index| matches!(index, Index::Slice(_))) {
             let base = Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span);
