@@ -17,13 +17,16 @@ use ruff_python_ast::{self as ast, Expr};
 use ruff_text_size::Ranged;
 
 /// Every argument the decorator of a kernel takes.
-const KERNEL_ARGUMENTS: [&str; 25] = [
+const KERNEL_ARGUMENTS: [&str; 28] = [
     "block_dim",
     "check",
+    "cluster_dim",
     "cpu_affinity",
     "critical_path",
+    "cuda_max_registers",
     "device",
     "enable_backward",
+    "enable_cuda_smem_spilling",
     "enable_mathdx_gemm",
     "fast_math",
     "float_mode",
@@ -46,7 +49,7 @@ const KERNEL_ARGUMENTS: [&str; 25] = [
 ];
 
 /// Those that the decorator of a function takes: the others are about a launch, or hold for all that a kernel runs.
-const FUNCTION_ARGUMENTS: [&str; 3] = ["inline_always", "module", "name"];
+const FUNCTION_ARGUMENTS: [&str; 4] = ["inline", "inline_always", "module", "name"];
 
 /// The largest block a GPU can launch, and so the largest size that means anything.
 const MAX_BLOCK: i128 = 1024;
@@ -189,8 +192,9 @@ impl Reader<'_> {
                     self.wrong(value, "`name` takes a string".to_owned(), "write `name=\"…\"`, or leave it out");
                 }
             }
-            // Any value of Warp's: a string, a module object, a dictionary.
-            "module" | "module_options" => {}
+            // Any value of Warp's: a string, a module object, a dictionary, what only CUDA devices look at.
+            "module" | "module_options" | "cluster_dim" | "cuda_max_registers" | "enable_cuda_smem_spilling" => {}
+            "inline" if kind == FunctionKind::Func => {}
             _ => self.unknown(name, &KERNEL_ARGUMENTS),
         }
     }

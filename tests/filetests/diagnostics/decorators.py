@@ -51,3 +51,13 @@ def of_functions(x: float):
 @loom.kernel(name=1, module="unique")
 def named(a: loom.array(dtype=float)):
     a[0] = 1.0
+
+
+@loom.func(inline=True)
+def written_for_warp(x: float):
+    return x
+
+
+@loom.kernel(cluster_dim=SIZE, cuda_max_registers=32, enable_cuda_smem_spilling=True, grid_stride=False)
+def also_written_for_warp(a: loom.array(dtype=float)):
+    a[0] = written_for_warp(1.0)
