@@ -218,3 +218,11 @@ def parts_in_place(t: wp.array(dtype=wp.transform), x: wp.array(dtype=wp.vec3)):
     t[0].p = x[0]
     t[0].p += wp.vec3(2.0)
     t[0].q = wp.quat(1.0, 2.0, 3.0, 4.0)
+
+
+# run: @slices_in_place[1]([[1, 2, 3]], [[[1, 2], [3, 4]]]) == [[1, 7, 9]], [[[1, 0], [3, 0]]]
+@wp.kernel
+def slices_in_place(v: wp.array(dtype=wp.vec3), m: wp.array(dtype=wp.mat22)):
+    v[0][1:] = wp.vec2(5.0, 6.0)
+    v[0][1:] += wp.vec2(2.0, 3.0)
+    m[0][:, 1] = 0.0

@@ -43,17 +43,14 @@ impl<'a> Checker<'_, '_, 'a> {
                         self.too_few_indices(&view);
                     }
                     Some(Indexed::Parts(parts)) => {
+                        let parts = Parts { base: self.element_once(parts.base, out), ..parts };
                         // The indices are held where the old value is read, and stay what they are.
                         let old = self.parts(parts.clone(), target_span);
                         let new = self.binary_op(assign.op, old, value, span);
-                        let Some(local) = self.changed_local(&parts.base, target_span) else { return };
-                        let Some(whole) = self.with_parts(Parts { held: Held::default(), ..parts }, new, target_span)
-                        else {
-                            return;
-                        };
-                        self.mark_assigned(local);
-                        let targets = smallvec![Target::Local(local)];
-                        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![whole] }, span });
+                        let parts = Parts { held: Held::default(), ..parts };
+                        let Some((target, value)) = self.parts_target(parts, new, target_span) else { return };
+                        let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
+                        out.push(Stmt { kind, span });
                     }
                     Some(Indexed::Row(base, composite, index)) => {
                         let base = self.element_once(base, out);

@@ -78,23 +78,18 @@ impl Checker<'_, '_, '_> {
 
     /// The composite that a local variable holds, with other values for some components: those of `value`, or `value` for
     /// each if it is a scalar.
-    pub(super) fn with_parts(&mut self, parts: Parts, value: Expr, span: Span) -> Option<Expr> {
-        let Parts { base, composite, places, part, mut held } = parts;
+    fn with_parts(&mut self, parts: Parts, value: Expr, span: Span) -> Option<Expr> {
+        let (value, part) = self.slice_value(&parts, value)?;
+        let Parts { base, composite, places, mut held, .. } = parts;
         let elem = composite.elem();
-        let is_scalar = value.is_waiting() || matches!(value.ty.as_value(), Some(Type::Scalar(_)));
-        let wanted = if is_scalar { elem.into() } else { part.into() };
-        let value = self.expect_value(value, wanted, Code::TypeMismatch, "the slice");
-        if value.is_error() {
-            return None;
-        }
         let value = self.hold(value, &mut held);
         let mut components: Vec<Expr> = (0..composite.n_components() as u16)
             .map(|place| component(base.clone(), composite, ComponentIndex::Is(place), span))
             .collect();
         for (k, place) in places.into_iter().enumerate() {
-            let new = match is_scalar {
-                true => value.clone(),
-                false => component(value.clone(), part, ComponentIndex::Is(k as u16), span),
+            let new = match part {
+                None => value.clone(),
+                Some(part) => component(value.clone(), part, ComponentIndex::Is(k as u16), span),
             };
             match place {
                 ComponentIndex::Is(place) => components[usize::from(place)] = new,
@@ -163,20 +158,54 @@ impl Checker<'_, '_, '_> {
         };
         let mut element = (**element).clone();
         element.indices.push(index);
-        (!value.is_error()).then(|| self.components_target(element, 0, part, value))
+        (!value.is_error()).then(|| self.components_target(element, part, 0..n_cols, Some(part), value))
     }
 
-    /// Components of an array's element that follow each other, as the target of an assignment; together they are a
-    /// `part`.
-    fn components_target(&mut self, element: Element, first: u16, part: Composite, value: Expr) -> (Target, Expr) {
+    /// `x[a:b]` of a composite as the target of an assignment.
+    pub(super) fn parts_target(&mut self, parts: Parts, value: Expr, span: Span) -> Option<(Target, Expr)> {
+        let constant = |place: &ComponentIndex| match place {
+            ComponentIndex::Is(place) => Some(*place),
+            ComponentIndex::At(_) => None,
+        };
+        let places: Option<Vec<u16>> = parts.places.iter().map(constant).collect();
+        let (ExprKind::Load(element), Some(places)) = (&parts.base.kind, places) else {
+            let local = self.changed_local(&parts.base, span)?;
+            let whole = self.with_parts(parts, value, span)?;
+            self.mark_assigned(local);
+            return Some((Target::Local(local), whole));
+        };
+        let (value, part) = self.slice_value(&parts, value)?;
+        Some(self.components_target((**element).clone(), parts.composite, places, part, value))
+    }
+
+    /// The value of a slice, and what it is if it is not a scalar for every component.
+    fn slice_value(&mut self, parts: &Parts, value: Expr) -> Option<(Expr, Option<Composite>)> {
+        let is_scalar = value.is_waiting() || matches!(value.ty.as_value(), Some(Type::Scalar(_)));
+        let wanted = if is_scalar { parts.composite.elem().into() } else { parts.part.into() };
+        let value = self.expect_value(value, wanted, Code::TypeMismatch, "the slice");
+        (!value.is_error()).then_some((value, (!is_scalar).then_some(parts.part)))
+    }
+
+    /// Components of an array's element as the target of an assignment: those of `part`, or `value` for each.
+    fn components_target(
+        &mut self,
+        element: Element,
+        composite: Composite,
+        places: impl IntoIterator<Item = u16>,
+        part: Option<Composite>,
+        value: Expr,
+    ) -> (Target, Expr) {
         let Element { array, indices, span } = element;
         let mut held = Held::default();
         let value = self.hold(value, &mut held);
-        let places = 0..part.n_components() as u16;
-        let inner = |place: u16| smallvec![Expr::constant((first + place).into(), Scalar::I32, span)];
-        let each = places.clone().map(|place| ((*array).clone(), inner(place))).collect();
-        let components: Vec<Expr> =
-            places.map(|place| component(value.clone(), part, ComponentIndex::Is(place), span)).collect();
+        let (mut each, mut components) = (Vec::new(), Vec::new());
+        for (k, place) in places.into_iter().enumerate() {
+            each.push(((*array).clone(), inner_indices(composite, place, span)));
+            components.push(match part {
+                Some(part) => component(value.clone(), part, ComponentIndex::Is(k as u16), span),
+                None => value.clone(),
+            });
+        }
         let types = components.iter().filter_map(|component| component.ty.full()).collect();
         let values = Expr::new(ExprKind::Tuple(components), ExprType::Values(types), span);
         (Target::Places(Box::new(Places { each, indices, span })), held.around(values))
@@ -244,7 +273,8 @@ impl Checker<'_, '_, '_> {
         let value = self.expect_value(value, part.into(), Code::TypeMismatch, "the part");
         if let ExprKind::Load(element) = &base.kind {
             let element = (**element).clone();
-            return (!value.is_error()).then(|| self.components_target(element, first, part, value));
+            let places = first..first + part.n_components() as u16;
+            return (!value.is_error()).then(|| self.components_target(element, composite, places, Some(part), value));
         }
         let local = self.changed_local(base, span)?;
         if value.is_error() {
@@ -360,7 +390,7 @@ impl Checker<'_, '_, '_> {
     }
 
     /// The variable that an expression is, for a part of it to be changed.
-    pub(super) fn changed_local(&mut self, base: &Expr, span: Span) -> Option<LocalId> {
+    fn changed_local(&mut self, base: &Expr, span: Span) -> Option<LocalId> {
         if let ExprKind::Local(local) = base.kind {
             return Some(local);
         }
@@ -460,13 +490,18 @@ pub(super) fn component(base: Expr, composite: Composite, index: ComponentIndex,
     Expr::new(ExprKind::Component(Box::new(base), Box::new(index)), ty, span)
 }
 
+/// The indices that a component has after those of an array's element.
+fn inner_indices(composite: Composite, place: u16, span: Span) -> SmallVec<[Expr; 2]> {
+    let constant = |index: u16| Expr::constant(index.into(), Scalar::I32, span);
+    match composite.shape()[..] {
+        [_, n_cols] => smallvec![constant(place / n_cols), constant(place % n_cols)],
+        _ => smallvec![constant(place)],
+    }
+}
+
 impl Element {
     /// Makes it the component with this number of the composite it was.
     fn push_component(&mut self, composite: Composite, place: u16) {
-        let constant = |index: u16| Expr::constant(index.into(), Scalar::I32, self.span);
-        match composite.shape()[..] {
-            [_, n_cols] => self.indices.extend([constant(place / n_cols), constant(place % n_cols)]),
-            _ => self.indices.push(constant(place)),
-        }
+        self.indices.extend(inner_indices(composite, place, self.span));
     }
 }

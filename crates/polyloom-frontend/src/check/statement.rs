@@ -453,12 +453,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     Indexed::Component(base, composite, index) => {
                         self.component_target(&base, composite, index, value, span)?
                     }
-                    Indexed::Parts(parts) => {
-                        let local = self.changed_local(&parts.base, span)?;
-                        let whole = self.with_parts(parts, value, span)?;
-                        self.mark_assigned(local);
-                        (Target::Local(local), whole)
-                    }
+                    Indexed::Parts(parts) => self.parts_target(parts, value, span)?,
                     Indexed::Row(base, composite, index) => self.row_target(&base, composite, index, value, span)?,
                     Indexed::Struct(_) => return None,
                 };

@@ -54,7 +54,7 @@ pub(crate) fn kernel(
     let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
     let context = Context { module, launch_rank: rank, params: &[], disjoint: &disjoint };
     let uniformity = Uniformity::of(func, &context);
-    let lanes = lanes.unwrap_or_else(|| width::choose(module, id, &uniformity, host));
+    let lanes = lanes.unwrap_or_else(|| width::choose(module, id, &uniformity, variant, host));
     let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;
     let (ptr, wide) = (ir.ptr(), ir.int(64));
     let function = ir.add_function(&name, &[ptr, ptr, wide, wide], ir.void(), false);

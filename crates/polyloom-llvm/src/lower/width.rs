@@ -1,6 +1,7 @@
 //! How many threads a kernel runs at a time.
 
 use crate::target::Host;
+use polyloom_codegen::Variant;
 use polyloom_ir::uniformity::{Shape, Uniformity};
 use polyloom_ir::{FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Value};
 use rustc_hash::FxHashSet;
@@ -8,9 +9,9 @@ use rustc_hash::FxHashSet;
 /// The number of lanes: as many as fill a vector register with elements of the type most of the work is done in, twice
 /// as many where that hides latency, or one where vectors cannot pay: a kernel that prints in every thread, or whose
 /// threads share all their values.
-pub(crate) fn choose(module: &Module, id: FuncId, uniformity: &Uniformity, host: &Host) -> u32 {
+pub(crate) fn choose(module: &Module, id: FuncId, uniformity: &Uniformity, variant: &Variant, host: &Host) -> u32 {
     let func = &module.functions[id];
-    if prints_always(func, func.body) {
+    if prints_always(func, func.body) || mostly_scatters(func, uniformity, variant) {
         return 1;
     }
     let mut work = [0u32; 4];
@@ -35,6 +36,30 @@ pub(crate) fn choose(module: &Module, id: FuncId, uniformity: &Uniformity, host:
     };
     let lanes = (host.vector_bytes / bytes).clamp(2, 32);
     if hides_latency(module, func, uniformity, host) { (lanes * 2).min(64) } else { lanes }
+}
+
+/// Whether most of the work is moving elements that are no neighbours, as the fields of structs are not: what moves those
+/// of a group one by one takes longer than threads one by one do.
+fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &Variant) -> bool {
+    /// Operations on whole groups that make up for an element of each of its threads.
+    const WORTH: usize = 4;
+    let (mut n_apart, mut n_stored, mut n_others) = (0, 0, 0);
+    func.walk(func.body, &mut |_, data| {
+        let varies = |value: &Value| uniformity.shape(*value) != Shape::Uniform;
+        match data.op {
+            Op::ArrayLoad | Op::ArrayStore => {
+                let n_indices = func.ty(data.operands[0]).as_array().map_or(0, |(_, ndim)| usize::from(ndim));
+                let array = func.param_index(data.operands[0]);
+                let is_dense = |array: usize| variant.facts.arrays.get(array).is_none_or(|facts| facts.contiguous);
+                if data.operands[1..=n_indices].iter().any(varies) && !array.is_none_or(is_dense) {
+                    n_apart += 1;
+                    n_stored += usize::from(data.op == Op::ArrayStore);
+                }
+            }
+            _ => n_others += usize::from(data.results.iter().any(varies)),
+        }
+    });
+    n_stored > 0 && n_others < WORTH * n_apart
 }
 
 /// Whether every thread prints, or nearly.
