@@ -15,14 +15,14 @@ from types import ModuleType
 from typing import Any, TypeVar, overload
 
 from polyloom import _native
-from polyloom._arrays import ArrayAnnotation
+from polyloom._arrays import ArrayAnnotation, array
 from polyloom._composites import GenericComposite
 from polyloom._scalars import DType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Of these are the values that annotations consist of: types, modules that have them, and extents.
-_IN_ANNOTATIONS = (type, DType, ArrayAnnotation, GenericComposite, ModuleType, TypeVar, int)
+# Of these are the values that annotations consist of: types, modules and arrays that have them, and extents.
+_IN_ANNOTATIONS = (type, DType, array, ArrayAnnotation, GenericComposite, ModuleType, TypeVar, int)
 
 # Parsed files by name, with the list of lines they were parsed from: linecache hands out the same list until the file
 # changes.

@@ -106,13 +106,83 @@ def test_an_unrolled_loop_reads_what_the_iteration_before_has_set():
     assert launch_on(k, 1.5, 0.0) == [6.5, 0]
 
 
+def test_unrolled_loops_are_left_and_continued_by_static_conditions():
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        for j in range(10):
+            if wp.static(j % 2 == 0):
+                continue
+            if wp.static(j == 7):
+                break
+            x[i] += float(j)
+        else:
+            x[i] = -100.0
+        for j in range(2):
+            x[i] += wp.static(100.0 * j)
+        else:
+            x[i] += 1000.0
+
+    assert launch_on(k, 0.5) == [0.5 + 1 + 3 + 5 + 100 + 1000]
+    assert not k.warnings
+
+
+def test_each_occurrence_is_computed_once():
+    calls = []
+
+    def call(x):
+        calls.append(x)
+        return float(len(calls))
+
+    @wp.func
+    def helper(x):
+        return type(x)(wp.static(call("helper"))) * x
+
+    @wp.kernel
+    def k(x: wp.array(dtype=wp.Float)):
+        i = wp.tid()
+        x[i] = x.dtype(10.0 * wp.static(call(0)) + wp.static(call(0))) + helper(x[i])
+
+    assert calls == ["helper", 0, 0]
+    assert launch_on(k, 1.0) == [24]
+    x = np.ones(1)
+    wp.launch(k, 1, [x])
+    assert x[0] == 24
+    assert len(calls) == 3
+
+
+def test_functions_run_as_python_outside_kernels():
+    @wp.func
+    def size(v: wp.vec2):
+        return wp.length(v) + 1.0
+
+    @wp.kernel
+    def k(x: wp.array(dtype=float)):
+        i = wp.tid()
+        x[i] = wp.static(size(wp.vec2(3.0, 4.0)) + double(x=0.5))
+
+    assert size(wp.vec2(3.0, 4.0)) == 6
+    assert launch_on(k, 0.0) == [7]
+
+
+def test_types_of_local_arrays_in_annotations():
+    data = wp.array([[1.0, 2.0]], dtype=wp.float64)
+
+    @wp.kernel(module="unique")
+    def k(x: wp.array2d(dtype=data.dtype)):
+        x[0, 0] = x[0, 1] + x.dtype(1)
+
+    wp.launch(k, 1, [data])
+    assert data.numpy().tolist() == [[3, 2]]
+
+
 def test_nested_loops_and_lengths():
     @wp.kernel
     def k(x: wp.array(dtype=float)):
         i = wp.tid()
         v = wp.vec4(x[i])
         n = wp.static(len(v) + 1)
-        s = float(n)
+        s = float(n) + float(v.length - 4)
         for a in range(2):
             for b in range(2):
                 s += wp.static(10.0**a) * wp.static(VALUES[a + b])
@@ -176,14 +246,13 @@ def test_wrong_expressions(define):
     assert "Python cannot compute this: NameError: name 'nothing' is not defined" in error("x[i] = wp.static(nothing)")
     assert "ZeroDivisionError" in error("x[i] = wp.static(1 / 0)")
     assert "`wp.static` takes one expression" in error("x[i] = wp.static()")
-    text = error(
-        """for j in range(3):
+    text = """for j in range(3):
                 x[i] += wp.static(VALUES[j])
-                break
-    """,
-        VALUES=VALUES,
-    )
-    assert "a loop that `static` unrolls cannot be left or continued" in text
+                if x[i] > 1.0:
+                    break
+    """
+    wanted = "a loop that `static` unrolls cannot be left or continued by what happens when it runs"
+    assert wanted in error(text, VALUES=VALUES)
     assert "a value of type `dict`" in error("x[i] = wp.static({})")
 
 

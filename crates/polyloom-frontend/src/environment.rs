@@ -21,13 +21,18 @@ pub trait Environment: Send + Sync {
     /// defined.
     fn lookup(&self, path: &[&str]) -> Option<Captured>;
 
-    /// The value of a Python expression, with these variables beside the names of the environment; `None` if there is no
-    /// Python here to compute it.
+    /// The value of the Python expression at this offset of the function's file, with these variables beside the names of
+    /// the environment; `None` if there is no Python here to compute it. Each occurrence is computed once.
     ///
     /// # Errors
     ///
     /// What Python says is wrong.
-    fn evaluate(&self, _expression: &str, _variables: &[(&str, Variable)]) -> Option<Result<Captured, String>> {
+    fn evaluate(
+        &self,
+        _expression: &str,
+        _offset: u32,
+        _variables: &[(&str, Variable)],
+    ) -> Option<Result<Captured, String>> {
         None
     }
 
@@ -219,7 +224,8 @@ impl FunctionHandle {
             return;
         }
         for expr in crate::check::static_expressions(def, &lookup) {
-            self.environment.evaluate(self.unit.text(ruff_text_size::Ranged::range(expr)), &[]);
+            let range = ruff_text_size::Ranged::range(expr);
+            self.environment.evaluate(self.unit.text(range), range.start().to_u32(), &[]);
         }
     }
 

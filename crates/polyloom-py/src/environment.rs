@@ -18,8 +18,8 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
-/// An expression with the variables in it.
-type Evaluation = (Box<str>, Vec<(Box<str>, Variable)>);
+/// Where an expression stands, with the variables in it.
+type Evaluation = (u32, Vec<(Box<str>, Variable)>);
 
 /// The names a function sees.
 pub(crate) struct LiveEnvironment {
@@ -79,9 +79,14 @@ impl Environment for LiveEnvironment {
         })
     }
 
-    fn evaluate(&self, expression: &str, variables: &[(&str, Variable)]) -> Option<Result<Captured, String>> {
+    fn evaluate(
+        &self,
+        expression: &str,
+        offset: u32,
+        variables: &[(&str, Variable)],
+    ) -> Option<Result<Captured, String>> {
         let evaluated = || self.evaluated.lock().unwrap_or_else(PoisonError::into_inner);
-        let key: Evaluation = (expression.into(), variables.iter().map(|(name, v)| ((*name).into(), *v)).collect());
+        let key: Evaluation = (offset, variables.iter().map(|(name, v)| ((*name).into(), *v)).collect());
         if let Some(known) = evaluated().get(&key) {
             return Some(Ok(known.clone()));
         }

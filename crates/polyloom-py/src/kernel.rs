@@ -8,7 +8,7 @@ use polyloom::frontend::{Environment, FunctionHandle, Options, check_function};
 use polyloom::{FloatMode, Form, SourceFile};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A parsed source file.
@@ -256,6 +256,8 @@ pub(crate) fn float_mode(value: &Bound<'_, PyAny>) -> PyResult<FloatMode> {
 pub(crate) struct Function {
     handle: FunctionHandle,
     earlier: Mutex<Vec<FunctionHandle>>,
+    /// The Python function, which runs where no kernel calls it.
+    python: Py<PyAny>,
     doc: Option<String>,
 }
 
@@ -276,7 +278,8 @@ impl Function {
         let defaults = session()?.defaults();
         let options = Options { float_mode: defaults.float_mode, check: defaults.check };
         check_function(&handle, &options).map_err(|error| compile_error(py, &error))?;
-        Ok(Function { handle, earlier: Mutex::new(Vec::new()), doc: function.getattr("__doc__")?.extract()? })
+        let doc = function.getattr("__doc__")?.extract()?;
+        Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: function.clone().unbind(), doc })
     }
 
     /// Makes the definitions `before` stands for overloads of this one, but for one that this replaces.
@@ -296,10 +299,14 @@ impl Function {
         self.doc.as_deref()
     }
 
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __call__(&self, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-        let name = self.handle.name();
-        Err(PyTypeError::new_err(format!("'{name}' is a function of the kernel language: call it inside a kernel")))
+    /// Runs the function as Python, as static expressions and programs beside kernels do. Of overloads it is the last.
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.python.bind(args.py()).call(args, kwargs)
     }
 
     fn __repr__(&self) -> String {

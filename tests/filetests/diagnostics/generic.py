@@ -49,7 +49,8 @@ def names(n: int, x: float, a: loom.array(dtype=float)):
     loom.static(open("x"))
     for i in range(3):
         x = loom.static(2.0 * i)
-        continue
+        if x > 0.0:
+            continue
     for T in range(3):
         pass
 

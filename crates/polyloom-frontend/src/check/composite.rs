@@ -1,6 +1,7 @@
 //! The components of vectors, matrices, quaternions and transforms.
 
 use super::function::Checker;
+use crate::number::Number;
 use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Locals, Places, Target};
 use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
 use smallvec::{SmallVec, smallvec};
@@ -213,6 +214,9 @@ impl Checker<'_, '_, '_> {
 
     /// `x.name`: a component of vectors of up to four components and of quaternions, `p` and `q` of transforms.
     pub(super) fn member(&mut self, base: Expr, composite: Composite, name: &str, span: Span) -> Expr {
+        if name == "length" && matches!(composite, Composite::Vector { .. }) {
+            return super::scope::number(Number::Int(composite.n_components() as i128), span);
+        }
         match self.members_named(composite, name, span) {
             Some((first, None)) => component(base, composite, ComponentIndex::Is(first), span),
             Some((first, Some(part))) => {

@@ -1,6 +1,5 @@
 //! Checking expressions: the dispatch over syntax, and fitting values to the types they must have.
 
-use super::element::dim;
 use super::function::Checker;
 use super::scope::number;
 use crate::number::Number;
@@ -246,12 +245,10 @@ impl<'a> Checker<'_, '_, 'a> {
         match expr.ty {
             ExprType::BOOL | ExprType::Error => expr,
             ExprType::Value(Type::Scalar(_)) => Expr::new(ExprKind::Cast(Box::new(expr)), ExprType::BOOL, span),
-            ExprType::Value(Type::Array { ndim, .. } | Type::CompositeArray { ndim, .. }) => {
-                let extent = |axis| {
-                    let kind = ExprKind::Cast(Box::new(dim(&expr, axis, span)));
-                    Expr::new(kind, ExprType::BOOL, span)
-                };
-                let terms = (0..ndim).map(extent).collect();
+            ExprType::Value(Type::Array { .. } | Type::CompositeArray { .. }) => {
+                let extents = self.extents_of(&expr, span).into_iter();
+                let is_some = |extent| Expr::new(ExprKind::Cast(Box::new(extent)), ExprType::BOOL, span);
+                let terms = extents.map(is_some).collect();
                 Expr::new(ExprKind::Logic { all: true, terms, assigns: Locals::new() }, ExprType::BOOL, span)
             }
             ExprType::Value(composite) => {

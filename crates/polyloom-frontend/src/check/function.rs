@@ -1,6 +1,7 @@
 //! Checking one function instance: parameters, body, results.
 
 use super::flow::{Flow, LocalSet, LoopFlow};
+use super::static_expression::Unrolled;
 use super::structure::StructVariable;
 use super::{
     Compilation, Fixed, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Spent,
@@ -75,6 +76,8 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) rebound: Vec<(&'a str, Option<Name>)>,
     /// How many of them are from before the innermost branch or loop body.
     pub(super) n_rebound_outside: usize,
+    /// The loops around that are unrolled, innermost last.
+    pub(super) unrolled: Vec<Unrolled>,
     /// The parts of arrays that names stand for.
     pub(super) views: Vec<Expr>,
     /// The variables that hold arrays of the function's own.
@@ -265,6 +268,7 @@ impl Compilation<'_> {
             known: Vec::new(),
             rebound: Vec::new(),
             n_rebound_outside: 0,
+            unrolled: Vec::new(),
             views: Vec::new(),
             fixed: FxHashMap::default(),
             own_result: None,

@@ -123,6 +123,9 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// `break` or `continue`.
     pub(super) fn leave_loop(&mut self, span: Span, is_break: bool, out: &mut Vec<Stmt>) {
+        if self.leave_unrolled(span, is_break) {
+            return;
+        }
         let word = if is_break { "break" } else { "continue" };
         let Some(innermost) = self.loops.last_mut() else {
             let message = format!("`{word}` outside a loop");

@@ -4,12 +4,13 @@
 //! of a loop, is decided in the checker too: a branch not taken is not looked at, and a loop whose counter a static
 //! expression names is unrolled.
 
+use super::flow::Flow;
 use super::function::{Checker, Name};
 use crate::constant;
 use crate::environment::{Builtin, Captured, Variable};
-use crate::source::{blocks_of, dotted};
+use crate::source::dotted;
 use crate::typed_ast::{ExprKind, Stmt};
-use polyloom_ir::{Code, Scalar, Type};
+use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast};
 use ruff_text_size::Ranged;
@@ -49,7 +50,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         let text = self.unit.text(expr.range());
-        match self.environment.evaluate(text, &variables) {
+        match self.environment.evaluate(text, expr.range().start().to_u32(), &variables) {
             Some(Ok(value)) => return Some(value),
             Some(Err(error)) => {
                 let message = format!("Python cannot compute this: {error}");
@@ -147,12 +148,7 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn unrolled(&mut self, stmt: &'a ast::StmtFor, values: impl Iterator<Item = i128>, out: &mut Vec<Stmt>) {
         let ast::Expr::Name(counter) = &*stmt.target else { return };
         let name = counter.id.as_str();
-        if let Some(jump) = jump_in(&stmt.body) {
-            let span = self.span(jump);
-            let help = "use `if`, or leave the counter out of `static`";
-            self.reject(Code::Unsupported, span, "a loop that `static` unrolls cannot be left or continued", help);
-            return;
-        }
+        let mut is_left = false;
         let before = self.names.get(name).copied();
         for value in values {
             if !self.spend(1) {
@@ -160,7 +156,15 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             self.known.push(Captured::Constant(value as i32 as u32 as u64, Scalar::I32));
             self.names.insert(name, Name::Known(self.known.len() - 1));
+            self.unrolled.push(Unrolled { n_loops: self.loops.len(), n_open: self.assigned.len(), jump: None });
             self.block(&stmt.body, out);
+            if let Some((left, flow)) = self.unrolled.pop().and_then(|copy| copy.jump) {
+                self.flow = flow;
+                is_left = left;
+            }
+            if is_left {
+                break;
+            }
         }
         match before {
             Some(before) => self.names.insert(name, before),
@@ -173,7 +177,26 @@ impl<'a> Checker<'_, '_, 'a> {
                 local.last_read = span.end;
             }
         }
-        self.block(&stmt.orelse, out);
+        if !is_left {
+            self.block(&stmt.orelse, out);
+        }
+    }
+
+    /// `break` or `continue` of a loop that is unrolled, which a condition known when the kernel is compiled decides;
+    /// gives whether it is one.
+    pub(super) fn leave_unrolled(&mut self, span: Span, is_break: bool) -> bool {
+        let (n_loops, n_open) = (self.loops.len(), self.assigned.len());
+        let Some(copy) = self.unrolled.last_mut().filter(|copy| copy.n_loops == n_loops) else { return false };
+        if copy.n_open == n_open {
+            copy.jump = Some((is_break, self.flow.clone()));
+            self.flow.reachable = false;
+            self.chosen_end = true;
+        } else {
+            let help = "decide it by `static`, or use `if` around what follows";
+            let message = "a loop that `static` unrolls cannot be left or continued by what happens when it runs";
+            self.reject(Code::Unsupported, span, message, help);
+        }
+        true
     }
 
     /// The values of a `range` of constants.
@@ -202,6 +225,15 @@ impl<'a> Checker<'_, '_, 'a> {
                 .collect(),
         )
     }
+}
+
+/// A copy of the body of a loop that is unrolled.
+pub(super) struct Unrolled {
+    /// How many loops and how many branches are open around its statements.
+    n_loops: usize,
+    n_open: usize,
+    /// How it ended early: whether the loop is left, and what was set then.
+    jump: Option<(bool, Flow)>,
 }
 
 /// Iterations of a loop beyond this are too many for it to be unrolled; the limit of a kernel's length is reached before.
@@ -262,15 +294,6 @@ pub(crate) fn is_static(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option
     path.is_some_and(|path| matches!(lookup(&path), Some(Captured::Builtin(Builtin::Constant))))
 }
 
-/// The first `break` or `continue` of a loop with this body.
-fn jump_in(body: &[ast::Stmt]) -> Option<&ast::Stmt> {
-    body.iter().find_map(|stmt| match stmt {
-        ast::Stmt::Break(_) | ast::Stmt::Continue(_) => Some(stmt),
-        ast::Stmt::For(_) | ast::Stmt::While(_) | ast::Stmt::FunctionDef(_) | ast::Stmt::ClassDef(_) => None,
-        _ => blocks_of(stmt).into_iter().find_map(|block| jump_in(block)),
-    })
-}
-
 /// The texts of a function's static expressions that name no variable of it.
 pub(crate) fn static_expressions<'a>(
     def: &'a ast::StmtFunctionDef,
@@ -284,7 +307,10 @@ pub(crate) fn static_expressions<'a>(
     impl<'a> Visitor<'a> for Finder<'a, '_> {
         fn visit_expr(&mut self, expr: &'a ast::Expr) {
             match expr {
-                ast::Expr::Call(call) if is_static(call, self.lookup) => self.found.extend(&call.arguments.args),
+                ast::Expr::Call(call) if is_static(call, self.lookup) => {
+                    self.found.extend(&call.arguments.args);
+                    return;
+                }
                 ast::Expr::Name(name) if name.ctx.is_store() => self.own.push(name.id.as_str()),
                 _ => {}
             }
