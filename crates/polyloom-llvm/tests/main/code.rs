@@ -117,15 +117,19 @@ kernel @vectors(%0 a: f32, %1 x: array<f32, 2>, %2 v: array<f32, 2>) {
 /// The kernel's assembly for a processor, its arrays dense and apart. With `columns`, a launch has a dimension less than
 /// the arrays, whose last extent that is.
 fn assembly(source: &str, cpu: &str, columns: Option<u32>) -> String {
+    let dense = ArrayFacts { contiguous: true, disjoint: true, offsets_fit_i32: true, ..ArrayFacts::default() };
+    assembly_of(source, cpu, dense, columns)
+}
+
+fn assembly_of(source: &str, cpu: &str, facts_of_each: ArrayFacts, columns: Option<u32>) -> String {
     let module = text::parse_module(source, FileId::from_u32(0)).expect("the kernel is well formed");
     let kernel = module.functions.keys().next().expect("one kernel");
     let options = pipeline::Options { checked: false };
     let (module, kernel) = pipeline::prepared(&module, kernel, &options).expect("the kernel is valid");
     let func = &module.functions[kernel];
-    let dense = ArrayFacts { contiguous: true, disjoint: true, offsets_fit_i32: true, ..ArrayFacts::default() };
     let of = |&param: &polyloom_ir::Value| match func.ty(param) {
         Type::Array { ndim, .. } => {
-            let mut facts = dense;
+            let mut facts = facts_of_each;
             facts.extents[usize::from(ndim) - 1] = columns;
             facts
         }
@@ -167,6 +171,17 @@ fn check_inner_loop(source: &str, cpu: &str, columns: Option<u32>, register: &st
     let one_by_one = ["vgather", "vscatter", "vmulss", "vaddss", "vsqrtss", "vdivss", "vpextr", "vpcmp", "call"];
     for line in inner {
         assert!(!one_by_one.iter().any(|op| line.starts_with(op)), "{line} in the inner loop:\n{assembly}");
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn fields_of_structs_are_updated_one_by_one() {
+    let field = ArrayFacts { disjoint: true, offsets_fit_i32: true, ..ArrayFacts::default() };
+    let assembly = assembly_of(SAXPY, "x86-64-v4", field, None);
+    assert!(assembly.contains("vmulss"), "{assembly}");
+    for packed in ["vgather", "vscatter", "vmulps"] {
+        assert!(!assembly.contains(packed), "{packed}:\n{assembly}");
     }
 }
 
