@@ -98,7 +98,9 @@ def defaulted(x: float, f: Callable = half, g: Any = wp.sqrt):
 def defaults(a: wp.array(dtype=float)):
     a[1] = defaulted(a[0], negative, negative) - 12.0
     a[0] = defaulted(a[0])
-    m = wp.types.matrix(1.0, 2.0, 3.0, 4.0, shape=(2, 2))
+    m = wp.types.matrix(wp.types.matrix(1.0, 2.0, 3.0, 4.0, shape=(2, 2), dtype=wp.float64), dtype=float)
+    n = wp.types.vector(wp.vec2(1.5, 2.0), dtype=int)
+    m[0, 0] = float(n[1])
     q = wp.quaternion(0.0, 0.0, 0.0, 1.0)
     t = wp.transformation(p=wp.vec3(0.5, 0.0, 0.0), q=q)
     a[2] = m[1, 0] + t.p.x

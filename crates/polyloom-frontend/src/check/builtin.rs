@@ -24,7 +24,7 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         if builtin == Builtin::Constant {
             return match self.static_value(call) {
-                Some(value) => self.value_of(value, self.unit.text(ruff_text_size::Ranged::range(call)), span),
+                Some(value) => self.value_of(value, &format!("{name}(…)"), span),
                 None => Expr::error(span),
             };
         }

@@ -150,7 +150,21 @@ impl<'a> Checker<'_, '_, 'a> {
                     None => Expr::error(span),
                 }
             }
-            Constructor::Vector | Constructor::Matrix => self.of_numbers(constructor, &named, values, &name, span),
+            Constructor::Vector | Constructor::Matrix => {
+                let kind =
+                    if constructor == Constructor::Vector { CompositeKind::Vector } else { CompositeKind::Matrix };
+                // Of one of its kind it is that with other components.
+                if let [value] = &values[..]
+                    && let Some(Type::Composite(given)) = value.ty.as_value()
+                    && given.kind() == kind
+                    && named.shape.as_ref().is_none_or(|shape| *shape == given.shape())
+                {
+                    let composite = given.with_elem(named.dtype.unwrap_or(given.elem()));
+                    let argument = Argument { name: None, value: value.clone() };
+                    return self.construction_of(composite, vec![argument], path, span);
+                }
+                self.of_numbers(constructor, &named, values, &name, span)
+            }
             Constructor::Quaternion | Constructor::Transformation => Expr::error(span),
         }
     }
