@@ -40,7 +40,7 @@ INTERNAL = {
     "view",
 }
 # Python's own names, which kernels use as they are.
-PYTHON = {"float", "int", "len", "print", "range"}
+PYTHON = {"float", "int", "len", "print", "range", "reversed"}
 # Why names of the rest of the package are out of scope: the first of these that a name matches, whatever its case.
 REASONS = [
     ("Warp's errors; Polyloom's are `CompileError` and `LaunchError`", r"^warp.*error$"),
@@ -73,6 +73,11 @@ DIFFERENCES = {
     "sin": "functions of Polyloom's own, within 1 ulp; Warp takes the C library's (so for all of this group)",
     "svd2": "any matrix; Warp's factors do not give back a multiple of a rotation, nor small singular values",
     "svd3": "to rounding, and small singular values to all their digits; Warp's are a few 10⁻⁴ off at times",
+    "expect_near": "also prints where a value is NaN",
+    "pnoise": "repeats at negative coordinates too",
+    "quat_between_vectors": "of opposite vectors a half turn; Warp's is no rotation",
+    "quat_to_rpy": "gives the rotation back where the pitch is a right angle too",
+    "select": "still there, though Warp removed it: `select(cond, value_if_false, value_if_true)`",
     "vec3": "prints as `vec3`, where Warp prints `vec3f`; `vec3f` and `vector(3, float)` are the same object",
 }
 

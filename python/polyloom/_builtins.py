@@ -48,6 +48,8 @@ _CONSTRUCTORS = {
     "identity": "The identity matrix of `n` rows and columns; `dtype` is the type of its components.",
     "quat_identity": "The quaternion of no rotation.",
     "transform_identity": "The transformation that moves nothing.",
+    "quaternion": "A quaternion of x, y, z and the real part; `dtype` is the type of its components.",
+    "transformation": "A transformation of a translation and a rotation; `dtype` is the type of its components.",
 }
 
 for _name, _doc in [*_CONSTRUCTORS.items(), *_native.builtins()]:

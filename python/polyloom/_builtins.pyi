@@ -46,11 +46,17 @@ def quat_identity(dtype: Any = ...) -> _Quaternion:
 def transform_identity(dtype: Any = ...) -> _Transformation:
     """The transformation that moves nothing."""
 
-def where(cond: bool, a: T, b: T) -> T:
-    """One of two values: `a` if the condition holds, else `b`. Both are computed."""
+def quaternion(*components: Any, dtype: Any = ...) -> _Quaternion:
+    """A quaternion of x, y, z and the real part."""
 
-def select(cond: bool, a: T, b: T) -> T:
-    """One of two values: `a` if the condition holds, else `b`. Both are computed."""
+def transformation(*components: Any, dtype: Any = ...) -> _Transformation:
+    """A transformation of a translation and a rotation."""
+
+def where(cond: bool, value_if_true: T, value_if_false: T) -> T:
+    """One of two values, by a condition. Both are computed. An integer is true unless it is zero. `select` takes the value for a false condition first, as in Warp."""
+
+def select(cond: bool, value_if_true: T, value_if_false: T) -> T:
+    """One of two values, by a condition. Both are computed. An integer is true unless it is zero. `select` takes the value for a false condition first, as in Warp."""
 
 @overload
 def dot(a: V, b: V) -> float:
@@ -83,6 +89,41 @@ def length(x: _Quaternion) -> float:
     """The Euclidean length."""
 
 @overload
+def norm_l2(x: _Vector) -> float:
+    """The Euclidean length."""
+
+@overload
+def norm_l2(x: _Quaternion) -> float:
+    """The Euclidean length."""
+
+def norm_l1(v: _Vector) -> float:
+    """The sum of the magnitudes of the components."""
+
+@overload
+def norm_huber(v: _Vector) -> float:
+    """Half the square of the length up to the length `delta`, 1 unless given, and linear in the length from there."""
+
+@overload
+def norm_huber(v: _Vector, delta: float) -> float:
+    """Half the square of the length up to the length `delta`, 1 unless given, and linear in the length from there."""
+
+@overload
+def norm_pseudo_huber(v: _Vector) -> float:
+    """`delta * sqrt(1 + length_sq(v) / (delta * delta))`, where `delta` is 1 unless given."""
+
+@overload
+def norm_pseudo_huber(v: _Vector, delta: float) -> float:
+    """`delta * sqrt(1 + length_sq(v) / (delta * delta))`, where `delta` is 1 unless given."""
+
+@overload
+def smooth_normalize(v: V) -> V:
+    """The vector divided by its `norm_pseudo_huber`."""
+
+@overload
+def smooth_normalize(v: V, delta: float) -> V:
+    """The vector divided by its `norm_pseudo_huber`."""
+
+@overload
 def normalize(x: V) -> V:
     """The vector divided by its length. A vector of length 0 stays, a quaternion of length 0 becomes the identity."""
 
@@ -109,6 +150,9 @@ def determinant(x: _Matrix) -> float:
     """The determinant."""
 
 def inverse(x: M) -> M:
+    """The inverse of a matrix; zeros where the determinant is 0. Of 4 × 4 elements it is computed in `float64`."""
+
+def inverse_approx(x: M) -> M:
     """The inverse of a matrix; zeros where the determinant is 0. Of 4 × 4 elements it is computed in `float64`."""
 
 @overload
@@ -179,6 +223,54 @@ def quat_rpy(roll: float, pitch: float, yaw: float) -> _Quaternion:
 def quat_slerp(a: Q, b: Q, t: float) -> Q:
     """The rotation at `t` on the way from `a`, at 0, to `b`, at 1, turning evenly."""
 
+def quat_from_euler(e: _Vector, i: int, j: int, k: int) -> _Quaternion:
+    """The rotations by the angles of `e` along the axes `i`, `j` and `k`, numbered from 0, one after the other, in radians."""
+
+def quat_to_euler(q: _Quaternion, i: int, j: int, k: int) -> _Vector:
+    """The angles of a rotation for the axes `i`, `j` and `k`, each in its axis' component, in radians. If `k` is `i`, the third angle is in the component that is left."""
+
+def quat_to_rpy(q: _Quaternion) -> _Vector:
+    """The roll, pitch and yaw of a rotation, as `quat_rpy` takes them. The yaw is 0 where the pitch is a right angle."""
+
+def quat_twist(axis: _Vector, q: Q) -> Q:
+    """The part of a rotation that turns around `axis`, a vector of length 1."""
+
+def quat_twist_angle(axis: _Vector, q: _Quaternion) -> float:
+    """By how much a rotation turns around `axis`, a vector of length 1, in radians; never negative."""
+
+def quat_twist_angle_signed(axis: _Vector, q: _Quaternion) -> float:
+    """By how much a rotation turns around `axis`, a vector of length 1, in radians; negative for a turn to the left."""
+
+def quat_between_vectors(a: V, b: V) -> _Quaternion:
+    """The shortest rotation from the direction of `a` to that of `b`."""
+
+def transform_compose(position: V, rotation: _Quaternion, scale: V) -> _Matrix:
+    """The matrix that scales along the axes, rotates, then moves to `position`."""
+
+def transform_decompose(m: _Matrix) -> tuple[_Vector, _Quaternion, _Vector]:
+    """Position, rotation and scale of a matrix, as `transform_compose` takes them."""
+
+def transform_from_matrix(mat: _Matrix) -> _Transformation:
+    """The transform of a matrix that rotates and moves."""
+
+def transform_to_matrix(xform: _Transformation) -> _Matrix:
+    """The matrix of a transform."""
+
+def transform_set_translation_copy(xform: X, p: _Vector) -> X:
+    """A transform with another translation."""
+
+def transform_set_rotation_copy(xform: X, q: _Quaternion) -> X:
+    """A transform with another rotation."""
+
+def transform_twist(t: _Transformation, x: V) -> V:
+    """A motion, angular part first, in the frame that `t` leads to."""
+
+def transform_wrench(t: _Transformation, x: V) -> V:
+    """A force, torque first, in the frame that `t` leads to."""
+
+def velocity_at_point(qd: _Vector, r: V) -> V:
+    """The velocity of the point `r` of a body whose motion is `qd`, angular part first."""
+
 def transform_get_translation(xform: _Transformation) -> _Vector:
     """A transform's translation."""
 
@@ -243,11 +335,17 @@ def mul(a: T, b: T) -> T:
 def div(a: T, b: T) -> T:
     """Quotient. Integers truncate toward zero, as in Warp and C; division by zero gives 0 and the most negative integer divided by -1 wraps to itself."""
 
+def div_approx(a: T, b: T) -> T:
+    """Quotient. Integers truncate toward zero, as in Warp and C; division by zero gives 0 and the most negative integer divided by -1 wraps to itself."""
+
 def floordiv(a: T, b: T) -> T:
     """Quotient rounded toward negative infinity. Integer division by zero gives 0; floats are `floor(a / b)`."""
 
 def mod(a: T, b: T) -> T:
     """Remainder of the truncated quotient: the sign is that of `a`, as in Warp and C. An integer divisor of zero gives `a`; a float divisor of zero gives NaN. Exact for floats."""
+
+def pos(x: T) -> T:
+    """The number itself."""
 
 def neg(x: T) -> T:
     """Negation. Integers wrap."""
@@ -284,6 +382,12 @@ def invert(x: T) -> T:
 
 def logical_not(x: bool) -> bool:
     """Logical negation."""
+
+def unot(a: T) -> bool:
+    """Whether a number is zero, or a `bool` false."""
+
+def bit_count(x: T) -> int:
+    """How many bits of an integer are set."""
 
 def lshift(x: T, count: T) -> T:
     """Shift left. The count is read as unsigned; a count of the width or more gives 0."""
@@ -338,6 +442,9 @@ def sign(x: T) -> T:
 
 def step(x: T) -> T:
     """1 for negative `x`, else 0, as in Warp."""
+
+def nonzero(x: T) -> T:
+    """0 for zero, else 1."""
 
 def clamp(x: T, low: T, high: T) -> T:
     """`x` limited to `low` … `high`: `min(max(low, x), high)`."""
@@ -443,6 +550,17 @@ def erfc(x: T) -> T:
 
 def erfinv(x: T) -> T:
     """Inverse of the error function; NaN outside -1 … 1."""
+
+def erfcinv(x: T) -> T:
+    """Inverse of the complementary error function, with all digits of results for small `x`; NaN outside 0 … 2."""
+
+@overload
+def lower_bound(arr: _array, value: T) -> int:
+    """The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but not including `arr_end` if they are given; the last index if there is none. The limits are not checked."""
+
+@overload
+def lower_bound(arr: _array, arr_begin: int, arr_end: int, value: T) -> int:
+    """The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but not including `arr_end` if they are given; the last index if there is none. The limits are not checked."""
 
 @overload
 def atomic_add(array: _array, i: int, value: T) -> T:
@@ -710,6 +828,20 @@ def curlnoise(state: int, xyzt: _Vector, octaves: int, lacunarity: float) -> _Ve
 def curlnoise(state: int, xyzt: _Vector, octaves: int, lacunarity: float, gain: float) -> _Vector:
     """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
 
+def expect_eq(a: T, b: T) -> None:
+    """Prints both values unless they are equal."""
+
+def expect_neq(a: T, b: T) -> None:
+    """Prints both values if they are equal."""
+
+@overload
+def expect_near(a: T, b: T) -> None:
+    """Prints both values if they, or any of their components, differ by more than `tolerance`, 1e-6 unless given."""
+
+@overload
+def expect_near(a: T, b: T, tolerance: T) -> None:
+    """Prints both values if they, or any of their components, differ by more than `tolerance`, 1e-6 unless given."""
+
 __all__ = [
     "abs",
     "acos",
@@ -732,6 +864,7 @@ __all__ = [
     "atomic_sub",
     "atomic_xor",
     "bit_and",
+    "bit_count",
     "bit_or",
     "bit_xor",
     "cast",
@@ -750,14 +883,19 @@ __all__ = [
     "determinant",
     "diag",
     "div",
+    "div_approx",
     "dot",
     "eig3",
     "eq",
     "erf",
     "erfc",
+    "erfcinv",
     "erfinv",
     "exp",
     "exp2",
+    "expect_eq",
+    "expect_near",
+    "expect_neq",
     "expm1",
     "floor",
     "floordiv",
@@ -769,6 +907,7 @@ __all__ = [
     "hypot",
     "identity",
     "inverse",
+    "inverse_approx",
     "invert",
     "isfinite",
     "isinf",
@@ -782,6 +921,7 @@ __all__ = [
     "log1p",
     "log2",
     "logical_not",
+    "lower_bound",
     "lshift",
     "lt",
     "matrix",
@@ -794,14 +934,22 @@ __all__ = [
     "ne",
     "neg",
     "noise",
+    "nonzero",
+    "norm_huber",
+    "norm_l1",
+    "norm_l2",
+    "norm_pseudo_huber",
     "normalize",
     "outer",
     "pnoise",
     "poisson",
+    "pos",
     "pow",
     "printf",
     "qr3",
+    "quat_between_vectors",
     "quat_from_axis_angle",
+    "quat_from_euler",
     "quat_from_matrix",
     "quat_identity",
     "quat_inverse",
@@ -810,7 +958,13 @@ __all__ = [
     "quat_rpy",
     "quat_slerp",
     "quat_to_axis_angle",
+    "quat_to_euler",
     "quat_to_matrix",
+    "quat_to_rpy",
+    "quat_twist",
+    "quat_twist_angle",
+    "quat_twist_angle_signed",
+    "quaternion",
     "radians",
     "rand_init",
     "randf",
@@ -836,6 +990,7 @@ __all__ = [
     "sin",
     "sinh",
     "skew",
+    "smooth_normalize",
     "smoothstep",
     "spatial_adjoint",
     "spatial_bottom",
@@ -852,6 +1007,9 @@ __all__ = [
     "tanh",
     "tid",
     "trace",
+    "transform_compose",
+    "transform_decompose",
+    "transform_from_matrix",
     "transform_get_rotation",
     "transform_get_translation",
     "transform_identity",
@@ -859,10 +1017,18 @@ __all__ = [
     "transform_multiply",
     "transform_point",
     "transform_set_rotation",
+    "transform_set_rotation_copy",
     "transform_set_translation",
+    "transform_set_translation_copy",
+    "transform_to_matrix",
+    "transform_twist",
     "transform_vector",
+    "transform_wrench",
+    "transformation",
     "transpose",
     "trunc",
+    "unot",
     "vector",
+    "velocity_at_point",
     "where",
 ]

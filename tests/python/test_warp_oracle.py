@@ -121,6 +121,26 @@ def rotations() -> list[Row]:
         rows += [Row("wp.spatial_cross(a, b)", (w, w), w), Row("wp.spatial_cross_dual(a, b)", (w, w), w)]
         rows += [Row("wp.spatial_dot(a, b)", (w, w), k), Row("wp.spatial_top(a)", (w,), v)]
         rows += [Row("wp.spatial_bottom(a)", (w,), v)]
+        rows += [Row("wp.transform_to_matrix(a)", (t,), f"mat44{s}"), Row("-a", (q,), q), Row("wp.pos(a)", (q,), q)]
+        rows += [Row("wp.transform_from_matrix(a)", (f"mat44{s}",), t, 4)]
+        rows += [Row("wp.transform_compose(a, b, c)", (v, q, v), f"mat44{s}")]
+        setup = "p, q, k = wp.transform_decompose(wp.transform_compose(a, wp.normalize(b), wp.abs(c)))"
+        rows += [Row("p", (v, q, v), v, 0, setup), Row("k", (v, q, v), v, 16, setup)]
+        rows += [Row("wp.cw_mul(k, wp.quat_rotate(q, a))", (v, q, v), v, 2048, setup)]
+    # Functions that Warp has for float32 only.
+    v, q, t, w, unit = "vec3", "quat", "transform", "spatial_vector", "b = wp.normalize(b)"
+    turn = "q = wp.quat_from_axis_angle(wp.vec3(0.6, 0.64, 0.48), 1.0 + 0.5 * wp.sin(a))"
+    for axes in ("0, 1, 2", "2, 0, 1", "1, 0, 2", "0, 1, 0", "2, 1, 2", "1, 2, 0"):
+        rows += [Row(f"wp.quat_from_euler(a, {axes})", (v,), q, 64)]
+        # Where an angle's cosine is near 1, Warp's conversions are not exact.
+        rows += [Row(f"wp.quat_to_euler(q, {axes})", ("scalar",), v, 256, turn)]
+    rows += [Row("wp.quat_to_rpy(q)", ("scalar",), v, 64, turn), Row("wp.quat_twist(b, a)", (q, v), q, 4, unit)]
+    rows += [Row("wp.quat_twist_angle(b, a)", (q, v), "scalar", 4, unit)]
+    rows += [Row("wp.quat_twist_angle_signed(b, a)", (q, v), "scalar", 4, unit)]
+    rows += [Row("wp.transform_twist(a, b)", (t, w), w), Row("wp.transform_wrench(a, b)", (t, w), w)]
+    rows += [Row("wp.velocity_at_point(a, b)", (w, v), v)]
+    rows += [Row("wp.quaternion(a[0], a[1], a[2], 1.0)", (v,), q), Row("wp.transformation(a, b)", (v, q), t)]
+    rows += [Row("wp.quaternion(a, 2.0)", (v,), q)]
     rows += [Row("wp.spatial_vector(a, b)", ("vec3", "vec3"), "spatial_vector")]
     return rows
 
@@ -144,6 +164,37 @@ def decompositions() -> list[Row]:
         rows += [Row("q * wp.diag(d) * wp.transpose(q)", (m,), m, 256, setup)]
         rows += [Row(f"wp.vec3{s}(wp.min(d), d[0] + d[1] + d[2], wp.max(d))", (m,), v, 256, setup)]
         rows += [Row("wp.determinant(q)", (m,), k, 64, setup)]
+    return rows
+
+
+def utilities() -> list[Row]:
+    rows = []
+    for s in FLOATS:
+        k = f"scalar{s}"
+        rows += [
+            Row(
+                "wp.erfcinv(wp.min(wp.abs(a), c) * b)",
+                (k, k, k),
+                k,
+                64,
+                f"b = wp.{np.dtype(FLOATS[s])}(1.9); c = wp.{np.dtype(FLOATS[s])}(1.0)",
+            )
+        ]
+        rows += [Row("wp.div_approx(a, b)", (k, k), k), Row("wp.inverse_approx(a)", (f"mat33{s}",), f"mat33{s}")]
+    for n in (2, 3, 4):
+        v = f"vec{n}"
+        rows += [Row(f"wp.norm_{name}(a)", (v,), "scalar") for name in ("l1", "l2", "huber", "pseudo_huber")]
+        rows += [Row(f"wp.norm_{name}(a, 0.7)", (v,), "scalar", 2) for name in ("huber", "pseudo_huber")]
+        rows += [Row("wp.smooth_normalize(a)", (v,), v), Row("wp.smooth_normalize(a, 2.5)", (v,), v, 2)]
+    for s in NUMBERS:
+        k, v = f"scalar{s}", f"vec3{s}"
+        rows += [Row("wp.nonzero(a)", (k,), k), Row("wp.pos(a)", (k,), k), Row("wp.pos(a)", (v,), v)]
+    for s in ("i", "l"):
+        k, v = f"scalar{s}", f"vec3{s}"
+        rows += [Row("wp.bit_count(a)", (k,), "scalari"), Row("int(wp.unot(a))", (k,), "scalari")]
+        rows += [Row(f"a {operator} b", (v, v), v) for operator in "&|^"] + [Row("~a", (v,), v)]
+        rows += [Row(f"wp.{name}(a, wp.abs(b))", (v, v), v) for name in ("lshift", "rshift")]
+    rows += [Row("wp.mod(a, b)", ("vec3", "vec3"), "vec3"), Row("wp.where(a, 2.0, b)", ("scalari", "scalar"), "scalar")]
     return rows
 
 
@@ -174,6 +225,7 @@ def random_fields() -> list[Row]:
 
 
 ROWS = {
+    "utilities": utilities(),
     "random_fields": random_fields(),
     "decompositions": decompositions(),
     "vectors": vectors(),

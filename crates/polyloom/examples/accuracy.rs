@@ -27,7 +27,7 @@ unsafe extern "C" {
 type Reference = fn(f64) -> f64;
 
 /// The functions of one argument. (The standard library's inverse hyperbolic functions are not accurate enough.)
-const FUNCTIONS: [(&str, Reference); 25] = [
+const FUNCTIONS: [(&str, Reference); 26] = [
     ("sin", f64::sin),
     ("cos", f64::cos),
     ("tan", f64::tan),
@@ -52,8 +52,25 @@ const FUNCTIONS: [(&str, Reference); 25] = [
     ("erf", |x| erf(x)),
     ("erfc", |x| erfc(x)),
     ("erfinv", inverse_erf),
+    ("erfcinv", inverse_erfc),
     ("round", f64::round),
 ];
+
+/// By the logarithm of the approximation for small `x`, then Newton's steps on the logarithm of `erfc`.
+fn inverse_erfc(x: f64) -> f64 {
+    if x > 0.5 {
+        return inverse_erf(1.0 - x);
+    }
+    if x <= 0.0 || x.is_nan() {
+        return if x == 0.0 { f64::INFINITY } else { f64::NAN };
+    }
+    let mut y = (-(x * 1.7).ln()).max(0.2).sqrt();
+    for _ in 0..40 {
+        let ratio = (erfc(y) / x).ln() * erfc(y);
+        y += ratio / ((-y * y).exp() * std::f64::consts::FRAC_2_SQRT_PI);
+    }
+    y
+}
 
 /// Winitzki's approximation of the inverse error function, then Halley's steps.
 fn inverse_erf(x: f64) -> f64 {

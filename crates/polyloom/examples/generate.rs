@@ -125,7 +125,11 @@ fn stubs() -> String {
          def quat_identity(dtype: Any = ...) -> _Quaternion:\n    \
              \"\"\"The quaternion of no rotation.\"\"\"\n\n\
          def transform_identity(dtype: Any = ...) -> _Transformation:\n    \
-             \"\"\"The transformation that moves nothing.\"\"\"\n",
+             \"\"\"The transformation that moves nothing.\"\"\"\n\n\
+         def quaternion(*components: Any, dtype: Any = ...) -> _Quaternion:\n    \
+             \"\"\"A quaternion of x, y, z and the real part.\"\"\"\n\n\
+         def transformation(*components: Any, dtype: Any = ...) -> _Transformation:\n    \
+             \"\"\"A transformation of a translation and a rotation.\"\"\"\n",
     );
     for info in builtins() {
         // Where there is an overload for scalars, editors know that one: its type variables stand for composites too.
@@ -189,9 +193,11 @@ fn stub_type(signature: &Signature, pattern: TyPattern) -> &'static str {
         TyPattern::Is(Scalar::Bool) => "bool",
         TyPattern::Is(scalar) if scalar.is_float() => "float",
         TyPattern::Is(_) | TyPattern::Indices => "int",
-        TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) | TyPattern::ArrayOfComposite | TyPattern::ArrayOfComponents => {
-            "_array"
-        }
+        TyPattern::ArrayOfVar
+        | TyPattern::ListOfVar
+        | TyPattern::ArrayOf(_)
+        | TyPattern::ArrayOfComposite
+        | TyPattern::ArrayOfComponents => "_array",
         TyPattern::Composite => named("C", "_Composite"),
         TyPattern::Vector(_) => named("V", "_Vector"),
         TyPattern::VectorOf(..) => "_Vector",

@@ -155,7 +155,7 @@ impl Generator<'_, '_> {
             match param.ty {
                 TyPattern::Var | TyPattern::Var2 => operands.push(self.any(var.into())),
                 TyPattern::Is(scalar) => operands.push(self.any(scalar.into())),
-                TyPattern::ArrayOfVar | TyPattern::ArrayOf(_) => match array {
+                TyPattern::ArrayOfVar | TyPattern::ListOfVar | TyPattern::ArrayOf(_) => match array {
                     Some(array) => operands.push(array),
                     None => return,
                 },

@@ -59,6 +59,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some(arguments) = self.arguments(call) else { return Expr::error(span) };
         match builtin {
             Builtin::Op(Op::Pow) => self.pow_call(arguments, &name, span),
+            Builtin::Op(Op::Select) => self.select_call(arguments, path, span),
             Builtin::Op(op) => self.op_call(op, arguments, &name, span),
             Builtin::Fold(op) => self.fold_call(op, arguments, &name, span),
             Builtin::Tid => {
@@ -85,7 +86,7 @@ impl<'a> Checker<'_, '_, 'a> {
             Builtin::Range => self.reject(
                 Code::Unsupported,
                 span,
-                "`range` outside a `for` is not supported",
+                format!("`{name}` outside a `for` is not supported"),
                 "write `for i in range(n):`",
             ),
             Builtin::Cast | Builtin::Constant | Builtin::Print | Builtin::Printf | Builtin::Construct(_) => {
@@ -102,6 +103,22 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         self.op_call(Op::Pow, arguments, name, span)
+    }
+
+    /// `where(cond, a, b)`, or `select(cond, b, a)`.
+    fn select_call(&mut self, mut arguments: Vec<Argument<'a>>, path: &[&'a str], span: Span) -> Expr {
+        if path.last() == Some(&"select") {
+            for (argument, name) in arguments.iter_mut().skip(1).zip(["value_if_false", "value_if_true"]) {
+                argument.name = argument.name.or(Some(name));
+            }
+        }
+        if let Some(cond) = arguments.iter_mut().find(|argument| matches!(argument.name, None | Some("cond")))
+            && cond.value.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_int)
+        {
+            let value = std::mem::replace(&mut cond.value, Expr::error(span));
+            cond.value = self.truth(value);
+        }
+        self.op_call(Op::Select, arguments, &path.join("."), span)
     }
 
     /// `min(a, b, c…)`.
@@ -359,7 +376,7 @@ fn operand_types(signature: &Signature, operands: &[&Expr]) -> Option<OperandTyp
         let Some(ty) = operand.ty.as_value() else { continue };
         match pattern {
             TyPattern::Var => var = var.or(ty.as_scalar()),
-            TyPattern::ArrayOfVar => var = var.or(ty.as_array().map(|(elem, _)| elem)),
+            TyPattern::ArrayOfVar | TyPattern::ListOfVar => var = var.or(ty.as_array().map(|(elem, _)| elem)),
             TyPattern::Var2 => var2 = var2.or(ty.as_scalar()),
             TyPattern::Composite
             | TyPattern::Vector(_)
@@ -400,7 +417,7 @@ fn describe_signature(name: &str, signature: &Signature) -> String {
         TyPattern::Var => format!("{}: T", p.name),
         TyPattern::Var2 => format!("{}: U", p.name),
         TyPattern::Is(scalar) => format!("{}: {}", p.name, scalar.python_name()),
-        TyPattern::ArrayOfVar => format!("{}: array(dtype=T)", p.name),
+        TyPattern::ArrayOfVar | TyPattern::ListOfVar => format!("{}: array(dtype=T)", p.name),
         TyPattern::ArrayOf(elem) => format!("{}: array(dtype={})", p.name, elem.python_name()),
         TyPattern::Indices => "i, …".to_owned(),
         TyPattern::Composite => format!("{}: vector or matrix of T", p.name),
@@ -423,6 +440,7 @@ fn describe_signature(name: &str, signature: &Signature) -> String {
                 "bits" => "an integer or bool",
                 "float" => "a float",
                 "number" => "a number",
+                "wide" => "an integer, float32 or float64",
                 _ => "a scalar",
             };
             text.push_str(&format!(" with {var} {class}"));

@@ -328,9 +328,17 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let operand = self.settle(operand);
         let Some(ty) = operand.ty.as_value() else { return Expr::error(span) };
-        if let (Some(_), UnaryOp::USub) = (ty.as_composite(), unary.op) {
-            let kind = ExprKind::Op { op: Op::Neg, args: vec![operand], updates: smallvec![] };
-            return Expr::new(kind, ExprType::Value(ty), span);
+        if let Some(composite) = ty.as_composite() {
+            let op = match unary.op {
+                UnaryOp::UAdd => Some(Op::Pos),
+                UnaryOp::USub => Some(Op::Neg),
+                UnaryOp::Invert if composite.elem().is_int() => Some(Op::Invert),
+                _ => None,
+            };
+            if let Some(op) = op.filter(|_| composite.elem() != Scalar::Bool) {
+                let kind = ExprKind::Op { op, args: vec![operand], updates: smallvec![] };
+                return Expr::new(kind, ExprType::Value(ty), span);
+            }
         }
         let Some(scalar) = ty.as_scalar() else {
             let message = format!("`{}` is not defined for {}", unary.op.as_str(), ty.python_name());

@@ -1,6 +1,7 @@
 //! Library functions of a few exact steps: rounding, signs, interpolation, classification, floor division.
 
 use super::expr::{Expr, Operand};
+use crate::types::Scalar;
 
 /// Rounds to the nearest integer, ties away from zero.
 ///
@@ -60,4 +61,21 @@ pub(super) fn copysign<'g>(x: Expr<'g>, y: Expr<'g>) -> Expr<'g> {
 pub(super) fn infinity_bits(x: Expr<'_>) -> Expr<'_> {
     let bits = if x.is_f64() { f64::INFINITY.to_bits() as i64 } else { i64::from(f32::INFINITY.to_bits()) };
     bits.like(x.bits())
+}
+
+/// How many bits are set: added within ever larger groups, the last four or eight bytes by a product.
+pub(super) fn bit_count(x: Expr<'_>) -> Expr<'_> {
+    let (unsigned, wide) = match x.scalar() {
+        Scalar::I8 | Scalar::U8 => (Scalar::U8, Scalar::U32),
+        Scalar::I16 | Scalar::U16 => (Scalar::U16, Scalar::U32),
+        Scalar::I64 | Scalar::U64 => (Scalar::U64, Scalar::U64),
+        _ => (Scalar::U32, Scalar::U32),
+    };
+    let bits = if x.scalar() == unsigned { x } else { x.bitcast(unsigned) };
+    let bits = if unsigned == wide { bits } else { bits.cast(wide) };
+    let repeated = |byte: i64| bits.constant(byte * 0x0101_0101_0101_0101);
+    let pairs = bits - ((bits >> 1) & repeated(0x55));
+    let fours = (pairs & repeated(0x33)) + ((pairs >> 2) & repeated(0x33));
+    let bytes = (fours + (fours >> 4)) & repeated(0x0f);
+    ((bytes * repeated(1)) >> (i64::from(wide.bits()) - 8)).cast(Scalar::I32)
 }

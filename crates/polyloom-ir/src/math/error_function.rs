@@ -4,6 +4,7 @@ use super::exponential::{exp_normal, exp_sum, two_sum};
 use super::expr::Expr;
 use super::inverse_trigonometric::rough_reciprocal;
 use super::logarithm::log_positive;
+use crate::op::Op;
 use crate::types::Scalar;
 
 /// `erf(x) / x - 1` in powers of `x^2`. f32: `fpminimax(erf(x), [|1,3,…,15|], [|SG…|], [1e-20;1.25], relative, x)`,
@@ -341,4 +342,34 @@ fn erfinv_f64(x: Expr<'_>) -> Expr<'_> {
     });
     // The rest of the first term is negative, and so a zero's sign is lost on the way.
     x.fma(ratio, x * rest).copysign(x)
+}
+
+/// Inverse complementary error function: near 1 by [`erfinv`], else by Halley's method on `erfc(y) = x`, from the
+/// approximation 26.2.23 of M. Abramowitz and I. A. Stegun's "Handbook of Mathematical Functions".
+pub(super) fn erfcinv(x: Expr<'_>) -> Expr<'_> {
+    if !x.is_f64() {
+        return erfcinv(x.cast(Scalar::F64)).cast(Scalar::F32);
+    }
+    let graph = x.graph();
+    let is_upper = x.gt(1.0);
+    // Exact where the result is used.
+    let tail = is_upper.select(2.0 - x, x);
+    let inside = tail.gt(0.0).select(tail, 0.5);
+    let (log, log_rest) = log_positive(inside * 0.5);
+    let t = ((log + log_rest) * -2.0).sqrt();
+    let numerator = t.polynomial(&[2.515517, 0.802853, 0.010328]);
+    let denominator = t.polynomial(&[1.0, 1.432788, 0.189269, 0.001308]);
+    let first = (t - numerator / denominator) * std::f64::consts::FRAC_1_SQRT_2;
+    // Far out the approximation is rough.
+    let [y] = graph.repeat(graph.int(Scalar::I32, 3), [first], |[y]| {
+        let square = y * y;
+        let square_rest = y.fma(y, -square);
+        let slope = exp_normal(-square, -square_rest) * std::f64::consts::FRAC_2_SQRT_PI;
+        let step = (graph.op(Op::Erfc, &[y]) - inside) / slope;
+        [y + step / (1.0 + y * step)]
+    });
+    let y = is_upper.select(-y, y);
+    let value = tail.gt(0.3).select(erfinv(1.0 - x), y);
+    let end = is_upper.select(x.constant(f64::NEG_INFINITY), f64::INFINITY);
+    tail.ge(0.0).select(tail.eq(0.0).select(end, value), f64::NAN)
 }

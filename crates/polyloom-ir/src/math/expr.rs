@@ -7,7 +7,7 @@
 use super::basic;
 use crate::builder::Builder;
 use crate::entity::{Region, Value};
-use crate::function::{Function, FunctionKind};
+use crate::function::{Function, FunctionKind, Imm};
 use crate::op::Op;
 use crate::types::{Scalar, Type};
 use std::cell::{Cell, RefCell};
@@ -107,6 +107,12 @@ impl Graph {
         let operands: Vec<Value> = operands.iter().map(|e| e.value).collect();
         let results = self.build(|b| b.op_results(op, &operands));
         std::array::from_fn(|i| self.wrap(results[i]))
+    }
+
+    /// Prints values by a C format.
+    pub(super) fn print(&self, format: &str, values: &[Expr<'_>]) {
+        let values: Vec<Value> = values.iter().map(|e| e.value).collect();
+        self.build(|b| b.inst(Op::Print, &values, &[], Imm::Text(format.into())));
     }
 
     /// The extent of a one-dimensional array.

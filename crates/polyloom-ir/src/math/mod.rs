@@ -17,6 +17,7 @@ mod angle;
 mod basic;
 mod decomposition;
 mod error_function;
+mod expectation;
 mod exponential;
 mod expr;
 mod hyperbolic;
@@ -27,6 +28,7 @@ mod poisson;
 mod power;
 mod random;
 mod remainder;
+mod search;
 #[cfg(test)]
 mod tests;
 mod trigonometric;
@@ -98,7 +100,7 @@ fn function_name(op: Op, signature: &Signature, operand_types: &[Type]) -> Strin
 
 /// Whether a definition takes the components of composites, of an op that takes scalars as well.
 fn is_defined_for_composites(op: Op) -> bool {
-    matches!(op, Op::Noise | Op::Pnoise)
+    matches!(op, Op::Noise | Op::Pnoise | Op::ExpectEq | Op::ExpectNeq | Op::ExpectNear)
 }
 
 type Body = for<'g> fn(&[Expr<'g>]) -> Vec<Expr<'g>>;
@@ -156,6 +158,15 @@ fn body(op: Op, operand_types: &[Type]) -> Option<Body> {
         Op::Erf => |x| vec![error_function::erf(x[0])],
         Op::Erfc => |x| vec![error_function::erfc(x[0])],
         Op::Erfinv => |x| vec![error_function::erfinv(x[0])],
+        Op::Erfcinv => |x| vec![error_function::erfcinv(x[0])],
+        Op::Pos => |x| vec![x[0]],
+        Op::Unot => |x| vec![x[0].eq(x[0].constant(0))],
+        Op::BitCount => |x| vec![basic::bit_count(x[0])],
+        Op::Nonzero => |x| vec![x[0].ne(0).select(x[0].constant(1), 0)],
+        Op::LowerBound => search::lower_bound,
+        Op::ExpectEq => expectation::equal,
+        Op::ExpectNeq => expectation::different,
+        Op::ExpectNear => expectation::near,
         Op::Svd2 => decomposition::svd2,
         Op::Svd3 => decomposition::svd3,
         Op::Qr3 => decomposition::qr3,

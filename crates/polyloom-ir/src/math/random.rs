@@ -7,6 +7,7 @@
 //! Each function takes the state first and gives the new state last.
 
 use super::expr::Expr;
+use super::search::first_not_below;
 use super::trigonometric::sin_cos_small;
 use crate::op::Op;
 use crate::types::Scalar;
@@ -98,16 +99,7 @@ pub(super) fn sample_cdf<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let mut source = Source { state: x[0] };
     let (sample, cdf) = (source.uniform(), x[1]);
     let graph = cdf.graph();
-    let last = graph.extent(cdf) - 1;
-    let [index, _] = graph.repeat_while(
-        [graph.int(Scalar::I32, 0), last],
-        |[low, high]| low.lt(high),
-        |[low, high]| {
-            let middle = low + ((high - low) >> 1);
-            let below = graph.op(Op::ArrayLoad, &[cdf, middle]).lt(sample);
-            [below.select(middle + 1, low), below.select(high, middle)]
-        },
-    );
+    let index = first_not_below(cdf, graph.int(Scalar::I32, 0), graph.extent(cdf) - 1, sample);
     source.finish([index])
 }
 

@@ -14,6 +14,7 @@ fn overloads() -> Vec<(Op, Vec<Type>)> {
                 let types = signature.params.iter().map(|param| match param.ty {
                     TyPattern::Is(scalar) => scalar.into(),
                     TyPattern::ArrayOf(elem) => Type::Array { elem, ndim: 1 },
+                    TyPattern::ListOfVar => Type::Array { elem: scalar, ndim: 1 },
                     _ => scalar.into(),
                 });
                 all.push((info.op, types.collect()));

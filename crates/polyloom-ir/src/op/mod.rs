@@ -39,6 +39,8 @@ pub enum Group {
     Vector,
     /// Array element access.
     Array,
+    /// Searching arrays.
+    Search,
     /// Atomic updates of array elements.
     Atomic,
     /// Random numbers.
@@ -60,6 +62,7 @@ impl Group {
             Group::Math => "Scalar mathematics",
             Group::Vector => "Vectors and matrices",
             Group::Array => "Array elements",
+            Group::Search => "Searching",
             Group::Atomic => "Atomics",
             Group::Random => "Random numbers",
             Group::Debug => "Checking and printing",

@@ -5,6 +5,7 @@
 //! ```text
 //! [T: float](x: T) -> T                                a type variable and its class
 //! [T: number](array: array[T], index..., value: T) -> T   one index per dimension of the array
+//! [T: number](arr: array1[T], value: T) -> i32         an array of one dimension
 //! (inout state: u32, low: i32, high: i32) -> i32       the caller's variable is updated
 //! [T: float](a: C[T], b: C[T]) -> C[T]                 one composite type of T throughout
 //! [T: number](a: mat[T R C], b: vec[T C]) -> vec[T R]  extents that must agree where a letter recurs
@@ -29,16 +30,19 @@ pub enum TypeClass {
     Float,
     /// Integers and floats.
     Number,
+    /// Integers, `f32` and `f64`.
+    Wide,
     /// Numbers and `bool`.
     Scalar,
 }
 
 impl TypeClass {
-    const NAMES: [(&'static str, TypeClass); 5] = [
+    const NAMES: [(&'static str, TypeClass); 6] = [
         ("int", TypeClass::Int),
         ("bits", TypeClass::Bits),
         ("float", TypeClass::Float),
         ("number", TypeClass::Number),
+        ("wide", TypeClass::Wide),
         ("scalar", TypeClass::Scalar),
     ];
 
@@ -49,6 +53,7 @@ impl TypeClass {
             TypeClass::Bits => scalar.is_int() || scalar == Scalar::Bool,
             TypeClass::Float => scalar.is_float(),
             TypeClass::Number => scalar != Scalar::Bool,
+            TypeClass::Wide => scalar != Scalar::Bool && !scalar.is_half(),
             TypeClass::Scalar => true,
         }
     }
@@ -75,6 +80,8 @@ pub enum TyPattern {
     Is(Scalar),
     /// An array of `T` with any number of dimensions.
     ArrayOfVar,
+    /// A one-dimensional array of `T`.
+    ListOfVar,
     /// A one-dimensional array of this scalar.
     ArrayOf(Scalar),
     /// One integer of any type per dimension of the array operand.
@@ -177,6 +184,7 @@ impl Signature {
             "T" => TyPattern::Var,
             "U" => TyPattern::Var2,
             "array[T]" => TyPattern::ArrayOfVar,
+            "array1[T]" => TyPattern::ListOfVar,
             "array[C]" => TyPattern::ArrayOfComposite,
             "array[C:T]" => TyPattern::ArrayOfComponents,
             _ if let Some(pattern) = composite(text) => pattern,
@@ -211,8 +219,8 @@ impl Signature {
     /// Whether it takes composites or arrays of them, or gives one.
     pub fn has_composites(&self) -> bool {
         let scalars = |pattern: TyPattern| {
-            use TyPattern::{ArrayOf, ArrayOfVar, Indices, Is, Var, Var2};
-            matches!(pattern, Var | Var2 | Is(_) | ArrayOfVar | ArrayOf(_) | Indices)
+            use TyPattern::{ArrayOf, ArrayOfVar, Indices, Is, ListOfVar, Var, Var2};
+            matches!(pattern, Var | Var2 | Is(_) | ArrayOfVar | ListOfVar | ArrayOf(_) | Indices)
         };
         !self.params.iter().map(|param| param.ty).chain(self.results.iter().copied()).all(scalars)
     }
@@ -275,6 +283,10 @@ impl Bound {
                 let (elem, ndim) = ty.as_array()?;
                 self.ndim = ndim.into();
                 return self.unify_var(signature, elem);
+            }
+            TyPattern::ListOfVar => {
+                let (elem, ndim) = ty.as_array()?;
+                return self.unify_var(signature, elem).filter(|()| ndim == 1);
             }
             TyPattern::ArrayOf(elem) => ty == Type::Array { elem, ndim: 1 },
             TyPattern::Indices => true,
@@ -354,6 +366,7 @@ impl Bound {
             TyPattern::Quaternion => Composite::Quaternion { elem: self.var? }.into(),
             TyPattern::Transform => Composite::Transform { elem: self.var? }.into(),
             TyPattern::ArrayOfVar
+            | TyPattern::ListOfVar
             | TyPattern::ArrayOf(_)
             | TyPattern::ArrayOfComposite
             | TyPattern::ArrayOfComponents

@@ -69,8 +69,9 @@ op_table! {
     /// Reinterprets the bits of a value as another type of the same size. Which NaN a NaN is, its bits do not say alike
     /// on every back end.
     Bitcast = "bitcast", Core, Internal, Pure, Native, ["[T: number, U: number](x: T) -> U"];
-    /// One of two values: `a` if the condition holds, else `b`. Both are computed.
-    Select = "where", Core, Function, Pure, Native, ["[T: scalar](cond: bool, a: T, b: T) -> T", "[T: scalar](cond: bool, a: C[T], b: C[T]) -> C[T]"], aliases ["select"];
+    /// One of two values, by a condition. Both are computed. An integer is true unless it is zero. `select` takes the
+    /// value for a false condition first, as in Warp.
+    Select = "where", Core, Function, Pure, Native, ["[T: scalar](cond: bool, value_if_true: T, value_if_false: T) -> T", "[T: scalar](cond: bool, value_if_true: C[T], value_if_false: C[T]) -> C[T]"], aliases ["select"];
 
     // ---- composites: `scalarise` defines them by their components -------------------------------------------------
     /// A composite of its components, a matrix's in row-major order.
@@ -96,7 +97,15 @@ op_table! {
     /// The square of the Euclidean length.
     LengthSq = "length_sq", Vector, Function, Pure, Scalarised, ["[T: number](x: vec[T N]) -> T", "[T: float](x: quat[T]) -> T"];
     /// The Euclidean length.
-    Length = "length", Vector, Function, Pure, Scalarised, ["[T: float](x: vec[T N]) -> T", "[T: float](x: quat[T]) -> T"];
+    Length = "length", Vector, Function, Pure, Scalarised, ["[T: float](x: vec[T N]) -> T", "[T: float](x: quat[T]) -> T"], aliases ["norm_l2"];
+    /// The sum of the magnitudes of the components.
+    NormL1 = "norm_l1", Vector, Function, Pure, Scalarised, ["[T: float](v: vec[T N]) -> T"];
+    /// Half the square of the length up to the length `delta`, 1 unless given, and linear in the length from there.
+    NormHuber = "norm_huber", Vector, Function, Pure, Scalarised, ["[T: float](v: vec[T N]) -> T", "[T: float](v: vec[T N], delta: T) -> T"];
+    /// `delta * sqrt(1 + length_sq(v) / (delta * delta))`, where `delta` is 1 unless given.
+    NormPseudoHuber = "norm_pseudo_huber", Vector, Function, Pure, Scalarised, ["[T: float](v: vec[T N]) -> T", "[T: float](v: vec[T N], delta: T) -> T"];
+    /// The vector divided by its `norm_pseudo_huber`.
+    SmoothNormalize = "smooth_normalize", Vector, Function, Pure, Scalarised, ["[T: float](v: vec[T N]) -> vec[T N]", "[T: float](v: vec[T N], delta: T) -> vec[T N]"];
     /// The vector divided by its length. A vector of length 0 stays, a quaternion of length 0 becomes the identity.
     Normalize = "normalize", Vector, Function, Pure, Scalarised, ["[T: float](x: vec[T N]) -> vec[T N]", "[T: float](x: quat[T]) -> quat[T]"];
     /// The products of corresponding components.
@@ -120,7 +129,7 @@ op_table! {
         "[T: float](x: mat[T 2 2]) -> mat[T 2 2]",
         "[T: float](x: mat[T 3 3]) -> mat[T 3 3]",
         "[T: float](x: mat[T 4 4]) -> mat[T 4 4]",
-    ];
+    ], aliases ["inverse_approx"];
     /// The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. The columns
     /// of `U` and `V` are orthonormal and `V` is a rotation; the singular values descend and none is negative.
     Svd2 = "svd2", Vector, Function, Pure, Library, [
@@ -172,6 +181,40 @@ op_table! {
     QuatRpy = "quat_rpy", Vector, Function, Pure, Scalarised, ["[T: float](roll: T, pitch: T, yaw: T) -> quat[T]"];
     /// The rotation at `t` on the way from `a`, at 0, to `b`, at 1, turning evenly.
     QuatSlerp = "quat_slerp", Vector, Function, Pure, Scalarised, ["[T: float](a: quat[T], b: quat[T], t: T) -> quat[T]"];
+    /// The rotations by the angles of `e` along the axes `i`, `j` and `k`, numbered from 0, one after the other, in
+    /// radians.
+    QuatFromEuler = "quat_from_euler", Vector, Function, Pure, Scalarised, ["[T: float](e: vec[T 3], i: i32, j: i32, k: i32) -> quat[T]"];
+    /// The angles of a rotation for the axes `i`, `j` and `k`, each in its axis' component, in radians. If `k` is `i`, the
+    /// third angle is in the component that is left.
+    QuatToEuler = "quat_to_euler", Vector, Function, Pure, Scalarised, ["[T: float](q: quat[T], i: i32, j: i32, k: i32) -> vec[T 3]"];
+    /// The roll, pitch and yaw of a rotation, as `quat_rpy` takes them. The yaw is 0 where the pitch is a right angle.
+    QuatToRpy = "quat_to_rpy", Vector, Function, Pure, Scalarised, ["[T: float](q: quat[T]) -> vec[T 3]"];
+    /// The part of a rotation that turns around `axis`, a vector of length 1.
+    QuatTwist = "quat_twist", Vector, Function, Pure, Scalarised, ["[T: float](axis: vec[T 3], q: quat[T]) -> quat[T]"];
+    /// By how much a rotation turns around `axis`, a vector of length 1, in radians; never negative.
+    QuatTwistAngle = "quat_twist_angle", Vector, Function, Pure, Scalarised, ["[T: float](axis: vec[T 3], q: quat[T]) -> T"];
+    /// By how much a rotation turns around `axis`, a vector of length 1, in radians; negative for a turn to the left.
+    QuatTwistAngleSigned = "quat_twist_angle_signed", Vector, Function, Pure, Scalarised, ["[T: float](axis: vec[T 3], q: quat[T]) -> T"];
+    /// The shortest rotation from the direction of `a` to that of `b`.
+    QuatBetweenVectors = "quat_between_vectors", Vector, Function, Pure, Scalarised, ["[T: float](a: vec[T 3], b: vec[T 3]) -> quat[T]"];
+    /// The matrix that scales along the axes, rotates, then moves to `position`.
+    TransformCompose = "transform_compose", Vector, Function, Pure, Scalarised, ["[T: float](position: vec[T 3], rotation: quat[T], scale: vec[T 3]) -> mat[T 4 4]"];
+    /// Position, rotation and scale of a matrix, as `transform_compose` takes them.
+    TransformDecompose = "transform_decompose", Vector, Function, Pure, Scalarised, ["[T: float](m: mat[T 4 4]) -> (vec[T 3], quat[T], vec[T 3])"];
+    /// The transform of a matrix that rotates and moves.
+    TransformFromMatrix = "transform_from_matrix", Vector, Function, Pure, Scalarised, ["[T: float](mat: mat[T 4 4]) -> transform[T]"];
+    /// The matrix of a transform.
+    TransformToMatrix = "transform_to_matrix", Vector, Function, Pure, Scalarised, ["[T: float](xform: transform[T]) -> mat[T 4 4]"];
+    /// A transform with another translation.
+    TransformSetTranslationCopy = "transform_set_translation_copy", Vector, Function, Pure, Scalarised, ["[T: float](xform: transform[T], p: vec[T 3]) -> transform[T]"];
+    /// A transform with another rotation.
+    TransformSetRotationCopy = "transform_set_rotation_copy", Vector, Function, Pure, Scalarised, ["[T: float](xform: transform[T], q: quat[T]) -> transform[T]"];
+    /// A motion, angular part first, in the frame that `t` leads to.
+    TransformTwist = "transform_twist", Vector, Function, Pure, Scalarised, ["[T: float](t: transform[T], x: vec[T 6]) -> vec[T 6]"];
+    /// A force, torque first, in the frame that `t` leads to.
+    TransformWrench = "transform_wrench", Vector, Function, Pure, Scalarised, ["[T: float](t: transform[T], x: vec[T 6]) -> vec[T 6]"];
+    /// The velocity of the point `r` of a body whose motion is `qd`, angular part first.
+    VelocityAtPoint = "velocity_at_point", Vector, Function, Pure, Scalarised, ["[T: float](qd: vec[T 6], r: vec[T 3]) -> vec[T 3]"];
     /// A transform's translation.
     TransformGetTranslation = "transform_get_translation", Vector, Function, Pure, Scalarised, ["[T: float](xform: transform[T]) -> vec[T 3]"];
     /// A transform's rotation.
@@ -238,12 +281,14 @@ op_table! {
         "[T: number](a: T, b: T) -> T",
         "[T: number](a: C[T], b: T) -> C[T]",
         "[T: number](a: T, b: C[T]) -> C[T]",
-    ];
+    ], aliases ["div_approx"];
     /// Quotient rounded toward negative infinity. Integer division by zero gives 0; floats are `floor(a / b)`.
     FloorDiv = "floordiv", Arithmetic, Operator("//"), Pure, Library, ["[T: number](a: T, b: T) -> T"];
     /// Remainder of the truncated quotient: the sign is that of `a`, as in Warp and C. An integer divisor of zero
     /// gives `a`; a float divisor of zero gives NaN. Exact for floats.
-    Mod = "mod", Arithmetic, Operator("%"), Pure, Library, ["[T: int](a: T, b: T) -> T", "[T: float](a: T, b: T) -> T"];
+    Mod = "mod", Arithmetic, Operator("%"), Pure, Library, ["[T: int](a: T, b: T) -> T", "[T: float](a: T, b: T) -> T", "[T: number](a: vec[T N], b: vec[T N]) -> vec[T N]"];
+    /// The number itself.
+    Pos = "pos", Arithmetic, Function, Pure, Library, ["[T: number](x: T) -> T", "[T: number](x: C[T]) -> C[T]"];
     /// Negation. Integers wrap.
     Neg = "neg", Arithmetic, Operator("-"), Pure, Native, ["[T: number](x: T) -> T", "[T: number](x: C[T]) -> C[T]"];
 
@@ -263,20 +308,24 @@ op_table! {
 
     // ---- bits -----------------------------------------------------------------------------------------------------
     /// Bitwise and; logical and for `bool`.
-    BitAnd = "bit_and", Bits, Operator("&"), Pure, Native, ["[T: bits](a: T, b: T) -> T"];
+    BitAnd = "bit_and", Bits, Operator("&"), Pure, Native, ["[T: bits](a: T, b: T) -> T", "[T: int](a: C[T], b: C[T]) -> C[T]"];
     /// Bitwise or; logical or for `bool`.
-    BitOr = "bit_or", Bits, Operator("|"), Pure, Native, ["[T: bits](a: T, b: T) -> T"];
+    BitOr = "bit_or", Bits, Operator("|"), Pure, Native, ["[T: bits](a: T, b: T) -> T", "[T: int](a: C[T], b: C[T]) -> C[T]"];
     /// Bitwise exclusive or; inequality for `bool`.
-    BitXor = "bit_xor", Bits, Operator("^"), Pure, Native, ["[T: bits](a: T, b: T) -> T"];
+    BitXor = "bit_xor", Bits, Operator("^"), Pure, Native, ["[T: bits](a: T, b: T) -> T", "[T: int](a: C[T], b: C[T]) -> C[T]"];
     /// Bitwise complement.
-    Invert = "invert", Bits, Operator("~"), Pure, Native, ["[T: int](x: T) -> T"];
+    Invert = "invert", Bits, Operator("~"), Pure, Native, ["[T: int](x: T) -> T", "[T: int](x: C[T]) -> C[T]"];
     /// Logical negation.
     Not = "logical_not", Bits, Operator("not"), Pure, Native, ["(x: bool) -> bool"];
+    /// Whether a number is zero, or a `bool` false.
+    Unot = "unot", Bits, Function, Pure, Library, ["[T: bits](a: T) -> bool"];
+    /// How many bits of an integer are set.
+    BitCount = "bit_count", Bits, Function, Pure, Library, ["[T: int](x: T) -> i32"];
     /// Shift left. The count is read as unsigned; a count of the width or more gives 0.
-    Lshift = "lshift", Bits, Operator("<<"), Pure, Native, ["[T: int](x: T, count: T) -> T"];
+    Lshift = "lshift", Bits, Operator("<<"), Pure, Native, ["[T: int](x: T, count: T) -> T", "[T: int](x: C[T], count: C[T]) -> C[T]"];
     /// Shift right, arithmetic for signed types. The count is read as unsigned; a count of the width or more gives 0,
     /// or -1 for a negative signed `x`.
-    Rshift = "rshift", Bits, Operator(">>"), Pure, Native, ["[T: int](x: T, count: T) -> T"];
+    Rshift = "rshift", Bits, Operator(">>"), Pure, Native, ["[T: int](x: T, count: T) -> T", "[T: int](x: C[T], count: C[T]) -> C[T]"];
 
     // ---- scalar mathematics: exact or correctly rounded, native everywhere ----------------------------------------
     /// Absolute value. The most negative integer stays itself.
@@ -313,6 +362,8 @@ op_table! {
     Sign = "sign", Math, Function, Pure, Library, ["[T: number](x: T) -> T", "[T: number](x: vec[T N]) -> vec[T N]"];
     /// 1 for negative `x`, else 0, as in Warp.
     Step = "step", Math, Function, Pure, Library, ["[T: number](x: T) -> T"];
+    /// 0 for zero, else 1.
+    Nonzero = "nonzero", Math, Function, Pure, Library, ["[T: number](x: T) -> T"];
     /// `x` limited to `low` … `high`: `min(max(low, x), high)`.
     Clamp = "clamp", Math, Function, Pure, Library, ["[T: number](x: T, low: T, high: T) -> T"];
     /// Linear interpolation, `a * (1 - t) + b * t`.
@@ -387,6 +438,8 @@ op_table! {
     Erfc = "erfc", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
     /// Inverse of the error function; NaN outside -1 … 1.
     Erfinv = "erfinv", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
+    /// Inverse of the complementary error function, with all digits of results for small `x`; NaN outside 0 … 2.
+    Erfcinv = "erfcinv", Math, Function, Pure, Library, ["[T: float](x: T) -> T"];
 
     // ---- arrays ---------------------------------------------------------------------------------------------------
     /// An element. A negative index counts from the end of its axis. Reading outside the array is an error in
@@ -394,6 +447,12 @@ op_table! {
     ArrayLoad = "array_load", Array, Internal, Read, Native, ["[T: scalar](array: array[T], index...) -> T", "[T: scalar](array: array[C], index...) -> C[T]", "[T: scalar](array: array[C:T], index...) -> T"];
     /// Writes an element; indices as for `array_load`.
     ArrayStore = "array_store", Array, Internal, Write, Native, ["[T: scalar](array: array[T], index..., value: T)", "[T: scalar](array: array[C], index..., value: C[T])", "[T: scalar](array: array[C:T], index..., value: T)"];
+    /// The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but
+    /// not including `arr_end` if they are given; the last index if there is none. The limits are not checked.
+    LowerBound = "lower_bound", Search, Function, Read, Library, [
+        "[T: wide](arr: array1[T], value: T) -> i32",
+        "[T: wide](arr: array1[T], arr_begin: i32, arr_end: i32, value: T) -> i32",
+    ];
 
     // ---- atomics: each gives the element's old value ---------------------------------------------------------------
     /// Adds to an element and gives its old value. The order in which threads add is not fixed.
@@ -506,6 +565,17 @@ op_table! {
     /// Ends the launch with an error unless the condition holds, reporting an index and an extent. The
     /// `insert_checks` pass puts these before array accesses and integer divisions.
     Check = "check", Debug, Internal, ReadWrite, Native, ["(cond: bool, index: i64, extent: i64)"];
+    /// Prints both values unless they are equal.
+    ExpectEq = "expect_eq", Debug, Function, ReadWrite, Library, ["[T: scalar](a: T, b: T)", "[T: scalar](a: C[T], b: C[T])"];
+    /// Prints both values if they are equal.
+    ExpectNeq = "expect_neq", Debug, Function, ReadWrite, Library, ["[T: scalar](a: T, b: T)", "[T: scalar](a: C[T], b: C[T])"];
+    /// Prints both values if they, or any of their components, differ by more than `tolerance`, 1e-6 unless given.
+    ExpectNear = "expect_near", Debug, Function, ReadWrite, Library, [
+        "[T: float](a: T, b: T)",
+        "[T: float](a: T, b: T, tolerance: T)",
+        "[T: float](a: C[T], b: C[T])",
+        "[T: float](a: C[T], b: C[T], tolerance: T)",
+    ];
     /// Prints its operands by a C format string.
     Print = "print", Debug, Internal, ReadWrite, Native, [];
 }

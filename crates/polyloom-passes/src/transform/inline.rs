@@ -165,11 +165,11 @@ impl Inliner {
     }
 }
 
-/// Whether a function may be a library function: `sin.f32`. A user's function could have such a name too; it is then
+/// Whether a function may be a library function, `sin.f32`, but for one that prints. A user's function could have such a name too; it is then
 /// treated as one, which is right for every pure function of scalars.
 pub(crate) fn is_library_name(name: &str) -> bool {
     let op = name.split_once('.').and_then(|(op, _)| Op::from_name(op));
-    op.is_some_and(|op| op.info().lowering == Lowering::Library)
+    op.is_some_and(|op| op.info().lowering == Lowering::Library && op.info().effect != Effect::ReadWrite)
 }
 
 struct Rewrite<'a> {

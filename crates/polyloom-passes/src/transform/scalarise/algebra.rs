@@ -50,6 +50,31 @@ impl Rewrite<'_, '_> {
         self.op(Op::Sqrt, &[square])
     }
 
+    /// The parameter of a Huber norm, 1 unless it is given.
+    fn delta(&mut self, elem: Scalar, delta: &[Components]) -> Value {
+        delta.first().map_or_else(|| self.number(elem, 1), |delta| delta[0])
+    }
+
+    pub(super) fn huber(&mut self, elem: Scalar, x: &[Value], delta: &[Components]) -> Value {
+        let (delta, half, square) = (self.delta(elem, delta), self.constant(elem, 0.5), self.dot(x, x));
+        let limit = self.op(Op::Mul, &[delta, delta]);
+        let is_near = self.op(Op::Le, &[square, limit]);
+        let near = self.op(Op::Mul, &[half, square]);
+        let (length, half_delta) = (self.op(Op::Sqrt, &[square]), self.op(Op::Mul, &[half, delta]));
+        let rest = self.op(Op::Sub, &[length, half_delta]);
+        let far = self.op(Op::Mul, &[delta, rest]);
+        self.op(Op::Select, &[is_near, near, far])
+    }
+
+    pub(super) fn pseudo_huber(&mut self, elem: Scalar, x: &[Value], delta: &[Components]) -> Value {
+        let (delta, one, square) = (self.delta(elem, delta), self.number(elem, 1), self.dot(x, x));
+        let limit = self.op(Op::Mul, &[delta, delta]);
+        let ratio = self.op(Op::Div, &[square, limit]);
+        let sum = self.op(Op::Add, &[one, ratio]);
+        let root = self.op(Op::Sqrt, &[sum]);
+        self.op(Op::Mul, &[delta, root])
+    }
+
     pub(super) fn normalize(&mut self, composite: Option<Composite>, elem: Scalar, x: &[Value]) -> Components {
         let (length, zero) = (self.length(x), self.number(elem, 0));
         let is_positive = self.op(Op::Gt, &[length, zero]);

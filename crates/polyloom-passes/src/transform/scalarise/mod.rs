@@ -11,6 +11,7 @@
 //! components and give components.
 
 mod algebra;
+mod motion;
 mod rotation;
 
 use super::expand_library::{library_call, take};
@@ -333,7 +334,20 @@ impl Rewrite<'_, '_> {
                 })
                 .collect(),
             (Op::Select, [cond, a, b], _) => self.choose(cond[0], a, b),
-            (Op::Add | Op::Sub | Op::Min | Op::Max, [a, b], _) => self.zip(op, a, b),
+            (
+                Op::Add
+                | Op::Sub
+                | Op::Min
+                | Op::Max
+                | Op::Mod
+                | Op::BitAnd
+                | Op::BitOr
+                | Op::BitXor
+                | Op::Lshift
+                | Op::Rshift,
+                [a, b],
+                _,
+            ) => self.zip(op, a, b),
             (Op::CwMul, [a, b], _) => self.zip(Op::Mul, a, b),
             (Op::CwDiv, [a, b], _) => self.zip(Op::Div, a, b),
             (Op::Min | Op::Max, [x], _) => smallvec![self.fold(op, x)],
@@ -342,7 +356,7 @@ impl Rewrite<'_, '_> {
                 let each: Components = x.iter().map(|&x| self.op(op, &[x])).collect();
                 smallvec![self.fold(if op == Op::IsFinite { Op::BitAnd } else { Op::BitOr }, &each)]
             }
-            (Op::Neg | Op::Abs | Op::Sign, [x], _) => x.iter().map(|&x| self.op(op, &[x])).collect(),
+            (Op::Neg | Op::Abs | Op::Sign | Op::Invert, [x], _) => x.iter().map(|&x| self.op(op, &[x])).collect(),
             (Op::Div, [a, b], _) if types[0].as_scalar().is_some() => {
                 b.iter().map(|&b| self.op(Op::Div, &[a[0], b])).collect()
             }
@@ -364,6 +378,17 @@ impl Rewrite<'_, '_> {
             (Op::LengthSq, [x], _) => smallvec![self.dot(x, x)],
             (Op::Length, [x], _) => smallvec![self.length(x)],
             (Op::Normalize, [x], _) => self.normalize(composite, elem, x),
+            (Op::Pos, [x], _) => x.clone(),
+            (Op::NormL1, [x], _) => {
+                let magnitudes: Components = x.iter().map(|&x| self.op(Op::Abs, &[x])).collect();
+                smallvec![self.sum(&magnitudes)]
+            }
+            (Op::NormHuber, [x, delta @ ..], _) => smallvec![self.huber(elem, x, delta)],
+            (Op::NormPseudoHuber, [x, delta @ ..], _) => smallvec![self.pseudo_huber(elem, x, delta)],
+            (Op::SmoothNormalize, [x, delta @ ..], _) => {
+                let norm = self.pseudo_huber(elem, x, delta);
+                x.iter().map(|&x| self.op(Op::Div, &[x, norm])).collect()
+            }
             (Op::Outer, [a, b], _) => a.iter().flat_map(|&a| self.scale(b, a)).collect(),
             (Op::Transpose, [x], _) => match composite {
                 Some(Composite::Matrix { rows, cols, .. }) => {

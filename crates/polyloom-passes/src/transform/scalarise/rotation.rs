@@ -18,14 +18,7 @@ impl Rewrite<'_, '_> {
             (Op::QuatFromAxisAngle, [axis, angle]) => self.rotation_around(elem, axis, angle[0]),
             (Op::QuatToAxisAngle, [q]) => self.axis_and_angle(elem, q),
             (Op::QuatFromMatrix, [m]) => self.rotation_of(elem, m),
-            (Op::QuatToMatrix, [q]) => {
-                let [zero, one] = [0, 1].map(|n| self.number(elem, n));
-                let columns = [0, 1, 2].map(|axis| {
-                    let unit = [0, 1, 2].map(|place| if place == axis { one } else { zero });
-                    self.rotate(elem, q, &unit, Op::Add)
-                });
-                (0..9).map(|place| columns[place % 3][place / 3]).collect()
-            }
+            (Op::QuatToMatrix, [q]) => self.matrix_of(elem, q),
             (Op::QuatRpy, [roll, pitch, yaw]) => self.rotation_by(elem, [roll[0], pitch[0], yaw[0]]),
             (Op::QuatSlerp, [a, b, t]) => {
                 let inverse = self.conjugate(a);
@@ -82,7 +75,7 @@ impl Rewrite<'_, '_> {
                 };
                 (0..36).map(element).collect()
             }
-            _ => return None,
+            _ => return self.motion(op, elem, operands),
         })
     }
 
@@ -92,7 +85,22 @@ impl Rewrite<'_, '_> {
         conjugate
     }
 
-    fn halved(&mut self, elem: Scalar, x: Value) -> Value {
+    /// A vector rotated.
+    pub(super) fn rotated(&mut self, elem: Scalar, q: &[Value], x: &[Value]) -> Components {
+        self.rotate(elem, q, x, Op::Add)
+    }
+
+    /// The matrix of a rotation.
+    pub(super) fn matrix_of(&mut self, elem: Scalar, q: &[Value]) -> Components {
+        let [zero, one] = [0, 1].map(|n| self.number(elem, n));
+        let columns = [0, 1, 2].map(|axis| {
+            let unit = [0, 1, 2].map(|place| if place == axis { one } else { zero });
+            self.rotated(elem, q, &unit)
+        });
+        (0..9).map(|place| columns[place % 3][place / 3]).collect()
+    }
+
+    pub(super) fn halved(&mut self, elem: Scalar, x: Value) -> Value {
         let half = self.constant(elem, 0.5);
         self.op(Op::Mul, &[x, half])
     }
@@ -119,7 +127,7 @@ impl Rewrite<'_, '_> {
     }
 
     /// Of the four ways to compute the quaternion of a matrix, the one that divides by the greatest number.
-    fn rotation_of(&mut self, elem: Scalar, m: &[Value]) -> Components {
+    pub(super) fn rotation_of(&mut self, elem: Scalar, m: &[Value]) -> Components {
         let n_cols = if m.len() == 9 { 3 } else { 4 };
         let at = |row: usize, col: usize| m[row * n_cols + col];
         let (zero, one) = (self.number(elem, 0), self.number(elem, 1));

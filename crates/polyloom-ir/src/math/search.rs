@@ -1,0 +1,31 @@
+//! Searching sorted arrays.
+
+use super::expr::Expr;
+use crate::op::Op;
+use crate::types::Scalar;
+
+/// `(array, value)` or `(array, begin, end, value)`.
+pub(super) fn lower_bound<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
+    let graph = x[0].graph();
+    let value = x[x.len() - 1];
+    let (begin, end) = match x {
+        [_, begin, end, _] => (*begin, *end),
+        _ => (graph.int(Scalar::I32, 0), graph.extent(x[0])),
+    };
+    vec![first_not_below(x[0], begin, end - 1, value)]
+}
+
+/// The first index from `low` to `high` whose element is not less than a value; `high` if none is.
+pub(super) fn first_not_below<'g>(array: Expr<'g>, low: Expr<'g>, high: Expr<'g>, value: Expr<'g>) -> Expr<'g> {
+    let graph = array.graph();
+    let [index, _] = graph.repeat_while(
+        [low, high],
+        |[low, high]| low.lt(high),
+        |[low, high]| {
+            let middle = low + ((high - low) >> 1);
+            let below = graph.op(Op::ArrayLoad, &[array, middle]).lt(value);
+            [below.select(middle + 1, low), below.select(high, middle)]
+        },
+    );
+    index
+}
