@@ -47,7 +47,8 @@ impl<'a> Checker<'_, '_, 'a> {
             return if array.is_error() { array } else { super::element::dim(&array, 0, span) };
         }
         if builtin == Builtin::Op(Op::Select) {
-            let Some(arguments) = self.all_arguments(call) else { return Expr::error(span) };
+            let Some(mut arguments) = self.all_arguments(call) else { return Expr::error(span) };
+            self.prepare_selection(&mut arguments, path);
             return match <[Argument<'a>; 3]>::try_from(arguments) {
                 Ok([cond, a, b]) if a.value.ty.is_struct() || b.value.ty.is_struct() => {
                     self.select_struct(cond.value, a.value, b.value, span)
@@ -59,7 +60,6 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some(arguments) = self.arguments(call) else { return Expr::error(span) };
         match builtin {
             Builtin::Op(Op::Pow) => self.pow_call(arguments, &name, span),
-            Builtin::Op(Op::Select) => self.select_call(arguments, path, span),
             Builtin::Op(op) => self.op_call(op, arguments, &name, span),
             Builtin::Fold(op) => self.fold_call(op, arguments, &name, span),
             Builtin::Tid => {
@@ -105,20 +105,24 @@ impl<'a> Checker<'_, '_, 'a> {
         self.op_call(Op::Pow, arguments, name, span)
     }
 
-    /// `where(cond, a, b)`, or `select(cond, b, a)`.
-    fn select_call(&mut self, mut arguments: Vec<Argument<'a>>, path: &[&'a str], span: Span) -> Expr {
+    /// Makes the condition of `where(cond, a, b)` a bool, and of `select(cond, b, a)` the same call.
+    fn prepare_selection(&mut self, arguments: &mut [Argument<'a>], path: &[&'a str]) {
         if path.last() == Some(&"select") {
             for (argument, name) in arguments.iter_mut().skip(1).zip(["value_if_false", "value_if_true"]) {
                 argument.name = argument.name.or(Some(name));
+            }
+            if let [_, a, b] = arguments
+                && a.name == Some("value_if_false")
+            {
+                std::mem::swap(a, b);
             }
         }
         if let Some(cond) = arguments.iter_mut().find(|argument| matches!(argument.name, None | Some("cond")))
             && cond.value.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_int)
         {
-            let value = std::mem::replace(&mut cond.value, Expr::error(span));
+            let value = std::mem::replace(&mut cond.value, Expr::error(Span::NONE));
             cond.value = self.truth(value);
         }
-        self.op_call(Op::Select, arguments, &path.join("."), span)
     }
 
     /// `min(a, b, c…)`.
