@@ -89,10 +89,13 @@ fn widen(operand: Expr<'_>) -> Expr<'_> {
 fn function_name(op: Op, signature: &Signature, operand_types: &[Type]) -> String {
     let variable = signature.params.iter().position(|param| param.ty == TyPattern::Var);
     let composite = operand_types.iter().find_map(|ty| ty.as_composite());
+    let mut others = op.info().signatures.iter().filter(|other| !other.has_composites());
+    let counts_differ = others.any(|other| other.params.len() != signature.params.len());
     match (composite, variable.and_then(|index| operand_types.get(index))) {
         (Some(composite), _) => {
             format!("{}.{}.{}.{}", op.name(), composite.elem(), composite.n_components(), operand_types.len())
         }
+        (None, Some(ty)) if counts_differ => format!("{}.{ty}.{}", op.name(), operand_types.len()),
         (None, Some(ty)) => format!("{}.{ty}", op.name()),
         (None, None) => format!("{}.{}", op.name(), operand_types.len()),
     }
