@@ -18,6 +18,7 @@ import numpy as np
 from polyloom import _native
 from polyloom._composites import CompositeClass, argument, class_of
 from polyloom._composites import _number as _converted
+from polyloom._devices import get_device
 from polyloom._scalars import DType, bfloat16, bool_, dtype_of
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class StructClass(type):
         TypeError
             If a field is an array.
         """
+        if not cls._fields:
+            raise TypeError(f"an array of {cls.__name__} is not supported: it has no fields")
         if cls._dtype is None:
             within = cls._type.array_within
             raise TypeError(f"an array of {cls.__name__} is not supported: its field {within!r} is an array")
@@ -82,6 +85,23 @@ class Struct(metaclass=StructClass):
         except (TypeError, ValueError, OverflowError) as error:
             raise type(error)(f"the field {name!r} of {cls.__name__} {error}") from None
         object.__setattr__(self, name, value)
+
+    def assign(self, value: Any) -> None:
+        """Gives every field the value that it has in another instance."""
+        if not isinstance(value, Struct) or type(value)._type != type(self)._type:
+            raise TypeError(f"{type(self).__name__} is assigned another, not {type(value).__name__}")
+        for name in type(self)._fields:
+            setattr(self, name, getattr(value, name))
+
+    def to(self, device: Any) -> Any:
+        """A copy, with the same arrays: there is one device."""
+        get_device(device)
+        return copy_of(self)
+
+    def numpy_value(self) -> tuple[Any, ...]:
+        """The values of the fields as NumPy takes an element of `numpy_dtype`."""
+        type(self).numpy_dtype()
+        return record(self)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self)._fields)

@@ -128,12 +128,6 @@ def test_what_is_no_struct_is_refused():
         class Bad:
             x: str
 
-    with pytest.raises(ValueError, match="@struct: the struct `Empty` has no fields"):
-
-        @loom.struct
-        class Empty:
-            pass
-
     with pytest.raises(TypeError, match="the field 'x' of Default has a default"):
 
         @loom.struct
@@ -416,3 +410,36 @@ def test_one_argument_may_read_what_another_writes():
     pairs = loom.zeros(n, dtype=Pair)
     loom.launch(shift, 1, [pairs, pairs])
     assert (pairs.numpy()["n"] == np.arange(n)).all()
+
+
+@loom.struct
+class Empty:
+    pass
+
+
+@loom.func
+def nothing(e: Empty) -> Empty:
+    return e
+
+
+def test_a_struct_may_be_empty():
+    @loom.kernel
+    def k(e: Empty, out: loom.array(dtype=int)):
+        f = nothing(e)
+        e = f
+        out[0] = 7
+
+    out = np.zeros(1, np.int32)
+    loom.launch(k, 1, [Empty(), out])
+    assert out[0] == 7 and repr(Empty()) == "Empty()"
+    with pytest.raises(TypeError, match="an array of Empty is not supported: it has no fields"):
+        loom.zeros(1, dtype=Empty)
+
+
+def test_methods_of_instances():
+    made, other = body(1.0, (1, 2, 3), 2.0, 3), Body()
+    other.assign(made)
+    assert repr(other) == repr(made) == repr(made.to("cpu"))
+    assert np.array([made.numpy_value()], Body.numpy_dtype())["position"].tolist() == [[1, 2, 3]]
+    with pytest.raises(TypeError, match="Body is assigned another, not Pair"):
+        made.assign(Pair())

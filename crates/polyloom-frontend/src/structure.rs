@@ -66,7 +66,7 @@ impl StructType {
     ///
     /// # Errors
     ///
-    /// If there are none, one is there twice, or there are too many: in words.
+    /// If one is there twice, or there are too many: in words.
     pub fn new(name: &str, fields: impl IntoIterator<Item = (String, ValueType)>) -> Result<StructType, String> {
         let mut made: Vec<Field> = Vec::new();
         let mut leaves: Vec<Leaf> = Vec::new();
@@ -81,9 +81,6 @@ impl StructType {
                     "the struct `{name}` has more than {MAX_LEAVES} fields, those of its structs included"
                 ));
             }
-        }
-        if made.is_empty() {
-            return Err(format!("the struct `{name}` has no fields"));
         }
         let definition = Definition { name: name.into(), fields: made.into(), leaves: leaves.into() };
         Ok(StructType(Definition::interned(definition)))
@@ -117,6 +114,10 @@ impl StructType {
     /// Why there is no array of this many dimensions of it, in words, and what to do.
     pub(crate) fn why_no_array(self, ndim: u8) -> Option<(String, String)> {
         let name = self.name();
+        if self.leaves().is_empty() {
+            let message = format!("an array of `{name}` is not supported: it has no fields");
+            return Some((message, "give the struct a field".to_owned()));
+        }
         if let Some(path) = self.array_within() {
             let message = format!("an array of `{name}` is not supported: its field `{path}` is an array");
             return Some((message, format!("pass the arrays one by one, or one `{name}` that is no element")));
@@ -265,6 +266,6 @@ mod tests {
     fn what_is_no_struct_is_refused() {
         let twice = ["a", "a"].map(|name| (name.to_owned(), Type::F32.into()));
         assert!(StructType::new("Twice", twice).is_err());
-        assert!(StructType::new("Empty", []).is_err());
+        assert!(StructType::new("Empty", []).is_ok_and(|empty| empty.why_no_array(1).is_some()));
     }
 }

@@ -105,6 +105,11 @@ def array_of_arrays(b: wp.array(dtype=Buffers)):
 
 
 @wp.kernel
+def array_of_nothing(e: Empty, b: wp.array(dtype=Empty)):
+    pass
+
+
+@wp.kernel
 def too_deep(b: wp.array(dtype=Body, ndim=4)):
     pass
 
