@@ -52,7 +52,23 @@ def compiles(unit: dict[str, Any]) -> bool:
 # Builtins that have more than one right answer, or of which the last bits differ on purpose; `docs/warp.md` says how.
 DECOMPOSITIONS = {"svd2", "svd3", "qr3", "eig3"}
 INVERSES = {"inverse", "determinant"}
-FUNCTIONS = {"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "exp", "log", "pow", "cbrt"}
+FUNCTIONS = {
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "atan2",
+    "sinh",
+    "cosh",
+    "tanh",
+    "exp",
+    "log",
+    "pow",
+    "cbrt",
+    "randn",
+}
 
 
 def on_purpose(unit: dict[str, Any]) -> str | None:

@@ -44,7 +44,8 @@ def called(kernel: Any) -> list[str]:
             if isinstance(function, context.Function) and function.is_builtin():
                 names.add(function.key)
         # What is called so is an operator to Warp, wherever the function is defined in the module.
-        names.update(f"def {name}" for name in OPERATORS & kernel.module.functions.keys())
+        defined = {name for name in OPERATORS if isinstance(adj.func.__globals__.get(name), context.Function)}
+        names.update(f"def {name}" for name in defined)
         return False
 
     _any_function(kernel.adj, set(), collect)
