@@ -97,7 +97,9 @@ RESULT = {
 
 
 def workloads(d: dict[str, Any], run: dict[str, Callable[[], Any]]) -> dict[str, Workload]:
-    return {name: (call, lambda key=RESULT[name]: d[key]) for name, call in run.items()}
+    # Singular values may be negative where `u` and `v` are to be rotations.
+    results = {name: (lambda key=key: abs(d[key]) if key == "sigma" else d[key]) for name, key in RESULT.items()}
+    return {name: (call, results[name]) for name, call in run.items()}
 
 
 def kernel_workloads(wp: Any, share: Callable[[Any, Any], Any]) -> dict[str, Workload]:
