@@ -106,7 +106,7 @@ pub enum Captured {
 pub enum Builtin {
     /// An operation of the op table.
     Op(Op),
-    /// `tid()`: the linear index, or as many coordinates as it is unpacked to.
+    /// `tid()`: the first coordinate, or as many as it is unpacked to.
     Tid,
     /// `range(…)`, in `for` only.
     Range,

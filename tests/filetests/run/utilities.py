@@ -69,3 +69,11 @@ def norms(a: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
     out[1] = wp.norm_l2(a[0])
     out[2] = wp.norm_huber(a[0])
     out[3] = wp.norm_huber(a[0], delta=5.0)
+
+
+# A thread asks for as many of its coordinates as it wants.
+# run: @first_coordinate[2, 3]([0, 0, 0]) == [3, 3, 0]
+@wp.kernel
+def first_coordinate(count: wp.array(dtype=int)):
+    i = wp.tid()
+    wp.atomic_add(count, i, 1)

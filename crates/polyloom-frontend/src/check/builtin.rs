@@ -67,8 +67,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     let help = "write `i = loom.tid()` or `i, j = loom.tid()`".replace("loom", self.package());
                     return self.reject(Code::NoOverload, span, format!("`{name}` takes no arguments"), help);
                 }
-                let kind = ExprKind::Op { op: Op::TidLinear, args: vec![], updates: smallvec![] };
-                Expr::new(kind, ExprType::scalar(Scalar::I32), span)
+                Expr::new(ExprKind::Tid(0), ExprType::scalar(Scalar::I32), span)
             }
             Builtin::Len => match &arguments[..] {
                 [Argument { name: None, value }] => match value.ty.as_value() {

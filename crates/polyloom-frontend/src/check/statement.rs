@@ -11,7 +11,7 @@ use crate::number::Number;
 use crate::param_type::ParamType;
 use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target, Targets};
-use polyloom_ir::{Code, Diagnostic, Op, Scalar, Span, Type};
+use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
@@ -333,7 +333,7 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let failed = values.iter().any(Expr::is_error);
         let n_values = from_call.as_ref().map_or(values.len(), |types| types.len());
-        let is_tid = matches!(&values[..], [Expr { kind: ExprKind::Op { op: Op::TidLinear, .. }, .. }]);
+        let is_tid = matches!(&values[..], [Expr { kind: ExprKind::Tid(_), .. }]);
         if !failed && is_tid && targets.len() > 4 {
             let message = format!("a launch has at most 4 coordinates, not {}", targets.len());
             self.reject(Code::TypeMismatch, span, message, "unpack `tid()` to 2, 3 or 4 variables");
