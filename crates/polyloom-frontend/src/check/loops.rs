@@ -161,49 +161,42 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             return None;
         };
-        match self.names.get(text).copied() {
+        let (was, first) = match self.names.get(text).copied() {
             Some(Name::Local(id)) => {
                 let local = &self.locals[id.0 as usize];
                 if local.ty == ty {
                     return Some(id);
                 }
-                let (was, first) = (local.ty.python_name(), local.span);
-                let message = format!("`{text}` is {} here but was {was} before", ty.python_name());
-                self.report(
-                    Diagnostic::error(Code::Retyped, span, message)
-                        .label(first, format!("{was} here"))
-                        .help("use a counter of another name"),
-                );
-                None
+                (local.ty.python_name(), local.span)
             }
             Some(Name::Struct(variable)) => {
                 let known = &self.structs[variable];
-                let (was, first) = (known.ty.python_name(), known.span);
-                let message = format!("`{text}` is {} here but was {was} before", ty.python_name());
-                self.report(
-                    Diagnostic::error(Code::Retyped, span, message)
-                        .label(first, format!("{was} here"))
-                        .help("use a counter of another name"),
-                );
-                None
+                (known.ty.python_name(), known.span)
             }
-            Some(Name::Poisoned) => None,
+            Some(Name::Poisoned) => return None,
             Some(Name::View(_)) => {
                 let message = format!("`{text}` stands for a part of an array and cannot count");
                 self.reject(Code::BadAssignment, span, message, "use a counter of another name");
-                None
+                return None;
             }
             Some(Name::Known(index)) => {
                 let message = format!("`{text}` stands for {} and cannot count", self.known[index].describe());
                 self.reject(Code::BadAssignment, span, message, "use a counter of another name");
-                None
+                return None;
             }
             Some(Name::Later(_)) | None => {
                 let id = self.new_local(text, ty, span);
                 self.names.insert(text, Name::Local(id));
-                Some(id)
+                return Some(id);
             }
-        }
+        };
+        let message = format!("`{text}` is {} here but was {was} before", ty.python_name());
+        self.report(
+            Diagnostic::error(Code::Retyped, span, message)
+                .label(first, format!("{was} here"))
+                .help("use a counter of another name"),
+        );
+        None
     }
 
     /// What `reversed(…)` reverses.
