@@ -147,3 +147,80 @@ def test_the_text_of_an_assertion_is_quoted(define):
     """)["k"]
     with pytest.raises(loom.LaunchError, match='assertion failed: "must be positive" in kernel `k`'):
         loom.launch(k, 1, [np.zeros(1, np.float32)])
+
+
+@loom.kernel(check=True)
+def component(v: loom.vec3, i: loom.int64, out: loom.array(dtype=float)):
+    out[0] = v[i]
+
+
+@loom.kernel(check=True)
+def entry(m: loom.mat22, i: int, j: int, out: loom.array(dtype=float)):
+    m[i, j] = 7.0
+    out[0] = m[1, 1]
+
+
+@loom.kernel(check=True)
+def last_row(m: loom.mat22, i: int, out: loom.array(dtype=float)):
+    row = m[i]
+    out[0] = row[1]
+
+
+@loom.kernel(check=True)
+def own(i: int, j: loom.uint8, out: loom.array(dtype=float)):
+    a = loom.zeros(shape=(2, 3), dtype=float)
+    a[i, j] = 4.0
+    out[0] = a[-1, -1]
+
+
+V, M = loom.vec3(1.0, 2.0, 3.0), loom.mat22(1.0, 2.0, 3.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    "kernel, inputs, name, index, axis, extent",
+    [
+        (component, (V, 3), "v", 3, 0, 3),
+        (component, (V, -4), "v", -4, 0, 3),
+        (component, (V, 1 << 32), "v", 1 << 32, 0, 3),
+        (entry, (M, 2, 0), "m", 2, 0, 2),
+        (entry, (M, 0, 2), "m", 2, 1, 2),
+        (entry, (M, 1, -3), "m", -3, 1, 2),
+        (last_row, (M, 2), "m", 2, 0, 2),
+        (own, (2, 0), "a", 2, 0, 2),
+        (own, (1, 255), "a", 255, 1, 3),
+    ],
+)
+def test_indices_of_components(kernel, inputs, name, index, axis, extent):
+    out = np.zeros(1, np.float32)
+    with pytest.raises(loom.LaunchError, match=f"axis {axis} of `{name}` with extent {extent}") as caught:
+        loom.launch(kernel, 1, [*inputs, out])
+    assert (caught.value.index, caught.value.extent, out[0]) == (index, extent, 0.0)
+
+
+def test_components_that_there_are():
+    out = np.zeros(1, np.float32)
+    for kernel, inputs, expected in [
+        (component, (V, -3), 1.0),
+        (component, (V, 2), 3.0),
+        (entry, (M, -1, -1), 7.0),
+        (entry, (M, 0, 1), 4.0),
+        (last_row, (M, -1), 4.0),
+        (own, (-1, 2), 4.0),
+        (own, (-2, 2), 0.0),
+    ]:
+        loom.launch(kernel, 1, [*inputs, out])
+        assert out[0] == expected, (kernel, inputs)
+
+
+@loom.kernel
+def unchecked_entry(m: loom.mat22, i: int, j: int, out: loom.array(dtype=float)):
+    out[0] = m[i, j]
+    m[i, j] = 9.0
+    out[1] = m[0, 0] + m[0, 1] + m[1, 0] + m[1, 1]
+
+
+@pytest.mark.parametrize("i, j", [(0, 2), (2, 0), (1, -3), (-3, 1), (1 << 30, 0), (0, -(1 << 31))])
+def test_a_component_that_there_is_not_is_zero_and_not_written_without_checks(i, j):
+    out = np.full(2, -1.0, np.float32)
+    loom.launch(unchecked_entry, 1, [M, i, j, out])
+    assert out.tolist() == [0.0, 10.0]

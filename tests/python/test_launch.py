@@ -505,5 +505,5 @@ def test_no_array_has_no_element_to_write(define):
         def k(out: loom.array(dtype=int)):
             out[0] = 1
     """)["k"]
-    with pytest.raises(loom.LaunchError, match="index 0 is out of bounds for axis 0 of array `out` with extent 0"):
+    with pytest.raises(loom.LaunchError, match="index 0 is out of bounds for axis 0 of `out` with extent 0"):
         loom.launch(k, 1, [None])

@@ -290,7 +290,7 @@ fn an_empty_array_is_not_read() {
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     let out = run("3", &format!("x=@{empty}"), &[]);
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
-    assert!(text(&out.stderr).contains("array `x` with extent 0"), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("of `x` with extent 0"), "{}", text(&out.stderr));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! are numbers, which mean nothing to a compiler with another op table.
 
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::function::{CheckKind, Function, Imm};
+use crate::function::{AxisExtent, CheckKind, Function, Imm};
 use crate::metadata::{ExecutionConstraints, KernelMetadata};
 use crate::types::{Scalar, Type};
 use cranelift_entity::SecondaryMap;
@@ -100,6 +100,10 @@ impl CanonicalForm {
             Imm::Component(component) => {
                 self.bytes.push(8);
                 self.number(u32::from(*component));
+            }
+            Imm::Extent(AxisExtent { axis, extent, .. }) => {
+                self.bytes.extend_from_slice(&[9, *axis]);
+                self.number(u32::from(*extent));
             }
             Imm::Func(callee) => {
                 let known = self.functions.iter().position(|f| f == callee);

@@ -25,6 +25,8 @@ pub enum Imm {
     Axis(u8),
     /// `component`, `with_component`: which one, in row-major order.
     Component(u16),
+    /// `wrap_index`: which axis of what.
+    Extent(AxisExtent),
     /// `call`: the callee.
     Func(FuncId),
     /// `break`, `continue`: the enclosing loop or block.
@@ -35,12 +37,23 @@ pub enum Imm {
     Check(CheckKind),
 }
 
+/// An axis whose extent is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AxisExtent {
+    /// The variable it is an axis of, as the source names it; empty if it has no name.
+    pub name: Arc<str>,
+    /// The number of the axis.
+    pub axis: u8,
+    /// How many places it has.
+    pub extent: u16,
+}
+
 /// What a `check` guards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CheckKind {
     /// An index of an array access.
     Bounds {
-        /// The array as the source names it.
+        /// The array as the source names it; empty if it has no name.
         array: Arc<str>,
         /// The axis indexed.
         axis: u8,

@@ -24,7 +24,9 @@ pub mod verify;
 pub use builder::Builder;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use entity::{FuncId, Inst, Region, Value};
-pub use function::{CheckKind, Function, FunctionKind, Imm, InstData, Module, RegionData, ValueData, ValueDef};
+pub use function::{
+    AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, Module, RegionData, ValueData, ValueDef,
+};
 pub use metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 pub use op::Op;
 pub use span::{FileId, SourceFile, SourceMap, Span};

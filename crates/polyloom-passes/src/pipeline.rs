@@ -19,7 +19,7 @@ pub struct Options {
 /// Functions the kernel calls are changed as well; the functions of the module keep their handles, and library
 /// functions are added.
 ///
-/// The order matters. After `scalarise`, which all others rely on, checks come first, in the user's own functions, so that they name the user's arrays and no
+/// The order matters. After `scalarise`, which all others rely on (and the checks of what it takes apart), checks come first, in the user's own functions, so that they name the user's arrays and no
 /// library function is checked. Indices are normalised after inlining and `cse`: what a caller's conditions say about
 /// an index then counts in the callee, and an index and a condition on it are one value.
 ///
@@ -27,8 +27,7 @@ pub struct Options {
 ///
 /// When the kernel grows beyond the compiler's limits, with a diagnostic that names the function at fault.
 pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result<(), Vec<Diagnostic>> {
-    scalarise::scalarise(module);
-    settle_checks(module, kernel, options);
+    scalarise_checked(module, kernel, options);
     for id in reachable(module, kernel) {
         expand_library::expand_library(module, id);
     }
@@ -49,9 +48,16 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
     Ok(())
 }
 
-/// Puts checks into the kernel and the functions it calls, or takes assertions out.
-fn settle_checks(module: &mut Module, kernel: FuncId, options: &Options) {
+/// Takes composites apart, and puts checks into the kernel and the functions it calls, or takes assertions out.
+fn scalarise_checked(module: &mut Module, kernel: FuncId, options: &Options) {
     let context = Context { checked: is_checked(&module.functions[kernel], options) };
+    for id in reachable(module, kernel) {
+        let func = &mut module.functions[id];
+        if context.checks(func) {
+            insert_checks::insert_component_checks(func);
+        }
+    }
+    scalarise::scalarise(module);
     for id in reachable(module, kernel) {
         let func = &mut module.functions[id];
         if inline::is_library_name(&func.name) {
@@ -69,8 +75,7 @@ fn settle_checks(module: &mut Module, kernel: FuncId, options: &Options) {
 /// in or assertions taken out, and nothing else is done. Gives the kernel's handle there.
 pub fn interpretable(module: &Module, kernel: FuncId, options: &Options) -> (Module, FuncId) {
     let (mut copy, id) = extract(module, kernel);
-    scalarise::scalarise(&mut copy);
-    settle_checks(&mut copy, id, options);
+    scalarise_checked(&mut copy, id, options);
     (copy, id)
 }
 

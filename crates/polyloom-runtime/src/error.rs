@@ -89,11 +89,13 @@ impl Trap {
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.site.kind {
-            SiteKind::Check(CheckKind::Bounds { array, axis, .. }) => write!(
-                f,
-                "index {} is out of bounds for axis {axis} of array `{array}` with extent {}",
-                self.index, self.extent
-            )?,
+            SiteKind::Check(CheckKind::Bounds { array, axis, .. }) => {
+                write!(f, "index {} is out of bounds for axis {axis}", self.index)?;
+                if !array.is_empty() {
+                    write!(f, " of `{array}`")?;
+                }
+                write!(f, " with extent {}", self.extent)?;
+            }
             SiteKind::Check(CheckKind::Division) => f.write_str("integer division by zero")?,
             SiteKind::Assert(message) if message.is_empty() => f.write_str("assertion failed")?,
             SiteKind::Assert(message) => write!(f, "assertion failed: {message:?}")?,

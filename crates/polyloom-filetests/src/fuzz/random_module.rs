@@ -134,7 +134,7 @@ impl Generator<'_, '_> {
     /// Any op with a signature that can be met.
     fn table_op(&mut self) {
         use op::TyPattern;
-        let special = [Op::Cast, Op::Bitcast, Op::Tid, Op::Assert, Op::Check];
+        let special = [Op::Cast, Op::Bitcast, Op::Tid, Op::WrapIndex, Op::Assert, Op::Check];
         let ops: Vec<&op::OpInfo> =
             Op::all().filter(|info| !info.signatures.is_empty() && !special.contains(&info.op)).collect();
         let info = self.random.pick(&ops);
@@ -185,7 +185,7 @@ impl Generator<'_, '_> {
 
     /// The ops the table leaves to the verifier.
     fn glue(&mut self) {
-        let result = match self.random.below(7) {
+        let result = match self.random.below(8) {
             0 => {
                 let from = self.any_of_types(&[Type::F32])[0];
                 let to = self.random.pick(&Scalar::ALL);
@@ -194,6 +194,12 @@ impl Generator<'_, '_> {
             1 => {
                 let from = self.any(Type::F32);
                 self.b.bitcast(from, Scalar::U32)
+            }
+            6 => {
+                let of = AxisExtent { name: "näme".into(), axis: 1, extent: 1 + self.random.below(1000) as u16 };
+                let index = self.any(Scalar::U8.into());
+                let inst = self.b.inst(Op::WrapIndex, &[index], &[Type::I32], Imm::Extent(of));
+                self.b.func.insts[inst].results[0]
             }
             2 => self.b.tid(self.random.below(MAX_DIMS) as u8),
             3 => match self.array() {

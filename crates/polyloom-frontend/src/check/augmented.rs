@@ -143,6 +143,7 @@ impl<'a> Checker<'_, '_, 'a> {
     ) {
         let index = match index {
             ComponentIndex::At(index) => ComponentIndex::At(self.index_once(index, out)),
+            ComponentIndex::Flat(index) => ComponentIndex::Flat(self.index_once(index, out)),
             constant => constant,
         };
         let old = component(base.clone(), composite, index.clone(), base.span);

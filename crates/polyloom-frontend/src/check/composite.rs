@@ -3,8 +3,9 @@
 use super::function::Checker;
 use crate::number::Number;
 use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Locals, Places, Target};
-use polyloom_ir::{Code, Composite, Op, Scalar, Span, Type};
+use polyloom_ir::{AxisExtent, Code, Composite, Op, Scalar, Span, Type};
 use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 
 /// The names of a vector's first components, and of a quaternion's.
 const NAMES: [&str; 4] = ["x", "y", "z", "w"];
@@ -27,11 +28,12 @@ impl Checker<'_, '_, '_> {
     pub(super) fn row(&mut self, matrix: Expr, composite: Composite, index: Expr, span: Span) -> Expr {
         let (elem, n_cols) = (composite.elem(), composite.shape()[1]);
         let mut held = Held::default();
+        let name = self.name_of(&matrix);
         let matrix = self.hold(matrix, &mut held);
         let index = self.hold(index, &mut held);
         let components = (0..n_cols).map(|col| {
             let indices = smallvec![index.clone(), Expr::constant(col.into(), Scalar::I32, span)];
-            match self.component_at(composite, indices, span) {
+            match self.component_at(composite, &name, indices, span) {
                 Some(place) => component(matrix.clone(), composite, place, span),
                 None => Expr::error(span),
             }
@@ -94,7 +96,7 @@ impl Checker<'_, '_, '_> {
             };
             match place {
                 ComponentIndex::Is(place) => components[usize::from(place)] = new,
-                ComponentIndex::At(index) => {
+                ComponentIndex::At(index) | ComponentIndex::Flat(index) => {
                     let index = self.hold(index, &mut held);
                     for (place, old) in components.iter_mut().enumerate() {
                         let here = Expr::constant(place as u64, Scalar::I32, span);
@@ -114,14 +116,14 @@ impl Checker<'_, '_, '_> {
         let row = self.expect_value(row, part.into(), Code::TypeMismatch, "the row");
         let zero = Expr::constant(0, Scalar::I32, span);
         // It also says whether there is such a row.
-        self.component_at(composite, smallvec![index.clone(), zero], span)?;
+        let name = self.name_of(matrix);
+        self.component_at(composite, &name, smallvec![index.clone(), zero], span)?;
         if row.is_error() {
             return None;
         }
         let mut held = Held::default();
         let row = self.hold(row, &mut held);
-        let index = self.convert(index, Scalar::I32, span);
-        let index = self.normalised(index, shape[0]);
+        let index = self.wrapped(index, &axis_extent(name, 0, shape[0]));
         let index = self.hold(index, &mut held);
         let mut components = Vec::with_capacity(composite.n_components());
         for place in 0..composite.n_components() as u16 {
@@ -166,7 +168,7 @@ impl Checker<'_, '_, '_> {
     pub(super) fn parts_target(&mut self, parts: Parts, value: Expr, span: Span) -> Option<(Target, Expr)> {
         let constant = |place: &ComponentIndex| match place {
             ComponentIndex::Is(place) => Some(*place),
-            ComponentIndex::At(_) => None,
+            ComponentIndex::At(_) | ComponentIndex::Flat(_) => None,
         };
         let places: Option<Vec<u16>> = parts.places.iter().map(constant).collect();
         let (ExprKind::Load(element), Some(places)) = (&parts.base.kind, places) else {
@@ -298,10 +300,11 @@ impl Checker<'_, '_, '_> {
         Some((Target::Local(local), held.around(whole)))
     }
 
-    /// The component that indices mean.
+    /// The component that indices mean, of a variable of this name.
     pub(super) fn component_at(
         &mut self,
         composite: Composite,
+        name: &Arc<str>,
         indices: SmallVec<[Expr; 2]>,
         span: Span,
     ) -> Option<ComponentIndex> {
@@ -316,33 +319,45 @@ impl Checker<'_, '_, '_> {
             self.reject(Code::BadRank, span, message, help);
             return None;
         }
-        let known: Option<SmallVec<[i128; 2]>> = indices.iter().map(constant_index).collect();
-        if let Some(known) = known {
-            let mut place = 0;
-            for (&index, &extent) in known.iter().zip(&shape) {
-                if !self.names_component(composite, index, extent, span) {
-                    return None;
-                }
-                place = place * i128::from(extent) + index.rem_euclid(extent.into());
+        let mut known = Some(0);
+        for (index, &extent) in indices.iter().zip(&shape) {
+            let constant = constant_index(index);
+            if constant.is_some_and(|index| !self.names_component(composite, index, extent, span)) {
+                return None;
             }
+            known =
+                known.zip(constant).map(|(place, index)| place * i128::from(extent) + index.rem_euclid(extent.into()));
+        }
+        if let Some(place) = known {
             return Some(ComponentIndex::Is(place as u16));
         }
-        let is_vector = shape.len() == 1;
+        if let [_] = shape[..] {
+            return indices.into_iter().next().map(|index| ComponentIndex::At(self.as_index(index)));
+        }
+        let axes = (0..).zip(shape).map(|(axis, extent)| axis_extent(name.clone(), axis, extent));
+        self.flat_index(indices, axes, span).map(ComponentIndex::Flat)
+    }
+
+    /// The row-major number of what the indices choose along these axes.
+    pub(super) fn flat_index(
+        &mut self,
+        indices: impl IntoIterator<Item = Expr>,
+        axes: impl IntoIterator<Item = AxisExtent>,
+        span: Span,
+    ) -> Option<Expr> {
         let mut place: Option<Expr> = None;
-        for (index, &extent) in indices.into_iter().zip(&shape) {
-            let index = self.convert(index, Scalar::I32, span);
-            // A vector's index may count from the end as it is.
-            let index = if is_vector { index } else { self.normalised(index, extent) };
+        for (index, axis) in indices.into_iter().zip(axes) {
+            let index = self.wrapped(index, &axis);
             place = Some(match place {
                 None => index,
-                Some(row) => {
-                    let extent = Expr::constant(extent.into(), Scalar::I32, span);
-                    let row = op(Op::Mul, [row, extent], Type::I32, span);
-                    op(Op::Add, [row, index], Type::I32, span)
+                Some(place) => {
+                    let extent = Expr::constant(axis.extent.into(), Scalar::I32, span);
+                    let first = op(Op::Mul, [place, extent], Type::I32, span);
+                    op(Op::Add, [first, index], Type::I32, span)
                 }
             });
         }
-        place.map(ComponentIndex::At)
+        place
     }
 
     /// Whether a constant index is one of an axis of this extent; reports if it is not.
@@ -358,18 +373,29 @@ impl Checker<'_, '_, '_> {
     }
 
     /// An `int32` index counted from the start of an axis, whichever end it counts from.
-    pub(super) fn normalised(&mut self, index: Expr, extent: u16) -> Expr {
+    fn wrapped(&mut self, index: Expr, of: &AxisExtent) -> Expr {
         let span = index.span;
-        let mut held = Held::default();
-        let index = self.hold(index, &mut held);
         if let Some(known) = constant_index(&index) {
-            let place = known.rem_euclid(extent.into()) as u64;
+            let place = known.rem_euclid(of.extent.into()) as u64;
             return Expr::constant(place, Scalar::I32, span);
         }
-        let [zero, extent] = [0, extent.into()].map(|n| Expr::constant(n, Scalar::I32, span));
-        let is_negative = op(Op::Lt, [index.clone(), zero], Type::BOOL, span);
-        let from_start = op(Op::Add, [index.clone(), extent], Type::I32, span);
-        held.around(op(Op::Select, [is_negative, from_start, index], Type::I32, span))
+        let index = self.as_index(index);
+        Expr::new(ExprKind::WrapIndex(Box::new(index), of.clone()), ExprType::scalar(Scalar::I32), span)
+    }
+
+    /// An index as it is if it is an integer, else as an `int32`.
+    fn as_index(&mut self, index: Expr) -> Expr {
+        let is_int = index.ty.as_value().and_then(Type::as_scalar).is_some_and(Scalar::is_int);
+        let span = index.span;
+        if is_int { index } else { self.convert(index, Scalar::I32, span) }
+    }
+
+    /// The name of a variable; nothing for what has no name.
+    pub(super) fn name_of(&self, expr: &Expr) -> Arc<str> {
+        match expr.kind {
+            ExprKind::Local(local) => self.locals[local.0 as usize].name.clone(),
+            _ => Arc::default(),
+        }
     }
 
     /// A component of a variable as the target of an assignment.
@@ -461,6 +487,10 @@ pub(super) fn constant_index(index: &Expr) -> Option<i128> {
 pub(super) fn construct(composite: Composite, components: Vec<Expr>, span: Span) -> Expr {
     let kind = ExprKind::Op { op: Op::Construct, args: components, updates: smallvec![] };
     Expr::new(kind, ExprType::Value(composite.into()), span)
+}
+
+pub(super) fn axis_extent(name: Arc<str>, axis: u8, extent: u16) -> AxisExtent {
+    AxisExtent { name, axis, extent }
 }
 
 fn op<const N: usize>(op: Op, args: [Expr; N], ty: Type, span: Span) -> Expr {

@@ -313,7 +313,7 @@ impl<'a> Checker<'_, '_, 'a> {
             let index = at.swap_remove(0);
             return (!index.is_error()).then_some(Indexed::Row(base, composite, index));
         }
-        let index = self.component_at(composite, at, span)?;
+        let index = self.component_at(composite, &self.name_of(&base), at, span)?;
         Some(Indexed::Component(base, composite, index))
     }
 
@@ -353,14 +353,15 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         let mut places = Vec::with_capacity(part.n_components());
+        let name = self.name_of(&base);
         let (first, second) = (&axes[0], axes.get(1));
         for row in first {
             match second {
-                None => places.push(self.component_at(composite, smallvec![row.clone()], span)?),
+                None => places.push(self.component_at(composite, &name, smallvec![row.clone()], span)?),
                 Some(columns) => {
                     for column in columns {
                         let index = smallvec![row.clone(), column.clone()];
-                        places.push(self.component_at(composite, index, span)?);
+                        places.push(self.component_at(composite, &name, index, span)?);
                     }
                 }
             }

@@ -10,7 +10,7 @@
 //! compiled for its extents, and hands back the vector as a further result if it changes it.
 
 use super::Given;
-use super::composite::{Parts, construct};
+use super::composite::{Parts, axis_extent, construct};
 use super::element::{Indexed, count};
 use super::function::{Checker, Name};
 use crate::source::dotted;
@@ -19,6 +19,7 @@ use crate::typed_ast::{ComponentIndex, Expr, ExprKind, ExprType, LocalId, Stmt, 
 use polyloom_ir::{Code, Composite, MAX_COMPONENTS, MAX_DIMS, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 
 /// An array of the kernel's own: what its elements are, and its extents.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -90,7 +91,8 @@ impl<'a> Checker<'_, '_, 'a> {
         let inner = indices.split_off(fixed.shape.len());
         let vector = fixed.vector()?;
         let base = Expr::new(ExprKind::Local(local), ExprType::Value(vector.into()), span);
-        let mut place = self.place_in(&fixed, indices, span)?;
+        let name = self.name_of(&base);
+        let mut place = self.place_in(&fixed, &name, indices, span)?;
         let Some(composite) = fixed.elem.as_composite() else {
             if !inner.is_empty() {
                 let n = fixed.shape.len();
@@ -106,15 +108,15 @@ impl<'a> Checker<'_, '_, 'a> {
         };
         let n = composite.n_components() as u16;
         let mut held = super::composite::Held::default();
-        if let ComponentIndex::At(index) = place {
-            place = ComponentIndex::At(self.hold(index, &mut held));
+        if let ComponentIndex::Flat(index) = place {
+            place = ComponentIndex::Flat(self.hold(index, &mut held));
         }
         let places = (0..n).map(|component| match &place {
             ComponentIndex::Is(first) => ComponentIndex::Is(first * n + component),
-            ComponentIndex::At(element) => {
+            ComponentIndex::At(element) | ComponentIndex::Flat(element) => {
                 let [n, component] = [n, component].map(|n| Expr::constant(n.into(), Scalar::I32, span));
                 let first = int_op(Op::Mul, element.clone(), n, span);
-                ComponentIndex::At(int_op(Op::Add, first, component, span))
+                ComponentIndex::Flat(int_op(Op::Add, first, component, span))
             }
         });
         let parts = Parts { base, composite: vector, places: places.collect(), part: composite, held };
@@ -125,7 +127,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let known: Option<SmallVec<[i128; 2]>> = inner.iter().map(super::composite::constant_index).collect();
         if let (Some(_), ComponentIndex::Is(first)) = (&known, &place)
             && let Some(ComponentIndex::Is(component)) =
-                self.component_at(composite, inner.iter().cloned().collect(), span)
+                self.component_at(composite, &name, inner.iter().cloned().collect(), span)
         {
             return Some(Indexed::Component(parts.base, vector, ComponentIndex::Is(first * n + component)));
         }
@@ -133,19 +135,18 @@ impl<'a> Checker<'_, '_, 'a> {
         match (composite, inner.len()) {
             (Composite::Matrix { .. }, 1) => Some(Indexed::Row(element, composite, inner.into_iter().next()?)),
             _ => {
-                let place = self.component_at(composite, inner.into_iter().collect(), span)?;
+                let place = self.component_at(composite, &name, inner.into_iter().collect(), span)?;
                 Some(Indexed::Component(element, composite, place))
             }
         }
     }
 
     /// The element that indices choose of an array of the kernel's own, counted in row-major order.
-    fn place_in(&mut self, fixed: &Fixed, indices: Vec<Expr>, span: Span) -> Option<ComponentIndex> {
+    fn place_in(&mut self, fixed: &Fixed, name: &Arc<str>, indices: Vec<Expr>, span: Span) -> Option<ComponentIndex> {
         let mut known = Some(0i128);
-        let mut place: Option<Expr> = None;
-        for (index, &extent) in indices.into_iter().zip(&fixed.shape) {
+        for (index, &extent) in indices.iter().zip(&fixed.shape) {
             let n = i128::from(extent);
-            let constant = super::composite::constant_index(&index);
+            let constant = super::composite::constant_index(index);
             if let Some(constant) = constant
                 && !(-n..n).contains(&constant)
             {
@@ -154,20 +155,12 @@ impl<'a> Checker<'_, '_, 'a> {
                 return None;
             }
             known = known.zip(constant).map(|(place, index)| place * n + index.rem_euclid(n));
-            let index = self.convert(index, Scalar::I32, span);
-            let index = self.normalised(index, extent);
-            place = Some(match place {
-                None => index,
-                Some(place) => {
-                    let extent = Expr::constant(extent.into(), Scalar::I32, span);
-                    int_op(Op::Add, int_op(Op::Mul, place, extent, span), index, span)
-                }
-            });
         }
-        match known {
-            Some(known) => Some(ComponentIndex::Is(known as u16)),
-            None => place.map(ComponentIndex::At),
+        if let Some(known) = known {
+            return Some(ComponentIndex::Is(known as u16));
         }
+        let axes = (0..).zip(&fixed.shape).map(|(axis, &extent)| axis_extent(name.clone(), axis, extent));
+        self.flat_index(indices, axes, span).map(ComponentIndex::Flat)
     }
 
     /// `name = zeros(…)` and `name = view`: gives whether it is one of these, and done.

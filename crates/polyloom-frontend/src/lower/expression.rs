@@ -6,8 +6,9 @@ use super::{Lowering, leaf_types};
 use crate::number::Number;
 use crate::typed_ast::{ChainLink, ComponentIndex, Expr, ExprKind, ExprType, LocalId};
 use polyloom_ir::op::{Effect, Lowering as OpLowering};
-use polyloom_ir::{Imm, Op, Type, Value};
+use polyloom_ir::{AxisExtent, Composite, Imm, Op, Span, Type, Value};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Operands of `and`, `or` and conditional expressions with at most this many operations are always evaluated.
 const SPECULATED_OPS: u32 = 8;
@@ -52,6 +53,11 @@ impl Lowering<'_, '_> {
                 self.builder.set_span(expr.span);
                 self.builder.dim(array, *axis)
             }
+            ExprKind::WrapIndex(index, of) => {
+                let index = self.expr(index);
+                self.builder.set_span(expr.span);
+                self.wrap_index(index, of.clone())
+            }
             ExprKind::Load(element) => {
                 let operands = self.element(element);
                 self.builder.set_span(expr.span);
@@ -59,8 +65,8 @@ impl Lowering<'_, '_> {
             }
             ExprKind::Component(x, index) => {
                 let value = self.expr(x);
-                let index = self.component_index(index);
-                self.builder.set_span(expr.span);
+                let name = if let ExprKind::Local(local) = x.kind { self.name(local).into() } else { Arc::default() };
+                let index = self.component_index(index, value, name, expr.span);
                 self.component(value, index)
             }
             ExprKind::Let { locals, value, body } => {
@@ -165,12 +171,32 @@ impl Lowering<'_, '_> {
         self.set_all(locals, &values);
     }
 
-    /// A component's number, or the value that counts it.
-    pub(super) fn component_index(&mut self, index: &ComponentIndex) -> Result<u16, Value> {
-        match index {
+    /// The number of a component of `whole`, or the value that counts it in row-major order. Leaves `span` set.
+    pub(super) fn component_index(
+        &mut self,
+        index: &ComponentIndex,
+        whole: Value,
+        name: Arc<str>,
+        span: Span,
+    ) -> Result<u16, Value> {
+        let number = match index {
             ComponentIndex::Is(component) => Ok(*component),
-            ComponentIndex::At(index) => Err(self.expr(index)),
-        }
+            ComponentIndex::At(index) => {
+                let composite = self.builder.func.ty(whole).as_composite();
+                let extent = composite.map_or(0, Composite::n_components) as u16;
+                let index = self.expr(index);
+                self.builder.set_span(span);
+                Err(self.wrap_index(index, AxisExtent { name, axis: 0, extent }))
+            }
+            ComponentIndex::Flat(index) => Err(self.expr(index)),
+        };
+        self.builder.set_span(span);
+        number
+    }
+
+    fn wrap_index(&mut self, index: Value, of: AxisExtent) -> Value {
+        let inst = self.builder.inst(Op::WrapIndex, &[index], &[Type::I32], Imm::Extent(of));
+        self.builder.func.insts[inst].results[0]
     }
 
     fn component(&mut self, value: Value, index: Result<u16, Value>) -> Value {

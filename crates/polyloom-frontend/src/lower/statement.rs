@@ -31,8 +31,8 @@ impl Lowering<'_, '_> {
                         Target::Local(local) => self.set(*local, value),
                         Target::Element(element) => self.store(element, value, stmt.span),
                         Target::Component(local, index) => {
-                            let index = self.component_index(index);
-                            self.builder.set_span(stmt.span);
+                            let (whole, name) = (self.local(*local), self.name(*local).into());
+                            let index = self.component_index(index, whole, name, stmt.span);
                             self.set_component(*local, index, value);
                         }
                     }

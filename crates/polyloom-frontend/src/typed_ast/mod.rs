@@ -8,7 +8,7 @@ mod print;
 use crate::check::Fixed;
 use crate::number::Number;
 use crate::structure::{StructType, ValueType};
-use polyloom_ir::{ExecutionConstraints, FunctionKind, KernelMetadata, Op, Scalar, Span, Type};
+use polyloom_ir::{AxisExtent, ExecutionConstraints, FunctionKind, KernelMetadata, Op, Scalar, Span, Type};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -214,8 +214,10 @@ pub enum Target {
 pub enum ComponentIndex {
     /// The one with this number, in row-major order.
     Is(u16),
-    /// The one that an `int32` counts in row-major order, from the end if it is negative.
+    /// The one that an integer counts in a vector, from the end if it is negative.
     At(Expr),
+    /// The one that an `int32` counts in row-major order, made of [`ExprKind::WrapIndex`].
+    Flat(Expr),
 }
 
 /// An array element.
@@ -306,6 +308,8 @@ pub enum ExprKind {
     Tid(u8),
     /// The extent of an array along an axis.
     Dim(Box<Expr>, u8),
+    /// An integer index, counted from the start of an axis of this extent whichever end it counts from.
+    WrapIndex(Box<Expr>, AxisExtent),
     /// An array element's value.
     Load(Box<Element>),
     /// One component of a composite.

@@ -174,7 +174,7 @@ impl Printer<'_> {
     fn component(&self, index: &ComponentIndex) -> String {
         match index {
             ComponentIndex::Is(component) => format!("[{component}]"),
-            ComponentIndex::At(index) => format!("[{}]", self.expr(index)),
+            ComponentIndex::At(index) | ComponentIndex::Flat(index) => format!("[{}]", self.expr(index)),
         }
     }
 
@@ -209,6 +209,7 @@ impl Printer<'_> {
             ExprKind::Cast(x) => format!("{}({})", type_name(&expr.ty), self.expr(x)),
             ExprKind::Bitcast(x) => format!("cast({}, {})", self.expr(x), type_name(&expr.ty)),
             ExprKind::Tid(axis) => format!("tid({axis})"),
+            ExprKind::WrapIndex(index, of) => format!("wrap({}, {})", self.expr(index), of.extent),
             ExprKind::Dim(array, axis) => format!("{}.shape[{axis}]", self.expr(array)),
             ExprKind::Load(element) => format!("{}: {}", self.element(element), type_name(&expr.ty)),
             ExprKind::Component(x, index) => format!("{}{}", self.expr(x), self.component(index)),

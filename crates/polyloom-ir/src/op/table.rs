@@ -80,10 +80,14 @@ op_table! {
     Component = "component", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T]) -> T"];
     /// A composite with another value for one component.
     WithComponent = "with_component", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T], value: T) -> C[T]"];
-    /// The component with this number; a negative number counts from the end. 0 if there is no such component.
+    /// An index of an axis of a composite or of an array in variables, counted from the start of the axis: a negative one
+    /// counts from the end. If there is no such place, a number that is so far below zero that no row-major number made
+    /// of it is that of a component.
+    WrapIndex = "wrap_index", Core, Internal, Pure, Scalarised, ["[T: int](index: T) -> i32"];
+    /// The component with this number. 0 if there is no such component.
     ComponentAt = "component_at", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T], index: i32) -> T"];
-    /// A composite with another value for the component with this number, counted as in `component_at`. The composite
-    /// itself if there is no such component.
+    /// A composite with another value for the component with this number. The composite itself if there is no such
+    /// component.
     WithComponentAt = "with_component_at", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T], index: i32, value: T) -> C[T]"];
 
     // ---- linear algebra --------------------------------------------------------------------------------------------

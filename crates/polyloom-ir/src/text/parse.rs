@@ -10,7 +10,7 @@ use super::lexer::{Kind, Token};
 use super::reader::{Failed, Parsed, Reader};
 use crate::diagnostic::{Code, Diagnostic, near_names};
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::function::{CheckKind, Function, FunctionKind, Imm, Module, Operands, RegionData};
+use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, Module, Operands, RegionData};
 use crate::op::Op;
 use crate::span::{FileId, Span};
 use crate::types::Type;
@@ -290,6 +290,11 @@ impl<'t> Reader<'t> {
             }
             Op::Tid | Op::Dim => Ok(Imm::Axis(self.number("an axis")?)),
             Op::Component | Op::WithComponent => Ok(Imm::Component(self.number("a component's number")?)),
+            Op::WrapIndex => Ok(Imm::Extent(AxisExtent {
+                name: self.string("a variable's name in quotes")?.into(),
+                axis: self.number("an axis")?,
+                extent: self.number("an extent")?,
+            })),
             Op::Call => {
                 let (name, span) = self.function_name()?;
                 self.calls.push((body.id, inst, name, span));

@@ -3,7 +3,7 @@
 use super::constant::Constant;
 use super::is_bare_name;
 use crate::entity::{Inst, Region, Value};
-use crate::function::{CheckKind, Function, FunctionKind, Imm, Module};
+use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, Module};
 use crate::metadata::{ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 use crate::op::Op;
 use crate::span::Span;
@@ -201,6 +201,7 @@ impl<'a> Printer<'a> {
             }
             Imm::Axis(axis) => write!(f, " {axis}")?,
             Imm::Component(component) => write!(f, " {component}")?,
+            Imm::Extent(AxisExtent { name, axis, extent }) => write!(f, " {} {axis} {extent}", Quoted(name))?,
             Imm::Func(callee) => match self.module.and_then(|m| m.functions.get(*callee)) {
                 Some(callee) => write!(f, " @{}", Name(&callee.name))?,
                 None => write!(f, " @{callee}")?,

@@ -32,7 +32,7 @@
 //! 13. Operand and result types are those of one of the op's overloads in the op table.
 //! 14. A `const` has no operand and one scalar result, and its bits fit the result's type (`bool`: 0 or 1).
 //! 15. `cast` takes a scalar to a scalar; `bitcast` takes a number to a number of the same size.
-//! 16. Axes are those of a launch or of the array: `tid` and `check bounds` below [`MAX_DIMS`](crate::MAX_DIMS), `dim` below the array's
+//! 16. Axes are those of a launch or of the array: `tid`, `wrap_index` and `check bounds` below [`MAX_DIMS`](crate::MAX_DIMS), `dim` below the array's
 //!     dimensions.
 //!     `construct` takes all components of its one result; `component` and `with_component` name one that there is.
 //! 17. A `call` has the operands and results of its callee.

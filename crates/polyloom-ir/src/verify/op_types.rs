@@ -2,7 +2,7 @@
 
 use super::function::{Checker, list};
 use crate::entity::{FuncId, Inst};
-use crate::function::{CheckKind, Function, FunctionKind, Imm, InstData};
+use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData};
 use crate::op::Op;
 use crate::types::{MAX_DIMS, Scalar, Type};
 
@@ -12,6 +12,7 @@ pub(super) fn immediate_fits(data: &InstData) -> bool {
         Op::Const => matches!(data.imm, Imm::Bits(_)),
         Op::Tid | Op::Dim => matches!(data.imm, Imm::Axis(_)),
         Op::Component | Op::WithComponent => matches!(data.imm, Imm::Component(_)),
+        Op::WrapIndex => matches!(data.imm, Imm::Extent(_)),
         Op::Call => matches!(data.imm, Imm::Func(_)),
         Op::Break | Op::Continue => matches!(data.imm, Imm::Target(_)),
         Op::Assert | Op::Print => matches!(data.imm, Imm::Text(_)),
@@ -79,7 +80,8 @@ pub(super) fn check(checker: &mut Checker<'_>, inst: Inst, data: &InstData) {
         }
         _ => {
             overload(checker, inst, data.op, &operands, &results);
-            if let Imm::Axis(axis) | Imm::Check(CheckKind::Bounds { axis, .. }) = data.imm
+            if let Imm::Axis(axis) | Imm::Extent(AxisExtent { axis, .. }) | Imm::Check(CheckKind::Bounds { axis, .. }) =
+                data.imm
                 && usize::from(axis) >= MAX_DIMS
             {
                 checker.error(inst, format!("`{}` names axis {axis}; there are {MAX_DIMS}", data.op.name()));

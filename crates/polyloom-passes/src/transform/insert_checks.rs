@@ -7,9 +7,51 @@
 
 use super::normalize_indices::{one, wrap};
 use crate::analysis::range::{Index, accessed_array, possibly_negative_indices};
-use polyloom_ir::{Builder, CheckKind, Function, Imm, Inst, Op, Region, Scalar, Type, Value};
+use polyloom_ir::{AxisExtent, Builder, CheckKind, Function, Imm, Inst, Op, Region, Scalar, Type, Value};
 
-/// Inserts the checks.
+/// Inserts the checks of indices of composites and of arrays in variables, which are gone after `scalarise`.
+pub fn insert_component_checks(func: &mut Function) {
+    if func.insts.values().any(|data| data.op == Op::WrapIndex) {
+        component_region(func, func.body);
+    }
+}
+
+fn component_region(func: &mut Function, out: Region) {
+    for inst in std::mem::take(&mut func.regions[out].insts) {
+        if let Imm::Extent(of) = &func.insts[inst].imm {
+            let of = of.clone();
+            check_component(func, out, inst, of);
+        }
+        func.regions[out].insts.push(inst);
+        for inner in 0..func.insts[inst].regions.len() {
+            component_region(func, func.insts[inst].regions[inner]);
+        }
+    }
+}
+
+fn check_component(func: &mut Function, out: Region, inst: Inst, of: AxisExtent) {
+    let (index, span) = (func.insts[inst].operands[0], func.insts[inst].span);
+    let unsigned = func.ty(index).as_scalar().is_some_and(Scalar::is_unsigned_int);
+    let mut builder = Builder::new(func);
+    builder.switch_to(out);
+    builder.set_span(span);
+    let index = builder.cast(index, Scalar::I64);
+    let extent = builder.const_int(Scalar::I64, of.extent.into());
+    // A signed index may be from `-extent` on, so moved by that it is below twice the extent.
+    let (place, end) = match unsigned {
+        true => (index, extent),
+        false => (
+            one(&mut builder, Op::Add, &[index, extent], Type::I64),
+            builder.const_int(Scalar::I64, 2 * i64::from(of.extent)),
+        ),
+    };
+    let (place, end) = (builder.cast(place, Scalar::U64), builder.cast(end, Scalar::U64));
+    let inside = one(&mut builder, Op::Lt, &[place, end], Type::BOOL);
+    let kind = CheckKind::Bounds { array: of.name, axis: of.axis, unsigned };
+    builder.inst(Op::Check, &[inside, index, extent], &[], Imm::Check(kind));
+}
+
+/// Inserts the checks of array elements and divisors.
 pub fn insert_checks(func: &mut Function) {
     let negative = possibly_negative_indices(func);
     let body = func.body;

@@ -86,7 +86,7 @@ fn a_trap_names_kernel_site_values_and_thread() {
         assert_eq!(trap.thread, if shape.len() == 1 { vec![100] } else { vec![5, 0] });
     }
     let text = run(&kernel, &[200], &args).unwrap_err().to_string();
-    let expect = "index 100 is out of bounds for axis 0 of array `x` with extent 7 in kernel `saxpy`, thread [100]";
+    let expect = "index 100 is out of bounds for axis 0 of `x` with extent 7 in kernel `saxpy`, thread [100]";
     assert_eq!(text, expect);
 }
 

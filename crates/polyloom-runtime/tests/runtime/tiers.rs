@@ -178,6 +178,6 @@ fn the_interpreter_computes_what_the_kernel_says_and_stays_within_its_arrays() {
     // SAFETY: the interpreter stops at the end of `x`.
     let result = unsafe { launch(&kernel, &[4, 5], &args, &LaunchOptions::default()) };
     let Err(LaunchError::Trap(trap)) = result else { panic!("{result:?}") };
-    let expect = "index 10 is out of bounds for axis 0 of array `x` with extent 10 in kernel `saxpy`, thread [2, 0]";
+    let expect = "index 10 is out of bounds for axis 0 of `x` with extent 10 in kernel `saxpy`, thread [2, 0]";
     assert_eq!(trap.to_string(), expect);
 }

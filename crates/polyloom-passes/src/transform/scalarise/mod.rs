@@ -18,8 +18,15 @@ use super::expand_library::{library_call, take};
 use cranelift_entity::SecondaryMap;
 use polyloom_ir::function::Operands;
 use polyloom_ir::op::Lowering;
-use polyloom_ir::{Builder, Composite, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
+use polyloom_ir::{
+    Builder, Composite, FuncId, Function, Imm, Inst, MAX_COMPONENTS, Module, Op, Region, Scalar, Type, Value,
+};
 use smallvec::{SmallVec, smallvec};
+
+/// What `wrap_index` gives for an index that names no place. A row-major number is a sum of such indices, each times the
+/// extents after it, whose product is at most `MAX_COMPONENTS`: with this among them it is below zero, and fits an `i32`.
+const NO_PLACE: i64 = -(1 << 20);
+const _: () = assert!(MAX_COMPONENTS <= 1 << 10);
 
 /// The values that stand for one value: its components, or itself.
 type Components = SmallVec<[Value; 4]>;
@@ -28,7 +35,9 @@ type Components = SmallVec<[Value; 4]>;
 pub fn scalarise(module: &mut Module) {
     let has_composites = |func: &Function| {
         let is_whole = |ty: Type| ty.composite_within().is_some();
-        func.values.values().any(|value| is_whole(value.ty)) || func.results.iter().any(|&ty| is_whole(ty))
+        func.values.values().any(|value| is_whole(value.ty))
+            || func.results.iter().any(|&ty| is_whole(ty))
+            || func.insts.values().any(|data| data.op == Op::WrapIndex)
     };
     // Functions of the library, which join the module on the way, have none.
     let with_composites: Vec<FuncId> =
@@ -146,6 +155,11 @@ impl Rewrite<'_, '_> {
             if let Some(&result) = data.results.first() {
                 self.define(result, components);
             }
+            return;
+        }
+        if let Imm::Extent(of) = &data.imm {
+            let index = self.wrap_index(operands[0][0], of.extent);
+            self.define(data.results[0], smallvec![index]);
             return;
         }
         if on_composites && data.op.info().is_pure() {
@@ -297,13 +311,32 @@ impl Rewrite<'_, '_> {
         a.iter().zip(b).map(|(&a, &b)| self.op(Op::Select, &[cond, a, b])).collect()
     }
 
-    /// Whether an index names a component: from the start, or from the end by a negative number.
-    fn names(&mut self, index: Value, component: usize, n: usize) -> Value {
-        let [front, back] = [component as i64, component as i64 - n as i64].map(|place| {
-            let place = self.builder.const_int(Scalar::I32, place);
-            self.builder.op(Op::Eq, &[index, place])
-        });
-        self.op(Op::BitOr, &[front, back])
+    /// What `wrap_index` gives.
+    fn wrap_index(&mut self, index: Value, extent: u16) -> Value {
+        let scalar = self.builder.func.ty(index).as_scalar().unwrap_or(Scalar::I32);
+        let (signed, unsigned) =
+            if scalar.bits() == 64 { (Scalar::I64, Scalar::U64) } else { (Scalar::I32, Scalar::U32) };
+        let mut place = index;
+        if !scalar.is_unsigned_int() {
+            place = self.builder.cast(index, signed);
+            let zero = self.builder.const_int(signed, 0);
+            let is_negative = self.op(Op::Lt, &[place, zero]);
+            let extent = self.builder.const_int(signed, extent.into());
+            let from_end = self.op(Op::Add, &[place, extent]);
+            place = self.op(Op::Select, &[is_negative, from_end, place]);
+        }
+        let distance = self.builder.cast(place, unsigned);
+        let extent = self.builder.const_int(unsigned, extent.into());
+        let is_place = self.op(Op::Lt, &[distance, extent]);
+        let place = self.builder.cast(place, Scalar::I32);
+        let none = self.builder.const_int(Scalar::I32, NO_PLACE);
+        self.op(Op::Select, &[is_place, place, none])
+    }
+
+    /// Whether this is the component that an index names.
+    fn names(&mut self, index: Value, component: usize) -> Value {
+        let component = self.builder.const_int(Scalar::I32, component as i64);
+        self.builder.op(Op::Eq, &[index, component])
     }
 
     /// The components of what a pure op gives.
@@ -322,14 +355,14 @@ impl Rewrite<'_, '_> {
             (Op::ComponentAt, [x, index], _) => {
                 let mut found = self.number(elem, 0);
                 for (place, &component) in x.iter().enumerate() {
-                    let hit = self.names(index[0], place, x.len());
+                    let hit = self.names(index[0], place);
                     found = self.op(Op::Select, &[hit, component, found]);
                 }
                 smallvec![found]
             }
             (Op::WithComponentAt, [x, index, value], _) => (0..x.len())
                 .map(|place| {
-                    let hit = self.names(index[0], place, x.len());
+                    let hit = self.names(index[0], place);
                     self.op(Op::Select, &[hit, value[0], x[place]])
                 })
                 .collect(),
