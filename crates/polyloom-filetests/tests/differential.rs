@@ -2,6 +2,7 @@
 //! file tests.
 
 use polyloom_filetests::differential::{Engines, generate};
+use polyloom_ir::Op;
 
 /// Programs run by default; `POLYLOOM_FUZZ_ITERATIONS` changes it.
 const PROGRAMS: u64 = 150;
@@ -24,4 +25,37 @@ fn the_same_seed_gives_the_same_program() {
     for seed in 0..50 {
         assert_eq!(generate(seed).text, generate(seed).text);
     }
+}
+
+/// Builtins that are no operation of the table.
+const OTHERS: [&str; 14] = [
+    "cast",
+    "identity",
+    "matrix",
+    "matrix_from_cols",
+    "matrix_from_rows",
+    "printf",
+    "quat_identity",
+    "quaternion",
+    "static",
+    "tid",
+    "transform_identity",
+    "transformation",
+    "vector",
+    "zeros",
+];
+
+#[test]
+fn every_builtin_occurs_in_random_kernels() {
+    let table = Op::all().filter(|info| info.is_builtin());
+    let mut missing: Vec<&str> = table.flat_map(|info| info.aliases.iter().copied().chain([info.name])).collect();
+    missing.extend(OTHERS);
+    for seed in 0..3000 {
+        let text = generate(seed).text;
+        missing.retain(|name| !text.contains(&format!("loom.{name}(")));
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("3000 programs call {missing:?} nowhere");
 }

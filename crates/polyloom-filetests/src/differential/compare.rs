@@ -3,10 +3,13 @@
 use super::program::{Access, Program};
 use super::random::Random;
 use polyloom::{
-    ArgBlock, CodeCache, CompileError, Composite, CpuDevice, LaunchError, LaunchOptions, Scalar, Session, SessionError,
-    SourceFile, SourceUnit, Tier, TierPolicy, Type, scalar_bits,
+    ArgBlock, CodeCache, CompileError, Composite, CpuDevice, LaunchError, LaunchOptions, PrintSink, Scalar, Session,
+    SessionError, SourceFile, SourceUnit, Tier, TierPolicy, Type, scalar_bits, set_print_sink,
 };
+use std::cell::RefCell;
 use std::fmt;
+use std::io::Write as _;
+use std::sync::{Arc, Once};
 
 /// Largest extent of an array along one axis, by rank.
 const EXTENTS: [u64; 3] = [70, 9, 5];
@@ -45,6 +48,15 @@ pub enum Disagreement {
         /// The element type.
         elem: Scalar,
     },
+    /// Two engines print different text.
+    Printed {
+        /// The engine that differs from the interpreter.
+        engine: &'static str,
+        /// The first line of the interpreter's that differs.
+        expected: String,
+        /// The engine's.
+        got: String,
+    },
 }
 
 impl fmt::Display for Disagreement {
@@ -52,6 +64,9 @@ impl fmt::Display for Disagreement {
         match self {
             Disagreement::Rejected(error) => write!(f, "rejected:\n{error}"),
             Disagreement::Failed { engine, error } => write!(f, "{engine} fails: {error}"),
+            Disagreement::Printed { engine, expected, got } => {
+                write!(f, "{engine} prints `{got}`, the interpreter `{expected}`")
+            }
             Disagreement::Bits { engine, array, element, expected, got, elem } => {
                 let value = |bits| scalar_bits::to_f64(*elem, bits);
                 write!(
@@ -72,6 +87,8 @@ impl Engines {
     ///
     /// If a back end does not work here.
     pub fn new() -> Result<Engines, SessionError> {
+        static COLLECT: Once = Once::new();
+        COLLECT.call_once(|| set_print_sink(Arc::new(Collected)));
         let mut sessions = Vec::new();
         let tiers = [("interpreter", Tier::Interpreter), ("cranelift", Tier::Quick), ("llvm", Tier::Optimized)];
         for (name, tier) in tiers {
@@ -97,15 +114,21 @@ impl Engines {
     ///
     /// The first disagreement with the interpreter. A failed check is an agreement if every engine reports one.
     pub fn check(&self, program: &Program, seed: u64) -> Result<(), Box<Disagreement>> {
-        let mut reference: Option<Result<Vec<Buffer>, LaunchError>> = None;
+        let mut reference: Option<(Result<Vec<Buffer>, LaunchError>, String)> = None;
         for (engine, session) in &self.sessions {
-            let outcome = self.run(session, program, seed)?;
-            let Some(reference) = &reference else {
-                reference = Some(outcome);
+            PRINTED.set(Some(String::new()));
+            let outcome = self.run(session, program, seed);
+            let printed = PRINTED.take().unwrap_or_default();
+            let outcome = outcome?;
+            let Some((reference, expected_text)) = &reference else {
+                reference = Some((outcome, printed));
                 continue;
             };
             match (reference, outcome) {
-                (Ok(expected), Ok(got)) => compare(engine, expected, &got)?,
+                (Ok(expected), Ok(got)) => {
+                    compare(engine, expected, &got)?;
+                    compare_text(engine, expected_text, &printed)?;
+                }
                 (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(_))) => {}
                 (_, Err(error)) => return Err(Box::new(Disagreement::Failed { engine, error })),
                 (Err(error), Ok(_)) => {
@@ -250,6 +273,36 @@ fn compare(engine: &'static str, expected: &[Buffer], got: &[Buffer]) -> Result<
         }
     }
     Ok(())
+}
+
+fn compare_text(engine: &'static str, expected: &str, got: &str) -> Result<(), Box<Disagreement>> {
+    if expected == got {
+        return Ok(());
+    }
+    let (mut expected, mut got) = (expected.lines(), got.lines());
+    loop {
+        let (want, have) = (expected.next().unwrap_or("nothing"), got.next().unwrap_or("nothing"));
+        if want != have || want == "nothing" {
+            return Err(Box::new(Disagreement::Printed { engine, expected: want.to_owned(), got: have.to_owned() }));
+        }
+    }
+}
+
+thread_local! {
+    /// What the launches of this thread print, while a program runs.
+    static PRINTED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keeps what generated kernels print; a launch prints on the thread that called it.
+struct Collected;
+
+impl PrintSink for Collected {
+    fn write(&self, text: &str) {
+        let kept = PRINTED.with_borrow_mut(|printed| printed.as_mut().map(|printed| printed.push_str(text)).is_some());
+        if !kept {
+            let _ = std::io::stdout().lock().write_all(text.as_bytes());
+        }
+    }
 }
 
 /// A value of a type: often small, sometimes at an edge.

@@ -1,94 +1,8 @@
 //! Vectors, matrices, quaternions and transforms in random kernels.
-//!
-//! What can be done with them is read off the op table, so a new builtin is covered the day it is added.
 
 use super::generate::{Generator, Variable};
 use super::program::Access;
-use polyloom_ir::op::{Effect, Extent, OpInfo, Param, Signature, Spelling, TyPattern, TypeClass};
-use polyloom_ir::{Composite, CompositeKind, Op, Scalar, Type};
-use std::sync::LazyLock;
-
-/// The most components of values that builtins take and give.
-const MAX_COMPONENTS: usize = 36;
-
-/// An overload that kernels can call for its value, and that has to do with composites.
-#[derive(Clone, Copy)]
-struct Overload {
-    op: Op,
-    signature: &'static Signature,
-}
-
-static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
-    let of = |info: &'static OpInfo| {
-        let signatures = info.signatures.iter().filter(|s| s.has_composites() && s.params.iter().all(is_value));
-        signatures.map(|signature| Overload { op: info.op, signature })
-    };
-    let is_value = |info: &&OpInfo| info.effect == Effect::Pure && info.spelling != Spelling::Internal;
-    Op::all().filter(is_value).flat_map(of).collect()
-});
-
-fn is_value(param: &Param) -> bool {
-    use TyPattern::{ArrayOf, ArrayOfComponents, ArrayOfComposite, ArrayOfVar, Indices};
-    !param.inout && !matches!(param.ty, Indices | ArrayOf(_) | ArrayOfVar | ArrayOfComposite | ArrayOfComponents)
-}
-
-/// What the variables of a signature stand for.
-#[derive(Clone, Default)]
-struct Bound {
-    var: Option<Scalar>,
-    var2: Option<Scalar>,
-    composite: Option<Composite>,
-    extents: Vec<(char, i128)>,
-}
-
-impl Bound {
-    /// Makes `pattern` stand for `ty`; false if it cannot.
-    fn bind(&mut self, pattern: TyPattern, ty: Type) -> bool {
-        let composite = match ty {
-            Type::Scalar(scalar) => {
-                return match pattern {
-                    TyPattern::Var => *self.var.get_or_insert(scalar) == scalar,
-                    TyPattern::Var2 => *self.var2.get_or_insert(scalar) == scalar,
-                    TyPattern::Is(wanted) => wanted == scalar,
-                    _ => false,
-                };
-            }
-            Type::Composite(composite) => composite,
-            _ => return false,
-        };
-        if *self.var.get_or_insert(composite.elem()) != composite.elem() {
-            return false;
-        }
-        match (pattern, composite) {
-            (TyPattern::Composite, _) => *self.composite.get_or_insert(composite) == composite,
-            (TyPattern::Vector(wanted), Composite::Vector { len, .. }) => self.bind_extent(wanted, len.into()),
-            (TyPattern::Matrix(n_rows, n_cols), Composite::Matrix { rows, cols, .. }) => {
-                self.bind_extent(n_rows, rows.into()) && self.bind_extent(n_cols, cols.into())
-            }
-            (TyPattern::Quaternion, Composite::Quaternion { .. })
-            | (TyPattern::Transform, Composite::Transform { .. }) => true,
-            _ => false,
-        }
-    }
-
-    fn bind_extent(&mut self, extent: Extent, given: i128) -> bool {
-        self.extent(extent, || given) == given
-    }
-
-    fn extent(&mut self, extent: Extent, otherwise: impl FnOnce() -> i128) -> i128 {
-        match extent {
-            Extent::Is(extent) => extent.into(),
-            Extent::Var(name) => match self.extents.iter().find(|(known, _)| *known == name) {
-                Some(&(_, extent)) => extent,
-                None => {
-                    let extent = otherwise();
-                    self.extents.push((name, extent));
-                    extent
-                }
-            },
-        }
-    }
-}
+use polyloom_ir::{Composite, CompositeKind, Scalar, Type};
 
 impl Generator {
     /// Composites that this program draws from; often none.
@@ -133,13 +47,27 @@ impl Generator {
             other => unreachable!("programs have no variables of type {other}"),
         };
         let name = composite.python_name();
-        let Some((maker, _)) = name.split_once('(') else { return format!("loom.{name}") };
         let elem = composite.elem().python_name();
+        // What generic code says of its own types depends on the call: it has no name.
+        let is_generic = self.stand_in == Some(composite.elem());
+        let maker = match name.split_once('(') {
+            Some((maker, _)) => maker,
+            None if is_generic => composite.kind().python_name(),
+            None => return format!("loom.{name}"),
+        };
         let shape = composite.shape();
         let made = match composite {
             Composite::Vector { .. } => format!("loom.types.{maker}(length={}, dtype=loom.{elem})", shape[0]),
-            _ => format!("loom.types.{maker}(shape=({}, {}), dtype=loom.{elem})", shape[0], shape[1]),
+            Composite::Quaternion { .. } | Composite::Transform { .. } => {
+                format!("loom.types.{maker}(dtype=loom.{elem})")
+            }
+            Composite::Matrix { .. } => {
+                format!("loom.types.{maker}(shape=({}, {}), dtype=loom.{elem})", shape[0], shape[1])
+            }
         };
+        if is_generic {
+            return made;
+        }
         if let Some(index) = self.named_types.iter().position(|known| *known == made) {
             return format!("T{index}");
         }
@@ -163,17 +91,70 @@ impl Generator {
             }
             2 => self.load(Type::Composite(ty)).unwrap_or_else(|| self.composite_leaf(ty)),
             3 => match self.function_with_result(Type::Composite(ty)) {
-                Some(index) => self.call(index, d),
-                None => self.construct(ty, d),
+                Some(index) if self.random.chance(50) => self.call(index, d),
+                _ => self.generic_call(Type::Composite(ty), d).unwrap_or_else(|| self.construct(ty, d)),
             },
             _ => self.builtin(Type::Composite(ty), d).unwrap_or_else(|| self.composite_leaf(ty)),
         }
     }
 
     fn composite_leaf(&mut self, ty: Composite) -> String {
+        if self.random.chance(25)
+            && let Some(slice) = self.slice(ty)
+        {
+            return slice;
+        }
         match self.variable(Type::Composite(ty)) {
             Some(name) => name,
             None => self.construct(ty, 0),
+        }
+    }
+
+    /// Several components of a variable: `v[1:3]`, `m[0]`, `m[:, -1]`, `m[0:2, 1:]`.
+    fn slice(&mut self, wanted: Composite) -> Option<String> {
+        let of_elem = |v: &&Variable| v.ty.as_composite().is_some_and(|c| c.elem() == wanted.elem());
+        let variables: Vec<Variable> = self.scope.iter().filter(of_elem).cloned().collect();
+        let mut slices = Vec::new();
+        for variable in variables {
+            let Some(shape) = variable.ty.as_composite().map(Composite::shape) else { continue };
+            let ways: &[&str] = match (&shape[..], &wanted.shape()[..], wanted.kind()) {
+                (&[of], &[len], CompositeKind::Vector) if of >= len => &["s"],
+                (&[rows, cols], &[len], CompositeKind::Vector) if rows >= len && cols >= len => &["is", "si"],
+                (&[_, cols], &[len], CompositeKind::Vector) if cols >= len => &["is"],
+                (&[rows, _], &[len], CompositeKind::Vector) if rows >= len => &["si"],
+                (&[rows, cols], &[n, m], CompositeKind::Matrix) if rows >= n && cols >= m => &["ss"],
+                _ => continue,
+            };
+            slices.push((variable.name, shape, *self.random.pick(ways)));
+        }
+        if slices.is_empty() {
+            return None;
+        }
+        let (name, of, way) = self.random.pick(&slices).clone();
+        let mut lengths = wanted.shape().into_iter();
+        let mut indices = Vec::new();
+        for (kind, extent) in way.chars().zip(of) {
+            indices.push(match kind {
+                's' => self.span(extent, lengths.next()?),
+                _ => self.component_index(extent),
+            });
+        }
+        Some(format!("{name}[{}]", indices.join(", ")))
+    }
+
+    /// A slice of `len` places of an axis.
+    fn span(&mut self, extent: u16, len: u16) -> String {
+        let from = self.random.below(usize::from(extent - len) + 1) as u16;
+        let to = from + len;
+        match self.random.below(4) {
+            0 if len == extent => ":".to_owned(),
+            0 if len > 1 => match from {
+                0 => format!("{}::-1", to - 1),
+                _ => format!("{}:{}:-1", to - 1, from - 1),
+            },
+            1 if to == extent => format!("{from}:"),
+            2 if from == 0 => format!(":{to}"),
+            _ => format!("{from}:{to}"),
         }
     }
 
@@ -181,8 +162,9 @@ impl Generator {
         let name = self.type_name(Type::Composite(ty));
         let elem = ty.elem();
         let fills = matches!(ty, Composite::Vector { .. } | Composite::Matrix { .. });
-        match self.random.below(6) {
+        match self.random.below(8) {
             0 => format!("{name}()"),
+            2..=3 => self.make(ty, depth),
             1 if fills => format!("{name}({})", self.pinned(elem, depth)),
             _ => {
                 let of_components = |this: &mut Generator| {
@@ -195,91 +177,46 @@ impl Generator {
         }
     }
 
-    /// A call of a builtin, or an operator, that has to do with composites and gives a value of this type.
-    pub(super) fn builtin(&mut self, result: Type, depth: usize) -> Option<String> {
-        let bound = |overload: &Overload| {
-            let mut bound = Bound::default();
-            let [pattern] = overload.signature.results[..] else { return None };
-            (bound.bind(pattern, result) && fits_classes(overload.signature, &bound)).then_some(bound)
+    /// A composite made by a function that is no type.
+    fn make(&mut self, ty: Composite, depth: usize) -> String {
+        let elem = ty.elem();
+        let dtype = format!("dtype=loom.{}", elem.python_name());
+        let components =
+            |this: &mut Generator| (0..ty.n_components()).map(|_| this.pinned(elem, 0)).collect::<Vec<_>>().join(", ");
+        let of_vectors = |this: &mut Generator, n: u16, len: u16| {
+            let vector = Composite::Vector { elem, len };
+            (0..n).map(|_| this.composite(vector, depth.min(1))).collect::<Vec<_>>().join(", ")
         };
-        let fits: Vec<(Overload, Bound)> = OVERLOADS.iter().filter_map(|o| Some((*o, bound(o)?))).collect();
-        // Few overloads give scalars, many composites: an op each, then one of its overloads.
-        let ops: Vec<Op> = fits.iter().map(|(overload, _)| overload.op).collect();
-        if ops.is_empty() {
-            return None;
-        }
-        let op = *self.random.pick(&ops);
-        let of_op: Vec<(Overload, Bound)> = fits.into_iter().filter(|(overload, _)| overload.op == op).collect();
-        let (overload, bound) = self.random.pick(&of_op).clone();
-        self.call_builtin(overload, bound, depth)
-    }
-
-    /// `x, y = loom.BUILTIN(…)`.
-    fn unpack_builtin(&mut self) -> Option<()> {
-        let several: Vec<Overload> = OVERLOADS.iter().filter(|o| o.signature.results.len() > 1).copied().collect();
-        let overload = *self.random.pick(&several);
-        let mut bound = Bound { var: Some(self.elem_in(overload.signature)?), ..Bound::default() };
-        let results: Vec<Type> =
-            overload.signature.results.iter().map(|&result| self.resolve(result, &mut bound)).collect::<Option<_>>()?;
-        let call = self.call_builtin(overload, bound, 2)?;
-        let names: Vec<String> = results.iter().map(|_| self.name("v")).collect();
-        self.line(&format!("{} = {call}", names.join(", ")));
-        for (name, ty) in names.into_iter().zip(results) {
-            self.scope.push(Variable { name, ty, assignable: true });
-        }
-        Some(())
-    }
-
-    fn call_builtin(&mut self, overload: Overload, mut bound: Bound, depth: usize) -> Option<String> {
-        if bound.var.is_none() && overload.signature.var.is_some() {
-            bound.var = Some(self.elem_in(overload.signature)?);
-        }
-        let patterns = overload.signature.params.iter().map(|param| param.ty);
-        let types: Vec<Type> = patterns.map(|pattern| self.resolve(pattern, &mut bound)).collect::<Option<_>>()?;
-        let is_small = |ty: &Type| ty.as_composite().is_none_or(|c| c.n_components() <= MAX_COMPONENTS);
-        if !types.iter().all(is_small) {
-            return None;
-        }
-        let args: Vec<String> = types.into_iter().map(|ty| self.pinned_of(ty, depth)).collect();
-        let info = overload.op.info();
-        Some(match (info.spelling, &args[..]) {
-            (Spelling::Operator(operator), [a]) => format!("({operator}{a})"),
-            (Spelling::Operator(operator), [a, b]) => format!("({a} {operator} {b})"),
-            _ => format!("loom.{}({})", info.name, args.join(", ")),
-        })
-    }
-
-    /// An element type for a signature.
-    fn elem_in(&mut self, signature: &Signature) -> Option<Scalar> {
-        let class = signature.var?;
-        let fits: Vec<Scalar> = self.composites.iter().map(|c| c.elem()).filter(|&elem| class.contains(elem)).collect();
-        if fits.is_empty() { None } else { Some(*self.random.pick(&fits)) }
-    }
-
-    /// A type that a pattern can stand for, given what is bound.
-    fn resolve(&mut self, pattern: TyPattern, bound: &mut Bound) -> Option<Type> {
-        let elem = bound.var;
-        let mut extent = |extent: Extent| bound.extent(extent, || 2 + self.random.below(3) as i128);
-        let composite = match pattern {
-            TyPattern::Var => return elem.map(Type::Scalar),
-            TyPattern::Is(scalar) => return Some(Type::Scalar(scalar)),
-            TyPattern::Vector(len) => Composite::new(CompositeKind::Vector, elem?, &[extent(len)]),
-            TyPattern::Matrix(rows, cols) => {
-                let shape = [extent(rows), extent(cols)];
-                Composite::new(CompositeKind::Matrix, elem?, &shape)
-            }
-            TyPattern::Quaternion => Composite::new(CompositeKind::Quaternion, elem?, &[]),
-            TyPattern::Transform => Composite::new(CompositeKind::Transform, elem?, &[]),
-            TyPattern::Composite => {
-                let fits: Vec<Composite> = self.composites.iter().copied().filter(|c| Some(c.elem()) == elem).collect();
-                if bound.composite.is_none() && !fits.is_empty() {
-                    bound.composite = Some(*self.random.pick(&fits));
+        match ty {
+            Composite::Vector { len, .. } => match self.random.below(3) {
+                0 => format!("loom.vector({}, length={len}, {dtype})", self.pinned(elem, depth)),
+                1 if len > 1 => {
+                    let rest = Composite::Vector { elem, len: len - 1 };
+                    let rest = self.composite(rest, depth.min(1));
+                    format!("{}(*{rest}, {})", self.type_name(ty.into()), self.pinned(elem, depth))
                 }
-                return bound.composite.map(Type::Composite);
-            }
-            _ => return None,
-        };
-        composite.ok().map(Type::Composite)
+                _ if len > 1 => format!("loom.vector({})", components(self)),
+                _ => format!("{}({})", self.type_name(ty.into()), self.pinned(elem, depth)),
+            },
+            Composite::Matrix { rows, cols, .. } => match self.random.below(4) {
+                0 if rows == cols => format!("loom.identity(n={rows}, {dtype})"),
+                1 => format!("loom.matrix_from_rows({})", of_vectors(self, rows.into(), cols.into())),
+                2 => format!("loom.matrix_from_cols({})", of_vectors(self, cols.into(), rows.into())),
+                _ => format!("loom.matrix({}, shape=({rows}, {cols}))", components(self)),
+            },
+            Composite::Quaternion { .. } => match self.random.below(2) {
+                0 => format!("loom.quat_identity({dtype})"),
+                _ => format!("loom.quaternion({})", components(self)),
+            },
+            Composite::Transform { .. } => match self.random.below(2) {
+                0 => format!("loom.transform_identity({dtype})"),
+                _ => {
+                    let position = self.composite(Composite::Vector { elem, len: 3 }, depth.min(1));
+                    let rotation = self.composite(Composite::Quaternion { elem }, depth.min(1));
+                    format!("loom.transformation({position}, {rotation})")
+                }
+            },
+        }
     }
 
     /// A component of a variable.
@@ -318,7 +255,7 @@ impl Generator {
     pub(super) fn composite_statement(&mut self) -> bool {
         let Some(ty) = self.any_composite() else { return false };
         match self.random.below(6) {
-            0 => return self.unpack_builtin().is_some(),
+            0 => return self.builtin_statement(),
             1..=2 => {
                 let value = self.composite(ty, 3);
                 let name = self.name("v");
@@ -353,18 +290,51 @@ impl Generator {
                 let value = self.composite(ty, 2);
                 self.line(&format!("{name} {operator} {value}"));
             }
-            3 if matches!(ty, Composite::Matrix { .. }) => {
-                let shape = ty.shape();
-                let Ok(row) = Composite::new(CompositeKind::Vector, elem, &[shape[1].into()]) else { return };
-                let index = self.component_index(shape[0]);
-                let value = self.composite(row, 2);
-                self.line(&format!("{name}[{index}] = {value}"));
+            3 if matches!(ty, Composite::Vector { .. } | Composite::Matrix { .. }) => {
+                let (place, part) = self.several(ty);
+                let operator = *self.random.pick(&["=", "=", "+="]);
+                let value = match self.random.below(5) {
+                    0 if operator == "=" && place.contains(':') => self.pinned(elem, 1),
+                    _ => self.composite(part, 2),
+                };
+                self.line(&format!("{name}[{place}] {operator} {value}"));
             }
             _ => {
                 let place = self.place(ty);
                 let operator = if self.random.chance(30) { "+=" } else { "=" };
                 let value = self.pinned(elem, 2);
                 self.line(&format!("{name}{place} {operator} {value}"));
+            }
+        }
+    }
+
+    /// What selects several components, and what they are together: a row, a column, a slice.
+    fn several(&mut self, ty: Composite) -> (String, Composite) {
+        let elem = ty.elem();
+        let length = |this: &mut Generator, extent: u16| 1 + this.random.below(usize::from(extent)) as u16;
+        match ty.shape()[..] {
+            [rows, cols] => {
+                let (n_rows, n_cols) = (length(self, rows), length(self, cols));
+                match self.random.below(4) {
+                    0 => (self.component_index(rows), Composite::Vector { elem, len: cols }),
+                    1 => {
+                        let index = format!("{}, {}", self.span(rows, n_rows), self.component_index(cols));
+                        (index, Composite::Vector { elem, len: n_rows })
+                    }
+                    2 => {
+                        let index = format!("{}, {}", self.component_index(rows), self.span(cols, n_cols));
+                        (index, Composite::Vector { elem, len: n_cols })
+                    }
+                    _ => {
+                        let index = format!("{}, {}", self.span(rows, n_rows), self.span(cols, n_cols));
+                        (index, Composite::Matrix { elem, rows: n_rows as u8, cols: n_cols as u8 })
+                    }
+                }
+            }
+            _ => {
+                let extent = ty.shape()[0];
+                let len = length(self, extent);
+                (self.span(extent, len), Composite::Vector { elem, len })
             }
         }
     }
@@ -388,11 +358,4 @@ impl Generator {
         self.line(&format!("{name}[{index}]{place} {operator} {value}"));
         true
     }
-}
-
-fn fits_classes(signature: &Signature, bound: &Bound) -> bool {
-    let fits = |scalar: Option<Scalar>, class: Option<TypeClass>| {
-        scalar.is_none_or(|scalar| class.is_some_and(|class| class.contains(scalar)))
-    };
-    fits(bound.var, signature.var) && fits(bound.var2, signature.var2)
 }

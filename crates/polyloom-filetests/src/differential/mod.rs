@@ -5,12 +5,18 @@
 //! disagreement small enough to read. Programs that once disagreed are kept under `tests/filetests/differential` and
 //! run with the tests.
 
+mod arrays;
+mod builtins;
 mod compare;
 mod composites;
+mod expressions;
+mod functions;
 mod generate;
+mod generics;
 mod program;
 mod random;
 mod shrink;
+mod statements;
 mod structs;
 
 pub use compare::{Disagreement, Engines};

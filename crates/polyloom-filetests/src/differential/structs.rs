@@ -52,6 +52,16 @@ impl Structs {
         self.variables.len()
     }
 
+    /// Makes the program have no structs until [`Structs::show`].
+    pub(super) fn hide(&mut self) -> Structs {
+        std::mem::take(self)
+    }
+
+    /// Undoes [`Structs::hide`].
+    pub(super) fn show(&mut self, hidden: Structs) {
+        *self = hidden;
+    }
+
     /// Forgets the variables after the first `n`.
     pub(super) fn leave_scope(&mut self, n: usize) {
         self.variables.truncate(n);

@@ -8,10 +8,13 @@ use rustc_hash::FxHashSet;
 
 /// The number of lanes: as many as fill a vector register with elements of the type most of the work is done in, twice
 /// as many where that hides latency, or one where vectors cannot pay: a kernel that prints in every thread, or whose
-/// threads share all their values.
+/// threads share all their values. One too where the order of what it prints would show the group.
 pub(crate) fn choose(module: &Module, id: FuncId, uniformity: &Uniformity, variant: &Variant, host: &Host) -> u32 {
     let func = &module.functions[id];
-    if prints_always(func, func.body) || mostly_scatters(func, uniformity, variant) {
+    if prints_always(func, func.body)
+        || n_prints(module, func, func.body) > 1
+        || mostly_scatters(func, uniformity, variant)
+    {
         return 1;
     }
     let mut work = [0u32; 4];
@@ -65,6 +68,22 @@ fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &Variant) 
 /// Whether every thread prints, or nearly.
 fn prints_always(func: &Function, region: Region) -> bool {
     func.regions[region].insts.iter().any(|&inst| func.insts[inst].op == Op::Print)
+}
+
+/// How often a thread may print: 2 stands for all above it. The threads of a group execute a `print` one after the other,
+/// but not one `print` of each and then the next, as threads that run one after the other do.
+fn n_prints(module: &Module, func: &Function, region: Region) -> u32 {
+    let of = |&inst: &Inst| {
+        let data = &func.insts[inst];
+        let repeats = matches!(data.op, Op::ForRange | Op::While);
+        let inner: u32 = data.regions.iter().map(|&region| n_prints(module, func, region)).sum();
+        let called = match data.imm {
+            Imm::Func(callee) => module.functions.get(callee).map_or(0, |callee| n_prints(module, callee, callee.body)),
+            _ => u32::from(data.op == Op::Print),
+        };
+        inner * if repeats { 2 } else { 1 } + called
+    };
+    func.regions[region].insts.iter().map(of).sum::<u32>().min(2)
 }
 
 /// Whether two groups at a time run faster than one after the other: an iteration waits for the one before, so that the
