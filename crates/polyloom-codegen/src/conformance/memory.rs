@@ -146,7 +146,7 @@ pub fn strides(subject: &Subject<'_>) {
     }
 }
 
-/// Rows of a few elements that constant indices name, as those of vectors: all or some of them, under a condition, from
+/// Rows of a few elements that constant indices name, as those of vectors and matrices: all or some of them, under a condition, from
 /// other places than they go to, in place, with indices that count from the end.
 pub fn short_rows(subject: &Subject<'_>) {
     const N: usize = 70;
@@ -154,8 +154,12 @@ pub fn short_rows(subject: &Subject<'_>) {
     // One type of each size, and those that lie in memory otherwise than in registers.
     let elems = [Scalar::F32, Scalar::I64, Scalar::F16, Scalar::U8, Scalar::Bool];
     for elem in elems {
-        let lengths = if elem == Scalar::F32 { 2..=5 } else { 3..=4 };
-        for length in lengths {
+        let lengths: &[usize] = match elem {
+            Scalar::F32 => &[2, 3, 4, 5, 9, 12],
+            Scalar::I64 => &[3, 4, 7],
+            _ => &[3, 4],
+        };
+        for &length in lengths {
             let row = [N, length];
             let flags: Vec<u64> = (0..N as u64).map(|i| i * i % 7 % 2).collect();
             let values = random.values(elem, N * length);

@@ -1,23 +1,27 @@
 //! Components of vectors and matrices, which lie side by side in memory.
 //!
 //! A group's lanes that take one component each of neighbouring vectors load all of these as neighbouring elements and
-//! shuffle theirs out of them. The loads of the other components find the same elements loaded already: LLVM sees to
-//! that. Stores of all components of a vector, with nothing but pure instructions between them, become one store of
-//! what the lanes' components are shuffled into.
+//! transpose them. The loads of other components that follow take theirs from the same transposition. Stores of all
+//! components of a vector, with nothing but pure instructions between them, become stores of whole registers, which the
+//! lanes' components are transposed into.
 //!
 //! Lanes that take a component each of vectors anywhere load a block of four with one instruction a lane, and transpose
-//! the blocks to four vectors with a component of every lane, which the other components are found in.
+//! the blocks to four vectors with a component of every lane, which the other components are found in: LLVM sees to
+//! that.
 
 use super::memory::Address;
-use super::{Lower, Rep, Result};
+use super::{Lower, Rep, Reps, Result, transpose};
 use crate::ir::*;
 use polyloom_codegen::CodegenError;
 use polyloom_ir::op::Effect;
 use polyloom_ir::{Inst, Op, Scalar, Value};
 use smallvec::SmallVec;
 
-/// Longest vectors worth it: more components take more shuffles than gathers cost.
-const MAX_LENGTH: i64 = 4;
+/// Longest rows worth it: a component costs as many shuffles as the length has bits.
+const MAX_LENGTH: i64 = 16;
+
+/// Longest rows of elements of less than four bytes, for which there are no masked loads.
+const MAX_SHORT_LENGTH: i64 = 4;
 
 /// Elements in a block.
 const BLOCK: u32 = 4;
@@ -60,7 +64,7 @@ impl Rows {
     }
 }
 
-/// Which element of a row a store writes.
+/// Which element of a row a load reads or a store writes.
 struct PlaceInRow<'f> {
     array: Value,
     /// The indices that say which row.
@@ -84,18 +88,19 @@ impl Lower<'_, '_> {
     pub(super) fn place_of(&self, elem: Scalar, row_bytes: i64, inner: i64) -> Option<(u32, u32)> {
         let bytes = i64::from(elem.bytes());
         let (length, place) = (row_bytes / bytes, inner / bytes);
-        let fits = (2..=MAX_LENGTH).contains(&length) && (0..length).contains(&place);
+        let longest = if bytes < 4 { MAX_SHORT_LENGTH } else { MAX_LENGTH };
+        let fits = (2..=longest).contains(&length) && (0..length).contains(&place);
         (fits && self.lanes > 1 && elem != Scalar::Bool).then_some((length as u32, place as u32))
     }
 
     /// Of an element `inner` bytes into a row: where its block begins, in bytes, and its place in the block, if rows are
-    /// made of whole blocks.
+    /// as long as a block. A row's last block may share elements with the one before.
     pub(super) fn block_of(&self, elem: Scalar, row_bytes: i64, inner: i64) -> Option<(i64, u32)> {
         let bytes = i64::from(elem.bytes());
         let block_bytes = bytes * i64::from(BLOCK);
-        let fits = row_bytes % block_bytes == 0 && (0..row_bytes).contains(&inner) && inner % bytes == 0;
+        let fits = row_bytes >= block_bytes && (0..row_bytes).contains(&inner) && (row_bytes | inner) % bytes == 0;
         (fits && self.lanes >= BLOCK && matches!(elem.bytes(), 4 | 8)).then(|| {
-            let block = inner - inner % block_bytes;
+            let block = (inner - inner % block_bytes).min(row_bytes - block_bytes);
             (block, ((inner - block) / bytes) as u32)
         })
     }
@@ -152,16 +157,88 @@ impl Lower<'_, '_> {
         vectors[0]
     }
 
-    /// `mask` for all elements of each lane's row.
-    fn row_mask(&mut self, length: u32) -> Option<Val> {
+    /// How many lanes are transposed together: a register's.
+    fn lanes_together(&self, elem: Scalar) -> u32 {
+        self.lanes.min((self.arith.host.vector_bytes / elem.bytes()).max(2))
+    }
+
+    /// The executing lanes' mask for each of the registers that their rows fill, `None` for all lanes.
+    fn register_masks(&mut self, elem: Scalar, length: u32) -> Option<Vec<Val>> {
         let mask = self.mask()?;
-        Some(self.ir.shuffle(mask, mask, (0..self.lanes * length).map(|element| element / length)))
+        let n = self.lanes_together(elem);
+        let row_of = |element: u32| element / length;
+        let of_register = |from: u32| self.ir.shuffle(mask, mask, (from..from + n).map(row_of));
+        Some((0..self.lanes * length).step_by(n as usize).map(of_register).collect())
+    }
+
+    /// Where each of the registers is that the lanes' rows fill.
+    fn register_pointers(&self, elem: Scalar, rows: Rows) -> Vec<Val> {
+        let (ir, ty) = (self.ir, self.memory_type(elem));
+        let places = (0..self.lanes * rows.length).step_by(self.lanes_together(elem) as usize);
+        places.map(|place| ir.offset(ty, rows.first, ir.i64_const(place.into()))).collect()
+    }
+
+    /// Loads neighbouring rows and gives a vector for each place in a row.
+    fn load_columns(&mut self, array: usize, rows: Rows) -> Result<Vec<Val>> {
+        let elem = self.array_arg(array)?.elem;
+        let (n, length) = (self.lanes_together(elem), rows.length as usize);
+        let masks = self.register_masks(elem, rows.length);
+        let mask = |register: usize| masks.as_ref().map(|masks| masks[register]);
+        let pointers = self.register_pointers(elem, rows);
+        let load = |(register, &pointer)| self.load_neighbours(array, pointer, mask(register), n);
+        let registers = pointers.iter().enumerate().map(load).collect::<Result<Vec<Val>>>()?;
+        let groups: Vec<Vec<Val>> = registers.chunks(length).map(|rows| transpose::columns(self.ir, rows)).collect();
+        Ok((0..length).map(|place| self.side_by_side(groups.iter().map(|group| group[place]).collect())).collect())
     }
 
     pub(super) fn load_interleaved(&mut self, array: usize, rows: Rows) -> Result<Val> {
-        let mask = self.row_mask(rows.length);
-        let all = self.load_neighbours(array, rows.first, mask, self.lanes * rows.length)?;
-        Ok(self.ir.shuffle(all, all, (0..self.lanes).map(|lane| lane * rows.length + rows.place)))
+        Ok(self.load_columns(array, rows)?[rows.place as usize])
+    }
+
+    /// Lowers a load together with those of the same row that follow before anything is written. `insts` begins with
+    /// the load; those that follow are added to `loaded`.
+    pub(super) fn load_row(&mut self, insts: &[Inst], loaded: &mut SmallVec<[Inst; 8]>) -> Result<()> {
+        let func = self.func;
+        let Some(first) = self.place_in_row(insts[0])? else { return self.plain(insts[0]) };
+        let mut loads: SmallVec<[(Inst, usize); 8]> = SmallVec::from_slice(&[(insts[0], first.place)]);
+        for &inst in &insts[1..] {
+            let data = &func.insts[inst];
+            if !matches!(data.op.info().effect, Effect::Pure | Effect::Read) || !data.regions.is_empty() {
+                break;
+            }
+            if data.op == Op::ArrayLoad
+                && let Some(next) = self.place_in_row(inst)?
+                && next.array == first.array
+                && next.row == first.row
+            {
+                loads.push((inst, next.place));
+            }
+        }
+        let array = self.array(first.array)?;
+        let reps = self.with_unwrapped(&func.insts[insts[0]].operands[1..], |this, reps, indices| {
+            if let Address::Interleaved(rows) = this.address(array, indices, reps)? {
+                let columns = this.load_columns(array, rows)?;
+                return Ok(loads.iter().map(|&(_, place)| Rep::Vector(columns[place])).collect());
+            }
+            let load = |&(inst, _): &(Inst, usize)| {
+                let indices = this.with_constants(&func.insts[inst].operands[1..], indices);
+                let address = this.address(array, &indices, reps)?;
+                this.load_from(array, address)
+            };
+            loads.iter().map(load).collect()
+        })?;
+        for (&(inst, _), rep) in loads.iter().zip(reps) {
+            self.values[func.insts[inst].results[0]] = Some(rep);
+        }
+        loaded.extend(loads[1..].iter().map(|&(inst, _)| inst));
+        Ok(())
+    }
+
+    /// The indices of another element of the row: `own` differ in constants behind the row's, which count in known steps
+    /// and so need no values.
+    fn with_constants(&self, own: &[Value], indices: &[Value]) -> Vec<Value> {
+        let of_axis = |(&own, &index)| if self.func.as_const(own).is_some() { own } else { index };
+        own.iter().zip(indices).map(of_axis).collect()
     }
 
     /// Lowers a store together with those of the rest of its row, once it comes to the last of them. `insts` begins
@@ -208,10 +285,11 @@ impl Lower<'_, '_> {
         Ok(None)
     }
 
-    /// What a store writes if that is an element of a row that constant indices name.
+    /// What a load reads or a store writes if that is an element of a row that constant indices name.
     fn place_in_row(&self, inst: Inst) -> Result<Option<PlaceInRow<'_>>> {
-        let operands = &self.func.insts[inst].operands;
-        let (array, indices) = (operands[0], &operands[1..operands.len() - 1]);
+        let data = &self.func.insts[inst];
+        let n_values = usize::from(data.op == Op::ArrayStore);
+        let (array, indices) = (data.operands[0], &data.operands[1..data.operands.len() - n_values]);
         let arg = self.array_arg(self.array(array)?)?;
         let n_constant = indices.iter().rev().take_while(|&&index| self.func.as_const(index).is_some()).count();
         let n_leading = indices.len() - n_constant;
@@ -241,39 +319,33 @@ impl Lower<'_, '_> {
         let values = stores.iter().map(|(_, value)| self.rep(*value)).collect::<Result<SmallVec<[Rep; 4]>>>()?;
         self.with_unwrapped(&stores[0].0, |this, reps, indices| {
             if let Address::Interleaved(rows) = this.address(array, indices, reps)? {
-                let elements = this.interleave(&values)?;
-                let mask = this.row_mask(rows.length);
-                this.store_row(array, elements, rows.first, mask)?;
-                return Ok(None);
+                this.store_columns(array, &values, rows)?;
+                return Ok(Reps::new());
             }
             for ((own, _), &value) in stores.iter().zip(&values) {
-                // They differ in the constant indices only.
-                let (mut indices, mut reps) = (indices.to_vec(), reps.to_vec());
-                for (axis, &index) in own.iter().enumerate() {
-                    if func.as_const(index).is_some() {
-                        (indices[axis], reps[axis]) = (index, this.rep(index)?);
-                    }
-                }
-                let address = this.address(array, &indices, &reps)?;
+                let indices = this.with_constants(own, indices);
+                let address = this.address(array, &indices, reps)?;
                 this.store_to(array, address, value)?;
             }
-            Ok(None)
+            Ok(Reps::new())
         })?;
         Ok(())
     }
 
-    /// The first lane of every vector, then the second lane of every vector, and so on.
-    fn interleave(&mut self, values: &[Rep]) -> Result<Val> {
+    /// Stores neighbouring rows, of which there is a vector for each place in a row.
+    fn store_columns(&mut self, array: usize, values: &[Rep], rows: Rows) -> Result<()> {
+        let elem = self.array_arg(array)?.elem;
+        let n = self.lanes_together(elem);
+        let columns = values.iter().map(|&value| self.vector(value)).collect::<Result<Vec<Val>>>()?;
+        let masks = self.register_masks(elem, rows.length);
         let (ir, lanes) = (self.ir, self.lanes);
-        let vectors = values.iter().map(|&value| self.vector(value)).collect::<Result<SmallVec<[Val; 4]>>>()?;
-        let joined = |a: Val, b: Val| ir.shuffle(a, b, 0..2 * lanes);
-        let n = vectors.len() as u32;
-        let (low, high) = match vectors[..] {
-            [a, b] => (a, b),
-            [a, b, c] => (joined(a, b), joined(c, c)),
-            [a, b, c, d] => (joined(a, b), joined(c, d)),
-            _ => return Err(CodegenError::new("internal error: a row too long")),
-        };
-        Ok(ir.shuffle(low, high, (0..n * lanes).map(|element| element % n * lanes + element / n)))
+        let registers = (0..lanes).step_by(n as usize).flat_map(|from| {
+            let part = |&column: &Val| if n == lanes { column } else { ir.shuffle(column, column, from..from + n) };
+            transpose::rows(ir, &columns.iter().map(part).collect::<Vec<_>>())
+        });
+        for (register, (value, pointer)) in registers.zip(self.register_pointers(elem, rows)).enumerate() {
+            self.store_row(array, value, pointer, masks.as_ref().map(|masks| masks[register]))?;
+        }
+        Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! Array elements: extents, loads and stores.
 //!
 //! How a group's elements lie in memory decides the instruction: one scalar access if all lanes mean the same element,
-//! one vector access if they are neighbours, vector accesses and shuffles if they are one component of short vectors
-//! that follow each other or of longer ones anywhere (see [`super::interleaved`]), else a gather or scatter. Everything the lanes share goes into
-//! a scalar base address.
+//! one vector access if they are neighbours, vector accesses and shuffles if they are one component of vectors or
+//! matrices that follow each other or are loaded from anywhere (see [`super::interleaved`]), else a gather or scatter.
+//! Everything the lanes share goes into a scalar base address.
 
 use super::interleaved::{Rows, Scattered};
 use super::values::Edge;
@@ -211,8 +211,8 @@ impl Lower<'_, '_> {
     pub(super) fn with_unwrapped(
         &mut self,
         indices: &[Value],
-        mut access: impl FnMut(&mut Self, &[Rep], &[Value]) -> Result<Option<Rep>>,
-    ) -> Result<Option<Rep>> {
+        mut access: impl FnMut(&mut Self, &[Rep], &[Value]) -> Result<Reps>,
+    ) -> Result<Reps> {
         let reps = self.reps(indices)?;
         let mut plain: SmallVec<[Value; 4]> = SmallVec::from_slice(indices);
         let mut fast: Reps = reps.clone();
@@ -240,9 +240,9 @@ impl Lower<'_, '_> {
         for (block, reps, values) in [(near, &fast, &plain[..]), (wrapping, &reps, indices)] {
             self.ir.switch_to(block);
             let result = access(self, reps, values)?;
-            edges.push(Edge { block: self.ir.current(), values: result.into_iter().collect(), exec });
+            edges.push(Edge { block: self.ir.current(), values: result, exec });
         }
-        Ok(self.join(edges)?.and_then(|values| values.first().copied()))
+        Ok(self.join(edges)?.unwrap_or_default())
     }
 
     pub(crate) fn array_load(&mut self, inst: Inst) -> Result<Rep> {
@@ -251,12 +251,12 @@ impl Lower<'_, '_> {
         let array = self.array(data.operands[0])?;
         let loaded = self.with_unwrapped(&data.operands[1..], |this, reps, values| {
             let address = this.address(array, values, reps)?;
-            this.load_from(array, address).map(Some)
+            Ok(Reps::from_slice(&[this.load_from(array, address)?]))
         })?;
-        loaded.ok_or_else(|| CodegenError::new("internal error: a load without a value"))
+        loaded.first().copied().ok_or_else(|| CodegenError::new("internal error: a load without a value"))
     }
 
-    fn load_from(&mut self, array: usize, address: Address) -> Result<Rep> {
+    pub(super) fn load_from(&mut self, array: usize, address: Address) -> Result<Rep> {
         let ir = self.ir;
         let elem = self.array_arg(array)?.elem;
         let in_memory = self.memory_type(elem);
@@ -269,12 +269,12 @@ impl Lower<'_, '_> {
             }
             Address::Row(pointer) => {
                 let mask = self.mask();
-                (self.load_row(array, pointer, mask)?, false)
+                (self.load_neighbours(array, pointer, mask, self.lanes)?, false)
             }
             Address::ReverseRow(first) => {
                 let mask = self.mask().map(|mask| ir.reverse(mask));
                 let last = ir.offset(in_memory, first, ir.i64_const(1 - i64::from(self.lanes)));
-                (ir.reverse(self.load_row(array, last, mask)?), false)
+                (ir.reverse(self.load_neighbours(array, last, mask, self.lanes)?), false)
             }
             Address::Interleaved(rows) => (self.load_interleaved(array, rows)?, false),
             Address::Scattered(Scattered { first, place_in_block: Some(place) }) => {
@@ -294,10 +294,6 @@ impl Lower<'_, '_> {
             _ => value,
         };
         Ok(if uniform { Rep::Uniform(value) } else { Rep::Vector(value) })
-    }
-
-    fn load_row(&self, array: usize, pointer: Val, mask: Option<Val>) -> Result<Val> {
-        self.load_neighbours(array, pointer, mask, self.lanes)
     }
 
     /// Loads `n` elements that follow each other.
@@ -341,7 +337,7 @@ impl Lower<'_, '_> {
         self.with_unwrapped(indices, |this, reps, values| {
             let address = this.address(array, values, reps)?;
             this.store_to(array, address, value)?;
-            Ok(None)
+            Ok(Reps::new())
         })?;
         Ok(())
     }

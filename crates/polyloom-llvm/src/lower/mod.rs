@@ -13,8 +13,9 @@
 //!   effects (`Lower::is_cheap`).
 //!
 //! [`entry`] builds the loop over the threads of a launch around two copies of a kernel's body; [`control`] and
-//! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`prefetch`] and [`atomics`] array elements,
-//! [`host`] what calls back into the runtime, [`calls`] calls of library functions, [`arith`] and [`cast`] everything pure.
+//! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`transpose`], [`prefetch`] and [`atomics`] array
+//! elements, [`host`] what calls back into the runtime, [`calls`] calls of library functions, [`arith`] and [`cast`]
+//! everything pure.
 
 mod arith;
 mod atomics;
@@ -27,6 +28,7 @@ mod interleaved;
 mod loops;
 mod memory;
 mod prefetch;
+mod transpose;
 mod values;
 mod width;
 
@@ -138,9 +140,16 @@ impl<'a, 'c> Lower<'a, 'c> {
         let mut end = None;
         let mut flow = Flow::Dead;
         let mut rows: SmallVec<[RowStore; 2]> = SmallVec::new();
+        let mut loaded: SmallVec<[Inst; 8]> = SmallVec::new();
         for (index, &inst) in insts.iter().enumerate() {
             let data = &func.insts[inst];
             if data.op == Op::ArrayStore && self.part_of_row(&insts[index..], &mut rows)? {
+                continue;
+            }
+            if data.op == Op::ArrayLoad {
+                if !loaded.contains(&inst) {
+                    self.load_row(&insts[index..], &mut loaded)?;
+                }
                 continue;
             }
             if data.op.info().is_terminator() {

@@ -114,6 +114,21 @@ kernel @vectors(%0 a: f32, %1 x: array<f32, 2>, %2 v: array<f32, 2>) {
   return
 }";
 
+/// What `m[i] = m[i] * a` is for arrays of `length` elements each.
+fn long_rows(length: usize) -> String {
+    let mut text = String::from("kernel @rows(%a a: f32, %m m: array<f32, 2>) {\n%i: i32 = tid 0\n");
+    for place in 0..length {
+        text += &format!("%c{place}: i32 = const {place}\n%x{place}: f32 = array_load %m, %i, %c{place}\n");
+    }
+    for place in 0..length {
+        text += &format!("%y{place}: f32 = mul %x{place}, %a\n");
+    }
+    for place in 0..length {
+        text += &format!("array_store %m, %i, %c{place}, %y{place}\n");
+    }
+    text + "return\n}"
+}
+
 /// The kernel's assembly for a processor, its arrays dense and apart. With `columns`, a launch has a dimension less than
 /// the arrays, whose last extent that is.
 fn assembly(source: &str, cpu: &str, columns: Option<u32>) -> String {
@@ -197,6 +212,39 @@ fn saxpy_moves_whole_registers() {
 fn vectors_move_in_whole_registers() {
     check_inner_loop(VECTORS, "x86-64-v4", Some(3), "%zmm", &["vmulps", "vaddps", "vmovups"]);
     check_inner_loop(VECTORS, "x86-64-v3", Some(3), "%ymm", &["vmulps", "vaddps", "vmovups"]);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn matrices_move_in_whole_registers() {
+    for length in [7, 9, 12, 16] {
+        for (cpu, register) in [("x86-64-v4", "%zmm"), ("x86-64-v3", "%ymm")] {
+            let columns = u32::try_from(length).ok();
+            check_inner_loop(&long_rows(length), cpu, columns, register, &["vmulps", "vmovups"]);
+            let code = assembly(&long_rows(length), cpu, columns);
+            let inner = innermost_loop(&code, "vmulps");
+            let stores = inner.iter().filter(|line| {
+                let to_memory = line.ends_with(')') && !line.contains("%rsp");
+                line.starts_with("vmovups") && line.contains(register) && to_memory
+            });
+            assert_eq!(stores.count(), length, "a register for each element of a row:\n{code}");
+        }
+    }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn loads_of_a_row_are_transposed_once() {
+    let code = assembly(&long_rows(9), "x86-64-v4", Some(9));
+    let inner = innermost_loop(&code, "vmulps");
+    let n_shuffles = inner.iter().filter(|line| is_shuffle(line)).count();
+    // Three steps of blends and one of permutations, in and out.
+    assert!(n_shuffles <= 2 * 9 * 5, "{n_shuffles} shuffles:\n{code}");
+}
+
+fn is_shuffle(line: &str) -> bool {
+    ["vperm", "vblend", "vshuf", "vunpck", "vinsert", "vextract"].iter().any(|op| line.starts_with(op))
+        || line.contains("{%k")
 }
 
 #[test]
