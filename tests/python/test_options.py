@@ -74,3 +74,21 @@ def test_a_decorator_with_options_can_have_a_name():
         x[0] = 1.0
 
     assert len(plain.metadata) == 2
+
+
+@pytest.mark.parametrize("n", [1, 16, 999])
+def test_fast_quotients_by_cubes_of_roots_are_near(n):
+    @loom.kernel(float_mode="fast")
+    def force(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float), z: loom.array(dtype=float)):
+        i = loom.tid()
+        y[i] = a / (loom.sqrt(x[i]) * x[i])
+        d = loom.sqrt(x[i])
+        if x[i] < 1.0:
+            z[i] = a / (d * d * d)
+
+    x = (10 ** np.random.default_rng(n).uniform(-15, 15, n)).astype(np.float32)
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    loom.launch(force, n, [3.0, x, y, z])
+    want = 3 / x.astype(np.float64) ** 1.5
+    np.testing.assert_allclose(y, want, rtol=3e-7)
+    np.testing.assert_allclose(z, np.where(x < 1, want, 0), rtol=3e-7)

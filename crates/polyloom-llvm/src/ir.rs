@@ -111,6 +111,11 @@ impl<'c> Ir<'c> {
         self.fast_math.replace(flags)
     }
 
+    /// Whether floating-point functions may be approximated.
+    pub(crate) fn may_approximate(&self) -> bool {
+        self.fast_math.get() & FAST_APPROXIMATE != 0
+    }
+
     fn with_fast_math(&self, value: Val) -> Val {
         let flags = self.fast_math.get();
         if flags != 0 {

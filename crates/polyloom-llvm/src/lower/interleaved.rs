@@ -148,7 +148,7 @@ impl Lower<'_, '_> {
     }
 
     /// Vectors one after the other in one vector. There are as many as some power of two.
-    fn side_by_side(&self, mut vectors: Vec<Val>) -> Val {
+    pub(super) fn side_by_side(&self, mut vectors: Vec<Val>) -> Val {
         let ir = self.ir;
         while let [first, _, ..] = vectors[..] {
             let n = 2 * ir.n_lanes(first);

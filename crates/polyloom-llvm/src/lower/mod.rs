@@ -14,9 +14,10 @@
 //!
 //! [`entry`] builds the loop over the threads of a launch around two copies of a kernel's body; [`control`] and
 //! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`transpose`], [`prefetch`] and [`atomics`] array
-//! elements, [`host`] what calls back into the runtime, [`calls`] calls of library functions, [`arith`] and [`cast`]
-//! everything pure.
+//! elements, [`host`] what calls back into the runtime, [`calls`] calls of library functions, [`arith`], [`approximate`]
+//! and [`cast`] everything pure.
 
+mod approximate;
 mod arith;
 mod atomics;
 mod calls;
@@ -238,7 +239,10 @@ impl<'a, 'c> Lower<'a, 'c> {
                 Some(rep) => rep,
                 None => return Ok(()),
             },
-            _ => self.pure(inst)?,
+            _ => match self.over_cube(inst)? {
+                Some(rep) => rep,
+                None => self.pure(inst)?,
+            },
         };
         if let Some(&result) = data.results.first() {
             self.values[result] = Some(rep);

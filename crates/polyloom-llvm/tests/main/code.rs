@@ -3,7 +3,7 @@
 //! The kernels are compiled for AVX-512 and AVX2 whatever this machine has: nothing is run.
 
 use polyloom_codegen::{ArrayFacts, Backend, Emit, Facts, Variant};
-use polyloom_ir::{FileId, Type, text};
+use polyloom_ir::{FileId, FloatMode, Type, text};
 use polyloom_llvm::LlvmBackend;
 use polyloom_passes::pipeline;
 
@@ -89,6 +89,31 @@ kernel @nbody(%0 x: array<f32, 1>, %1 mass: array<f32, 1>, %2 a: array<f32, 1>, 
   return
 }";
 
+/// What `y[i] = a / (x[i] * sqrt(x[i]))` is, and the same with the cube of a root.
+const CUBES: [&str; 2] = [
+    "
+kernel @cube(%0 a: f32, %1 x: array<f32, 1>, %2 y: array<f32, 1>) {
+  %3: i32 = tid 0
+  %4: f32 = array_load %1, %3
+  %5: f32 = sqrt %4
+  %6: f32 = mul %4, %5
+  %7: f32 = div %0, %6
+  array_store %2, %3, %7
+  return
+}",
+    "
+kernel @cube(%0 a: f32, %1 x: array<f32, 1>, %2 y: array<f32, 1>) {
+  %3: i32 = tid 0
+  %4: f32 = array_load %1, %3
+  %5: f32 = sqrt %4
+  %6: f32 = mul %5, %5
+  %7: f32 = mul %6, %5
+  %8: f32 = div %0, %7
+  array_store %2, %3, %8
+  return
+}",
+];
+
 /// What `v[i] = v[i] * a + x[i]` is for arrays of vectors of three.
 const VECTORS: &str = "
 kernel @vectors(%0 a: f32, %1 x: array<f32, 2>, %2 v: array<f32, 2>) {
@@ -137,8 +162,19 @@ fn assembly(source: &str, cpu: &str, columns: Option<u32>) -> String {
 }
 
 fn assembly_of(source: &str, cpu: &str, facts_of_each: ArrayFacts, columns: Option<u32>) -> String {
-    let module = text::parse_module(source, FileId::from_u32(0)).expect("the kernel is well formed");
+    assembly_in(FloatMode::Strict, source, cpu, facts_of_each, columns)
+}
+
+fn assembly_in(
+    float_mode: FloatMode,
+    source: &str,
+    cpu: &str,
+    facts_of_each: ArrayFacts,
+    columns: Option<u32>,
+) -> String {
+    let mut module = text::parse_module(source, FileId::from_u32(0)).expect("the kernel is well formed");
     let kernel = module.functions.keys().next().expect("one kernel");
+    module.functions[kernel].metadata.float_mode = float_mode;
     let options = pipeline::Options { checked: false };
     let (module, kernel) = pipeline::prepared(&module, kernel, &options).expect("the kernel is valid");
     let func = &module.functions[kernel];
@@ -270,6 +306,21 @@ fn stencils_alone_ask_for_lines_ahead() {
 fn n_bodies_share_each_element() {
     check_inner_loop(NBODY, "x86-64-v4", None, "%zmm", &["vsqrtps", "vdivps", "vmulps", "vaddps", "vbroadcastss"]);
     check_inner_loop(NBODY, "x86-64-v3", None, "%ymm", &["vsqrtps", "vdivps", "vmulps", "vaddps", "vbroadcastss"]);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn fast_quotients_by_cubes_of_roots_take_six_products() {
+    let dense = ArrayFacts { contiguous: true, disjoint: true, offsets_fit_i32: true, ..ArrayFacts::default() };
+    for source in CUBES {
+        let code = assembly_in(FloatMode::Fast, source, "x86-64-v4", dense, None);
+        let inner = innermost_loop(&code, "vrsqrt14ps");
+        // One of them, by a number, is of the scalar and before the loop.
+        let count = |op: &str| inner.iter().filter(|line| line.starts_with(op)).count();
+        assert_eq!((count("vmul"), count("vfn"), count("vdiv")), (4, 1, 0), "{code}");
+        let strict = assembly_in(FloatMode::Strict, source, "x86-64-v4", dense, None);
+        assert!(!strict.contains("vrsqrt") && strict.contains("vdivps"), "{strict}");
+    }
 }
 
 #[test]
