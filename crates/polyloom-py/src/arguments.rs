@@ -398,8 +398,12 @@ fn wrong_count(kernel: &polyloom::Kernel, given: usize) -> PyErr {
     ))
 }
 
-fn argument_error(kernel: &polyloom::Kernel, error: &ArgError) -> PyErr {
-    PyValueError::new_err(format!("kernel '{}': {error}", kernel.name()))
+/// An argument that does not fit its parameter, named as the arguments of this layer are.
+pub(crate) fn argument_error(kernel: &polyloom::Kernel, error: &ArgError) -> PyErr {
+    PyValueError::new_err(match error.of_parameter() {
+        Some((name, problem)) => format!("argument '{name}' of kernel '{}' {problem}", kernel.name()),
+        None => format!("kernel '{}': {error}", kernel.name()),
+    })
 }
 
 /// Two arrays that the kernel writes must not share elements.

@@ -1,5 +1,6 @@
 //! Rust errors as the package's exceptions.
 
+use crate::arguments::argument_error;
 use polyloom::{CodegenError, CompileError, Diagnostic, Kernel, LaunchError, Severity, SourceMap, diagnostic};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -61,9 +62,8 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
             make().unwrap_or_else(|error| error)
         }
         LaunchError::Cancelled => interrupt.unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
-        LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } | LaunchError::Arguments(_) => {
-            PyValueError::new_err(error.to_string())
-        }
+        LaunchError::Arguments(error) => argument_error(kernel, error),
+        LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } => PyValueError::new_err(error.to_string()),
         LaunchError::Compile { .. } | LaunchError::Interpreter { .. } => PyRuntimeError::new_err(error.to_string()),
     }
 }

@@ -15,10 +15,6 @@ use pyo3::types::{PyInt, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-/// How often a long launch looks whether Python has received a signal.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(20);
 
 type Shape = SmallVec<[u64; MAX_DIMS]>;
 type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
@@ -108,9 +104,14 @@ pub(crate) fn launch<'py>(
     let mut args = Arguments::new();
     let mut in_lists = false;
     for sequence in [inputs, outputs].into_iter().flatten() {
-        // SAFETY: nobody changes a list while the GIL is held, and references to its items are taken below before it is
-        // released.
+        // SAFETY: nobody changes a list while the GIL is held and no Python code runs, and references to its items are
+        // taken below before either may end.
         in_lists |= unsafe { push_items(sequence, &mut args)? };
+    }
+    // Python code of the arguments or another thread may change a list: hold the arrays themselves.
+    let mut owned: SmallVec<[Bound<'py, PyAny>; 16]> = SmallVec::new();
+    if in_lists {
+        owned.extend(args.iter().map(|a| (**a).clone()));
     }
     let specialised;
     let kernel = match kernel.get().generic() {
@@ -126,11 +127,6 @@ pub(crate) fn launch<'py>(
         let ready = Ready::new(py, code, &args)?;
         let state = State { shape, args, ready: Some(Arc::new(ready)), n_changes: 0 };
         return Ok(Some(Py::new(py, Launch { kernel: kernel.clone().unbind(), state: Mutex::new(state) })?));
-    }
-    // A list may be changed by another thread once the GIL is released: hold the arrays themselves.
-    let mut owned: SmallVec<[Bound<'py, PyAny>; 16]> = SmallVec::new();
-    if in_lists {
-        owned.extend(args.iter().map(|a| (**a).clone()));
     }
     let done = run(py, code, &shape, &args);
     drop(owned);
@@ -161,28 +157,17 @@ fn run<'py>(
 
 fn run_block(py: Python<'_>, kernel: &polyloom::Kernel, shape: &[u64], block: &ArgBlock) -> PyResult<()> {
     let interrupt: Cell<Option<PyErr>> = Cell::new(None);
-    let looked: Cell<Option<Instant>> = Cell::new(None);
     let (result, raised) = {
-        let (interrupt, looked) = (Unshared(&interrupt), Unshared(&looked));
+        let interrupt = Unshared(&interrupt);
         py.detach(move || {
-            let (interrupt, looked) = (interrupt, looked);
+            let interrupt = interrupt;
+            // Asked some fifty times a second.
             let interrupted = || {
                 if print::has_raised() {
                     return true;
                 }
-                let now = Instant::now();
-                match looked.0.get() {
-                    None => looked.0.set(Some(now)),
-                    Some(last) if now - last > SIGNAL_INTERVAL => {
-                        looked.0.set(Some(now));
-                        if let Err(error) = Python::attach(|py| py.check_signals()) {
-                            interrupt.0.set(Some(error));
-                            return true;
-                        }
-                    }
-                    Some(_) => {}
-                }
-                false
+                let signals = Python::attach(|py| py.check_signals());
+                signals.map_err(|error| interrupt.0.set(Some(error))).is_err()
             };
             let options = LaunchOptions { cancel: None, interrupted: Some(&interrupted) };
             // SAFETY: the callers hold references to every array argument, whose memory NumPy keeps in place

@@ -23,9 +23,19 @@ use std::sync::OnceLock;
 
 /// The process's one session.
 fn session() -> PyResult<&'static Session> {
-    static SESSION: OnceLock<Result<Session, String>> = OnceLock::new();
-    let made = SESSION.get_or_init(|| Session::new().map_err(|error| error.to_string()));
-    made.as_ref().map_err(|error| PyRuntimeError::new_err(error.clone()))
+    static SESSION: OnceLock<Session> = OnceLock::new();
+    if let Some(session) = SESSION.get() {
+        return Ok(session);
+    }
+    // A failure is not kept: the environment variable that is wrong may be mended in the process.
+    let made = Session::new().map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    Ok(SESSION.get_or_init(|| made))
+}
+
+/// Ends work in the background: Python calls it when it exits.
+#[pyfunction]
+fn close(py: Python<'_>) {
+    py.detach(polyloom::close_background);
 }
 
 /// Names and documentation of the kernel language's builtins.
@@ -50,6 +60,8 @@ fn command(py: Python<'_>, arguments: Vec<String>) -> i32 {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     print::install();
+    // Earlier than any exit handler of the process, when the compiler is still whole.
+    module.py().import("atexit")?.call_method1("register", (wrap_pyfunction!(close, module)?,))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<array::ArrayBase>()?;
     module.add_class::<composite::CompositeType>()?;

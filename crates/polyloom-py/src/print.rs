@@ -5,23 +5,22 @@
 
 use polyloom::PrintSink;
 use pyo3::prelude::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+    /// How many commands this thread runs: they write their results to the process's own stdout, in order with what
+    /// their kernels print.
+    static N_COMMANDS: Cell<usize> = const { Cell::new(0) };
 }
-
-/// How many commands are running: they write their results to the process's own stdout, in order with the kernel's.
-static COMMANDS: AtomicUsize = AtomicUsize::new(0);
 
 struct PythonStdout;
 
 impl PrintSink for PythonStdout {
     fn write(&self, text: &str) {
-        if COMMANDS.load(Ordering::Relaxed) > 0 {
+        if N_COMMANDS.get() > 0 {
             return to_process(text);
         }
         if has_raised() {
@@ -73,10 +72,10 @@ pub(crate) fn to_process_during<R>(command: impl FnOnce() -> R) -> R {
     struct Running;
     impl Drop for Running {
         fn drop(&mut self) {
-            COMMANDS.fetch_sub(1, Ordering::Relaxed);
+            N_COMMANDS.set(N_COMMANDS.get() - 1);
         }
     }
-    COMMANDS.fetch_add(1, Ordering::Relaxed);
+    N_COMMANDS.set(N_COMMANDS.get() + 1);
     let _running = Running;
     command()
 }

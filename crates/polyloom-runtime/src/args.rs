@@ -7,6 +7,7 @@
 use polyloom_codegen::ArgLayout;
 use polyloom_ir::{Composite, Function, Scalar, Type};
 use smallvec::SmallVec;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -67,10 +68,9 @@ impl Params {
 }
 
 /// Why an argument does not fit its parameter.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ArgError {
     /// More arguments than parameters, or a launch with fewer.
-    #[error("{given} arguments given, {wanted} wanted")]
     Count {
         /// How many were given, as far as is known.
         given: usize,
@@ -78,10 +78,8 @@ pub enum ArgError {
         wanted: usize,
     },
     /// Arguments that were given for the parameters of another kernel.
-    #[error("the arguments were given for another kernel")]
     OtherKernel,
     /// A scalar for an array, an array for a scalar, or another element type.
-    #[error("argument `{name}` must be {wanted}, not {given}")]
     Type {
         /// The parameter.
         name: Arc<str>,
@@ -91,7 +89,6 @@ pub enum ArgError {
         given: String,
     },
     /// An array of another rank.
-    #[error("argument `{name}` must have {wanted} dimensions, not {given}")]
     Rank {
         /// The parameter.
         name: Arc<str>,
@@ -101,7 +98,6 @@ pub enum ArgError {
         given: usize,
     },
     /// An array whose last axes are not the components of its elements.
-    #[error("argument `{name}` is an array of {wanted}: its last axes have the extents {extents:?}, not {given:?}")]
     Element {
         /// The parameter.
         name: Arc<str>,
@@ -113,7 +109,6 @@ pub enum ArgError {
         given: Vec<u64>,
     },
     /// Extents that an `int32` index cannot reach, or strides that leave the address space.
-    #[error("argument `{name}` is too large: {reason}")]
     TooLarge {
         /// The parameter.
         name: Arc<str>,
@@ -121,7 +116,6 @@ pub enum ArgError {
         reason: String,
     },
     /// Elements that are not at multiples of their size.
-    #[error("the elements of argument `{name}` are not aligned to {bytes} bytes; pass a copy")]
     Misaligned {
         /// The parameter.
         name: Arc<str>,
@@ -129,7 +123,6 @@ pub enum ArgError {
         bytes: u32,
     },
     /// A slice with another number of elements than its shape.
-    #[error("argument `{name}` has {elements} elements, its shape wants {wanted}")]
     Length {
         /// The parameter.
         name: Arc<str>,
@@ -139,6 +132,41 @@ pub enum ArgError {
         wanted: u64,
     },
 }
+
+impl ArgError {
+    /// The parameter that an argument does not fit, and the end of a sentence that begins with the argument.
+    pub fn of_parameter(&self) -> Option<(&str, String)> {
+        let (name, problem) = match self {
+            ArgError::Count { .. } | ArgError::OtherKernel => return None,
+            ArgError::Type { name, wanted, given } => (name, format!("must be {wanted}, not {given}")),
+            ArgError::Rank { name, wanted, given } => (name, format!("must have {wanted} dimensions, not {given}")),
+            ArgError::Element { name, wanted, extents, given } => {
+                let problem = format!("is an array of {wanted}: its last axes have the extents {extents:?}, not {given:?}");
+                (name, problem)
+            }
+            ArgError::TooLarge { name, reason } => (name, format!("is too large: {reason}")),
+            ArgError::Misaligned { name, bytes } => {
+                (name, format!("has elements that are not aligned to {bytes} bytes; pass a copy"))
+            }
+            ArgError::Length { name, elements, wanted } => {
+                (name, format!("has {elements} elements, its shape wants {wanted}"))
+            }
+        };
+        Some((name, problem))
+    }
+}
+
+impl fmt::Display for ArgError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, self.of_parameter()) {
+            (_, Some((name, problem))) => write!(f, "argument `{name}` {problem}"),
+            (ArgError::Count { given, wanted }, _) => write!(f, "{given} arguments given, {wanted} wanted"),
+            _ => f.write_str("the arguments were given for another kernel"),
+        }
+    }
+}
+
+impl std::error::Error for ArgError {}
 
 /// Rust types that are elements of arrays.
 pub trait Element: Copy + Send + Sync + 'static {

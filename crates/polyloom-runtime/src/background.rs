@@ -4,8 +4,9 @@
 //! writes are made. The waiting must come before the destructors of the compiler's own statics, or the compilation under
 //! way loses the ground it stands on. Exit handlers run in the reverse order of registration, and a compiler makes
 //! statics as it goes: a handler registered before its first compilation runs too late for that one. Destructors of the
-//! exiting thread's locals run before any handler, so the main thread gets one of those when it first submits a job;
-//! for programs that launch from other threads only, there are two handlers, registered before and after the first job.
+//! exiting thread's locals run before any handler, so the main thread gets one of those when it makes a device or first
+//! submits a job, and a program with an earlier end than `exit`, such as Python's, calls [`close`] there. Where neither
+//! is so, two handlers, registered before and after the first job, do what they can.
 
 use crate::fork::PerProcess;
 use std::collections::VecDeque;
@@ -46,11 +47,28 @@ struct State {
     is_closing: bool,
 }
 
+/// Has the main thread's end wait for the background thread, if this is the main thread.
+pub(crate) fn arm() {
+    // Fails in a thread whose locals are gone: one that is ending.
+    let _ = AT_MAIN_THREAD_EXIT.try_with(|_| ());
+}
+
+/// Ends recompilation for good, before the process ends: forgets what has not begun and waits some seconds for the rest.
+/// Launches go on with the code they have.
+pub fn close() {
+    let background = BACKGROUND.get();
+    {
+        let mut state = background.lock();
+        state.is_closing = true;
+        state.jobs.retain(|(kind, _)| *kind == JobKind::Write);
+    }
+    background.wait_until(Some(Instant::now() + EXIT_PATIENCE));
+}
+
 /// Has `job` done some time; gives whether it will be.
 pub(crate) fn submit(kind: JobKind, job: impl FnOnce() + Send + 'static) -> bool {
     let background = BACKGROUND.get();
-    // Fails in a thread whose locals are gone: one that is ending.
-    let _ = AT_MAIN_THREAD_EXIT.try_with(|_| ());
+    arm();
     let mut state = background.lock();
     if !state.has_thread {
         register_exit(&BEFORE_FIRST_JOB);
@@ -107,15 +125,8 @@ impl Background {
     }
 }
 
-/// Forgets compilations that have not begun and waits for the rest.
 extern "C" fn at_exit() {
-    let background = BACKGROUND.get();
-    {
-        let mut state = background.lock();
-        state.is_closing = true;
-        state.jobs.retain(|(kind, _)| *kind == JobKind::Write);
-    }
-    background.wait_until(Some(Instant::now() + EXIT_PATIENCE));
+    close();
 }
 
 static BEFORE_FIRST_JOB: AtomicBool = AtomicBool::new(false);
@@ -140,7 +151,7 @@ struct AtMainThreadExit;
 impl Drop for AtMainThreadExit {
     fn drop(&mut self) {
         if is_main_thread() {
-            at_exit();
+            close();
         }
     }
 }

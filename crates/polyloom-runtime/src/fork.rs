@@ -21,18 +21,27 @@ extern "C" fn in_child() {
 }
 
 /// A number that differs between a process and the children it forks.
-fn generation() -> u32 {
+#[inline]
+pub(crate) fn generation() -> u32 {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
-    if !REGISTERED.load(Ordering::Relaxed) && !REGISTERED.swap(true, Ordering::Relaxed) {
-        #[cfg(unix)]
-        // SAFETY: the child's handler only increments an atomic, which is async-signal-safe; the others run in a process
-        // whose threads and locks are all there. If registration fails for want of memory, forked children share the
-        // parent's generation, as without this module.
-        unsafe {
-            libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
-        }
+    if !REGISTERED.load(Ordering::Acquire) {
+        register();
+        REGISTERED.store(true, Ordering::Release);
     }
     GENERATION.load(Ordering::Relaxed)
+}
+
+/// Has forks call the handlers. Threads that come here at once each register them, so that none goes on before they are
+/// there, and none waits for another, which a child forked meanwhile would do for ever; called twice they do no harm.
+#[cold]
+fn register() {
+    #[cfg(unix)]
+    // SAFETY: the child's handler only increments an atomic, which is async-signal-safe; the others run in a process
+    // whose threads and locks are all there. If registration fails for want of memory, forked children share the
+    // parent's generation, as without this module.
+    unsafe {
+        libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child));
+    }
 }
 
 static WORK: PerProcess<Work> = PerProcess::new();

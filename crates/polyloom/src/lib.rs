@@ -45,6 +45,6 @@ pub use polyloom_ir::{
 };
 pub use polyloom_runtime::{
     ArgBlock, ArgError, CodeCache, CpuDevice, DeviceError, Footprint, LaunchError, LaunchOptions, MAX_THREADS, Params,
-    PrintSink, Tier, TierPolicy, Trap, num_threads, set_num_threads, set_print_sink,
+    PrintSink, Tier, TierPolicy, Trap, close_background, num_threads, set_num_threads, set_print_sink,
 };
 pub use session::{Defaults, Session, SessionError, has_llvm};

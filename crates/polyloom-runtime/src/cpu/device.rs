@@ -75,6 +75,7 @@ impl CpuDevice {
     /// A device that compiles with `quick` first and, if there is an `optimizer`, recompiles hot kernels with it. Code
     /// is cached in memory.
     pub fn new(quick: Arc<dyn Backend>, optimizer: Option<Arc<dyn Backend>>) -> CpuDevice {
+        background::arm();
         CpuDevice { quick, optimizer, policy: TierPolicy::Automatic, cache: CodeCache::in_memory() }
     }
 

@@ -5,7 +5,7 @@
 //! reported here even when the kernel has no checks.
 
 use super::kernel::KernelInner;
-use super::launch::LaunchOptions;
+use super::launch::{ASK_EVERY, LaunchOptions};
 use crate::error::{LaunchError, Trap};
 use crate::print;
 use polyloom_codegen::abi::{Site, SiteKind};
@@ -44,11 +44,16 @@ pub(crate) unsafe fn interpret(
     };
     let (args, mut memory) = arguments(kernel, words);
     let (mut begin, mut chunk) = (0, 1);
+    let mut asked = Instant::now();
     while begin < n_threads {
         let end = (begin + chunk).min(n_threads);
         let started = Instant::now();
         interpreter.launch(shape, &args, &mut memory, &mut Printer, begin..end).map_err(failed)?;
-        if options.is_cancelled(true) {
+        let ask = asked.elapsed() >= ASK_EVERY;
+        if ask {
+            asked = Instant::now();
+        }
+        if options.is_cancelled(ask) {
             return Err(LaunchError::Cancelled);
         }
         begin = end;

@@ -7,7 +7,7 @@
 use super::cost::Cost;
 use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
-use super::tiers;
+use super::tiers::{self, Promotion};
 use crate::args::{ArgBlock, Params};
 use crate::cache::{self, Cached};
 use crate::error::LaunchError;
@@ -17,7 +17,7 @@ use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, 
 use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{Composite, FuncId, Module};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Most variants of a kernel.
@@ -101,8 +101,7 @@ pub(crate) struct VariantState {
     launches: AtomicU64,
     work_ns: AtomicU64,
     ns_per_thread: AtomicU32,
-    /// Whether better code is there, on its way, or not to be had.
-    pub(crate) promoted: AtomicBool,
+    pub(crate) promotion: Promotion,
     error: OnceLock<CodegenError>,
 }
 
@@ -236,7 +235,7 @@ impl KernelInner {
             launches: AtomicU64::new(0),
             work_ns: AtomicU64::new(0),
             ns_per_thread: AtomicU32::new(self.cost.ns.to_bits()),
-            promoted: AtomicBool::new(!promotable),
+            promotion: Promotion::new(promotable),
             error: OnceLock::new(),
         };
         self.install(&state, code, tier);
@@ -365,6 +364,12 @@ impl VariantState {
         unsafe { std::mem::transmute::<*mut c_void, KernelEntry>(entry) }
     }
 
+    /// The tier of that code.
+    #[inline]
+    pub(crate) fn tier(&self) -> Tier {
+        if self.tier.load(Ordering::Relaxed) == Tier::Optimized as u8 { Tier::Optimized } else { Tier::Quick }
+    }
+
     #[inline]
     pub(crate) fn ns_per_thread(&self) -> f32 {
         f32::from_bits(self.ns_per_thread.load(Ordering::Relaxed))
@@ -382,7 +387,7 @@ impl VariantState {
         self.launches.store(launches + 1, Ordering::Relaxed);
         let work = self.work_ns.load(Ordering::Relaxed).saturating_add((ns as u64).saturating_add(1));
         self.work_ns.store(work, Ordering::Relaxed);
-        let hot = work > tiers::HOT.as_nanos() as u64 && !self.promoted.load(Ordering::Relaxed);
+        let hot = work > tiers::HOT.as_nanos() as u64 && self.promotion.is_due();
         (launches, hot)
     }
 
@@ -390,11 +395,7 @@ impl VariantState {
         VariantInfo {
             launch_rank: self.launch_rank,
             facts: self.variant.facts.clone(),
-            tier: if self.tier.load(Ordering::Relaxed) == Tier::Optimized as u8 {
-                Tier::Optimized
-            } else {
-                Tier::Quick
-            },
+            tier: self.tier(),
             launches: self.launches.load(Ordering::Relaxed),
             ns_per_thread: self.ns_per_thread(),
             error: self.error.get().cloned(),

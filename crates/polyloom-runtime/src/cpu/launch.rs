@@ -13,11 +13,15 @@ use crate::args::ArgBlock;
 use crate::error::LaunchError;
 use polyloom_ir::MAX_DIMS;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Launches estimated shorter than this run as one call on the calling thread.
 const AT_ONCE_NS: f32 = 10_000.0;
 /// One in so many small launches is timed.
 const TIMED_EVERY: u64 = 64;
+
+/// How often the calling thread asks whether it is interrupted.
+pub(crate) const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// How a launch is run.
 #[derive(Clone, Copy, Default)]

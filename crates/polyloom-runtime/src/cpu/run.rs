@@ -4,8 +4,9 @@
 //! of uneven length even out. Every chunk is timed: the pace of the launch so far sets the length of the next chunk
 //! and, kept with the variant, the way the next launch goes about it.
 
+use super::device::Tier;
 use super::kernel::{KernelInner, VariantState};
-use super::launch::LaunchOptions;
+use super::launch::{ASK_EVERY, LaunchOptions};
 use super::output::OrderedOutput;
 use super::{pool, tiers};
 use crate::error::{LaunchError, Trap};
@@ -17,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Work that makes one more helper worth waking.
 const NS_PER_HELPER: f32 = 20_000.0;
@@ -29,12 +30,11 @@ const MAX_CHUNK_NS: f32 = 1_000_000.0;
 const PROBE_NS: f32 = 10_000.0;
 /// Chunks are multiples of this many threads where there are enough: whole vectors, whole cache lines.
 const GRAIN: u64 = 64;
-/// The same for threads so long that a grain of them would make a launch slow to stop: the widest vector.
+/// The same for threads so long that a grain of them would make a launch slow to stop: the widest vector. Quick code
+/// runs them one by one.
 const GRAIN_OF_LONG_THREADS: u64 = 16;
 /// Chunks that a participant's share of what is left is cut into.
 const SHARES: u64 = 3;
-/// How often the calling thread asks whether it is interrupted.
-const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// A launch under way.
 pub(crate) struct Run<'a> {
@@ -210,6 +210,7 @@ impl<'a> Run<'a> {
         let row = self.grid[usize::from(self.rank).clamp(1, MAX_DIMS) - 1];
         let grain = match row * GRAIN.div_ceil(row) {
             rows if self.rank > 1 && rows <= size => rows,
+            _ if longest < GRAIN && self.variant.tier() == Tier::Quick => 1,
             _ if longest < GRAIN => GRAIN_OF_LONG_THREADS,
             _ => GRAIN,
         };

@@ -7,27 +7,117 @@
 
 use super::kernel::{KernelInner, VariantState};
 use crate::background::{self, JobKind};
+use crate::fork::generation;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Time in quick code after which optimised code is worth making.
 pub(crate) const HOT: Duration = Duration::from_millis(2);
 
-/// Has the variant recompiled, unless that has been done or is not wanted.
+/// How far a variant is on its way to better code.
+///
+/// A forked child has its parent's variants and not the thread that was to recompile them: a request counts only in the
+/// process that made it.
+pub(crate) struct Promotion {
+    /// 0 at first, [`Promotion::SETTLED`], or one more than the generation of the process that has asked.
+    state: AtomicU32,
+}
+
+impl Promotion {
+    const SETTLED: u32 = u32::MAX;
+
+    /// Of a variant that can be recompiled, or need not be.
+    pub(crate) fn new(is_wanted: bool) -> Promotion {
+        Promotion { state: AtomicU32::new(if is_wanted { 0 } else { Promotion::SETTLED }) }
+    }
+
+    fn asked() -> u32 {
+        generation() + 1
+    }
+
+    /// Whether better code is to be had and has not been asked for.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        state != Promotion::SETTLED && state != Promotion::asked()
+    }
+
+    /// Notes that better code is asked for; gives whether it was due.
+    fn ask(&self) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        let is_due = state != Promotion::SETTLED && state != Promotion::asked();
+        is_due && self.state.compare_exchange(state, Promotion::asked(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Notes that the request came to nothing, and may be made again.
+    fn withdraw(&self) {
+        let asked = Promotion::asked();
+        let _ = self.state.compare_exchange(asked, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Notes that the variant has the best code there is for it.
+    fn settle(&self) {
+        self.state.store(Promotion::SETTLED, Ordering::Relaxed);
+    }
+}
+
+/// Has the variant recompiled, unless that has been asked for or is not wanted.
 #[cold]
 pub(crate) fn promote(kernel: &Arc<KernelInner>, variant: &VariantState) {
-    if variant.promoted.swap(true, Ordering::Relaxed) {
+    if !variant.promotion.ask() {
         return;
     }
     let Some(slot) = kernel.slot_of(variant) else { return };
     let kernel = Arc::downgrade(kernel);
-    background::submit(JobKind::Compile, move || {
+    let accepted = background::submit(JobKind::Compile, move || {
         // A kernel that is gone needs no code.
         if let Some(kernel) = kernel.upgrade()
             && let Some(variant) = kernel.variant_in(slot)
         {
             kernel.improve(variant);
+            variant.promotion.settle();
         }
     });
+    if !accepted {
+        variant.promotion.withdraw();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_made_once_unless_it_comes_to_nothing() {
+        let promotion = Promotion::new(true);
+        assert!(promotion.is_due() && promotion.ask());
+        assert!(!promotion.is_due() && !promotion.ask());
+        promotion.withdraw();
+        assert!(promotion.ask());
+        promotion.settle();
+        promotion.withdraw();
+        assert!(!promotion.is_due() && !promotion.ask());
+        assert!(!Promotion::new(false).is_due());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_child_asks_for_what_its_parent_has_asked_for() {
+        let [asked, settled] = [Promotion::new(true), Promotion::new(true)];
+        assert!(asked.ask() && settled.ask());
+        settled.settle();
+        // SAFETY: the child only looks at atomics and leaves without running any destructor.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let right = asked.is_due() && asked.ask() && !asked.ask() && !settled.is_due();
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if right { 0 } else { 1 }) }
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child just made.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        assert!(!asked.is_due());
+    }
 }

@@ -42,7 +42,7 @@ fn what_does_not_fit_is_refused_by_name() {
     let outside = "argument `x` is too large: its strides reach outside the address space";
     assert_eq!(refused(Scalar::F32, base, &[1 << 30], &[-4]), outside);
     assert_eq!(refused(Scalar::F32, base, &[1 << 30], &[i64::MAX / 4]), outside);
-    let misaligned = "the elements of argument `x` are not aligned to 4 bytes; pass a copy";
+    let misaligned = "argument `x` has elements that are not aligned to 4 bytes; pass a copy";
     assert_eq!(refused(Scalar::F32, 4097 as *mut u8, &[3], &[4]), misaligned);
     assert_eq!(refused(Scalar::F32, base, &[3], &[6]), misaligned);
     assert_eq!(
