@@ -1,7 +1,7 @@
 """`map`: a function over the elements of arrays.
 
 It writes a kernel's text, one call of the function per thread, and has it compiled. What type the results have the
-compiler says, of a kernel that only makes the call.
+compiler says, and whether a kernel made before is right for a function: by all that the function captures.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from polyloom import _composite_names, _native, _scalars, types
+from polyloom import _native
 from polyloom._arrays import array, empty
 from polyloom._builtins import Builtin, tid  # type: ignore[attr-defined]
 from polyloom._composites import Composite, CompositeClass
 from polyloom._devices import DeviceLike, get_device
-from polyloom._errors import CompileError
-from polyloom._kernel import _cells, func
+from polyloom._kernel import _cells, _make, _unit_of
 from polyloom._scalars import DType, TypedConstant, bfloat16, dtype_of
 
 __all__ = ["map"]
@@ -101,14 +100,14 @@ def map(  # noqa: A001 - Warp's name
     stored = [getattr(each.dtype, "_wp_scalar_type_", each.dtype) for each in given if isinstance(each, array)]
     scalars = {each for each in stored if isinstance(each, DType)}
     operands = tuple(_operand(each, shape, scalars) for each in given)
-    n_out = None if out is None else 1 if isinstance(out, array) else len(out)
-    kernel, result_types = _compiled(func, operands, len(shape), n_out)
+    given_out = [out] if isinstance(out, array) else out
+    kernel, result_types = _compiled(func, operands, len(shape), given_out)
     if return_kernel:
         return kernel
-    if out is None:
+    if given_out is None:
         outputs = [empty(shape, each) for each in result_types]
     else:
-        outputs = [out] if isinstance(out, array) else list(out)
+        outputs = list(given_out)
         for each in outputs:
             if each.shape != shape:
                 raise ValueError(f"the results have the shape {shape}, and `out` has {each.shape}")
@@ -147,53 +146,61 @@ def _operand(value: Any, shape: tuple[int, ...], scalars: set[DType]) -> _Operan
         raise TypeError(f"map() takes arrays, numbers, vectors and the like, not {type(value).__name__}") from None
 
 
-def _compiled(function: Any, operands: tuple[_Operand, ...], n_axes: int, n_out: int | None) -> tuple[Any, list[Any]]:
+def _compiled(function: Any, operands: tuple[_Operand, ...], n_axes: int, out: Sequence[array] | None) -> Any:
     """The kernel for operands of these types, and the types of the results."""
-    key = _key(function, operands, n_axes, n_out)
-    if key is not None and key in _kept:
+    source = _source(function)
+    captures = None if source is None else _native.Captures(*source)
+    n_out = None if out is None else len(out)
+    key = (captures or function, operands, n_axes, n_out)
+    if key in _kept:
         _kept.move_to_end(key)
-        return _kept[key]  # type: ignore[no-any-return]
-    callee = _callee(function)
-    result_types = _result_types(callee, operands)
-    if n_out is not None and n_out != len(result_types):
-        raise ValueError(f"the function returns {len(result_types)} values, and `out` has {n_out} arrays")
-    made = (_kernel(callee, operands, n_axes, result_types), result_types)
-    if key is not None:
+        return _kept[key]
+    callee = function
+    if source is not None:
+        is_lambda = function.__name__ == "<lambda>"
+        callee = _native.Function(*source, None) if is_lambda else _make(_native.Function, function, {})
+    results = _native.result_types(callee, [operand.type for operand in operands])
+    if not results:
+        raise TypeError("map() makes arrays of what the function returns, and it returns nothing")
+    if out is not None and len(out) != len(results):
+        raise ValueError(f"the function returns {len(results)} values, and `out` has {len(out)} arrays")
+    types = [each for _, each in results]
+    for index, (name, each) in enumerate(results):
+        if each is None and out is None:
+            raise TypeError(f"map() makes no arrays of {name}: give them as `out`")
+        types[index] = each or out[index].dtype
+    made = (_kernel(callee, operands, n_axes, types), types)
+    if captures is None or captures.is_complete:
         _kept[key] = made
         while len(_kept) > _N_KEPT:
             _kept.popitem(last=False)
     return made
 
 
-def _key(function: Any, operands: tuple[_Operand, ...], n_axes: int, n_out: int | None) -> Any:
-    """What a kernel may be found by again; None where what a function captures cannot be compared."""
-    if not isinstance(function, FunctionType):
-        return (function, operands, n_axes, n_out)
-    captured = tuple(sorted(_cells(function).items()))
-    named = tuple((name, function.__globals__.get(name)) for name in function.__code__.co_names)
-    try:
-        hash((captured, named))
-    except TypeError:
-        return None
-    # 1 and 1.0 and True are equal, and are other constants.
-    kinds = tuple(type(value) for _, value in captured + named)
-    return (function.__code__, captured, named, kinds, operands, n_axes, n_out)
+_lambdas: OrderedDict[tuple[str, CodeType], _native.SourceUnit] = OrderedDict()
 
 
-def _callee(function: Any) -> Any:
-    """The function as kernels can call it."""
+def _source(function: Any) -> tuple[_native.SourceUnit, int, Any, dict[str, Any], dict[str, Any]] | None:
+    """What the compiler makes a Python function of: the file, the line, the object itself and the names it sees. None
+    for what the compiler knows already."""
     if isinstance(function, (Builtin, _native.Function, CompositeClass, DType)):
-        return function
+        return None
     if not isinstance(function, FunctionType):
         raise TypeError(f"map() takes a function, not {type(function).__name__}")
+    code = function.__code__
     if function.__name__ != "<lambda>":
-        return func(function)
-    found = _lambda(function)
-    names = [argument.arg for argument in found.args.args]
-    text = f"def function({', '.join(f'{name}: Any' for name in names)}):\n    return {ast.unparse(found.body)}\n"
-    file = f"<lambda of line {function.__code__.co_firstlineno} of {function.__code__.co_filename}>"
-    cells = _cells(function) | {"Any": Any}
-    return _native.Function(_native.SourceUnit(file, text), 1, function, function.__globals__, cells, None)
+        return _unit_of(function), code.co_firstlineno, function, function.__globals__, _cells(function)
+    key = (code.co_filename, code)
+    unit = _lambdas.get(key)
+    if unit is None:
+        found = _lambda(function)
+        names = [argument.arg for argument in found.args.args]
+        text = f"def function({', '.join(f'{name}: Any' for name in names)}):\n    return {ast.unparse(found.body)}\n"
+        file = f"<lambda of line {code.co_firstlineno} of {code.co_filename}>"
+        unit = _lambdas[key] = _native.SourceUnit(file, text)
+        while len(_lambdas) > _N_KEPT:
+            _lambdas.popitem(last=False)
+    return unit, 1, function, function.__globals__, _cells(function) | {"Any": Any}
 
 
 def _lambda(function: FunctionType) -> ast.Lambda:
@@ -242,54 +249,10 @@ def _is_code_of(node: ast.Lambda, code: CodeType) -> bool:
     return bool(code.co_freevars) or inner.co_code == code.co_code
 
 
-def _parameters(operands: tuple[_Operand, ...], scope: dict[str, Any], elements: bool) -> list[str]:
-    parameters = []
-    for index, operand in enumerate(operands):
-        scope[f"T{index}"] = operand.type
-        written = f"T{index}" if elements else operand.annotation(f"T{index}")
-        parameters.append(f"a{index}: {written}")
-    return parameters
-
-
-def _result_types(callee: Any, operands: tuple[_Operand, ...]) -> list[Any]:
-    """The types of what the function returns for elements of these types."""
-    scope: dict[str, Any] = {"function": callee, "array": array}
-    parameters = ", ".join(_parameters(operands, scope, elements=True))
-    call = f"function({', '.join(f'a{index}' for index in range(len(operands)))})"
-
-    def typed(n: int) -> list[str]:
-        results = ", ".join(f"r{index}" for index in range(n))
-        kernel = _define(f"def results({parameters}):\n    {results} = {call}\n", callee, scope)
-        line = kernel.ast().rstrip().splitlines()[-1].strip()
-        return [line.split(f"r{index}: ", 1)[1] for index in range(n)]
-
-    try:
-        texts = typed(1)
-    except CompileError as error:
-        # Its result is a tuple, and how long it is the message says.
-        words = error.diagnostics[0].message.split()
-        if words[:2] != ["this", "gives"] or not words[2].isdigit():
-            raise
-        texts = typed(int(words[2]))
-    return [_type_named(text) for text in texts]
-
-
-def _type_named(text: str) -> Any:
-    """The type that stands at the beginning of a text."""
-    n_open = end = 0
-    while end < len(text) and n_open >= 0 and (n_open or text[end] not in ", "):
-        n_open += (text[end] == "(") - (text[end] == ")")
-        end += n_open >= 0
-    scope = {**vars(_composite_names), **vars(types), **_scalars._BY_NAME}
-    try:
-        return eval(text[:end], {"__builtins__": {}}, scope)  # noqa: S307 - the compiler's own text
-    except (NameError, SyntaxError):
-        raise TypeError(f"map() makes no arrays of {text[:end]}: give them as `out`") from None
-
-
 def _kernel(callee: Any, operands: tuple[_Operand, ...], n_axes: int, result_types: list[Any]) -> Any:
     scope: dict[str, Any] = {"function": callee, "array": array, "tid": tid}
-    parameters = _parameters(operands, scope, elements=False)
+    scope.update((f"T{index}", operand.type) for index, operand in enumerate(operands))
+    parameters = [f"a{index}: {operand.annotation(f'T{index}')}" for index, operand in enumerate(operands)]
     axes = [f"i{axis}" for axis in range(n_axes)]
     for index, each in enumerate(result_types):
         scope[f"R{index}"] = each
@@ -303,8 +266,4 @@ def _kernel(callee: Any, operands: tuple[_Operand, ...], n_axes: int, result_typ
         f"    {', '.join(results)} = function({arguments})",
         *stores,
     ]
-    return _define("\n".join(lines) + "\n", callee, scope)
-
-
-def _define(text: str, callee: Any, scope: dict[str, Any]) -> Any:
-    return _native.Kernel(_native.SourceUnit("<map>", text), 1, callee, scope, {}, None)
+    return _native.Kernel(_native.SourceUnit("<map>", "\n".join(lines) + "\n"), 1, callee, scope, {}, None)

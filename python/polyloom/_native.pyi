@@ -86,6 +86,20 @@ class Function:
     __name__: str
     def add_overloads_of(self, before: Function) -> None: ...
 
+class Captures:
+    def __init__(
+        self,
+        unit: SourceUnit,
+        line: int,
+        function: Callable[..., Any],
+        globals: dict[str, Any],
+        cells: dict[str, Any],
+    ) -> None: ...
+    @property
+    def is_complete(self) -> bool: ...
+
+def result_types(callee: Any, types: Sequence[Any]) -> list[tuple[str, Any]]: ...
+
 class Launch:
     def launch(self) -> None: ...
     def set_param_at_index(self, index: int, value: Any) -> None: ...

@@ -235,3 +235,109 @@ def test_recorded_launches():
     command.launch()
     command.launch()
     assert x.tolist() == [9, 9]
+
+
+def test_names_are_captured_when_a_kernel_is_defined(define):
+    source = """
+        from typing import Any
+
+        class Settings:
+            k = 2.0
+
+        K = 2.0
+        WEIGHTS = [1.0, 2.0]
+
+        @loom.func
+        def scaled(x: Any):
+            return x * type(x)(K)
+
+        @loom.func
+        def helper(x: Any):
+            return x + type(x)(1)
+
+        @loom.kernel
+        def generic(x: loom.array(dtype=Any)):
+            i = loom.tid()
+            s = helper(x[i] * type(x[i])(K) * type(x[i])(Settings.k))
+            for j in range(2):
+                s += type(s)(loom.static(WEIGHTS[j]))
+            x[i] = s
+
+        K, WEIGHTS, Settings.k = 3.0, [10.0, 20.0], 30.0
+
+        @loom.func
+        def helper(x: Any):
+            return x + type(x)(100)
+
+        @loom.kernel
+        def plain(x: loom.array(dtype=float)):
+            x[loom.tid()] = scaled(x[0])
+    """
+    names = define(source)
+    names.update(K=5.0, WEIGHTS=[7.0, 7.0])
+    for dtype in (np.float32, np.float64):
+        x = np.ones(1, dtype)
+        loom.launch(names["generic"], 1, [x])
+        # 1 * 2 * 2, 1 more, 1 and 2 of the weights more.
+        assert x[0] == 8
+    x = np.ones(1, np.float32)
+    loom.launch(names["plain"], 1, [x])
+    assert x[0] == 2
+
+
+def test_functions_may_stand_below_what_calls_them(define):
+    source = """
+        from typing import Any
+
+        @loom.func
+        def outer(x: Any):
+            return inner(x) + type(x)(OFFSET)
+
+        @loom.kernel
+        def generic(x: loom.array(dtype=Any)):
+            i = loom.tid()
+            x[i] = outer(x[i])
+
+        OFFSET = 1
+
+        @loom.func
+        def inner(x: float):
+            return FACTOR * x
+
+        @loom.func
+        def inner(x: loom.float64):
+            return x * x + loom.float64(inner(1.0))
+    """
+    names = define(source, FACTOR=2.0)
+    for dtype, expected in ((np.float32, 7), (np.float64, 12)):
+        x = np.full(1, 3, dtype)
+        loom.launch(names["generic"], 1, [x])
+        assert x[0] == expected
+    # The same text once more, as of a notebook's cell: what stands below is defined anew.
+    again = define(source.replace("FACTOR * x", "FACTOR * x + 10.0"), **names)
+    x = np.full(1, 3, np.float32)
+    loom.launch(again["generic"], 1, [x])
+    assert x[0] == 17
+
+
+def test_functions_gain_overloads(define):
+    names = define("""
+        @loom.func
+        def f(x: int):
+            return x + 1
+
+        @loom.func
+        def g(x):
+            return f(x)
+
+        @loom.func
+        def f(x: float):
+            return x + float(f(1))
+
+        @loom.kernel
+        def k(x: loom.array(dtype=float)):
+            x[0] = g(x[0])
+    """)
+    x = np.ones(1, np.float32)
+    loom.launch(names["k"], 1, [x])
+    assert x[0] == 3

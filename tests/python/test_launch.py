@@ -507,3 +507,47 @@ def test_no_array_has_no_element_to_write(define):
     """)["k"]
     with pytest.raises(loom.LaunchError, match="index 0 is out of bounds for axis 0 of `out` with extent 0"):
         loom.launch(k, 1, [None])
+
+
+def test_an_argument_may_change_the_list_it_is_in(define):
+    kernels = define("""
+        from typing import Any
+
+        @loom.kernel
+        def copied(a: loom.array(dtype=Any), b: loom.array(dtype=Any)):
+            i = loom.tid()
+            b[i] = a[i]
+    """)
+
+    class Clearing:
+        def __init__(self, arguments):
+            self.arguments = arguments
+
+        @property
+        def __array_interface__(self):
+            self.arguments.clear()
+            self.others = [np.arange(7.0) + i for i in range(1000)]
+            self.ones = np.ones(4, np.float32)
+            return self.ones.__array_interface__
+
+    arguments = []
+    b = np.zeros(4, np.float32)
+    arguments += [Clearing(arguments), b]
+    loom.launch(kernels["copied"], 4, arguments)
+    assert (b == 1).all()
+    arguments += [Clearing(arguments), np.zeros(4, np.float32)]
+    loom.launch(kernels["copied"], 4, arguments)
+
+
+def test_arguments_that_do_not_fit_are_named_alike(define):
+    kernels = define("""
+        @loom.kernel
+        def copied(a: loom.array(dtype=float)):
+            a[0] = 1.0
+    """)
+    misaligned = np.zeros(9, np.int8)[1:].view(np.float32)
+    with pytest.raises(ValueError, match="^argument 'a' of kernel 'copied' has elements that are not aligned to 4 bytes"):
+        loom.launch(kernels["copied"], 1, [misaligned])
+    far = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2**31,), (0,))
+    with pytest.raises(ValueError, match="^argument 'a' of kernel 'copied' is too large: extent 2147483648"):
+        loom.launch(kernels["copied"], 1, [far])

@@ -118,3 +118,66 @@ def test_operators_of_arrays():
         a + "1"
     with pytest.raises(TypeError):
         a @ a
+
+
+class Settings:
+    k = 2.0
+
+
+def test_kernels_are_kept_for_what_functions_capture():
+    a = loom.array([1.0, -2.0])
+
+    def sign_of(c):
+        return lambda x: loom.copysign(x, c)
+
+    assert loom.map(sign_of(0.0), a).list() == [1, 2]
+    assert loom.map(sign_of(-0.0), a).list() == [-1, -2]
+
+    def times(t):
+        return lambda x: x * loom.static(t[0])
+
+    assert loom.map(times((1,)), loom.array([3, 5])).dtype is loom.int32
+    with pytest.raises(loom.CompileError):
+        loom.map(times((1.5,)), loom.array([3, 5]))
+
+    def attribute(x: float):
+        return x * Settings.k
+
+    def static(x: float):
+        return x * loom.static(Settings.k)
+
+    try:
+        for k in (2.0, 3.0, 2.0):
+            Settings.k = k
+            assert loom.map(attribute, a).list() == loom.map(static, a).list() == [k, -2 * k]
+    finally:
+        Settings.k = 2.0
+
+
+def test_result_types():
+    results = loom._native.result_types
+    assert results(moments, [loom.vec3, loom.float32]) == [("vec3", loom.vec3), ("float32", loom.float32)]
+    assert [each for _, each in results(loom.svd3, [loom.mat33])] == [loom.mat33, loom.vec3, loom.mat33]
+    assert [each for _, each in results(loom.float64, [loom.int32])] == [loom.float64]
+
+    @loom.struct
+    class Pair:
+        first: float
+        second: float
+
+    @loom.func
+    def swapped(pair: Pair):
+        return Pair(pair.second, pair.first)
+
+    assert results(swapped, [Pair]) == [("Pair", None)]
+    pairs = loom.array([Pair(1.0, 2.0)], dtype=Pair)
+    with pytest.raises(TypeError, match="no arrays of Pair: give them as `out`"):
+        loom.map(swapped, pairs)
+    assert loom.map(swapped, pairs, out=loom.zeros(1, dtype=Pair))[0].first == 2
+
+    @loom.func
+    def nothing(x: float):
+        print(x)
+
+    with pytest.raises(TypeError, match="returns nothing"):
+        loom.map(nothing, loom.zeros(1))

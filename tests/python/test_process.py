@@ -49,33 +49,138 @@ def test_ctrl_c_stops_a_launch(tmp_path):
     assert "KeyboardInterrupt" in err
 
 
-def test_other_threads_run_during_a_launch():
-    @loom.kernel
-    def spin(x: loom.array(dtype=float), n: int):
-        i = loom.tid()
-        s = x[i]
-        for _k in range(n):
-            s = s * 0.999 + 0.5
-        x[i] = s
+def test_ctrl_c_stops_a_launch_of_few_long_threads(tmp_path):
+    # The signal comes when the first thread has run: of 64 only those that are under way by then may run too.
+    source = SPIN + textwrap.dedent("""
+        import os, signal, threading
+        x = np.zeros(64, np.float32)
+        loom.launch(spin, 1, [x, 1])
 
-    x = np.zeros(20_000, np.float32)
-    running = threading.Event()
-    done = threading.Event()
+        def interrupt():
+            while not x[1:].any():
+                pass
+            os.kill(os.getpid(), signal.SIGINT)
 
-    def work():
-        running.set()
-        loom.launch(spin, x.size, [x, 100_000])
-        done.set()
+        x[:] = 0
+        threading.Thread(target=interrupt, daemon=True).start()
+        try:
+            loom.launch(spin, x.size, [x, 100_000_000])
+        except KeyboardInterrupt:
+            print("stopped", np.count_nonzero(x))
+        """)
+    out, err = python(tmp_path, source, POLYLOOM_NUM_THREADS="2", POLYLOOM_TIER="0").communicate(timeout=120)
+    word, n_run = out.split()
+    assert word == "stopped" and int(n_run) <= 8, err
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    running.wait()
-    ticks = 0
-    while not done.is_set():
-        ticks += 1
-        time.sleep(0.001)
-    thread.join()
-    assert ticks > 3
+
+def test_other_threads_run_during_a_launch(tmp_path):
+    # Only another thread's answer to what the kernel stores ends the launch, with all cores busy.
+    source = """
+        import os, signal, threading
+        import numpy as np
+        import polyloom as loom
+
+        @loom.kernel
+        def wait(x: loom.array(dtype=int)):
+            loom.atomic_add(x, 0, 1)
+            while loom.atomic_add(x, 1, 0) == 0:
+                pass
+
+        x = np.zeros(2, np.int32)
+
+        def answer():
+            while x[0] == 0:
+                pass
+            x[1] = 1
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        loom.launch(wait, 1, [x])
+        thread.join()
+        print(x)
+        """
+    out, err = python(tmp_path, source).communicate(timeout=120)
+    assert out == "[1 1]\n", err
+
+
+def test_exit_while_a_thread_has_made_kernels_hot(tmp_path):
+    # The main thread launches nothing, and the process ends while the optimiser works.
+    source = """
+        import threading
+        import numpy as np
+        import polyloom as loom
+
+        def make(n):
+            @loom.kernel
+            def k(a: loom.array(dtype=float), m: loom.array(dtype=float, ndim=2)):
+                i = loom.tid()
+                s = float(n)
+                for j in range(m.shape[1]):
+                    s += loom.sin(m[0, j] * a[i])
+                a[i] = s
+            return k
+
+        def work(n):
+            k = make(n)
+            a, m = np.ones(20_000, np.float32), np.ones((1, 5), np.float32)
+            for _ in range(20):
+                loom.launch(k, a.size, [a, m])
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        """
+    for index in range(3):
+        process = python(tmp_path, source, POLYLOOM_CACHE_DIR=str(tmp_path / f"cache{index}"))
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+
+
+def test_a_session_that_failed_can_be_made_later(tmp_path):
+    source = """
+        import os
+        import polyloom as loom
+        try:
+            loom.config.check
+            print("no error")
+        except RuntimeError as error:
+            print(error)
+        os.environ["POLYLOOM_TIER"] = "0"
+        print(loom.config.check)
+        """
+    out, err = python(tmp_path, source, POLYLOOM_TIER="7").communicate(timeout=60)
+    assert out.splitlines()[0].startswith("POLYLOOM_TIER is `7`") and out.splitlines()[1:] == ["False"], err
+
+
+def test_a_command_leaves_the_output_of_other_threads_alone(tmp_path):
+    # While a command runs in one thread, kernels of another print to its `sys.stdout`, which is replaced here.
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text(KERNEL_FILE)
+    source = f"""
+        import io, sys, threading
+        import numpy as np
+        import polyloom as loom
+        from polyloom import _native
+
+        @loom.kernel
+        def speak(x: loom.array(dtype=int)):
+            print(x[0])
+
+        process_stdout, sys.stdout = sys.stdout, io.StringIO()
+        arguments = ["run", {str(kernel)!r}, "--dim", "2000", "--arg", "x=zeros:2000", "--arg", "n=1000000"]
+        command = threading.Thread(target=_native.command, args=(arguments,))
+        command.start()
+        n = 0
+        while command.is_alive():
+            loom.launch(speak, 1, [np.array([12345], np.int32)])
+            n += 1
+        command.join()
+        print("seen" if sys.stdout.getvalue().split() == ["12345"] * n else "lost", file=process_stdout)
+        """
+    out, err = python(tmp_path, source).communicate(timeout=120)
+    assert "12345" not in out and out.splitlines()[-1] == "seen", err
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

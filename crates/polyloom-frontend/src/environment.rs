@@ -181,7 +181,7 @@ pub struct FunctionHandle {
     pub arguments: Option<Arc<SourceUnit>>,
 }
 
-/// A number that two handles share only if they are the same function.
+/// What two handles share only if they are the same function.
 pub(crate) type Identity = (usize, usize, usize);
 
 impl FunctionHandle {
@@ -189,6 +189,11 @@ impl FunctionHandle {
     pub(crate) fn identity(&self) -> Identity {
         let environment = Arc::as_ptr(&self.environment).cast::<()>() as usize;
         (Arc::as_ptr(&self.unit) as usize, self.function, environment)
+    }
+
+    /// Whether the two are one definition, executed once.
+    pub fn is_same(&self, other: &FunctionHandle) -> bool {
+        self.identity() == other.identity()
     }
 
     /// Whether a definition takes parameters of the same types as an earlier one of its name, and so replaces it; others
@@ -215,18 +220,20 @@ impl FunctionHandle {
         self.parameter_types(Some(ParamType::ANY)).is_some_and(|types| types.iter().any(|ty| ty.is_generic()))
     }
 
-    /// Computes the static expressions in its text that need nothing of its own, and so keeps what they are now. What is
-    /// wrong with them is reported when it is compiled.
-    pub fn evaluate_static_expressions(&self) {
+    /// Computes the static expressions in its text that need nothing of its own, and so keeps what they are now; gives
+    /// whether there are no others. What is wrong with them is reported when it is compiled.
+    pub fn evaluate_static_expressions(&self) -> bool {
         let lookup = |path: &[&str]| self.environment.lookup(path);
-        let Some(def) = self.unit.definition(self.function) else { return };
+        let Some(def) = self.unit.definition(self.function) else { return true };
         if !self.unit.text(ruff_text_size::Ranged::range(def)).contains("static") {
-            return;
+            return true;
         }
-        for expr in crate::check::static_expressions(def, &lookup) {
-            let range = ruff_text_size::Ranged::range(expr);
+        let (free, n_all) = crate::check::static_expressions(def, &lookup);
+        for expr in &free {
+            let range = ruff_text_size::Ranged::range(*expr);
             self.environment.evaluate(self.unit.text(range), range.start().to_u32(), &[]);
         }
+        free.len() == n_all
     }
 
     fn parameter_types(&self, missing: Option<ParamType>) -> Option<SmallVec<[ParamType; 4]>> {
@@ -248,6 +255,35 @@ impl fmt::Debug for FunctionHandle {
 }
 
 impl Captured {
+    /// Whether code compiled for the one is right for the other: the same value to the bit, the same type, the same
+    /// functions.
+    pub fn is_same(&self, other: &Captured) -> bool {
+        match (self, other) {
+            (Captured::Bool(a), Captured::Bool(b)) => a == b,
+            (Captured::Int(a), Captured::Int(b)) => a == b,
+            (Captured::Float(a), Captured::Float(b)) => a.to_bits() == b.to_bits(),
+            (Captured::Constant(a, of), Captured::Constant(b, other)) => (a, of) == (b, other),
+            (Captured::CompositeConstant(a, of), Captured::CompositeConstant(b, other)) => (a, of) == (b, other),
+            (Captured::Type(a), Captured::Type(b)) => a == b,
+            (Captured::Composite(a), Captured::Composite(b)) => a == b,
+            (Captured::Struct(a), Captured::Struct(b)) => a == b,
+            (Captured::TypeConstructor(a), Captured::TypeConstructor(b)) => a == b,
+            (Captured::Annotation(a), Captured::Annotation(b)) => a == b,
+            (Captured::ArrayConstructor(a), Captured::ArrayConstructor(b)) => a == b,
+            (Captured::Any, Captured::Any) | (Captured::TypeVariable, Captured::TypeVariable) => true,
+            (Captured::Builtin(a), Captured::Builtin(b)) => a == b,
+            (Captured::Function(a), Captured::Function(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_same(b))
+            }
+            (Captured::Module(a), Captured::Module(b))
+            | (Captured::Kernel(a), Captured::Kernel(b))
+            | (Captured::Text(a), Captured::Text(b))
+            | (Captured::Unsupported(a), Captured::Unsupported(b)) => a == b,
+            (Captured::Unknown(a), Captured::Unknown(b)) => a == b,
+            _ => false,
+        }
+    }
+
     /// A type as a name of it is captured.
     pub fn of_type(ty: ValueType) -> Captured {
         match ty {

@@ -47,6 +47,7 @@ mod decorator;
 mod environment;
 mod error;
 mod file_environment;
+mod free_names;
 mod lower;
 mod members;
 mod number;
@@ -59,6 +60,7 @@ pub mod typed_ast;
 pub use environment::{Builtin, Captured, Environment, FunctionHandle, Variable};
 pub use error::CompileError;
 pub use file_environment::FileEnvironment;
+pub use free_names::FreeNames;
 pub use members::{library_member, package_member, package_members, python_builtin, types_member};
 pub use number::Number;
 pub use options::Options;
@@ -68,6 +70,7 @@ pub use structure::{Field, Leaf, StructType, ValueType};
 
 use check::Compilation;
 use polyloom_ir::{Code, Diagnostic, FuncId, FunctionKind, Module, SourceMap, Span};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A kernel in HIR, with what it was made from.
@@ -135,6 +138,31 @@ pub fn check_function(function: &FunctionHandle, options: &Options) -> Result<Ve
         return Err(CompileError { diagnostics, sources: compilation.sources });
     }
     Ok(diagnostics)
+}
+
+/// The types of what a function returns, if the types of all its parameters are known.
+///
+/// # Errors
+///
+/// All errors of the function and of those it calls.
+pub fn result_types(function: &FunctionHandle, options: &Options) -> Result<SmallVec<[ValueType; 2]>, CompileError> {
+    let mut compilation = Compilation::new(options);
+    let id = compilation.check_root(function, FunctionKind::Func, &parameter_types(function));
+    let checked = id.and_then(|id| compilation.program.functions.get(id.0 as usize));
+    match checked.map(|function| function.results.clone()) {
+        Some(results) if !has_errors(&compilation.diagnostics) => Ok(results),
+        _ => Err(CompileError { diagnostics: compilation.take_diagnostics(), sources: compilation.sources }),
+    }
+}
+
+/// The types of a function's parameters whose annotations say them all; nothing if some do not.
+fn parameter_types(function: &FunctionHandle) -> Vec<ValueType> {
+    let parameters = function.parameters().unwrap_or_default();
+    let exact = parameters.into_iter().map(|(_, ty)| match ty {
+        ParamType::Exact(ty) => Some(ty),
+        _ => None,
+    });
+    exact.collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Checks every kernel and every function of a file whose annotations say all its types, and gives the warnings.

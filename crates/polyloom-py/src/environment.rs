@@ -1,43 +1,89 @@
 //! What names mean to a function of a live Python program: closure cells, globals, then Python's builtins.
 //!
-//! A name is looked up when a kernel that uses it is compiled, and what is found is taken by value.
+//! Names are looked up when a function is defined, and what is found is taken by value, with two exceptions: a name that
+//! has no meaning yet is looked up when a kernel that uses it is compiled, and a function goes on gaining overloads.
 
 use crate::arguments;
 use crate::composite::{CompositeBase, CompositeType};
 use crate::kernel::{Function, Kernel};
 use crate::structure::StructType;
 use polyloom::frontend::{
-    Captured, Environment, ParamType, Pattern, ScalarSet, Variable, library_member, package_member, python_builtin,
-    types_member,
+    Captured, Environment, FunctionHandle, ParamType, Pattern, ScalarSet, Variable, library_member, package_member,
+    python_builtin, types_member,
 };
-use polyloom::{Composite, CompositeKind, Scalar, Type, ValueType, scalar_bits};
+use polyloom::{Composite, CompositeKind, Scalar, SourceUnit, Type, ValueType, scalar_bits};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyModule, PyString, PyTuple, PyType};
-use std::collections::HashMap;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
 /// Where an expression stands, with the variables in it.
-type Evaluation = (u32, Vec<(Box<str>, Variable)>);
+pub(crate) type Evaluation = (u32, Vec<(Box<str>, Variable)>);
 
 /// The names a function sees.
 pub(crate) struct LiveEnvironment {
     globals: Py<PyDict>,
     cells: Py<PyDict>,
+    /// What names meant when the function was defined, by dotted path.
+    captured: BTreeMap<Box<str>, Captured>,
+    /// The objects that static expressions computed later see.
+    objects: Py<PyDict>,
     /// What Python has computed: an expression keeps its value, whenever the code around it is compiled again.
     evaluated: Mutex<HashMap<Evaluation, Captured>>,
 }
 
 impl LiveEnvironment {
-    pub(crate) fn new(globals: Py<PyDict>, cells: Py<PyDict>) -> LiveEnvironment {
-        LiveEnvironment { globals, cells, evaluated: Mutex::default() }
+    /// The surroundings of the function with this index in its file, as they are now.
+    pub(crate) fn new(
+        py: Python<'_>,
+        unit: &SourceUnit,
+        function: usize,
+        globals: Py<PyDict>,
+        cells: Py<PyDict>,
+    ) -> PyResult<LiveEnvironment> {
+        let mut made = LiveEnvironment {
+            globals,
+            cells,
+            captured: BTreeMap::new(),
+            objects: PyDict::new(py).unbind(),
+            evaluated: Mutex::default(),
+        };
+        let free = unit.free_names(function);
+        let own_name = unit.functions().get(function).map(|info| &info.name);
+        for path in free.paths {
+            // Its own name is about to mean this function too.
+            if own_name.is_some_and(|own| **own == *path) {
+                continue;
+            }
+            let parts: SmallVec<[&str; 4]> = path.split('.').collect();
+            let found = made.find(py, &parts);
+            match found {
+                Some(Captured::Function(found)) if is_outdated(unit, function, &found) => {}
+                Some(found) => drop(made.captured.insert(path.as_str().into(), found)),
+                None => {}
+            }
+        }
+        for name in free.in_static {
+            if let Some(object) = made.root(py, &name) {
+                made.objects.bind(py).set_item(name, object)?;
+            }
+        }
+        Ok(made)
+    }
+
+    /// What names mean that had a meaning when the function was defined, and the static expressions computed so far.
+    pub(crate) fn captures(&self) -> (&BTreeMap<Box<str>, Captured>, HashMap<Evaluation, Captured>) {
+        (&self.captured, self.evaluated.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     fn run(&self, py: Python<'_>, expression: &str, variables: &[(&str, Variable)]) -> PyResult<Captured> {
         // One dictionary of all names, so that comprehensions see them too.
         let names = self.globals.bind(py).copy()?;
         names.update(self.cells.bind(py).as_mapping())?;
+        names.update(self.objects.bind(py).as_mapping())?;
         for (name, variable) in variables {
             match *variable {
                 Variable::Bool(value) => names.set_item(name, value)?,
@@ -57,26 +103,54 @@ impl LiveEnvironment {
     }
 }
 
+impl LiveEnvironment {
+    /// What a path means now.
+    fn find(&self, py: Python<'_>, path: &[&str]) -> Option<Captured> {
+        let (first, rest) = path.split_first()?;
+        let mut value = match self.root(py, first) {
+            Some(value) => value,
+            None if rest.is_empty() => return python_builtin(first),
+            None => return None,
+        };
+        for (index, name) in rest.iter().enumerate() {
+            if index + 1 == rest.len()
+                && let Ok(module) = value.cast::<PyModule>()
+                && let Some(member) = module_member(module, name)
+            {
+                return Some(member);
+            }
+            value = value.getattr(*name).ok()?;
+        }
+        Some(capture(&value))
+    }
+}
+
+/// Whether a function is from an earlier run of the text that defines this one, and stands below it there: it is about to
+/// be defined anew.
+fn is_outdated(unit: &SourceUnit, function: usize, found: &[FunctionHandle]) -> bool {
+    found.iter().any(|other| unit.will_define_again(function, &other.unit, other.function))
+}
+
+/// The function with the overloads that it has gained since it was captured. What is now another function is not it.
+fn with_overloads(captured: &[FunctionHandle], now: Option<Captured>) -> Vec<FunctionHandle> {
+    match now {
+        Some(Captured::Function(now)) if captured.iter().all(|known| now.iter().any(|other| other.is_same(known))) => {
+            now
+        }
+        _ => captured.to_vec(),
+    }
+}
+
 impl Environment for LiveEnvironment {
     fn lookup(&self, path: &[&str]) -> Option<Captured> {
-        Python::attach(|py| {
-            let (first, rest) = path.split_first()?;
-            let mut value = match self.root(py, first) {
-                Some(value) => value,
-                None if rest.is_empty() => return python_builtin(first),
-                None => return None,
-            };
-            for (index, name) in rest.iter().enumerate() {
-                if index + 1 == rest.len()
-                    && let Ok(module) = value.cast::<PyModule>()
-                    && let Some(member) = module_member(module, name)
-                {
-                    return Some(member);
-                }
-                value = value.getattr(*name).ok()?;
+        match self.captured.get(&*path.join(".")) {
+            Some(Captured::Function(captured)) => {
+                let now = Python::attach(|py| self.find(py, path));
+                Some(Captured::Function(with_overloads(captured, now)))
             }
-            Some(capture(&value))
-        })
+            Some(captured) => Some(captured.clone()),
+            None => Python::attach(|py| self.find(py, path)),
+        }
     }
 
     fn evaluate(

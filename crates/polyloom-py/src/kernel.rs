@@ -27,6 +27,20 @@ impl SourceUnit {
 }
 
 impl SourceUnit {
+    pub(crate) fn unit(&self) -> &Arc<polyloom::SourceUnit> {
+        &self.unit
+    }
+
+    /// The index of the function defined at a line.
+    pub(crate) fn at_line(&self, line: u32, function: &Bound<'_, PyAny>) -> PyResult<usize> {
+        self.unit.at_line(line).ok_or_else(|| {
+            let file = &self.unit.file().name;
+            PyRuntimeError::new_err(format!(
+                "line {line} of {file} holds no definition of {function}: the file has changed since it was loaded"
+            ))
+        })
+    }
+
     /// The function defined at a line. `options` is the text of a call with the decorator's arguments, which serves
     /// where the decorator's own text does not have them: where it is called as a plain function.
     fn handle(
@@ -37,13 +51,9 @@ impl SourceUnit {
         cells: Py<PyDict>,
         options: Option<&str>,
     ) -> PyResult<FunctionHandle> {
-        let index = self.unit.at_line(line).ok_or_else(|| {
-            let file = &self.unit.file().name;
-            PyRuntimeError::new_err(format!(
-                "line {line} of {file} holds no definition of {function}: the file has changed since it was loaded"
-            ))
-        })?;
-        let environment: Arc<dyn Environment> = Arc::new(LiveEnvironment::new(globals, cells));
+        let index = self.at_line(line, function)?;
+        let environment = LiveEnvironment::new(function.py(), &self.unit, index, globals, cells)?;
+        let environment: Arc<dyn Environment> = Arc::new(environment);
         let arguments = options.map(|text| {
             let file = SourceFile::new("<decorator arguments>", text, 1);
             polyloom::SourceUnit::parse(file).map_err(|error| compile_error(function.py(), &error))

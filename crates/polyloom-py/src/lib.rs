@@ -6,6 +6,7 @@
 mod arguments;
 mod array;
 mod builtin_call;
+mod captures;
 mod composite;
 mod config;
 mod environment;
@@ -71,9 +72,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kernel::SourceUnit>()?;
     module.add_class::<kernel::Kernel>()?;
     module.add_class::<kernel::Function>()?;
+    module.add_class::<captures::Captures>()?;
     module.add_class::<launch::Launch>()?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
     module.add_function(wrap_pyfunction!(builtins, module)?)?;
+    module.add_function(wrap_pyfunction!(captures::result_types, module)?)?;
     module.add_function(wrap_pyfunction!(builtin_call::call_builtin, module)?)?;
     module.add_function(wrap_pyfunction!(composite::composite_names, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;

@@ -141,7 +141,8 @@ impl ArgError {
             ArgError::Type { name, wanted, given } => (name, format!("must be {wanted}, not {given}")),
             ArgError::Rank { name, wanted, given } => (name, format!("must have {wanted} dimensions, not {given}")),
             ArgError::Element { name, wanted, extents, given } => {
-                let problem = format!("is an array of {wanted}: its last axes have the extents {extents:?}, not {given:?}");
+                let problem =
+                    format!("is an array of {wanted}: its last axes have the extents {extents:?}, not {given:?}");
                 (name, problem)
             }
             ArgError::TooLarge { name, reason } => (name, format!("is too large: {reason}")),

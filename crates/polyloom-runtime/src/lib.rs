@@ -16,8 +16,8 @@ pub mod error;
 mod fork;
 pub mod print;
 
-pub use background::close as close_background;
 pub use args::{ArgBlock, ArgError, Element, Footprint, Params};
+pub use background::close as close_background;
 pub use cache::{CacheError, CodeCache};
 pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
 pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};

@@ -5,12 +5,13 @@
 
 use crate::kernel::Kernel;
 use crate::session::{Defaults, Session};
-use polyloom_frontend::{Builtin, Captured, Environment, FunctionHandle, ParamType, SourceUnit, package_member};
+use polyloom_frontend::{
+    Builtin, Captured, CompileError, Environment, FunctionHandle, ParamType, SourceUnit, ValueType, package_member,
+};
 use polyloom_ir::{SourceFile, Type};
 use polyloom_runtime::{ArgBlock, LaunchOptions};
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most calls that are kept compiled.
@@ -74,34 +75,32 @@ impl Session {
     }
 
     fn compile_call(&self, expression: &str, types: &[Type]) -> Result<Call, CallError> {
-        // The result's type is known once the compiler has read the call.
-        let call = self.compile_text(expression, types, None)?;
-        let function = call.function();
-        let is_result = |name: &Option<Arc<str>>| name.as_deref() == Some("result");
-        let result = function.values.keys().find(|&value| is_result(&function.value_names[value]));
-        let result = result.map(|value| function.ty(value)).ok_or(CallError::NoValue)?;
-        Ok(Call { kernel: self.compile_text(expression, types, Some(result))?, result })
+        let params: Vec<String> = (0..types.len()).map(|index| format!("x{index}: t{index}")).collect();
+        let params = params.join(", ");
+        let defaults = Defaults::default();
+        let text = format!("import polyloom\n@polyloom.func\ndef call({params}):\n    return {expression}\n");
+        let results = self.result_types(&function_of(text, types, None)?, defaults).map_err(refused)?;
+        let [ValueType::Plain(result)] = results[..] else { return Err(CallError::NoValue) };
+        let text = format!(
+            "import polyloom\n@polyloom.kernel\ndef call({params}{}out: t_out):\n    out[0] = {expression}\n",
+            if params.is_empty() { "" } else { ", " }
+        );
+        let kernel = self.compile(&function_of(text, types, Some(result))?, defaults).map_err(refused)?;
+        Ok(Call { kernel, result })
     }
+}
 
-    /// Compiles a kernel that computes an expression and, if `result` is its type, stores it.
-    fn compile_text(&self, expression: &str, types: &[Type], result: Option<Type>) -> Result<Kernel, CallError> {
-        let mut params: Vec<String> = (0..types.len()).map(|index| format!("x{index}: t{index}")).collect();
-        params.extend(result.map(|_| "out: t_out".to_owned()));
-        let mut text =
-            format!("import polyloom\n@polyloom.kernel\ndef call({}):\n    result = {expression}\n", params.join(", "));
-        if result.is_some() {
-            let _ = writeln!(text, "    out[0] = result");
-        }
-        let out = result.and_then(|ty| Type::array_of(ty, 1));
-        let environment = Arc::new(CallEnvironment { types: types.into(), out });
-        let failed = |error: polyloom_frontend::CompileError| {
-            let first = error.diagnostics.first();
-            CallError::Arguments(first.map_or_else(|| error.to_string(), |diagnostic| diagnostic.message.clone()))
-        };
-        let unit = SourceUnit::parse(SourceFile::new("<call>", text, 1)).map_err(failed)?;
-        let handle = FunctionHandle { unit, function: 0, environment, arguments: None };
-        self.compile(&handle, Defaults::default()).map_err(failed)
-    }
+/// The one function of a text that computes with parameters of these types and may store a result of that type.
+fn function_of(text: String, types: &[Type], result: Option<Type>) -> Result<FunctionHandle, CallError> {
+    let out = result.and_then(|ty| Type::array_of(ty, 1));
+    let environment = Arc::new(CallEnvironment { types: types.into(), out });
+    let unit = SourceUnit::parse(SourceFile::new("<call>", text, 1)).map_err(refused)?;
+    Ok(FunctionHandle { unit, function: 0, environment, arguments: None })
+}
+
+fn refused(error: CompileError) -> CallError {
+    let first = error.diagnostics.first();
+    CallError::Arguments(first.map_or_else(|| error.to_string(), |diagnostic| diagnostic.message.clone()))
 }
 
 impl Call {

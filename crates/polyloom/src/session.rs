@@ -6,9 +6,11 @@ use polyloom_codegen::Backend;
 use polyloom_codegen::cranelift::CraneliftBackend;
 use polyloom_frontend::{
     CompileError, FileEnvironment, FunctionHandle, Options, SourceUnit, ValueType, compile_kernel_for, no_such_kernel,
+    result_types,
 };
 use polyloom_ir::FloatMode;
 use polyloom_runtime::{CpuDevice, DeviceError, without_fork};
+use smallvec::SmallVec;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Defaults of the kernels a session compiles. A kernel's own decorator wins.
@@ -149,6 +151,20 @@ impl Session {
     ) -> Result<Kernel, CompileError> {
         let options = Options { float_mode: defaults.float_mode, check: defaults.check };
         Kernel::new(&self.device, compile_kernel_for(kernel, types, &options)?)
+    }
+
+    /// The types of what a function returns, if the types of all its parameters are known.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with the function and those it calls.
+    pub fn result_types(
+        &self,
+        function: &FunctionHandle,
+        defaults: Defaults,
+    ) -> Result<SmallVec<[ValueType; 2]>, CompileError> {
+        let options = Options { float_mode: defaults.float_mode, check: defaults.check };
+        result_types(function, &options)
     }
 
     /// Compiles a kernel of a file by name, its other names resolved by the rest of the file.

@@ -294,11 +294,11 @@ pub(crate) fn is_static(call: &ast::ExprCall, lookup: &dyn Fn(&[&str]) -> Option
     path.is_some_and(|path| matches!(lookup(&path), Some(Captured::Builtin(Builtin::Constant))))
 }
 
-/// The texts of a function's static expressions that name no variable of it.
+/// The static expressions of a function that name no variable of it, and how many it has with those that do.
 pub(crate) fn static_expressions<'a>(
     def: &'a ast::StmtFunctionDef,
     lookup: &dyn Fn(&[&str]) -> Option<Captured>,
-) -> Vec<&'a ast::Expr> {
+) -> (Vec<&'a ast::Expr>, usize) {
     struct Finder<'a, 'l> {
         lookup: &'l dyn Fn(&[&str]) -> Option<Captured>,
         own: Vec<&'a str>,
@@ -321,6 +321,7 @@ pub(crate) fn static_expressions<'a>(
     let mut finder = Finder { lookup, own: parameters.collect(), found: Vec::new() };
     finder.visit_body(&def.body);
     let Finder { own, mut found, .. } = finder;
+    let n_all = found.len();
     found.retain(|expr| names_in(expr).iter().all(|name| !own.contains(name)));
-    found
+    (found, n_all)
 }
