@@ -164,11 +164,11 @@ def _compiled(function: Any, operands: tuple[_Operand, ...], n_axes: int, out: S
         raise TypeError("map() makes arrays of what the function returns, and it returns nothing")
     if out is not None and len(out) != len(results):
         raise ValueError(f"the function returns {len(results)} values, and `out` has {len(out)} arrays")
-    types = [each for _, each in results]
+    types = []
     for index, (name, each) in enumerate(results):
         if each is None and out is None:
             raise TypeError(f"map() makes no arrays of {name}: give them as `out`")
-        types[index] = each or out[index].dtype
+        types.append(each if out is None or each is not None else out[index].dtype)
     made = (_kernel(callee, operands, n_axes, types), types)
     if captures is None or captures.is_complete:
         _kept[key] = made

@@ -546,7 +546,9 @@ def test_arguments_that_do_not_fit_are_named_alike(define):
             a[0] = 1.0
     """)
     misaligned = np.zeros(9, np.int8)[1:].view(np.float32)
-    with pytest.raises(ValueError, match="^argument 'a' of kernel 'copied' has elements that are not aligned to 4 bytes"):
+    with pytest.raises(
+        ValueError, match="^argument 'a' of kernel 'copied' has elements that are not aligned to 4 bytes"
+    ):
         loom.launch(kernels["copied"], 1, [misaligned])
     far = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2**31,), (0,))
     with pytest.raises(ValueError, match="^argument 'a' of kernel 'copied' is too large: extent 2147483648"):
