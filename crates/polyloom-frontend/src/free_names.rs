@@ -10,7 +10,8 @@ use rustc_hash::FxHashSet;
 /// The names that a function takes from outside.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FreeNames {
-    /// Each name, and each name with the attributes that follow it: of `cfg.k.x`, `cfg`, `cfg.k` and `cfg.k.x`.
+    /// Each name, and each name with the attributes that follow it: of `cfg.k.x`, `cfg`, `cfg.k` and `cfg.k.x`. Not those
+    /// that static expressions alone name.
     pub paths: Vec<String>,
     /// The names in the arguments of calls of something named `static`, whose values Python computes with.
     pub in_static: Vec<String>,
@@ -73,8 +74,11 @@ impl Finder<'_> {
         if self.own.contains(path[0]) {
             return;
         }
-        if self.n_static > 0 && !self.found.in_static.iter().any(|known| known == path[0]) {
-            self.found.in_static.push(path[0].to_owned());
+        if self.n_static > 0 {
+            if !self.found.in_static.iter().any(|known| known == path[0]) {
+                self.found.in_static.push(path[0].to_owned());
+            }
+            return;
         }
         for end in 1..=path.len() {
             let prefix = path[..end].join(".");
@@ -119,9 +123,9 @@ mod tests {
         let expected = [
             "loom",
             "loom.func",
+            "K",
             "T",
             "int",
-            "K",
             "R",
             "cfg",
             "cfg.k",
@@ -129,9 +133,8 @@ mod tests {
             "g",
             "range",
             "loom.static",
-            "len",
-            "W",
             "Z",
+            "W",
         ];
         assert_eq!(found.paths, expected);
         assert_eq!(found.in_static, ["len", "W"]);
