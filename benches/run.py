@@ -291,6 +291,15 @@ def run_child(task: str, peer: str, cache: Path) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def corpus_compile_times(cache: Path) -> list[dict[str, Any]]:
+    """Seconds that Warp and Polyloom take for each kernel of a sample of Warp's own tests."""
+    print("compile times over Warp's own tests", file=sys.stderr, flush=True)
+    command = [sys.executable, str(HERE / "corpus_compile.py")]
+    done = subprocess.run(command, env=environment(2, cache), stdout=subprocess.PIPE, text=True, check=True)
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["rows"]
+    return rows
+
+
 class Server:
     """A peer's process that waits for its turns."""
 
@@ -403,7 +412,27 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def report(samples: Samples, rounds: int) -> str:
+def corpus_section(rows: list[dict[str, Any]]) -> list[str]:
+    """The rows about compile times over Warp's own tests."""
+    ratios = sorted(row["warp"] / row["polyloom"] for row in rows)
+    first, median, third = statistics.quantiles(ratios, n=4)
+    middle = {peer: statistics.quantiles([row[peer] for row in rows], n=4) for peer in ("polyloom", "warp")}
+    lines = [
+        "",
+        "## Compile times over Warp's own tests",
+        "",
+        f"{len(rows)} kernels, drawn with a fixed seed from the modules that `make warp-corpus` goes through",
+        "(`benches/corpus_compile.py`), each compiled alone and forward only. A ratio is that of one kernel's times.",
+        "",
+        "| | first quartile | median | third quartile |",
+        "|---|---|---|---|",
+    ]
+    for peer, times in middle.items():
+        lines.append(f"| {peer} | " + " | ".join(pretty(time) for time in times) + " |")
+    return [*lines, f"| Warp takes | {first:.0f}× | {median:.0f}× | {third:.0f}× |"]
+
+
+def report(samples: Samples, rounds: int, corpus: list[dict[str, Any]]) -> str:
     from importlib.metadata import version
 
     commit = subprocess.run(
@@ -452,6 +481,7 @@ def report(samples: Samples, rounds: int) -> str:
         own = seconds(samples, "polyloom", 1, name)
         row = [f"{pretty(s)} ({s / own:.1f}×)" for s in (seconds(samples, p, 1, name) for p in ("numba", "warp"))]
         lines.append(f"| {title} | {pretty(own)} | " + " | ".join(row) + " |")
+    lines += corpus_section(corpus)
     return "\n".join(lines) + "\n"
 
 
@@ -462,7 +492,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "scoreboard.md")
     options = parser.parse_args()
-    text = report(collect(options.rounds), options.rounds)
+    samples = collect(options.rounds)
+    with tempfile.TemporaryDirectory() as cache:
+        corpus = corpus_compile_times(Path(cache))
+    text = report(samples, options.rounds, corpus)
     options.out.write_text(text)
     print(text)
 

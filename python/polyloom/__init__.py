@@ -21,6 +21,7 @@ try:
         _compatibility,
         _composite_names,
         _devices,
+        _indexed,
         _interop,
         _scalars,
         _structs,
@@ -39,6 +40,7 @@ from polyloom._composite_names import *  # noqa: F403
 from polyloom._config import Config as _Config
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, Diagnostic, LaunchError
+from polyloom._indexed import *  # noqa: F403
 from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
 from polyloom._kernel import specialise as overload
@@ -88,6 +90,7 @@ __all__ = [
     *_builtins.__all__,
     *_compatibility.__all__,
     *_composite_names.__all__,
+    *_indexed.__all__,
     *_devices.__all__,
     *_interop.__all__,
     *_scalars.__all__,

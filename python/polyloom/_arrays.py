@@ -39,6 +39,7 @@ __all__ = [
     "full_like",
     "ones",
     "ones_like",
+    "ref",
     "zeros",
     "zeros_like",
 ]
@@ -122,6 +123,40 @@ class ArrayAnnotation:
         is_one = isinstance(self.dtype, (DType, CompositeClass))
         name = "Any" if self.dtype is Any else _name(self.dtype) if is_one else repr(self.dtype)
         return f"polyloom.array(dtype={name}, ndim={self.ndim})"
+
+
+class ReferenceAnnotation:
+    """The type of a parameter by reference: what `ref[float]` means in a signature."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"polyloom.ref[{getattr(self.dtype, '__name__', self.dtype)}]"
+
+
+class ref:  # noqa: N801 - the kernel language's name
+    """`ref[T]` annotates a parameter of a function that changes the caller's variable.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> @loom.func
+    ... def double(x: loom.ref[float]):
+    ...     x *= 2.0
+    >>> @loom.kernel
+    ... def double_all(a: loom.array(dtype=float)):
+    ...     double(a[loom.tid()])
+    >>> a = loom.array([1.0, 2.0], dtype=float)
+    >>> loom.launch(double_all, a.shape, [a])
+    >>> a
+    array([2., 4.], dtype=float32)
+    """
+
+    def __class_getitem__(cls, dtype: Any) -> ReferenceAnnotation:
+        return ReferenceAnnotation(dtype)
 
 
 def _operator(builtin: str, swapped: bool = False, in_place: bool = False) -> Callable[..., Any]:

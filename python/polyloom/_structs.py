@@ -164,6 +164,12 @@ def struct(cls: type[T]) -> type[T]:
 _classes: dict[_native.StructType, StructClass] = {}
 
 
+def struct_of(dtype: np.dtype[Any]) -> _native.StructType | None:
+    """The struct whose arrays have elements of this type, if it is just one."""
+    found = [ty for ty, cls in _classes.items() if cls._fields and cls._dtype == dtype]
+    return found[0] if len(found) == 1 else None
+
+
 def _field_type(cls: type, name: str, annotation: Any) -> Any:
     if isinstance(annotation, (CompositeClass, StructClass)) and hasattr(annotation, "_type"):
         return annotation
@@ -178,7 +184,7 @@ def _field_type(cls: type, name: str, annotation: Any) -> Any:
 
 def _numpy_field(ty: Any) -> tuple[Any, ...]:
     if isinstance(ty, StructClass):
-        return (ty.numpy_dtype(),)
+        return (ty.numpy_dtype() if ty._fields else np.dtype([]),)
     if isinstance(ty, CompositeClass):
         return (ty._wp_scalar_type_.numpy, ty._shape_)
     return (ty.numpy,)

@@ -75,6 +75,14 @@ class FrozenComposite:
 
 
 @dataclass
+class FrozenIndexed:
+    """An indexed array of a launch."""
+
+    data: FrozenArray
+    indices: list[FrozenArray | None]
+
+
+@dataclass
 class LaunchRecord:
     dim: tuple[int, ...]
     args: list[Any]
@@ -93,6 +101,13 @@ class Unit:
     error: str | None = None
 
 
+def _keep_closure(function: Any) -> None:
+    """Keeps what a function's closure holds now: a loop that makes functions goes on to change it."""
+    if inspect.isfunction(function):
+        with contextlib.suppress(Exception):
+            function.__dict__.setdefault("_closure_when_made", dict(codegen.get_closure_vars(function)))
+
+
 class Recorder:
     """Kernels and launches of this process, from the time it is installed."""
 
@@ -106,9 +121,18 @@ class Recorder:
         @functools.wraps(make)
         def made(kernel: Any, *args: Any, **keywords: Any) -> None:
             make(kernel, *args, **keywords)
+            _keep_closure(kernel.func)
             self.units[id(kernel)] = Unit(kernel)
 
+        make_function = context.Function.__init__
+
+        @functools.wraps(make_function)
+        def made_function(function: Any, *args: Any, **keywords: Any) -> None:
+            make_function(function, *args, **keywords)
+            _keep_closure(getattr(function, "func", None))
+
         context.Kernel.__init__ = made
+        context.Function.__init__ = made_function
         context.launch = wp.launch = self.launch
         wp.clear_kernel_cache = context.clear_kernel_cache = lambda *_, **__: None
         wp.Tape.backward = lambda *_, **__: None
@@ -172,7 +196,9 @@ class Recorder:
         if isinstance(value, wp.array):
             arrays.append(_array(value))
             return arrays[-1]
-        if isinstance(value, (wp.indexedarray, wp.fabricarray, wp.indexedfabricarray)):
+        if isinstance(value, wp.indexedarray):
+            return FrozenIndexed(self._freeze(value.data, arrays), [self._freeze(i, arrays) for i in value.indices])
+        if isinstance(value, (wp.fabricarray, wp.indexedfabricarray)):
             raise NotRecorded(f"an argument is of type {type(value).__name__}")
         if isinstance(value, codegen.StructInstance):
             fields = {name: self._freeze(getattr(value, name), arrays) for name in value._cls.vars}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import polyloom
 
 from corpus import inputs
-from corpus.recorder import FrozenArray, FrozenComposite, FrozenStruct, LaunchRecord, Unit
+from corpus.recorder import FrozenArray, FrozenComposite, FrozenIndexed, FrozenStruct, LaunchRecord, Unit
 from corpus.translate import Translator, Untranslatable
 
 # Largest difference that counts as the same result, as a share of the largest number of the array. Warp takes its
@@ -98,16 +97,6 @@ def _compare(translator: Translator, kernel: Any, unit: Unit, records: list[Laun
     return Outcome(stage="agree", exact=worst == 0, compared=n_compared)
 
 
-def seconds(unit: Unit) -> float:
-    """How long the compiler takes for a kernel and the functions it calls, from their text to machine code."""
-    polyloom.config.check = False
-    translator = Translator()
-    kernel = translator.kernel(unit.kernel)
-    start = time.perf_counter()
-    kernel.compile()
-    return translator.seconds + time.perf_counter() - start
-
-
 def _failure(stage: str, error: Exception) -> Outcome:
     if isinstance(error, polyloom.CompileError):
         found = [d for d in error.diagnostics if d.severity == "error"]
@@ -128,6 +117,9 @@ def _thaw(translator: Translator, value: Any, memories: dict[int, np.ndarray]) -
         if storage != view.dtype and storage.itemsize == view.dtype.itemsize:
             view = view.view(storage)
         return polyloom.array(view, dtype=dtype, copy=False)
+    if isinstance(value, FrozenIndexed):
+        data, *indices = (_thaw(translator, part, memories) for part in (value.data, *value.indices))
+        return polyloom.indexedarray(data, indices)
     if isinstance(value, FrozenStruct):
         made = translator.struct(value.cls)()
         for name, part in value.fields.items():

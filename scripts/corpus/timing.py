@@ -33,3 +33,17 @@ def warp_seconds(kernel: Any) -> float:
     finally:
         for name, value in before.items():
             setattr(wp.config, name, value)
+
+
+def polyloom_seconds(kernel: Any) -> float:
+    """Seconds Polyloom takes for a kernel and the functions it calls, from their text to machine code."""
+    import polyloom
+
+    from corpus.translate import Translator
+
+    polyloom.config.check = False
+    translator = Translator()
+    made = translator.kernel(kernel)
+    start = time.perf_counter()
+    made.compile()
+    return translator.seconds + time.perf_counter() - start

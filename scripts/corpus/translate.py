@@ -103,6 +103,8 @@ class Translator:
             return self._named(of.__name__, of)
         if types.is_array(of) and getattr(of, "ptr", None) is None:
             return self.array_type(of)
+        if isinstance(of, types.Reference):
+            return polyloom.ref[self.type(of.dtype)]
         if isinstance(of, type):
             return self.type(of) if of.__module__.split(".")[0] == "warp" else of
         if hasattr(type(of), "_wp_generic_type_str_"):
@@ -161,6 +163,8 @@ class Translator:
 
     def array_type(self, of: Any) -> Any:
         """The counterpart of an array annotation."""
+        if types.matches_array_class(of, warp.indexedarray):
+            return polyloom.indexedarray(dtype=self.type(of.dtype), ndim=of.ndim)
         if not types.matches_array_class(of, warp.array):
             kind = getattr(of, "_concrete_cls", type(of)).__name__
             raise Untranslatable(f"no `{kind}`")
@@ -202,7 +206,8 @@ class Translator:
         # Not the tree of `adj`, in which values have taken the place of `static(…)`.
         names = _names_in(ast.parse(textwrap.dedent(adj.source)))
         cells = _annotated(function, adj)
-        cells |= {name: value for name, value in codegen.get_closure_vars(function).items() if name in names}
+        closure = {**codegen.get_closure_vars(function), **function.__dict__.get("_closure_when_made", {})}
+        cells |= {name: value for name, value in closure.items() if name in names}
         scope = {name: value for name, value in function.__globals__.items() if name in names}
         cells, scope = self._scope(cells), self._scope(scope)
         if "warp._src" in adj.source:  # what Warp itself generates
@@ -254,10 +259,17 @@ def _names_in(tree: Any) -> set[str]:
 def _annotated(function: Any, adj: Any) -> dict[str, Any]:
     """Names that annotations alone use: locals of the function around the definition, which no closure keeps."""
     found: dict[str, Any] = {}
+    scope = function.__globals__
 
     def match(node: Any, value: Any) -> None:
         if isinstance(node, ast.Name):
-            found[node.id] = value
+            # Text is what `from __future__ import annotations` leaves: its names are looked up as others are.
+            if not isinstance(value, str):
+                found[node.id] = value
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if not isinstance(scope.get(node.value.id), python_types.ModuleType):
+                holder = found.setdefault(node.value.id, python_types.SimpleNamespace())
+                setattr(holder, node.attr, value)
         elif isinstance(node, ast.Subscript) and types.is_array(value):
             match(node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice, value.dtype)
         elif isinstance(node, ast.Call) and types.is_array(value):
@@ -272,7 +284,6 @@ def _annotated(function: Any, adj: Any) -> dict[str, Any]:
             match(argument.annotation, function.__annotations__[argument.arg])
     if definition.returns is not None and "return" in function.__annotations__:
         match(definition.returns, function.__annotations__["return"])
-    scope = function.__globals__
     return {name: value for name, value in found.items() if scope.get(name) is not value and name not in _BUILTIN}
 
 

@@ -137,7 +137,7 @@ def _replay(units: list[recorder.Unit]) -> dict[int, Any]:
 
 def _replay_from(units: list[recorder.Unit], start: int, write: int) -> None:
     # Imported here: the process that records has no threads of Polyloom's.
-    from corpus.replay import replay, seconds
+    from corpus.replay import replay
     from corpus.translate import Translator
 
     translator = Translator()
@@ -150,7 +150,7 @@ def _replay_from(units: list[recorder.Unit], start: int, write: int) -> None:
             try:
                 outcome: dict[str, Any] = replay(translator, units[index], partial(write_outcome, index))
                 if outcome["stage"] in ("agree", "compiled", "differ"):
-                    outcome["seconds"] = seconds(units[index])
+                    outcome["seconds"] = timing.polyloom_seconds(units[index].kernel)
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 outcome = {"stage": "script", "code": "", "reason": reason}

@@ -341,3 +341,22 @@ def test_functions_gain_overloads(define):
     x = np.ones(1, np.float32)
     loom.launch(names["k"], 1, [x])
     assert x[0] == 3
+
+
+def test_a_numpy_array_of_records_is_of_the_struct_that_has_such():
+    @loom.struct
+    class Reading:
+        mass: float
+        velocity: loom.vec3
+
+    @loom.kernel
+    def first(a: Any):
+        i = loom.tid()
+        a[i].mass = a[i].velocity[1]
+
+    readings = np.zeros(2, Reading.numpy_dtype())
+    readings["velocity"] = [[1, 2, 3], [4, 5, 6]]
+    loom.launch(first, 2, [readings])
+    assert readings["mass"].tolist() == [2.0, 5.0]
+    with pytest.raises(TypeError):
+        loom.launch(first, 2, [np.zeros(2, [("other", "f4")])])

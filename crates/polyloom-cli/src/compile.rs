@@ -1,8 +1,9 @@
 //! `polyloom compile`: one of a kernel's forms.
 
-use crate::{Failure, Outcome, choose_kernel, print, read_unit, session};
+use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, session, types};
 use clap::ValueEnum;
 use polyloom::{Defaults, FloatMode, Form};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -15,6 +16,9 @@ pub(crate) struct Arguments {
     /// What to write
     #[arg(long, value_enum)]
     emit: Emit,
+    /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float)
+    #[arg(long = "type", value_name = "NAME=TYPE")]
+    types: Vec<String>,
     /// How floating-point arithmetic may be compiled, for kernels that do not say
     #[arg(long, value_enum, default_value_t = Float::Strict)]
     float: Float,
@@ -56,7 +60,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     session.set_defaults(Defaults { float_mode, ..session.defaults() });
     let unit = read_unit(&arguments.file)?;
     let name = choose_kernel(&unit, &arguments.file, arguments.kernel.as_deref())?;
-    let kernel = session.compile_file_kernel(&unit, &name)?;
+    let given = named(&arguments.types, "--type")?;
+    let kernel = types::compile(&session, &unit, &name, &given, &BTreeMap::new())?;
     let form = match arguments.emit {
         Emit::Ast => Form::Ast,
         Emit::Hir => Form::Hir,

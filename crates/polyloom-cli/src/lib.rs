@@ -7,11 +7,13 @@ mod check;
 mod compile;
 mod doctor;
 mod run;
+mod types;
 mod value;
 
 use clap::{Parser, Subcommand};
 use polyloom::frontend::no_such_kernel;
 use polyloom::{CompileError, Session, SourceFile, SourceUnit};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -129,6 +131,20 @@ fn kernel_names(unit: &SourceUnit) -> Vec<Arc<str>> {
         }
     }
     names
+}
+
+/// `NAME=VALUE` options by name.
+fn named<'a>(options: &'a [String], flag: &str) -> Result<BTreeMap<&'a str, &'a str>, Failure> {
+    let mut found = BTreeMap::new();
+    for option in options {
+        let Some((name, value)) = option.split_once('=') else {
+            return Err(Failure::Usage(format!("{flag} takes NAME=VALUE, not `{option}`")));
+        };
+        if found.insert(name, value).is_some() {
+            return Err(Failure::Usage(format!("{flag} {name} is given twice")));
+        }
+    }
+    Ok(found)
 }
 
 /// The kernel to work on: the one named, or the file's only one.

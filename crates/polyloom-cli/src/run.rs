@@ -2,7 +2,7 @@
 //! by hand here, and arrays that are too small for the grid, or empty, are soon given.
 
 use crate::value::{Argument, extents};
-use crate::{Failure, Outcome, choose_kernel, print, print_json, read_unit, session};
+use crate::{Failure, Outcome, choose_kernel, named, print, print_json, read_unit, session, types};
 use polyloom::{ArgBlock, Defaults, LaunchError, LaunchOptions, MAX_DIMS, Type};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// @FILE.npy, with a shape like 1024 or 64x64; elements that are vectors or matrices bring theirs
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     args: Vec<String>,
+    /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float), if the arguments do not say
+    #[arg(long = "type", value_name = "NAME=TYPE")]
+    types: Vec<String>,
     /// Save an array after the launch, NAME=FILE.npy
     #[arg(long, value_name = "NAME=FILE")]
     out: Vec<String>,
@@ -56,10 +59,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     session.set_defaults(Defaults { check: true, ..session.defaults() });
     let unit = read_unit(&arguments.file)?;
     let name = choose_kernel(&unit, &arguments.file, arguments.kernel.as_deref())?;
-    let kernel = session.compile_file_kernel(&unit, &name)?;
+    let mut given = named(&arguments.args, "--arg")?;
+    let kernel = types::compile(&session, &unit, &name, &named(&arguments.types, "--type")?, &given)?;
     let params = kernel.params();
 
-    let mut given = named(&arguments.args, "--arg")?;
     let mut outputs = named(&arguments.out, "--out")?;
     // A composite stands for its components.
     let is = |param: &str, name: &str| param == name || param.rsplit_once('.').is_some_and(|(whole, _)| whole == name);
@@ -143,20 +146,6 @@ fn components(given: &mut BTreeMap<&str, &str>, composites: &[&str]) -> Result<B
         }
         found
             .extend(parts.iter().enumerate().map(|(index, part)| (format!("{composite}.{index}"), (*part).to_owned())));
-    }
-    Ok(found)
-}
-
-/// `NAME=VALUE` options by name.
-fn named<'a>(options: &'a [String], flag: &str) -> Result<BTreeMap<&'a str, &'a str>, Failure> {
-    let mut found = BTreeMap::new();
-    for option in options {
-        let Some((name, value)) = option.split_once('=') else {
-            return Err(Failure::Usage(format!("{flag} takes NAME=VALUE, not `{option}`")));
-        };
-        if found.insert(name, value).is_some() {
-            return Err(Failure::Usage(format!("{flag} {name} is given twice")));
-        }
     }
     Ok(found)
 }

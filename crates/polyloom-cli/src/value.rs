@@ -107,6 +107,34 @@ fn parse_scalar(scalar: Scalar, text: &str) -> Option<u64> {
     }
 }
 
+/// What the elements of an array in a file are, and its shape.
+///
+/// # Errors
+///
+/// If the file cannot be read, or has elements of another kind.
+pub(crate) fn type_of_file(path: &Path) -> Result<(Scalar, Vec<u64>), String> {
+    let wrong = |error: &dyn fmt::Display| format!("cannot read {}: {error}", path.display());
+    let file = std::fs::File::open(path).map_err(|error| wrong(&error))?;
+    let header = npyz::NpyHeader::from_reader(file).map_err(|error| wrong(&error))?;
+    let npyz::DType::Plain(elements) = header.dtype() else { return Err(wrong(&"it has structured elements")) };
+    let scalar = match (elements.type_char(), elements.size_field()) {
+        (npyz::TypeChar::Bool, _) => Some(Scalar::Bool),
+        (npyz::TypeChar::Int, 1) => Some(Scalar::I8),
+        (npyz::TypeChar::Int, 2) => Some(Scalar::I16),
+        (npyz::TypeChar::Int, 4) => Some(Scalar::I32),
+        (npyz::TypeChar::Int, 8) => Some(Scalar::I64),
+        (npyz::TypeChar::Uint, 1) => Some(Scalar::U8),
+        (npyz::TypeChar::Uint, 2) => Some(Scalar::U16),
+        (npyz::TypeChar::Uint, 4) => Some(Scalar::U32),
+        (npyz::TypeChar::Uint, 8) => Some(Scalar::U64),
+        (npyz::TypeChar::Float, 4) => Some(Scalar::F32),
+        (npyz::TypeChar::Float, 8) => Some(Scalar::F64),
+        _ => None,
+    };
+    let scalar = scalar.ok_or_else(|| wrong(&format!("its elements are `{elements}`")))?;
+    Ok((scalar, header.shape().to_vec()))
+}
+
 impl ArrayValue {
     fn parse(elem: Scalar, rank: usize, element: &[u16], text: &str) -> Result<ArrayValue, String> {
         if let Some(path) = text.strip_prefix('@') {

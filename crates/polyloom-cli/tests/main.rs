@@ -331,3 +331,39 @@ fn doctor_fails_where_kernels_cannot_run() {
         }
     }
 }
+
+const GENERIC: &str = "\
+from typing import Any
+import polyloom as loom
+
+@loom.kernel
+def scale(x: loom.array(dtype=Any), by: Any):
+    i = loom.tid()
+    x[i] = x[i] * x.dtype(by)
+";
+
+#[test]
+fn generic_kernels_take_their_types_from_options_and_arguments() {
+    let folder = Folder::new("generic");
+    let file = folder.file("k.py", GENERIC);
+    let out = polyloom(&["compile", &file, "--emit", "hir"]);
+    assert_eq!(out.status.code(), Some(2));
+    let errors = text(&out.stderr);
+    assert!(errors.contains("the parameter `x` is array(dtype=Any)"), "{errors}");
+    assert!(errors.contains("--type 'x=array(dtype=float)'"), "{errors}");
+    let types = ["--type", "x=loom.array(dtype=loom.float64)", "--type", "by=int"];
+    let out = polyloom(&[&["compile", &file, "--emit", "hir"][..], &types].concat());
+    assert!(text(&out.stdout).contains("f64"), "{}", text(&out.stderr));
+    let out = polyloom(&["compile", &file, "--emit", "hir", "--type", "x=float"]);
+    assert!(text(&out.stderr).contains("`x` is array(dtype=Any), not float32"), "{}", text(&out.stderr));
+    let out = polyloom(&["compile", &file, "--emit", "hir", "--type", "y=float"]);
+    assert!(text(&out.stderr).contains("has no such parameter; it has x, by"), "{}", text(&out.stderr));
+
+    let run = ["run", &file, "--dim", "3", "--arg", "by=2", "--arg", "x=arange:3"];
+    let saved = folder.path("x.npy");
+    let more = ["--type", "x=array(dtype=int64)", "--out", &format!("x={saved}")];
+    let out = polyloom(&[&run[..], &more].concat());
+    assert!(text(&out.stdout).contains("x: int64[3] 0 2 4"), "{}{}", text(&out.stdout), text(&out.stderr));
+    let out = polyloom(&["run", &file, "--dim", "3", "--arg", "by=2", "--arg", &format!("x=@{saved}"), "--json"]);
+    assert!(text(&out.stdout).contains("int64"), "{}{}", text(&out.stdout), text(&out.stderr));
+}

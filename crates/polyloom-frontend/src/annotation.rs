@@ -5,7 +5,7 @@
 //! annotations` makes of them.
 
 use crate::constant;
-use crate::environment::Captured;
+use crate::environment::{Captured, Environment};
 use crate::members;
 use crate::param_type::{ParamType, Pattern, ScalarSet};
 use crate::source::{PACKAGES, dotted};
@@ -42,6 +42,30 @@ enum Elem {
     Composite(Composite),
     Struct(StructType),
     Generic(Pattern),
+}
+
+/// The type that a text spells, as an annotation would in these surroundings; names of the package need no prefix.
+///
+/// # Errors
+///
+/// What is wrong with it, in words.
+pub fn read_type(text: &str, environment: &dyn Environment) -> Result<ValueType, String> {
+    let unreadable = || format!("`{text}` is not a type");
+    let parsed = ruff_python_parser::parse_expression(text).map_err(|_| unreadable())?;
+    let lookup = |path: &[&str]| {
+        let own = || match *path {
+            [name] => members::python_builtin(name).or_else(|| members::package_member(name)),
+            ["types", name] => members::types_member(name),
+            _ => None,
+        };
+        environment.lookup(path).or_else(own)
+    };
+    let reader = AnnotationReader { text, lookup: &lookup };
+    match reader.read(parsed.expr()) {
+        Ok(ParamType::Exact(ty)) => Ok(ty),
+        Ok(_) => Err(unreadable()),
+        Err(error) => Err(error.message),
+    }
 }
 
 impl AnnotationReader<'_> {
@@ -83,11 +107,29 @@ impl AnnotationReader<'_> {
             Expr::Name(_) | Expr::Attribute(_) => self.named(expr),
             Expr::Call(call) => match self.captured(&call.func)? {
                 Captured::ArrayConstructor(ndim) => self.array_call(call, ndim),
+                Captured::IndexedArrayConstructor(ndim) => indexed(self.array_call(call, ndim)?, expr),
                 Captured::TypeConstructor(kind) => self.composite_call(call, kind),
                 _ => Err(self.not_a_type(expr)),
             },
+            Expr::Subscript(subscript) if is_tuple(&subscript.value) => {
+                let parts = elements(&subscript.slice).iter().filter(|part| !part.is_ellipsis_literal_expr());
+                parts.map(|part| self.read(part)).collect::<Result<Vec<_>, _>>()?;
+                Ok(ParamType::Tuple)
+            }
             Expr::Subscript(subscript) => match self.captured(&subscript.value)? {
                 Captured::ArrayConstructor(ndim) => self.array_subscript(subscript, ndim),
+                Captured::IndexedArrayConstructor(ndim) => indexed(self.array_subscript(subscript, ndim)?, expr),
+                Captured::ReferenceConstructor => match self.read(&subscript.slice)? {
+                    // An array refers to its elements, whoever has it.
+                    ParamType::Exact(ty) if ty.is_array() => Ok(ParamType::Exact(ty)),
+                    ParamType::Exact(ty) => Ok(ParamType::Reference(ty)),
+                    _ => Err(AnnotationError {
+                        code: Code::BadAnnotation,
+                        range: subscript.slice.range(),
+                        message: "a reference is to one type".to_owned(),
+                        help: "write `ref[float]`".to_owned(),
+                    }),
+                },
                 // `Callable[[float], float]`
                 Captured::Annotation(ParamType::Function) => Ok(ParamType::Function),
                 _ => Err(self.not_a_type(expr)),
@@ -101,9 +143,7 @@ impl AnnotationReader<'_> {
         match expr {
             Expr::NoneLiteral(_) => return Ok(Some(SmallVec::new())),
             Expr::StringLiteral(literal) => return self.in_string(literal, |inner| self.read_results(inner)),
-            Expr::Subscript(subscript)
-                if dotted(&subscript.value).is_some_and(|p| matches!(p.last(), Some(&("tuple" | "Tuple")))) =>
-            {
+            Expr::Subscript(subscript) if is_tuple(&subscript.value) => {
                 return self.read_tuple(elements(&subscript.slice));
             }
             Expr::Tuple(tuple) => return self.read_tuple(&tuple.elts),
@@ -369,6 +409,8 @@ impl AnnotationReader<'_> {
                 ValueType::Plain(Type::Array { .. } | Type::CompositeArray { .. }) | ValueType::StructArray { .. },
             )
             | ParamType::GenericArray(..)
+            | ParamType::Reference(_)
+            | ParamType::Tuple
             | ParamType::Function => Err(AnnotationError {
                 code: Code::BadAnnotation,
                 range: expr.range(),
@@ -405,6 +447,25 @@ impl AnnotationReader<'_> {
             help: "write `ndim=` with a number: `array(dtype=float, ndim=2)`".to_owned(),
         })
     }
+}
+
+/// The type of indexed arrays, by that of the array.
+fn indexed(array: ParamType, expr: &Expr) -> Result<ParamType, AnnotationError> {
+    let made = match array {
+        ParamType::Exact(ValueType::Plain(array)) => array.as_any_array(),
+        _ => None,
+    };
+    let made = made.and_then(|(elem, ndim)| StructType::indexed_array(elem, ndim));
+    made.map(|made| ParamType::Exact(ValueType::Struct(made))).ok_or_else(|| AnnotationError {
+        code: Code::BadAnnotation,
+        range: expr.range(),
+        message: "an indexed array has elements of one scalar, vector or matrix type".to_owned(),
+        help: "write `indexedarray(dtype=float)`".to_owned(),
+    })
+}
+
+fn is_tuple(expr: &Expr) -> bool {
+    dotted(expr).is_some_and(|path| matches!(path.last(), Some(&("tuple" | "Tuple"))))
 }
 
 fn is_composite(name: &str) -> bool {

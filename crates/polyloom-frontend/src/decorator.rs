@@ -188,7 +188,11 @@ impl Reader<'_> {
                 self.bool(name, value);
             }
             "name" => {
-                if !matches!(self.value(value), Some(Captured::Text(_))) {
+                // What only running the program tells is not looked at: kernels have their functions' names.
+                let is_number = |value: &Captured| {
+                    matches!(value, Captured::Bool(_) | Captured::Int(_) | Captured::Float(_) | Captured::Constant(..))
+                };
+                if self.value(value).as_ref().is_some_and(is_number) {
                     self.wrong(value, "`name` takes a string".to_owned(), "write `name=\"…\"`, or leave it out");
                 }
             }

@@ -81,6 +81,10 @@ pub enum Captured {
     Annotation(ParamType),
     /// `loom.array` and `loom.array1d` … `loom.array4d`: with `dtype` and, for the first, `ndim`, an array type.
     ArrayConstructor(Option<u8>),
+    /// `loom.indexedarray` and its like: as [`Captured::ArrayConstructor`].
+    IndexedArrayConstructor(Option<u8>),
+    /// `loom.ref`: with a type in brackets, that of parameters by reference.
+    ReferenceConstructor,
     /// `typing.Any`: a parameter of any type.
     Any,
     /// `typing.TypeVar`: called, it makes the annotation of parameters of several types.
@@ -110,6 +114,8 @@ pub enum Builtin {
     Tid,
     /// `range(…)`, in `for` only.
     Range,
+    /// `block_dim()`: the threads of a block.
+    BlockDim,
     /// `len(a)`: the extent along the first axis.
     Len,
     /// `print(…)`.
@@ -308,6 +314,8 @@ impl Captured {
             Captured::Annotation(ParamType::Exact(_)) | Captured::ArrayConstructor(_) => "an array type".to_owned(),
             Captured::Annotation(_) => "the annotation of a generic parameter".to_owned(),
             Captured::TypeConstructor(kind) => format!("`{}` of the module `types`", kind.python_name()),
+            Captured::IndexedArrayConstructor(_) => "an array type".to_owned(),
+            Captured::ReferenceConstructor => "the annotation `ref`".to_owned(),
             Captured::Any => "the annotation `Any`".to_owned(),
             Captured::TypeVariable => "`TypeVar` of the module `typing`".to_owned(),
             Captured::Builtin(_) => "a builtin function".to_owned(),

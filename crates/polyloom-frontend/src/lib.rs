@@ -57,6 +57,7 @@ mod source;
 mod structure;
 pub mod typed_ast;
 
+pub use annotation::read_type;
 pub use environment::{Builtin, Captured, Environment, FunctionHandle, Variable};
 pub use error::CompileError;
 pub use file_environment::FileEnvironment;

@@ -23,9 +23,31 @@ const CONSTANTS: [(&str, f64); 11] = [
 ];
 
 /// Members of the package that are neither operations nor scalar types nor constants.
-const OTHERS: [&str; 18] = [
-    "Float", "Function", "Int", "Scalar", "array", "array1d", "array2d", "array3d", "array4d", "bool", "cast",
-    "constant", "len", "print", "printf", "range", "static", "types",
+const OTHERS: [&str; 24] = [
+    "Float",
+    "Function",
+    "Int",
+    "Scalar",
+    "array",
+    "array1d",
+    "array2d",
+    "array3d",
+    "array4d",
+    "bool",
+    "cast",
+    "constant",
+    "len",
+    "print",
+    "printf",
+    "range",
+    "ref",
+    "indexedarray",
+    "indexedarray1d",
+    "indexedarray2d",
+    "indexedarray3d",
+    "indexedarray4d",
+    "static",
+    "types",
 ];
 
 /// What makes vectors and the like and is no type.
@@ -81,6 +103,7 @@ pub fn package_member(name: &str) -> Option<Captured> {
     }
     let builtin = match name {
         "tid" => Builtin::Tid,
+        "block_dim" => Builtin::BlockDim,
         "min" => Builtin::Fold(Op::Min),
         "max" => Builtin::Fold(Op::Max),
         "cast" => Builtin::Cast,
@@ -91,9 +114,16 @@ pub fn package_member(name: &str) -> Option<Captured> {
         "Float" | "Int" | "Scalar" => return type_variable(name),
         "Function" => return Some(Captured::Annotation(ParamType::Function)),
         "array" => return Some(Captured::ArrayConstructor(None)),
+        "ref" => return Some(Captured::ReferenceConstructor),
+        "indexedarray" => return Some(Captured::IndexedArrayConstructor(None)),
         _ => {
             if let Some((_, constructor)) = CONSTRUCTORS.iter().find(|(known, _)| *known == name) {
                 return Some(Captured::Builtin(Builtin::Construct(*constructor)));
+            }
+            if let Some(ndim) = name.strip_prefix("indexedarray").and_then(|n| n.strip_suffix('d'))
+                && let Ok(ndim @ 1..=4) = ndim.parse::<u8>()
+            {
+                return Some(Captured::IndexedArrayConstructor(Some(ndim)));
             }
             if let Some(ndim) = name.strip_prefix("array").and_then(|n| n.strip_suffix('d'))
                 && let Ok(ndim @ 1..=4) = ndim.parse::<u8>()
@@ -129,7 +159,7 @@ fn type_variable(name: &str) -> Option<Captured> {
 pub fn package_members() -> Vec<&'static str> {
     let ops = Op::all().filter(|info| info.is_builtin());
     let mut names: Vec<&str> = ops.flat_map(|info| info.aliases.iter().copied().chain([info.name])).collect();
-    names.extend(["tid"].into_iter().chain(OTHERS));
+    names.extend(["tid", "block_dim"].into_iter().chain(OTHERS));
     names.extend(CONSTRUCTORS.iter().map(|(name, _)| *name));
     names.extend(Scalar::ALL.iter().map(|s| s.python_name()));
     names.extend(CONSTANTS.iter().map(|(name, _)| *name));

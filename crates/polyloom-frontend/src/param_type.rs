@@ -10,10 +10,14 @@ use std::fmt;
 pub enum ParamType {
     /// This type.
     Exact(ValueType),
+    /// A variable of this type, which the function may change.
+    Reference(ValueType),
     /// Any type that fits the pattern.
     Generic(Pattern),
     /// An array of this many dimensions whose elements fit the pattern.
     GenericArray(Pattern, u8),
+    /// A tuple of whatever types.
+    Tuple,
     /// A function.
     Function,
 }
@@ -139,14 +143,14 @@ impl ParamType {
 
     /// Whether it leaves the type to the call.
     pub fn is_generic(self) -> bool {
-        !matches!(self, ParamType::Exact(_))
+        !matches!(self, ParamType::Exact(_) | ParamType::Reference(_))
     }
 
     /// Whether a value of this type may be given.
     pub fn takes(self, ty: impl Into<ValueType>) -> bool {
         let ty = ty.into();
         match self {
-            ParamType::Exact(own) => own == ty,
+            ParamType::Exact(own) | ParamType::Reference(own) => own == ty,
             ParamType::Generic(pattern) => match ty {
                 ValueType::Plain(ty) => pattern.contains(ty),
                 ValueType::Struct(_) | ValueType::StructArray { .. } => pattern == Pattern::Any,
@@ -156,7 +160,7 @@ impl ParamType {
                 ValueType::Struct(_) => false,
                 ValueType::StructArray { ndim: n, .. } => n == ndim && pattern == Pattern::Any,
             },
-            ParamType::Function => false,
+            ParamType::Tuple | ParamType::Function => false,
         }
     }
 }
@@ -165,9 +169,11 @@ impl fmt::Display for ParamType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ParamType::Exact(ty) => f.write_str(&ty.python_name()),
+            ParamType::Reference(ty) => write!(f, "ref[{}]", ty.python_name()),
             ParamType::Generic(pattern) => pattern.fmt(f),
             ParamType::GenericArray(pattern, 1) => write!(f, "array(dtype={pattern})"),
             ParamType::GenericArray(pattern, ndim) => write!(f, "array(dtype={pattern}, ndim={ndim})"),
+            ParamType::Tuple => f.write_str("tuple"),
             ParamType::Function => f.write_str("Callable"),
         }
     }

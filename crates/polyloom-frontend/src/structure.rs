@@ -86,6 +86,21 @@ impl StructType {
         Ok(StructType(Definition::interned(definition)))
     }
 
+    /// What an indexed array is: the array, and for each of its dimensions the indices that choose among it. The name is
+    /// none that a class could have.
+    pub fn indexed_array(elem: Type, ndim: u8) -> Option<StructType> {
+        let name = format!("indexedarray(dtype={}, ndim={ndim})", elem.python_name());
+        let data = ("data".to_owned(), ValueType::Plain(Type::array_of(elem, ndim)?));
+        let indices = Type::Array { elem: polyloom_ir::Scalar::I32, ndim: 1 };
+        let indices = (0..ndim).map(|axis| (format!("indices{axis}"), ValueType::Plain(indices)));
+        StructType::new(&name, std::iter::once(data).chain(indices)).ok()
+    }
+
+    /// Whether it is the type of indexed arrays.
+    pub fn is_indexed_array(self) -> bool {
+        self.name().starts_with("indexedarray(")
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         &self.0.name
@@ -176,6 +191,15 @@ impl ValueType {
         match self {
             ValueType::Plain(ty) => Some(ty),
             ValueType::Struct(_) | ValueType::StructArray { .. } => None,
+        }
+    }
+
+    /// Whether it is an array, of structs or of anything else.
+    pub fn is_array(self) -> bool {
+        match self {
+            ValueType::Plain(ty) => ty.as_any_array().is_some(),
+            ValueType::Struct(_) => false,
+            ValueType::StructArray { .. } => true,
         }
     }
 

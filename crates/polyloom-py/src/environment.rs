@@ -198,6 +198,7 @@ struct Classes {
     dtype: Py<PyType>,
     constant: Py<PyType>,
     annotation: Py<PyType>,
+    reference: Py<PyType>,
     composite: Py<PyType>,
     structure: Py<PyType>,
     builtin: Py<PyType>,
@@ -219,6 +220,7 @@ fn classes(py: Python<'_>) -> Option<&Classes> {
             dtype: class("polyloom._scalars", "DType")?,
             constant: class("polyloom._scalars", "TypedConstant")?,
             annotation: class("polyloom._arrays", "ArrayAnnotation")?,
+            reference: class("polyloom._arrays", "ReferenceAnnotation")?,
             composite: class("polyloom._composites", "CompositeClass")?,
             structure: class("polyloom._structs", "StructClass")?,
             builtin: class("polyloom._builtins", "Builtin")?,
@@ -303,6 +305,17 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
             Captured::Annotation(ParamType::Generic(pattern)) => ParamType::GenericArray(pattern, ndim),
             _ => return None,
         }));
+    }
+    if is(&classes.reference) {
+        return match known(&value.getattr("dtype").ok()?)? {
+            Captured::Type(scalar) => Some(ParamType::Reference(scalar.into())),
+            Captured::Composite(composite) => Some(ParamType::Reference(Type::Composite(composite).into())),
+            Captured::Struct(of) => Some(ParamType::Reference(ValueType::Struct(of))),
+            // An array refers to its elements, whoever has it.
+            Captured::Annotation(array @ ParamType::Exact(_)) => Some(array),
+            _ => None,
+        }
+        .map(Captured::Annotation);
     }
     if is(&classes.generic_composite) {
         return generic_composite(value).map(|pattern| Captured::Annotation(ParamType::Generic(pattern)));

@@ -33,6 +33,20 @@ impl StructType {
         Inner::new(name, fields).map(|inner| StructType { inner }).map_err(PyValueError::new_err)
     }
 
+    /// What indexed arrays of such elements are.
+    #[staticmethod]
+    fn indexed_array(dtype: &Bound<'_, PyAny>, ndim: u8) -> PyResult<StructType> {
+        let elem = match capture(dtype) {
+            Captured::Type(scalar) => Some(scalar.into()),
+            Captured::Composite(composite) => Some(Type::Composite(composite)),
+            _ => None,
+        };
+        let inner = elem.and_then(|elem| Inner::indexed_array(elem, ndim));
+        inner
+            .map(|inner| StructType { inner })
+            .ok_or_else(|| PyTypeError::new_err("an indexed array has elements of one scalar, vector or matrix type"))
+    }
+
     /// Its name.
     #[getter]
     fn name(&self) -> &'static str {
@@ -67,7 +81,15 @@ pub(crate) fn type_of(arg: &Bound<'_, PyAny>) -> Option<ValueType> {
         let elem = struct_type(&array.getattr("dtype").ok()?)?;
         return Some(ValueType::StructArray { elem, ndim: array.getattr("ndim").ok()?.extract().ok()? });
     }
-    struct_type(arg.get_type().as_any()).map(ValueType::Struct)
+    if let Some(of) = struct_type(arg.get_type().as_any()) {
+        return Some(ValueType::Struct(of));
+    }
+    // A NumPy array of records, if they are those of just one struct.
+    let dtype = arg.getattr("dtype").ok().filter(|dtype| dtype.getattr("names").is_ok_and(|names| !names.is_none()))?;
+    let module = arg.py().import("polyloom._structs").ok()?;
+    let found = module.call_method1("struct_of", (dtype,)).ok()?;
+    let elem = found.cast::<StructType>().ok()?.get().inner;
+    Some(ValueType::StructArray { elem, ndim: arg.getattr("ndim").ok()?.extract().ok()? })
 }
 
 /// What a launch gives for an argument that is a struct or an array of structs: one object for each leaf, in their order.

@@ -108,6 +108,8 @@ fn stubs() -> String {
          X = TypeVar(\"X\", bound=_Transformation)\n\n\
          def tid() -> Any:\n    \
              \"\"\"The thread's index; unpacked to two, three or four names, its coordinates.\"\"\"\n\n\
+         def block_dim() -> int:\n    \
+             \"\"\"The number of threads in a block: 1 on the CPU.\"\"\"\n\n\
          def printf(format: str, *values: object) -> None:\n    \
              \"\"\"Prints by a C format string.\"\"\"\n\n\
          def cast(x: object, dtype: T) -> T:\n    \

@@ -2,6 +2,7 @@
 
 use super::call::{Argument, argument_types, list};
 use super::function::Checker;
+use super::slice::is_slice;
 use super::view::spread_view;
 use crate::environment::{Builtin, Captured};
 use crate::number::Number;
@@ -46,6 +47,11 @@ impl<'a> Checker<'_, '_, 'a> {
             let array = self.first_array(&place);
             return if array.is_error() { array } else { super::element::dim(&array, 0, span) };
         }
+        if let (Builtin::Len, [tuple], []) = (builtin, &*call.arguments.args, &*call.arguments.keywords)
+            && let Some(parts) = self.tuple_named(tuple)
+        {
+            return Expr::constant(parts.len() as u64, Scalar::I32, span);
+        }
         if builtin == Builtin::Op(Op::Select) {
             let Some(mut arguments) = self.all_arguments(call) else { return Expr::error(span) };
             self.prepare_selection(&mut arguments, path);
@@ -68,6 +74,14 @@ impl<'a> Checker<'_, '_, 'a> {
                     return self.reject(Code::NoOverload, span, format!("`{name}` takes no arguments"), help);
                 }
                 Expr::new(ExprKind::Tid(0), ExprType::scalar(Scalar::I32), span)
+            }
+            Builtin::BlockDim => {
+                if !arguments.is_empty() {
+                    let help = format!("write `{name}()`");
+                    return self.reject(Code::NoOverload, span, format!("`{name}` takes no arguments"), help);
+                }
+                // On the CPU a block is one thread.
+                Expr::constant(1, Scalar::I32, span)
             }
             Builtin::Len => match &arguments[..] {
                 [Argument { name: None, value }] => match value.ty.as_value() {
@@ -271,12 +285,35 @@ impl<'a> Checker<'_, '_, 'a> {
         span: Span,
     ) -> Expr {
         let mut args: Vec<Expr> = Vec::with_capacity(operands.len());
+        // The indices of a view with slices, until those it is given here are there.
+        let mut open: Option<(Vec<Expr>, Vec<Expr>, usize)> = None;
         for (operand, ty) in operands.iter().zip(types) {
             let arg = self.adapt((*operand).clone(), *ty);
             if arg.is_error() {
                 return Expr::error(span);
             }
             let at = arg.span;
+            if let Some((view, mut given, n)) = open.take() {
+                given.push(arg);
+                if given.len() == n {
+                    args.extend(self.composed(view, given));
+                } else {
+                    open = Some((view, given, n));
+                }
+                continue;
+            }
+            if let ExprKind::View { array, indices } = &arg.kind
+                && indices.iter().any(is_slice)
+            {
+                let takes_indices = signature.params.get(1).is_some_and(|param| param.ty == TyPattern::Indices);
+                let Some((_, ndim)) = arg.ty.as_value().and_then(Type::as_any_array).filter(|_| takes_indices) else {
+                    let message = format!("`{name}` does not take a slice of an array");
+                    return self.reject(Code::Unsupported, at, message, "pass the array itself");
+                };
+                args.push(Expr::new(ExprKind::Local(*array), ExprType::Value(self.local_type(*array)), at));
+                open = Some((indices.clone(), Vec::new(), ndim.into()));
+                continue;
+            }
             match spread_view(arg, |local| self.local_type(local), |local| self.fixed.contains_key(&local)) {
                 Some(spread) => args.extend(spread),
                 None => {
@@ -325,10 +362,11 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn called_builtin(&mut self, expr: &'a ast::Expr) -> Option<(Builtin, &'a ast::ExprCall)> {
         let ast::Expr::Call(call) = expr else { return None };
         let path = dotted(&call.func)?;
-        if self.is_variable(path[0]) {
-            return None;
-        }
-        match self.capture(&path) {
+        let meaning = match self.is_variable(path[0]) {
+            true => self.known_or_outside(&path),
+            false => self.capture(&path),
+        };
+        match meaning {
             Some(Captured::Builtin(builtin)) => Some((builtin, call)),
             _ => None,
         }

@@ -10,7 +10,7 @@ use crate::members;
 use crate::number::Number;
 use crate::param_type::ParamType;
 use crate::source::{PACKAGES, dotted};
-use crate::structure::ValueType;
+use crate::structure::{StructType, ValueType};
 use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Locals};
 use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
 use ruff_python_ast as ast;
@@ -34,6 +34,9 @@ enum Actual {
     Known(Captured),
 }
 
+/// Arguments of a call of a user's function: their keywords, what they are, and their text.
+type Actuals<'a> = Vec<(Option<&'a str>, Actual, Option<&'a ast::Expr>)>;
+
 /// A parameter of a user function.
 struct Parameter<'f> {
     name: &'f str,
@@ -48,6 +51,8 @@ struct Bound {
     /// How far it is from taking just these arguments: see [`cost`].
     cost: usize,
     values: Vec<Actual>,
+    /// The parameters by reference: their place among all, their name and the argument.
+    references: Vec<(usize, String, usize)>,
     /// What is wrong with a default that is used.
     bad_default: Option<Diagnostic>,
 }
@@ -121,12 +126,25 @@ impl<'a> Checker<'_, '_, 'a> {
             return self.reject(Code::UnknownName, self.span(&*call.func), message, help);
         }
         let meaning = self.capture(&path).or_else(|| self.meaning(&call.func));
+        let meaning = meaning.or_else(|| self.unqualified(&path, call));
         let Some(meaning) = meaning else {
             self.arguments(call);
             let callee_span = self.span(&*call.func);
             return self.unknown(&path, callee_span);
         };
         self.call_of(meaning, call, &path, span)
+    }
+
+    /// The builtin or type of the package that a name stands for which nothing defines: Warp knows these by their bare
+    /// names, which Python does not.
+    fn unqualified(&mut self, path: &[&'a str], call: &'a ast::ExprCall) -> Option<Captured> {
+        let [name] = path[..] else { return None };
+        let is_function = |what: &Captured| matches!(what, Captured::Builtin(_) | Captured::Composite(_));
+        let what = members::package_member(name).filter(is_function)?;
+        let span = self.span(&*call.func);
+        let warning = Diagnostic::warning(Code::UnknownName, span, format!("`{name}` is not defined in Python"));
+        self.report(warning.help(format!("write `{}.{name}`", self.package())));
+        Some(what)
     }
 
     /// A call of what `path` names.
@@ -198,6 +216,9 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn positional(&mut self, arg: &'a ast::Expr) -> Vec<Expr> {
         match arg {
             ast::Expr::Starred(starred) => {
+                if let Some(parts) = self.tuple_named(&starred.value) {
+                    return parts.clone();
+                }
                 let value = self.value(&starred.value);
                 let span = self.span(starred);
                 self.spread(value, span)
@@ -250,7 +271,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The arguments of a call of a user's function, functions and types among them; `None` if one is rejected.
-    fn actuals(&mut self, call: &'a ast::ExprCall) -> Option<Vec<(Option<&'a str>, Actual)>> {
+    fn actuals(&mut self, call: &'a ast::ExprCall) -> Option<Actuals<'a>> {
         let positional = call.arguments.args.iter().map(|arg| (None, arg));
         let named = call.arguments.keywords.iter().map(|keyword| (Some(keyword), &keyword.value));
         let mut actuals = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
@@ -259,21 +280,23 @@ impl<'a> Checker<'_, '_, 'a> {
             if let ast::Expr::Starred(_) = arg {
                 for value in self.positional(arg) {
                     failed |= value.is_error();
-                    actuals.push((None, Actual::Value(value)));
+                    actuals.push((None, Actual::Value(value), None));
                 }
                 continue;
             }
             let actual = match self.function_or_type(arg) {
                 Some(known) => Actual::Known(known),
                 None => match self.expr(arg) {
+                    // A tuple is passed as its parts.
+                    value @ Expr { kind: ExprKind::Tuple(_), .. } => Actual::Value(value),
                     value @ Expr { ty: ExprType::Values(_), .. } => Actual::Value(self.settle(value)),
                     value => Actual::Value(value),
                 },
             };
             failed |= matches!(&actual, Actual::Value(value) if value.is_error());
             match keyword.map(|keyword| &keyword.arg) {
-                None => actuals.push((None, actual)),
-                Some(Some(name)) => actuals.push((Some(name.as_str()), actual)),
+                None => actuals.push((None, actual, Some(arg))),
+                Some(Some(name)) => actuals.push((Some(name.as_str()), actual, Some(arg))),
                 Some(None) => {
                     let span = keyword.map_or(Span::NONE, |keyword| self.span(keyword));
                     self.reject(Code::Unsupported, span, "`**` is not supported", "write each argument by name");
@@ -303,7 +326,7 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         handles: &[FunctionHandle],
         name: &str,
-        arguments: Option<Vec<(Option<&'a str>, Actual)>>,
+        arguments: Option<Actuals<'a>>,
         span: Span,
     ) -> Expr {
         let Some(arguments) = arguments else { return Expr::error(span) };
@@ -331,10 +354,24 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let mut args = Vec::with_capacity(bound.values.len());
         let mut given: SmallVec<[Given; 4]> = SmallVec::new();
-        for value in bound.values {
+        for (place, value) in bound.values.into_iter().enumerate() {
             match value {
                 Actual::Known(what) => given.push(Given::Known(what)),
-                Actual::Value(value) => {
+                Actual::Value(mut value) => {
+                    if let Some((_, parameter, i)) = bound.references.iter().find(|(at, ..)| *at == place) {
+                        match self.by_reference(value, arguments[*i].2, parameter, span) {
+                            Some(passed) => value = passed,
+                            None => return Expr::error(span),
+                        }
+                    }
+                    if let (ExprKind::Tuple(parts), ExprType::Values(types)) = (&value.kind, &value.ty) {
+                        if let Some(part) = parts.iter().find(|part| matches!(part.kind, ExprKind::View { .. })) {
+                            return self.not_kept(part);
+                        }
+                        given.push(Given::Tuple(types.clone()));
+                        args.extend(parts.iter().cloned());
+                        continue;
+                    }
                     let value = if value.ty.is_struct() { self.complete(value) } else { self.settle(value) };
                     match value.ty.full() {
                         Some(ty) => given.push(self.given(&value, ty)),
@@ -371,17 +408,22 @@ impl<'a> Checker<'_, '_, 'a> {
         // The parameters have a local for each leaf.
         let mut first = 0;
         for argument in &args {
-            let parameter = LocalId(first);
-            first += argument.ty.full().map_or(1, ValueType::n_leaves) as u32;
-            let (true, ExprKind::Local(local), at) = (changed.contains(&parameter), &argument.kind, &argument.span)
-            else {
-                continue;
+            let leaves = match &argument.kind {
+                ExprKind::Tuple(leaves) => leaves,
+                _ => std::slice::from_ref(argument),
             };
-            if updates.contains(local) {
-                let message = format!("`{name}` changes the same array as two of its arguments");
-                return self.reject(Code::BadAssignment, *at, message, "make a copy, element by element");
+            for (leaf, parameter) in leaves.iter().zip(first..) {
+                let (true, ExprKind::Local(local)) = (changed.contains(&LocalId(parameter)), &leaf.kind) else {
+                    continue;
+                };
+                if updates.contains(local) {
+                    let message = format!("`{name}` changes the same variable or array as two of its arguments");
+                    let help = "make a copy, element by element if it is an array";
+                    return self.reject(Code::BadAssignment, argument.span, message, help);
+                }
+                updates.push(*local);
             }
-            updates.push(*local);
+            first += argument.ty.full().map_or(1, ValueType::n_leaves) as u32;
         }
         for local in &updates {
             self.mark_assigned(*local);
@@ -439,11 +481,11 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         handle: &FunctionHandle,
         parameters: &[Parameter<'_>],
-        arguments: &[(Option<&'a str>, Actual)],
+        arguments: &Actuals<'a>,
         span: Span,
     ) -> Result<Bound, Misfit> {
         let mut slots: Vec<Option<usize>> = vec![None; parameters.len()];
-        for (i, (name, _)) in arguments.iter().enumerate() {
+        for (i, (name, ..)) in arguments.iter().enumerate() {
             let slot = match *name {
                 None => parameters.get(i).filter(|p| p.positional).map(|_| i),
                 Some(name) => parameters.iter().position(|p| p.keyword && p.name == name),
@@ -464,9 +506,16 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         let mut cost = 0;
+        let mut references = Vec::new();
         let mut bad_default = None;
         let mut values = Vec::with_capacity(parameters.len());
-        for (parameter, slot) in parameters.iter().zip(slots) {
+        for (place, (parameter, slot)) in parameters.iter().zip(slots).enumerate() {
+            if let ParamType::Reference(_) = parameter.ty {
+                let Some(i) = slot else {
+                    return Err(Misfit::Arity(format!("the argument `{}` is missing", parameter.name)));
+                };
+                references.push((place, parameter.name.to_owned(), i));
+            }
             let value = match (slot, parameter.default) {
                 (Some(i), _) => match &arguments[i].1 {
                     Actual::Value(value) => value.clone(),
@@ -508,6 +557,15 @@ impl<'a> Checker<'_, '_, 'a> {
                     self.adapt(value, scalar.into())
                 }
                 (ParamType::Exact(_), None) if value.is_error() => value,
+                (ParamType::Exact(ValueType::Struct(of)), None)
+                    if of.is_indexed_array() && self.is_indexed_array(&value, of) =>
+                {
+                    value
+                }
+                (ParamType::Tuple | ParamType::ANY, None) if let ExprType::Values(_) = value.ty => {
+                    cost += cost::ANY;
+                    value
+                }
                 (wanted, number) => {
                     let given = number.map(|number| number.default_scalar().into()).or(value.ty.full());
                     if !given.is_some_and(|ty| wanted.takes(ty)) {
@@ -515,7 +573,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     }
                     // An overload with the exact type is better than a generic one.
                     cost += match wanted {
-                        ParamType::Exact(_) => 0,
+                        ParamType::Exact(_) | ParamType::Reference(_) => 0,
                         ParamType::ANY => cost::ANY,
                         _ => cost::SOME,
                     };
@@ -524,7 +582,14 @@ impl<'a> Checker<'_, '_, 'a> {
             };
             values.push(Actual::Value(value));
         }
-        Ok(Bound { cost, values, bad_default })
+        Ok(Bound { cost, values, references, bad_default })
+    }
+
+    /// Whether a value is a whole indexed array of this type.
+    fn is_indexed_array(&self, value: &Expr, of: StructType) -> bool {
+        let ExprKind::View { indices, .. } = &value.kind else { return false };
+        let is_whole = indices.iter().all(|index| matches!(index.kind, ExprKind::Gather(_)));
+        is_whole && !indices.is_empty() && of.fields().first().is_some_and(|data| value.ty == ExprType::from(data.ty))
     }
 
     /// A parameter's default, or what is wrong with it.
@@ -575,7 +640,7 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         name: &str,
         mut misfits: Vec<(Vec<Parameter<'_>>, Misfit)>,
-        arguments: &[(Option<&'a str>, Actual)],
+        arguments: &Actuals<'a>,
         span: Span,
     ) -> Expr {
         if misfits.len() == 1
@@ -590,10 +655,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 Misfit::Type(i, parameter, wanted) => {
                     let reason = format!("the parameter `{parameter}` of `{name}`");
                     match (arguments.get(i), wanted) {
-                        (Some((_, Actual::Value(value))), ParamType::Exact(ty)) => {
+                        (Some((_, Actual::Value(value), _)), ParamType::Exact(ty) | ParamType::Reference(ty)) => {
                             self.expect(value.clone(), ty, Code::TypeMismatch, &reason)
                         }
-                        (Some((_, actual)), wanted) => {
+                        (Some((_, actual, _)), wanted) => {
                             let at = match actual {
                                 Actual::Value(value) => value.span,
                                 Actual::Known(_) => span,
@@ -607,7 +672,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
             };
         }
-        let types: Vec<String> = arguments.iter().map(|(name, actual)| with_name(*name, describe(actual))).collect();
+        let types: Vec<String> = arguments.iter().map(|(name, actual, _)| with_name(*name, describe(actual))).collect();
         let message = format!("no overload of `{name}` takes ({})", types.join(", "));
         let tried: Vec<String> =
             misfits.iter().take(MAX_LISTED).map(|(parameters, _)| signature_text(name, parameters)).collect();
@@ -637,6 +702,7 @@ fn type_of(value: &Expr) -> String {
     match (value.ty.full(), value.untyped()) {
         (Some(ty), _) => ty.python_name(),
         (_, Some(number)) => number.default_scalar().python_name().to_owned(),
+        _ if let ExprType::Values(_) = value.ty => "a tuple".to_owned(),
         _ => "?".to_owned(),
     }
 }

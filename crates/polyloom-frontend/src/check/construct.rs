@@ -79,7 +79,12 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         match components.len() {
             0 => components = (0..n).map(|_| Expr::constant(0, elem, span)).collect(),
-            1 if n > 1 && matches!(composite, Composite::Vector { .. } | Composite::Matrix { .. }) => {
+            3 if matches!(composite, Composite::Transform { .. }) && has_parts => {
+                // A translation alone turns nothing.
+                components.extend([0, 0, 0].map(|zero| Expr::constant(zero, elem, span)));
+                components.push(Expr::constant(Number::Int(1).convert(elem), elem, span));
+            }
+            1 if n > 1 && !matches!(composite, Composite::Quaternion { .. }) => {
                 let value = self.hold(components.remove(0), &mut held);
                 components = vec![value; n];
             }

@@ -3,6 +3,7 @@
 use super::composite::{Held, Parts, component, constant_index};
 use super::function::Checker;
 use super::scope::number;
+use super::slice::is_slice;
 use super::structure::Place;
 use crate::annotation::elements;
 use crate::environment::Captured;
@@ -10,7 +11,7 @@ use crate::number::Number;
 use crate::source::dotted;
 use crate::structure::ValueType;
 use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType};
-use polyloom_ir::{Code, Composite, CompositeKind, Op, Scalar, Span, Type};
+use polyloom_ir::{Code, Composite, CompositeKind, Diagnostic, MAX_DIMS, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
 
@@ -101,6 +102,9 @@ impl<'a> Checker<'_, '_, 'a> {
         {
             return self.extent(attribute, &subscript.slice, span);
         }
+        if let Some(parts) = self.tuple_named(&subscript.value).cloned() {
+            return self.tuple_part(parts, &subscript.slice, span);
+        }
         match self.indexed(subscript, span) {
             Some(Indexed::Element(element, elem)) => {
                 Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span)
@@ -134,6 +138,11 @@ impl<'a> Checker<'_, '_, 'a> {
                     1 => "write `shape[0]`".to_owned(),
                     _ => format!("write an axis from 0 to {}", n_dims - 1),
                 };
+                if (n_dims..MAX_DIMS as i128).contains(&axis) {
+                    // Warp's shapes have four extents, of which those of no axis are 0.
+                    self.report(Diagnostic::warning(Code::BadRank, span, format!("{message}: this is 0")).help(help));
+                    return Expr::constant(0, Scalar::I32, span);
+                }
                 self.reject(Code::BadRank, span, message, help)
             }
             _ => self.reject(
@@ -157,6 +166,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let has_slice = |slice: &ast::Expr| elements(slice).iter().any(|index| matches!(index, ast::Expr::Slice(_)));
         while let ast::Expr::Subscript(inner) = base
             && !has_slice(&inner.slice)
+            && self.tuple_named(&inner.value).is_none()
         {
             subscripts.push(&inner.slice);
             base = &inner.value;
@@ -166,7 +176,11 @@ impl<'a> Checker<'_, '_, 'a> {
         let mut indices: SmallVec<[Index<'a>; 2]> = SmallVec::new();
         for index in subscripts.iter().rev().flat_map(|slice| elements(slice)) {
             indices.push(match index {
-                ast::Expr::Slice(slice) if ty.is_none_or(|ty| ty.composite_within().is_some()) => Index::Slice(slice),
+                ast::Expr::Slice(slice)
+                    if ty.is_none_or(|ty| ty.composite_within().is_some() || ty.as_any_array().is_some()) =>
+                {
+                    Index::Slice(slice)
+                }
                 index => Index::At(self.index(index)),
             });
         }
@@ -188,21 +202,37 @@ impl<'a> Checker<'_, '_, 'a> {
             _ => SmallVec::new(),
         };
         let mut outer: SmallVec<[Expr; 2]> = SmallVec::new();
-        for index in indices {
-            outer.push(match index {
-                Index::At(index) => index,
-                Index::Slice(slice) => {
-                    let span = self.span(slice);
-                    let help = "index single elements, in a loop if there are several";
-                    self.reject(Code::Unsupported, span, "a slice of an array is not supported in a kernel", help)
-                }
+        let extents = self.extents_of(&array, span);
+        for (axis, index) in indices.into_iter().enumerate() {
+            outer.push(match (index, extents.get(axis)) {
+                (Index::At(index), _) => index,
+                (Index::Slice(slice), Some(extent)) => self.array_slice(slice, extent.clone())?,
+                // There are too many indices, which is what is reported.
+                (Index::Slice(slice), None) => Expr::constant(0, Scalar::I32, self.span(slice)),
             });
+        }
+        if let (Some(slice), false) = (outer.iter().find(|index| is_slice(index)), inner.is_empty()) {
+            let help = "give the slice a name, and index that";
+            self.reject(
+                Code::Unsupported,
+                slice.span,
+                "a slice of components of several elements is not supported",
+                help,
+            );
+            return None;
         }
         let mut indices = outer;
         let (mut array, mut ndim) = (array, ndim);
         if let ExprKind::View { array: local, indices: first } = array.kind {
-            let all: Vec<Expr> = first.into_iter().chain(indices).chain(inner_indices(&inner)).collect();
+            let mut all = self.composed(first, indices.into_vec());
             if self.fixed.contains_key(&local) {
+                if let Some(slice) = all.iter().find(|index| is_slice(index)) {
+                    let help = "index single elements, in a loop if there are several";
+                    let message = "a slice of an array of the kernel's own is not supported";
+                    self.reject(Code::Unsupported, slice.span, message, help);
+                    return None;
+                }
+                all.extend(inner_indices(&inner));
                 return self.indexed_own(local, all, span);
             }
             let whole = self.local_type(local);
@@ -211,7 +241,8 @@ impl<'a> Checker<'_, '_, 'a> {
             indices = all.into_iter().take(ndim.into()).collect();
         }
         if let ExprKind::Local(local) = array.kind
-            && (1..usize::from(ndim)).contains(&indices.len())
+            && ((1..usize::from(ndim)).contains(&indices.len())
+                || indices.len() <= usize::from(ndim) && indices.iter().any(is_slice))
         {
             return match indices.iter().any(Expr::is_error) {
                 true => None,
@@ -404,7 +435,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// An index: any integer.
-    fn index(&mut self, index: &'a ast::Expr) -> Expr {
+    pub(super) fn index(&mut self, index: &'a ast::Expr) -> Expr {
         let checked = self.expr(index);
         if let Some(Number::Int(value)) = checked.number() {
             let scalar = if Number::Int(value).fit(Scalar::I32).is_some() { Scalar::I32 } else { Scalar::I64 };

@@ -54,6 +54,7 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::UnaryOp(unary) => self.unary(unary, span),
             ast::Expr::BoolOp(logic) => self.bool_op(logic, span),
             ast::Expr::Compare(compare) => self.compare(compare, span),
+            ast::Expr::Tuple(tuple) => self.tuple_value(tuple, span),
             ast::Expr::If(conditional) => self.conditional(conditional, span),
             _ => self.unsupported_expr(expr, span),
         }

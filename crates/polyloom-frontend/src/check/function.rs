@@ -1,6 +1,8 @@
 //! Checking one function instance: parameters, body, results.
 
 use super::flow::{Flow, LocalSet, LoopFlow};
+use super::reference::Around;
+use super::results::Results;
 use super::static_expression::Unrolled;
 use super::structure::StructVariable;
 use super::{
@@ -12,7 +14,7 @@ use crate::environment::{Captured, Environment, FunctionHandle};
 use crate::param_type::ParamType;
 use crate::source::SourceUnit;
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType, Function, FunctionId, Local, LocalId, Param, Stmt, StmtKind};
+use crate::typed_ast::{Expr, ExprKind, ExprType, Function, FunctionId, Local, LocalId, Param};
 use polyloom_ir::{Code, Diagnostic, FileId, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextRange};
@@ -41,24 +43,6 @@ pub(super) enum Name {
     View(usize),
 }
 
-/// What the returns of a function have in common.
-pub(super) enum Results {
-    /// The types are fixed: a kernel's, or annotated.
-    Declared(SmallVec<[ValueType; 2]>),
-    /// The types follow from the returns.
-    Inferred(Option<Inferred>),
-}
-
-/// What the returns seen so far have said.
-pub(super) struct Inferred {
-    /// The first of them.
-    pub(super) span: Span,
-    /// A type for each result; [`ExprType::Number`] until a return with a type is met.
-    pub(super) types: SmallVec<[ExprType; 2]>,
-    /// Whether some return gave a float without a type, for each result.
-    pub(super) floats: SmallVec<[bool; 2]>,
-}
-
 /// The state of checking one function.
 pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) compilation: &'c mut Compilation<'o>,
@@ -80,10 +64,14 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) unrolled: Vec<Unrolled>,
     /// The parts of arrays that names stand for.
     pub(super) views: Vec<Expr>,
+    /// The variables that are parameters by reference.
+    pub(super) references: SmallVec<[LocalId; 4]>,
+    /// What the statement being checked has around it.
+    pub(super) around: Around,
     /// The variables that hold arrays of the function's own.
     pub(super) fixed: FxHashMap<LocalId, Fixed>,
     /// What is returned, if that is an array of the function's own.
-    own_result: Option<Fixed>,
+    pub(super) own_result: Option<Fixed>,
     pub(super) locals: Vec<Local>,
     /// The variables that are structs; their leaves are among the locals.
     pub(super) structs: Vec<StructVariable>,
@@ -180,6 +168,7 @@ impl Compilation<'_> {
             Given::Known(what) => format!("{name}: {}", what.describe()),
             Given::View(array, _) => format!("{name}: part of {}", array.python_name()),
             Given::Own(..) => format!("{name}: an array of the caller's own"),
+            Given::Tuple(types) => format!("{name}: a tuple of {}", types.len()),
         });
         let instance = format!("`{}({})`", def.name.as_str(), parameters.collect::<Vec<_>>().join(", "));
         for error in errors.filter(|error| error.labels.len() < MAX_LABELS) {
@@ -218,7 +207,7 @@ impl Compilation<'_> {
         let mut is_generic = false;
         for parameter in def.parameters.iter_non_variadic_params() {
             match parameter.parameter.annotation.as_deref().map(|a| reader.read(a)) {
-                Some(Ok(ParamType::Exact(ty))) => types.push(ty),
+                Some(Ok(ParamType::Exact(ty) | ParamType::Reference(ty))) => types.push(ty),
                 None if is_instance(parameter.parameter.name.as_str()) => types.push(Type::F32.into()),
                 Some(Ok(_)) | None => is_generic = true,
                 // The function is checked all the same: that reports the annotation, with everything else.
@@ -270,6 +259,8 @@ impl Compilation<'_> {
             n_rebound_outside: 0,
             unrolled: Vec::new(),
             views: Vec::new(),
+            references: SmallVec::new(),
+            around: Around::default(),
             fixed: FxHashMap::default(),
             own_result: None,
             chosen_end: false,
@@ -295,11 +286,12 @@ impl Compilation<'_> {
         let mut body = Vec::with_capacity(def.body.len());
         checker.block(&def.body, &mut body);
         let results = checker.finish_results(def, &mut body);
-        let Checker { locals, params, n_params, failed, fixed, assigned, own_result, .. } = checker;
+        let Checker { locals, params, n_params, failed, fixed, references, assigned, own_result, .. } = checker;
         if failed {
             return None;
         }
-        let is_changed = |local: &LocalId| fixed.contains_key(local) && assigned.iter().any(|set| set.contains(*local));
+        let is_shared = |local: &LocalId| fixed.contains_key(local) || references.contains(local);
+        let is_changed = |local: &LocalId| is_shared(local) && assigned.iter().any(|set| set.contains(*local));
         let updated = (0..n_params as u32).map(LocalId).filter(is_changed).collect();
         Some(Function {
             name,
@@ -453,9 +445,26 @@ impl<'a> Checker<'_, '_, 'a> {
                     self.view_parameter(name.as_str(), *array, indices, span)
                 }
                 (Some(_), Some(Given::Own(fixed, indices))) => self.own_parameter(name.as_str(), fixed, indices, span),
-                (Some(_), Some(&Given::Value(ty))) | (Some(ParamType::Exact(ty)), None) => {
-                    self.parameter(name.as_str(), ty, span)
+                (Some(_), Some(Given::Tuple(types))) => self.tuple_parameter(name.as_str(), types, span),
+                (Some(ParamType::Reference(_)), _) if self.kind == FunctionKind::Kernel => {
+                    let message = format!("a kernel has no parameters by reference, as `{}` is", name.as_str());
+                    self.reject(Code::BadAnnotation, span, message, "pass an array of one element");
+                    Name::Poisoned
                 }
+                (Some(annotated), Some(&Given::Value(ty))) => {
+                    let first = self.locals.len() as u32;
+                    let binding = self.parameter(name.as_str(), ty, span);
+                    if let ParamType::Reference(_) = annotated {
+                        for local in first..self.locals.len() as u32 {
+                            self.references.push(LocalId(local));
+                            // The end of the function reads it.
+                            self.locals[local as usize].first_read = 0;
+                            self.locals[local as usize].last_read = u32::MAX;
+                        }
+                    }
+                    binding
+                }
+                (Some(ParamType::Exact(ty)), None) => self.parameter(name.as_str(), ty, span),
                 _ => {
                     // Without a type the function is rejected; its other mistakes are still looked for.
                     self.failed = true;
@@ -478,35 +487,37 @@ impl<'a> Checker<'_, '_, 'a> {
         for local in first..self.locals.len() as u32 {
             self.flow.set.insert(LocalId(local));
         }
-        binding
+        match ty {
+            ValueType::Struct(of) if of.is_indexed_array() => {
+                let leaves = self.locals_from(first as usize).map(|local| {
+                    Expr::new(ExprKind::Local(local), ExprType::Value(self.locals[local.0 as usize].ty), span)
+                });
+                let leaves = leaves.collect();
+                match self.indexed_array(leaves, span) {
+                    Some(view) => {
+                        self.views.push(view);
+                        Name::View(self.views.len() - 1)
+                    }
+                    None => binding,
+                }
+            }
+            _ => binding,
+        }
+    }
+
+    /// How many variables there are.
+    pub(super) fn n_locals(&self) -> usize {
+        self.locals.len()
+    }
+
+    /// The variables made since there were so many.
+    pub(super) fn locals_from(&self, first: usize) -> impl Iterator<Item = LocalId> + use<> {
+        (first as u32..self.locals.len() as u32).map(LocalId)
     }
 
     pub(super) fn new_local(&mut self, name: &str, ty: Type, span: Span) -> LocalId {
         self.locals.push(Local { name: Arc::from(name), ty, span, first_read: u32::MAX, last_read: 0 });
         LocalId(self.locals.len() as u32 - 1)
-    }
-
-    fn declared_results(&mut self, def: &'a ast::StmtFunctionDef) {
-        if self.kind == FunctionKind::Kernel {
-            self.results = Results::Declared(SmallVec::new());
-        }
-        let Some(annotation) = &def.returns else { return };
-        let environment = self.environment;
-        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &|path| environment.lookup(path) };
-        match reader.read_results(annotation) {
-            Ok(Some(types)) if self.kind == FunctionKind::Func => self.results = Results::Declared(types),
-            Ok(Some(types)) if !types.is_empty() => {
-                let span = self.span(&**annotation);
-                self.reject(
-                    Code::ReturnMismatch,
-                    span,
-                    "a kernel returns nothing",
-                    "write its results to arrays that are its parameters",
-                );
-            }
-            Ok(_) => {}
-            Err(error) => self.report(error_of(self.file, error)),
-        }
     }
 
     /// Notes every name the body assigns: in Python these are the function's own wherever they stand.
@@ -539,200 +550,6 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::List(list) => list.elts.iter().for_each(|t| self.collect_target(t)),
             _ => {}
         }
-    }
-
-    /// The function's result types; gives numbers in returns their types.
-    fn finish_results(&mut self, def: &ast::StmtFunctionDef, body: &mut [Stmt]) -> SmallVec<[ValueType; 2]> {
-        let falls_off = self.flow.reachable;
-        let types: SmallVec<[ValueType; 2]> = match std::mem::replace(&mut self.results, Results::Inferred(None)) {
-            Results::Declared(types) => types,
-            Results::Inferred(None) => SmallVec::new(),
-            Results::Inferred(Some(inferred)) => {
-                let default = |float: bool| if float { Type::F32 } else { Type::I32 };
-                let types: SmallVec<[ValueType; 2]> = inferred
-                    .types
-                    .iter()
-                    .zip(&inferred.floats)
-                    .map(|(ty, float)| ty.full().unwrap_or_else(|| default(*float).into()))
-                    .collect();
-                self.type_returns(body, &types);
-                types
-            }
-        };
-        if falls_off && !types.is_empty() {
-            let span = self.span(def.name.range());
-            self.reject(
-                Code::ReturnMismatch,
-                span,
-                format!("not every path through `{}` returns a value", def.name.as_str()),
-                "end the function with `return`",
-            );
-        }
-        types
-    }
-
-    fn type_returns(&mut self, body: &mut [Stmt], types: &[ValueType]) {
-        for stmt in body {
-            match &mut stmt.kind {
-                StmtKind::Return(values) => {
-                    for (value, ty) in values.iter_mut().zip(types) {
-                        if let Some(ty) = ty.as_plain().filter(|_| value.is_waiting()) {
-                            let number = std::mem::replace(value, Expr::error(value.span));
-                            *value = self.adapt(number, ty);
-                        }
-                    }
-                }
-                StmtKind::If { then, otherwise, .. } => {
-                    self.type_returns(then, types);
-                    self.type_returns(otherwise, types);
-                }
-                StmtKind::For { body, .. } | StmtKind::While { body, .. } => {
-                    self.type_returns(&mut body.body, types);
-                    self.type_returns(&mut body.otherwise, types);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// `return`.
-    pub(super) fn return_statement(&mut self, stmt: &'a ast::StmtReturn, out: &mut Vec<Stmt>) {
-        let span = self.span(stmt);
-        let mut values: SmallVec<[Expr; 1]> = SmallVec::new();
-        match stmt.value.as_deref() {
-            None | Some(ast::Expr::NoneLiteral(_)) => {}
-            Some(ast::Expr::Tuple(tuple)) => values.extend(tuple.elts.iter().map(|e| self.expr(e))),
-            Some(value) => values.push(self.expr(value)),
-        }
-        if let [value] = &mut values[..]
-            && let ExprKind::View { array, .. } = value.kind
-            && let Some(fixed) = self.fixed.get(&array).filter(|_| value.is_whole_array())
-            && self.own_result.as_ref().is_none_or(|known| known == fixed)
-        {
-            self.own_result = Some(fixed.clone());
-            *value = Expr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span);
-        }
-        if !values.iter().any(Expr::is_error) {
-            self.returned(span, &mut values);
-        }
-        self.flow.reachable = false;
-        out.push(Stmt { kind: StmtKind::Return(values), span });
-    }
-
-    fn returned(&mut self, span: Span, values: &mut SmallVec<[Expr; 1]>) {
-        // A call with several results, returned as it is, is one expression.
-        let types: SmallVec<[ExprType; 2]> = match &values[..] {
-            [Expr { ty: ExprType::Values(types), .. }] => types.iter().map(|t| ExprType::from(*t)).collect(),
-            values => values.iter().map(|v| v.ty.clone()).collect(),
-        };
-        if types.iter().any(|t| matches!(t, ExprType::Values(_))) {
-            self.reject(
-                Code::ReturnMismatch,
-                span,
-                "a returned value has several parts or none",
-                "assign it to variables and return those",
-            );
-            return;
-        }
-        let has_array = |ty: &ValueType| match ty {
-            ValueType::Plain(ty) => ty.as_any_array().is_some(),
-            ValueType::Struct(of) => of.array_within().is_some(),
-            ValueType::StructArray { .. } => true,
-        };
-        if let Some(returned) = types.iter().find_map(|t| t.full().filter(has_array)) {
-            let why = match returned {
-                ValueType::Struct(_) => ", which has arrays",
-                _ => "",
-            };
-            self.reject(
-                Code::ReturnMismatch,
-                span,
-                format!("a function cannot return {}{why}", returned.python_name()),
-                "pass the array as a parameter and write to it",
-            );
-            return;
-        }
-        let is_float = |v: &Expr| matches!(v.untyped(), Some(crate::number::Number::Float(_)));
-        let floats: SmallVec<[bool; 2]> = (0..types.len()).map(|i| values.get(i).is_some_and(is_float)).collect();
-        match &mut self.results {
-            Results::Inferred(seen @ None) => *seen = Some(Inferred { span, types, floats }),
-            Results::Inferred(Some(seen)) => {
-                let first = seen.span;
-                let fits = seen.types.len() == types.len()
-                    && seen
-                        .types
-                        .iter()
-                        .zip(&types)
-                        .all(|(a, b)| a == b || *a == ExprType::Number || *b == ExprType::Number);
-                if fits {
-                    for (i, ty) in types.into_iter().enumerate() {
-                        if seen.types[i] == ExprType::Number {
-                            seen.types[i] = ty;
-                        }
-                        seen.floats[i] |= floats.get(i).copied().unwrap_or(false);
-                    }
-                } else {
-                    let message = format!(
-                        "this returns {}, but another return gives {}",
-                        describe_types(&types),
-                        describe_types(&seen.types)
-                    );
-                    self.report(
-                        Diagnostic::error(Code::ReturnMismatch, span, message)
-                            .label(first, "the other return")
-                            .help("make all returns give the same number and types of values"),
-                    );
-                }
-            }
-            Results::Declared(declared) => {
-                let declared = declared.clone();
-                if declared.len() != types.len() {
-                    let (message, help) = if self.kind == FunctionKind::Kernel {
-                        ("a kernel returns nothing".to_owned(), "write the result to an array that is a parameter")
-                    } else {
-                        let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::from(*t)).collect();
-                        (
-                            format!(
-                                "this returns {}, but the function is annotated to return {}",
-                                describe_types(&types),
-                                describe_types(&wanted)
-                            ),
-                            "change the annotation or the return",
-                        )
-                    };
-                    self.reject(Code::ReturnMismatch, span, message, help);
-                } else if values.len() == declared.len() {
-                    for (value, ty) in values.iter_mut().zip(&declared) {
-                        let given = std::mem::replace(value, Expr::error(span));
-                        *value = self.expect(given, *ty, Code::ReturnMismatch, "the function's annotation");
-                    }
-                } else if types.iter().zip(&declared).any(|(a, b)| *a != ExprType::from(*b)) {
-                    let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::from(*t)).collect();
-                    let message = format!(
-                        "this returns {}, but the function is annotated to return {}",
-                        describe_types(&types),
-                        describe_types(&wanted)
-                    );
-                    self.reject(Code::ReturnMismatch, span, message, "assign the values to variables and convert them");
-                }
-            }
-        }
-    }
-}
-
-/// `float32 and int32`, `nothing`.
-pub(super) fn describe_types(types: &[ExprType]) -> String {
-    let names: Vec<String> = types
-        .iter()
-        .map(|t| match t.full() {
-            Some(ty) => ty.python_name(),
-            None => "a number".to_owned(),
-        })
-        .collect();
-    match &names[..] {
-        [] => "nothing".to_owned(),
-        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        [one, ..] => one.clone(),
     }
 }
 

@@ -174,8 +174,9 @@ impl<'a> Checker<'_, '_, 'a> {
                 (known.ty.python_name(), known.span)
             }
             Some(Name::Poisoned) => return None,
-            Some(Name::View(_)) => {
-                let message = format!("`{text}` stands for a part of an array and cannot count");
+            Some(Name::View(view)) => {
+                let what = self.kind_of_view(&self.views[view]);
+                let message = format!("`{text}` stands for {what} and cannot count");
                 self.reject(Code::BadAssignment, span, message, "use a counter of another name");
                 return None;
             }

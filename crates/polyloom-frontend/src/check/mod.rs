@@ -4,6 +4,7 @@
 //! parameter types. All diagnostics are collected: a rejected expression has the type [`ExprType::Error`], and nothing
 //! built on it is reported again. Variables have one type in a function, that of their first assignment in the text.
 
+mod assignment;
 mod augmented;
 mod builtin;
 mod call;
@@ -19,10 +20,14 @@ mod loops;
 mod meaning;
 mod operator;
 mod print;
+mod reference;
+mod results;
 mod scope;
+mod slice;
 mod statement;
 mod static_expression;
 mod structure;
+mod tuple;
 mod unsupported;
 mod view;
 
@@ -66,10 +71,23 @@ pub(crate) enum Given {
     Value(ValueType),
     /// Something known when it is compiled: a function or a type.
     Known(Captured),
-    /// The part of an array of this type that so many first indices of these types choose.
-    View(Type, SmallVec<[Type; 2]>),
+    /// The part of an array of this type that such indices choose.
+    View(Type, SmallVec<[ViewIndex; 2]>),
     /// The same of an array of the caller's own.
     Own(Fixed, SmallVec<[Type; 2]>),
+    /// A tuple of values of these types.
+    Tuple(SmallVec<[ValueType; 2]>),
+}
+
+/// An index among those of a view that a function is given.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ViewIndex {
+    /// One index of this type.
+    At(Type),
+    /// A slice.
+    Slice,
+    /// The axis of an indexed array.
+    Gather,
 }
 
 /// What of a [`Given`] makes a difference to the instance.
@@ -79,8 +97,9 @@ enum GivenKey {
     Type(ValueType),
     Builtin(Builtin),
     Functions(SmallVec<[Identity; 2]>),
-    View(Type, SmallVec<[Type; 2]>),
+    View(Type, SmallVec<[ViewIndex; 2]>),
     Own(Fixed, SmallVec<[Type; 2]>),
+    Tuple(SmallVec<[ValueType; 2]>),
 }
 
 impl Given {
@@ -89,6 +108,7 @@ impl Given {
         Some(match self {
             Given::Value(ty) => GivenKey::Value(*ty),
             Given::View(array, indices) => GivenKey::View(*array, indices.clone()),
+            Given::Tuple(types) => GivenKey::Tuple(types.clone()),
             Given::Own(fixed, indices) => GivenKey::Own(fixed.clone(), indices.clone()),
             Given::Known(Captured::Type(scalar)) => GivenKey::Type((*scalar).into()),
             Given::Known(Captured::Composite(composite)) => GivenKey::Type(Type::Composite(*composite).into()),

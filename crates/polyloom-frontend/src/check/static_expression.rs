@@ -9,7 +9,7 @@ use super::function::{Checker, Name};
 use crate::constant;
 use crate::environment::{Builtin, Captured, Variable};
 use crate::source::dotted;
-use crate::typed_ast::{ExprKind, Stmt};
+use crate::typed_ast::{ExprKind, ExprType, Stmt};
 use polyloom_ir::{Code, Scalar, Span, Type};
 use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast};
@@ -32,6 +32,10 @@ impl<'a> Checker<'_, '_, 'a> {
                 Some(Name::Known(index)) => self.known[*index].clone(),
                 Some(Name::Local(local)) if let Some(Type::Composite(ty)) = Some(self.local_type(*local)) => {
                     variables.push((name, Variable::OfLength(ty.shape()[0])));
+                    continue;
+                }
+                Some(Name::View(view)) if let ExprType::Values(types) = &self.views[*view].ty => {
+                    variables.push((name, Variable::OfLength(types.len() as u16)));
                     continue;
                 }
                 Some(Name::Poisoned) => {
@@ -136,7 +140,7 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(left == type_of(self.meaning(right)?)?)
     }
 
-    /// Whether a static expression in a loop names its counter.
+    /// Whether a static expression or the index of a tuple in a loop names its counter.
     pub(super) fn must_unroll(&self, stmt: &'a ast::StmtFor) -> bool {
         let ast::Expr::Name(counter) = &*stmt.target else { return false };
         let mut finder = StaticFinder { checker: self, counter: counter.id.as_str(), found: false };
@@ -268,7 +272,7 @@ fn names_in(expr: &ast::Expr) -> Vec<&str> {
     names.0
 }
 
-/// Looks for `static(…)` with a counter in it.
+/// Looks for `static(…)` with a counter in it, and for tuples indexed with it.
 struct StaticFinder<'c, 'k, 'o, 'a> {
     checker: &'c Checker<'k, 'o, 'a>,
     counter: &'a str,
@@ -280,6 +284,12 @@ impl<'b> Visitor<'b> for StaticFinder<'_, '_, '_, '_> {
         if let ast::Expr::Call(call) = expr
             && is_static(call, &|path| self.checker.environment.lookup(path))
             && call.arguments.args.iter().any(|arg| names_in(arg).contains(&self.counter))
+        {
+            self.found = true;
+        }
+        if let ast::Expr::Subscript(subscript) = expr
+            && self.checker.tuple_named(&subscript.value).is_some()
+            && names_in(&subscript.slice).contains(&self.counter)
         {
             self.found = true;
         }

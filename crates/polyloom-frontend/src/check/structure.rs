@@ -53,6 +53,11 @@ impl<'a> Checker<'_, '_, 'a> {
     /// The type of what an expression names, if that is a struct variable, an element of an array of structs, or a field
     /// of either.
     pub(super) fn place_type(&self, expr: &ast::Expr) -> Option<ValueType> {
+        let is_view = |ty: &ValueType| matches!(ty, ValueType::Struct(of) if of.is_indexed_array());
+        self.place_type_within(expr).filter(|ty| !is_view(ty))
+    }
+
+    fn place_type_within(&self, expr: &ast::Expr) -> Option<ValueType> {
         match expr {
             ast::Expr::Name(name) => match self.names.get(name.id.as_str())? {
                 Name::Struct(variable) => Some(self.structs[*variable].ty),
@@ -156,6 +161,12 @@ impl<'a> Checker<'_, '_, 'a> {
                 Some(local) => self.read_local(local, span),
                 None => unset(types[leaf], span),
             });
+            if let ValueType::Struct(of) = ty
+                && of.is_indexed_array()
+            {
+                let leaves = leaves.collect();
+                return self.indexed_array(leaves, span).unwrap_or_else(|| Expr::error(span));
+            }
             return tuple(ty.into(), leaves.collect(), span);
         };
         if let Some(elem) = ty.as_plain() {
@@ -319,8 +330,9 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             Some(Name::Local(id)) => (self.local_type(id).into(), self.locals[id.0 as usize].span),
             Some(Name::Poisoned) => return None,
-            Some(Name::View(_)) => {
-                let message = format!("`{text}` stands for a part of an array and cannot be assigned a value");
+            Some(Name::View(view)) => {
+                let what = self.kind_of_view(&self.views[view]);
+                let message = format!("`{text}` stands for {what} and cannot be assigned a value");
                 self.reject(Code::BadAssignment, span, message, "use a variable of another name");
                 return None;
             }

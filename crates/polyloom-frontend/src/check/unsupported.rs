@@ -13,7 +13,6 @@ impl Checker<'_, '_, '_> {
                 ("a comprehension", "write a `for` loop over `range(…)`")
             }
             ast::Expr::List(_) => ("a list", "use an array parameter, or one variable for each value"),
-            ast::Expr::Tuple(_) => ("a tuple", "assign its parts to variables: `a, b = 1.0, 2.0`"),
             ast::Expr::Dict(_) => ("a dictionary", "use an array parameter, or one variable for each value"),
             ast::Expr::Set(_) => ("a set", "use an array parameter, or one variable for each value"),
             ast::Expr::Lambda(_) => ("`lambda`", "define a function with `@loom.func` outside the kernel"),

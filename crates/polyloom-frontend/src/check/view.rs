@@ -9,10 +9,11 @@
 //! element with a run-time index is a choice among them. It is seen as a view too: a function that is given one is
 //! compiled for its extents, and hands back the vector as a further result if it changes it.
 
-use super::Given;
 use super::composite::{Parts, axis_extent, construct};
 use super::element::{Indexed, count};
 use super::function::{Checker, Name};
+use super::slice::{is_slice, sliced};
+use super::{Given, ViewIndex};
 use crate::source::dotted;
 use crate::structure::ValueType;
 use crate::typed_ast::{ComponentIndex, Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
@@ -55,7 +56,8 @@ impl<'a> Checker<'_, '_, 'a> {
             Some(fixed) => (fixed.elem, fixed.shape.len() as u8),
             None => self.local_type(array).as_any_array()?,
         };
-        let ty = Type::array_of(elem, ndim.checked_sub(indices.len() as u8)?)?;
+        let n_fixed = indices.iter().filter(|index| !is_slice(index)).count();
+        let ty = Type::array_of(elem, ndim.checked_sub(n_fixed as u8)?)?;
         Some(Expr::new(ExprKind::View { array, indices }, ExprType::Value(ty), span))
     }
 
@@ -66,6 +68,11 @@ impl<'a> Checker<'_, '_, 'a> {
             return (0..ndim).map(|axis| super::element::dim(array, axis, span)).collect();
         };
         let first = indices.len() as u8;
+        let slices = indices.iter().filter_map(|index| match &index.kind {
+            ExprKind::Slice(parts) => Some(parts[2].clone()),
+            ExprKind::Gather(indices) => Some(super::element::dim(indices, 0, span)),
+            _ => None,
+        });
         match self.fixed.get(local) {
             Some(fixed) => {
                 let extents = fixed.shape.iter().skip(first.into());
@@ -73,7 +80,8 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             None => {
                 let whole = Expr::new(ExprKind::Local(*local), ExprType::Value(self.local_type(*local)), array.span);
-                (first..first + ndim).map(|axis| super::element::dim(&whole, axis, span)).collect()
+                let n_dims = self.local_type(*local).as_any_array().map_or(ndim, |(_, n)| n);
+                slices.chain((first..n_dims).map(|axis| super::element::dim(&whole, axis, span))).collect()
             }
         }
     }
@@ -281,15 +289,25 @@ impl<'a> Checker<'_, '_, 'a> {
         Some(fixed)
     }
 
-    /// Makes a name stand for a part of an array, until the branch or loop body ends.
+    /// Makes a name stand for a part of an array or a tuple, until the branch or loop body ends.
     pub(super) fn bind_view(&mut self, name: &'a ast::ExprName, view: &Expr, out: &mut Vec<Stmt>) -> bool {
-        let ExprKind::View { array, indices } = &view.kind else { return false };
         let (text, span) = (name.id.as_str(), self.span(name));
-        let indices = indices.iter().map(|index| self.index_once(index.clone(), out)).collect();
-        let Some(view) = self.view(*array, indices, view.span) else { return false };
+        let view = match (&view.kind, &view.ty) {
+            (ExprKind::View { array, indices }, _) => {
+                let indices = indices.iter().map(|index| self.index_kept(index.clone(), out)).collect();
+                let Some(view) = self.view(*array, indices, view.span) else { return false };
+                view
+            }
+            (_, ExprType::Values(types)) if !types.is_empty() => self.kept_parts(view.clone(), span, out),
+            _ => return false,
+        };
+        if view.is_error() {
+            self.names.insert(text, Name::Poisoned);
+            return true;
+        }
         let before = self.names.get(text).copied();
         if !matches!(before, None | Some(Name::Later(_) | Name::View(_))) || !self.may_rebind(text) {
-            let message = format!("`{text}` has a value already and cannot stand for a part of an array");
+            let message = format!("`{text}` has a value already and cannot stand for {}", self.kind_of_view(&view));
             self.reject(Code::BadAssignment, span, message, "use a variable of another name");
             return true;
         }
@@ -299,8 +317,31 @@ impl<'a> Checker<'_, '_, 'a> {
         true
     }
 
+    /// An index of a view, which keeps the value it has now.
+    fn index_kept(&mut self, index: Expr, out: &mut Vec<Stmt>) -> Expr {
+        if let ExprKind::Slice(parts) = index.kind {
+            let [start, step, extent] = parts.map(|part| self.index_kept(part, out));
+            return sliced(start, step, extent, index.span);
+        }
+        if let ExprKind::Gather(_) = index.kind {
+            return index;
+        }
+        let ExprKind::Local(_) = index.kind else { return self.index_once(index, out) };
+        let Some(ty) = index.ty.as_value() else { return index };
+        let span = index.span;
+        let local = self.new_local("", ty, span);
+        let targets = smallvec![Target::Local(local)];
+        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![index] }, span });
+        Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+    }
+
+    /// What a name of a view stands for, in words.
+    pub(super) fn kind_of_view(&self, view: &Expr) -> &'static str {
+        if let ExprType::Values(_) = view.ty { "a tuple" } else { "a part of an array" }
+    }
+
     /// The parameters of a function that is given a view.
-    pub(super) fn view_parameter(&mut self, name: &str, array: Type, indices: &[Type], span: Span) -> Name {
+    pub(super) fn view_parameter(&mut self, name: &str, array: Type, indices: &[ViewIndex], span: Span) -> Name {
         let array = self.plain_parameter(name, array, span);
         self.viewed(name, array, indices, span)
     }
@@ -312,13 +353,28 @@ impl<'a> Checker<'_, '_, 'a> {
         self.fixed.insert(local, fixed.clone());
         self.locals[local.0 as usize].first_read = 0;
         self.locals[local.0 as usize].last_read = u32::MAX;
-        if indices.is_empty() { Name::Local(local) } else { self.viewed(name, local, indices, span) }
+        let indices: SmallVec<[ViewIndex; 2]> = indices.iter().copied().map(ViewIndex::At).collect();
+        if indices.is_empty() { Name::Local(local) } else { self.viewed(name, local, &indices, span) }
     }
 
-    fn viewed(&mut self, name: &str, array: LocalId, indices: &[Type], span: Span) -> Name {
+    /// A slice is three parameters.
+    fn viewed(&mut self, name: &str, array: LocalId, indices: &[ViewIndex], span: Span) -> Name {
         let indices = indices.iter().enumerate().map(|(axis, ty)| {
-            let local = self.plain_parameter(&format!("{name}_{axis}"), *ty, span);
-            Expr::new(ExprKind::Local(local), ExprType::Value(*ty), span)
+            let mut parameter = |part: &str, ty| {
+                let local = self.plain_parameter(&format!("{name}_{axis}{part}"), ty, span);
+                Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+            };
+            match *ty {
+                ViewIndex::At(ty) => parameter("", ty),
+                ViewIndex::Gather => {
+                    let indices = parameter("_indices", Type::Array { elem: Scalar::I32, ndim: 1 });
+                    Expr::new(ExprKind::Gather(Box::new(indices)), ExprType::scalar(Scalar::I32), span)
+                }
+                ViewIndex::Slice => {
+                    let [start, step, extent] = ["_start", "_step", "_extent"].map(|part| parameter(part, Type::I32));
+                    sliced(start, step, extent, span)
+                }
+            }
         });
         let indices = indices.collect();
         match self.view(array, indices, span) {
@@ -339,10 +395,16 @@ impl<'a> Checker<'_, '_, 'a> {
     /// What a function is given for an argument of this type.
     pub(super) fn given(&self, value: &Expr, ty: ValueType) -> Given {
         let ExprKind::View { array, indices } = &value.kind else { return Given::Value(ty) };
-        let indices = indices.iter().filter_map(|index| index.ty.as_value()).collect();
         match self.fixed.get(array) {
-            Some(fixed) => Given::Own(fixed.clone(), indices),
-            None => Given::View(self.local_type(*array), indices),
+            Some(fixed) => Given::Own(fixed.clone(), indices.iter().filter_map(|index| index.ty.as_value()).collect()),
+            None => {
+                let given = indices.iter().filter_map(|index| match index.kind {
+                    ExprKind::Slice(_) => Some(ViewIndex::Slice),
+                    ExprKind::Gather(_) => Some(ViewIndex::Gather),
+                    _ => index.ty.as_value().map(ViewIndex::At),
+                });
+                Given::View(self.local_type(*array), given.collect())
+            }
         }
     }
 
@@ -351,6 +413,11 @@ impl<'a> Checker<'_, '_, 'a> {
         match value.kind {
             ExprKind::View { array, indices } => {
                 let whole = Expr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span);
+                let indices = indices.into_iter().flat_map(|index| match index.kind {
+                    ExprKind::Slice(parts) => parts.to_vec(),
+                    ExprKind::Gather(indices) => vec![*indices],
+                    _ => vec![index],
+                });
                 std::iter::once(whole).chain(indices).collect()
             }
             _ => vec![value],
@@ -379,6 +446,10 @@ impl<'a> Checker<'_, '_, 'a> {
         let ExprKind::View { array, indices } = &view.kind else { return None };
         if indices.is_empty() {
             return None;
+        }
+        if indices.iter().any(is_slice) {
+            let help = "assign its elements, in a loop if there are several";
+            return Some(self.reject(Code::Unsupported, view.span, "a slice of an array cannot be assigned", help));
         }
         let n_dims = indices.len() + usize::from(view.ty.as_value()?.as_any_array()?.1);
         let name = self.locals[array.0 as usize].name.clone();

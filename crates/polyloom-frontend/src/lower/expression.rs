@@ -31,6 +31,8 @@ impl Lowering<'_, '_> {
                 self.local(*local)
             }
             ExprKind::View { array, .. } => self.local(*array),
+            ExprKind::Slice(parts) => self.expr(&parts[0]),
+            ExprKind::Gather(indices) => self.expr(indices),
             ExprKind::Cast(x) => {
                 let value = self.expr(x);
                 self.builder.set_span(expr.span);

@@ -288,9 +288,15 @@ pub enum ExprKind {
     View {
         /// The variable that holds the array.
         array: LocalId,
-        /// Fewer than it has dimensions.
+        /// Fewer than it has dimensions, or slices among them.
         indices: Vec<Expr>,
     },
+    /// `start:stop:step` among the indices of a view, as the first index, the step and how many there are; the checker
+    /// leaves none in a finished program.
+    Slice(Box<[Expr; 3]>),
+    /// An axis of an indexed array among the indices of a view, as the array of its indices; the checker leaves none in a
+    /// finished program.
+    Gather(Box<Expr>),
     /// An operation of the op table.
     Op {
         /// The operation.

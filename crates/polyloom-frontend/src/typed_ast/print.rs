@@ -196,6 +196,8 @@ impl Printer<'_> {
                 let name = local_name(&self.function.locals[array.0 as usize].name);
                 format!("{name}[{}]", list(indices))
             }
+            ExprKind::Gather(indices) => format!("gather({})", self.expr(indices)),
+            ExprKind::Slice(parts) => format!("slice({})", list(&parts[..])),
             ExprKind::Op { op, args, .. } => match (op.info().spelling, &args[..]) {
                 (Spelling::Operator(text), [a, b]) => {
                     format!("({} {text} {}){}", self.expr(a), self.expr(b), suffix(*op, &expr.ty))

@@ -1,0 +1,77 @@
+"""Compile times over a sample of Warp's own tests, kernel by kernel: `python benches/corpus_compile.py`, JSON.
+
+The modules are drawn with a fixed seed from those that `make warp-corpus` goes through, which measures many more, and
+so are up to three of the kernels that each has when it is imported. Of these count the core kernels that both compile.
+Each is compiled alone in its module, forward only, from its function to code that can be launched, with nothing
+cached; Warp's first kernel of all, which prepares its headers, is not counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SEED = 1
+N_MODULES, N_KERNELS = 70, 3
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+
+
+def sample() -> list[Any]:
+    """Core kernels of the modules drawn, in the order of the draw."""
+    import warp as wp
+    import warp_corpus
+    from corpus import scope
+
+    draw = random.Random(SEED)
+    names = [name for name in warp_corpus.modules() if name.startswith("warp.tests.")]
+    chosen = []
+    for name in draw.sample(names, N_MODULES):
+        # A module may need a package that is not there.
+        with contextlib.suppress(BaseException), contextlib.redirect_stdout(io.StringIO()):
+            importlib.import_module(name)
+        if name not in sys.modules:
+            continue
+        kernels = [kernel for kernel in wp.get_module(name).kernels.values() if not kernel.is_generic]
+        kernels = [kernel for kernel in kernels if kernel.func.__module__ == name]
+        for kernel in draw.sample(kernels, min(N_KERNELS, len(kernels))):
+            with contextlib.suppress(Exception):
+                if scope.out_of_scope(kernel) is None and not scope.uses_gradients(kernel):
+                    chosen.append(kernel)
+    return chosen
+
+
+def measure() -> list[dict[str, Any]]:
+    import warp as wp
+    from corpus import timing
+
+    wp.config.log_level = 40
+    wp.config.kernel_cache_dir = os.environ["WARP_CACHE_PATH"]
+    wp.config.enable_backward = False
+    wp.init()
+    rows = []
+    for index, kernel in enumerate(sample()):
+        try:
+            theirs = timing.warp_seconds(kernel)
+            ours = timing.polyloom_seconds(kernel)
+        except Exception:  # what needs the rest of its module, or what one of the two does not have
+            continue
+        if index:
+            rows.append({"kernel": f"{kernel.module.name}.{kernel.key}", "warp": theirs, "polyloom": ours})
+    return rows
+
+
+if __name__ == "__main__":
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    started = time.perf_counter()
+    rows = measure()
+    json.dump({"rows": rows, "seconds": time.perf_counter() - started}, answers)

@@ -1,0 +1,94 @@
+//! The types that a generic kernel is compiled for: given by `--type`, or those of the arguments of `run`.
+
+use crate::{Failure, value};
+use polyloom::frontend::{FileEnvironment, ParamType, Pattern, no_such_kernel, read_type};
+use polyloom::{Composite, Kernel, Scalar, Session, SourceUnit, Type, ValueType};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Compiles a kernel of a file. `types` has the types given for its generic parameters, and `values` the arguments that
+/// say the others.
+pub(crate) fn compile(
+    session: &Session,
+    unit: &Arc<SourceUnit>,
+    name: &str,
+    types: &BTreeMap<&str, &str>,
+    values: &BTreeMap<&str, &str>,
+) -> Result<Kernel, Failure> {
+    let named = |&index: &usize| unit.functions().get(index).is_some_and(|f| &*f.name == name);
+    let Some(function) = unit.kernels().filter(named).last() else {
+        return Err(no_such_kernel(unit, Some(name)).into());
+    };
+    let handle = FileEnvironment::new(unit).function(function);
+    let params = handle.parameters().unwrap_or_default();
+    if let Some(stray) = types.keys().find(|given| !params.iter().any(|(param, _)| **param == ***given)) {
+        let names: Vec<&str> = params.iter().map(|(param, _)| &**param).collect();
+        let names = names.join(", ");
+        return Err(Failure::Usage(format!("--type {stray}: kernel `{name}` has no such parameter; it has {names}")));
+    }
+    if !handle.is_generic_kernel() && types.is_empty() {
+        return Ok(session.compile(&handle, session.defaults())?);
+    }
+    let mut chosen = Vec::with_capacity(params.len());
+    for (param, wanted) in &params {
+        let ty = match (*wanted, types.get(&**param), values.get(&**param)) {
+            (wanted, Some(text), _) => {
+                let ty = read_type(text, &*handle.environment);
+                let ty = ty.map_err(|wrong| Failure::Usage(format!("--type {param}={text}: {wrong}")))?;
+                if !wanted.takes(ty) {
+                    let given = ty.python_name();
+                    return Err(Failure::Usage(format!("--type {param}={text}: `{param}` is {wanted}, not {given}")));
+                }
+                ty
+            }
+            (ParamType::Exact(ty), None, _) => ty,
+            (wanted, None, value) => match value.map(|text| type_of(wanted, text)).transpose()?.flatten() {
+                Some(ty) => ty,
+                None => return Err(Failure::Usage(missing(name, param, wanted))),
+            },
+        };
+        chosen.push(ty);
+    }
+    Ok(session.compile_for(&handle, &chosen, session.defaults())?)
+}
+
+/// The type that an argument says a generic parameter has.
+fn type_of(wanted: ParamType, text: &str) -> Result<Option<ValueType>, Failure> {
+    let takes = |ty: Type| wanted.takes(ty).then_some(ValueType::Plain(ty));
+    let Some(path) = text.strip_prefix('@') else {
+        let scalar = match text {
+            "true" | "True" | "false" | "False" => Scalar::Bool,
+            _ if text.parse::<i64>().is_ok() => Scalar::I32,
+            _ if text.parse::<f64>().is_ok() => Scalar::F32,
+            _ => return Ok(None),
+        };
+        return Ok(takes(scalar.into()));
+    };
+    let (elem, shape) = value::type_of_file(path.as_ref()).map_err(Failure::Failed)?;
+    let n_dims = shape.len();
+    let inner = match wanted {
+        ParamType::GenericArray(pattern, _) => pattern.n_inner_axes(),
+        _ => 0,
+    };
+    let plain = u8::try_from(n_dims).ok().and_then(|ndim| Type::array_of(elem.into(), ndim));
+    if let Some(ty) = plain.and_then(takes) {
+        return Ok(Some(ty));
+    }
+    let ParamType::GenericArray(Pattern::Composite { kind, .. }, _) = wanted else { return Ok(None) };
+    let Some(outer) = n_dims.checked_sub(inner).filter(|outer| *outer > 0) else { return Ok(None) };
+    let extents: Vec<i128> = shape[outer..].iter().map(|&extent| extent.into()).collect();
+    let composite = Composite::new(kind, elem, &extents).ok();
+    Ok(composite.and_then(|composite| takes(Type::array_of(composite.into(), u8::try_from(outer).ok()?)?)))
+}
+
+fn missing(kernel: &str, param: &str, wanted: ParamType) -> String {
+    let example = match wanted {
+        ParamType::GenericArray(_, 1) => "array(dtype=float)".to_owned(),
+        ParamType::GenericArray(_, ndim) => format!("array(dtype=float, ndim={ndim})"),
+        _ => "float".to_owned(),
+    };
+    format!(
+        "kernel `{kernel}` is generic: the parameter `{param}` is {wanted}, and nothing says which type: write \
+         --type '{param}={example}'"
+    )
+}

@@ -1,0 +1,536 @@
+//! Assignments: what their targets are, and what becomes of names and their types.
+
+use super::composite::Held;
+use super::conversion::has_quotient;
+use super::element::Indexed;
+use super::function::{Checker, Name};
+use crate::environment::Builtin;
+use crate::number::Number;
+use crate::param_type::ParamType;
+use crate::structure::ValueType;
+use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target, Targets};
+use polyloom_ir::{Code, Diagnostic, Scalar, Span, Type};
+use ruff_python_ast as ast;
+use smallvec::{SmallVec, smallvec};
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// `target = value`, `a = b = value`, `a, b = value`.
+    pub(super) fn assign(&mut self, assign: &'a ast::StmtAssign, span: Span, out: &mut Vec<Stmt>) {
+        if let [target] = &assign.targets[..] {
+            return self.assign_one(target, &assign.value, span, out);
+        }
+        // Several targets: the first variable holds the value for the others.
+        let value = self.expr(&assign.value);
+        let mut value = if value.number().is_some() || value.ty.is_struct() { value } else { self.settle(value) };
+        if value.ty.is_struct() {
+            value = self.hold_struct(value, span, out);
+        }
+        if let ExprKind::View { .. } = value.kind {
+            value = self.not_kept(&value);
+        }
+        let simple = |e: &Expr| matches!(e.kind, ExprKind::Const(_) | ExprKind::Number(_) | ExprKind::Local(_));
+        if !simple(&value)
+            && let Some(ty) = value.ty.as_value()
+        {
+            let value_span = value.span;
+            let held = self.held_local(ty, value_span, span);
+            out.push(Stmt {
+                kind: StmtKind::Assign { targets: smallvec![Target::Local(held)], values: smallvec![value] },
+                span,
+            });
+            value = Expr::new(ExprKind::Local(held), ExprType::Value(ty), value_span);
+        }
+        for target in &assign.targets {
+            self.assign_value(target, value.clone(), span, out);
+        }
+    }
+
+    /// Assigns a value to one target.
+    fn assign_value(&mut self, target: &'a ast::Expr, value: Expr, span: Span, out: &mut Vec<Stmt>) {
+        let mut targets = Targets::new();
+        if let Some(value) = self.target(target, value, &mut targets) {
+            out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
+        }
+    }
+
+    /// A struct, or the values of a call, as variables of their own.
+    pub(super) fn hold_struct(&mut self, value: Expr, span: Span, out: &mut Vec<Stmt>) -> Expr {
+        if matches!(&value.kind, ExprKind::Tuple(leaves) if leaves.iter().all(|leaf| matches!(leaf.kind, ExprKind::Local(_))))
+        {
+            return value;
+        }
+        let Some(ty) = value.ty.full() else { return value };
+        let value_span = value.span;
+        let mut held = Held::default();
+        let leaves = self.leaves_of(value, &mut held);
+        let mut targets = Targets::new();
+        let (mut stored, mut locals) = (Vec::new(), Vec::new());
+        for leaf in leaves {
+            match leaf.ty.as_value().filter(|ty| ty.as_any_array().is_none()) {
+                Some(ty) => {
+                    let local = self.held_local(ty, value_span, span);
+                    targets.push(Target::Local(local));
+                    stored.push(leaf);
+                    locals.push(Expr::new(ExprKind::Local(local), ExprType::Value(ty), value_span));
+                }
+                None => locals.push(leaf),
+            }
+        }
+        let types = stored.iter().filter_map(|leaf| leaf.ty.full()).collect();
+        let stored = held.around(Expr::new(ExprKind::Tuple(stored), ExprType::Values(types), value_span));
+        out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![stored] }, span });
+        Expr::new(ExprKind::Tuple(locals), ty.into(), value_span)
+    }
+
+    /// A variable without a name that the rest of a statement reads.
+    pub(super) fn held_local(&mut self, ty: Type, value: Span, statement: Span) -> LocalId {
+        let held = self.new_local("", ty, value);
+        self.mark_assigned(held);
+        self.locals[held.0 as usize].first_read = value.start;
+        self.locals[held.0 as usize].last_read = statement.end;
+        held
+    }
+
+    fn assign_one(&mut self, target: &'a ast::Expr, value: &'a ast::Expr, span: Span, out: &mut Vec<Stmt>) {
+        let targets = match target {
+            ast::Expr::Tuple(tuple) => &tuple.elts,
+            ast::Expr::List(list) => &list.elts,
+            _ => {
+                if let ast::Expr::Name(name) = target
+                    && let Some(what) = self.function_or_type(value)
+                {
+                    return self.bind_known(name, what, span);
+                }
+                if let ast::Expr::Name(name) = target
+                    && self.assign_array(name, value, span, out)
+                {
+                    return;
+                }
+                self.assigning = match target {
+                    ast::Expr::Name(name) => match self.names.get(name.id.as_str()) {
+                        Some(Name::Local(local)) => Some(*local),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let value = self.expr(value);
+                self.assigning = None;
+                if let ast::Expr::Name(name) = target {
+                    if self.bind_view(name, &value, out) {
+                        return;
+                    }
+                    if let Some(fixed) = self.own_result_of(&value) {
+                        return self.bind_own(name, fixed, value, span, out);
+                    }
+                }
+                return self.assign_value(target, value, span, out);
+            }
+        };
+        let values: SmallVec<[Expr; 1]> = match value {
+            ast::Expr::Tuple(tuple) => tuple.elts.iter().map(|e| self.expr(e)).collect(),
+            ast::Expr::List(list) => list.elts.iter().map(|e| self.expr(e)).collect(),
+            _ => match self.called_builtin(value) {
+                Some((Builtin::Tid, call)) if call.arguments.is_empty() && (2..=4).contains(&targets.len()) => {
+                    let value_span = self.span(value);
+                    smallvec![self.tid_coordinates(targets.len(), value_span)]
+                }
+                _ => match self.tuple_named(value) {
+                    Some(parts) => parts.iter().cloned().collect(),
+                    None => smallvec![self.expr(value)],
+                },
+            },
+        };
+        self.unpack(targets, values, span, out);
+    }
+
+    /// Assigns several values to several targets.
+    fn unpack(&mut self, targets: &'a [ast::Expr], values: SmallVec<[Expr; 1]>, span: Span, out: &mut Vec<Stmt>) {
+        // One expression of several values is assigned as it is; otherwise there is one value for each target.
+        let from_call: Option<SmallVec<[ValueType; 2]>> = match &values[..] {
+            [Expr { ty: ExprType::Values(types), .. }] => Some(types.clone()),
+            _ => None,
+        };
+        let failed = values.iter().any(Expr::is_error);
+        let n_values = from_call.as_ref().map_or(values.len(), |types| types.len());
+        let is_tid = matches!(&values[..], [Expr { kind: ExprKind::Tid(_), .. }]);
+        if !failed && is_tid && targets.len() > 4 {
+            let message = format!("a launch has at most 4 coordinates, not {}", targets.len());
+            self.reject(Code::TypeMismatch, span, message, "unpack `tid()` to 2, 3 or 4 variables");
+        } else if !failed && n_values != targets.len() {
+            let message = format!("{n_values} values are unpacked to {} targets", targets.len());
+            let message = if n_values == 1 { "one value cannot be unpacked".to_owned() } else { message };
+            self.reject(Code::TypeMismatch, span, message, "write as many targets as there are values");
+        }
+        if failed || n_values != targets.len() {
+            for target in targets {
+                self.target(target, Expr::error(span), &mut Targets::new());
+            }
+            return;
+        }
+        let all_variables = targets.iter().all(|target| matches!(target, ast::Expr::Name(_)));
+        let all_plain = |types: &SmallVec<[ValueType; 2]>| types.iter().all(|ty| ty.as_plain().is_some());
+        let mut values = values;
+        let from_call = match from_call {
+            // What is stored is more than the call's values one by one: variables hold these first.
+            Some(types) if !all_variables || !all_plain(&types) => {
+                values = self.hold_values(values, &types, span, out);
+                None
+            }
+            from_call => from_call,
+        };
+        let mut bound = Targets::new();
+        let mut given = SmallVec::new();
+        let mut values = values.into_iter();
+        let tuple = if from_call.is_some() { values.next() } else { None };
+        for (i, target) in targets.iter().enumerate() {
+            let value = match &from_call {
+                // Stands for one of the call's values: its type is what matters.
+                Some(types) => Expr::new(ExprKind::Tuple(Vec::new()), ExprType::from(types[i]), span),
+                None => match values.next() {
+                    Some(value) => value,
+                    None => return,
+                },
+            };
+            if let Some(value) = self.target(target, value, &mut bound) {
+                given.push(value);
+            }
+        }
+        let values = match tuple {
+            // Calls give no arrays, so a target is missing only if it is rejected, and the function with it.
+            Some(_) if bound.len() != targets.len() => return,
+            Some(tuple) => smallvec![tuple],
+            // A name that now stands for an array leaves nothing to store, but the others do.
+            None => given,
+        };
+        if !bound.is_empty() {
+            out.push(Stmt { kind: StmtKind::Assign { targets: bound, values }, span });
+        }
+    }
+
+    /// Puts the values of an expression that gives several into variables of their own.
+    pub(super) fn hold_values(
+        &mut self,
+        values: SmallVec<[Expr; 1]>,
+        types: &[ValueType],
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> SmallVec<[Expr; 1]> {
+        let mut targets = Targets::new();
+        let mut leaf = |checker: &mut Self, ty: Type| {
+            let local = checker.held_local(ty, span, span);
+            targets.push(Target::Local(local));
+            Expr::new(ExprKind::Local(local), ExprType::Value(ty), span)
+        };
+        let held = types.iter().map(|&ty| match ty {
+            ValueType::Plain(ty) => leaf(self, ty),
+            _ => {
+                let leaves = ty.leaf_types().into_iter().map(|ty| leaf(self, ty)).collect();
+                Expr::new(ExprKind::Tuple(leaves), ty.into(), span)
+            }
+        });
+        let held = held.collect();
+        out.push(Stmt { kind: StmtKind::Assign { targets, values }, span });
+        held
+    }
+
+    /// Appends what a target writes, and gives the value as it is stored there; `None` if either is rejected, or if
+    /// nothing is to be stored: the target now stands for an array.
+    pub(super) fn target(&mut self, target: &'a ast::Expr, value: Expr, targets: &mut Targets) -> Option<Expr> {
+        let span = self.span(target);
+        match target {
+            ast::Expr::Name(name) if value.ty.is_struct() => self.bind_struct(name, value, targets),
+            ast::Expr::Name(name) => {
+                let (local, value) = self.bind_name(name, value)?;
+                targets.push(Target::Local(local));
+                Some(value)
+            }
+            ast::Expr::Subscript(subscript) if is_shape(&subscript.value) => {
+                self.reject(
+                    Code::BadAssignment,
+                    span,
+                    "the shape of an array cannot be assigned",
+                    "assign a variable or an array element",
+                );
+                None
+            }
+            ast::Expr::Subscript(subscript) => {
+                let indexed = self.indexed(subscript, span);
+                let indexed = match indexed? {
+                    Indexed::Struct(place) => return self.assign_place(place, value, targets),
+                    indexed => indexed,
+                };
+                let value = if value.is_waiting() { value } else { self.settle(value) };
+                let (target, value) = match indexed {
+                    Indexed::View(view) => {
+                        self.too_few_indices(&view);
+                        return None;
+                    }
+                    Indexed::Element(element, elem) => {
+                        let value = self.expect_value(value, elem, Code::TypeMismatch, "the array's element");
+                        (Target::Element(Box::new(element)), value)
+                    }
+                    Indexed::Component(base, composite, index) => {
+                        self.component_target(&base, composite, index, value, span)?
+                    }
+                    Indexed::Parts(parts) => self.parts_target(parts, value, span)?,
+                    Indexed::Row(base, composite, index) => self.row_target(&base, composite, index, value, span)?,
+                    Indexed::Struct(_) => return None,
+                };
+                targets.push(target);
+                (!value.is_error()).then_some(value)
+            }
+            ast::Expr::Attribute(attribute)
+                if matches!(self.place_type(&attribute.value), Some(ValueType::Struct(_))) =>
+            {
+                let place = self.field_place(attribute, span)?;
+                self.assign_place(place, value, targets)
+            }
+            ast::Expr::Attribute(attribute) => {
+                let base = self.value(&attribute.value);
+                let value = if value.is_waiting() { value } else { self.settle(value) };
+                if let Some(composite) = base.ty.as_value()?.as_composite() {
+                    let (target, value) = self.member_target(&base, composite, attribute.attr.as_str(), value, span)?;
+                    targets.push(target);
+                    return Some(value);
+                }
+                self.reject(
+                    Code::BadAssignment,
+                    span,
+                    "an attribute cannot be assigned in a kernel",
+                    "assign a variable or an array element",
+                );
+                None
+            }
+            ast::Expr::Starred(_) => {
+                self.reject(Code::Unsupported, span, "`*` is not supported in a target", "write each target by name");
+                None
+            }
+            ast::Expr::Tuple(_) | ast::Expr::List(_) => {
+                self.reject(
+                    Code::Unsupported,
+                    span,
+                    "nested targets are not supported",
+                    "unpack the inner values on a line of their own",
+                );
+                None
+            }
+            _ => {
+                self.reject(
+                    Code::BadAssignment,
+                    span,
+                    "this cannot be assigned",
+                    "assign a variable or an array element",
+                );
+                None
+            }
+        }
+    }
+
+    /// Gives a variable a value, and a type if it is its first.
+    pub(super) fn bind_name(&mut self, name: &'a ast::ExprName, value: Expr) -> Option<(LocalId, Expr)> {
+        let span = self.span(name);
+        let text = name.id.as_str();
+        match self.names.get(text).copied() {
+            Some(Name::Local(id)) => {
+                self.mark_assigned(id);
+                if self.local_type(id).as_any_array().is_some() {
+                    self.settle(value);
+                    self.reject(
+                        Code::BadAssignment,
+                        span,
+                        format!("`{text}` names an array and cannot be assigned again"),
+                        "use a variable of another name",
+                    );
+                    return None;
+                }
+                let given = value.ty.clone();
+                let value = self.retyped(id, value, span);
+                if value.is_none() && given != ExprType::Error {
+                    // What the variable holds from here on is not known.
+                    self.names.insert(text, Name::Poisoned);
+                }
+                Some((id, value?))
+            }
+            Some(Name::Poisoned) => {
+                self.settle(value);
+                None
+            }
+            Some(Name::View(view)) => {
+                self.settle(value);
+                let what = self.kind_of_view(&self.views[view]);
+                let message = format!("`{text}` stands for {what} and cannot be assigned a value");
+                self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+                None
+            }
+            Some(Name::Known(index)) => {
+                self.settle(value);
+                let what = self.known[index].describe();
+                let message = format!("`{text}` stands for {what} and cannot be assigned a value");
+                self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+                None
+            }
+            Some(Name::Struct(variable)) => {
+                let value = self.settle(value);
+                let known = &self.structs[variable];
+                let (was, first) = (known.ty.python_name(), known.span);
+                self.names.insert(text, Name::Poisoned);
+                let given = value.ty.as_value()?.python_name();
+                let message = format!("`{text}` is {given} here but was {was} before");
+                self.report(
+                    Diagnostic::error(Code::Retyped, span, message)
+                        .label(first, format!("{was} here"))
+                        .help("use a variable of another name"),
+                );
+                None
+            }
+            Some(Name::Later(_)) | None => {
+                let is_number = value.number().is_some();
+                let value = self.settle(value);
+                let Some(ty) = value.ty.as_value() else {
+                    self.names.insert(text, Name::Poisoned);
+                    return None;
+                };
+                if ty.as_any_array().is_some() {
+                    self.alias(text, &value, span);
+                    return None;
+                }
+                let id = self.new_local(text, ty, span);
+                if is_number || has_quotient(&value) {
+                    self.first_values.insert(id, value.clone());
+                }
+                self.names.insert(text, Name::Local(id));
+                self.mark_assigned(id);
+                Some((id, value))
+            }
+        }
+    }
+
+    /// Makes a name stand for an array.
+    fn alias(&mut self, name: &'a str, array: &Expr, span: Span) {
+        match array.kind {
+            ExprKind::Local(id) if self.assigned.len() == 1 => {
+                self.names.insert(name, Name::Local(id));
+            }
+            ExprKind::View { .. } => {
+                self.names.insert(name, Name::Poisoned);
+                self.not_kept(array);
+            }
+            _ => {
+                self.names.insert(name, Name::Poisoned);
+                self.reject(
+                    Code::BadAssignment,
+                    span,
+                    format!("`{name}` is set to an array inside a branch or loop"),
+                    "assign it before, or use the array by its own name",
+                );
+            }
+        }
+    }
+
+    /// A value for a variable that has a type.
+    fn retyped(&mut self, id: LocalId, value: Expr, span: Span) -> Option<Expr> {
+        let local = &self.locals[id.0 as usize];
+        let (ty, first, name) = (local.ty, local.span, local.name.clone());
+        if let Some(number) = value.untyped()
+            && ty.as_scalar().is_some_and(|s| number.adapts_to(s))
+        {
+            return Some(self.adapt(value, ty)).filter(|v| !v.is_error());
+        }
+        let value = self.settle(value);
+        let given = value.ty.as_value()?;
+        if given == ty {
+            return Some(value);
+        }
+        let message = format!("`{name}` is {} here but was {} before", given.python_name(), ty.python_name());
+        let help = match (ty, given) {
+            (_, Type::Scalar(given)) if let Some(help) = self.retype_help(id, given) => help,
+            (Type::Scalar(Scalar::I32), Type::Scalar(Scalar::F32)) if (id.0 as usize) >= self.n_params => {
+                format!("to make it a float write `{name} = 0.0` (or `float(…)`) where it is first set")
+            }
+            (Type::Scalar(ty), Type::Scalar(_)) => {
+                format!("{}, or use a variable of another name", self.conversion_help(&value, ty))
+            }
+            _ => "use a variable of another name".to_owned(),
+        };
+        self.report(
+            Diagnostic::error(Code::Retyped, span, message)
+                .label(first, format!("{} here", ty.python_name()))
+                .help(help),
+        );
+        None
+    }
+
+    pub(super) fn mark_assigned(&mut self, id: LocalId) {
+        self.flow.set.insert(id);
+        if let Some(assigned) = self.assigned.last_mut() {
+            assigned.insert(id);
+        }
+    }
+
+    /// `name: type = value`.
+    pub(super) fn annotated(&mut self, assign: &'a ast::StmtAnnAssign, span: Span, out: &mut Vec<Stmt>) {
+        let ast::Expr::Name(name) = &*assign.target else {
+            let span = self.span(&*assign.target);
+            self.reject(Code::BadAssignment, span, "only variables can be annotated", "remove the annotation");
+            return;
+        };
+        let ty = self.annotation(&assign.annotation);
+        let value = assign.value.as_deref().map(|v| self.expr(v));
+        let ty = match ty {
+            Some(ParamType::Exact(ty)) => ty,
+            Some(_) => match &value {
+                Some(value) => match (value.ty.full(), value.untyped()) {
+                    (Some(ty), _) => ty,
+                    (None, Some(Number::Float(_))) => Type::F32.into(),
+                    (None, _) => Type::I32.into(),
+                },
+                None => return,
+            },
+            None => {
+                self.names.insert(name.id.as_str(), Name::Poisoned);
+                return;
+            }
+        };
+        let name_span = self.span(name);
+        let ValueType::Plain(ty) = ty else {
+            let Some(value) = value else { return };
+            let value = self.expect(value, ty, Code::TypeMismatch, "the annotation");
+            let mut targets = Targets::new();
+            if value.is_error() {
+                self.names.insert(name.id.as_str(), Name::Poisoned);
+            } else if let Some(value) = self.bind_struct(name, value, &mut targets) {
+                out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span });
+            }
+            return;
+        };
+        if let Some(Name::Later(_)) = self.names.get(name.id.as_str())
+            && ty.as_any_array().is_none()
+        {
+            let id = self.new_local(name.id.as_str(), ty, name_span);
+            self.names.insert(name.id.as_str(), Name::Local(id));
+        } else if let Some(Name::Local(id)) = self.names.get(name.id.as_str()).copied()
+            && self.local_type(id) != ty
+        {
+            self.retyped(id, Expr::new(ExprKind::Error, ExprType::Value(ty), name_span), name_span);
+            return;
+        }
+        let Some(value) = value else { return };
+        let value = self.expect_value(value, ty, Code::TypeMismatch, "the annotation");
+        if value.is_error() {
+            // The annotation says what the variable is, whatever its value: its uses are still checked.
+            if let Some(Name::Local(id)) = self.names.get(name.id.as_str()).copied() {
+                self.mark_assigned(id);
+            }
+            return;
+        }
+        if let Some((local, value)) = self.bind_name(name, value) {
+            let kind = StmtKind::Assign { targets: smallvec![Target::Local(local)], values: smallvec![value] };
+            out.push(Stmt { kind, span });
+        }
+    }
+}
+
+/// Whether an expression is `….shape`.
+fn is_shape(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Attribute(attribute) if attribute.attr.as_str() == "shape")
+}

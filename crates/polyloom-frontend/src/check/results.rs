@@ -1,0 +1,247 @@
+//! What functions return: annotated results, results inferred from the returns, and `return` itself.
+
+use super::function::{Checker, error_of};
+use crate::annotation::AnnotationReader;
+use crate::structure::ValueType;
+use crate::typed_ast::{Expr, ExprKind, ExprType, Stmt, StmtKind};
+use polyloom_ir::{Code, Diagnostic, FunctionKind, Span, Type};
+use ruff_python_ast as ast;
+use ruff_text_size::Ranged;
+use smallvec::SmallVec;
+
+/// What the returns of a function have in common.
+pub(super) enum Results {
+    /// The types are fixed: a kernel's, or annotated.
+    Declared(SmallVec<[ValueType; 2]>),
+    /// The types follow from the returns.
+    Inferred(Option<Inferred>),
+}
+
+/// What the returns seen so far have said.
+pub(super) struct Inferred {
+    /// The first of them.
+    pub(super) span: Span,
+    /// A type for each result; [`ExprType::Number`] until a return with a type is met.
+    pub(super) types: SmallVec<[ExprType; 2]>,
+    /// Whether some return gave a float without a type, for each result.
+    pub(super) floats: SmallVec<[bool; 2]>,
+}
+
+impl<'a> Checker<'_, '_, 'a> {
+    pub(super) fn declared_results(&mut self, def: &'a ast::StmtFunctionDef) {
+        if self.kind == FunctionKind::Kernel {
+            self.results = Results::Declared(SmallVec::new());
+        }
+        let Some(annotation) = &def.returns else { return };
+        let environment = self.environment;
+        let reader = AnnotationReader { text: &self.unit.file().text, lookup: &|path| environment.lookup(path) };
+        match reader.read_results(annotation) {
+            Ok(Some(types)) if self.kind == FunctionKind::Func => self.results = Results::Declared(types),
+            Ok(Some(types)) if !types.is_empty() => {
+                let span = self.span(&**annotation);
+                self.reject(
+                    Code::ReturnMismatch,
+                    span,
+                    "a kernel returns nothing",
+                    "write its results to arrays that are its parameters",
+                );
+            }
+            Ok(_) => {}
+            Err(error) => self.report(error_of(self.file, error)),
+        }
+    }
+
+    /// The function's result types; gives numbers in returns their types.
+    pub(super) fn finish_results(&mut self, def: &ast::StmtFunctionDef, body: &mut [Stmt]) -> SmallVec<[ValueType; 2]> {
+        let falls_off = self.flow.reachable;
+        let types: SmallVec<[ValueType; 2]> = match std::mem::replace(&mut self.results, Results::Inferred(None)) {
+            Results::Declared(types) => types,
+            Results::Inferred(None) => SmallVec::new(),
+            Results::Inferred(Some(inferred)) => {
+                let default = |float: bool| if float { Type::F32 } else { Type::I32 };
+                let types: SmallVec<[ValueType; 2]> = inferred
+                    .types
+                    .iter()
+                    .zip(&inferred.floats)
+                    .map(|(ty, float)| ty.full().unwrap_or_else(|| default(*float).into()))
+                    .collect();
+                self.type_returns(body, &types);
+                types
+            }
+        };
+        if falls_off && !types.is_empty() {
+            let span = self.span(def.name.range());
+            self.reject(
+                Code::ReturnMismatch,
+                span,
+                format!("not every path through `{}` returns a value", def.name.as_str()),
+                "end the function with `return`",
+            );
+        }
+        types
+    }
+
+    fn type_returns(&mut self, body: &mut [Stmt], types: &[ValueType]) {
+        for stmt in body {
+            match &mut stmt.kind {
+                StmtKind::Return(values) => {
+                    for (value, ty) in values.iter_mut().zip(types) {
+                        if let Some(ty) = ty.as_plain().filter(|_| value.is_waiting()) {
+                            let number = std::mem::replace(value, Expr::error(value.span));
+                            *value = self.adapt(number, ty);
+                        }
+                    }
+                }
+                StmtKind::If { then, otherwise, .. } => {
+                    self.type_returns(then, types);
+                    self.type_returns(otherwise, types);
+                }
+                StmtKind::For { body, .. } | StmtKind::While { body, .. } => {
+                    self.type_returns(&mut body.body, types);
+                    self.type_returns(&mut body.otherwise, types);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// `return`.
+    pub(super) fn return_statement(&mut self, stmt: &'a ast::StmtReturn, out: &mut Vec<Stmt>) {
+        let span = self.span(stmt);
+        let mut values: SmallVec<[Expr; 1]> = SmallVec::new();
+        match stmt.value.as_deref() {
+            None | Some(ast::Expr::NoneLiteral(_)) => {}
+            Some(ast::Expr::Tuple(tuple)) => values.extend(tuple.elts.iter().map(|e| self.expr(e))),
+            Some(value) => values.push(self.expr(value)),
+        }
+        if let [value] = &mut values[..]
+            && let ExprKind::View { array, .. } = value.kind
+            && let Some(fixed) = self.fixed.get(&array).filter(|_| value.is_whole_array())
+            && self.own_result.as_ref().is_none_or(|known| known == fixed)
+        {
+            self.own_result = Some(fixed.clone());
+            *value = Expr::new(ExprKind::Local(array), ExprType::Value(self.local_type(array)), value.span);
+        }
+        if !values.iter().any(Expr::is_error) {
+            self.returned(span, &mut values);
+        }
+        self.flow.reachable = false;
+        out.push(Stmt { kind: StmtKind::Return(values), span });
+    }
+
+    fn returned(&mut self, span: Span, values: &mut SmallVec<[Expr; 1]>) {
+        // A call with several results, returned as it is, is one expression.
+        let types: SmallVec<[ExprType; 2]> = match &values[..] {
+            [Expr { ty: ExprType::Values(types), .. }] => types.iter().map(|t| ExprType::from(*t)).collect(),
+            values => values.iter().map(|v| v.ty.clone()).collect(),
+        };
+        if types.iter().any(|t| matches!(t, ExprType::Values(_))) {
+            self.reject(
+                Code::ReturnMismatch,
+                span,
+                "a returned value has several parts or none",
+                "assign it to variables and return those",
+            );
+            return;
+        }
+        let has_array = |ty: &ValueType| match ty {
+            ValueType::Plain(ty) => ty.as_any_array().is_some(),
+            ValueType::Struct(of) => of.array_within().is_some(),
+            ValueType::StructArray { .. } => true,
+        };
+        if let Some(returned) = types.iter().find_map(|t| t.full().filter(has_array)) {
+            let why = match returned {
+                ValueType::Struct(_) => ", which has arrays",
+                _ => "",
+            };
+            self.reject(
+                Code::ReturnMismatch,
+                span,
+                format!("a function cannot return {}{why}", returned.python_name()),
+                "pass the array as a parameter and write to it",
+            );
+            return;
+        }
+        let is_float = |v: &Expr| matches!(v.untyped(), Some(crate::number::Number::Float(_)));
+        let floats: SmallVec<[bool; 2]> = (0..types.len()).map(|i| values.get(i).is_some_and(is_float)).collect();
+        match &mut self.results {
+            Results::Inferred(seen @ None) => *seen = Some(Inferred { span, types, floats }),
+            Results::Inferred(Some(seen)) => {
+                let first = seen.span;
+                let fits = seen.types.len() == types.len()
+                    && seen
+                        .types
+                        .iter()
+                        .zip(&types)
+                        .all(|(a, b)| a == b || *a == ExprType::Number || *b == ExprType::Number);
+                if fits {
+                    for (i, ty) in types.into_iter().enumerate() {
+                        if seen.types[i] == ExprType::Number {
+                            seen.types[i] = ty;
+                        }
+                        seen.floats[i] |= floats.get(i).copied().unwrap_or(false);
+                    }
+                } else {
+                    let message = format!(
+                        "this returns {}, but another return gives {}",
+                        describe_types(&types),
+                        describe_types(&seen.types)
+                    );
+                    self.report(
+                        Diagnostic::error(Code::ReturnMismatch, span, message)
+                            .label(first, "the other return")
+                            .help("make all returns give the same number and types of values"),
+                    );
+                }
+            }
+            Results::Declared(declared) => {
+                let declared = declared.clone();
+                if declared.len() != types.len() {
+                    let (message, help) = if self.kind == FunctionKind::Kernel {
+                        ("a kernel returns nothing".to_owned(), "write the result to an array that is a parameter")
+                    } else {
+                        let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::from(*t)).collect();
+                        (
+                            format!(
+                                "this returns {}, but the function is annotated to return {}",
+                                describe_types(&types),
+                                describe_types(&wanted)
+                            ),
+                            "change the annotation or the return",
+                        )
+                    };
+                    self.reject(Code::ReturnMismatch, span, message, help);
+                } else if values.len() == declared.len() {
+                    for (value, ty) in values.iter_mut().zip(&declared) {
+                        let given = std::mem::replace(value, Expr::error(span));
+                        *value = self.expect(given, *ty, Code::ReturnMismatch, "the function's annotation");
+                    }
+                } else if types.iter().zip(&declared).any(|(a, b)| *a != ExprType::from(*b)) {
+                    let wanted: SmallVec<[ExprType; 2]> = declared.iter().map(|t| ExprType::from(*t)).collect();
+                    let message = format!(
+                        "this returns {}, but the function is annotated to return {}",
+                        describe_types(&types),
+                        describe_types(&wanted)
+                    );
+                    self.reject(Code::ReturnMismatch, span, message, "assign the values to variables and convert them");
+                }
+            }
+        }
+    }
+}
+
+/// `float32 and int32`, `nothing`.
+pub(super) fn describe_types(types: &[ExprType]) -> String {
+    let names: Vec<String> = types
+        .iter()
+        .map(|t| match t.full() {
+            Some(ty) => ty.python_name(),
+            None => "a number".to_owned(),
+        })
+        .collect();
+    match &names[..] {
+        [] => "nothing".to_owned(),
+        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        [one, ..] => one.clone(),
+    }
+}

@@ -1,0 +1,149 @@
+"""Indexed arrays: an array together with indices that choose among it, along each of its dimensions.
+
+To the compiler one is a struct of the array and of an array of indices for each dimension; what is written here makes
+these structs. A dimension without indices gets all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyloom import _native
+from polyloom._arrays import ArrayAnnotation, _element_type, array
+from polyloom._scalars import int32
+from polyloom._structs import Struct, StructClass
+
+__all__ = ["indexedarray", "indexedarray1d", "indexedarray2d", "indexedarray3d", "indexedarray4d"]
+
+
+class IndexedArray(Struct):
+    """Elements of an array, as `indexedarray(data, indices)` chooses them."""
+
+    @property
+    def dtype(self) -> Any:
+        """What its elements are."""
+        return type(self)._fields["data"].dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return int(type(self)._fields["data"].ndim)
+
+    @property
+    def indices(self) -> list[Any]:
+        """For each dimension, the indices of the array that its own stand for."""
+        return [getattr(self, f"indices{axis}") for axis in range(self.ndim)]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many elements there are along each dimension."""
+        return tuple(len(indices) for indices in self.indices)
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return int(np.prod(self.shape))
+
+    def numpy(self) -> NDArray[Any]:
+        """A copy of the elements as a NumPy array."""
+        data: NDArray[Any] = np.asarray(getattr(self, "data"))  # noqa: B009 - a field
+        chosen: NDArray[Any] = data[np.ix_(*(np.asarray(indices) for indices in self.indices))]
+        return chosen
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.numpy()!r})"
+
+
+_known: dict[_native.StructType, StructClass] = {}
+
+
+def _class(dtype: Any, ndim: int) -> StructClass:
+    dtype = _element_type(dtype)
+    ty = _native.StructType.indexed_array(dtype, ndim)
+    if ty not in _known:
+        fields = {"data": ArrayAnnotation(dtype, ndim)}
+        fields |= {f"indices{axis}": ArrayAnnotation(int32, 1) for axis in range(ndim)}
+        _known[ty] = StructClass(ty.name, (IndexedArray,), {"_type": ty, "_fields": fields, "_dtype": None})
+    return _known[ty]
+
+
+class indexedarray:  # noqa: N801 - the kernel language's name
+    """An array of chosen elements of another, or the annotation of a parameter that is one.
+
+    Parameters
+    ----------
+    data : array
+        The array. Kernels read and write its elements.
+    indices : list of array or None
+        For each dimension the indices to choose, `None` for all; dimensions at the end may be left out.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> @loom.kernel
+    ... def negate(a: loom.indexedarray(dtype=float)):
+    ...     i = loom.tid()
+    ...     a[i] = -a[i]
+    >>> data = loom.array([1.0, 2.0, 3.0, 4.0], dtype=float)
+    >>> chosen = loom.indexedarray(data, [loom.array([3, 0], dtype=int)])
+    >>> loom.launch(negate, chosen.shape, [chosen])
+    >>> data
+    array([-1.,  2.,  3., -4.], dtype=float32)
+    """
+
+    _ndim: ClassVar[int | None] = None
+
+    def __new__(cls, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None) -> Any:
+        if data is None:
+            if dtype is None:
+                raise TypeError("an indexed array is made of an array and indices; its annotation takes a dtype")
+            return _class(dtype, ndim or cls._ndim or 1)
+        data = data if isinstance(data, array) else array(data, copy=False)
+        if cls._ndim not in (None, data.ndim):
+            raise TypeError(f"{cls.__name__} takes an array of {cls._ndim} dimensions, not {data.ndim}")
+        given = list(indices or [])
+        if len(given) > data.ndim:
+            raise ValueError(f"the array has {data.ndim} dimensions, and {len(given)} arrays of indices are given")
+        made: Any = _class(data.dtype, data.ndim)()
+        made.data = data
+        for axis, extent in enumerate(data.shape):
+            chosen = given[axis] if axis < len(given) else None
+            if chosen is None:
+                chosen = np.arange(extent, dtype=np.int32)
+            elif not isinstance(chosen, array):
+                chosen = np.asarray(chosen, np.int32)
+            setattr(made, f"indices{axis}", chosen)
+        return made
+
+    def __class_getitem__(cls, of: Any) -> StructClass:
+        dtype, ndim = of if isinstance(of, tuple) else (of, None)
+        # `Literal[2]`
+        (ndim,) = get_args(ndim) or (ndim,)
+        return _class(dtype, ndim or cls._ndim or 1)
+
+
+class indexedarray1d(indexedarray):  # noqa: N801
+    """`indexedarray` of one dimension."""
+
+    _ndim = 1
+
+
+class indexedarray2d(indexedarray):  # noqa: N801
+    """`indexedarray` of two dimensions."""
+
+    _ndim = 2
+
+
+class indexedarray3d(indexedarray):  # noqa: N801
+    """`indexedarray` of three dimensions."""
+
+    _ndim = 3
+
+
+class indexedarray4d(indexedarray):  # noqa: N801
+    """`indexedarray` of four dimensions."""
+
+    _ndim = 4
