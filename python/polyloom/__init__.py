@@ -57,6 +57,9 @@ else:
 
 config = _Config()
 
+# Warp's name for what stands for an object elsewhere.
+handle = _scalars.uint64
+
 pi = PI = _math.pi
 tau = TAU = _math.tau
 half_pi = HALF_PI = _math.pi / 2
@@ -80,6 +83,7 @@ __all__ = [
     "bool",
     "config",
     "func",
+    "handle",
     "kernel",
     "launch",
     "map",

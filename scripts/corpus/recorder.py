@@ -197,7 +197,9 @@ class Recorder:
             arrays.append(_array(value))
             return arrays[-1]
         if isinstance(value, wp.indexedarray):
-            return FrozenIndexed(self._freeze(value.data, arrays), [self._freeze(i, arrays) for i in value.indices])
+            return FrozenIndexed(
+                self._freeze(value.data, arrays), [self._freeze(i, arrays) for i in value.indices[: value.ndim]]
+            )
         if isinstance(value, (wp.fabricarray, wp.indexedfabricarray)):
             raise NotRecorded(f"an argument is of type {type(value).__name__}")
         if isinstance(value, codegen.StructInstance):

@@ -163,9 +163,10 @@ class Translator:
 
     def array_type(self, of: Any) -> Any:
         """The counterpart of an array annotation."""
-        if types.matches_array_class(of, warp.indexedarray):
+        is_array = types.matches_array_class(of, warp.array)
+        if not is_array and types.matches_array_class(of, warp.indexedarray):
             return polyloom.indexedarray(dtype=self.type(of.dtype), ndim=of.ndim)
-        if not types.matches_array_class(of, warp.array):
+        if not is_array:
             kind = getattr(of, "_concrete_cls", type(of)).__name__
             raise Untranslatable(f"no `{kind}`")
         return polyloom.array(dtype=self.type(of.dtype), ndim=of.ndim)

@@ -23,7 +23,8 @@ const CONSTANTS: [(&str, f64); 11] = [
 ];
 
 /// Members of the package that are neither operations nor scalar types nor constants.
-const OTHERS: [&str; 24] = [
+const OTHERS: [&str; 25] = [
+    "handle",
     "Float",
     "Function",
     "Int",
@@ -102,6 +103,8 @@ pub fn package_member(name: &str) -> Option<Captured> {
         return Some(Captured::Composite(composite));
     }
     let builtin = match name {
+        // Warp's name for what stands for an object elsewhere.
+        "handle" => return Some(Captured::Type(Scalar::U64)),
         "tid" => Builtin::Tid,
         "block_dim" => Builtin::BlockDim,
         "min" => Builtin::Fold(Op::Min),

@@ -199,3 +199,16 @@ def indexed(a: wp.indexedarray(dtype=float), m: wp.indexedarray2d(dtype=float), 
         out[1] = out[0] + a[0] - 2.0 + 0.0 * m[0, 0]
         out[2] = a[0]
         out[3] = float(m.shape[1])
+
+
+# Results into variables, and comparisons of floats with integers.
+# run: @lesser[1](3, [0, 0, 0]) == [1, 157, 1]
+@wp.kernel
+def lesser(n: int, out: wp.array(dtype=float)):
+    axis = wp.vec3()
+    angle = float(0.0)
+    wp.quat_to_axis_angle(wp.quat(0.0, 0.0, 0.70710678, 0.70710678), axis, angle)
+    out[0] = axis.z
+    out[1] = wp.round(angle * 100.0)
+    if 2.5 * angle > n and n < out[1]:
+        out[2] = 1.0

@@ -144,7 +144,13 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// Assigns several values to several targets.
-    fn unpack(&mut self, targets: &'a [ast::Expr], values: SmallVec<[Expr; 1]>, span: Span, out: &mut Vec<Stmt>) {
+    pub(super) fn unpack(
+        &mut self,
+        targets: &'a [ast::Expr],
+        values: SmallVec<[Expr; 1]>,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
         // One expression of several values is assigned as it is; otherwise there is one value for each target.
         let from_call: Option<SmallVec<[ValueType; 2]>> = match &values[..] {
             [Expr { ty: ExprType::Values(types), .. }] => Some(types.clone()),

@@ -4,7 +4,7 @@ use super::flow::LocalSet;
 use super::function::Checker;
 use super::operator::is_composite;
 use crate::typed_ast::{ChainLink, Expr, ExprKind, ExprType, Locals, takes};
-use polyloom_ir::{Code, Op, Scalar, Span};
+use polyloom_ir::{Code, Op, Scalar, Span, Type};
 use ruff_python_ast::{self as ast, BoolOp, CmpOp};
 use smallvec::smallvec;
 
@@ -61,6 +61,22 @@ impl<'a> Checker<'_, '_, 'a> {
         self.reject(Code::Limit, span, message, "split it: assign parts of it to variables")
     }
 
+    /// The operands of a comparison, an integer beside a float converted to its type: Warp's comparisons are C++'s.
+    fn float_operands(&mut self, left: Expr, right: Expr) -> (Expr, Expr) {
+        let scalar = |expr: &Expr| expr.ty.as_value().and_then(Type::as_scalar);
+        match (scalar(&left), scalar(&right)) {
+            (Some(a), Some(b)) if a.is_float() && b.is_int() => {
+                let span = right.span;
+                (left, self.convert(right, a, span))
+            }
+            (Some(a), Some(b)) if a.is_int() && b.is_float() => {
+                let span = left.span;
+                (self.convert(left, b, span), right)
+            }
+            _ => (left, right),
+        }
+    }
+
     pub(super) fn compare(&mut self, compare: &'a ast::ExprCompare, span: Span) -> Expr {
         if compare.ops.len() > MAX_TERMS {
             return self.too_many_terms(span);
@@ -99,7 +115,11 @@ impl<'a> Checker<'_, '_, 'a> {
                 return self.composite_op(op, previous, right, pair);
             }
             let next = right.clone();
-            match self.same_type(op, previous.clone(), right, pair) {
+            let (left, right) = match chained {
+                true => (previous.clone(), right),
+                false => self.float_operands(previous.clone(), right),
+            };
+            match self.same_type(op, left, right, pair) {
                 Some((left, right, _)) => {
                     let waiting = previous.number().is_some();
                     if i == 0 {

@@ -1,12 +1,14 @@
 //! Checking statements: blocks and branches.
 
+use super::call::Argument;
 use super::expression::MAX_DEPTH;
 use super::flow::{Flow, LocalSet};
 use super::function::Checker;
 use crate::environment::Builtin;
 use crate::typed_ast::{ExprKind, ExprType, Stmt, StmtKind};
-use polyloom_ir::{Code, Diagnostic, Span};
+use polyloom_ir::{Code, Diagnostic, Op, Span};
 use ruff_python_ast as ast;
+use smallvec::smallvec;
 
 impl<'a> Checker<'_, '_, 'a> {
     /// Checks statements in order. What follows a `return`, `break` or `continue` is checked and left out.
@@ -74,6 +76,14 @@ impl<'a> Checker<'_, '_, 'a> {
         match self.called_builtin(expr) {
             Some((Builtin::Print, call)) => return self.print(call, span, out),
             Some((Builtin::Printf, call)) => return self.printf(call, span, out),
+            Some((Builtin::Op(op), call)) => {
+                if let Some((arguments, targets)) = outputs(op, call) {
+                    let name = self.unit.text(ruff_text_size::Ranged::range(&*call.func));
+                    let values = arguments.iter().map(|arg| Argument { name: None, value: self.expr(arg) }).collect();
+                    let value = self.op_call(op, values, name, span);
+                    return self.unpack(targets, smallvec![value], span, out);
+                }
+            }
             _ => {}
         }
         let checked = self.expr(expr);
@@ -189,4 +199,15 @@ impl<'a> Checker<'_, '_, 'a> {
         let help = "split the branches over several `if` statements";
         self.reject(Code::Limit, span, "too many `elif` branches", help);
     }
+}
+
+/// The arguments of a call on its own that are what the op takes, and those behind them for what it gives, if that is
+/// several values: `quat_to_axis_angle(q, axis, angle)` sets two variables.
+fn outputs(op: Op, call: &ast::ExprCall) -> Option<(&[ast::Expr], &[ast::Expr])> {
+    let signatures = &op.info().signatures;
+    let mut fits = signatures.iter().map(|signature| (signature.params.len(), signature.results.len()));
+    let n_given = call.arguments.args.len();
+    let (n_params, _) = fits.find(|&(n_params, n_results)| n_results > 1 && n_params + n_results == n_given)?;
+    (call.arguments.keywords.is_empty() && signatures.iter().all(|signature| signature.params.len() != n_given))
+        .then(|| call.arguments.args.split_at(n_params))
 }
