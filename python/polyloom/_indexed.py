@@ -70,6 +70,11 @@ def _class(dtype: Any, ndim: int) -> StructClass:
     return _known[ty]
 
 
+def class_of_type(ty: _native.StructType) -> StructClass:
+    """The class of the indexed arrays that the compiler knows as this type."""
+    return _known[ty]
+
+
 class indexedarray:  # noqa: N801 - the kernel language's name
     """An array of chosen elements of another, or the annotation of a parameter that is one.
 

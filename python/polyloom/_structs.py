@@ -314,6 +314,10 @@ def of_record(cls: Any, element: Any) -> Any:
 
 def leaves(ty: _native.StructType, value: Any) -> list[Any]:
     """A launch's argument of this type, leaf by leaf."""
+    if value is None and ty.name.startswith("indexedarray("):
+        from polyloom._indexed import class_of_type  # noqa: PLC0415 - which needs this module
+
+        value = class_of_type(ty)()
     if not isinstance(value, Struct) or type(value)._type != ty:
         given = type(value).__name__
         other = " of other fields" if given == ty.name else ""

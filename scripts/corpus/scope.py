@@ -15,6 +15,8 @@ GROUPS = {
     "Volumes": "volumes",
     "Textures": "textures",
 }
+# Warp's own: those that tests add are native code.
+OWN_BUILTINS = set(context.builtin_functions)
 # Builtins that operators of kernels stand for.
 OPERATORS = {"add", "sub", "mul", "div", "mod", "neg"}
 # Builtins of other groups that belong to those.
@@ -124,6 +126,8 @@ def _calls_reason(adj: Any, seen: set[int]) -> str | None:
                 return GROUPS[function.group]
             if function.key in TILE_BUILTINS:
                 return "tiles"
+            if function.key not in OWN_BUILTINS:
+                return "native code"
             continue
         if function.native_snippet is not None:
             return "native code"

@@ -74,7 +74,9 @@ class Translator:
         """The kernel that Polyloom makes of a Warp kernel's function, for the types that an instance of it has."""
         known = self._known.get(id(kernel.func))
         if known is None:
-            made = self._define(_native.Kernel, kernel.func, kernel.adj)
+            bounds = kernel.options.get("launch_bounds")
+            arguments = _kernel._call("kernel", {"launch_bounds": bounds}) if bounds else None
+            made = self._define(_native.Kernel, kernel.func, kernel.adj, arguments)
             known = self._known[id(kernel.func)] = (kernel.func, made)
         made = known[1]
         if not getattr(made, "is_generic", False):
@@ -203,7 +205,7 @@ class Translator:
         finally:
             del self._open[id(of)]
 
-    def _define(self, make: Any, function: Any, adj: Any) -> Any:
+    def _define(self, make: Any, function: Any, adj: Any, arguments: str | None = None) -> Any:
         # Not the tree of `adj`, in which values have taken the place of `static(…)`.
         names = _names_in(ast.parse(textwrap.dedent(adj.source)))
         cells = _annotated(function, adj)
@@ -216,17 +218,17 @@ class Translator:
         if function.__name__ != "<lambda>":
             try:
                 unit, line = _kernel._unit_of(function), function.__code__.co_firstlineno
-                return self._made(make, unit, line, function, scope, cells)
+                return self._made(make, unit, line, function, scope, cells, arguments)
             except (OSError, RuntimeError):  # the text is no longer in its file
                 pass
         scope["Any"] = typing.Any
         unit = _native.SourceUnit(adj.filename, _generic(adj.source))
-        return self._made(make, unit, 1, function, scope, cells)
+        return self._made(make, unit, 1, function, scope, cells, arguments)
 
-    def _made(self, make: Any, unit: Any, line: int, function: Any, *names: dict[str, Any]) -> Any:
+    def _made(self, make: Any, unit: Any, line: int, function: Any, *rest: Any) -> Any:
         start = time.perf_counter()
         try:
-            return make(unit, line, function, *names, None)
+            return make(unit, line, function, *rest)
         finally:
             self.seconds += time.perf_counter() - start
 
