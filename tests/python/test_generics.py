@@ -289,6 +289,8 @@ def test_functions_may_stand_below_what_calls_them(define):
     source = """
         from typing import Any
 
+        OFFSET = None
+
         @loom.func
         def outer(x: Any):
             return inner(x) + type(x)(OFFSET)

@@ -59,11 +59,16 @@ impl LiveEnvironment {
                 continue;
             }
             let parts: SmallVec<[&str; 4]> = path.split('.').collect();
+            // What only Python's own builtins give a meaning may still be defined.
+            if made.root(py, parts[0]).is_none() {
+                continue;
+            }
             let found = made.find(py, &parts);
             match found {
                 Some(Captured::Function(found)) if is_outdated(unit, function, &found) => {}
+                // `None`, say, until a later line gives it a meaning.
+                Some(Captured::Unsupported(_)) | None => {}
                 Some(found) => drop(made.captured.insert(path.as_str().into(), found)),
-                None => {}
             }
         }
         for name in free.in_static {
