@@ -34,9 +34,9 @@ pub enum Shape {
     Affine {
         /// The difference, never 0, within the signed range of the type's width.
         stride: i64,
-        /// Whether the rule holds over the integers, that is, no thread's value wraps around. Without it, a signed
-        /// value that is known to be a valid array index in the active threads may still be extended from an *active*
-        /// thread by the stride: of the values on either side of the wrap only one can be an index.
+        /// Whether the rule holds over the integers, that is, no thread's value wraps around. Without it, values that
+        /// are known not to be negative in two active threads follow the rule over the integers only if the threads are
+        /// less than half the range of the type apart by it.
         exact: bool,
     },
     /// Nothing is known.

@@ -146,6 +146,38 @@ pub fn strides(subject: &Subject<'_>) {
     }
 }
 
+/// Indices that wrap around between the threads that execute, one or several whole turns, forwards and backwards.
+pub fn wrapping_indices(subject: &Subject<'_>) {
+    const N: usize = 66;
+    let values = Random::new(7).values(Scalar::F32, N);
+    // Every third or fifth thread is a small distance from the last; those between are far away.
+    for (every, turns, apart) in [(3, 1, 2), (3, 2, 1), (5, 1, 3), (5, 3, 1), (3, 1, -1), (5, 2, -4)] {
+        let wide = i64::from(turns) << 32;
+        let Some(factor) = (0..8).map(|near| apart + near).find(|near| (wide + near) % every == 0) else { continue };
+        let factor = ((wide + factor) / every) as i32;
+        let last = (N as i64 - 1) / every * every;
+        let lowest = (0..=last / every).map(|k| (k * every).wrapping_mul(factor.into()) as i32).min().unwrap_or(0);
+        for (source, target) in [("%far", "%i"), ("%i", "%far")] {
+            let text = format!(
+                "kernel @k(%a a: array<f32, 1>, %out out: array<f32, 1>) {{\n%i: i32 = tid 0\n\
+                 %every: i32 = const {every}\n%rest: i32 = mod %i, %every\n%zero: i32 = const 0\n\
+                 %is: bool = eq %rest, %zero\nif %is {{\n%factor: i32 = const {factor}\n\
+                 %product: i32 = mul %i, %factor\n%lowest: i32 = const {lowest}\n%far: i32 = sub %product, %lowest\n\
+                 %x: f32 = array_load %a, {source}\narray_store %out, {target}, %x\nyield }} else {{ yield }}\nreturn }}"
+            );
+            let mut memory = BufferMemory::default();
+            let length = 4 * N;
+            let mut padded = values.clone();
+            padded.resize(length, 0);
+            let args = [
+                dense(&mut memory, Scalar::F32, &[length], &padded),
+                dense(&mut memory, Scalar::F32, &[length], &vec![0; length]),
+            ];
+            compare(subject, &text, &[N as u64], &args, &memory);
+        }
+    }
+}
+
 /// Rows of a few elements that constant indices name, as those of vectors and matrices: all or some of them, under a condition, from
 /// other places than they go to, in place, with indices that count from the end.
 pub fn short_rows(subject: &Subject<'_>) {

@@ -53,6 +53,7 @@ macro_rules! conformance_tests {
                 strides = memory::strides;
                 any_byte_is_true = memory::bools;
                 short_rows = memory::short_rows;
+                wrapping_indices = memory::wrapping_indices;
                 atomics = memory::atomics;
                 atomics_under_contention = memory::contention;
                 library_functions = library::all;

@@ -108,14 +108,12 @@ impl Lower<'_, '_> {
                 (Rep::Uniform(_), RowAxis::None, _) => RowAxis::None,
                 _ => RowAxis::Many,
             };
-            let stays_scalar = match rep {
-                Rep::Uniform(_) => true,
-                Rep::Affine { .. } => known.is_some() && self.extends_affinely(index, ty),
-                _ => false,
+            let first = match rep {
+                Rep::Uniform(value) => Some(self.widen_index(value, ty)),
+                Rep::Affine { base, stride } if known.is_some() => self.first_index(index, base, stride, ty),
+                _ => None,
             };
-            if stays_scalar {
-                let base = self.base(rep)?;
-                let index = if ty.is_signed_int() { self.widen(base) } else { ir.int_cast(base, wide) };
+            if let Some(index) = first {
                 pointer = ir.offset(ir.int(8), pointer, ir.mul(index, stride));
                 if let (Rep::Affine { stride: lanes_apart, .. }, Some(bytes)) = (rep, known) {
                     step = step.and_then(|step| lanes_apart.checked_mul(bytes)?.checked_add(step));
@@ -167,14 +165,36 @@ impl Lower<'_, '_> {
         i64::try_from(bits).ok().filter(|&index| index <= i64::from(i16::MAX))
     }
 
-    /// Whether an affine index may be widened by widening the first lane's. A signed one may, being a valid index in the
-    /// executing lanes: of the values on either side of a wrap only one can be an index.
-    fn extends_affinely(&self, index: Value, ty: Scalar) -> bool {
-        match self.shape(index) {
-            Shape::Affine { exact, .. } => exact || ty.is_signed_int() || ty.bits() == 64,
-            Shape::Uniform => true,
-            Shape::Varying => false,
+    fn widen_index(&self, index: Val, ty: Scalar) -> Val {
+        if ty.is_signed_int() { self.widen(index) } else { self.ir.int_cast(index, self.ir.int(64)) }
+    }
+
+    /// The 64-bit index of lane 0 from which an affine index grows by its stride to what it is in each lane that executes
+    /// and so has a valid index. `None` if there may be no such number, as where the index wraps between lanes.
+    fn first_index(&self, index: Value, base: Val, stride: i64, ty: Scalar) -> Option<Val> {
+        let is_exact = matches!(self.shape(index), Shape::Affine { exact: true, .. });
+        if is_exact || ty.bits() == 64 {
+            return Some(self.widen_index(base, ty));
         }
+        if !ty.is_signed_int() || !self.spans_less_than_half(stride, ty) {
+            return None;
+        }
+        // Two valid indices that are less than half the type's range apart are so as integers. Lane 0 need not execute:
+        // what precedes a valid index by that much may be negative, but what follows it may not fit the type, so a
+        // falling index is counted back from the last lane.
+        let ir = self.ir;
+        let distance = i64::from(self.lanes - 1) * stride;
+        if distance >= 0 {
+            return Some(self.widen(base));
+        }
+        let last = ir.add(base, ir.int_const(ir.type_of(base), distance as u64));
+        Some(ir.add(self.widen(last), ir.i64_const(-distance)))
+    }
+
+    /// Whether the lanes of an affine value are less than half the range of its type apart.
+    fn spans_less_than_half(&self, stride: i64, ty: Scalar) -> bool {
+        let distance = i128::from(self.lanes - 1) * i128::from(stride);
+        distance.unsigned_abs() < 1 << (ty.bits() - 1)
     }
 
     /// Says which arrays an access has nothing to do with.
@@ -219,8 +239,11 @@ impl Lower<'_, '_> {
         let mut signs: Option<Val> = None;
         for (axis, &index) in indices.iter().enumerate() {
             let Some(Rep::Affine { base, stride }) = self.unwrapped(index) else { continue };
+            if !self.spans_less_than_half(stride, self.scalar_of(index)?) {
+                continue;
+            }
             let ir = self.ir;
-            // Non-negative at both ends of the group, and it did not wrap between: then in all of it.
+            // Non-negative at both ends of the group, which are less than half the range apart: then in all of it.
             let ty = ir.type_of(base);
             let distance = i64::from(self.lanes - 1).wrapping_mul(stride);
             let last = ir.add(base, ir.int_const(ty, distance as u64));
