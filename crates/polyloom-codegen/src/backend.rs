@@ -11,7 +11,8 @@ pub struct ArrayFacts {
     pub contiguous: bool,
     /// The base address is a multiple of 64.
     pub aligned: bool,
-    /// If the kernel writes it, it overlaps no other argument; if not, no argument that the kernel writes.
+    /// If the kernel writes it, it overlaps no other argument, and no two of its elements overlap; if not, it overlaps no
+    /// argument that the kernel writes.
     pub disjoint: bool,
     /// Every byte offset from the base, through any in-range index, fits a signed 32-bit integer.
     pub offsets_fit_i32: bool,

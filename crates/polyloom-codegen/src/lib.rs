@@ -9,7 +9,9 @@ pub mod backend;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod cranelift;
+mod private;
 
 pub use abi::{ArgLayout, KernelEntry, LaunchContext, Site, SiteTable};
 pub use backend::{ArrayFacts, Backend, CodegenError, Emit, Facts, LoadedCode, Object, Variant};
 pub use cranelift::CraneliftBackend;
+pub use private::with_private_updates;

@@ -19,7 +19,7 @@ mod jit;
 mod lower;
 mod target;
 
-use polyloom_codegen::{Backend, CodegenError, Emit, LoadedCode, Object, Variant};
+use polyloom_codegen::{Backend, CodegenError, Emit, LoadedCode, Object, Variant, with_private_updates};
 use polyloom_ir::{FuncId, Module};
 use std::sync::Arc;
 
@@ -65,6 +65,7 @@ impl LlvmBackend {
         form: Emit,
         entry: &str,
     ) -> Result<Vec<u8>, CodegenError> {
+        let module = &*with_private_updates(module, kernel, variant);
         emit::emit(&self.host, self.lanes, module, kernel, variant, form, entry)
     }
 }

@@ -5,7 +5,7 @@
 //! here: extents fit the `int32` that `dim` gives, elements are aligned, and no index overflows an address.
 
 use polyloom_codegen::ArgLayout;
-use polyloom_ir::{Composite, Function, Scalar, Type};
+use polyloom_ir::{Composite, Function, MAX_DIMS, Scalar, Type};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -208,6 +208,8 @@ pub struct Footprint {
     pub(crate) is_contiguous: bool,
     /// Whether `int32` holds the byte offsets of all its elements.
     pub(crate) offsets_fit_i32: bool,
+    /// Whether two of its elements may have bytes in common, as in a broadcast view.
+    pub(crate) overlaps_itself: bool,
 }
 
 impl Footprint {
@@ -231,6 +233,22 @@ impl Footprint {
         let apart = (i128::from(other.begin) - i128::from(self.begin)).rem_euclid(i128::from(self.step));
         i128::from(self.width) <= apart && apart + i128::from(other.width) <= i128::from(self.step)
     }
+}
+
+/// Whether elements of so many bytes may overlap: along some axis they are closer than all there is along the axes with
+/// smaller strides.
+#[cold]
+fn overlaps_itself(bytes: u64, shape: &[u64], strides: &[i64]) -> bool {
+    let mut axes: SmallVec<[(u64, u64); MAX_DIMS]> =
+        strides.iter().map(|stride| stride.unsigned_abs()).zip(shape.iter().copied()).collect();
+    axes.retain(|&mut (_, extent)| extent > 1);
+    axes.sort_unstable();
+    let mut extends = bytes;
+    axes.iter().any(|&(distance, extent)| {
+        let overlaps = distance < extends;
+        extends = extends.saturating_add(distance.saturating_mul(extent - 1));
+        overlaps
+    })
 }
 
 impl ArgBlock {
@@ -390,7 +408,17 @@ impl ArgBlock {
         }
         let offsets_fit_i32 = low >= i32::MIN.into() && high <= i32::MAX.into();
         let is_contiguous = contiguous;
-        self.footprints.push(Footprint { begin, end, step, width, is_aligned, is_contiguous, offsets_fit_i32 });
+        let overlaps_itself = !contiguous && overlaps_itself(bytes, shape, strides);
+        self.footprints.push(Footprint {
+            begin,
+            end,
+            step,
+            width,
+            is_aligned,
+            is_contiguous,
+            offsets_fit_i32,
+            overlaps_itself,
+        });
         Ok(())
     }
 

@@ -18,6 +18,7 @@ mod unit;
 
 use crate::abi::KernelEntry;
 use crate::backend::{Backend, CodegenError, Emit, LoadedCode, Object, Variant};
+use crate::private::with_private_updates;
 use host::{Features, Host};
 use library::{Key, Library, LoadedFunction};
 use polyloom_ir::{FuncId, Function, Module};
@@ -70,6 +71,7 @@ impl Backend for CraneliftBackend {
     }
 
     fn compile(&self, module: &Module, kernel: FuncId, variant: &Variant) -> Result<Object, CodegenError> {
+        let module = &*with_private_updates(module, kernel, variant);
         let kernel = function(module, kernel)?;
         let options = Options { isa: &*self.host.isa, colocated: false, assembly: false };
         let code = unit::compile_kernel(module, kernel, variant, options)?;
@@ -92,6 +94,7 @@ impl Backend for CraneliftBackend {
     }
 
     fn emit(&self, module: &Module, kernel: FuncId, variant: &Variant, form: Emit) -> Result<Vec<u8>, CodegenError> {
+        let module = &*with_private_updates(module, kernel, variant);
         let kernel = function(module, kernel)?;
         match form {
             Emit::Asm => emit::assembly(self.host, module, kernel, variant),

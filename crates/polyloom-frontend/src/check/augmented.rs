@@ -5,8 +5,8 @@ use super::element::Indexed;
 use super::function::Checker;
 use super::structure::Place;
 use crate::structure::ValueType;
-use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, Stmt, StmtKind, Target, Targets};
-use polyloom_ir::{Composite, Span, Type};
+use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, Stmt, StmtKind, Target, Targets, UpdateOp};
+use polyloom_ir::{Composite, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::smallvec;
 
@@ -47,6 +47,12 @@ impl<'a> Checker<'_, '_, 'a> {
                         // The indices are held where the old value is read, and stay what they are.
                         let old = self.parts(parts.clone(), target_span);
                         let new = self.binary_op(assign.op, old, value, span);
+                        let places = parts.constant_places();
+                        if places.is_some_and(|places| {
+                            self.update_parts(&parts.base, (parts.composite, parts.part), places, &new, span, out)
+                        }) {
+                            return;
+                        }
                         let parts = Parts { held: Held::default(), ..parts };
                         let Some((target, value)) = self.parts_target(parts, new, target_span) else { return };
                         let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
@@ -57,6 +63,9 @@ impl<'a> Checker<'_, '_, 'a> {
                         let index = self.index_once(index, out);
                         let old = self.row(base.clone(), composite, index.clone(), target_span);
                         let row = self.binary_op(assign.op, old, value, span);
+                        if self.update_row(&base, composite, &index, &row, span, out) {
+                            return;
+                        }
                         let Some((target, value)) = self.row_target(&base, composite, index, row, target_span) else {
                             return;
                         };
@@ -92,10 +101,14 @@ impl<'a> Checker<'_, '_, 'a> {
                         let index = ComponentIndex::Is(index);
                         self.update_component(&base, composite, index, (assign.op, value), span, out);
                     }
-                    Some((_, Some(_))) => {
+                    Some((first, Some(part))) => {
                         let base = self.element_once(base, out);
                         let old = self.member(base.clone(), composite, name, target_span);
                         let value = self.binary_op(assign.op, old, value, span);
+                        let places = (first..first + part.n_components() as u16).collect();
+                        if self.update_parts(&base, (composite, part), places, &value, span, out) {
+                            return;
+                        }
                         let Some((target, value)) = self.member_target(&base, composite, name, value, span) else {
                             return;
                         };
@@ -154,6 +167,72 @@ impl<'a> Checker<'_, '_, 'a> {
         if let Some((target, value)) = self.component_target(base, composite, index, value, span) {
             out.push(Stmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });
         }
+    }
+
+    /// `t.p op= value`, `v[0:2] op= value` of an array's element as an update of each component, where these are atomic.
+    /// `new` is the part's new value. Gives whether it is one.
+    fn update_parts(
+        &mut self,
+        base: &Expr,
+        (composite, part): (Composite, Composite),
+        places: Vec<u16>,
+        new: &Expr,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> bool {
+        let elements = |element: &Element| {
+            let of = |&place: &u16| {
+                let mut element = element.clone();
+                element.push_component(composite, place);
+                element
+            };
+            places.iter().map(of).collect()
+        };
+        self.update_each(base, elements, part, new, span, out)
+    }
+
+    /// `m[i] op= value` of an array's element, likewise.
+    fn update_row(
+        &mut self,
+        base: &Expr,
+        composite: Composite,
+        index: &Expr,
+        new: &Expr,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> bool {
+        let len = composite.shape()[1];
+        let elements = |element: &Element| {
+            let of = |col: u16| {
+                let mut element = element.clone();
+                element.indices.extend([index.clone(), Expr::constant(col.into(), Scalar::I32, span)]);
+                element
+            };
+            (0..len).map(of).collect()
+        };
+        self.update_each(base, elements, Composite::Vector { elem: composite.elem(), len }, new, span, out)
+    }
+
+    fn update_each(
+        &mut self,
+        base: &Expr,
+        elements: impl FnOnce(&Element) -> Vec<Element>,
+        part: Composite,
+        new: &Expr,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) -> bool {
+        let (ExprKind::Load(element), ExprKind::Op { op, args, .. }) = (&base.kind, &new.kind) else { return false };
+        let (true, Some(value)) = (matches!(op, Op::Add | Op::Sub), args.last()) else { return false };
+        if value.ty.as_value() != Some(part.into()) {
+            return false;
+        }
+        let value = self.index_once(value.clone(), out);
+        for (place, element) in (0..).zip(elements(element)) {
+            let value = component(value.clone(), part, ComponentIndex::Is(place), span);
+            out.push(Stmt { kind: StmtKind::Update { element, op: UpdateOp::Op(*op), value }, span });
+        }
+        true
     }
 
     /// An array element of which parts are read and written, with indices that are evaluated once; anything else as it

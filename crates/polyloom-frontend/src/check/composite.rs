@@ -166,12 +166,7 @@ impl Checker<'_, '_, '_> {
 
     /// `x[a:b]` of a composite as the target of an assignment.
     pub(super) fn parts_target(&mut self, parts: Parts, value: Expr, span: Span) -> Option<(Target, Expr)> {
-        let constant = |place: &ComponentIndex| match place {
-            ComponentIndex::Is(place) => Some(*place),
-            ComponentIndex::At(_) | ComponentIndex::Flat(_) => None,
-        };
-        let places: Option<Vec<u16>> = parts.places.iter().map(constant).collect();
-        let (ExprKind::Load(element), Some(places)) = (&parts.base.kind, places) else {
+        let (ExprKind::Load(element), Some(places)) = (&parts.base.kind, parts.constant_places()) else {
             let local = self.changed_local(&parts.base, span)?;
             let whole = self.with_parts(parts, value, span)?;
             self.mark_assigned(local);
@@ -450,6 +445,17 @@ pub(super) struct Parts {
     pub(super) held: Held,
 }
 
+impl Parts {
+    /// The places, if all are constants.
+    pub(super) fn constant_places(&self) -> Option<Vec<u16>> {
+        let constant = |place: &ComponentIndex| match place {
+            ComponentIndex::Is(place) => Some(*place),
+            ComponentIndex::At(_) | ComponentIndex::Flat(_) => None,
+        };
+        self.places.iter().map(constant).collect()
+    }
+}
+
 /// Values held in variables, for the expression that uses them.
 #[derive(Clone, Default)]
 pub(super) struct Held {
@@ -535,7 +541,7 @@ fn inner_indices(composite: Composite, place: u16, span: Span) -> SmallVec<[Expr
 
 impl Element {
     /// Makes it the component with this number of the composite it was.
-    fn push_component(&mut self, composite: Composite, place: u16) {
+    pub(super) fn push_component(&mut self, composite: Composite, place: u16) {
         self.indices.extend(inner_indices(composite, place, self.span));
     }
 }

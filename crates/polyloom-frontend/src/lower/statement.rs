@@ -2,7 +2,7 @@
 
 use super::{Frame, Lowering, Merged};
 use crate::typed_ast::{Element, Expr, ExprKind, LocalId, LoopBody, Places, Stmt, StmtKind, Target, UpdateOp};
-use polyloom_ir::{Imm, Inst, Op, Span, Value};
+use polyloom_ir::{Imm, Inst, Op, Scalar, Span, Value};
 use smallvec::SmallVec;
 
 impl Lowering<'_, '_> {
@@ -41,6 +41,14 @@ impl Lowering<'_, '_> {
             }
             StmtKind::Update { element, op, value } => {
                 let mut operands = self.element(element);
+                if let UpdateOp::Op(op) = op
+                    && let Some(atomic) = atomic_update(*op, element)
+                {
+                    operands.push(self.expr(value));
+                    self.builder.set_span(stmt.span);
+                    self.builder.op(atomic, &operands);
+                    return true;
+                }
                 self.builder.set_span(element.span);
                 let old = self.builder.op(Op::ArrayLoad, &operands);
                 let new = match op {
@@ -316,4 +324,22 @@ impl Lowering<'_, '_> {
 enum Loop<'s> {
     For { counter: LocalId, bounds: [Value; 3], body_start: u32 },
     While { cond: &'s Expr, assigns: bool },
+}
+
+/// The atomic operation that `op=` of an array's element is, if there is one.
+fn atomic_update(op: Op, element: &Element) -> Option<Op> {
+    let (elem, ndim) = element.array.ty.as_value()?.as_any_array()?;
+    let is_component = element.indices.len() > usize::from(ndim);
+    let is_int = match elem.as_composite() {
+        Some(composite) => is_component && composite.elem().is_int(),
+        None => elem.as_scalar().is_some_and(Scalar::is_int),
+    };
+    match op {
+        Op::Add => Some(Op::AtomicAdd),
+        Op::Sub => Some(Op::AtomicSub),
+        Op::BitAnd if is_int => Some(Op::AtomicAnd),
+        Op::BitOr if is_int => Some(Op::AtomicOr),
+        Op::BitXor if is_int => Some(Op::AtomicXor),
+        _ => None,
+    }
 }

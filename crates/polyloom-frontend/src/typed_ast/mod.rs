@@ -103,7 +103,8 @@ pub enum StmtKind {
         /// One or more.
         values: SmallVec<[Expr; 1]>,
     },
-    /// `a[i] op= value`: the element is read and written once, the indices are evaluated once.
+    /// `a[i] op= value`: the element is read and written once, the indices are evaluated once. Atomic where there is such
+    /// an operation.
     Update {
         /// The element.
         element: Element,

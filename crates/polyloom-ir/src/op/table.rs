@@ -463,28 +463,41 @@ op_table! {
     AtomicAdd = "atomic_add", Atomic, Function, ReadWrite, Native, [
         "[T: number](array: array[T], index..., value: T) -> T",
         "[T: number](array: array[C], index..., value: C[T]) -> C[T]",
+        "[T: number](array: array[C:T], index..., value: T) -> T",
     ];
     /// Subtracts from an element and gives its old value.
     AtomicSub = "atomic_sub", Atomic, Function, ReadWrite, Native, [
         "[T: number](array: array[T], index..., value: T) -> T",
         "[T: number](array: array[C], index..., value: C[T]) -> C[T]",
+        "[T: number](array: array[C:T], index..., value: T) -> T",
     ];
     /// Stores the `min` of element and value and gives the old value.
     AtomicMin = "atomic_min", Atomic, Function, ReadWrite, Native, [
         "[T: number](array: array[T], index..., value: T) -> T",
         "[T: number](array: array[C], index..., value: C[T]) -> C[T]",
+        "[T: number](array: array[C:T], index..., value: T) -> T",
     ];
     /// Stores the `max` of element and value and gives the old value.
     AtomicMax = "atomic_max", Atomic, Function, ReadWrite, Native, [
         "[T: number](array: array[T], index..., value: T) -> T",
         "[T: number](array: array[C], index..., value: C[T]) -> C[T]",
+        "[T: number](array: array[C:T], index..., value: T) -> T",
     ];
     /// Stores the bitwise and of element and value and gives the old value.
-    AtomicAnd = "atomic_and", Atomic, Function, ReadWrite, Native, ["[T: int](array: array[T], index..., value: T) -> T"];
+    AtomicAnd = "atomic_and", Atomic, Function, ReadWrite, Native, [
+        "[T: int](array: array[T], index..., value: T) -> T",
+        "[T: int](array: array[C:T], index..., value: T) -> T",
+    ];
     /// Stores the bitwise or of element and value and gives the old value.
-    AtomicOr = "atomic_or", Atomic, Function, ReadWrite, Native, ["[T: int](array: array[T], index..., value: T) -> T"];
+    AtomicOr = "atomic_or", Atomic, Function, ReadWrite, Native, [
+        "[T: int](array: array[T], index..., value: T) -> T",
+        "[T: int](array: array[C:T], index..., value: T) -> T",
+    ];
     /// Stores the exclusive or of element and value and gives the old value.
-    AtomicXor = "atomic_xor", Atomic, Function, ReadWrite, Native, ["[T: int](array: array[T], index..., value: T) -> T"];
+    AtomicXor = "atomic_xor", Atomic, Function, ReadWrite, Native, [
+        "[T: int](array: array[T], index..., value: T) -> T",
+        "[T: int](array: array[C:T], index..., value: T) -> T",
+    ];
     /// Stores `value` if the element's bits equal those of `compare`; gives the old value either way.
     AtomicCas = "atomic_cas", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., compare: T, value: T) -> T"];
     /// Stores `value` and gives the old value.

@@ -154,6 +154,16 @@ fn long_rows(length: usize) -> String {
     text + "return\n}"
 }
 
+/// `y[i] += a * x[i]`.
+const UPDATE: &str = "
+kernel @update(%a a: f32, %x x: array<f32, 1>, %y y: array<f32, 1>) {
+  %i: i32 = tid 0
+  %0: f32 = array_load %x, %i
+  %1: f32 = mul %a, %0
+  %2: f32 = atomic_add %y, %i, %1
+  return
+}";
+
 /// The kernel's assembly for a processor, its arrays dense and apart. With `columns`, a launch has a dimension less than
 /// the arrays, whose last extent that is.
 fn assembly(source: &str, cpu: &str, columns: Option<u32>) -> String {
@@ -241,6 +251,16 @@ fn fields_of_structs_are_updated_one_by_one() {
 fn saxpy_moves_whole_registers() {
     check_inner_loop(SAXPY, "x86-64-v4", None, "%zmm", &["vmulps", "vaddps", "vmovups"]);
     check_inner_loop(SAXPY, "x86-64-v3", None, "%ymm", &["vmulps", "vaddps", "vmovups"]);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn updates_of_a_threads_own_element_are_not_atomic() {
+    check_inner_loop(UPDATE, "x86-64-v4", None, "%zmm", &["vmulps", "vaddps", "vmovups"]);
+    assert!(!assembly(UPDATE, "x86-64-v4", None).contains("cmpxchg"));
+    // Another array may be the same memory.
+    let dense = ArrayFacts { contiguous: true, offsets_fit_i32: true, ..ArrayFacts::default() };
+    assert!(assembly_of(UPDATE, "x86-64-v4", dense, None).contains("cmpxchg"));
 }
 
 #[test]

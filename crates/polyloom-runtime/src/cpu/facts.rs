@@ -107,7 +107,7 @@ impl FactPlan {
             n_bytes = n_bytes.wrapping_add(footprint.bytes());
             let flags = (CONTIGUOUS * u128::from(footprint.is_contiguous))
                 | (OFFSETS_FIT * u128::from(footprint.offsets_fit_i32))
-                | DISJOINT;
+                | (DISJOINT * u128::from(!(array.written && footprint.overlaps_itself)));
             key.flags |= flags << (BITS_PER_ARRAY * idx);
             for (other, (before, footprint_before)) in self.arrays.iter().zip(footprints).enumerate().take(idx) {
                 if (array.written || before.written) && footprint.overlaps(footprint_before) {
