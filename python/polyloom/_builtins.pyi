@@ -19,6 +19,9 @@ X = TypeVar("X", bound=_Transformation)
 def tid() -> Any:
     """The thread's index; unpacked to two, three or four names, its coordinates."""
 
+def block_dim() -> int:
+    """The number of threads in a block: 1 on the CPU."""
+
 def printf(format: str, *values: object) -> None:
     """Prints by a C format string."""
 
@@ -867,6 +870,7 @@ __all__ = [
     "bit_count",
     "bit_or",
     "bit_xor",
+    "block_dim",
     "cast",
     "cbrt",
     "ceil",

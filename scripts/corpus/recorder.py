@@ -102,10 +102,13 @@ class Unit:
 
 
 def _keep_closure(function: Any) -> None:
-    """Keeps what a function's closure holds now: a loop that makes functions goes on to change it."""
+    """Keeps what a function's closure holds now, and the globals it names: the program goes on to change them."""
     if inspect.isfunction(function):
         with contextlib.suppress(Exception):
             function.__dict__.setdefault("_closure_when_made", dict(codegen.get_closure_vars(function)))
+            scope = function.__globals__
+            named = {name: scope[name] for name in function.__code__.co_names if name in scope}
+            function.__dict__.setdefault("_globals_when_made", named)
 
 
 class Recorder:

@@ -211,9 +211,12 @@ class Translator:
         cells = _annotated(function, adj)
         closure = {**codegen.get_closure_vars(function), **function.__dict__.get("_closure_when_made", {})}
         cells |= {name: value for name, value in closure.items() if name in names}
-        scope = {name: value for name, value in function.__globals__.items() if name in names}
+        # What has been deleted since the function was made is what it was.
+        scope = {**function.__dict__.get("_globals_when_made", {}), **function.__globals__}
+        scope = {name: value for name, value in scope.items() if name in names}
+        is_path = scope.get("warp") is warp and "warp.tests" in adj.source
         cells, scope = self._scope(cells), self._scope(scope)
-        if "warp._src" in adj.source:  # what Warp itself generates
+        if is_path or "warp._src" in adj.source:  # what Warp itself generates, or what is in another of its modules
             scope["warp"] = _ModuleProxy(self, warp)
         if function.__name__ != "<lambda>":
             try:
