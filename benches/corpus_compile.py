@@ -1,9 +1,9 @@
 """Compile times over a sample of Warp's own tests, kernel by kernel: `python benches/corpus_compile.py`, JSON.
 
 The modules are drawn with a fixed seed from those that `make warp-corpus` goes through, and so are up to six of the
-kernels that each has when it is imported; `make warp-corpus` measures kernels that tests make as well. Of these count the core kernels that both compile.
-Each is compiled alone in its module, forward only, from its function to code that can be launched, with nothing
-cached; Warp's first kernel of all, which prepares its headers, is not counted.
+kernels that each has when it is imported; `make warp-corpus` measures kernels that tests make as well. Of these count
+the core kernels that both compile. Each is compiled alone in its module, forward only, from its function to code that
+can be launched, with nothing cached; Warp's first kernel of all, which prepares its headers, is not counted.
 """
 
 from __future__ import annotations
