@@ -207,6 +207,18 @@ def test_builtins_outside_kernels():
     assert loom.matrix(2.0, shape=(1, 2), dtype=float) == ((2, 2),)
 
 
+def test_builtins_with_several_results_give_tuples():
+    a = loom.mat33d(2, 1, 0, 1, 2, 0, 0, 0, 5)
+    q, d = loom.eig3(a)
+    assert type(q) is loom.mat33d and sorted(d) == pytest.approx([1, 3, 5])
+    np.testing.assert_allclose(np.asarray(q) @ np.diag(d) @ np.asarray(q).T, a, atol=1e-14)
+    u, sigma, v = loom.svd3(a)
+    assert list(sigma) == pytest.approx([5, 3, 1])
+    np.testing.assert_allclose(np.asarray(u) @ np.diag(sigma) @ np.asarray(v).T, a, atol=1e-14)
+    axis, angle = loom.quat_to_axis_angle(loom.quat(0, 0, 0.6, 0.8))
+    assert axis == (0, 0, 1) and angle == pytest.approx(2 * np.arctan2(0.6, 0.8), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

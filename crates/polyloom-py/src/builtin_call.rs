@@ -8,7 +8,7 @@ use polyloom::{Bits, CallError, Scalar, Type, is_function_of_values, scalar_bits
 use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyType};
+use pyo3::types::{PyDict, PyTuple, PyType};
 use smallvec::{SmallVec, smallvec};
 
 /// A Python number takes the type of what it meets.
@@ -92,10 +92,20 @@ pub(crate) fn call_builtin(
             break;
         }
     }
-    let (ty, bits) = result.map_err(|error| match error {
+    let results = result.map_err(|error| match error {
         CallError::NoValue | CallError::Arguments(_) => PyTypeError::new_err(error.to_string()),
         CallError::Failed(message) => PyRuntimeError::new_err(message),
     })?;
+    let mut values =
+        results.iter().map(|(ty, bits)| python_value(py, callee, *ty, bits)).collect::<PyResult<Vec<_>>>()?;
+    if values.len() > 1 {
+        return Ok(PyTuple::new(py, values)?.into_any().unbind());
+    }
+    values.pop().ok_or_else(|| PyTypeError::new_err(CallError::NoValue.to_string()))
+}
+
+/// A value of the kernel language as one of Python.
+fn python_value(py: Python<'_>, callee: &str, ty: Type, bits: &Bits) -> PyResult<Py<PyAny>> {
     match ty {
         Type::Scalar(scalar) => number(py, scalar, bits[0]),
         Type::Composite(inner) => {

@@ -59,7 +59,8 @@ fn write_reference(folder: &Path) -> std::io::Result<()> {
          variable with its class in brackets: `int`, `float`, `number` (both), `bits` (integers and `bool`), `scalar` \
          (numbers and `bool`). [What every kernel uses](../guide/basics.md) explains the rest of the notation, and has \
          what the table has not: `tid`, `range`, `len`, `print`, `printf`, `cast`, conversions, constants, and what makes \
-         vectors and matrices.\n\n",
+         vectors and matrices.\n\nThe lines of an example are a kernel's; below one stands what `print` shows of it there. \
+         An array such as `a = [3, 1, 4]` is one that the kernel is given.\n\n",
     );
     for (group, ops) in groups {
         let slug = group.title().to_lowercase().replace(' ', "-");
@@ -78,6 +79,7 @@ fn write_reference(folder: &Path) -> std::io::Result<()> {
             if !info.aliases.is_empty() {
                 let _ = writeln!(page, "\nAlso `{}`.", info.aliases.join("`, `"));
             }
+            let _ = writeln!(page, "\n```pycon\n{}```", info.example_text());
         }
         std::fs::write(folder.join(format!("{slug}.md")), page)?;
     }
@@ -140,10 +142,20 @@ fn stubs() -> String {
         let mut variants: Vec<String> = known.flat_map(stub_signatures).collect();
         variants.dedup();
         for name in std::iter::once(&info.name).chain(info.aliases) {
-            for variant in &variants {
+            for (index, variant) in variants.iter().enumerate() {
                 let overload = if variants.len() > 1 { "@overload\n" } else { "" };
                 let doc = paragraph(info.doc);
-                let _ = write!(text, "\n{overload}def {name}{variant}:\n    \"\"\"{doc}\"\"\"\n");
+                let _ = write!(text, "\n{overload}def {name}{variant}:\n    \"\"\"{doc}");
+                if index > 0 {
+                    text.push_str("\"\"\"\n");
+                    continue;
+                }
+                let example = info.example_text().replace('\\', "\\\\");
+                text.push_str("\n\n");
+                for line in example.lines() {
+                    let _ = writeln!(text, "    {line}");
+                }
+                text.push_str("    \"\"\"\n");
             }
         }
     }

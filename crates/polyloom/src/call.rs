@@ -8,7 +8,7 @@ use crate::session::{Defaults, Session};
 use polyloom_frontend::{
     Builtin, Captured, CompileError, Environment, FunctionHandle, ParamType, SourceUnit, ValueType, package_member,
 };
-use polyloom_ir::{SourceFile, Type};
+use polyloom_ir::{Scalar, SourceFile, Type};
 use polyloom_runtime::{ArgBlock, LaunchOptions};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -45,16 +45,17 @@ type Key = (Box<str>, SmallVec<[Type; 4]>);
 
 struct Call {
     kernel: Kernel,
-    result: Type,
+    results: Box<[Type]>,
 }
 
 impl Session {
-    /// The value of an expression such as `polyloom.dot(x0, x1)` or `x0 * x1`, where `x0`, `x1`, … are these values.
+    /// The value of an expression such as `polyloom.dot(x0, x1)` or `x0 * x1`, where `x0`, `x1`, … are these values; the
+    /// values of one such as `polyloom.svd3(x0)`.
     ///
     /// # Errors
     ///
     /// [`CallError`].
-    pub fn call(&self, expression: &str, args: &[(Type, Bits)]) -> Result<(Type, Bits), CallError> {
+    pub fn call(&self, expression: &str, args: &[(Type, Bits)]) -> Result<Vec<(Type, Bits)>, CallError> {
         let types: SmallVec<[Type; 4]> = args.iter().map(|(ty, _)| *ty).collect();
         let key = (expression.into(), types);
         let compiled = || self.calls().compiled.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,24 +76,31 @@ impl Session {
     }
 
     fn compile_call(&self, expression: &str, types: &[Type]) -> Result<Call, CallError> {
-        let params: Vec<String> = (0..types.len()).map(|index| format!("x{index}: t{index}")).collect();
-        let params = params.join(", ");
+        let mut params: Vec<String> = (0..types.len()).map(|index| format!("x{index}: t{index}")).collect();
         let defaults = Defaults::default();
-        let text = format!("import polyloom\n@polyloom.func\ndef call({params}):\n    return {expression}\n");
-        let results = self.result_types(&function_of(text, types, None)?, defaults).map_err(refused)?;
-        let [ValueType::Plain(result)] = results[..] else { return Err(CallError::NoValue) };
-        let text = format!(
-            "import polyloom\n@polyloom.kernel\ndef call({params}{}out: t_out):\n    out[0] = {expression}\n",
-            if params.is_empty() { "" } else { ", " }
-        );
-        let kernel = self.compile(&function_of(text, types, Some(result))?, defaults).map_err(refused)?;
-        Ok(Call { kernel, result })
+        let text =
+            format!("import polyloom\n@polyloom.func\ndef call({}):\n    return {expression}\n", params.join(", "));
+        let plain = |ty: &ValueType| match ty {
+            ValueType::Plain(ty) => Ok(*ty),
+            _ => Err(CallError::NoValue),
+        };
+        let results = self.result_types(&function_of(text, types, &[])?, defaults).map_err(refused)?;
+        let results: Box<[Type]> = results.iter().map(plain).collect::<Result<_, _>>()?;
+        params.extend((0..results.len()).map(|index| format!("out{index}: t_out{index}")));
+        let targets: Vec<String> = (0..results.len()).map(|index| format!("out{index}[0]")).collect();
+        let (params, targets) = (params.join(", "), targets.join(", "));
+        if targets.is_empty() {
+            return Err(CallError::NoValue);
+        }
+        let text = format!("import polyloom\n@polyloom.kernel\ndef call({params}):\n    {targets} = {expression}\n");
+        let kernel = self.compile(&function_of(text, types, &results)?, defaults).map_err(refused)?;
+        Ok(Call { kernel, results })
     }
 }
 
-/// The one function of a text that computes with parameters of these types and may store a result of that type.
-fn function_of(text: String, types: &[Type], result: Option<Type>) -> Result<FunctionHandle, CallError> {
-    let out = result.and_then(|ty| Type::array_of(ty, 1));
+/// The one function of a text that computes with parameters of these types and may store results of those types.
+fn function_of(text: String, types: &[Type], results: &[Type]) -> Result<FunctionHandle, CallError> {
+    let out = results.iter().map(|&ty| Type::array_of(ty, 1)).collect();
     let environment = Arc::new(CallEnvironment { types: types.into(), out });
     let unit = SourceUnit::parse(SourceFile::new("<call>", text, 1)).map_err(refused)?;
     Ok(FunctionHandle { unit, function: 0, environment, arguments: None })
@@ -104,7 +112,7 @@ fn refused(error: CompileError) -> CallError {
 }
 
 impl Call {
-    fn run(&self, args: &[(Type, Bits)]) -> Result<(Type, Bits), CallError> {
+    fn run(&self, args: &[(Type, Bits)]) -> Result<Vec<(Type, Bits)>, CallError> {
         let params = self.kernel.params();
         let mut block = ArgBlock::new();
         let failed = |error: &dyn std::fmt::Display| CallError::Failed(error.to_string());
@@ -114,29 +122,55 @@ impl Call {
                 block.scalar(params, elem, bits).map_err(|error| failed(&error))?;
             }
         }
-        let elem = elem_of(self.result).ok_or(CallError::NoValue)?;
-        let shape: SmallVec<[u64; 3]> = match self.result {
+        let mut outputs: SmallVec<[Output; 3]> = SmallVec::new();
+        for &result in &self.results {
+            outputs.push(Output::new(result).ok_or(CallError::NoValue)?);
+        }
+        for output in &mut outputs {
+            let base = output.words.as_mut_ptr().cast();
+            block.array(params, output.elem, base, &output.shape, &output.strides).map_err(|error| failed(&error))?;
+        }
+        // SAFETY: the outputs outlive the launch and each holds the one element that the one thread stores.
+        unsafe { self.kernel.launch(&[1], &block, &LaunchOptions::default()) }.map_err(|error| failed(&error))?;
+        Ok(self.results.iter().zip(&outputs).map(|(&ty, output)| (ty, output.bits())).collect())
+    }
+}
+
+/// Memory for one result.
+struct Output {
+    elem: Scalar,
+    /// Words keep the elements aligned for every type.
+    words: Vec<u64>,
+    shape: SmallVec<[u64; 3]>,
+    strides: SmallVec<[i64; 3]>,
+}
+
+impl Output {
+    fn new(ty: Type) -> Option<Output> {
+        let elem = elem_of(ty)?;
+        let shape: SmallVec<[u64; 3]> = match ty {
             Type::Composite(composite) => [1].into_iter().chain(composite.shape().iter().map(|&n| n.into())).collect(),
             _ => SmallVec::from_slice(&[1]),
         };
         let n = shape.iter().product::<u64>() as usize;
         let bytes = elem.bytes() as usize;
-        // Words keep the elements aligned for every type.
-        let mut words = vec![0u64; (n * bytes).div_ceil(8)];
         let mut strides: SmallVec<[i64; 3]> = SmallVec::from_elem(bytes as i64, shape.len());
         for axis in (1..shape.len()).rev() {
             strides[axis - 1] = strides[axis] * shape[axis] as i64;
         }
-        block.array(params, elem, words.as_mut_ptr().cast(), &shape, &strides).map_err(|error| failed(&error))?;
-        // SAFETY: `words` outlives the launch and holds the one element that the one thread stores.
-        unsafe { self.kernel.launch(&[1], &block, &LaunchOptions::default()) }.map_err(|error| failed(&error))?;
+        Some(Output { elem, words: vec![0; (n * bytes).div_ceil(8)], shape, strides })
+    }
+
+    /// The bits of the components.
+    fn bits(&self) -> Bits {
+        let bytes = self.elem.bytes() as usize;
         let mask = u64::MAX >> (64 - 8 * bytes);
-        let bits = (0..n).map(|index| (words[index * bytes / 8] >> (index * bytes % 8 * 8)) & mask);
-        Ok((self.result, bits.collect()))
+        let n = self.shape.iter().product::<u64>() as usize;
+        (0..n).map(|index| (self.words[index * bytes / 8] >> (index * bytes % 8 * 8)) & mask).collect()
     }
 }
 
-fn elem_of(ty: Type) -> Option<polyloom_ir::Scalar> {
+fn elem_of(ty: Type) -> Option<Scalar> {
     ty.as_scalar().or_else(|| Some(ty.as_composite()?.elem()))
 }
 
@@ -155,7 +189,7 @@ pub fn is_function_of_values(name: &str) -> bool {
 /// What the names in the text of a call mean: the package, and the types of its parameters.
 struct CallEnvironment {
     types: Box<[Type]>,
-    out: Option<Type>,
+    out: Box<[Option<Type>]>,
 }
 
 impl Environment for CallEnvironment {
@@ -163,7 +197,7 @@ impl Environment for CallEnvironment {
         let ty = match path {
             ["polyloom"] => return Some(Captured::Module("polyloom".into())),
             ["polyloom", member] => return package_member(member),
-            ["t_out"] => self.out?,
+            [name] if name.starts_with("t_out") => (*self.out.get(name["t_out".len()..].parse::<usize>().ok()?)?)?,
             [name] => *self.types.get(name.strip_prefix('t')?.parse::<usize>().ok()?)?,
             _ => return None,
         };

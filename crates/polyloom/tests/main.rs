@@ -1,3 +1,4 @@
 //! Tests of the facade and of the workspace as a whole.
 
+mod examples;
 mod policy;

@@ -1,6 +1,6 @@
 //! `print` and `printf`: both become one C format and its operands.
 
-use super::composite::component;
+use super::composite::{Held, component};
 use super::element::count;
 use super::function::Checker;
 use crate::environment::Captured;
@@ -59,8 +59,15 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
                 Some(Type::Composite(composite)) => {
                     format.push_str(&composite_format(composite));
-                    for index in 0..composite.n_components() as u16 {
-                        args.push(component(value.clone(), composite, ComponentIndex::Is(index), value.span));
+                    let (at, mut held) = (value.span, Held::default());
+                    let value = self.hold(value, &mut held);
+                    let components = (0..composite.n_components() as u16)
+                        .map(|index| component(value.clone(), composite, ComponentIndex::Is(index), at));
+                    let first = args.len();
+                    args.extend(components);
+                    // The first computes the value that all are taken of.
+                    if let Some(first) = args.get_mut(first) {
+                        *first = held.around(first.clone());
                     }
                 }
                 Some(Type::Array { .. } | Type::CompositeArray { .. }) => {

@@ -16,6 +16,7 @@ pub use signature::{Extent, Param, Signature, TyPattern, TypeClass};
 pub use table::Op;
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 /// The section of the reference an op belongs to.
@@ -110,6 +111,16 @@ pub enum Spelling {
     Operator(&'static str),
 }
 
+/// A line of an op's example.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExampleLine {
+    /// A statement or an expression of the kernel language. `a = [1, 2]`, at the beginning, stands for an array that the
+    /// kernel is given.
+    pub text: &'static str,
+    /// What `print` shows of the expression in a kernel, numbers to seven digits; what a statement prints itself.
+    pub shown: Option<&'static str>,
+}
+
 /// Everything the table says about one op.
 #[derive(Debug)]
 pub struct OpInfo {
@@ -129,11 +140,25 @@ pub struct OpInfo {
     pub lowering: Lowering,
     /// What it computes, for the reference: one sentence, then the edge cases.
     pub doc: &'static str,
+    /// What a call looks like and gives. Every builtin has one, which a test executes on every engine.
+    pub example: Vec<ExampleLine>,
     /// Overloads in the order tried; empty for ops whose types the verifier checks by hand (control flow, calls).
     pub signatures: Vec<Signature>,
 }
 
 impl OpInfo {
+    /// The example as an interactive session, `>>> ` before each line.
+    pub fn example_text(&self) -> String {
+        let mut text = String::new();
+        for line in &self.example {
+            let _ = writeln!(text, ">>> {}", line.text);
+            if let Some(shown) = line.shown {
+                let _ = writeln!(text, "{shown}");
+            }
+        }
+        text
+    }
+
     /// Whether executing it more or less often than written cannot be observed.
     pub fn is_pure(&self) -> bool {
         self.effect == Effect::Pure
