@@ -44,3 +44,9 @@ def k(n: int, a: loom.array(dtype=float)):
     table(3)
     α = 1.0
     a[i] = ä + α
+
+
+@loom.kernel
+def normalised(x: loom.array(dtype=float)):
+    x[0] = 𝐳
+    x[1] = 𝐳.y

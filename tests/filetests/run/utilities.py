@@ -33,6 +33,15 @@ def between(a: wp.array(dtype=float), x: wp.array(dtype=float), out: wp.array(dt
         out[i] = wp.lower_bound(a, 1, 4, x[i])
 
 
+# run: @outside[1]([1, 3, 5], [9, 9, 9, 9]) == _, [2, 2, 0, 0]
+@wp.kernel
+def outside(a: wp.array(dtype=float), out: wp.array(dtype=int)):
+    out[0] = wp.lower_bound(a, 0, 2000000000, 7.0)
+    out[1] = wp.lower_bound(a, -2000000000, 2000000000, 5.0)
+    out[2] = wp.lower_bound(a, -2000000000, -1000000000, 5.0)
+    out[3] = wp.lower_bound(a, -5, 3, 0.5)
+
+
 # run: @bits[1]([0, 0, 0, 0, 0, 0]) == [8, 16, 1, 64, 3, 1]
 @wp.kernel
 def bits(out: wp.array(dtype=int)):

@@ -335,7 +335,9 @@ impl<'a> Checker<'_, '_, 'a> {
         for handle in handles {
             let Some(def) = handle.unit.definition(handle.function) else { continue };
             let Some(parameters) = self.parameters_of(handle, def) else { return Expr::error(span) };
-            self.spend(1 + parameters.len());
+            if !self.spend(1 + parameters.len(), def) {
+                return Expr::error(span);
+            }
             match self.bind(handle, &parameters, &arguments, span) {
                 Ok(bound) => {
                     if best.as_ref().is_none_or(|(least, _)| bound.cost < least.cost) {

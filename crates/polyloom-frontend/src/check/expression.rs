@@ -22,18 +22,8 @@ impl<'a> Checker<'_, '_, 'a> {
                 "split it: assign parts of long expressions to variables, and use fewer `elif` and inner blocks",
             );
         }
-        if !self.spend(1) {
-            let span = self.span(expr);
-            self.failed = true;
-            if !std::mem::replace(&mut self.compilation.spent.limit_reported, true) {
-                self.reject(
-                    Code::Limit,
-                    span,
-                    "the kernel with the functions it calls is too long",
-                    "use loops instead of repeated code, or split the kernel",
-                );
-            }
-            return Expr::error(span);
+        if !self.spend(1, expr) {
+            return Expr::error(self.span(expr));
         }
         self.depth += 1;
         let checked = self.expr_inner(expr);

@@ -358,10 +358,19 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// Counts what is looked at, and says whether there is still room.
-    pub(super) fn spend(&mut self, work: usize) -> bool {
+    /// Counts what is looked at, and says whether there is still room; that there is none is reported once.
+    pub(super) fn spend(&mut self, work: usize, at: &impl Ranged) -> bool {
         self.compilation.spent.work = self.compilation.spent.work.saturating_add(work);
-        self.compilation.spent.work < MAX_WORK
+        if self.compilation.spent.work < MAX_WORK {
+            return true;
+        }
+        self.failed = true;
+        if !std::mem::replace(&mut self.compilation.spent.limit_reported, true) {
+            let span = self.span(at);
+            let message = "the kernel with the functions it calls is too long";
+            self.reject(Code::Limit, span, message, "use loops instead of repeated code, or split the kernel");
+        }
+        false
     }
 
     fn decorators(

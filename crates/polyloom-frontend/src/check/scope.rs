@@ -263,7 +263,11 @@ impl<'a> Checker<'_, '_, 'a> {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("assign `{root}` before its use, or define it outside the kernel"),
                 };
-                let root_span = Span::new(span.file, span.start, span.start + root.len() as u32);
+                // In the source a name may be longer than it is here: identifiers are normalised (NFKC).
+                let text = self.text_of(span);
+                let length = text.find(|c: char| !c.is_alphanumeric() && c != '_').filter(|&length| length > 0);
+                let end = length.map_or(span.end, |length| span.start + length as u32);
+                let root_span = Span::new(span.file, span.start, end);
                 // One message for each name.
                 self.names.insert(root, Name::Poisoned);
                 self.reject(Code::UnknownName, root_span, message, help)

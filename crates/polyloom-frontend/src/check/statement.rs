@@ -48,7 +48,9 @@ impl<'a> Checker<'_, '_, 'a> {
 
     pub(super) fn one_statement(&mut self, stmt: &'a ast::Stmt, out: &mut Vec<Stmt>) {
         let span = self.span(stmt);
-        self.spend(1);
+        if !self.spend(1, stmt) {
+            return;
+        }
         match stmt {
             ast::Stmt::Assign(assign) => self.assign(assign, span, out),
             ast::Stmt::AugAssign(assign) => self.augmented(assign, span, out),

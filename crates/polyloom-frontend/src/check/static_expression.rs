@@ -155,7 +155,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let mut is_left = false;
         let before = self.names.get(name).copied();
         for value in values {
-            if !self.spend(1) {
+            if !self.spend(1, stmt) {
                 break;
             }
             self.known.push(Captured::Constant(value as i32 as u32 as u64, Scalar::I32));

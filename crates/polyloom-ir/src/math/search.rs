@@ -8,9 +8,12 @@ use crate::types::Scalar;
 pub(super) fn lower_bound<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let graph = x[0].graph();
     let value = x[x.len() - 1];
+    let (zero, extent) = (graph.int(Scalar::I32, 0), graph.extent(x[0]));
+    // Limits outside the array are its ends: nothing else is read.
+    let inside = |place: Expr<'g>| graph.op(Op::Min, &[graph.op(Op::Max, &[place, zero]), extent]);
     let (begin, end) = match x {
-        [_, begin, end, _] => (*begin, *end),
-        _ => (graph.int(Scalar::I32, 0), graph.extent(x[0])),
+        [_, begin, end, _] => (inside(*begin), inside(*end)),
+        _ => (zero, extent),
     };
     vec![first_not_below(x[0], begin, end - 1, value)]
 }

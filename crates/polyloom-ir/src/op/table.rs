@@ -689,7 +689,7 @@ op_table! {
     /// Writes an element; indices as for `array_load`.
     ArrayStore = "array_store", Array, Internal, Write, Native, ["[T: scalar](array: array[T], index..., value: T)", "[T: scalar](array: array[C], index..., value: C[T])", "[T: scalar](array: array[C:T], index..., value: T)"];
     /// The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but
-    /// not including `arr_end` if they are given; the last index if there is none. The limits are not checked.
+    /// not including `arr_end` if they are given; the last index if there is none. Limits outside the array are its ends.
     LowerBound = "lower_bound", Search, Function, Read, Library, [
         "[T: wide](arr: array1[T], value: T) -> i32",
         "[T: wide](arr: array1[T], arr_begin: i32, arr_end: i32, value: T) -> i32",
