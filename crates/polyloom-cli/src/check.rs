@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let session = session()?;
+    let session = session(false)?;
     let mut found: Vec<CompileError> = Vec::new();
     let mut n_kernels = 0;
     match read_unit(&arguments.file) {

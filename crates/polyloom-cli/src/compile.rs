@@ -2,7 +2,7 @@
 
 use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, session, types};
 use clap::ValueEnum;
-use polyloom::{Defaults, FloatMode, Form};
+use polyloom::{Defaults, FloatMode, Form, Tier};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -22,6 +22,12 @@ pub(crate) struct Arguments {
     /// How floating-point arithmetic may be compiled, for kernels that do not say
     #[arg(long, value_enum, default_value_t = Float::Strict)]
     float: Float,
+    /// The back end that makes LLVM IR, assembly and object files; by default the best of this build
+    #[arg(long, value_enum)]
+    backend: Option<Backend>,
+    /// Neither read nor keep compiled code on disk
+    #[arg(long)]
+    no_cache: bool,
     /// Where to write it; standard output by default, NAME.o for object files
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -44,6 +50,12 @@ enum Emit {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+enum Backend {
+    Llvm,
+    Cranelift,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 enum Float {
     Strict,
     Contract,
@@ -51,7 +63,7 @@ enum Float {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let session = session()?;
+    let session = session(arguments.no_cache)?;
     let float_mode = match arguments.float {
         Float::Strict => FloatMode::Strict,
         Float::Contract => FloatMode::Contract,
@@ -70,10 +82,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Emit::Asm => Form::Asm,
         Emit::Obj => Form::Obj,
     };
-    let bytes = kernel.emit(form).map_err(|error| Failure::Failed(error.to_string()))?;
+    let tier = arguments.backend.map(|backend| match backend {
+        Backend::Llvm => Tier::Optimized,
+        Backend::Cranelift => Tier::Quick,
+    });
+    let bytes = kernel.emit(form, tier).map_err(|error| Failure::Failed(error.to_string()))?;
     let default = (arguments.emit == Emit::Obj).then(|| PathBuf::from(format!("{name}.o")));
     match arguments.output.clone().or(default) {
-        None => print(&bytes),
+        None => print(&bytes)?,
         Some(path) => std::fs::write(&path, &bytes)
             .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?,
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         for Finding { what, ok, detail, .. } in &findings {
             let _ = writeln!(text, "{} {what:<12} {detail}", if *ok { "ok " } else { " - " });
         }
-        print(text.as_bytes());
+        print(text.as_bytes())?;
     }
     if findings.iter().any(|finding| finding.is_needed && !finding.ok) { Err(Failure::Silent) } else { Ok(()) }
 }

@@ -12,7 +12,7 @@ mod value;
 
 use clap::{Parser, Subcommand};
 use polyloom::frontend::no_such_kernel;
-use polyloom::{CompileError, Session, SourceFile, SourceUnit};
+use polyloom::{CodeCache, CompileError, Session, SourceFile, SourceUnit};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
@@ -98,19 +98,27 @@ fn report(error: &CompileError) {
 }
 
 /// Writes a result to standard output. A reader that went away is no failure.
-fn print(bytes: &[u8]) {
+fn print(bytes: &[u8]) -> Outcome {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Failed(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn print_json(value: &impl serde::Serialize) -> Outcome {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Failed(error.to_string()))?;
-    print(format!("{text}\n").as_bytes());
-    Ok(())
+    print(format!("{text}\n").as_bytes())
 }
 
-fn session() -> Result<Session, Failure> {
-    Session::new().map_err(|error| Failure::Failed(error.to_string()))
+fn session(no_cache: bool) -> Result<Session, Failure> {
+    let device = Session::default_device().map(|device| match no_cache {
+        true => device.with_cache(CodeCache::in_memory()),
+        false => device,
+    });
+    device.and_then(Session::on).map_err(|error| Failure::Failed(error.to_string()))
 }
 
 /// Reads and parses a `.py` file.

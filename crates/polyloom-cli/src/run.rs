@@ -26,6 +26,9 @@ pub(crate) struct Arguments {
     /// @FILE.npy, with a shape like 1024 or 64x64; elements that are vectors or matrices bring theirs
     #[arg(long = "arg", value_name = "NAME=VALUE")]
     args: Vec<String>,
+    /// Neither read nor keep compiled code on disk
+    #[arg(long)]
+    no_cache: bool,
     /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float), if the arguments do not say
     #[arg(long = "type", value_name = "NAME=TYPE")]
     types: Vec<String>,
@@ -55,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if dim.len() > MAX_DIMS {
         return Err(Failure::Usage(format!("--dim takes at most {MAX_DIMS} extents")));
     }
-    let session = session()?;
+    let session = session(arguments.no_cache)?;
     session.set_defaults(Defaults { check: true, ..session.defaults() });
     let unit = read_unit(&arguments.file)?;
     let name = choose_kernel(&unit, &arguments.file, arguments.kernel.as_deref())?;
@@ -128,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     // The others of an empty grid may be of any size.
     let n_threads: u64 = if dim.contains(&0) { 0 } else { dim.iter().product() };
     text += &format!("{n_threads} threads in {:.3} ms\n", elapsed.as_secs_f64() * 1e3);
-    print(text.as_bytes());
+    print(text.as_bytes())?;
     Ok(())
 }
 

@@ -174,6 +174,20 @@ fn compile_emits_every_form() {
         assert_eq!(out.status.code(), Some(0), "{form}: {}", text(&out.stderr));
         assert!(text(&out.stdout).contains(words), "{form}: {}", text(&out.stdout));
     }
+    let out = polyloom(&["compile", &file, "--emit", "asm", "--backend", "cranelift", "--no-cache"]);
+    assert!(text(&out.stdout).contains("ret"), "{}", text(&out.stderr));
+    if polyloom::has_llvm() {
+        // Launches over dense arrays run this: neighbouring elements are moved together.
+        let out = polyloom(&["compile", &file, "--emit", "asm"]);
+        assert!(!text(&out.stdout).contains("gather"), "{}", text(&out.stdout));
+    }
+    #[cfg(target_os = "linux")]
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_polyloom"));
+        let status = command.args(["compile", &file, "--emit", "hir"]).stdout(full).status().expect("it starts");
+        assert_eq!(status.code(), Some(1), "what cannot be written is no success");
+    }
     let object = folder.path("k.o");
     let out = polyloom(&["compile", &file, "--emit", "obj", "-o", &object]);
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));

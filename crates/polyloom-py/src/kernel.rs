@@ -178,13 +178,14 @@ impl Kernel {
         self.text(Form::Ast)
     }
 
-    /// The kernel's LLVM IR as text, after optimisation unless `optimized` is false.
+    /// The kernel's LLVM IR as text, after optimisation unless `optimized` is false: what runs where arrays are dense and
+    /// do not overlap.
     #[pyo3(signature = (*, optimized = true))]
     fn llvm_ir(&self, py: Python<'_>, optimized: bool) -> PyResult<String> {
         py.detach(|| self.text(if optimized { Form::LlvmIrOptimized } else { Form::LlvmIr }))
     }
 
-    /// The kernel's machine code as assembly text.
+    /// The machine code that runs where arrays are dense and do not overlap, as assembly text.
     fn asm(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.text(Form::Asm))
     }
@@ -248,7 +249,7 @@ impl Kernel {
     }
 
     fn text(&self, form: Form) -> PyResult<String> {
-        let bytes = self.one()?.emit(form).map_err(|error| codegen_error(&error))?;
+        let bytes = self.one()?.emit(form, None).map_err(|error| codegen_error(&error))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

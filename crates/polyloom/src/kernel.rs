@@ -198,13 +198,14 @@ impl Kernel {
         unsafe { launch(&self.cpu, shape, args, options) }
     }
 
-    /// One of the kernel's forms, as text or an object file. Machine-level forms are of the general variant for
-    /// launches of [`Kernel::natural_rank`].
+    /// One of the kernel's forms, as text or an object file, for launches of [`Kernel::natural_rank`]. LLVM IR and
+    /// assembly are what runs where arrays are dense and do not overlap; an object file takes any arrays. Machine-level
+    /// forms are made by the back end of `tier`, by default the best there is.
     ///
     /// # Errors
     ///
     /// When no back end of this build has the form.
-    pub fn emit(&self, form: Form) -> Result<Vec<u8>, CodegenError> {
+    pub fn emit(&self, form: Form, tier: Option<Tier>) -> Result<Vec<u8>, CodegenError> {
         let source = self.cpu.source();
         let emit = match form {
             Form::Ast => return Ok(self.ast.as_bytes().to_vec()),
@@ -216,9 +217,14 @@ impl Kernel {
             Form::Obj => Emit::Obj,
         };
         let device = self.cpu.device();
-        let backend = device.backend(Tier::Optimized).or_else(|| device.backend(Tier::Quick));
-        let Some(backend) = backend else { return Err(CodegenError::new("this build has no back end")) };
-        let variant = Variant { launch_rank: self.natural_rank(), facts: Facts::default() };
+        let backend = match tier {
+            Some(tier) => device.backend(tier),
+            None => device.backend(Tier::Optimized).or_else(|| device.backend(Tier::Quick)),
+        };
+        let missing = "this build has no such back end: LLVM needs the feature `llvm`";
+        let Some(backend) = backend else { return Err(CodegenError::new(missing)) };
+        let facts = if form == Form::Obj { Facts::default() } else { self.cpu.dense_facts() };
+        let variant = Variant { launch_rank: self.natural_rank(), facts };
         without_fork(|| backend.emit(&source.prepared, source.prepared_kernel, &variant, emit))
     }
 

@@ -38,6 +38,10 @@ pub(crate) struct FactKey {
 }
 
 impl FactKey {
+    /// All arrays are dense and overlap none.
+    pub(crate) const DENSE: FactKey =
+        FactKey { flags: (CONTIGUOUS | DISJOINT | OFFSETS_FIT) * (u128::MAX / 15), extents: 0 };
+
     /// The key without its extents.
     pub(crate) fn without_extents(self) -> FactKey {
         FactKey { extents: 0, ..self }

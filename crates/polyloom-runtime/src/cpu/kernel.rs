@@ -148,6 +148,11 @@ impl CpuKernel {
         &self.inner.source
     }
 
+    /// What holds of arrays that are dense and overlap none.
+    pub fn dense_facts(&self) -> Facts {
+        self.inner.plan.facts(FactKey::DENSE)
+    }
+
     /// The device it runs on.
     pub fn device(&self) -> &Arc<CpuDevice> {
         &self.inner.device
