@@ -1205,7 +1205,7 @@ def erfcinv(x: T) -> T:
 
 @overload
 def lower_bound(arr: _array, value: T) -> int:
-    """The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but not including `arr_end` if they are given; the last index if there is none. The limits are not checked.
+    """The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but not including `arr_end` if they are given; the last index if there is none. Limits outside the array are its ends.
 
     >>> a = [1, 3, 3, 5, 9]
     >>> loom.lower_bound(a, 3)
@@ -1216,7 +1216,7 @@ def lower_bound(arr: _array, value: T) -> int:
 
 @overload
 def lower_bound(arr: _array, arr_begin: int, arr_end: int, value: T) -> int:
-    """The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but not including `arr_end` if they are given; the last index if there is none. The limits are not checked."""
+    """The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but not including `arr_end` if they are given; the last index if there is none. Limits outside the array are its ends."""
 
 @overload
 def atomic_add(array: _array, i: int, value: T) -> T:

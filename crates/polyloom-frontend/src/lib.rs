@@ -39,6 +39,8 @@
 //! Architecture invariants: nothing here knows a pass, a back end or the runtime. Inference is in `check`, lowering in
 //! `lower`; the lowering reports nothing and the inference builds no HIR.
 
+#![forbid(unsafe_code)]
+
 mod annotation;
 mod assignment_expressions;
 mod check;

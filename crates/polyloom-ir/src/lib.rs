@@ -3,6 +3,8 @@
 //! The crate knows no front end, no back end and no Python. It holds the types, the op table, the arenas, the text
 //! form, the verifier, the interpreter that defines what HIR means, and the diagnostics every layer reports through.
 
+#![forbid(unsafe_code)]
+
 pub mod builder;
 pub mod canonical;
 pub mod diagnostic;

@@ -8,6 +8,8 @@
 //! leaves verified HIR that computes the same bits. The exceptions say so: `insert_checks` and `strip_asserts` change which
 //! launches end early, and `dce` drops loops that compute nothing, endless ones too.
 
+#![forbid(unsafe_code)]
+
 pub mod analysis;
 mod edit;
 pub mod pass;

@@ -21,7 +21,7 @@ pub use background::close as close_background;
 pub use cache::{CacheError, CodeCache};
 pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
 pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};
-pub use cpu::launch::{LaunchOptions, launch};
+pub use cpu::launch::{LaunchOptions, interpret_thread, launch};
 pub use cpu::pool::{MAX_THREADS, num_threads, set_num_threads};
 pub use error::{LaunchError, Trap};
 pub use fork::without_fork;

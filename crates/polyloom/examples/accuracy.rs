@@ -65,7 +65,7 @@ fn inverse_erfc(x: f64) -> f64 {
         return if x == 0.0 { f64::INFINITY } else { f64::NAN };
     }
     let mut y = (-(x * 1.7).ln()).max(0.2).sqrt();
-    for _ in 0..40 {
+    for _ in 0..7 {
         let ratio = (erfc(y) / x).ln() * erfc(y);
         y += ratio / ((-y * y).exp() * std::f64::consts::FRAC_2_SQRT_PI);
     }

@@ -10,7 +10,8 @@ use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::pipeline;
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, launch, without_fork,
+    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, interpret_thread,
+    launch, without_fork,
 };
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -196,6 +197,21 @@ impl Kernel {
     ) -> Result<(), LaunchError> {
         // SAFETY: passed on to the caller.
         unsafe { launch(&self.cpu, shape, args, options) }
+    }
+
+    /// Runs one thread of a launch by itself, by the interpreter: what it does when no other thread runs. `thread` is
+    /// its row-major index.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch`].
+    pub unsafe fn interpret_thread(&self, shape: &[u64], args: &ArgBlock, thread: u64) -> Result<(), LaunchError> {
+        // SAFETY: passed on to the caller.
+        unsafe { interpret_thread(&self.cpu, shape, args, thread) }
     }
 
     /// One of the kernel's forms, as text or an object file, for launches of [`Kernel::natural_rank`]. LLVM IR and

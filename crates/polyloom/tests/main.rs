@@ -2,3 +2,4 @@
 
 mod examples;
 mod policy;
+mod stubs;

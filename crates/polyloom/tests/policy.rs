@@ -34,8 +34,17 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("pyo3", &["polyloom-py"]),
     ("numpy", &["polyloom-py"]),
     ("clap", &["polyloom-cli"]),
+    ("ruff_python_ast", &["polyloom-frontend"]),
+    ("ruff_python_parser", &["polyloom-frontend"]),
+    ("ruff_text_size", &["polyloom-frontend"]),
     ("inkwell", &["polyloom-llvm"]),
+    ("llvm-sys", &["polyloom-llvm"]),
     ("cranelift-codegen", &["polyloom-codegen"]),
+    ("cranelift-frontend", &["polyloom-codegen"]),
+    ("cranelift-module", &["polyloom-codegen"]),
+    ("cranelift-native", &["polyloom-codegen"]),
+    ("cranelift-object", &["polyloom-codegen"]),
+    ("libc", &["polyloom-codegen", "polyloom-runtime"]),
 ];
 
 const LICENCES: &[&str] = &[

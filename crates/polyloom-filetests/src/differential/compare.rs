@@ -4,7 +4,7 @@ use super::program::{Access, Program};
 use super::random::Random;
 use polyloom::{
     ArgBlock, CodeCache, CompileError, Composite, CpuDevice, LaunchError, LaunchOptions, PrintSink, Scalar, Session,
-    SessionError, SourceFile, SourceUnit, Tier, TierPolicy, Type, scalar_bits, set_print_sink,
+    SessionError, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type, scalar_bits, set_print_sink,
 };
 use std::cell::RefCell;
 use std::fmt;
@@ -48,6 +48,15 @@ pub enum Disagreement {
         /// The element type.
         elem: Scalar,
     },
+    /// An engine reports a failed check that is not the first of that thread.
+    Trapped {
+        /// The engine.
+        engine: &'static str,
+        /// What it reports.
+        got: Box<Trap>,
+        /// What the interpreter makes of that thread alone.
+        expected: Result<(), LaunchError>,
+    },
     /// Two engines print different text.
     Printed {
         /// The engine that differs from the interpreter.
@@ -64,6 +73,14 @@ impl fmt::Display for Disagreement {
         match self {
             Disagreement::Rejected(error) => write!(f, "rejected:\n{error}"),
             Disagreement::Failed { engine, error } => write!(f, "{engine} fails: {error}"),
+            Disagreement::Trapped { engine, got, expected } => {
+                write!(f, "{engine} reports `{got}` ({got:?}); that thread alone ")?;
+                match expected {
+                    Ok(()) => f.write_str("runs to its end"),
+                    Err(LaunchError::Trap(trap)) => write!(f, "gives `{trap}` ({trap:?})"),
+                    Err(error) => write!(f, "fails: {error}"),
+                }
+            }
             Disagreement::Printed { engine, expected, got } => {
                 write!(f, "{engine} prints `{got}`, the interpreter `{expected}`")
             }
@@ -112,12 +129,13 @@ impl Engines {
     ///
     /// # Errors
     ///
-    /// The first disagreement with the interpreter. A failed check is an agreement if every engine reports one.
+    /// The first disagreement with the interpreter. Where a check fails, every engine must report one; which thread's
+    /// is up to it, but that thread must be one that the interpreter stops at the same check with the same values.
     pub fn check(&self, program: &Program, seed: u64) -> Result<(), Box<Disagreement>> {
         let mut reference: Option<(Result<Vec<Buffer>, LaunchError>, String)> = None;
         for (engine, session) in &self.sessions {
             PRINTED.set(Some(String::new()));
-            let outcome = self.run(session, program, seed);
+            let outcome = run(session, program, seed, None);
             let printed = PRINTED.take().unwrap_or_default();
             let outcome = outcome?;
             let Some((reference, expected_text)) = &reference else {
@@ -129,7 +147,16 @@ impl Engines {
                     compare(engine, expected, &got)?;
                     compare_text(engine, expected_text, &printed)?;
                 }
-                (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(_))) => {}
+                (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(got))) => {
+                    // What it prints depends on where it stops: not compared.
+                    PRINTED.set(Some(String::new()));
+                    let alone = run(session, program, seed, Some(&got.thread));
+                    PRINTED.take();
+                    let expected = alone?.map(|_| ());
+                    if !matches!(&expected, Err(LaunchError::Trap(trap)) if *trap == got) {
+                        return Err(Box::new(Disagreement::Trapped { engine, got, expected }));
+                    }
+                }
                 (_, Err(error)) => return Err(Box::new(Disagreement::Failed { engine, error })),
                 (Err(error), Ok(_)) => {
                     return Err(Box::new(Disagreement::Failed { engine: "interpreter", error: error.clone() }));
@@ -138,57 +165,66 @@ impl Engines {
         }
         Ok(())
     }
+}
 
-    fn run(
-        &self,
-        session: &Session,
-        program: &Program,
-        seed: u64,
-    ) -> Result<Result<Vec<Buffer>, LaunchError>, Box<Disagreement>> {
-        let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
-        let file = SourceFile::new("generated.py", program.text.as_str(), 1);
-        let unit = SourceUnit::parse(file).map_err(rejected)?;
-        let kernel = session.compile_file_kernel(&unit, "kernel").map_err(rejected)?;
+/// Runs a program with arguments drawn from `seed` and gives its arrays. Given a thread, by its coordinates, only that
+/// one is run, and by the interpreter.
+fn run(
+    session: &Session,
+    program: &Program,
+    seed: u64,
+    only: Option<&[u64]>,
+) -> Result<Result<Vec<Buffer>, LaunchError>, Box<Disagreement>> {
+    let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
+    let file = SourceFile::new("generated.py", program.text.as_str(), 1);
+    let unit = SourceUnit::parse(file).map_err(rejected)?;
+    let kernel = session.compile_file_kernel(&unit, "kernel").map_err(rejected)?;
 
-        // The same arguments for every engine: everything is drawn from the seed in the same order.
-        let mut random = Random::new(seed ^ 0x005e_ed0f_a7f5);
-        // Now and then a row long enough for compiled code to align what it stores.
-        let most = if random.chance(12) { LONG_EXTENTS } else { EXTENTS };
-        let dim: Vec<u64> =
-            (0..program.rank).map(|_| 1 + random.below(most[program.rank - 1] as usize) as u64).collect();
-        let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
-        let mut buffers: Vec<Buffer> = Vec::new();
-        let mut shape = Vec::new();
-        for array in &program.arrays {
-            shape = match array.access {
-                Access::Own => dim.clone(),
-                _ if array.same_shape => shape,
-                _ => (0..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64).collect(),
-            };
-            buffers.push(Buffer::new(&mut random, array.elem, &shape));
+    // The same arguments for every engine: everything is drawn from the seed in the same order.
+    let mut random = Random::new(seed ^ 0x005e_ed0f_a7f5);
+    // Now and then a row long enough for compiled code to align what it stores.
+    let most = if random.chance(12) { LONG_EXTENTS } else { EXTENTS };
+    let dim: Vec<u64> = (0..program.rank).map(|_| 1 + random.below(most[program.rank - 1] as usize) as u64).collect();
+    let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
+    let mut buffers: Vec<Buffer> = Vec::new();
+    let mut shape = Vec::new();
+    for array in &program.arrays {
+        shape = match array.access {
+            Access::Own => dim.clone(),
+            _ if array.same_shape => shape,
+            _ => (0..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64).collect(),
+        };
+        buffers.push(Buffer::new(&mut random, array.elem, &shape));
+    }
+
+    let mut block = ArgBlock::new();
+    let (mut scalars, mut arrays) = (scalars.into_iter(), buffers.iter_mut());
+    for &ty in kernel.params().types() {
+        let filled = match ty {
+            Type::Scalar(scalar) => block.scalar(kernel.params(), scalar, scalars.next().unwrap_or(0)),
+            Type::Array { elem, .. } => {
+                let Some(buffer) = arrays.next() else { continue };
+                block.array(kernel.params(), elem, buffer.base(), &buffer.shape, &buffer.strides)
+            }
+            // Generated kernels have scalars and arrays of scalars.
+            Type::Composite(_) | Type::CompositeArray { .. } => continue,
+        };
+        if let Err(error) = filled {
+            return Ok(Err(error.into()));
         }
-
-        let mut block = ArgBlock::new();
-        let (mut scalars, mut arrays) = (scalars.into_iter(), buffers.iter_mut());
-        for &ty in kernel.params().types() {
-            let filled = match ty {
-                Type::Scalar(scalar) => block.scalar(kernel.params(), scalar, scalars.next().unwrap_or(0)),
-                Type::Array { elem, .. } => {
-                    let Some(buffer) = arrays.next() else { continue };
-                    block.array(kernel.params(), elem, buffer.base(), &buffer.shape, &buffer.strides)
-                }
-                // Generated kernels have scalars and arrays of scalars.
-                Type::Composite(_) | Type::CompositeArray { .. } => continue,
-            };
-            if let Err(error) = filled {
-                return Ok(Err(error.into()));
+    }
+    // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say; generated kernels
+    // keep their indices in bounds.
+    let done = unsafe {
+        match only {
+            None => kernel.launch(&dim, &block, &LaunchOptions::default()),
+            Some(coordinates) => {
+                let thread = dim.iter().zip(coordinates).fold(0, |index, (extent, &at)| index * extent + at);
+                kernel.interpret_thread(&dim, &block, thread)
             }
         }
-        // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say; generated kernels
-        // keep their indices in bounds.
-        let done = unsafe { kernel.launch(&dim, &block, &LaunchOptions::default()) };
-        Ok(done.map(|()| buffers))
-    }
+    };
+    Ok(done.map(|()| buffers))
 }
 
 /// An array's memory with room around it, so that a stray store shows.

@@ -4,7 +4,6 @@ use super::exponential::{exp_normal, exp_sum, two_sum};
 use super::expr::Expr;
 use super::inverse_trigonometric::rough_reciprocal;
 use super::logarithm::log_positive;
-use crate::op::Op;
 use crate::types::Scalar;
 
 /// `erf(x) / x - 1` in powers of `x^2`. f32: `fpminimax(erf(x), [|1,3,…,15|], [|SG…|], [1e-20;1.25], relative, x)`,
@@ -134,20 +133,31 @@ const ERFC_F64: [f64; 25] = [
 /// What the first of [`ERFC_F64`] lacks.
 const ERFC_F64_REST: f64 = -6.623956326199316e-17;
 
-/// Complementary error function: `e^(-a^2) p(q) / (1 + 2 a)` for `a = |x|`, or what that lacks to 2 for a negative `x`.
+/// The complementary error function scaled up, and the exponential that it was computed from.
+struct Tail<'g> {
+    /// `2^scale e^(-a^2)`.
+    exponential: Expr<'g>,
+    /// `2^scale erfc(a)`, rounded.
+    value: Expr<'g>,
+    /// What `value` lacks.
+    rest: Expr<'g>,
+}
+
+/// The power of two by which a [`Tail`] is scaled up: none of its parts is subnormal where `erfc` is not zero.
+fn tail_scale(x: Expr<'_>) -> i64 {
+    if x.is_f64() { 512 } else { 64 }
+}
+
+/// `e^(-a^2) p(q) / (1 + 2 a)` for a non-negative `a`, scaled up by 2 to the power [`tail_scale`].
 ///
-/// Every factor is a rounded value with a rest. The exponential is scaled up until the end, which then rounds once.
-pub(super) fn erfc(x: Expr<'_>) -> Expr<'_> {
-    let magnitude = x.abs();
-    // Where the result is zero.
-    let last = if x.is_f64() { 27.3 } else { 10.1 };
-    let a = magnitude.gt(last).select(x.constant(last), magnitude);
-    let (scale, square) = (if x.is_f64() { 512 } else { 64 }, a * a);
+/// Every factor is a rounded value with a rest.
+fn tail(a: Expr<'_>) -> Tail<'_> {
+    let square = a * a;
     let square_rest = a.fma(a, -square);
-    let (exponential, rest) = exp_sum(-square, -scale);
+    let (exponential, rest) = exp_sum(-square, -tail_scale(a));
     let exponential_rest = (-square_rest).fma(exponential, rest);
     let (first, first_rest, others): (f64, f64, &[f64]) =
-        if x.is_f64() { (ERFC_F64[0], ERFC_F64_REST, &ERFC_F64[1..]) } else { (ERFC_F32[0], 0.0, &ERFC_F32[1..]) };
+        if a.is_f64() { (ERFC_F64[0], ERFC_F64_REST, &ERFC_F64[1..]) } else { (ERFC_F32[0], 0.0, &ERFC_F32[1..]) };
     let q = (a - 2.0) / (a + 2.0);
     let (numerator, numerator_rest) = two_sum(a.constant(first), q.fma(q.polynomial(others), first_rest));
     let denominator = a.fma(2.0, 1.0);
@@ -155,10 +165,19 @@ pub(super) fn erfc(x: Expr<'_>) -> Expr<'_> {
     let quotient = numerator / denominator;
     let residual = (-quotient).fma(denominator, numerator) + (-quotient).fma(denominator_rest, numerator_rest);
     let quotient_rest = residual * rough_reciprocal(denominator);
-    let product = exponential * quotient;
-    let product_rest =
-        exponential.fma(quotient, -product) + exponential.fma(quotient_rest, exponential_rest * quotient);
-    let tail = (product + product_rest) * 2f64.powi(-scale as i32);
+    let value = exponential * quotient;
+    let rest = exponential.fma(quotient, -value) + exponential.fma(quotient_rest, exponential_rest * quotient);
+    Tail { exponential, value, rest }
+}
+
+/// Complementary error function: the [`tail`] of `|x|`, or what that lacks to 2 for a negative `x`. It is scaled up
+/// until the end, which then rounds once.
+pub(super) fn erfc(x: Expr<'_>) -> Expr<'_> {
+    let magnitude = x.abs();
+    // Where the result is zero.
+    let last = if x.is_f64() { 27.3 } else { 10.1 };
+    let Tail { value, rest, .. } = tail(magnitude.gt(last).select(x.constant(last), magnitude));
+    let tail = (value + rest) * 2f64.powi(-tail_scale(x) as i32);
     let far = x.lt(0.0).select(2.0 - tail, tail);
     // Near zero, 1 - erf(x).
     let linear = 1.0 - x;
@@ -353,23 +372,23 @@ pub(super) fn erfcinv(x: Expr<'_>) -> Expr<'_> {
     let graph = x.graph();
     let is_upper = x.gt(1.0);
     // Exact where the result is used.
-    let tail = is_upper.select(2.0 - x, x);
-    let inside = tail.gt(0.0).select(tail, 0.5);
-    let (log, log_rest) = log_positive(inside * 0.5);
-    let t = ((log + log_rest) * -2.0).sqrt();
+    let smaller = is_upper.select(2.0 - x, x);
+    let inside = smaller.gt(0.0).select(smaller, 0.5);
+    let (log, log_rest) = log_positive(inside);
+    let t = ((std::f64::consts::LN_2 - (log + log_rest)) * 2.0).sqrt();
     let numerator = t.polynomial(&[2.515517, 0.802853, 0.010328]);
     let denominator = t.polynomial(&[1.0, 1.432788, 0.189269, 0.001308]);
     let first = (t - numerator / denominator) * std::f64::consts::FRAC_1_SQRT_2;
+    // All of a step is scaled up: a subnormal slope or error would be a bad one.
+    let target = inside * 2f64.powi(tail_scale(x) as i32);
     // Far out the approximation is rough.
     let [y] = graph.repeat(graph.int(Scalar::I32, 3), [first], |[y]| {
-        let square = y * y;
-        let square_rest = y.fma(y, -square);
-        let slope = exp_normal(-square, -square_rest) * std::f64::consts::FRAC_2_SQRT_PI;
-        let step = (graph.op(Op::Erfc, &[y]) - inside) / slope;
+        let Tail { exponential, value, rest } = tail(y);
+        let step = ((value - target) + rest) / (exponential * std::f64::consts::FRAC_2_SQRT_PI);
         [y + step / (1.0 + y * step)]
     });
     let y = is_upper.select(-y, y);
-    let value = tail.gt(0.3).select(erfinv(1.0 - x), y);
+    let value = smaller.gt(0.3).select(erfinv(1.0 - x), y);
     let end = is_upper.select(x.constant(f64::NEG_INFINITY), f64::INFINITY);
-    tail.ge(0.0).select(tail.eq(0.0).select(end, value), f64::NAN)
+    smaller.ge(0.0).select(smaller.eq(0.0).select(end, value), f64::NAN)
 }

@@ -12,6 +12,7 @@ use polyloom_codegen::abi::{Site, SiteKind};
 use polyloom_ir::interp::{self, Arg, ArrayArg, Host, InterpError, Interpreter, Memory};
 use polyloom_ir::{CheckKind, Imm, MAX_DIMS, Type};
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ const MAX_CHUNK: u64 = 256;
 /// A chunk that takes longer than this is followed by a shorter one.
 const CHUNK_TIME: Duration = Duration::from_millis(1);
 
-/// Runs a launch of `n_threads` threads.
+/// Runs these threads, row-major indices, of a launch of this shape.
 ///
 /// # Safety
 ///
@@ -30,7 +31,7 @@ pub(crate) unsafe fn interpret(
     kernel: &KernelInner,
     shape: &[u64],
     words: &[u64],
-    n_threads: u64,
+    threads: Range<u64>,
     options: &LaunchOptions<'_>,
 ) -> Result<(), LaunchError> {
     let failed = |error: InterpError| launch_error(kernel, shape, error);
@@ -43,10 +44,10 @@ pub(crate) unsafe fn interpret(
         }
     };
     let (args, mut memory) = arguments(kernel, words);
-    let (mut begin, mut chunk) = (0, 1);
+    let (mut begin, mut chunk) = (threads.start, 1);
     let mut asked = Instant::now();
-    while begin < n_threads {
-        let end = (begin + chunk).min(n_threads);
+    while begin < threads.end {
+        let end = (begin + chunk).min(threads.end);
         let started = Instant::now();
         interpreter.launch(shape, &args, &mut memory, &mut Printer, begin..end).map_err(failed)?;
         let ask = asked.elapsed() >= ASK_EVERY;

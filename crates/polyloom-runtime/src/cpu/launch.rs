@@ -6,7 +6,7 @@
 
 use super::device::{Tier, TierPolicy};
 use super::interpret::interpret;
-use super::kernel::CpuKernel;
+use super::kernel::{CpuKernel, KernelInner};
 use super::run::Run;
 use super::tiers;
 use crate::args::ArgBlock;
@@ -61,19 +61,13 @@ pub unsafe fn launch(
     options: &LaunchOptions<'_>,
 ) -> Result<(), LaunchError> {
     let kernel = &kernel.inner;
-    if shape.is_empty() || shape.len() > MAX_DIMS {
-        return Err(LaunchError::Rank { rank: shape.len() });
-    }
-    args.check_complete(&kernel.params)?;
-    let mut grid = [1; MAX_DIMS];
-    grid[..shape.len()].copy_from_slice(shape);
-    let Some(n_threads) = n_threads(&grid) else { return Err(LaunchError::TooManyThreads { shape: shape.to_vec() }) };
+    let (grid, n_threads) = checked_grid(kernel, shape, args)?;
     if n_threads == 0 {
         return Ok(());
     }
     if kernel.device.policy() == TierPolicy::Always(Tier::Interpreter) {
         // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
-        return unsafe { interpret(kernel, shape, args.words(), n_threads, options) };
+        return unsafe { interpret(kernel, shape, args.words(), 0..n_threads, options) };
     }
     let rank = shape.len() as u8;
     let variant = kernel.variant(rank, args)?;
@@ -92,6 +86,44 @@ pub unsafe fn launch(
         } else {
             run.run_in_chunks(options, n_before == 0 || !kernel.cost.steady)
         }
+    }
+}
+
+/// Runs by the interpreter, whatever the device's policy, one thread of a launch: the one with this row-major index.
+/// None is run if the launch has fewer.
+///
+/// # Errors
+///
+/// [`LaunchError`].
+///
+/// # Safety
+///
+/// As [`launch`].
+pub unsafe fn interpret_thread(
+    kernel: &CpuKernel,
+    shape: &[u64],
+    args: &ArgBlock,
+    thread: u64,
+) -> Result<(), LaunchError> {
+    let kernel = &kernel.inner;
+    let (_, n_threads) = checked_grid(kernel, shape, args)?;
+    let range = thread.min(n_threads)..thread.saturating_add(1).min(n_threads);
+    // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
+    unsafe { interpret(kernel, shape, args.words(), range, &LaunchOptions::default()) }
+}
+
+/// The extents of a launch on all axes and the number of its threads, if it can be run with these arguments.
+#[inline]
+fn checked_grid(kernel: &KernelInner, shape: &[u64], args: &ArgBlock) -> Result<([u64; MAX_DIMS], u64), LaunchError> {
+    if shape.is_empty() || shape.len() > MAX_DIMS {
+        return Err(LaunchError::Rank { rank: shape.len() });
+    }
+    args.check_complete(&kernel.params)?;
+    let mut grid = [1; MAX_DIMS];
+    grid[..shape.len()].copy_from_slice(shape);
+    match n_threads(&grid) {
+        Some(n_threads) => Ok((grid, n_threads)),
+        None => Err(LaunchError::TooManyThreads { shape: shape.to_vec() }),
     }
 }
 

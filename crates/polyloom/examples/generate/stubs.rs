@@ -1,93 +1,22 @@
-//! Generates what follows from the op table: the builtin reference and the Python type stubs.
-//!
-//! ```text
-//! generate reference DIR     one Markdown page per group of builtins, and an index
-//! generate stubs DIR         type stubs of every builtin and every named composite type
-//! generate errors FILE       the list of error codes, with links to their pages
-//! ```
+//! The text of the Python type stubs. A test includes this file too: it compares the stubs with the package's.
 
-use polyloom_ir::op::{Group, OpInfo, Signature, Spelling, TyPattern};
-use polyloom_ir::{Code, Composite, CompositeKind, MAX_DIMS, Op, Scalar};
+use polyloom_ir::op::{OpInfo, Signature, TyPattern};
+use polyloom_ir::{Composite, CompositeKind, MAX_DIMS, Op, Scalar};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
-use std::process::ExitCode;
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["reference", folder] => write_reference(Path::new(folder)),
-        ["stubs", folder] => std::fs::write(Path::new(folder).join("_builtins.pyi"), stubs())
-            .and_then(|()| std::fs::write(Path::new(folder).join("_composite_names.pyi"), name_stubs())),
-        ["errors", file] => std::fs::write(file, error_index()),
-        _ => {
-            eprintln!("usage: generate reference DIR | generate stubs DIR | generate errors FILE");
-            return ExitCode::from(2);
-        }
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("generate: {error}");
-            ExitCode::FAILURE
-        }
-    }
+/// Every stub file: its name in the package and its text.
+pub(crate) fn all() -> [(&'static str, String); 2] {
+    [("_builtins.pyi", stubs()), ("_composite_names.pyi", name_stubs())]
 }
 
-fn builtins() -> impl Iterator<Item = &'static OpInfo> {
+/// The ops that kernels can name.
+pub(crate) fn builtins() -> impl Iterator<Item = &'static OpInfo> {
     Op::all().filter(|info| info.is_builtin())
 }
 
-fn error_index() -> String {
-    let mut text = String::from(
-        "# Errors\n\nEvery diagnostic has a stable code. Its page shows a program that gets it and one that does not.\n\n",
-    );
-    for code in Code::ALL {
-        let _ = writeln!(text, "- [{code}: {}]({code}.md)", code.title());
-    }
-    text
-}
-
-fn write_reference(folder: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(folder)?;
-    let mut groups: BTreeMap<Group, Vec<&OpInfo>> = BTreeMap::new();
-    for info in builtins() {
-        groups.entry(info.group).or_default().push(info);
-    }
-    let mut index = String::from(
-        "# Builtins\n\nEvery builtin of the kernel language, from the compiler's op table. In a signature `T` is a type \
-         variable with its class in brackets: `int`, `float`, `number` (both), `bits` (integers and `bool`), `scalar` \
-         (numbers and `bool`). [What every kernel uses](../guide/basics.md) explains the rest of the notation, and has \
-         what the table has not: `tid`, `range`, `len`, `print`, `printf`, `cast`, conversions, constants, and what makes \
-         vectors and matrices.\n\nThe lines of an example are a kernel's; below one stands what `print` shows of it there. \
-         An array such as `a = [3, 1, 4]` is one that the kernel is given.\n\n",
-    );
-    for (group, ops) in groups {
-        let slug = group.title().to_lowercase().replace(' ', "-");
-        let names: Vec<String> = ops.iter().map(|info| format!("[`{0}`]({slug}.md#{0})", info.name)).collect();
-        let _ = writeln!(index, "**[{}]({slug}.md)**: {}\n", group.title(), names.join(", "));
-        let mut page = format!("# {}\n", group.title());
-        for info in ops {
-            let _ = write!(page, "\n## `{}` {{ #{} }}\n\n", info.name, info.name);
-            for signature in &info.signatures {
-                let _ = writeln!(page, "    {}{signature}", info.name);
-            }
-            let _ = writeln!(page, "\n{}", paragraph(info.doc));
-            if let Spelling::Operator(operator) = info.spelling {
-                let _ = writeln!(page, "\nAlso the operator `{operator}`.");
-            }
-            if !info.aliases.is_empty() {
-                let _ = writeln!(page, "\nAlso `{}`.", info.aliases.join("`, `"));
-            }
-            let _ = writeln!(page, "\n```pycon\n{}```", info.example_text());
-        }
-        std::fs::write(folder.join(format!("{slug}.md")), page)?;
-    }
-    std::fs::write(folder.join("index.md"), index)
-}
-
 /// A doc comment's lines as one paragraph.
-fn paragraph(doc: &str) -> String {
+pub(crate) fn paragraph(doc: &str) -> String {
     doc.lines().map(str::trim).collect::<Vec<_>>().join(" ").trim().to_owned()
 }
 
