@@ -81,6 +81,15 @@ class Config:
         self._settings.float_mode = value
 
     @property
+    def lint(self) -> bool:
+        """Whether defining a kernel gives a `SyntaxWarning` for code that means something else in Python."""
+        return self._settings.lint
+
+    @lint.setter
+    def lint(self, value: bool) -> None:
+        self._settings.lint = value
+
+    @property
     def num_threads(self) -> int:
         """How many threads a launch may use. `POLYLOOM_NUM_THREADS` sets it at first, else the number of cores."""
         return self._settings.num_threads
@@ -102,7 +111,7 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_") or not hasattr(type(self), name):
-            known = ", ".join(("check", "float_mode", "num_threads", "mode"))
+            known = ", ".join(("check", "float_mode", "lint", "num_threads", "mode"))
             raise AttributeError(f"config has no setting {name!r}: there are {known}, and Warp's, which have no effect")
         object.__setattr__(self, name, value)
 

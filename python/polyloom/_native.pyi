@@ -41,6 +41,7 @@ class StructType:
 class Config:
     check: bool
     float_mode: Literal["strict", "contract", "fast"]
+    lint: bool
     num_threads: int
     def __init__(self) -> None: ...
 

@@ -1,5 +1,7 @@
 """Decorator arguments where there is no decorator text: `loom.kernel(**options)(f)`."""
 
+import warnings
+
 import numpy as np
 import polyloom as loom
 import pytest
@@ -92,3 +94,21 @@ def test_fast_quotients_by_cubes_of_roots_are_near(n):
     want = 3 / x.astype(np.float64) ** 1.5
     np.testing.assert_allclose(y, want, rtol=3e-7)
     np.testing.assert_allclose(z, np.where(x < 1, want, 0), rtol=3e-7)
+
+
+def test_the_lint_warns_when_a_kernel_is_defined():
+    def halve(x: loom.array(dtype=int)):
+        i = loom.tid()
+        x[i] = x[i] / 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loom.kernel(halve)
+    loom.config.lint = True
+    try:
+        with pytest.warns(SyntaxWarning, match="truncated quotient"):
+            loom.kernel(halve)
+    finally:
+        loom.config.lint = False
+    with pytest.raises(TypeError, match="lint must be True or False"):
+        loom.config.lint = "yes"

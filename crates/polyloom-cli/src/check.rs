@@ -12,6 +12,9 @@ use std::path::PathBuf;
 pub(crate) struct Arguments {
     /// A .py file
     file: PathBuf,
+    /// Warn of code that means something else in Python
+    #[arg(long)]
+    lint: bool,
     /// Print the diagnostics as a JSON list
     #[arg(long)]
     json: bool,
@@ -27,7 +30,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Ok(unit) => {
             n_kernels = unit.kernels().count();
             let defaults = session.defaults();
-            match check_file(&unit, &Options { float_mode: defaults.float_mode, check: defaults.check }) {
+            match check_file(
+                &unit,
+                &Options { float_mode: defaults.float_mode, check: defaults.check, lint: arguments.lint },
+            ) {
                 Err(error) => found.push(error),
                 Ok((diagnostics, sources)) => {
                     found.push(CompileError { diagnostics, sources });

@@ -9,4 +9,6 @@ pub struct Options {
     pub float_mode: FloatMode,
     /// Whether kernels that do not say are checked.
     pub check: bool,
+    /// Whether code that means something else in Python gives a warning.
+    pub lint: bool,
 }

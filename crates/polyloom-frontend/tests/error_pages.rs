@@ -52,7 +52,7 @@ fn diagnostics(language: &str, text: &str) -> (Vec<Diagnostic>, SourceMap) {
         if unit.kernels().next().is_none() {
             return Err(no_such_kernel(&unit, None));
         }
-        check_file(&unit, &Options::default())
+        check_file(&unit, &Options { lint: true, ..Options::default() })
     });
     match found {
         Ok(found) => found,

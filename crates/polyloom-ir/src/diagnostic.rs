@@ -93,6 +93,8 @@ codes! {
     BadAssignment = "PL0208", "bad assignment target";
     /// Code that can never run.
     UnreachableCode = "PL0301", "unreachable code";
+    /// Code that means something else in Python.
+    DiffersFromPython = "PL0302", "different from Python";
     /// HIR text that cannot be read.
     HirSyntax = "PL0401", "malformed HIR text";
     /// HIR that breaks an invariant of the verifier.

@@ -34,6 +34,22 @@ impl Config {
         Ok(())
     }
 
+    /// Whether defining a kernel gives a `SyntaxWarning` for code that means something else in Python.
+    #[getter]
+    fn lint(&self) -> PyResult<bool> {
+        Ok(session()?.defaults().lint)
+    }
+
+    #[setter]
+    fn set_lint(&self, lint: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Ok(lint) = lint.extract::<bool>() else {
+            return Err(PyTypeError::new_err(format!("lint must be True or False, not {}", lint.repr()?)));
+        };
+        let session = session()?;
+        session.set_defaults(Defaults { lint, ..session.defaults() });
+        Ok(())
+    }
+
     /// How floating-point arithmetic may be compiled: `"strict"`, `"contract"` or `"fast"`.
     #[getter]
     fn float_mode(&self) -> PyResult<&'static str> {

@@ -287,7 +287,7 @@ impl Function {
         let handle = unit.get().handle(line, function, globals, cells, options)?;
         handle.evaluate_static_expressions();
         let defaults = session()?.defaults();
-        let options = Options { float_mode: defaults.float_mode, check: defaults.check };
+        let options = Options { float_mode: defaults.float_mode, check: defaults.check, lint: defaults.lint };
         check_function(&handle, &options).map_err(|error| compile_error(py, &error))?;
         let doc = function.getattr("__doc__")?.extract()?;
         Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: function.clone().unbind(), doc })

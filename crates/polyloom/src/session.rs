@@ -20,6 +20,8 @@ pub struct Defaults {
     pub float_mode: FloatMode,
     /// Whether kernels are checked; `POLYLOOM_CHECK=1` at first.
     pub check: bool,
+    /// Whether code that means something else in Python gives a warning.
+    pub lint: bool,
 }
 
 /// Why a session cannot be set up.
@@ -106,7 +108,7 @@ impl Session {
     ///
     /// [`SessionError::Variable`].
     pub fn on(device: CpuDevice) -> Result<Session, SessionError> {
-        let defaults = Defaults { float_mode: FloatMode::Strict, check: flag("POLYLOOM_CHECK")? };
+        let defaults = Defaults { float_mode: FloatMode::Strict, check: flag("POLYLOOM_CHECK")?, lint: false };
         Ok(Session { device: Arc::new(device), defaults: RwLock::new(defaults), calls: Calls::default() })
     }
 
@@ -149,7 +151,7 @@ impl Session {
         types: &[ValueType],
         defaults: Defaults,
     ) -> Result<Kernel, CompileError> {
-        let options = Options { float_mode: defaults.float_mode, check: defaults.check };
+        let options = Options { float_mode: defaults.float_mode, check: defaults.check, lint: defaults.lint };
         Kernel::new(&self.device, compile_kernel_for(kernel, types, &options)?)
     }
 
@@ -163,7 +165,7 @@ impl Session {
         function: &FunctionHandle,
         defaults: Defaults,
     ) -> Result<SmallVec<[ValueType; 2]>, CompileError> {
-        let options = Options { float_mode: defaults.float_mode, check: defaults.check };
+        let options = Options { float_mode: defaults.float_mode, check: defaults.check, lint: defaults.lint };
         result_types(function, &options)
     }
 

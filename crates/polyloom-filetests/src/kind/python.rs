@@ -54,5 +54,5 @@ fn file(case: &Case) -> SourceFile {
 
 fn options(case: &Case) -> Options {
     let float_mode = if case.has_option("fast") { FloatMode::Fast } else { FloatMode::Strict };
-    Options { float_mode, check: case.has_option("checked") }
+    Options { float_mode, check: case.has_option("checked"), lint: case.has_option("lint") }
 }

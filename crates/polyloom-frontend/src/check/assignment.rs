@@ -350,6 +350,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     return None;
                 }
                 let given = value.ty.clone();
+                self.lint_assigned(id, &value);
                 let value = self.retyped(id, value, span);
                 if value.is_none() && given != ExprType::Error {
                     // What the variable holds from here on is not known.
@@ -404,6 +405,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 if is_number || has_quotient(&value) {
                     self.first_values.insert(id, value.clone());
                 }
+                self.lint_assigned(id, &value);
                 self.names.insert(text, Name::Local(id));
                 self.mark_assigned(id);
                 Some((id, value))

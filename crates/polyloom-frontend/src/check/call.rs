@@ -151,7 +151,12 @@ impl<'a> Checker<'_, '_, 'a> {
     fn call_of(&mut self, callee: Captured, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
         let callee_span = self.span(&*call.func);
         match callee {
-            Captured::Builtin(builtin) => self.builtin(builtin, call, path, span),
+            Captured::Builtin(builtin) => {
+                if path == ["round"] {
+                    self.lint_round(span);
+                }
+                self.builtin(builtin, call, path, span)
+            }
             Captured::Type(scalar) => self.conversion_call(scalar, call, path, span),
             Captured::Composite(composite) => self.construction(composite, call, path, span),
             Captured::Struct(of) => self.struct_construction(of, call, path, span),

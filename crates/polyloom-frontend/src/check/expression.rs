@@ -256,7 +256,9 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// A condition.
     pub(super) fn condition(&mut self, expr: &'a ast::Expr) -> Expr {
+        let outer = std::mem::replace(&mut self.deciding, true);
         let checked = self.expr(expr);
+        self.deciding = outer;
         self.truth(checked)
     }
 

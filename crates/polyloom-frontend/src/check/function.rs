@@ -82,6 +82,10 @@ pub(super) struct Checker<'c, 'o, 'a> {
     pub(super) first_values: FxHashMap<LocalId, Expr>,
     /// The variable whose new value is being checked.
     pub(super) assigning: Option<LocalId>,
+    /// Whether what is checked only decides something, so that any value that is true will do.
+    pub(super) deciding: bool,
+    /// For the lint: whether variables are never negative, as far as they have been assigned.
+    pub(super) counting: FxHashMap<LocalId, bool>,
     pub(super) results: Results,
     pub(super) flow: Flow,
     /// Variables assigned in each construct that is open, innermost last.
@@ -270,6 +274,8 @@ impl Compilation<'_> {
             n_params: 0,
             first_values: FxHashMap::default(),
             assigning: None,
+            deciding: false,
+            counting: FxHashMap::default(),
             results: Results::Inferred(None),
             flow: Flow::start(),
             assigned: vec![LocalSet::default()],

@@ -53,6 +53,7 @@ impl<'a> Checker<'_, '_, 'a> {
         if terms.iter().any(Expr::is_error) {
             return Expr::error(span);
         }
+        self.lint_logic(logic, &terms, span);
         Expr::new(ExprKind::Logic { all: logic.op == BoolOp::And, terms, assigns }, ExprType::BOOL, span)
     }
 

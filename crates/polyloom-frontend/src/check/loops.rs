@@ -50,6 +50,9 @@ impl<'a> Checker<'_, '_, 'a> {
         let before = self.flow.clone();
         if let Some(counter) = counter {
             self.flow.set.insert(counter);
+            if let Some(range) = &range {
+                self.lint_counter(counter, &range.start, &range.stop, &range.step);
+            }
         }
         let (body, assigned, mut end, loop_flow) = self.loop_body(&stmt.body, counter);
         end.join(&loop_flow.continues);

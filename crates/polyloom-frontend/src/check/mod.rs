@@ -15,6 +15,7 @@ mod element;
 mod expression;
 mod flow;
 mod function;
+mod lint;
 mod logic;
 mod loops;
 mod meaning;

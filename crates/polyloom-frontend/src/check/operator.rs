@@ -56,6 +56,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 );
             }
         };
+        self.lint_operator(op, &left, &right, span);
         if let (Some(a), Some(b)) = (left.number(), right.number())
             && let Some(value) = fold(op, a, b)
         {
