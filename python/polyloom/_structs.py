@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -135,6 +136,8 @@ def struct(cls: type[T]) -> type[T]:
     >>> bodies[0].position, bodies.numpy()["mass"]
     (vec3([0.0, 0.0, 0.5]), array([2., 0.], dtype=float32))
     """
+    if isinstance(cls, StructClass) and "_type" not in vars(cls):
+        raise TypeError(f"the struct {cls.__name__} has a base class: declare all fields in the struct itself")
     if isinstance(cls, StructClass):
         raise TypeError(f"{cls.__name__} is a struct already: decorate it once")
     if not isinstance(cls, type):
@@ -146,7 +149,8 @@ def struct(cls: type[T]) -> type[T]:
     fields = {name: _field_type(cls, name, annotation) for name, annotation in annotations.items()}
     for name in fields:
         if hasattr(cls, name):
-            raise TypeError(f"the field {name!r} of {cls.__name__} has a default: a new {cls.__name__} is all zeros")
+            message = f"the field {name!r} of {cls.__name__} has a default, which is not used: a new one is all zeros"
+            warnings.warn(message, stacklevel=2)
     try:
         ty = _native.StructType(cls.__name__, list(fields.items()))
     except (TypeError, ValueError) as error:

@@ -1,5 +1,6 @@
 """Launches: arguments in, results out, and a clear exception for whatever does not fit."""
 
+import ctypes
 import itertools
 import pathlib
 import re
@@ -341,6 +342,36 @@ def test_recorded_launch():
     with pytest.raises(TypeError, match="not '4'"):
         step.set_dim("4")
     assert "saxpy" in repr(step)
+
+
+def test_recorded_launches_take_numbers_of_ctypes():
+    x, y = arrays()
+    step = loom.launch(saxpy, 8, [2.0, x, y], record_cmd=True)
+    step.set_param_at_index_from_ctype(0, ctypes.c_float(3.0))
+    step.set_param_by_name_from_ctype("a", ctypes.c_double(4.0))
+    step.set_params_from_ctypes([ctypes.c_float(5.0), x, y])
+    before = y.copy()
+    step.launch()
+    np.testing.assert_array_equal(y, before + 5.0 * x)
+    with pytest.raises(TypeError, match="'a'.*float32"):
+        step.set_param_at_index_from_ctype(0, ctypes.c_char(b"a"))
+
+
+@loom.kernel
+def words(a: loom.uint32, b: loom.uint8, c: loom.uint64, out: loom.array(dtype=loom.uint64)):
+    out[0] = loom.uint64(a)
+    out[1] = loom.uint64(b)
+    out[2] = c
+
+
+def test_unsigned_arguments_take_negative_numbers_of_the_signed_type():
+    out = np.zeros(3, np.uint64)
+    loom.launch(words, 1, [-1, -128, -(2**63), out])
+    assert out.tolist() == [2**32 - 1, 128, 2**63]
+    with pytest.raises(OverflowError, match="-129, which does not fit uint8"):
+        loom.launch(words, 1, [-1, -129, 0, out])
+    with pytest.raises(OverflowError, match="4294967296, which does not fit uint32"):
+        loom.launch(words, 1, [2**32, 0, 0, out])
 
 
 def test_recorded_launches_check_when_they_are_recorded_and_changed():

@@ -121,6 +121,18 @@ def test_instances_can_be_copied_and_pickled():
     assert repr(pickle.loads(pickle.dumps(made))) == repr(copy.deepcopy(made)) == repr(made)
 
 
+def test_defaults_of_fields_are_not_used_as_in_warp():
+    with pytest.warns(UserWarning, match="the field 'x' of Default has a default, which is not used"):
+
+        @loom.struct
+        class Default:
+            x: float = 1.0
+            y: int
+
+    assert (Default().x, Default().y) == (0.0, 0)
+    assert Default(1.0, 2).x == 1.0
+
+
 def test_what_is_no_struct_is_refused():
     with pytest.raises(TypeError, match="the field 'x' of Bad is annotated with <class 'str'>, which is no type"):
 
@@ -128,11 +140,11 @@ def test_what_is_no_struct_is_refused():
         class Bad:
             x: str
 
-    with pytest.raises(TypeError, match="the field 'x' of Default has a default"):
+    with pytest.raises(TypeError, match="the struct Derived has a base class: declare all fields"):
 
         @loom.struct
-        class Default:
-            x: float = 1.0
+        class Derived(Pair):
+            y: float
 
     with pytest.raises(TypeError, match="Pair is a struct already"):
         loom.struct(Pair)

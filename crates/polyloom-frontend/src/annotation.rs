@@ -147,6 +147,10 @@ impl AnnotationReader<'_> {
                 return self.read_tuple(elements(&subscript.slice));
             }
             Expr::Tuple(tuple) => return self.read_tuple(&tuple.elts),
+            Expr::Name(_) | Expr::Attribute(_) if matches!(self.captured(expr), Ok(Captured::Unsupported(of)) if &*of == "NoneType") =>
+            {
+                return Ok(Some(SmallVec::new()));
+            }
             _ => {}
         }
         Ok(match self.read(expr)? {

@@ -11,7 +11,8 @@ use crate::print;
 use polyloom::{ArgBlock, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyInt, PyList, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -356,6 +357,22 @@ impl Launch {
         Ok(())
     }
 
+    /// Replaces the argument at a position by a number of the `ctypes` module or any other argument.
+    fn set_param_at_index_from_ctype(&self, py: Python<'_>, index: i64, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_param_at_index(py, index, number_of(value)?)
+    }
+
+    /// Replaces the argument of the parameter with this name, likewise.
+    fn set_param_by_name_from_ctype(&self, py: Python<'_>, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.set_param_by_name(py, name, number_of(value)?)
+    }
+
+    /// Replaces all arguments, likewise.
+    fn set_params_from_ctypes(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<()> {
+        let numbers: Vec<Py<PyAny>> = values.try_iter()?.map(|value| number_of(&value?)).collect::<PyResult<_>>()?;
+        self.set_params(py, PyList::new(py, numbers)?.as_any())
+    }
+
     /// Replaces the grid.
     fn set_dim(&self, dim: &Bound<'_, PyAny>) -> PyResult<()> {
         let shape = grid(dim)?;
@@ -366,6 +383,15 @@ impl Launch {
     fn __repr__(&self, py: Python<'_>) -> String {
         let shape = self.with(|state| state.shape.clone());
         format!("<launch of {} over {:?}>", self.kernel.bind(py).get().name(), shape.as_slice())
+    }
+}
+
+/// The number that an object of the `ctypes` module holds; any other object as it is.
+fn number_of(value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    static SIMPLE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    match value.is_instance(SIMPLE.import(value.py(), "_ctypes", "_SimpleCData")?)? {
+        true => Ok(value.getattr("value")?.unbind()),
+        false => Ok(value.clone().unbind()),
     }
 }
 

@@ -11,4 +11,3 @@ def k(n: int, a: loom.array(dtype=float), b: loom.array(dtype=float)):
     d = b
     d = a
     loom.randf(3)
-    x = loom.randf(loom.rand_init(1))

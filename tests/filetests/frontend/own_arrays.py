@@ -82,8 +82,7 @@ def references(out: wp.array(dtype=float)):
     out[1] = total(a)
     out[2] = both(a, 1)
     out[3] = total(a)
-    b = a
-    out[4] = both(b, -1)
+    out[4] = both(a, -1)
     out[5] = total(a) + (10.0 if a[0] > 50.0 else 0.0)
 
 

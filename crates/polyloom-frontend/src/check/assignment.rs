@@ -4,6 +4,7 @@ use super::composite::Held;
 use super::conversion::has_quotient;
 use super::element::Indexed;
 use super::function::{Checker, Name};
+use super::run::Base;
 use crate::environment::Builtin;
 use crate::number::Number;
 use crate::param_type::ParamType;
@@ -116,6 +117,15 @@ impl<'a> Checker<'_, '_, 'a> {
                 let value = self.expr(value);
                 self.assigning = None;
                 if let ast::Expr::Name(name) = target {
+                    // An array of the kernel's own has its elements in itself: another name is a copy.
+                    if let ExprKind::View { array, indices } = &value.kind
+                        && indices.is_empty()
+                        && let Some(fixed) = self.fixed.get(array).cloned()
+                    {
+                        let ty = ExprType::Value(self.local_type(*array));
+                        let value = Expr::new(ExprKind::Local(*array), ty, value.span);
+                        return self.bind_own(name, fixed, value, span, out);
+                    }
                     if self.bind_view(name, &value, out) {
                         return;
                     }
@@ -260,7 +270,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 None
             }
             ast::Expr::Subscript(subscript) => {
-                let indexed = self.indexed(subscript, span);
+                let indexed = self.indexed_target(subscript, span);
                 let indexed = match indexed? {
                     Indexed::Struct(place) => return self.assign_place(place, value, targets),
                     indexed => indexed,
@@ -279,6 +289,7 @@ impl<'a> Checker<'_, '_, 'a> {
                         self.component_target(&base, composite, index, value, span)?
                     }
                     Indexed::Parts(parts) => self.parts_target(parts, value, span)?,
+                    Indexed::Run(run) => self.run_target(run, value, span)?,
                     Indexed::Row(base, composite, index) => self.row_target(&base, composite, index, value, span)?,
                     Indexed::Struct(_) => return None,
                 };
@@ -292,8 +303,17 @@ impl<'a> Checker<'_, '_, 'a> {
                 self.assign_place(place, value, targets)
             }
             ast::Expr::Attribute(attribute) => {
-                let base = self.value(&attribute.value);
+                let base = self.target_base(&attribute.value);
                 let value = if value.is_waiting() { value } else { self.settle(value) };
+                let base = match base {
+                    Base::Run(run) => {
+                        let name = attribute.attr.as_str();
+                        let (target, value) = self.run_member_target(run, name, value, span)?;
+                        targets.push(target);
+                        return (!value.is_error()).then_some(value);
+                    }
+                    Base::Value(base) => base,
+                };
                 if let Some(composite) = base.ty.as_value()?.as_composite() {
                     let (target, value) = self.member_target(&base, composite, attribute.attr.as_str(), value, span)?;
                     targets.push(target);

@@ -3,6 +3,7 @@
 use super::composite::{Held, Parts, component};
 use super::element::Indexed;
 use super::function::Checker;
+use super::run::Base;
 use super::structure::Place;
 use crate::structure::ValueType;
 use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, Stmt, StmtKind, Target, Targets, UpdateOp};
@@ -30,7 +31,7 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             ast::Expr::Subscript(subscript) => {
                 let target_span = self.span(&*assign.target);
-                let indexed = self.indexed(subscript, target_span);
+                let indexed = self.indexed_target(subscript, target_span);
                 let value = self.expr(&assign.value);
                 match indexed {
                     Some(Indexed::Element(element, elem)) => {
@@ -42,21 +43,10 @@ impl<'a> Checker<'_, '_, 'a> {
                     Some(Indexed::View(view)) => {
                         self.too_few_indices(&view);
                     }
-                    Some(Indexed::Parts(parts)) => {
-                        let parts = Parts { base: self.element_once(parts.base, out), ..parts };
-                        // The indices are held where the old value is read, and stay what they are.
-                        let old = self.parts(parts.clone(), target_span);
-                        let new = self.binary_op(assign.op, old, value, span);
-                        let places = parts.constant_places();
-                        if places.is_some_and(|places| {
-                            self.update_parts(&parts.base, (parts.composite, parts.part), places, &new, span, out)
-                        }) {
-                            return;
-                        }
-                        let parts = Parts { held: Held::default(), ..parts };
-                        let Some((target, value)) = self.parts_target(parts, new, target_span) else { return };
-                        let kind = StmtKind::Assign { targets: smallvec![target], values: smallvec![value] };
-                        out.push(Stmt { kind, span });
+                    Some(Indexed::Parts(parts)) => self.update_slice(parts, (assign.op, value), target_span, span, out),
+                    Some(Indexed::Run(run)) => {
+                        let parts = self.run_parts(run, target_span);
+                        self.update_slice(parts, (assign.op, value), target_span, span, out);
                     }
                     Some(Indexed::Row(base, composite, index)) => {
                         let base = self.element_once(base, out);
@@ -88,8 +78,15 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             ast::Expr::Attribute(attribute) => {
                 let target_span = self.span(&*assign.target);
-                let base = self.value(&attribute.value);
+                let base = self.target_base(&attribute.value);
                 let value = self.expr(&assign.value);
+                let base = match base {
+                    Base::Run(run) => {
+                        let member = self.run_member(run, attribute.attr.as_str(), target_span);
+                        return self.update_member(member, (assign.op, value), target_span, span, out);
+                    }
+                    Base::Value(base) => base,
+                };
                 let Some(ty) = base.ty.as_value() else { return };
                 let Some(composite) = ty.as_composite() else {
                     self.target(&assign.target, Expr::error(span), &mut Targets::new());
@@ -123,6 +120,51 @@ impl<'a> Checker<'_, '_, 'a> {
                 self.target(other, Expr::error(span), &mut Targets::new());
             }
         }
+    }
+
+    /// `x.name op= value` of a part of a variable or of an array's element.
+    fn update_member(
+        &mut self,
+        member: Option<Indexed>,
+        update: (ast::Operator, Expr),
+        target_span: Span,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
+        match member {
+            Some(Indexed::Component(base, composite, index)) => {
+                self.update_component(&base, composite, index, update, span, out);
+            }
+            Some(Indexed::Run(run)) => {
+                let parts = self.run_parts(run, target_span);
+                self.update_slice(parts, update, target_span, span, out);
+            }
+            _ => {}
+        }
+    }
+
+    /// `v[0:2] op= value`, and other parts of a variable or of an array's element.
+    fn update_slice(
+        &mut self,
+        parts: Parts,
+        (operator, value): (ast::Operator, Expr),
+        target_span: Span,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
+        let parts = Parts { base: self.element_once(parts.base, out), ..parts };
+        // The indices are held where the old value is read, and stay what they are.
+        let old = self.parts(parts.clone(), target_span);
+        let new = self.binary_op(operator, old, value, span);
+        let places = parts.constant_places();
+        if places.is_some_and(|places| {
+            self.update_parts(&parts.base, (parts.composite, parts.part), places, &new, span, out)
+        }) {
+            return;
+        }
+        let parts = Parts { held: Held::default(), ..parts };
+        let Some((target, value)) = self.parts_target(parts, new, target_span) else { return };
+        out.push(Stmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });
     }
 
     /// `s.x op= value`, `bodies[i].x op= value`.

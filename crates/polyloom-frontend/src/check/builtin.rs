@@ -1,6 +1,7 @@
 //! Calls of builtins: the choice among an operation's overloads, and the builtins that are no operation.
 
 use super::call::{Argument, argument_types, list};
+use super::composite::Held;
 use super::function::Checker;
 use super::slice::is_slice;
 use super::view::spread_view;
@@ -328,8 +329,19 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         let mut updates: Locals = smallvec![];
-        for (param, arg) in signature.params.iter().zip(&args) {
+        let mut held = Held::default();
+        for (param, arg) in signature.params.iter().zip(&mut args) {
             if !param.inout {
+                continue;
+            }
+            // What no one else can read is updated in a variable without a name.
+            if let (ExprKind::Op { .. } | ExprKind::Call { .. } | ExprKind::Cast(_), Some(ty)) =
+                (&arg.kind, arg.ty.as_value())
+            {
+                let (local, at) = (self.new_local("", ty, arg.span), arg.span);
+                let variable = Expr::new(ExprKind::Local(local), ExprType::Value(ty), at);
+                held.push(smallvec![local], std::mem::replace(arg, variable));
+                updates.push(local);
                 continue;
             }
             let ExprKind::Local(local) = arg.kind else {
@@ -347,7 +359,7 @@ impl<'a> Checker<'_, '_, 'a> {
             [one] => ExprType::Value(*one),
             several => ExprType::Values(several.iter().map(|&ty| ty.into()).collect()),
         };
-        Expr::new(ExprKind::Op { op, args, updates }, ty, span)
+        held.around(Expr::new(ExprKind::Op { op, args, updates }, ty, span))
     }
 
     /// The coordinates `tid()` gives when it is unpacked to this many variables.

@@ -368,7 +368,7 @@ impl Checker<'_, '_, '_> {
     }
 
     /// An `int32` index counted from the start of an axis, whichever end it counts from.
-    fn wrapped(&mut self, index: Expr, of: &AxisExtent) -> Expr {
+    pub(super) fn wrapped(&mut self, index: Expr, of: &AxisExtent) -> Expr {
         let span = index.span;
         if let Some(known) = constant_index(&index) {
             let place = known.rem_euclid(of.extent.into()) as u64;
@@ -517,7 +517,7 @@ pub(super) fn component(base: Expr, composite: Composite, index: ComponentIndex,
                 element.push_component(composite, place);
                 return Expr::new(ExprKind::Load(element), ty, span);
             }
-            ([_], ComponentIndex::At(index)) => {
+            ([_], ComponentIndex::At(index) | ComponentIndex::Flat(index)) => {
                 element.indices.push(index);
                 return Expr::new(ExprKind::Load(element), ty, span);
             }

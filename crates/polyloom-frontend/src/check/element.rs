@@ -2,6 +2,7 @@
 
 use super::composite::{Held, Parts, component, constant_index};
 use super::function::Checker;
+use super::run::{Base, Run};
 use super::scope::number;
 use super::slice::is_slice;
 use super::structure::Place;
@@ -25,6 +26,8 @@ pub(super) enum Indexed {
     Row(Expr, Composite, Expr),
     /// Several components, which are a composite of their own.
     Parts(Parts),
+    /// Several that follow each other.
+    Run(Run),
     /// An element of an array of structs.
     Struct(Place),
     /// A part of an array.
@@ -32,7 +35,7 @@ pub(super) enum Indexed {
 }
 
 /// One index of a subscript.
-enum Index<'a> {
+pub(super) enum Index<'a> {
     At(Expr),
     Slice(&'a ast::ExprSlice),
 }
@@ -105,13 +108,23 @@ impl<'a> Checker<'_, '_, 'a> {
         if let Some(parts) = self.tuple_named(&subscript.value).cloned() {
             return self.tuple_part(parts, &subscript.slice, span);
         }
-        match self.indexed(subscript, span) {
+        let indexed = self.indexed(subscript, span);
+        self.indexed_value(indexed, span)
+    }
+
+    /// What a subscript means as a value.
+    pub(super) fn indexed_value(&mut self, indexed: Option<Indexed>, span: Span) -> Expr {
+        match indexed {
             Some(Indexed::Element(element, elem)) => {
                 Expr::new(ExprKind::Load(Box::new(element)), ExprType::Value(elem), span)
             }
             Some(Indexed::Component(base, composite, index)) => component(base, composite, index, span),
             Some(Indexed::Row(matrix, composite, index)) => self.row(matrix, composite, index, span),
             Some(Indexed::Parts(parts)) => self.parts(parts, span),
+            Some(Indexed::Run(run)) => {
+                let parts = self.run_parts(run, span);
+                self.parts(parts, span)
+            }
             Some(Indexed::Struct(place)) => self.read_place(place),
             Some(Indexed::View(view)) => view,
             None => Expr::error(span),
@@ -156,6 +169,15 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// What `x[…]` means: an array element, or a component of a composite.
     pub(super) fn indexed(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Indexed> {
+        self.indexed_as(subscript, false, span)
+    }
+
+    /// What `x[…]` means as a target: also an element or a component of a part of a variable or of an array's element.
+    pub(super) fn indexed_target(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Indexed> {
+        self.indexed_as(subscript, true, span)
+    }
+
+    fn indexed_as(&mut self, subscript: &'a ast::ExprSubscript, is_target: bool, span: Span) -> Option<Indexed> {
         let mut base = &*subscript.value;
         if let (array, _) = super::structure::subscripted(subscript)
             && let Some(ValueType::StructArray { .. }) = self.place_type(array)
@@ -171,8 +193,11 @@ impl<'a> Checker<'_, '_, 'a> {
             subscripts.push(&inner.slice);
             base = &inner.value;
         }
-        let array = self.value(base);
-        let ty = array.ty.as_value();
+        let array = if is_target { self.target_base(base) } else { Base::Value(self.value(base)) };
+        let ty = match &array {
+            Base::Run(run) => Some(run.part.into()),
+            Base::Value(array) => array.ty.as_value(),
+        };
         let mut indices: SmallVec<[Index<'a>; 2]> = SmallVec::new();
         for index in subscripts.iter().rev().flat_map(|slice| elements(slice)) {
             indices.push(match index {
@@ -185,6 +210,10 @@ impl<'a> Checker<'_, '_, 'a> {
             });
         }
         let ty = ty?;
+        let array = match array {
+            Base::Run(run) => return self.indexed_run(run, indices, span),
+            Base::Value(array) => array,
+        };
         if let Some(composite) = ty.as_composite() {
             return match array.kind {
                 ExprKind::Load(element) => self.element_part(*element, ty, composite, indices, span),
@@ -224,7 +253,7 @@ impl<'a> Checker<'_, '_, 'a> {
         let mut indices = outer;
         let (mut array, mut ndim) = (array, ndim);
         if let ExprKind::View { array: local, indices: first } = array.kind {
-            let mut all = self.composed(first, indices.into_vec());
+            let all = self.composed(first, indices.into_vec());
             if self.fixed.contains_key(&local) {
                 if let Some(slice) = all.iter().find(|index| is_slice(index)) {
                     let help = "index single elements, in a loop if there are several";
@@ -232,8 +261,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     self.reject(Code::Unsupported, slice.span, message, help);
                     return None;
                 }
-                all.extend(inner_indices(&inner));
-                return self.indexed_own(local, all, span);
+                return self.indexed_own(local, all, inner, span);
             }
             let whole = self.local_type(local);
             ndim = whole.as_any_array()?.1;
@@ -349,7 +377,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// `v[1:3]`, `m[0:2, 1]`, `m[i, ::2]`.
-    fn sliced(
+    pub(super) fn sliced(
         &mut self,
         base: Expr,
         composite: Composite,
@@ -456,15 +484,6 @@ impl<'a> Checker<'_, '_, 'a> {
             None => checked,
         }
     }
-}
-
-/// The indices of an element's components that are no slices.
-fn inner_indices(inner: &[Index<'_>]) -> Vec<Expr> {
-    let at = inner.iter().filter_map(|index| match index {
-        Index::At(index) => Some(index.clone()),
-        Index::Slice(_) => None,
-    });
-    at.collect()
 }
 
 /// A number of things, in words.

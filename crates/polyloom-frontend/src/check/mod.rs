@@ -23,6 +23,7 @@ mod operator;
 mod print;
 mod reference;
 mod results;
+mod run;
 mod scope;
 mod slice;
 mod statement;

@@ -9,9 +9,10 @@
 //! element with a run-time index is a choice among them. It is seen as a view too: a function that is given one is
 //! compiled for its extents, and hands back the vector as a further result if it changes it.
 
-use super::composite::{Parts, axis_extent, construct};
-use super::element::{Indexed, count};
+use super::composite::{axis_extent, construct};
+use super::element::{Index, Indexed, count};
 use super::function::{Checker, Name};
+use super::run::Run;
 use super::slice::{is_slice, sliced};
 use super::{Given, ViewIndex};
 use crate::source::dotted;
@@ -86,67 +87,48 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// What the indices of a view and more mean; `None` if there is no such element. Gives an array of a parameter back
-    /// with all indices.
-    pub(super) fn indexed_own(&mut self, local: LocalId, mut indices: Vec<Expr>, span: Span) -> Option<Indexed> {
+    /// What the indices of a view mean, and those behind them of an element's components; `None` if there is no such
+    /// element.
+    pub(super) fn indexed_own(
+        &mut self,
+        local: LocalId,
+        indices: Vec<Expr>,
+        inner: SmallVec<[Index<'a>; 2]>,
+        span: Span,
+    ) -> Option<Indexed> {
         let fixed = self.fixed.get(&local)?.clone();
         if indices.iter().any(Expr::is_error) {
             return None;
         }
-        if indices.len() < fixed.shape.len() {
+        let n_dims = fixed.shape.len();
+        if indices.len() < n_dims {
             return self.view(local, indices, span).map(Indexed::View);
         }
-        let inner = indices.split_off(fixed.shape.len());
         let vector = fixed.vector()?;
         let base = Expr::new(ExprKind::Local(local), ExprType::Value(vector.into()), span);
         let name = self.name_of(&base);
-        let mut place = self.place_in(&fixed, &name, indices, span)?;
-        let Some(composite) = fixed.elem.as_composite() else {
-            if !inner.is_empty() {
-                let n = fixed.shape.len();
-                let message = format!(
-                    "the array has {}, but {} given",
-                    count(n, "dimension", "dimensions"),
-                    count(n + inner.len(), "index is", "indices are"),
-                );
-                self.reject(Code::BadRank, span, message, "write one index for each dimension");
-                return None;
-            }
-            return Some(Indexed::Component(base, vector, place));
-        };
-        let n = composite.n_components() as u16;
-        let mut held = super::composite::Held::default();
-        if let ComponentIndex::Flat(index) = place {
-            place = ComponentIndex::Flat(self.hold(index, &mut held));
+        let n_indices = indices.len() + inner.len();
+        let composite = fixed.elem.as_composite();
+        if indices.len() > n_dims || composite.is_none() && !inner.is_empty() {
+            let message = format!(
+                "the array has {}, but {} given",
+                count(n_dims, "dimension", "dimensions"),
+                count(n_indices, "index is", "indices are"),
+            );
+            self.reject(Code::BadRank, span, message, "write one index for each dimension");
+            return None;
         }
-        let places = (0..n).map(|component| match &place {
-            ComponentIndex::Is(first) => ComponentIndex::Is(first * n + component),
+        let place = self.place_in(&fixed, &name, indices, span)?;
+        let Some(composite) = composite else { return Some(Indexed::Component(base, vector, place)) };
+        let first = match place {
+            ComponentIndex::Is(first) => ComponentIndex::Is(first * composite.n_components() as u16),
             ComponentIndex::At(element) | ComponentIndex::Flat(element) => {
-                let [n, component] = [n, component].map(|n| Expr::constant(n.into(), Scalar::I32, span));
-                let first = int_op(Op::Mul, element.clone(), n, span);
-                ComponentIndex::Flat(int_op(Op::Add, first, component, span))
+                let n = Expr::constant(composite.n_components() as u64, Scalar::I32, span);
+                ComponentIndex::Flat(int_op(Op::Mul, element, n, span))
             }
-        });
-        let parts = Parts { base, composite: vector, places: places.collect(), part: composite, held };
-        if inner.is_empty() {
-            return Some(Indexed::Parts(parts));
-        }
-        // One component of a known number is a place of its own, which can be assigned.
-        let known: Option<SmallVec<[i128; 2]>> = inner.iter().map(super::composite::constant_index).collect();
-        if let (Some(_), ComponentIndex::Is(first)) = (&known, &place)
-            && let Some(ComponentIndex::Is(component)) =
-                self.component_at(composite, &name, inner.iter().cloned().collect(), span)
-        {
-            return Some(Indexed::Component(parts.base, vector, ComponentIndex::Is(first * n + component)));
-        }
-        let element = self.parts(parts, span);
-        match (composite, inner.len()) {
-            (Composite::Matrix { .. }, 1) => Some(Indexed::Row(element, composite, inner.into_iter().next()?)),
-            _ => {
-                let place = self.component_at(composite, &name, inner.into_iter().collect(), span)?;
-                Some(Indexed::Component(element, composite, place))
-            }
-        }
+        };
+        let run = Run { base, whole: vector, first, part: composite };
+        if inner.is_empty() { Some(Indexed::Run(run)) } else { self.indexed_run(run, inner, span) }
     }
 
     /// The element that indices choose of an array of the kernel's own, counted in row-major order.
@@ -480,6 +462,6 @@ pub(super) fn spread_view(
     }
 }
 
-fn int_op(op: Op, left: Expr, right: Expr, span: Span) -> Expr {
+pub(super) fn int_op(op: Op, left: Expr, right: Expr, span: Span) -> Expr {
     Expr::new(ExprKind::Op { op, args: vec![left, right], updates: smallvec![] }, ExprType::scalar(Scalar::I32), span)
 }

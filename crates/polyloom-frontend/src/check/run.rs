@@ -1,0 +1,223 @@
+//! Components that follow each other in a variable or an array's element and are one value together: `p` and `q` of a
+//! transform, and an element of an array of the kernel's own, with the rows and parts of that.
+//!
+//! Such a run is assigned as a whole, and its own components are components of what it is in: `t.p[1] = x` changes the
+//! second component of `t`.
+
+use super::composite::{Held, Parts, axis_extent, constant_index};
+use super::element::{Index, Indexed};
+use super::function::{Checker, Name};
+use super::view::int_op;
+use crate::structure::ValueType;
+use crate::typed_ast::{ComponentIndex, Expr, ExprKind, Target};
+use polyloom_ir::{Code, Composite, Op, Scalar, Span};
+use ruff_python_ast as ast;
+use smallvec::SmallVec;
+
+/// A part of a composite whose components follow each other there.
+#[derive(Clone)]
+pub(super) struct Run {
+    /// The variable or array element.
+    pub(super) base: Expr,
+    pub(super) whole: Composite,
+    /// The first component: a number or [`ComponentIndex::Flat`].
+    pub(super) first: ComponentIndex,
+    /// What the components are together.
+    pub(super) part: Composite,
+}
+
+/// What is before the dot or the brackets of a target.
+pub(super) enum Base {
+    Run(Run),
+    Value(Expr),
+}
+
+impl<'a> Checker<'_, '_, 'a> {
+    /// What is before the dot or the brackets of a target.
+    pub(super) fn target_base(&mut self, expr: &'a ast::Expr) -> Base {
+        let span = self.span(expr);
+        match expr {
+            ast::Expr::Attribute(attribute) if self.may_be_part(attribute) => {
+                let name = attribute.attr.as_str();
+                let run = match self.target_base(&attribute.value) {
+                    Base::Run(run) => run,
+                    Base::Value(base) => {
+                        let Some(ty) = base.ty.as_value() else { return Base::Value(Expr::error(span)) };
+                        let Some(whole) = ty.as_composite() else {
+                            let message = format!("{} has no member `{name}`", ty.python_name());
+                            let help = "only transforms have parts of this name";
+                            return Base::Value(self.reject(Code::UnknownName, span, message, help));
+                        };
+                        Run { base, whole, first: ComponentIndex::Is(0), part: whole }
+                    }
+                };
+                match self.run_member(run, name, span) {
+                    Some(Indexed::Run(run)) => Base::Run(run),
+                    _ => Base::Value(Expr::error(span)),
+                }
+            }
+            ast::Expr::Subscript(subscript) if self.is_own(&subscript.value) => match self.indexed(subscript, span) {
+                Some(Indexed::Run(run)) => Base::Run(run),
+                indexed => Base::Value(self.indexed_value(indexed, span)),
+            },
+            _ => Base::Value(self.value(expr)),
+        }
+    }
+
+    /// Whether `x.p` or `x.q` is a part of a variable rather than a field of a struct or a constant.
+    fn may_be_part(&self, attribute: &ast::ExprAttribute) -> bool {
+        let mut root = &*attribute.value;
+        while let ast::Expr::Attribute(ast::ExprAttribute { value, .. })
+        | ast::Expr::Subscript(ast::ExprSubscript { value, .. }) = root
+        {
+            root = value;
+        }
+        matches!(attribute.attr.as_str(), "p" | "q")
+            && matches!(root, ast::Expr::Name(name) if self.is_variable(name.id.as_str()))
+            && !matches!(self.place_type(&attribute.value), Some(ValueType::Struct(_)))
+    }
+
+    /// Whether an expression is an array of the kernel's own with none, some or all indices.
+    fn is_own(&self, expr: &ast::Expr) -> bool {
+        let mut root = expr;
+        while let ast::Expr::Subscript(subscript) = root {
+            root = &subscript.value;
+        }
+        let ast::Expr::Name(name) = root else { return false };
+        match self.names.get(name.id.as_str()) {
+            Some(Name::Local(local)) => self.fixed.contains_key(local),
+            Some(Name::View(view)) => {
+                matches!(&self.views[*view].kind, ExprKind::View { array, .. } if self.fixed.contains_key(array))
+            }
+            _ => false,
+        }
+    }
+
+    /// What indices mean of a run.
+    pub(super) fn indexed_run(&mut self, run: Run, indices: SmallVec<[Index<'a>; 2]>, span: Span) -> Option<Indexed> {
+        let shape = run.part.shape();
+        let name = self.name_of(&run.base);
+        let is_slice = |index: &Index<'_>| matches!(index, Index::Slice(_));
+        if indices.iter().any(is_slice) && indices.len() <= shape.len() {
+            let mut parts = self.sliced(run.base.clone(), run.part, indices, span)?;
+            let run = self.first_held(run, &mut parts.held);
+            parts.places = parts.places.into_iter().map(|place| self.place_of(&run, place, span)).collect();
+            return Some(Indexed::Parts(Parts { base: run.base, composite: run.whole, ..parts }));
+        }
+        let mut at: SmallVec<[Expr; 2]> = SmallVec::new();
+        for index in indices {
+            at.push(match index {
+                Index::At(index) => index,
+                // There are too many of them: that is what is reported.
+                Index::Slice(slice) => Expr::constant(0, Scalar::I32, self.span(slice)),
+            });
+        }
+        if at.iter().any(Expr::is_error) {
+            return None;
+        }
+        if let (Composite::Matrix { .. }, [index], [n_rows, n_cols]) = (run.part, &at[..], &shape[..]) {
+            let first = match constant_index(index) {
+                Some(known) if !self.names_component(run.part, known, *n_rows, span) => return None,
+                Some(known) => ComponentIndex::Is(known.rem_euclid((*n_rows).into()) as u16 * n_cols),
+                None => {
+                    let index = self.wrapped(index.clone(), &axis_extent(name, 0, *n_rows));
+                    let n_cols = Expr::constant((*n_cols).into(), Scalar::I32, span);
+                    ComponentIndex::Flat(int_op(Op::Mul, index, n_cols, span))
+                }
+            };
+            let row = Composite::Vector { elem: run.part.elem(), len: *n_cols };
+            return Some(Indexed::Run(self.run_within(run, first, row, span)));
+        }
+        let place = self.component_at(run.part, &name, at, span)?;
+        let place = self.place_of(&run, place, span);
+        Some(Indexed::Component(run.base, run.whole, place))
+    }
+
+    /// `x.name` of a run.
+    pub(super) fn run_member(&mut self, run: Run, name: &str, span: Span) -> Option<Indexed> {
+        let (first, part) = self.members_named(run.part, name, span)?;
+        let first = ComponentIndex::Is(first);
+        Some(match part {
+            Some(part) => Indexed::Run(self.run_within(run, first, part, span)),
+            None => {
+                let place = self.place_of(&run, first, span);
+                Indexed::Component(run.base, run.whole, place)
+            }
+        })
+    }
+
+    /// `x.name` of a run as the target of an assignment.
+    pub(super) fn run_member_target(
+        &mut self,
+        run: Run,
+        name: &str,
+        value: Expr,
+        span: Span,
+    ) -> Option<(Target, Expr)> {
+        match self.run_member(run, name, span)? {
+            Indexed::Component(base, composite, index) => self.component_target(&base, composite, index, value, span),
+            Indexed::Run(run) => {
+                let value = self.expect_value(value, run.part.into(), Code::TypeMismatch, "the part");
+                self.run_target(run, value, span)
+            }
+            _ => None,
+        }
+    }
+
+    /// A run as the target of an assignment.
+    pub(super) fn run_target(&mut self, run: Run, value: Expr, span: Span) -> Option<(Target, Expr)> {
+        let value = self.expect_value(value, run.part.into(), Code::TypeMismatch, "what is assigned to");
+        if value.is_error() {
+            return None;
+        }
+        let parts = self.run_parts(run, span);
+        self.parts_target(parts, value, span)
+    }
+
+    /// The components of a run.
+    pub(super) fn run_parts(&mut self, run: Run, span: Span) -> Parts {
+        let mut held = Held::default();
+        let run = self.first_held(run, &mut held);
+        let places = (0..run.part.n_components() as u16).map(|place| from(&run, ComponentIndex::Is(place), span));
+        Parts { places: places.collect(), base: run.base, composite: run.whole, part: run.part, held }
+    }
+
+    /// The part of a run that begins at this component of it.
+    fn run_within(&mut self, run: Run, first: ComponentIndex, part: Composite, span: Span) -> Run {
+        Run { first: from(&run, first, span), part, ..run }
+    }
+
+    /// A component of a run as one of what it is in.
+    fn place_of(&mut self, run: &Run, place: ComponentIndex, span: Span) -> ComponentIndex {
+        let place = match place {
+            ComponentIndex::At(index) => {
+                let extent = axis_extent(self.name_of(&run.base), 0, run.part.n_components() as u16);
+                ComponentIndex::Flat(self.wrapped(index, &extent))
+            }
+            place => place,
+        };
+        from(run, place, span)
+    }
+
+    /// The run with a first component that may be written any number of times.
+    fn first_held(&mut self, run: Run, held: &mut Held) -> Run {
+        let first = match run.first {
+            ComponentIndex::At(first) | ComponentIndex::Flat(first) => ComponentIndex::Flat(self.hold(first, held)),
+            first => first,
+        };
+        Run { first, ..run }
+    }
+}
+
+/// A component that is counted from the first of a run.
+fn from(run: &Run, place: ComponentIndex, span: Span) -> ComponentIndex {
+    let number = |place: ComponentIndex| match place {
+        ComponentIndex::Is(place) => Expr::constant(place.into(), Scalar::I32, span),
+        ComponentIndex::At(index) | ComponentIndex::Flat(index) => index,
+    };
+    match (run.first.clone(), place) {
+        (ComponentIndex::Is(first), ComponentIndex::Is(place)) => ComponentIndex::Is(first + place),
+        (ComponentIndex::Is(0), place) | (place, ComponentIndex::Is(0)) => place,
+        (first, place) => ComponentIndex::Flat(int_op(Op::Add, number(first), number(place), span)),
+    }
+}
