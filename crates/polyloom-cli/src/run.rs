@@ -1,5 +1,5 @@
-//! `polyloom run`: a kernel on arguments from the command line, checked unless it says `check=False`: arguments are typed
-//! by hand here, and arrays that are too small for the grid, or empty, are soon given.
+//! `polyloom run`: a kernel on arguments from the command line, checked unless it says `check=False`: arguments are
+//! typed by hand here, and arrays that are too small for the grid, or empty, are soon given.
 
 use crate::value::{Argument, extents};
 use crate::{Failure, Outcome, choose_kernel, named, print, print_json, read_unit, session, types};
@@ -29,7 +29,8 @@ pub(crate) struct Arguments {
     /// Neither read nor keep compiled code on disk
     #[arg(long)]
     no_cache: bool,
-    /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float), if the arguments do not say
+    /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float), if the arguments do not
+    /// say
     #[arg(long = "type", value_name = "NAME=TYPE")]
     types: Vec<String>,
     /// Save an array after the launch, NAME=FILE.npy

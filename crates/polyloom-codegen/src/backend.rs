@@ -11,8 +11,8 @@ pub struct ArrayFacts {
     pub contiguous: bool,
     /// The base address is a multiple of 64.
     pub aligned: bool,
-    /// If the kernel writes it, it overlaps no other argument, and no two of its elements overlap; if not, it overlaps no
-    /// argument that the kernel writes.
+    /// If the kernel writes it, it overlaps no other argument, and no two of its elements overlap; if not, it overlaps
+    /// no argument that the kernel writes.
     pub disjoint: bool,
     /// Every byte offset from the base, through any in-range index, fits a signed 32-bit integer.
     pub offsets_fit_i32: bool,
@@ -34,8 +34,8 @@ impl Facts {
     }
 }
 
-/// One of the ways to compile a kernel. Whether checks are in, and the float mode, are properties of the HIR, not of the
-/// variant.
+/// One of the ways to compile a kernel. Whether checks are in, and the float mode, are properties of the HIR, not of
+/// the variant.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Variant {
     /// Rank of the launch, 1 to [`MAX_DIMS`]: how many of [`crate::LaunchContext::shape`]'s extents may differ from 1.

@@ -3,9 +3,9 @@
 //! `a[i] += x` is atomic in HIR. Where every update of an array is of an element of the thread's own, it is a load, an
 //! operation and a store, which vectors of threads do together and which need no exclusive access.
 //!
-//! An array's elements are the threads' own if it overlaps no other array nor itself, and if for each axis of the launch
-//! there is an axis of the array that all stores and updates index by the thread's coordinate: two threads then differ
-//! in one of these indices.
+//! An array's elements are the threads' own if it overlaps no other array nor itself, and if for each axis of the
+//! launch there is an axis of the array that all stores and updates index by the thread's coordinate: two threads then
+//! differ in one of these indices.
 
 use crate::Variant;
 use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value, ValueDef};

@@ -5,8 +5,8 @@
 //! fuzz --show SEED
 //! ```
 //!
-//! The seed a worker is at stands in DIR/running_WORKER, for when a program brings the process down. Each disagreement is
-//! shrunk and written to DIR (by default `target/fuzz`) as a file that the differential tests can
+//! The seed a worker is at stands in DIR/running_WORKER, for when a program brings the process down. Each disagreement
+//! is shrunk and written to DIR (by default `target/fuzz`) as a file that the differential tests can
 //! take over. The exit status is 1 if there was one.
 
 use polyloom_filetests::differential::{Disagreement, Engines, generate, shrink};

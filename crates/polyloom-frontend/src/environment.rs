@@ -21,8 +21,8 @@ pub trait Environment: Send + Sync {
     /// defined.
     fn lookup(&self, path: &[&str]) -> Option<Captured>;
 
-    /// The value of the Python expression at this offset of the function's file, with these variables beside the names of
-    /// the environment; `None` if there is no Python here to compute it. Each occurrence is computed once.
+    /// The value of the Python expression at this offset of the function's file, with these variables beside the names
+    /// of the environment; `None` if there is no Python here to compute it. Each occurrence is computed once.
     ///
     /// # Errors
     ///
@@ -202,8 +202,8 @@ impl FunctionHandle {
         self.identity() == other.identity()
     }
 
-    /// Whether a definition takes parameters of the same types as an earlier one of its name, and so replaces it; others
-    /// are overloads of one another.
+    /// Whether a definition takes parameters of the same types as an earlier one of its name, and so replaces it;
+    /// others are overloads of one another.
     pub fn replaces(&self, earlier: &FunctionHandle) -> bool {
         let types = self.parameter_types(Some(ParamType::ANY));
         types.is_some() && types == earlier.parameter_types(Some(ParamType::ANY))

@@ -1,7 +1,8 @@
 //! The surroundings of the kernels of a `.py` file, worked out from its text.
 //!
 //! Module-level constants, imports, functions with their overloads and type aliases are known, and so are attributes of
-//! classes that stand for themselves; a kernel defined inside a function sees that function's constants too. Whatever only running the program would tell is captured as
+//! classes that stand for themselves; a kernel defined inside a function sees that function's constants too. Whatever
+//! only running the program would tell is captured as
 //! [`Captured::Unknown`], so that using it is an error with a reason.
 
 use crate::annotation::{AnnotationError, AnnotationReader};

@@ -10,8 +10,8 @@ use rustc_hash::FxHashSet;
 /// The names that a function takes from outside.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FreeNames {
-    /// Each name, and each name with the attributes that follow it: of `cfg.k.x`, `cfg`, `cfg.k` and `cfg.k.x`. Not those
-    /// that static expressions alone name.
+    /// Each name, and each name with the attributes that follow it: of `cfg.k.x`, `cfg`, `cfg.k` and `cfg.k.x`. Not
+    /// those that static expressions alone name.
     pub paths: Vec<String>,
     /// The names in the arguments of calls of something named `static`, whose values Python computes with.
     pub in_static: Vec<String>,

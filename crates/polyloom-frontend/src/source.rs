@@ -216,9 +216,9 @@ enum Open {
 /// Whether the nesting of the text exceeds [`MAX_TREE_DEPTH`].
 ///
 /// The depth of an expression's tree is at most the number of brackets open around it plus, for each of them, the
-/// operators since the bracket's last comma. The parameters of a `lambda` stand between it and its colon as in brackets,
-/// and a `yield`, which takes a list of values without brackets, is one that only the end of those around it closes.
-/// Short texts cannot be too deep by a margin that matters and skip the scan.
+/// operators since the bracket's last comma. The parameters of a `lambda` stand between it and its colon as in
+/// brackets, and a `yield`, which takes a list of values without brackets, is one that only the end of those around it
+/// closes. Short texts cannot be too deep by a margin that matters and skip the scan.
 fn is_too_deep(text: &str) -> bool {
     if text.len() <= MAX_TREE_DEPTH as usize {
         return false;

@@ -1,8 +1,8 @@
 //! Struct types: what `@loom.struct` makes of a class.
 //!
 //! HIR knows no structs. A value of a struct type is one value for each of its leaves, the fields that are no structs
-//! themselves, in the order of their declaration; an array of structs is one array for each leaf. The checker does that:
-//! what it hands on has locals, parameters and results for leaves alone.
+//! themselves, in the order of their declaration; an array of structs is one array for each leaf. The checker does
+//! that: what it hands on has locals, parameters and results for leaves alone.
 
 use polyloom_ir::{MAX_DIMS, Type};
 use rustc_hash::FxHashSet;
@@ -86,8 +86,8 @@ impl StructType {
         Ok(StructType(Definition::interned(definition)))
     }
 
-    /// What an indexed array is: the array, and for each of its dimensions the indices that choose among it. The name is
-    /// none that a class could have.
+    /// What an indexed array is: the array, and for each of its dimensions the indices that choose among it. The name
+    /// is none that a class could have.
     pub fn indexed_array(elem: Type, ndim: u8) -> Option<StructType> {
         let name = format!("indexedarray(dtype={}, ndim={ndim})", elem.python_name());
         let data = ("data".to_owned(), ValueType::Plain(Type::array_of(elem, ndim)?));

@@ -1,8 +1,8 @@
 //! Random programs that run: kernels with launches, for checking passes and back ends against the interpreter.
 //!
-//! Every program of [`program`] is valid, ends, stays inside its arrays, and gives the same result in whatever order its
-//! threads run: a thread writes elements of its own only, or updates shared ones by one integer atomic whose result it
-//! does not use. What differs between back ends by definition does not happen: no NaN's bits are looked at. So a
+//! Every program of [`program`] is valid, ends, stays inside its arrays, and gives the same result in whatever order
+//! its threads run: a thread writes elements of its own only, or updates shared ones by one integer atomic whose result
+//! it does not use. What differs between back ends by definition does not happen: no NaN's bits are looked at. So a
 //! compiled program must leave the memory that the interpreter leaves, as [`same_memory`] compares it.
 //!
 //! A seed means the same program on every machine, until this file changes.
@@ -235,8 +235,8 @@ impl Random {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Scalar,
-    /// Read anywhere, never written. It has [`PADDING`] more elements than there are threads, and [`N_ROWS`] such rows if
-    /// it has rows.
+    /// Read anywhere, never written. It has [`PADDING`] more elements than there are threads, and [`N_ROWS`] such rows
+    /// if it has rows.
     Input,
     /// Element i is read and written by thread i alone.
     Own,

@@ -75,8 +75,8 @@ impl SourceFile {
     }
 }
 
-/// The text with a line feed for each carriage return that ends a line by itself, as Python reads it. Places in the text
-/// stay what they are.
+/// The text with a line feed for each carriage return that ends a line by itself, as Python reads it. Places in the
+/// text stay what they are.
 fn with_line_feeds(text: Arc<str>) -> Arc<str> {
     if !text.contains('\r') {
         return text;

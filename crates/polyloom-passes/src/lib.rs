@@ -5,8 +5,8 @@
 //! result is simplified. Each step is a [`Pass`] of [`PASSES`], by whose names file tests run them one by one.
 //!
 //! Architecture invariant: nothing here knows a front end, a back end or the runtime. A pass takes verified HIR and
-//! leaves verified HIR that computes the same bits. The exceptions say so: `insert_checks` and `strip_asserts` change which
-//! launches end early, and `dce` drops loops that compute nothing, endless ones too.
+//! leaves verified HIR that computes the same bits. The exceptions say so: `insert_checks` and `strip_asserts` change
+//! which launches end early, and `dce` drops loops that compute nothing, endless ones too.
 
 #![forbid(unsafe_code)]
 

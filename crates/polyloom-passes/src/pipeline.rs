@@ -19,9 +19,10 @@ pub struct Options {
 /// Functions the kernel calls are changed as well; the functions of the module keep their handles, and library
 /// functions are added.
 ///
-/// The order matters. After `scalarise`, which all others rely on (and the checks of what it takes apart), checks come first, in the user's own functions, so that they name the user's arrays and no
-/// library function is checked. Indices are normalised after inlining and `cse`: what a caller's conditions say about
-/// an index then counts in the callee, and an index and a condition on it are one value.
+/// The order matters. After `scalarise`, which all others rely on (and the checks of what it takes apart), checks come
+/// first, in the user's own functions, so that they name the user's arrays and no library function is checked. Indices
+/// are normalised after inlining and `cse`: what a caller's conditions say about an index then counts in the callee,
+/// and an index and a condition on it are one value.
 ///
 /// # Errors
 ///
@@ -71,8 +72,8 @@ fn scalarise_checked(module: &mut Module, kernel: FuncId, options: &Options) {
     }
 }
 
-/// A module of the kernel and what it calls in the form the interpreter runs: composites are taken apart, checks are put
-/// in or assertions taken out, and nothing else is done. Gives the kernel's handle there.
+/// A module of the kernel and what it calls in the form the interpreter runs: composites are taken apart, checks are
+/// put in or assertions taken out, and nothing else is done. Gives the kernel's handle there.
 pub fn interpretable(module: &Module, kernel: FuncId, options: &Options) -> (Module, FuncId) {
     let (mut copy, id) = extract(module, kernel);
     scalarise_checked(&mut copy, id, options);

@@ -84,7 +84,8 @@ fn regions_that_nest_with_each_call() {
     assert_eq!(message(&module, kernel), "branches and loops nest more than 448 deep where `f22` calls `f21`");
 }
 
-/// Each function leaves early 32 times and then calls the one before: every exit turned into a branch would add a level.
+/// Each function leaves early 32 times and then calls the one before: every exit turned into a branch would add a
+/// level.
 #[test]
 fn early_exits_of_functions_in_functions() {
     let (module, kernel) = chain(20, |builder, previous| {

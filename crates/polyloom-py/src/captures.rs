@@ -1,5 +1,5 @@
-//! What the functions given to `polyloom.map` are: by what they capture, a kernel made of one is found again, and of what
-//! they return, the arrays of results are made.
+//! What the functions given to `polyloom.map` are: by what they capture, a kernel made of one is found again, and of
+//! what they return, the arrays of results are made.
 
 use crate::composite::CompositeType;
 use crate::environment::{Evaluation, LiveEnvironment};

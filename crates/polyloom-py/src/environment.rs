@@ -1,7 +1,8 @@
 //! What names mean to a function of a live Python program: closure cells, globals, then Python's builtins.
 //!
-//! Names are looked up when a function is defined, and what is found is taken by value, with two exceptions: a name that
-//! has no meaning yet is looked up when a kernel that uses it is compiled, and a function goes on gaining overloads.
+//! Names are looked up when a function is defined, and what is found is taken by value, with two exceptions: a name
+//! that has no meaning yet is looked up when a kernel that uses it is compiled, and a function goes on gaining
+//! overloads.
 
 use crate::arguments;
 use crate::composite::{CompositeBase, CompositeType};
@@ -130,8 +131,8 @@ impl LiveEnvironment {
     }
 }
 
-/// Whether a function is from an earlier run of the text that defines this one, and stands below it there: it is about to
-/// be defined anew.
+/// Whether a function is from an earlier run of the text that defines this one, and stands below it there: it is about
+/// to be defined anew.
 fn is_outdated(unit: &SourceUnit, function: usize, found: &[FunctionHandle]) -> bool {
     found.iter().any(|other| unit.will_define_again(function, &other.unit, other.function))
 }

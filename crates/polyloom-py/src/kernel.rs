@@ -178,8 +178,8 @@ impl Kernel {
         self.text(Form::Ast)
     }
 
-    /// The kernel's LLVM IR as text, after optimisation unless `optimized` is false: what runs where arrays are dense and
-    /// do not overlap.
+    /// The kernel's LLVM IR as text, after optimisation unless `optimized` is false: what runs where arrays are dense
+    /// and do not overlap.
     #[pyo3(signature = (*, optimized = true))]
     fn llvm_ir(&self, py: Python<'_>, optimized: bool) -> PyResult<String> {
         py.detach(|| self.text(if optimized { Form::LlvmIrOptimized } else { Form::LlvmIr }))

@@ -92,7 +92,8 @@ pub(crate) fn type_of(arg: &Bound<'_, PyAny>) -> Option<ValueType> {
     Some(ValueType::StructArray { elem, ndim: arg.getattr("ndim").ok()?.extract().ok()? })
 }
 
-/// What a launch gives for an argument that is a struct or an array of structs: one object for each leaf, in their order.
+/// What a launch gives for an argument that is a struct or an array of structs: one object for each leaf, in their
+/// order.
 ///
 /// # Errors
 ///

@@ -181,7 +181,8 @@ macro_rules! elements {
 elements!(bool => Bool, i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
     f32 => F32, f64 => F64);
 
-/// The arguments of one launch, packed as [`ArgLayout`] says, for the kernel whose [`Params`] it is filled with. Reusable: [`ArgBlock::clear`] keeps its memory.
+/// The arguments of one launch, packed as [`ArgLayout`] says, for the kernel whose [`Params`] it is filled with.
+/// Reusable: [`ArgBlock::clear`] keeps its memory.
 #[derive(Clone, Debug, Default)]
 pub struct ArgBlock {
     words: Vec<u64>,
@@ -198,8 +199,8 @@ pub struct Footprint {
     /// Address of its first byte, and of the one past its last; both 0 if it has no elements.
     begin: u64,
     end: u64,
-    /// Its elements are in blocks of `width` bytes, which begin at multiples of `step` from `begin`, as a field does in an
-    /// array of structs. A step of 0 says that it is one block.
+    /// Its elements are in blocks of `width` bytes, which begin at multiples of `step` from `begin`, as a field does in
+    /// an array of structs. A step of 0 says that it is one block.
     step: u64,
     width: u64,
     /// Whether its first element is at a multiple of 64 bytes.
@@ -218,8 +219,8 @@ impl Footprint {
         self.end - self.begin
     }
 
-    /// Whether the two may have elements in common: their addresses overlap, and they are not seen to be different fields
-    /// of one array of structs.
+    /// Whether the two may have elements in common: their addresses overlap, and they are not seen to be different
+    /// fields of one array of structs.
     #[inline]
     pub fn overlaps(&self, other: &Footprint) -> bool {
         self.begin < other.end && other.begin < self.end && !self.lies_between(other)
@@ -319,8 +320,8 @@ impl ArgBlock {
     ///
     /// # Errors
     ///
-    /// If the parameter is no such array, there is none left, those before it are of another kernel, or the array is one
-    /// that kernels cannot index.
+    /// If the parameter is no such array, there is none left, those before it are of another kernel, or the array is
+    /// one that kernels cannot index.
     pub fn array(
         &mut self,
         params: &Params,

@@ -1,12 +1,12 @@
 //! The one thread that works beside launches: it recompiles hot kernels and writes the code cache.
 //!
 //! When the process exits, compilations that have not begun are forgotten, the one under way is waited for, and pending
-//! writes are made. The waiting must come before the destructors of the compiler's own statics, or the compilation under
-//! way loses the ground it stands on. Exit handlers run in the reverse order of registration, and a compiler makes
-//! statics as it goes: a handler registered before its first compilation runs too late for that one. Destructors of the
-//! exiting thread's locals run before any handler, so the main thread gets one of those when it makes a device or first
-//! submits a job, and a program with an earlier end than `exit`, such as Python's, calls [`close`] there. Where neither
-//! is so, two handlers, registered before and after the first job, do what they can.
+//! writes are made. The waiting must come before the destructors of the compiler's own statics, or the compilation
+//! under way loses the ground it stands on. Exit handlers run in the reverse order of registration, and a compiler
+//! makes statics as it goes: a handler registered before its first compilation runs too late for that one. Destructors
+//! of the exiting thread's locals run before any handler, so the main thread gets one of those when it makes a device
+//! or first submits a job, and a program with an earlier end than `exit`, such as Python's, calls [`close`] there.
+//! Where neither is so, two handlers, registered before and after the first job, do what they can.
 
 use crate::fork::PerProcess;
 use std::collections::VecDeque;
@@ -53,8 +53,8 @@ pub(crate) fn arm() {
     let _ = AT_MAIN_THREAD_EXIT.try_with(|_| ());
 }
 
-/// Ends recompilation for good, before the process ends: forgets what has not begun and waits some seconds for the rest.
-/// Launches go on with the code they have.
+/// Ends recompilation for good, before the process ends: forgets what has not begun and waits some seconds for the
+/// rest. Launches go on with the code they have.
 pub fn close() {
     let background = BACKGROUND.get();
     {

@@ -49,8 +49,8 @@ struct Call {
 }
 
 impl Session {
-    /// The value of an expression such as `polyloom.dot(x0, x1)` or `x0 * x1`, where `x0`, `x1`, … are these values; the
-    /// values of one such as `polyloom.svd3(x0)`.
+    /// The value of an expression such as `polyloom.dot(x0, x1)` or `x0 * x1`, where `x0`, `x1`, … are these values;
+    /// the values of one such as `polyloom.svd3(x0)`.
     ///
     /// # Errors
     ///

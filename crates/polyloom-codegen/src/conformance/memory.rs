@@ -178,8 +178,8 @@ pub fn wrapping_indices(subject: &Subject<'_>) {
     }
 }
 
-/// Rows of a few elements that constant indices name, as those of vectors and matrices: all or some of them, under a condition, from
-/// other places than they go to, in place, with indices that count from the end.
+/// Rows of a few elements that constant indices name, as those of vectors and matrices: all or some of them, under a
+/// condition, from other places than they go to, in place, with indices that count from the end.
 pub fn short_rows(subject: &Subject<'_>) {
     const N: usize = 70;
     let mut random = Random::new(6);

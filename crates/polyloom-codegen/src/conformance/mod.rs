@@ -1,8 +1,8 @@
 //! One suite of kernels for every engine: back ends and the interpreter.
 //!
 //! An engine is right when its kernels compute what [`polyloom_ir::eval`] and [`polyloom_ir::interp`] say, bit for bit.
-//! Each suite here is a function of a [`Subject`] that panics with what differs. [`crate::conformance_tests`] makes tests
-//! of them (this module is behind the feature `conformance`):
+//! Each suite here is a function of a [`Subject`] that panics with what differs. [`crate::conformance_tests`] makes
+//! tests of them (this module is behind the feature `conformance`):
 //!
 //! - [`ops`]: every native op on every type, over edge cases and random values, operands constant and not;
 //! - [`control`]: every shape of control flow;
@@ -12,14 +12,14 @@
 //! - [`rounding`]: what a float mode lets a back end do to sums of products, and no more;
 //! - [`random`]: random programs.
 //!
-//! In the float mode `strict` every result is the reference's, bit for bit. The other modes change only float arithmetic:
-//! each suite still runs in them, with [`Subject::agrees`] for a comparison, and all but sums of products still have the
-//! reference's bits in `contract`.
+//! In the float mode `strict` every result is the reference's, bit for bit. The other modes change only float
+//! arithmetic: each suite still runs in them, with [`Subject::agrees`] for a comparison, and all but sums of products
+//! still have the reference's bits in `contract`.
 //!
 //! Reference results come from the HIR as written, the engine's from the HIR as prepared, so that a suite also
-//! covers the passes between. Of the interpreter, [`ops`], [`rounding`] and most of [`host`] show that it is right, since
-//! what they expect comes from `eval` or is written down; the other suites show that prepared HIR, cut into ranges,
-//! still computes what the program as written does.
+//! covers the passes between. Of the interpreter, [`ops`], [`rounding`] and most of [`host`] show that it is right,
+//! since what they expect comes from `eval` or is written down; the other suites show that prepared HIR, cut into
+//! ranges, still computes what the program as written does.
 
 pub mod control;
 pub mod host;

@@ -206,8 +206,8 @@ pub fn to_f64(ty: Scalar, bits: u64) -> f64 {
     }
 }
 
-/// Whether `1 / x` is a normal number of the type, whatever the rounding: `x` is at least the smallest normal number and
-/// at most its inverse.
+/// Whether `1 / x` is a normal number of the type, whatever the rounding: `x` is at least the smallest normal number
+/// and at most its inverse.
 pub fn reciprocal_is_normal(ty: Scalar, x: u64) -> bool {
     let Some(infinity) = infinity(ty) else { return false };
     // The exponent field of infinity is all ones, that of 1 is half of it: an exponent and its negative add up to twice

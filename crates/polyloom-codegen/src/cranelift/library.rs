@@ -1,8 +1,9 @@
 //! Functions that kernels call, compiled and loaded once per process.
 //!
-//! A function such as `sin.f32` is the same in every module that has it, so its code is kept in a process-wide table under
-//! a hash of its content: of the machine it is compiled for, its canonical form and the hashes of what it calls.
-//! Kernels refer to it by that hash. The table is bounded; past the bound functions still work, each kernel keeping its own.
+//! A function such as `sin.f32` is the same in every module that has it, so its code is kept in a process-wide table
+//! under a hash of its content: of the machine it is compiled for, its canonical form and the hashes of what it calls.
+//! Kernels refer to it by that hash. The table is bounded; past the bound functions still work, each kernel keeping its
+//! own.
 
 use super::host::{Host, HostFunction};
 use super::memory::ExecutableMemory;

@@ -1,12 +1,12 @@
 //! The Cranelift back end: tier 0 of CPU execution.
 //!
-//! Kernels run first as Cranelift code, so what counts here is the time to compile, then the same bits as everybody else, then
-//! the quality of the code. [`lower`] goes from HIR to Cranelift's IR, [`unit`] compiles one function, [`library`] keeps
-//! functions that kernels share, [`object`] is the cacheable form, [`memory`] makes it callable, [`emit`] makes it
-//! readable.
+//! Kernels run first as Cranelift code, so what counts here is the time to compile, then the same bits as everybody
+//! else, then the quality of the code. [`lower`] goes from HIR to Cranelift's IR, [`unit`] compiles one function,
+//! [`library`] keeps functions that kernels share, [`object`] is the cacheable form, [`memory`] makes it callable,
+//! [`emit`] makes it readable.
 //!
-//! Architecture invariant: compiled code refers to no symbol of the process by name and to no address that is not patched
-//! in when it is loaded.
+//! Architecture invariant: compiled code refers to no symbol of the process by name and to no address that is not
+//! patched in when it is loaded.
 
 mod emit;
 mod host;

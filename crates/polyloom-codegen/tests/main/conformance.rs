@@ -1,5 +1,5 @@
-//! The suite every engine passes: Cranelift with all of the machine's instructions and with none but the architecture's own,
-//! and the interpreter, in every float mode.
+//! The suite every engine passes: Cranelift with all of the machine's instructions and with none but the architecture's
+//! own, and the interpreter, in every float mode.
 
 use polyloom_codegen::CraneliftBackend;
 use polyloom_codegen::conformance::{Engine, Subject, random};

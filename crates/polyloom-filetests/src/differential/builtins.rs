@@ -282,8 +282,8 @@ impl Generator {
         Some(self.array(array))
     }
 
-    /// The builtins that give a value of this type for so many of this type: what a function that takes functions may be
-    /// given.
+    /// The builtins that give a value of this type for so many of this type: what a function that takes functions may
+    /// be given.
     pub(super) fn endomorphisms(&self, ty: Type, n_params: usize) -> Vec<String> {
         let fits = |overload: &&Overload| {
             let mut bound = Bound::default();

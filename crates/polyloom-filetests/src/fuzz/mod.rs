@@ -1,8 +1,8 @@
 //! Fuzzing: what must hold for any input whatever.
 //!
 //! A target is a function from text to nothing that panics when the compiler breaks a promise. The seeded fuzzer here
-//! ([`run`]) feeds targets with mutated copies of the file tests' inputs, in `cargo test` with a few iterations and with
-//! `POLYLOOM_FUZZ_ITERATIONS` for long; `fuzz/` holds the same targets for cargo-fuzz.
+//! ([`run`]) feeds targets with mutated copies of the file tests' inputs, in `cargo test` with a few iterations and
+//! with `POLYLOOM_FUZZ_ITERATIONS` for long; `fuzz/` holds the same targets for cargo-fuzz.
 
 mod mutate;
 mod python;

@@ -11,7 +11,8 @@
 //! A function's outcome is its results, a kernel's the arrays it was given, as they are afterwards; `_` leaves one out.
 //! Values are written as in HIR text and read by the type they must have; any NaN equals any other.
 //!
-//! A composite is given by its components, one after another, and an array of composites as the array of its components.
+//! A composite is given by its components, one after another, and an array of composites as the array of its
+//! components.
 //!
 //! In a Python file the comments start with `#` and the functions are its kernels.
 //!

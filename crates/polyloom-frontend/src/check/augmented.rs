@@ -211,8 +211,8 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// `t.p op= value`, `v[0:2] op= value` of an array's element as an update of each component, where these are atomic.
-    /// `new` is the part's new value. Gives whether it is one.
+    /// `t.p op= value`, `v[0:2] op= value` of an array's element as an update of each component, where these are
+    /// atomic. `new` is the part's new value. Gives whether it is one.
     fn update_parts(
         &mut self,
         base: &Expr,
@@ -289,8 +289,8 @@ impl<'a> Checker<'_, '_, 'a> {
         base
     }
 
-    /// An index that is read and written by, evaluated once: anything but a variable or a constant is put into a variable
-    /// first.
+    /// An index that is read and written by, evaluated once: anything but a variable or a constant is put into a
+    /// variable first.
     pub(super) fn index_once(&mut self, index: Expr, out: &mut Vec<Stmt>) -> Expr {
         let Some(ty) = index.ty.as_value() else { return index };
         if matches!(index.kind, ExprKind::Local(_) | ExprKind::Const(_)) {

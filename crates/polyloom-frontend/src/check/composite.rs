@@ -45,8 +45,8 @@ impl Checker<'_, '_, '_> {
         held.around(construct(Composite::Vector { elem, len: n_cols }, components, span))
     }
 
-    /// What `*value` stands for among arguments: the components, of a matrix the rows. The first computes the value that
-    /// all are taken of, so they must be evaluated in this order.
+    /// What `*value` stands for among arguments: the components, of a matrix the rows. The first computes the value
+    /// that all are taken of, so they must be evaluated in this order.
     pub(super) fn spread(&mut self, value: Expr, span: Span) -> Vec<Expr> {
         let Some(ty) = value.ty.as_value() else { return vec![Expr::error(span)] };
         let Some(composite) = ty.as_composite() else {
@@ -79,8 +79,8 @@ impl Checker<'_, '_, '_> {
         held.around(construct(part, components, span))
     }
 
-    /// The composite that a local variable holds, with other values for some components: those of `value`, or `value` for
-    /// each if it is a scalar.
+    /// The composite that a local variable holds, with other values for some components: those of `value`, or `value`
+    /// for each if it is a scalar.
     fn with_parts(&mut self, parts: Parts, value: Expr, span: Span) -> Option<Expr> {
         let (value, part) = self.slice_value(&parts, value)?;
         let Parts { base, composite, places, mut held, .. } = parts;

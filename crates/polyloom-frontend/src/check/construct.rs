@@ -174,8 +174,8 @@ impl<'a> Checker<'_, '_, 'a> {
         }
     }
 
-    /// `quaternion(x, y, z, w, dtype=)`, `transformation(p, q, dtype=)`: their elements are what the arguments are of, or
-    /// what `dtype` says.
+    /// `quaternion(x, y, z, w, dtype=)`, `transformation(p, q, dtype=)`: their elements are what the arguments are of,
+    /// or what `dtype` says.
     fn rotation(&mut self, constructor: Constructor, call: &'a ast::ExprCall, path: &[&'a str], span: Span) -> Expr {
         let mut dtype = None;
         let mut arguments = Vec::new();
@@ -394,8 +394,8 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 }
 
-/// Whether a composite is made of parts such as this one, after as many components: of the same kind but another element,
-/// or of smaller vectors; a transform of a vector and a quaternion.
+/// Whether a composite is made of parts such as this one, after as many components: of the same kind but another
+/// element, or of smaller vectors; a transform of a vector and a quaternion.
 fn may_be_part(part: Composite, whole: Composite, n_before: usize) -> bool {
     if part.with_elem(whole.elem()) == whole {
         return true;

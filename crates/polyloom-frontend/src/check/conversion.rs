@@ -1,7 +1,7 @@
 //! What messages tell people to write where a value has another type than it must have.
 //!
-//! What they write must do what they meant: a quotient of integers is converted part by part, since `float(1 / 2)` is 0,
-//! and a variable that begins with a number is given its type there, since it keeps it.
+//! What they write must do what they meant: a quotient of integers is converted part by part, since `float(1 / 2)` is
+//! 0, and a variable that begins with a number is given its type there, since it keeps it.
 
 use super::function::Checker;
 use crate::typed_ast::{Expr, ExprKind, LocalId};

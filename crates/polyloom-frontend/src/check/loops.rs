@@ -216,7 +216,8 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The same values in the opposite order: `range(start + (n - 1) * step, start - step, -step)`, where
-    /// `n = (stop - start + step ∓ 1) / step`. Where there are none, the quotient is 0 or less, and there are none either.
+    /// `n = (stop - start + step ∓ 1) / step`. Where there are none, the quotient is 0 or less, and there are none
+    /// either.
     fn backward(&mut self, range: Range, out: &mut Vec<Stmt>) -> Range {
         let Range { start, stop, step, scalar } = range;
         let span = start.span;

@@ -124,8 +124,8 @@ impl<'a> Checker<'_, '_, 'a> {
         Composite::new(kind, elem, &shape).ok()
     }
 
-    /// What a path means outside expressions, where types and constants are read: a name of the function that stands for
-    /// one, or a name from outside.
+    /// What a path means outside expressions, where types and constants are read: a name of the function that stands
+    /// for one, or a name from outside.
     pub(super) fn known_or_outside(&self, path: &[&str]) -> Option<Captured> {
         match (path, path.first().and_then(|root| self.names.get(root))) {
             ([_], Some(Name::Known(index))) => self.known.get(*index).cloned(),
@@ -154,8 +154,8 @@ impl<'a> Checker<'_, '_, 'a> {
         self.rebound.push((text, before));
     }
 
-    /// Whether what a name stands for may be changed: nothing, or something that it was set to in the same branch or loop
-    /// body, so that the text is read in the order in which it runs.
+    /// Whether what a name stands for may be changed: nothing, or something that it was set to in the same branch or
+    /// loop body, so that the text is read in the order in which it runs.
     pub(super) fn may_rebind(&self, name: &str) -> bool {
         let is_bound = matches!(self.names.get(name), Some(Name::Known(_) | Name::View(_)));
         !is_bound || self.rebound[self.n_rebound_outside..].iter().any(|(known, _)| *known == name)

@@ -1,8 +1,9 @@
 //! Parameters by reference: `def step(x: ref[float])` changes the caller's variable.
 //!
 //! Nothing is shared: a function hands the values of such parameters back as further results, and the call stores them
-//! where they came from. Of a variable that is the variable itself. What is no variable, an array element or a component,
-//! is read into one before the statement and written from it after the statement, which must then be the call alone.
+//! where they came from. Of a variable that is the variable itself. What is no variable, an array element or a
+//! component, is read into one before the statement and written from it after the statement, which must then be the
+//! call alone.
 
 use super::composite::Held;
 use super::function::Checker;

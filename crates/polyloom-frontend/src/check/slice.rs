@@ -1,7 +1,8 @@
 //! Slices of arrays: `a[1:n]`, `a[::2, 1]`, `a[i, ::-1]`.
 //!
 //! A slice is a view as a row is, with a [`ExprKind::Slice`] among its indices for every axis that is left: an index of
-//! the view is one of the array by `start + index * step`. Bounds may be run-time values, and are clamped as Python's are.
+//! the view is one of the array by `start + index * step`. Bounds may be run-time values, and are clamped as Python's
+//! are.
 
 use super::composite::{Held, constant_index};
 use super::function::Checker;

@@ -1,8 +1,8 @@
 //! `static(expression)`: computed by Python when the kernel is compiled, not by the kernel.
 //!
-//! Where there is no Python, constant expressions are computed here. What it decides, the branch of an `if` or the calls
-//! of a loop, is decided in the checker too: a branch not taken is not looked at, and a loop whose counter a static
-//! expression names is unrolled.
+//! Where there is no Python, constant expressions are computed here. What it decides, the branch of an `if` or the
+//! calls of a loop, is decided in the checker too: a branch not taken is not looked at, and a loop whose counter a
+//! static expression names is unrolled.
 
 use super::flow::Flow;
 use super::function::{Checker, Name};
@@ -240,7 +240,8 @@ pub(super) struct Unrolled {
     jump: Option<(bool, Flow)>,
 }
 
-/// Iterations of a loop beyond this are too many for it to be unrolled; the limit of a kernel's length is reached before.
+/// Iterations of a loop beyond this are too many for it to be unrolled; the limit of a kernel's length is reached
+/// before.
 const MAX_UNROLLED: usize = 1 << 20;
 
 /// A value that Python can be given back.

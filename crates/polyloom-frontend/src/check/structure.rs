@@ -1,7 +1,7 @@
 //! Structs: variables of struct types, their fields, and elements of arrays of structs.
 //!
-//! The typed AST knows leaves alone. A variable of a struct type has a local for each leaf; a value of one is a tuple of
-//! its leaves, or a call or conditional that gives them. A leaf that is an array is a name for an array, as other
+//! The typed AST knows leaves alone. A variable of a struct type has a local for each leaf; a value of one is a tuple
+//! of its leaves, or a call or conditional that gives them. A leaf that is an array is a name for an array, as other
 //! variables are that stand for one: it is set once, and nothing is stored.
 
 use super::composite::{Held, construct};
@@ -50,8 +50,8 @@ impl<'a> Checker<'_, '_, 'a> {
         Name::Struct(self.structs.len() - 1)
     }
 
-    /// The type of what an expression names, if that is a struct variable, an element of an array of structs, or a field
-    /// of either.
+    /// The type of what an expression names, if that is a struct variable, an element of an array of structs, or a
+    /// field of either.
     pub(super) fn place_type(&self, expr: &ast::Expr) -> Option<ValueType> {
         let is_view = |ty: &ValueType| matches!(ty, ValueType::Struct(of) if of.is_indexed_array());
         self.place_type_within(expr).filter(|ty| !is_view(ty))

@@ -103,8 +103,8 @@ pub enum StmtKind {
         /// One or more.
         values: SmallVec<[Expr; 1]>,
     },
-    /// `a[i] op= value`: the element is read and written once, the indices are evaluated once. Atomic where there is such
-    /// an operation.
+    /// `a[i] op= value`: the element is read and written once, the indices are evaluated once. Atomic where there is
+    /// such an operation.
     Update {
         /// The element.
         element: Element,
@@ -270,7 +270,8 @@ pub enum ExprType {
     },
     /// Several values, or none: what calls give.
     Values(SmallVec<[ValueType; 2]>),
-    /// A Python number, or an operation on such, that has not met a type; the checker leaves none in a finished program.
+    /// A Python number, or an operation on such, that has not met a type; the checker leaves none in a finished
+    /// program.
     Number,
     /// Rejected: a diagnostic has been given, and nothing built on it gives another.
     Error,
@@ -295,8 +296,8 @@ pub enum ExprKind {
     /// `start:stop:step` among the indices of a view, as the first index, the step and how many there are; the checker
     /// leaves none in a finished program.
     Slice(Box<[Expr; 3]>),
-    /// An axis of an indexed array among the indices of a view, as the array of its indices; the checker leaves none in a
-    /// finished program.
+    /// An axis of an indexed array among the indices of a view, as the array of its indices; the checker leaves none in
+    /// a finished program.
     Gather(Box<Expr>),
     /// An operation of the op table.
     Op {

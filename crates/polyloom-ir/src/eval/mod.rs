@@ -4,8 +4,8 @@
 //! that arithmetic produces is the canonical quiet one, and only NaN-ness may be relied on. Arithmetic on 16-bit
 //! floats is done in `f32` and rounded after every operation (`fma` in `f64`).
 //!
-//! Library ops are defined by [`crate::math`] in terms of these. Three of them, `floordiv`, `mod` of floats and `copysign`,
-//! are here as well, for the interpreter and for constants; tests hold both definitions together.
+//! Library ops are defined by [`crate::math`] in terms of these. Three of them, `floordiv`, `mod` of floats and
+//! `copysign`, are here as well, for the interpreter and for constants; tests hold both definitions together.
 
 mod half;
 mod number;

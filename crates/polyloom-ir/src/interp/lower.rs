@@ -300,7 +300,8 @@ impl Lower<'_, '_> {
         (access, self.slots_of(&data.operands[1 + usize::from(ndim)..]), elem)
     }
 
-    // ---- control flow ------------------------------------------------------------------------------------------------
+    // ---- control flow
+    // ------------------------------------------------------------------------------------------------
 
     fn enter(&mut self, inst: Inst, results: Slots, next: Option<(u32, Slots)>) -> u32 {
         let end = self.label();

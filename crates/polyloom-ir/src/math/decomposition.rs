@@ -1,13 +1,13 @@
 //! Decompositions of small matrices: singular values, eigenvalues, orthogonal and triangular factors.
 //!
-//! Singular values come from one-sided Jacobi rotations (M. R. Hestenes, "Inversion of matrices by biorthogonalization and
-//! related results", J. SIAM 6, 1958), each of which makes two columns orthogonal and puts the longer one first (the
-//! pivoting of P. P. M. de Rijk, SIAM J. Sci. Stat. Comput. 10, 1989); eigenvalues from two-sided ones. Rotations are
-//! applied as `x + s (y - tan(θ/2) x)` (H. Rutishauser, Numer. Math. 9, 1966), which rounds in proportion to the angle.
-//! The number of sweeps is fixed: threads that execute together would wait for the slowest anyway.
+//! Singular values come from one-sided Jacobi rotations (M. R. Hestenes, "Inversion of matrices by biorthogonalization
+//! and related results", J. SIAM 6, 1958), each of which makes two columns orthogonal and puts the longer one first
+//! (the pivoting of P. P. M. de Rijk, SIAM J. Sci. Stat. Comput. 10, 1989); eigenvalues from two-sided ones. Rotations
+//! are applied as `x + s (y - tan(θ/2) x)` (H. Rutishauser, Numer. Math. 9, 1966), which rounds in proportion to the
+//! angle. The number of sweeps is fixed: threads that execute together would wait for the slowest anyway.
 //!
-//! Matrices are scaled by a power of two first, so that fourth powers of their elements neither overflow nor, where they
-//! matter, underflow.
+//! Matrices are scaled by a power of two first, so that fourth powers of their elements neither overflow nor, where
+//! they matter, underflow.
 
 use super::basic;
 use super::expr::{Expr, Graph};
@@ -84,8 +84,8 @@ impl<'g> Rotation<'g> {
     }
 }
 
-/// The cosine, at least √½, the sine and the tangent of half the angle with the tangent `twice / |difference|`; of no angle
-/// where both vanish.
+/// The cosine, at least √½, the sine and the tangent of half the angle with the tangent `twice / |difference|`; of no
+/// angle where both vanish.
 fn half_angle<'g>(difference: Expr<'g>, twice: Expr<'g>) -> Vec3<'g> {
     let square = twice * twice;
     let sum = difference.fma(difference, square).sqrt() + difference.abs();
@@ -94,10 +94,11 @@ fn half_angle<'g>(difference: Expr<'g>, twice: Expr<'g>) -> Vec3<'g> {
     [turns.select(sum * inverse, 1.0), turns.select(twice * inverse, 0.0), turns.select(twice / sum, 0.0)]
 }
 
-/// Makes two columns of a product of a matrix and a rotation orthogonal, the longer one first, by rotating both factors.
+/// Makes two columns of a product of a matrix and a rotation orthogonal, the longer one first, by rotating both
+/// factors.
 ///
-/// Columns are exchanged, the second then negated, before they are turned by the smaller angle: a short column keeps its
-/// digits.
+/// Columns are exchanged, the second then negated, before they are turned by the smaller angle: a short column keeps
+/// its digits.
 fn orthogonalise<'g, const N: usize>(
     product: &mut [[Expr<'g>; N]],
     rotation: &mut [[Expr<'g>; N]],
@@ -118,8 +119,8 @@ fn orthogonalise<'g, const N: usize>(
     turn.apply_to_columns(rotation, p, q);
 }
 
-/// Orthonormal vectors: the first two in the directions of `a` and of `b` as seen from `a`, the third at right angles. `a`
-/// and `b` are not zero and not parallel.
+/// Orthonormal vectors: the first two in the directions of `a` and of `b` as seen from `a`, the third at right angles.
+/// `a` and `b` are not zero and not parallel.
 fn orthonormal<'g>(a: Vec3<'g>, b: Vec3<'g>) -> [Vec3<'g>; 3] {
     let first = scale(a, 1.0 / dot(a, a).sqrt());
     let along = dot(first, b);
@@ -219,8 +220,8 @@ pub(super) fn svd2<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     by_rows([first, second]).chain(sigma).chain(by_rows([v, perpendicular(v)])).collect()
 }
 
-/// `A = Q R` of a 3 × 3 matrix, `Q` a rotation and `R` upper triangular, of its diagonal only the last element negative: by
-/// rotations of pairs of rows (W. Givens).
+/// `A = Q R` of a 3 × 3 matrix, `Q` a rotation and `R` upper triangular, of its diagonal only the last element
+/// negative: by rotations of pairs of rows (W. Givens).
 pub(super) fn qr3<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let matrix = &x[..9];
     let [factor, inverse] = scaling(matrix, of_type(matrix[0], SQUARES));

@@ -26,7 +26,8 @@ const ERF_F64: [f64; 13] = [
     -1.1829509212430793e-09,
     6.68303076629848e-11,
 ];
-/// `-log(erfc(x)) - x`. f32, but for the subtraction: `fpminimax(-log(erfc(x)), [|0,…,8|], [|SG…|], [1;4.05], relative)`, error 2^-29.3.
+/// `-log(erfc(x)) - x`. f32, but for the subtraction:
+/// `fpminimax(-log(erfc(x)), [|0,…,8|], [|SG…|], [1;4.05], relative)`, error 2^-29.3.
 const LOG_ERFC_F32: [f64; 9] = [
     -0.00031290288,
     1.1302054 - 1.0,

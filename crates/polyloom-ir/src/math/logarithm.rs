@@ -82,8 +82,8 @@ fn decimal(x: Expr<'_>) -> Base {
     }
 }
 
-/// `(log((1 + s) / (1 - s)) - 2 s) / s^3` in powers of `s^2`, for `s` up to 0.1716: `fpminimax` with `[|0,…,7|]` in `D`,
-/// `[1e-9;0.02944]` for `x = s^2`, relative; error 2^-54.
+/// `(log((1 + s) / (1 - s)) - 2 s) / s^3` in powers of `s^2`, for `s` up to 0.1716: `fpminimax` with `[|0,…,7|]` in
+/// `D`, `[1e-9;0.02944]` for `x = s^2`, relative; error 2^-54.
 const ATANH_REST: [f64; 8] = [
     0.6666666666666666,
     0.40000000000005326,

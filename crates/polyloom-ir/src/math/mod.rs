@@ -42,9 +42,9 @@ use expr::{Expr, Graph};
 /// no such operands.
 ///
 /// Its parameters are the op's operands, its results the op's results, those of `inout` parameters at the end. Its
-/// body holds native ops, structured control flow and other library ops. In place of a composite stand its components, as
-/// parameters and as results. Its name says the overload: `sin.f32`, `randi.3`. Functions of 16-bit floats compute in
-/// `f32` and round their result.
+/// body holds native ops, structured control flow and other library ops. In place of a composite stand its components,
+/// as parameters and as results. Its name says the overload: `sin.f32`, `randi.3`. Functions of 16-bit floats compute
+/// in `f32` and round their result.
 ///
 /// ```
 /// use polyloom_ir::{Op, Type, math};

@@ -1,9 +1,9 @@
 //! Gradient noise (K. Perlin, "Improving noise", SIGGRAPH 2002) and the divergence-free fields derived from it
 //! (R. Bridson, J. Hourihan and M. Nordenstam, "Curl-noise for procedural fluid flow", SIGGRAPH 2007).
 //!
-//! Gradients on the lattice are random vectors by a hash of the lattice point and the state; between lattice points their
-//! contributions are blended by Perlin's quintic. Constants, draws and the order of operations are those of NVIDIA Warp,
-//! so that fields keep their bits.
+//! Gradients on the lattice are random vectors by a hash of the lattice point and the state; between lattice points
+//! their contributions are blended by Perlin's quintic. Constants, draws and the order of operations are those of
+//! NVIDIA Warp, so that fields keep their bits.
 
 use super::expr::{Expr, Graph};
 use super::random::{Source, seeded};
@@ -134,8 +134,8 @@ pub(super) fn gradient<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     Cell::of(&x[1..]).gradient(x[0])
 }
 
-/// `(state, x, …)`, then how many octaves, how much finer and how much weaker each is than the one before, each of which
-/// may be left out. In two dimensions, the gradient turned by a right angle; else the curl of three fields.
+/// `(state, x, …)`, then how many octaves, how much finer and how much weaker each is than the one before, each of
+/// which may be left out. In two dimensions, the gradient turned by a right angle; else the curl of three fields.
 pub(super) fn curl<'g>(x: &[Expr<'g>]) -> Vec<Expr<'g>> {
     let state = x[0];
     let graph: &'g Graph = state.graph();

@@ -114,8 +114,8 @@ pub enum Spelling {
 /// A line of an op's example.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExampleLine {
-    /// A statement or an expression of the kernel language. `a = [1, 2]`, at the beginning, stands for an array that the
-    /// kernel is given.
+    /// A statement or an expression of the kernel language. `a = [1, 2]`, at the beginning, stands for an array that
+    /// the kernel is given.
     pub text: &'static str,
     /// What `print` shows of the expression in a kernel, numbers to seven digits; what a statement prints itself.
     pub shown: Option<&'static str>,

@@ -1,7 +1,7 @@
 //! The entries of the op table. See [`crate::op`] for what the columns mean.
 //!
-//! An entry reads: documentation, `Variant = "name"`, group, how Python spells it, effect, lowering, overloads, if it has
-//! any, other names, and for builtins an example: lines of a kernel, each with what `print` shows of it there. The
+//! An entry reads: documentation, `Variant = "name"`, group, how Python spells it, effect, lowering, overloads, if it
+//! has any, other names, and for builtins an example: lines of a kernel, each with what `print` shows of it there. The
 //! results are worked out by NumPy or by hand, those of random numbers and noise by Warp, to seven digits.
 
 use super::Effect::{Pure, Read, ReadWrite, Region, Terminator, Write};
@@ -96,9 +96,9 @@ op_table! {
     Component = "component", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T]) -> T"];
     /// A composite with another value for one component.
     WithComponent = "with_component", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T], value: T) -> C[T]"];
-    /// An index of an axis of a composite or of an array in variables, counted from the start of the axis: a negative one
-    /// counts from the end. If there is no such place, a number that is so far below zero that no row-major number made
-    /// of it is that of a component.
+    /// An index of an axis of a composite or of an array in variables, counted from the start of the axis: a negative
+    /// one counts from the end. If there is no such place, a number that is so far below zero that no row-major number
+    /// made of it is that of a component.
     WrapIndex = "wrap_index", Core, Internal, Pure, Scalarised, ["[T: int](index: T) -> i32"];
     /// The component with this number. 0 if there is no such component.
     ComponentAt = "component_at", Core, Internal, Pure, Scalarised, ["[T: scalar](x: C[T], index: i32) -> T"];
@@ -167,8 +167,8 @@ op_table! {
         "[T: float](x: mat[T 4 4]) -> mat[T 4 4]",
     ], aliases ["inverse_approx"],
         example ["loom.inverse(loom.mat22(1.0, 2.0, 3.0, 4.0))" => "[[-2.0, 1.0], [1.5, -0.5]]"];
-    /// The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. The columns
-    /// of `U` and `V` are orthonormal and `V` is a rotation; the singular values descend and none is negative.
+    /// The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. The
+    /// columns of `U` and `V` are orthonormal and `V` is a rotation; the singular values descend and none is negative.
     Svd2 = "svd2", Vector, Function, Pure, Library, [
         "[T: float](A: mat[T 2 2]) -> (mat[T 2 2], vec[T 2], mat[T 2 2])",
         "[T: float](A: mat[T 2 2], inout U: mat[T 2 2], inout sigma: vec[T 2], inout V: mat[T 2 2])",
@@ -178,8 +178,9 @@ op_table! {
             "sigma" => "[3.0, 1.0]",
             "U * loom.diag(sigma) * loom.transpose(V)" => "[[0.0, -3.0], [1.0, 0.0]]",
         ];
-    /// The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. `U` and `V`
-    /// are rotations; the magnitudes of the singular values descend, and the last is negative where the determinant is.
+    /// The singular value decomposition `U`, `sigma`, `V` of a matrix: `A = U * diag(sigma) * transpose(V)`. `U` and
+    /// `V` are rotations; the magnitudes of the singular values descend, and the last is negative where the determinant
+    /// is.
     Svd3 = "svd3", Vector, Function, Pure, Library, [
         "[T: float](A: mat[T 3 3]) -> (mat[T 3 3], vec[T 3], mat[T 3 3])",
         "[T: float](A: mat[T 3 3], inout U: mat[T 3 3], inout sigma: vec[T 3], inout V: mat[T 3 3])",
@@ -263,8 +264,8 @@ op_table! {
     /// radians.
     QuatFromEuler = "quat_from_euler", Vector, Function, Pure, Scalarised, ["[T: float](e: vec[T 3], i: i32, j: i32, k: i32) -> quat[T]"],
         example ["loom.quat_from_euler(loom.vec3(0.0, 0.0, 0.5), 0, 1, 2)" => "[0.0, 0.0, 0.247404, 0.9689124]"];
-    /// The angles of a rotation for the axes `i`, `j` and `k`, each in its axis' component, in radians. If `k` is `i`, the
-    /// third angle is in the component that is left.
+    /// The angles of a rotation for the axes `i`, `j` and `k`, each in its axis' component, in radians. If `k` is `i`,
+    /// the third angle is in the component that is left.
     QuatToEuler = "quat_to_euler", Vector, Function, Pure, Scalarised, ["[T: float](q: quat[T], i: i32, j: i32, k: i32) -> vec[T 3]"],
         example ["loom.quat_to_euler(loom.quat(0.0, 0.0, 0.6, 0.8), 0, 1, 2)" => "[0.0, 0.0, 1.287002]"];
     /// The roll, pitch and yaw of a rotation, as `quat_rpy` takes them. The yaw is 0 where the pitch is a right angle.
@@ -688,8 +689,9 @@ op_table! {
     ArrayLoad = "array_load", Array, Internal, Read, Native, ["[T: scalar](array: array[T], index...) -> T", "[T: scalar](array: array[C], index...) -> C[T]", "[T: scalar](array: array[C:T], index...) -> T"];
     /// Writes an element; indices as for `array_load`.
     ArrayStore = "array_store", Array, Internal, Write, Native, ["[T: scalar](array: array[T], index..., value: T)", "[T: scalar](array: array[C], index..., value: C[T])", "[T: scalar](array: array[C:T], index..., value: T)"];
-    /// The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but
-    /// not including `arr_end` if they are given; the last index if there is none. Limits outside the array are its ends.
+    /// The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to
+    /// but not including `arr_end` if they are given; the last index if there is none. Limits outside the array are its
+    /// ends.
     LowerBound = "lower_bound", Search, Function, Read, Library, [
         "[T: wide](arr: array1[T], value: T) -> i32",
         "[T: wide](arr: array1[T], arr_begin: i32, arr_end: i32, value: T) -> i32",

@@ -18,8 +18,8 @@
 //!
 //! 7. Function names are not empty and unique in their module.
 //! 8. There is one parameter name per parameter.
-//! 9. Arrays have 1 to [`MAX_DIMS`](crate::MAX_DIMS) dimensions and are function parameters: no instruction gives an array, no other
-//!    region takes one and no function returns one.
+//! 9. Arrays have 1 to [`MAX_DIMS`](crate::MAX_DIMS) dimensions and are function parameters: no instruction gives an
+//!    array, no other region takes one and no function returns one.
 //!    An array of composites has as many dimensions less as its elements' components have. A composite has 1 to
 //!    [`MAX_COMPONENTS`](crate::MAX_COMPONENTS) components.
 //! 10. Kernels have no results and are not called.
@@ -27,13 +27,14 @@
 //!
 //! Instructions
 //!
-//! 12. An instruction owns as many regions and carries the kind of immediate its op says ([`InstData::regions`](crate::InstData::regions),
+//! 12. An instruction owns as many regions and carries the kind of immediate its op says
+//!     ([`InstData::regions`](crate::InstData::regions),
 //!     [`Imm`](crate::Imm)).
 //! 13. Operand and result types are those of one of the op's overloads in the op table.
 //! 14. A `const` has no operand and one scalar result, and its bits fit the result's type (`bool`: 0 or 1).
 //! 15. `cast` takes a scalar to a scalar; `bitcast` takes a number to a number of the same size.
-//! 16. Axes are those of a launch or of the array: `tid`, `wrap_index` and `check bounds` below [`MAX_DIMS`](crate::MAX_DIMS), `dim` below the array's
-//!     dimensions.
+//! 16. Axes are those of a launch or of the array: `tid`, `wrap_index` and `check bounds` below
+//!     [`MAX_DIMS`](crate::MAX_DIMS), `dim` below the array's dimensions.
 //!     `construct` takes all components of its one result; `component` and `with_component` name one that there is.
 //! 17. A `call` has the operands and results of its callee.
 //! 18. `print` takes scalars.

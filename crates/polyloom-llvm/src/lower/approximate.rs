@@ -8,12 +8,13 @@ use polyloom_ir::{Inst, Op, Scalar, Value, ValueDef};
 const LANES: u32 = 16;
 
 impl Lower<'_, '_> {
-    /// `a / (x * sqrt(x))` and `a / (d * d * d)` with `d = sqrt(x)`, as forces that fall with the square of the distance
-    /// have it, of `f32`; `None` if the instruction is nothing of the kind.
+    /// `a / (x * sqrt(x))` and `a / (d * d * d)` with `d = sqrt(x)`, as forces that fall with the square of the
+    /// distance have it, of `f32`; `None` if the instruction is nothing of the kind.
     ///
-    /// With `y` an estimate of `1 / sqrt(x)` and `e = 1 - x y²`, this is `a y³ (1 - e)^(-3/2)`, nearly `a y³ (1 + 3/2 e)`:
-    /// for an estimate of 14 bits it is less than two units in the last place off. LLVM's Newton step on the estimate
-    /// for `x³` takes two multiplications more, a sixth of all that the loop of an n-body kernel has.
+    /// With `y` an estimate of `1 / sqrt(x)` and `e = 1 - x y²`, this is `a y³ (1 - e)^(-3/2)`, nearly
+    /// `a y³ (1 + 3/2 e)`: for an estimate of 14 bits it is less than two units in the last place off. LLVM's Newton
+    /// step on the estimate for `x³` takes two multiplications more, a sixth of all that the loop of an n-body kernel
+    /// has.
     pub(super) fn over_cube(&mut self, inst: Inst) -> Result<Option<Rep>> {
         let data = &self.func.insts[inst];
         let [a, b] = data.operands[..] else { return Ok(None) };

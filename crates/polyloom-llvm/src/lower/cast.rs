@@ -1,7 +1,7 @@
 //! Conversions between scalar types.
 //!
-//! 16-bit floats are held as their bits. binary16 is converted by the processor where it can; bfloat16 always by integer
-//! arithmetic, because the processor's instruction flushes subnormals.
+//! 16-bit floats are held as their bits. binary16 is converted by the processor where it can; bfloat16 always by
+//! integer arithmetic, because the processor's instruction flushes subnormals.
 
 use super::arith::Arith;
 use crate::ir::*;

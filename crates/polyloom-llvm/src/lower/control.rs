@@ -170,9 +170,10 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// Conditions on scalars which together say that a condition is `truth` in all lanes: of comparisons of an index with
-    /// a bound, that the index goes up, or down, from lane to lane and that the lane nearest to the bound is on the right
-    /// side of it. They may not hold where the condition is `truth` in all lanes. `None` for other conditions.
+    /// Conditions on scalars which together say that a condition is `truth` in all lanes: of comparisons of an index
+    /// with a bound, that the index goes up, or down, from lane to lane and that the lane nearest to the bound is on
+    /// the right side of it. They may not hold where the condition is `truth` in all lanes. `None` for other
+    /// conditions.
     fn in_all_lanes(&mut self, cond: Value, truth: bool, depth: u32) -> Result<Option<SmallVec<[Val; 4]>>> {
         if self.shape(cond).is_uniform() {
             let rep = self.rep(cond)?;

@@ -93,8 +93,8 @@ impl Lower<'_, '_> {
         (fits && self.lanes > 1 && elem != Scalar::Bool).then_some((length as u32, place as u32))
     }
 
-    /// Of an element `inner` bytes into a row: where its block begins, in bytes, and its place in the block, if rows are
-    /// as long as a block. A row's last block may share elements with the one before.
+    /// Of an element `inner` bytes into a row: where its block begins, in bytes, and its place in the block, if rows
+    /// are as long as a block. A row's last block may share elements with the one before.
     pub(super) fn block_of(&self, elem: Scalar, row_bytes: i64, inner: i64) -> Option<(i64, u32)> {
         let bytes = i64::from(elem.bytes());
         let block_bytes = bytes * i64::from(BLOCK);
@@ -234,8 +234,8 @@ impl Lower<'_, '_> {
         Ok(())
     }
 
-    /// The indices of another element of the row: `own` differ in constants behind the row's, which count in known steps
-    /// and so need no values.
+    /// The indices of another element of the row: `own` differ in constants behind the row's, which count in known
+    /// steps and so need no values.
     fn with_constants(&self, own: &[Value], indices: &[Value]) -> Vec<Value> {
         let of_axis = |(&own, &index)| if self.func.as_const(own).is_some() { own } else { index };
         own.iter().zip(indices).map(of_axis).collect()

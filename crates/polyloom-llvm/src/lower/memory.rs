@@ -169,8 +169,9 @@ impl Lower<'_, '_> {
         if ty.is_signed_int() { self.widen(index) } else { self.ir.int_cast(index, self.ir.int(64)) }
     }
 
-    /// The 64-bit index of lane 0 from which an affine index grows by its stride to what it is in each lane that executes
-    /// and so has a valid index. `None` if there may be no such number, as where the index wraps between lanes.
+    /// The 64-bit index of lane 0 from which an affine index grows by its stride to what it is in each lane that
+    /// executes and so has a valid index. `None` if there may be no such number, as where the index wraps between
+    /// lanes.
     fn first_index(&self, index: Value, base: Val, stride: i64, ty: Scalar) -> Option<Val> {
         let is_exact = matches!(self.shape(index), Shape::Affine { exact: true, .. });
         if is_exact || ty.bits() == 64 {

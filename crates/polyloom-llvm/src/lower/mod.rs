@@ -13,9 +13,9 @@
 //!   effects (`Lower::is_cheap`).
 //!
 //! [`entry`] builds the loop over the threads of a launch around two copies of a kernel's body; [`control`] and
-//! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`transpose`], [`prefetch`] and [`atomics`] array
-//! elements, [`host`] what calls back into the runtime, [`calls`] calls of library functions, [`arith`], [`approximate`]
-//! and [`cast`] everything pure.
+//! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`transpose`], [`prefetch`] and [`atomics`]
+//! array elements, [`host`] what calls back into the runtime, [`calls`] calls of library functions, [`arith`],
+//! [`approximate`] and [`cast`] everything pure.
 
 mod approximate;
 mod arith;

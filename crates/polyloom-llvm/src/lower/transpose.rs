@@ -53,8 +53,8 @@ pub(super) fn rows(ir: &Ir<'_>, columns: &[Val]) -> Vec<Val> {
     (0..k).map(|register| turned[first_place(n, k, register)]).collect()
 }
 
-/// The place in its row of the element in a register's lane 0. The one in lane `p` is `p` places on, modulo `k`: for odd
-/// `k` each lane has another place in every register.
+/// The place in its row of the element in a register's lane 0. The one in lane `p` is `p` places on, modulo `k`: for
+/// odd `k` each lane has another place in every register.
 fn first_place(n: u32, k: u32, register: u32) -> usize {
     (n * register % k) as usize
 }

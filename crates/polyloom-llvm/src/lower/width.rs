@@ -41,8 +41,8 @@ pub(crate) fn choose(module: &Module, id: FuncId, uniformity: &Uniformity, varia
     if hides_latency(module, func, uniformity, host) { (lanes * 2).min(64) } else { lanes }
 }
 
-/// Whether most of the work is moving elements that are no neighbours, as the fields of structs are not: what moves those
-/// of a group one by one takes longer than threads one by one do.
+/// Whether most of the work is moving elements that are no neighbours, as the fields of structs are not: what moves
+/// those of a group one by one takes longer than threads one by one do.
 fn mostly_scatters(func: &Function, uniformity: &Uniformity, variant: &Variant) -> bool {
     /// Operations on whole groups that make up for an element of each of its threads.
     const WORTH: usize = 4;
@@ -70,8 +70,8 @@ fn prints_always(func: &Function, region: Region) -> bool {
     func.regions[region].insts.iter().any(|&inst| func.insts[inst].op == Op::Print)
 }
 
-/// How often a thread may print: 2 stands for all above it. The threads of a group execute a `print` one after the other,
-/// but not one `print` of each and then the next, as threads that run one after the other do.
+/// How often a thread may print: 2 stands for all above it. The threads of a group execute a `print` one after the
+/// other, but not one `print` of each and then the next, as threads that run one after the other do.
 fn n_prints(module: &Module, func: &Function, region: Region) -> u32 {
     let of = |&inst: &Inst| {
         let data = &func.insts[inst];

@@ -164,8 +164,8 @@ kernel @update(%a a: f32, %x x: array<f32, 1>, %y y: array<f32, 1>) {
   return
 }";
 
-/// The kernel's assembly for a processor, its arrays dense and apart. With `columns`, a launch has a dimension less than
-/// the arrays, whose last extent that is.
+/// The kernel's assembly for a processor, its arrays dense and apart. With `columns`, a launch has a dimension less
+/// than the arrays, whose last extent that is.
 fn assembly(source: &str, cpu: &str, columns: Option<u32>) -> String {
     let dense = ArrayFacts { contiguous: true, disjoint: true, offsets_fit_i32: true, ..ArrayFacts::default() };
     assembly_of(source, cpu, dense, columns)

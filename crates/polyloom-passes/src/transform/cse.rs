@@ -2,7 +2,8 @@
 //!
 //! Value numbering scoped to the structure of regions: an instruction is replaced by an equal one that dominates it,
 //! which stands earlier in the same region or in an enclosing one. Loads are equal while no write can have come
-//! between; a store makes the element's value known to the loads after it. A check whose condition has been checked goes.
+//! between; a store makes the element's value known to the loads after it. A check whose condition has been checked
+//! goes.
 
 use super::fold;
 use crate::analysis::effects::CallEffects;

@@ -34,8 +34,8 @@ pub fn expand_library(module: &mut Module, func: FuncId) {
     module.functions[func] = function;
 }
 
-/// The function that defines an op on composites for these operand types, added to the module if it is missing; `None` if
-/// the op is no more than what it is on components.
+/// The function that defines an op on composites for these operand types, added to the module if it is missing; `None`
+/// if the op is no more than what it is on components.
 pub(super) fn library_call(module: &mut Module, op: Op, types: &[Type]) -> Option<FuncId> {
     let wide = |ty: &Type| match *ty {
         Type::Composite(composite) if composite.elem().is_half() => composite.with_elem(Scalar::F32).into(),

@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 
 /// A library function with more instructions stays a call.
 const MAX_LIBRARY_INSTS: usize = 24;
-/// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict and in the functions it calls: library functions
-/// are strict whatever the kernel is, and only those too small to depend on it may take on its mode.
+/// As [`MAX_LIBRARY_INSTS`], in a kernel whose float mode is not strict and in the functions it calls: library
+/// functions are strict whatever the kernel is, and only those too small to depend on it may take on its mode.
 const MAX_RELAXED_LIBRARY_INSTS: usize = 8;
 /// The most instructions a function may come to have by inlining.
 const MAX_INSTS: usize = 50_000;
@@ -165,8 +165,8 @@ impl Inliner {
     }
 }
 
-/// Whether a function may be a library function, `sin.f32`, but for one that prints. A user's function could have such a name too; it is then
-/// treated as one, which is right for every pure function of scalars.
+/// Whether a function may be a library function, `sin.f32`, but for one that prints. A user's function could have such
+/// a name too; it is then treated as one, which is right for every pure function of scalars.
 pub(crate) fn is_library_name(name: &str) -> bool {
     let op = name.split_once('.').and_then(|(op, _)| Op::from_name(op));
     op.is_some_and(|op| op.info().lowering == Lowering::Library && op.info().effect != Effect::ReadWrite)

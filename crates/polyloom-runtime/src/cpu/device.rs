@@ -28,7 +28,8 @@ pub enum TierPolicy {
 }
 
 impl TierPolicy {
-    /// Reads `auto`, `interp`, `0` or `1`, the values of `POLYLOOM_TIER`. An empty one is `auto`, as if it were not set.
+    /// Reads `auto`, `interp`, `0` or `1`, the values of `POLYLOOM_TIER`. An empty one is `auto`, as if it were not
+    /// set.
     pub fn from_name(name: &str) -> Option<TierPolicy> {
         match name {
             "" | "auto" => Some(TierPolicy::Automatic),

@@ -27,8 +27,8 @@ const MAX_SPECIALISED: usize = 12;
 /// Once this many have extents built in, no more do.
 const MAX_WITH_EXTENTS: usize = 4;
 
-/// Longest code that the tiers chosen automatically optimise: beyond it that takes seconds, growing faster than the code,
-/// and the end of the program waits for it.
+/// Longest code that the tiers chosen automatically optimise: beyond it that takes seconds, growing faster than the
+/// code, and the end of the program waits for it.
 const MAX_OPTIMIZED_INSTS: usize = 5_000;
 
 /// A kernel as the compiler hands it over.

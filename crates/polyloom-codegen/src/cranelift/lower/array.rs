@@ -164,8 +164,8 @@ impl Lowering<'_> {
         matching.max_by_key(|known| known.indices.len()).map(|known| (known.indices.len(), known.address))
     }
 
-    /// Flags of an access through parameter `param`: arrays may be misaligned. A disjoint array that the kernel does not
-    /// write keeps its contents during the launch.
+    /// Flags of an access through parameter `param`: arrays may be misaligned. A disjoint array that the kernel does
+    /// not write keeps its contents during the launch.
     fn access(&self, data: &InstData) -> MemFlagsData {
         let flags = MemFlagsData::new().with_notrap();
         let param = data.operands.first().and_then(|&array| self.func.param_index(array));

@@ -1,8 +1,8 @@
 //! Regions: branches, loops, blocks and the terminators that leave them.
 //!
-//! A `for_range` never computes `counter + step` past the end: after the test at its entry it knows the distance left to
-//! the end, and goes round again only while that exceeds the step. Step 1, by far the most common, needs no distance:
-//! `counter + 1` cannot overflow below the end.
+//! A `for_range` never computes `counter + step` past the end: after the test at its entry it knows the distance left
+//! to the end, and goes round again only while that exceeds the step. Step 1, by far the most common, needs no
+//! distance: `counter + 1` cannot overflow below the end.
 
 use super::{Lowered, Lowering, clif_type};
 use cranelift_codegen::ir::condcodes::{CondCode, IntCC};

@@ -2,8 +2,8 @@
 //!
 //! Threads are run in row-major order. The inner loop counts along the innermost axis to the end of the row or of the
 //! range, whichever comes first; the outer one, absent in launches of rank 1, moves from row to row and carries the
-//! other coordinates. Only the first row's coordinates take divisions. Coordinates that the kernel never asks for are not
-//! kept.
+//! other coordinates. Only the first row's coordinates take divisions. Coordinates that the kernel never asks for are
+//! not kept.
 
 use super::array::INVARIANT;
 use super::control::Yield;

@@ -2,8 +2,8 @@
 //!
 //! HIR is structured and in SSA form already, so each HIR value becomes one Cranelift value: what regions yield, break
 //! or continue with are block arguments, and no variable is ever rebuilt. The files here follow the op table's groups:
-//! [`control`] for regions, [`scalar`] and [`convert`] for arithmetic, [`array`] and [`atomic`] for memory, [`callback`]
-//! for what calls back, [`entry`] for the loop over threads that surrounds a kernel's body.
+//! [`control`] for regions, [`scalar`] and [`convert`] for arithmetic, [`array`] and [`atomic`] for memory,
+//! [`callback`] for what calls back, [`entry`] for the loop over threads that surrounds a kernel's body.
 //!
 //! How scalars are represented: `bool` is an `i8` of 0 or 1, 16-bit floats are their bits in an `i16`, the rest is what
 //! it looks like.

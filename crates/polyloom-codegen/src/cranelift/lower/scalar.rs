@@ -1,8 +1,8 @@
 //! Arithmetic, comparison, bits and the natively computed mathematics.
 //!
-//! Cranelift's integer division traps where HIR's does not, its shifts wrap the count, and its `fmin` and `fmax` give NaN
-//! where HIR gives the other operand; each is put right here with the fewest instructions. Arithmetic on 16-bit floats
-//! is done in `f32` and rounded.
+//! Cranelift's integer division traps where HIR's does not, its shifts wrap the count, and its `fmin` and `fmax` give
+//! NaN where HIR gives the other operand; each is put right here with the fewest instructions. Arithmetic on 16-bit
+//! floats is done in `f32` and rounded.
 
 use super::{Lowered, Lowering, clif_type};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};

@@ -7,8 +7,8 @@
 //!
 //! All functions of a module are scalarised together: calls change with the signatures of what they call.
 //!
-//! Library ops on composites (decompositions, noise) become calls here and not in `expand_library`: their definitions take
-//! components and give components.
+//! Library ops on composites (decompositions, noise) become calls here and not in `expand_library`: their definitions
+//! take components and give components.
 
 mod algebra;
 mod motion;
@@ -23,8 +23,9 @@ use polyloom_ir::{
 };
 use smallvec::{SmallVec, smallvec};
 
-/// What `wrap_index` gives for an index that names no place. A row-major number is a sum of such indices, each times the
-/// extents after it, whose product is at most `MAX_COMPONENTS`: with this among them it is below zero, and fits an `i32`.
+/// What `wrap_index` gives for an index that names no place. A row-major number is a sum of such indices, each times
+/// the extents after it, whose product is at most `MAX_COMPONENTS`: with this among them it is below zero, and fits an
+/// `i32`.
 const NO_PLACE: i64 = -(1 << 20);
 const _: () = assert!(MAX_COMPONENTS <= 1 << 10);
 
