@@ -3,7 +3,8 @@
 The modules are drawn with a fixed seed from those that `make warp-corpus` goes through, and so are up to six of the
 kernels that each has when it is imported; `make warp-corpus` measures kernels that tests make as well. Of these count
 the core kernels that both compile. Each is compiled alone in its module, forward only, from its function to code that
-can be launched, with nothing cached; Warp's first kernel of all, which prepares its headers, is not counted.
+can be launched, with nothing cached. One compiler goes through all of them before the other begins, as the kernels of
+a program are compiled one after another; the first kernel of all, for which both set themselves up, is not counted.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,16 +59,21 @@ def measure() -> list[dict[str, Any]]:
     wp.config.kernel_cache_dir = os.environ["WARP_CACHE_PATH"]
     wp.config.enable_backward = False
     wp.init()
-    rows = []
-    for index, kernel in enumerate(sample()):
-        try:
-            theirs = timing.warp_seconds(kernel)
-            ours = timing.polyloom_seconds(kernel)
-        except Exception:  # what needs the rest of its module, or what one of the two does not have
-            continue
-        if index:
-            rows.append({"kernel": f"{kernel.module.name}.{kernel.key}", "warp": theirs, "polyloom": ours})
-    return rows
+    kernels = sample()
+    theirs, ours = (seconds(kernels, compiler) for compiler in (timing.warp_seconds, timing.polyloom_seconds))
+    both = [index for index in range(1, len(kernels)) if index in theirs and index in ours]
+    names = {index: f"{kernels[index].module.name}.{kernels[index].key}" for index in both}
+    return [{"kernel": names[index], "warp": theirs[index], "polyloom": ours[index]} for index in both]
+
+
+def seconds(kernels: list[Any], compiler: Callable[[Any], float]) -> dict[int, float]:
+    """How long a compiler takes for each kernel that it compiles, by the kernel's place."""
+    taken = {}
+    for index, kernel in enumerate(kernels):
+        # Some need the rest of their module, or what one of the two does not have.
+        with contextlib.suppress(Exception):
+            taken[index] = compiler(kernel)
+    return taken
 
 
 if __name__ == "__main__":
