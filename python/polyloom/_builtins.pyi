@@ -17,43 +17,97 @@ Q = TypeVar("Q", bound=_Quaternion)
 X = TypeVar("X", bound=_Transformation)
 
 def tid() -> Any:
-    """The thread's index; unpacked to two, three or four names, its coordinates."""
+    """The thread's index; unpacked to two, three or four names, its coordinates.
+
+    >>> loom.tid()
+    0
+    """
 
 def block_dim() -> int:
-    """The number of threads in a block: 1 on the CPU."""
+    """The number of threads in a block: 1 on the CPU.
+
+    >>> loom.block_dim()
+    1
+    """
 
 def printf(format: str, *values: object) -> None:
-    """Prints by a C format string."""
+    """Prints by a C format string.
+
+    >>> loom.printf("%d of %.1f\\n", 3, 2.5)
+    3 of 2.5
+    """
 
 def cast(x: object, dtype: T) -> T:
-    """The bits of `x` read as another type of the same size."""
+    """The bits of `x` read as another type of the same size.
+
+    >>> loom.cast(1.0, loom.int32)
+    1065353216
+    """
 
 def vector(*components: Any, length: int = ..., dtype: Any = ...) -> _Vector:
-    """A vector of these components, or of `length` that are all one number."""
+    """A vector of these components, or of `length` that are all one number.
+
+    >>> loom.vector(1.0, 2.0, 3.0)
+    [1.0, 2.0, 3.0]
+    >>> loom.vector(0.5, length=2)
+    [0.5, 0.5]
+    """
 
 def matrix(*components: Any, shape: tuple[int, int] = ..., dtype: Any = ...) -> _Matrix:
-    """A matrix of these components, row by row, or of `shape` all one number."""
+    """A matrix of these components, row by row, or of `shape` all one number.
+
+    >>> loom.matrix(1.0, 2.0, 3.0, 4.0, shape=(2, 2))
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
 
 def matrix_from_rows(*rows: _Vector) -> _Matrix:
-    """The matrix with these vectors as rows."""
+    """The matrix with these vectors as rows.
+
+    >>> loom.matrix_from_rows(loom.vec2(1.0, 2.0), loom.vec2(3.0, 4.0))
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
 
 def matrix_from_cols(*cols: _Vector) -> _Matrix:
-    """The matrix with these vectors as columns."""
+    """The matrix with these vectors as columns.
+
+    >>> loom.matrix_from_cols(loom.vec2(1.0, 2.0), loom.vec2(3.0, 4.0))
+    [[1.0, 3.0], [2.0, 4.0]]
+    """
 
 def identity(n: int, dtype: Any) -> _Matrix:
-    """The identity matrix."""
+    """The identity matrix.
+
+    >>> loom.identity(n=2, dtype=float)
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
 
 def quat_identity(dtype: Any = ...) -> _Quaternion:
-    """The quaternion of no rotation."""
+    """The quaternion of no rotation.
+
+    >>> loom.quat_identity()
+    [0.0, 0.0, 0.0, 1.0]
+    """
 
 def transform_identity(dtype: Any = ...) -> _Transformation:
-    """The transformation that moves nothing."""
+    """The transformation that moves nothing.
+
+    >>> loom.transform_identity()
+    [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    """
 
 def quaternion(*components: Any, dtype: Any = ...) -> _Quaternion:
-    """A quaternion of x, y, z and the real part."""
+    """A quaternion of x, y, z and the real part.
+
+    >>> loom.quaternion(1.0, 2.0, 3.0, 4.0)
+    [1.0, 2.0, 3.0, 4.0]
+    """
 
 def transformation(*components: Any, dtype: Any = ...) -> _Transformation:
-    """A transformation of a translation and a rotation."""
+    """A transformation of a translation and a rotation.
+
+    >>> loom.transformation(loom.vec3(1.0, 2.0, 3.0), loom.quat_identity())
+    [1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0]
+    """
 
 def where(cond: bool, value_if_true: T, value_if_false: T) -> T:
     """One of two values, by a condition. Both are computed. An integer is true unless it is zero. `select` takes the value for a false condition first, as in Warp.

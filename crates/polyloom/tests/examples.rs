@@ -1,5 +1,6 @@
 //! The examples of the op table give what they say, on every engine.
 
+use super::stubs::functions::FUNCTIONS;
 use polyloom::op::{ExampleLine, OpInfo, Spelling};
 use polyloom::{
     ArgBlock, CodeCache, LaunchOptions, Op, PrintSink, Session, SourceFile, SourceUnit, Tier, TierPolicy,
@@ -44,22 +45,33 @@ fn examples_give_what_they_say() {
         let device = Session::default_device().unwrap().with_policy(TierPolicy::Always(tier)).unwrap();
         let session = Session::on(device.with_cache(CodeCache::in_memory())).unwrap();
         for info in Op::all().filter(|info| info.is_builtin()) {
-            let expected: Vec<&str> = info.example.iter().filter_map(|line| line.shown).collect();
-            let expected = expected.join("\n");
-            let printed = run(&session, info);
-            if !agree(printed.trim_end(), &expected) {
-                wrong.push(format!("{tier:?}: {}\n{printed}\nbut the example says\n{expected}", info.name));
-            }
+            wrong.extend(
+                differs(&session, &info.example, has_value(info)).map(|how| format!("{tier:?}: {}\n{how}", info.name)),
+            );
+        }
+        for function in FUNCTIONS {
+            let prints_itself = matches!(function.name, "printf" | "print" | "range");
+            let differs = differs(&session, function.example, !prints_itself);
+            wrong.extend(differs.map(|how| format!("{tier:?}: {}\n{how}", function.name)));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
+/// How what an example prints differs from what it says.
+fn differs(session: &Session, example: &[ExampleLine], has_value: bool) -> Option<String> {
+    let expected: Vec<&str> = example.iter().filter_map(|line| line.shown).collect();
+    let expected = expected.join("\n");
+    let printed = run(session, example, has_value);
+    let differs = !agree(printed.trim_end(), &expected);
+    differs.then(|| format!("{printed}\nbut the example says\n{expected}"))
+}
+
 /// What a kernel of the example's lines prints.
-fn run(session: &Session, info: &OpInfo) -> String {
+fn run(session: &Session, example: &[ExampleLine], has_value: bool) -> String {
     let mut arrays: Vec<(&str, Vec<f32>, bool)> = Vec::new();
     let mut body = String::new();
-    for &ExampleLine { text, shown } in &info.example {
+    for &ExampleLine { text, shown } in example {
         if let Some((name, list)) = text.split_once(" = [")
             && let Some(list) = list.strip_suffix(']')
         {
@@ -73,7 +85,7 @@ fn run(session: &Session, info: &OpInfo) -> String {
                 let elements: Vec<String> = (0..elements.len()).map(|index| format!("{name}[{index}]")).collect();
                 format!("    print(loom.vector({}))\n", elements.join(", "))
             }
-            (Some(_), None) if has_value(info) => format!("    print({text})\n"),
+            (Some(_), None) if has_value => format!("    print({text})\n"),
             _ => format!("    {text}\n"),
         };
     }

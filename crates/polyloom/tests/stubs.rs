@@ -1,5 +1,7 @@
 //! The Python package's type stubs are what the op table and the compiler's types give.
 
+#[path = "../examples/generate/functions.rs"]
+pub(crate) mod functions;
 #[path = "../examples/generate/stubs.rs"]
 mod generated;
 

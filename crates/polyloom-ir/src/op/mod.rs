@@ -111,7 +111,7 @@ pub enum Spelling {
     Operator(&'static str),
 }
 
-/// A line of an op's example.
+/// A line of an example.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExampleLine {
     /// A statement or an expression of the kernel language. `a = [1, 2]`, at the beginning, stands for an array that
@@ -119,6 +119,20 @@ pub struct ExampleLine {
     pub text: &'static str,
     /// What `print` shows of the expression in a kernel, numbers to seven digits; what a statement prints itself.
     pub shown: Option<&'static str>,
+}
+
+impl ExampleLine {
+    /// An example as an interactive session, `>>> ` before each line.
+    pub fn session(lines: &[ExampleLine]) -> String {
+        let mut text = String::new();
+        for line in lines {
+            let _ = writeln!(text, ">>> {}", line.text);
+            if let Some(shown) = line.shown {
+                let _ = writeln!(text, "{shown}");
+            }
+        }
+        text
+    }
 }
 
 /// Everything the table says about one op.
@@ -147,18 +161,6 @@ pub struct OpInfo {
 }
 
 impl OpInfo {
-    /// The example as an interactive session, `>>> ` before each line.
-    pub fn example_text(&self) -> String {
-        let mut text = String::new();
-        for line in &self.example {
-            let _ = writeln!(text, ">>> {}", line.text);
-            if let Some(shown) = line.shown {
-                let _ = writeln!(text, "{shown}");
-            }
-        }
-        text
-    }
-
     /// Whether executing it more or less often than written cannot be observed.
     pub fn is_pure(&self) -> bool {
         self.effect == Effect::Pure

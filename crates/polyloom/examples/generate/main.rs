@@ -6,10 +6,12 @@
 //! generate errors FILE       the list of error codes, with links to their pages
 //! ```
 
+mod functions;
 mod stubs;
 
+use functions::{FUNCTIONS, Origin};
 use polyloom_ir::Code;
-use polyloom_ir::op::{Group, OpInfo, Spelling};
+use polyloom_ir::op::{ExampleLine, Group, OpInfo, Spelling};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -55,13 +57,15 @@ fn write_reference(folder: &Path) -> std::io::Result<()> {
         groups.entry(info.group).or_default().push(info);
     }
     let mut index = String::from(
-        "# Builtins\n\nEvery builtin of the kernel language, from the compiler's op table. In a signature `T` is a type \
-         variable with its class in brackets: `int`, `float`, `number` (both), `bits` (integers and `bool`), `scalar` \
-         (numbers and `bool`). [What every kernel uses](../guide/basics.md) explains the rest of the notation, and has \
-         what the table has not: `tid`, `range`, `len`, `print`, `printf`, `cast`, conversions, constants, and what makes \
-         vectors and matrices.\n\nThe lines of an example are a kernel's; below one stands what `print` shows of it there. \
+        "# Builtins\n\nEvery builtin of the kernel language. In a signature `T` is a type variable with its class in \
+         brackets: `int`, `float`, `number` (both), `bits` (integers and `bool`), `scalar` (numbers and `bool`). [What \
+         every kernel uses](../guide/basics.md) explains the rest of the notation.\n\nThe lines of an example are a kernel's; below one stands what `print` shows of it there. \
          An array such as `a = [3, 1, 4]` is one that the kernel is given.\n\n",
     );
+    let names: Vec<String> =
+        FUNCTIONS.iter().map(|function| format!("[`{0}`](language.md#{0})", function.name)).collect();
+    let _ = writeln!(index, "**[Language](language.md)**: {}\n", names.join(", "));
+    std::fs::write(folder.join("language.md"), language())?;
     for (group, ops) in groups {
         let slug = group.title().to_lowercase().replace(' ', "-");
         let names: Vec<String> = ops.iter().map(|info| format!("[`{0}`]({slug}.md#{0})", info.name)).collect();
@@ -79,9 +83,26 @@ fn write_reference(folder: &Path) -> std::io::Result<()> {
             if !info.aliases.is_empty() {
                 let _ = writeln!(page, "\nAlso `{}`.", info.aliases.join("`, `"));
             }
-            let _ = writeln!(page, "\n```pycon\n{}```", info.example_text());
+            let _ = writeln!(page, "\n```pycon\n{}```", ExampleLine::session(&info.example));
         }
         std::fs::write(folder.join(format!("{slug}.md")), page)?;
     }
     std::fs::write(folder.join("index.md"), index)
+}
+
+/// The page of what is no op.
+fn language() -> String {
+    let mut page = String::from("# Language\n");
+    for function in FUNCTIONS {
+        let _ = write!(
+            page,
+            "\n## `{0}` {{ #{0} }}\n\n    {0}{1}\n\n{2}\n",
+            function.name, function.signature, function.doc
+        );
+        if function.origin == Origin::Python {
+            page.push_str("\nWritten without the package's name.\n");
+        }
+        let _ = writeln!(page, "\n```pycon\n{}```", ExampleLine::session(function.example));
+    }
+    page
 }

@@ -1,6 +1,7 @@
 //! The text of the Python type stubs. A test includes this file too: it compares the stubs with the package's.
 
-use polyloom_ir::op::{OpInfo, Signature, TyPattern};
+use super::functions::{FUNCTIONS, Origin};
+use polyloom_ir::op::{ExampleLine, OpInfo, Signature, TyPattern};
 use polyloom_ir::{Composite, CompositeKind, MAX_DIMS, Op, Scalar};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,34 +37,12 @@ fn stubs() -> String {
          V = TypeVar(\"V\", bound=_Vector)\n\
          M = TypeVar(\"M\", bound=_Matrix)\n\
          Q = TypeVar(\"Q\", bound=_Quaternion)\n\
-         X = TypeVar(\"X\", bound=_Transformation)\n\n\
-         def tid() -> Any:\n    \
-             \"\"\"The thread's index; unpacked to two, three or four names, its coordinates.\"\"\"\n\n\
-         def block_dim() -> int:\n    \
-             \"\"\"The number of threads in a block: 1 on the CPU.\"\"\"\n\n\
-         def printf(format: str, *values: object) -> None:\n    \
-             \"\"\"Prints by a C format string.\"\"\"\n\n\
-         def cast(x: object, dtype: T) -> T:\n    \
-             \"\"\"The bits of `x` read as another type of the same size.\"\"\"\n\n\
-         def vector(*components: Any, length: int = ..., dtype: Any = ...) -> _Vector:\n    \
-             \"\"\"A vector of these components, or of `length` that are all one number.\"\"\"\n\n\
-         def matrix(*components: Any, shape: tuple[int, int] = ..., dtype: Any = ...) -> _Matrix:\n    \
-             \"\"\"A matrix of these components, row by row, or of `shape` all one number.\"\"\"\n\n\
-         def matrix_from_rows(*rows: _Vector) -> _Matrix:\n    \
-             \"\"\"The matrix with these vectors as rows.\"\"\"\n\n\
-         def matrix_from_cols(*cols: _Vector) -> _Matrix:\n    \
-             \"\"\"The matrix with these vectors as columns.\"\"\"\n\n\
-         def identity(n: int, dtype: Any) -> _Matrix:\n    \
-             \"\"\"The identity matrix.\"\"\"\n\n\
-         def quat_identity(dtype: Any = ...) -> _Quaternion:\n    \
-             \"\"\"The quaternion of no rotation.\"\"\"\n\n\
-         def transform_identity(dtype: Any = ...) -> _Transformation:\n    \
-             \"\"\"The transformation that moves nothing.\"\"\"\n\n\
-         def quaternion(*components: Any, dtype: Any = ...) -> _Quaternion:\n    \
-             \"\"\"A quaternion of x, y, z and the real part.\"\"\"\n\n\
-         def transformation(*components: Any, dtype: Any = ...) -> _Transformation:\n    \
-             \"\"\"A transformation of a translation and a rotation.\"\"\"\n",
+         X = TypeVar(\"X\", bound=_Transformation)\n",
     );
+    for function in FUNCTIONS.iter().filter(|function| function.origin == Origin::Kernels) {
+        let _ = write!(text, "\ndef {}{}:\n    \"\"\"{}\n\n", function.name, function.signature, function.doc);
+        write_example(&mut text, function.example);
+    }
     for info in builtins() {
         // Where there is an overload for scalars, editors know that one: its type variables stand for composites too.
         let only_composites = info.signatures.iter().all(Signature::has_composites);
@@ -79,18 +58,22 @@ fn stubs() -> String {
                     text.push_str("\"\"\"\n");
                     continue;
                 }
-                let example = info.example_text().replace('\\', "\\\\");
                 text.push_str("\n\n");
-                for line in example.lines() {
-                    let _ = writeln!(text, "    {line}");
-                }
-                text.push_str("    \"\"\"\n");
+                write_example(&mut text, &info.example);
             }
         }
     }
     let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("def ")?.split('(').next()).collect();
     let exported = exported(&names);
     text + &exported
+}
+
+/// The example that ends a docstring.
+fn write_example(text: &mut String, example: &[ExampleLine]) {
+    for line in ExampleLine::session(example).replace('\\', "\\\\").lines() {
+        let _ = writeln!(text, "    {line}");
+    }
+    text.push_str("    \"\"\"\n");
 }
 
 /// The names that `import *` brings: type checkers want them written out.
