@@ -2,8 +2,8 @@
 
 use crate::{Failure, Outcome, print_json, read_unit, report, session};
 use polyloom::diagnostic::{Report, render};
-use polyloom::frontend::{FileEnvironment, Options, check_file};
-use polyloom::{CompileError, Severity};
+use polyloom::frontend::{FileEnvironment, check_file};
+use polyloom::{CompileError, Defaults, Severity};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -30,10 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Ok(unit) => {
             n_kernels = unit.kernels().count();
             let defaults = session.defaults();
-            match check_file(
-                &unit,
-                &Options { float_mode: defaults.float_mode, check: defaults.check, lint: arguments.lint },
-            ) {
+            match check_file(&unit, &Defaults { lint: arguments.lint, ..defaults }) {
                 Err(error) => found.push(error),
                 Ok((diagnostics, sources)) => {
                     found.push(CompileError { diagnostics, sources });

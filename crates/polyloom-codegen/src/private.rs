@@ -53,8 +53,7 @@ fn is_private(func: &Function, array: Value, launch_rank: usize) -> bool {
                 is_updated |= data.op != Op::ArrayStore;
                 let indices = &data.operands[1..data.operands.len() - 1];
                 let own = own_axes(func, indices, launch_rank);
-                is_private = own.is_some()
-                    && axes.get_or_insert_with(|| own.clone().unwrap_or_default()) == &own.unwrap_or_default();
+                is_private = own.is_some_and(|own| *axes.get_or_insert_with(|| own.clone()) == own);
             }
             _ => is_private = false,
         }

@@ -3,7 +3,7 @@
 use polyloom_ir::FloatMode;
 
 /// Defaults that a kernel's own decorator overrides.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// Arithmetic mode of kernels that name none.
     pub float_mode: FloatMode,

@@ -4,7 +4,7 @@ use crate::environment::LiveEnvironment;
 use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_error};
 use crate::generic::Generic;
 use crate::session;
-use polyloom::frontend::{Environment, FunctionHandle, Options, check_function};
+use polyloom::frontend::{Environment, FunctionHandle, check_function};
 use polyloom::{FloatMode, Form, SourceFile};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -286,9 +286,7 @@ impl Function {
         let py = function.py();
         let handle = unit.get().handle(line, function, globals, cells, options)?;
         handle.evaluate_static_expressions();
-        let defaults = session()?.defaults();
-        let options = Options { float_mode: defaults.float_mode, check: defaults.check, lint: defaults.lint };
-        check_function(&handle, &options).map_err(|error| compile_error(py, &error))?;
+        check_function(&handle, &session()?.defaults()).map_err(|error| compile_error(py, &error))?;
         let doc = function.getattr("__doc__")?.extract()?;
         Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: function.clone().unbind(), doc })
     }

@@ -3,8 +3,9 @@
 //! What a builtin computes is defined once, for kernels; so a call of it is a kernel of one thread, compiled once for
 //! each builtin and types of arguments.
 
+use crate::Defaults;
 use crate::kernel::Kernel;
-use crate::session::{Defaults, Session};
+use crate::session::Session;
 use polyloom_frontend::{
     Builtin, Captured, CompileError, Environment, FunctionHandle, ParamType, SourceUnit, ValueType, package_member,
 };

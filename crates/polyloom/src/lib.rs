@@ -37,7 +37,7 @@ pub use call::{Bits, CallError, is_function_of_values};
 pub use kernel::{Form, Kernel, TrapReport};
 pub use polyloom_codegen::{Backend, CodegenError, Emit, Variant};
 pub use polyloom_frontend as frontend;
-pub use polyloom_frontend::{CompileError, SourceUnit, ValueType};
+pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
 pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::{
     Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, Scalar, Severity,
@@ -47,4 +47,4 @@ pub use polyloom_runtime::{
     ArgBlock, ArgError, CodeCache, CpuDevice, DeviceError, Footprint, LaunchError, LaunchOptions, MAX_THREADS, Params,
     PrintSink, Tier, TierPolicy, Trap, close_background, num_threads, set_num_threads, set_print_sink,
 };
-pub use session::{Defaults, Session, SessionError, has_llvm};
+pub use session::{Session, SessionError, has_llvm};

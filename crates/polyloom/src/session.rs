@@ -5,24 +5,12 @@ use crate::kernel::Kernel;
 use polyloom_codegen::Backend;
 use polyloom_codegen::cranelift::CraneliftBackend;
 use polyloom_frontend::{
-    CompileError, FileEnvironment, FunctionHandle, Options, SourceUnit, ValueType, compile_kernel_for, no_such_kernel,
-    result_types,
+    CompileError, FileEnvironment, FunctionHandle, Options as Defaults, SourceUnit, ValueType, compile_kernel_for,
+    no_such_kernel, result_types,
 };
-use polyloom_ir::FloatMode;
 use polyloom_runtime::{CpuDevice, DeviceError, without_fork};
 use smallvec::SmallVec;
 use std::sync::{Arc, PoisonError, RwLock};
-
-/// Defaults of the kernels a session compiles. A kernel's own decorator wins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Defaults {
-    /// Arithmetic mode.
-    pub float_mode: FloatMode,
-    /// Whether kernels are checked; `POLYLOOM_CHECK=1` at first.
-    pub check: bool,
-    /// Whether code that means something else in Python gives a warning.
-    pub lint: bool,
-}
 
 /// Why a session cannot be set up.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -108,7 +96,7 @@ impl Session {
     ///
     /// [`SessionError::Variable`].
     pub fn on(device: CpuDevice) -> Result<Session, SessionError> {
-        let defaults = Defaults { float_mode: FloatMode::Strict, check: flag("POLYLOOM_CHECK")?, lint: false };
+        let defaults = Defaults { check: flag("POLYLOOM_CHECK")?, ..Defaults::default() };
         Ok(Session { device: Arc::new(device), defaults: RwLock::new(defaults), calls: Calls::default() })
     }
 
@@ -151,8 +139,7 @@ impl Session {
         types: &[ValueType],
         defaults: Defaults,
     ) -> Result<Kernel, CompileError> {
-        let options = Options { float_mode: defaults.float_mode, check: defaults.check, lint: defaults.lint };
-        Kernel::new(&self.device, compile_kernel_for(kernel, types, &options)?)
+        Kernel::new(&self.device, compile_kernel_for(kernel, types, &defaults)?)
     }
 
     /// The types of what a function returns, if the types of all its parameters are known.
@@ -165,8 +152,7 @@ impl Session {
         function: &FunctionHandle,
         defaults: Defaults,
     ) -> Result<SmallVec<[ValueType; 2]>, CompileError> {
-        let options = Options { float_mode: defaults.float_mode, check: defaults.check, lint: defaults.lint };
-        result_types(function, &options)
+        result_types(function, &defaults)
     }
 
     /// Compiles a kernel of a file by name, its other names resolved by the rest of the file.
