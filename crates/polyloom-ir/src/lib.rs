@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arch;
 pub mod builder;
 pub mod canonical;
 pub mod diagnostic;
@@ -23,6 +24,7 @@ pub mod types;
 pub mod uniformity;
 pub mod verify;
 
+pub use arch::{Arch, ArchLimits, ArchVariant, PtxVersion};
 pub use builder::Builder;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use entity::{FuncId, Inst, Region, Value};
