@@ -40,7 +40,7 @@ impl Argument {
                     .ok_or_else(|| format!("--arg {param}={text}: `{text}` is no {}", scalar.python_name()))?;
                 Ok(Argument::Scalar(scalar, bits))
             }
-            Type::Array { elem, ndim } => {
+            Type::Array { elem, ndim, .. } => {
                 let array = ArrayValue::parse(elem, usize::from(ndim), element, text)
                     .map_err(|error| format!("--arg {param}={text}: {error}"))?;
                 if array.shape.len() != usize::from(ndim) {

@@ -70,7 +70,7 @@ impl ArgLayout {
                 Type::Array { ndim, .. } => 8 * (1 + 2 * u32::from(ndim)),
                 // As their components, for kernels that are not scalarised yet.
                 Type::Composite(composite) => 8 * composite.n_components() as u32,
-                Type::CompositeArray { elem, ndim } => 8 * (1 + 2 * (u32::from(ndim) + elem.shape().len() as u32)),
+                Type::CompositeArray { elem, ndim, .. } => 8 * (1 + 2 * (u32::from(ndim) + elem.shape().len() as u32)),
             };
         }
         ArgLayout { offsets, size }

@@ -87,7 +87,7 @@ impl AnnotationReader<'_> {
         {
             return Err(AnnotationError { code: Code::BadAnnotation, range: expr.range(), message, help });
         }
-        if let ParamType::Exact(ValueType::Plain(Type::CompositeArray { elem, ndim })) = ty
+        if let ParamType::Exact(ValueType::Plain(Type::CompositeArray { elem, ndim, .. })) = ty
             && usize::from(ndim) + elem.shape().len() > MAX_DIMS
         {
             let (name, inner) = (elem.python_name(), elem.shape().len());
@@ -481,8 +481,8 @@ const TYPES_HELP: &str =
 
 fn array_of(elem: Elem, ndim: u8) -> ParamType {
     match elem {
-        Elem::Scalar(elem) => ParamType::Exact(Type::Array { elem, ndim }.into()),
-        Elem::Composite(elem) => ParamType::Exact(Type::CompositeArray { elem, ndim }.into()),
+        Elem::Scalar(elem) => ParamType::Exact(Type::array(elem, ndim).into()),
+        Elem::Composite(elem) => ParamType::Exact(Type::composite_array(elem, ndim).into()),
         Elem::Struct(elem) => ParamType::Exact(ValueType::StructArray { elem, ndim }),
         Elem::Generic(pattern) => ParamType::GenericArray(pattern, ndim),
     }

@@ -91,7 +91,7 @@ impl StructType {
     pub fn indexed_array(elem: Type, ndim: u8) -> Option<StructType> {
         let name = format!("indexedarray(dtype={}, ndim={ndim})", elem.python_name());
         let data = ("data".to_owned(), ValueType::Plain(Type::array_of(elem, ndim)?));
-        let indices = Type::Array { elem: polyloom_ir::Scalar::I32, ndim: 1 };
+        let indices = Type::array(polyloom_ir::Scalar::I32, 1);
         let indices = (0..ndim).map(|axis| (format!("indices{axis}"), ValueType::Plain(indices)));
         StructType::new(&name, std::iter::once(data).chain(indices)).ok()
     }
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(paths, ["first.a: f32", "first.b: i32", "x: f64"]);
         assert_eq!(outer.field("x").map(|field| field.first_leaf), Some(2));
         let array = ValueType::StructArray { elem: outer, ndim: 2 };
-        assert_eq!(array.leaves("o")[2].ty, Type::Array { elem: Scalar::F64, ndim: 2 });
+        assert_eq!(array.leaves("o")[2].ty, Type::array(Scalar::F64, 2));
     }
 
     #[test]

@@ -34,13 +34,15 @@ impl CanonicalForm {
         let code = |scalar: Scalar| scalar as u8;
         match ty {
             Type::Scalar(scalar) => self.bytes.push(code(scalar)),
-            Type::Array { elem, ndim } => self.bytes.extend_from_slice(&[0x80 | code(elem), ndim]),
+            Type::Array { elem, ndim, space } => {
+                self.bytes.extend_from_slice(&[0x80 | code(elem), ndim, space as u8]);
+            }
             Type::Composite(composite) => {
                 self.bytes.push(0x40);
                 self.text(&composite.to_string());
             }
-            Type::CompositeArray { elem, ndim } => {
-                self.bytes.extend_from_slice(&[0x41, ndim]);
+            Type::CompositeArray { elem, ndim, space } => {
+                self.bytes.extend_from_slice(&[0x41, ndim, space as u8]);
                 self.text(&elem.to_string());
             }
         }

@@ -303,7 +303,7 @@ impl Launch {
 
     fn array(&mut self, random: &mut Random, name: String, elem: Scalar, extents: &[usize], role: Role) {
         let elements: Vec<u64> = (0..extents.iter().product()).map(|_| random.value(elem)).collect();
-        self.params.push((name, Type::Array { elem, ndim: extents.len() as u8 }));
+        self.params.push((name, Type::array(elem, extents.len() as u8)));
         self.args.push(self.memory.add_array(elem, extents, &elements));
         self.roles.push(role);
     }

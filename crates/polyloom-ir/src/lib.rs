@@ -35,5 +35,5 @@ pub use metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, K
 pub use op::Op;
 pub use span::{FileId, SourceFile, SourceMap, Span};
 pub use text::{MAX_REGION_DEPTH, parse_module};
-pub use types::{Composite, CompositeKind, MAX_COMPONENTS, MAX_DIMS, Scalar, Type};
+pub use types::{AddressSpace, Composite, CompositeKind, MAX_COMPONENTS, MAX_DIMS, Scalar, Type};
 pub use verify::{verify_function, verify_module};

@@ -380,6 +380,49 @@ impl fmt::Display for Composite {
     }
 }
 
+/// Where an array's memory is. The numbers are those of PTX and LLVM.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum AddressSpace {
+    /// Anywhere; found out at run time.
+    Generic = 0,
+    /// Memory of the device: that of a kernel's array arguments.
+    #[default]
+    Global = 1,
+    /// Memory that the threads of a block have in common.
+    Shared = 3,
+    /// Memory that no kernel writes.
+    Constant = 4,
+    /// Memory of one thread.
+    Local = 5,
+}
+
+impl AddressSpace {
+    /// Every address space.
+    pub const ALL: [AddressSpace; 5] = [
+        AddressSpace::Generic,
+        AddressSpace::Global,
+        AddressSpace::Shared,
+        AddressSpace::Constant,
+        AddressSpace::Local,
+    ];
+
+    /// The name in HIR text: `shared`.
+    pub fn name(self) -> &'static str {
+        match self {
+            AddressSpace::Generic => "generic",
+            AddressSpace::Global => "global",
+            AddressSpace::Shared => "shared",
+            AddressSpace::Constant => "constant",
+            AddressSpace::Local => "local",
+        }
+    }
+
+    /// The space with this name.
+    pub fn from_name(name: &str) -> Option<AddressSpace> {
+        AddressSpace::ALL.into_iter().find(|space| space.name() == name)
+    }
+}
+
 /// The type of an HIR value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Type {
@@ -393,6 +436,8 @@ pub enum Type {
         elem: Scalar,
         /// Number of dimensions, 1 to [`MAX_DIMS`].
         ndim: u8,
+        /// Where its memory is.
+        space: AddressSpace,
     },
     /// An array of composites. `scalarise` makes it an array of scalars with the dimensions of [`Composite::shape`]
     /// after its own.
@@ -401,6 +446,8 @@ pub enum Type {
         elem: Composite,
         /// Number of dimensions, without those of the elements.
         ndim: u8,
+        /// Where its memory is.
+        space: AddressSpace,
     },
 }
 
@@ -455,25 +502,53 @@ impl Type {
     /// What an element is and the number of dimensions, if this is an array of anything.
     pub fn as_any_array(self) -> Option<(Type, u8)> {
         match self {
-            Type::Array { elem, ndim } => Some((Type::Scalar(elem), ndim)),
-            Type::CompositeArray { elem, ndim } => Some((Type::Composite(elem), ndim)),
+            Type::Array { elem, ndim, .. } => Some((Type::Scalar(elem), ndim)),
+            Type::CompositeArray { elem, ndim, .. } => Some((Type::Composite(elem), ndim)),
             Type::Scalar(_) | Type::Composite(_) => None,
         }
     }
 
-    /// The array type with elements of this type. `None` for elements that no array has.
+    /// The type of arrays of these scalars in global memory.
+    pub const fn array(elem: Scalar, ndim: u8) -> Type {
+        Type::Array { elem, ndim, space: AddressSpace::Global }
+    }
+
+    /// The type of arrays of these composites in global memory.
+    pub const fn composite_array(elem: Composite, ndim: u8) -> Type {
+        Type::CompositeArray { elem, ndim, space: AddressSpace::Global }
+    }
+
+    /// The type of arrays with elements of this type in global memory. `None` for elements that no array has.
     pub fn array_of(elem: Type, ndim: u8) -> Option<Type> {
         match elem {
-            Type::Scalar(elem) => Some(Type::Array { elem, ndim }),
-            Type::Composite(elem) => Some(Type::CompositeArray { elem, ndim }),
+            Type::Scalar(elem) => Some(Type::array(elem, ndim)),
+            Type::Composite(elem) => Some(Type::composite_array(elem, ndim)),
             Type::Array { .. } | Type::CompositeArray { .. } => None,
+        }
+    }
+
+    /// Where this array's memory is, if this is an array.
+    pub fn space(self) -> Option<AddressSpace> {
+        match self {
+            Type::Array { space, .. } | Type::CompositeArray { space, .. } => Some(space),
+            Type::Scalar(_) | Type::Composite(_) => None,
+        }
+    }
+
+    /// The same type of arrays elsewhere; other types as they are.
+    #[must_use]
+    pub fn in_space(self, space: AddressSpace) -> Type {
+        match self {
+            Type::Array { elem, ndim, .. } => Type::Array { elem, ndim, space },
+            Type::CompositeArray { elem, ndim, .. } => Type::CompositeArray { elem, ndim, space },
+            ty => ty,
         }
     }
 
     /// The element type and number of dimensions, if this is an array of scalars.
     pub fn as_array(self) -> Option<(Scalar, u8)> {
         match self {
-            Type::Array { elem, ndim } => Some((elem, ndim)),
+            Type::Array { elem, ndim, .. } => Some((elem, ndim)),
             _ => None,
         }
     }
@@ -483,12 +558,16 @@ impl Type {
         match self {
             Type::Scalar(s) => s.python_name().to_owned(),
             Type::Composite(composite) => composite.python_name(),
-            Type::CompositeArray { elem, ndim: 1 } => format!("array(dtype={})", elem.python_name()),
-            Type::CompositeArray { elem, ndim } => format!("array(dtype={}, ndim={ndim})", elem.python_name()),
-            Type::Array { elem, ndim: 1 } => format!("array(dtype={})", elem.python_name()),
-            Type::Array { elem, ndim } => format!("array(dtype={}, ndim={ndim})", elem.python_name()),
+            Type::CompositeArray { elem, ndim, space } => array_name(&elem.python_name(), ndim, space),
+            Type::Array { elem, ndim, space } => array_name(elem.python_name(), ndim, space),
         }
     }
+}
+
+fn array_name(elem: &str, ndim: u8, space: AddressSpace) -> String {
+    let ndim = if ndim == 1 { String::new() } else { format!(", ndim={ndim}") };
+    let memory = if space == AddressSpace::Global { String::new() } else { format!("{} ", space.name()) };
+    format!("{memory}array(dtype={elem}{ndim})")
 }
 
 impl From<Composite> for Type {
@@ -507,9 +586,11 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Type::Scalar(s) => s.fmt(f),
-            Type::Array { elem, ndim } => write!(f, "array<{elem}, {ndim}>"),
             Type::Composite(composite) => composite.fmt(f),
-            Type::CompositeArray { elem, ndim } => write!(f, "array<{elem}, {ndim}>"),
+            Type::Array { elem, ndim, space: AddressSpace::Global } => write!(f, "array<{elem}, {ndim}>"),
+            Type::CompositeArray { elem, ndim, space: AddressSpace::Global } => write!(f, "array<{elem}, {ndim}>"),
+            Type::Array { elem, ndim, space } => write!(f, "array<{elem}, {ndim}, {}>", space.name()),
+            Type::CompositeArray { elem, ndim, space } => write!(f, "array<{elem}, {ndim}, {}>", space.name()),
         }
     }
 }

@@ -286,3 +286,11 @@ error[PL0401]: there is no op `cnst`
 "
     );
 }
+
+#[test]
+fn address_spaces_are_printed_unless_global() {
+    let text = "func @f(%0 a: array<f32, 1>, %1 b: array<f32, 2, shared>, %2 c: array<vec<f32, 3>, 1, local>) {\n  \
+                return\n}\n";
+    check_canonical(text);
+    assert!(parse_module(&text.replace("shared", "common"), file()).is_err());
+}

@@ -115,7 +115,7 @@ fn early_exits_of_functions_in_functions() {
 /// Looking at one selection leads to the conditions of all before it.
 #[test]
 fn chains_of_selections() {
-    let array = Type::Array { elem: polyloom_ir::Scalar::F32, ndim: 1 };
+    let array = Type::array(polyloom_ir::Scalar::F32, 1);
     let mut kernel = Function::new("k", FunctionKind::Kernel, [("a", array)], &[]);
     let a = kernel.params()[0];
     let mut builder = Builder::new(&mut kernel);
@@ -137,7 +137,7 @@ fn chains_of_selections() {
 /// Each block asks for its own exits among those of all.
 #[test]
 fn many_blocks_with_exits() {
-    let array = Type::Array { elem: polyloom_ir::Scalar::I32, ndim: 1 };
+    let array = Type::array(polyloom_ir::Scalar::I32, 1);
     let mut kernel = Function::new("k", FunctionKind::Kernel, [("a", array)], &[]);
     let a = kernel.params()[0];
     let mut builder = Builder::new(&mut kernel);

@@ -4,7 +4,7 @@ use polyloom_ir::op::Lowering;
 use polyloom_ir::{Builder, FloatMode, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
 use polyloom_passes::{Options, prepared};
 
-const ARRAY: Type = Type::Array { elem: Scalar::F32, ndim: 1 };
+const ARRAY: Type = Type::array(Scalar::F32, 1);
 
 /// `y[i] = relu(sign(x[i]))` with an early return in `relu`.
 fn module_with_calls() -> (Module, FuncId) {

@@ -87,8 +87,8 @@ fn fill_leaves<'py>(
                 }
                 continue;
             }
-            Type::Array { elem, ndim } => ArrayType { elem, rank: ndim, element: None },
-            Type::CompositeArray { elem, ndim } => ArrayType::of_composites(elem, ndim),
+            Type::Array { elem, ndim, .. } => ArrayType { elem, rank: ndim, element: None },
+            Type::CompositeArray { elem, ndim, .. } => ArrayType::of_composites(elem, ndim),
         };
         // Vectors before it are several parameters of the machine code.
         let is_written = kernel.writes(block.len());
@@ -127,8 +127,8 @@ fn check_leaf(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg: &Bou
         Some(&Type::Composite(composite)) => {
             return components(arg, composite).map(drop).map_err(|e| named(py, e, &leaf_name(kernel, index)));
         }
-        Some(&Type::Array { elem, ndim }) => ArrayType { elem, rank: ndim, element: None },
-        Some(&Type::CompositeArray { elem, ndim }) => ArrayType::of_composites(elem, ndim),
+        Some(&Type::Array { elem, ndim, .. }) => ArrayType { elem, rank: ndim, element: None },
+        Some(&Type::CompositeArray { elem, ndim, .. }) => ArrayType::of_composites(elem, ndim),
         None => return Ok(()),
     };
     let components = |ty: &Type| ty.as_composite().map_or(1, Composite::n_components);

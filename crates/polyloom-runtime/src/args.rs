@@ -332,7 +332,7 @@ impl ArgBlock {
     ) -> Result<(), ArgError> {
         let (wanted, name) = self.next(params)?;
         let Some((wanted_elem, ndim)) = wanted.as_array().filter(|(wanted, _)| *wanted == elem) else {
-            let given = Type::Array { elem, ndim: shape.len().min(4) as u8 }.python_name();
+            let given = Type::array(elem, shape.len().min(4) as u8).python_name();
             return Err(ArgError::Type { name: name.clone(), wanted: wanted.python_name(), given });
         };
         if shape.len() != usize::from(ndim) || strides.len() != shape.len() {

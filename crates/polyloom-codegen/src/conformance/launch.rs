@@ -236,7 +236,7 @@ pub fn facts(kernel: &Function, args: &[Arg]) -> Facts {
         Arg::Scalar(_) => None,
     };
     let arrays = kernel.params().iter().enumerate().map(|(index, &param)| {
-        let (Type::Array { elem, ndim }, Some(array)) = (kernel.ty(param), view(index)) else {
+        let (Type::Array { elem, ndim, .. }, Some(array)) = (kernel.ty(param), view(index)) else {
             return ArrayFacts::default();
         };
         let mut dense = i64::from(elem.bytes());

@@ -115,7 +115,7 @@ fn kernel(
     result_ndim: u8,
     body: impl FnOnce(&mut Builder<'_>, &[polyloom_ir::Value], polyloom_ir::Value),
 ) -> (Module, FuncId) {
-    let array = |elem, ndim| Type::Array { elem, ndim };
+    let array = |elem, ndim| Type::array(elem, ndim);
     let names = ["a", "b", "c"];
     let all = names.iter().copied().zip(params.iter().map(|&elem| array(elem, 1)));
     let all = all.chain([("out", array(result, result_ndim))]);

@@ -54,7 +54,7 @@ fn param_type(random: &mut Random) -> Type {
     if random.one_in(2) {
         return scalar_type(random);
     }
-    Type::Array { elem: random.pick(&Scalar::ALL), ndim: 1 + random.below(MAX_DIMS) as u8 }
+    Type::array(random.pick(&Scalar::ALL), 1 + random.below(MAX_DIMS) as u8)
 }
 
 struct Generator<'a, 'f> {

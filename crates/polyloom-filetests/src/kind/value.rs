@@ -136,7 +136,7 @@ impl<'t> Reader<'t> {
     pub(super) fn value(&mut self, ty: Type) -> Result<Value, String> {
         match ty {
             Type::Scalar(ty) => Ok(Value::Scalar(ty, self.constant(ty)?)),
-            Type::Array { elem, ndim } => {
+            Type::Array { elem, ndim, .. } => {
                 let mut extents = vec![0; ndim.into()];
                 let mut elements = Vec::new();
                 self.nested(elem, &mut extents, &mut elements)?;

@@ -53,12 +53,13 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// The part of an array that these first indices choose.
     pub(super) fn view(&self, array: LocalId, indices: Vec<Expr>, span: Span) -> Option<Expr> {
+        let whole = self.local_type(array);
         let (elem, ndim) = match self.fixed.get(&array) {
             Some(fixed) => (fixed.elem, fixed.shape.len() as u8),
-            None => self.local_type(array).as_any_array()?,
+            None => whole.as_any_array()?,
         };
         let n_fixed = indices.iter().filter(|index| !is_slice(index)).count();
-        let ty = Type::array_of(elem, ndim.checked_sub(n_fixed as u8)?)?;
+        let ty = Type::array_of(elem, ndim.checked_sub(n_fixed as u8)?)?.in_space(whole.space().unwrap_or_default());
         Some(Expr::new(ExprKind::View { array, indices }, ExprType::Value(ty), span))
     }
 
@@ -349,7 +350,7 @@ impl<'a> Checker<'_, '_, 'a> {
             match *ty {
                 ViewIndex::At(ty) => parameter("", ty),
                 ViewIndex::Gather => {
-                    let indices = parameter("_indices", Type::Array { elem: Scalar::I32, ndim: 1 });
+                    let indices = parameter("_indices", Type::array(Scalar::I32, 1));
                     Expr::new(ExprKind::Gather(Box::new(indices)), ExprType::scalar(Scalar::I32), span)
                 }
                 ViewIndex::Slice => {

@@ -35,7 +35,7 @@ mod trigonometric;
 
 use crate::function::Function;
 use crate::op::{Op, Signature, TyPattern};
-use crate::types::{Scalar, Type};
+use crate::types::{AddressSpace, Scalar, Type};
 use expr::{Expr, Graph};
 
 /// The function that defines `op` for these operand types; `None` where the op is native (`mod` of integers) or takes
@@ -89,15 +89,17 @@ fn widen(operand: Expr<'_>) -> Expr<'_> {
 fn function_name(op: Op, signature: &Signature, operand_types: &[Type]) -> String {
     let variable = signature.params.iter().position(|param| param.ty == TyPattern::Var);
     let composite = operand_types.iter().find_map(|ty| ty.as_composite());
+    let space = operand_types.iter().find_map(|ty| ty.space()).filter(|&space| space != AddressSpace::Global);
+    let name = space.map_or_else(|| op.name().to_owned(), |space| format!("{}.{}", op.name(), space.name()));
     let mut others = op.info().signatures.iter().filter(|other| !other.has_composites());
     let counts_differ = others.any(|other| other.params.len() != signature.params.len());
     match (composite, variable.and_then(|index| operand_types.get(index))) {
         (Some(composite), _) => {
-            format!("{}.{}.{}.{}", op.name(), composite.elem(), composite.n_components(), operand_types.len())
+            format!("{name}.{}.{}.{}", composite.elem(), composite.n_components(), operand_types.len())
         }
-        (None, Some(ty)) if counts_differ => format!("{}.{ty}.{}", op.name(), operand_types.len()),
-        (None, Some(ty)) => format!("{}.{ty}", op.name()),
-        (None, None) => format!("{}.{}", op.name(), operand_types.len()),
+        (None, Some(ty)) if counts_differ => format!("{name}.{ty}.{}", operand_types.len()),
+        (None, Some(ty)) => format!("{name}.{ty}"),
+        (None, None) => format!("{name}.{}", operand_types.len()),
     }
 }
 

@@ -13,8 +13,8 @@ fn overloads() -> Vec<(Op, Vec<Type>)> {
             for scalar in scalars {
                 let types = signature.params.iter().map(|param| match param.ty {
                     TyPattern::Is(scalar) => scalar.into(),
-                    TyPattern::ArrayOf(elem) => Type::Array { elem, ndim: 1 },
-                    TyPattern::ListOfVar => Type::Array { elem: scalar, ndim: 1 },
+                    TyPattern::ArrayOf(elem) => Type::array(elem, 1),
+                    TyPattern::ListOfVar => Type::array(scalar, 1),
                     _ => scalar.into(),
                 });
                 all.push((info.op, types.collect()));

@@ -288,15 +288,15 @@ impl Bound {
                 let (elem, ndim) = ty.as_array()?;
                 return self.unify_var(signature, elem).filter(|()| ndim == 1);
             }
-            TyPattern::ArrayOf(elem) => ty == Type::Array { elem, ndim: 1 },
+            TyPattern::ArrayOf(elem) => ty.as_array() == Some((elem, 1)),
             TyPattern::Indices => true,
             TyPattern::ArrayOfComposite => {
-                let Type::CompositeArray { elem, ndim } = ty else { return None };
+                let Type::CompositeArray { elem, ndim, .. } = ty else { return None };
                 self.ndim = ndim.into();
                 return self.unify(signature, TyPattern::Composite, Type::Composite(elem));
             }
             TyPattern::ArrayOfComponents => {
-                let Type::CompositeArray { elem, ndim } = ty else { return None };
+                let Type::CompositeArray { elem, ndim, .. } = ty else { return None };
                 self.ndim = usize::from(ndim) + elem.shape().len();
                 return self.unify_var(signature, elem.elem());
             }

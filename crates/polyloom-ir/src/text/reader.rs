@@ -4,7 +4,7 @@ use super::lexer::{Kind, Token, lex, unquote};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::{FuncId, Inst};
 use crate::span::{FileId, Span};
-use crate::types::{Composite, Scalar, Type};
+use crate::types::{AddressSpace, Composite, Scalar, Type};
 use rustc_hash::FxHashMap;
 
 /// An error has been reported and its construct given up.
@@ -138,13 +138,22 @@ impl<'t> Reader<'t> {
             let elem = self.value_ty()?;
             self.expect(",")?;
             let ndim = self.number("a number of dimensions")?;
+            let space = if self.eat(",") { self.space()? } else { AddressSpace::Global };
             self.expect(">")?;
             return Ok(match elem {
-                Type::Composite(elem) => Type::CompositeArray { elem, ndim },
-                elem => Type::Array { elem: elem.as_scalar().unwrap_or(Scalar::F32), ndim },
+                Type::Composite(elem) => Type::CompositeArray { elem, ndim, space },
+                elem => Type::Array { elem: elem.as_scalar().unwrap_or(Scalar::F32), ndim, space },
             });
         }
         self.value_ty()
+    }
+
+    fn space(&mut self) -> Parsed<AddressSpace> {
+        let token = self.kind(Kind::Word, "an address space")?;
+        match AddressSpace::from_name(self.str(token)) {
+            Some(space) => Ok(space),
+            None => self.fail(token, format!("`{}` is not an address space", self.str(token))),
+        }
     }
 
     /// A scalar or a composite.

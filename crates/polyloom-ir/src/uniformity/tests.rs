@@ -6,8 +6,8 @@ use crate::function::{FunctionKind, ValueDef};
 use crate::types::Type;
 use smallvec::smallvec;
 
-const F32_ARRAY: Type = Type::Array { elem: Scalar::F32, ndim: 1 };
-const I32_ARRAY: Type = Type::Array { elem: Scalar::I32, ndim: 1 };
+const F32_ARRAY: Type = Type::array(Scalar::F32, 1);
+const I32_ARRAY: Type = Type::array(Scalar::I32, 1);
 const EXACT: Shape = Shape::Affine { stride: 1, exact: true };
 
 fn kernel(params: &[(&'static str, Type)]) -> Function {

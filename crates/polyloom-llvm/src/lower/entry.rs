@@ -125,7 +125,7 @@ fn load_arguments(
                 arrays.push(None);
                 continue;
             }
-            Type::Array { elem, ndim } => (elem, ndim),
+            Type::Array { elem, ndim, .. } => (elem, ndim),
             other => return Err(CodegenError::new(format!("a parameter is {other}: scalarise the kernel first"))),
         };
         let facts = variant.facts.array(index);

@@ -48,7 +48,7 @@ pub(super) fn program(seed: u64) -> (Module, FuncId) {
         Generator::new(&mut random, &module, &mut func).body(3);
         module.functions.push(func);
     }
-    let arrays = ARRAYS.iter().map(|&(name, elem, ndim)| (name, Type::Array { elem, ndim }));
+    let arrays = ARRAYS.iter().map(|&(name, elem, ndim)| (name, Type::array(elem, ndim)));
     let scalars = SCALARS.iter().map(|&(name, scalar)| (name, scalar.into()));
     let mut kernel = Function::new("k", FunctionKind::Kernel, arrays.chain(scalars), &[]);
     Generator::new(&mut random, &module, &mut kernel).body(3);

@@ -39,7 +39,7 @@ fn an_index_out_of_bounds_is_reported_alike_by_code_and_interpreter() {
 
 /// `atomic_add(count, 0, tid(axis))`
 fn count_source(axis: u8) -> KernelSource {
-    let array = Type::Array { elem: Scalar::I64, ndim: 1 };
+    let array = Type::array(Scalar::I64, 1);
     let mut kernel = Function::new("count", FunctionKind::Kernel, [("count", array)], &[]);
     let count = kernel.params()[0];
     let mut build = Builder::new(&mut kernel);

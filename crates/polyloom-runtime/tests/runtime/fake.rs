@@ -117,7 +117,7 @@ impl Backend for FakeBackend {
     }
 }
 
-const F32_1D: Type = Type::Array { elem: Scalar::F32, ndim: 1 };
+const F32_1D: Type = Type::array(Scalar::F32, 1);
 
 /// `y[i] += alpha * x[i]` with the bounds of `x` checked; machine code here fails the check by hand.
 pub(crate) fn saxpy_source(name: &str) -> KernelSource {

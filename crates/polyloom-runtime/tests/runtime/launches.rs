@@ -56,7 +56,7 @@ fn an_incomplete_block_is_refused() {
 
 #[test]
 fn a_block_of_another_kernel_is_refused_even_if_it_has_as_many_words() {
-    let array = |ndim| Type::Array { elem: Scalar::F32, ndim };
+    let array = |ndim| Type::array(Scalar::F32, ndim);
     let source_of = |params: [(&str, Type); 2]| {
         let mut function = Function::new("copy", FunctionKind::Kernel, params, &[]);
         Builder::new(&mut function).return_(&[]);

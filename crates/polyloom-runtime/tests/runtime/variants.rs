@@ -89,7 +89,7 @@ fn arrays_are_disjoint_unless_their_elements_may_meet() {
 /// `sum = x[0] + y[0]`, which writes nothing but `out`.
 #[test]
 fn arrays_that_are_only_read_may_overlap() {
-    let array = Type::Array { elem: Scalar::F32, ndim: 1 };
+    let array = Type::array(Scalar::F32, 1);
     let mut sum = Function::new("sum", FunctionKind::Kernel, [("x", array), ("y", array), ("out", array)], &[]);
     let (x, y, out) = (sum.params()[0], sum.params()[1], sum.params()[2]);
     let mut build = Builder::new(&mut sum);
@@ -137,7 +137,7 @@ fn offsets_that_need_more_than_32_bits_are_noticed() {
 
 /// `rows` is two-dimensional; a loop runs over `x`, which is not.
 fn extents_kernel() -> CpuKernel {
-    let types = [1, 2].map(|ndim| Type::Array { elem: Scalar::F32, ndim });
+    let types = [1, 2].map(|ndim| Type::array(Scalar::F32, ndim));
     let mut function = Function::new("extents", FunctionKind::Kernel, [("x", types[0]), ("rows", types[1])], &[]);
     let x = function.params()[0];
     let mut build = Builder::new(&mut function);
@@ -182,7 +182,7 @@ fn components_of_any_number_of_arrays_are_facts() {
     const N_ARRAYS: usize = 40;
     let element = Composite::new(CompositeKind::Matrix, Scalar::F32, &[3, 20]).unwrap();
     let names: Vec<String> = (0..N_ARRAYS).map(|index| format!("array{index}")).collect();
-    let params = names.iter().map(|name| (name.as_str(), Type::Array { elem: Scalar::F32, ndim: 3 }));
+    let params = names.iter().map(|name| (name.as_str(), Type::array(Scalar::F32, 3)));
     let mut function = Function::new("matrices", FunctionKind::Kernel, params, &[]);
     Builder::new(&mut function).return_(&[]);
     let source = KernelSource { elements: vec![Some(element); N_ARRAYS], ..source(function) };

@@ -91,8 +91,8 @@ pub fn elements(func: &Function) -> Vec<Option<Composite>> {
 /// The types that stand for one type.
 fn flat(ty: Type) -> SmallVec<[Type; 4]> {
     match ty {
-        Type::CompositeArray { elem, ndim } => {
-            smallvec![Type::Array { elem: elem.elem(), ndim: ndim + elem.shape().len() as u8 }]
+        Type::CompositeArray { elem, ndim, space } => {
+            smallvec![Type::array(elem.elem(), ndim + elem.shape().len() as u8).in_space(space)]
         }
         ty => ty.components(),
     }
