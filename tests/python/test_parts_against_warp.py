@@ -64,6 +64,11 @@ def fields(i: int, bodies: wp.array(dtype=Body), t: wp.array(dtype=wp.transform)
     t[0] = bodies[0].pose
 
 
+@wp.struct
+class Frame:
+    axes: wp.mat33
+
+
 @wp.kernel
 def copies(i: int, out: wp.array(dtype=float)):
     b = wp.zeros(shape=(3,), dtype=float)
@@ -99,6 +104,20 @@ def unsigned(a: wp.uint32, b: wp.uint8, c: wp.uint64, out: wp.array(dtype=wp.uin
     out[2] = c
 
 
+@wp.kernel
+def rows(k: int, bodies: wp.array(dtype=Frame), m: wp.array(dtype=wp.mat33)):
+    bodies[0].axes[k].x = 3.0
+    bodies[0].axes[k].y += 4.0
+    bodies[0].axes[k + 1] = wp.vec3(1.0, 2.0, 3.0)
+    m[0] = bodies[0].axes
+    m[1][k].z = 5.0
+    m[1][0].y -= 6.0
+    l = m[1]
+    l[k, 0:2] = wp.vec2(7.0, 8.0)
+    l[0:2, k + 1] = wp.vec2(9.0, 10.0)
+    m[2] = l
+
+
 def run():
     v, m = wp.zeros(3, dtype=wp.vec3, device="cpu"), wp.zeros(3, dtype=wp.mat22, device="cpu")
     t = wp.zeros(3, dtype=wp.transform, device="cpu")
@@ -118,6 +137,9 @@ def run():
     words = wp.zeros(3, dtype=wp.uint64, device="cpu")
     wp.launch(unsigned, 1, inputs=[-1, -2, -3, words], device="cpu")
     yield words.numpy()
+    m = wp.zeros(3, dtype=wp.mat33, device="cpu")
+    wp.launch(rows, 1, inputs=[1, wp.zeros(1, dtype=Frame, device="cpu"), m], device="cpu")
+    yield m.numpy()
 """
 
 
@@ -132,6 +154,6 @@ def results(tmp_path, package):
 
 def test_parts_copies_and_temporary_states_are_those_of_warp(tmp_path):
     expected, given = results(tmp_path, "warp"), results(tmp_path, "polyloom")
-    assert len(expected) == len(given) == 8
+    assert len(expected) == len(given) == 9
     for ours, theirs in zip(given, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -27,3 +27,7 @@ def k(n: int, v: loom.vec4, m: loom.mat33, a: loom.array(dtype=float), x: loom.a
         pass
     for i in reversed(range(loom.uint32(3))):
         pass
+    m[n].w = 1.0
+    m[3].x = 1.0
+    m[n].x = "x"
+    (m + m)[n].x = 1.0

@@ -1,6 +1,6 @@
 //! Checking augmented assignments: what a target names is evaluated once, read and written.
 
-use super::composite::{Held, Parts, component};
+use super::composite::{Held, Parts, component, inner_indices};
 use super::element::Indexed;
 use super::function::Checker;
 use super::run::Base;
@@ -102,7 +102,7 @@ impl<'a> Checker<'_, '_, 'a> {
                         let base = self.element_once(base, out);
                         let old = self.member(base.clone(), composite, name, target_span);
                         let value = self.binary_op(assign.op, old, value, span);
-                        let places = (first..first + part.n_components() as u16).collect();
+                        let places = (first..first + part.n_components() as u16).map(ComponentIndex::Is).collect();
                         if self.update_parts(&base, (composite, part), places, &value, span, out) {
                             return;
                         }
@@ -153,16 +153,14 @@ impl<'a> Checker<'_, '_, 'a> {
         out: &mut Vec<Stmt>,
     ) {
         let parts = Parts { base: self.element_once(parts.base, out), ..parts };
-        // The indices are held where the old value is read, and stay what they are.
+        out.extend(parts.held.statements(span));
+        let parts = Parts { held: Held::default(), ..parts };
         let old = self.parts(parts.clone(), target_span);
         let new = self.binary_op(operator, old, value, span);
-        let places = parts.constant_places();
-        if places.is_some_and(|places| {
-            self.update_parts(&parts.base, (parts.composite, parts.part), places, &new, span, out)
-        }) {
+        let places = parts.places.clone();
+        if self.update_parts(&parts.base, (parts.composite, parts.part), places, &new, span, out) {
             return;
         }
-        let parts = Parts { held: Held::default(), ..parts };
         let Some((target, value)) = self.parts_target(parts, new, target_span) else { return };
         out.push(Stmt { kind: StmtKind::Assign { targets: smallvec![target], values: smallvec![value] }, span });
     }
@@ -197,7 +195,9 @@ impl<'a> Checker<'_, '_, 'a> {
         out: &mut Vec<Stmt>,
     ) {
         let index = match index {
-            ComponentIndex::At(index) => ComponentIndex::At(self.index_once(index, out)),
+            ComponentIndex::At(indices) => {
+                ComponentIndex::At(indices.into_iter().map(|index| self.index_once(index, out)).collect())
+            }
             ComponentIndex::Flat(index) => ComponentIndex::Flat(self.index_once(index, out)),
             constant => constant,
         };
@@ -217,18 +217,18 @@ impl<'a> Checker<'_, '_, 'a> {
         &mut self,
         base: &Expr,
         (composite, part): (Composite, Composite),
-        places: Vec<u16>,
+        places: Vec<ComponentIndex>,
         new: &Expr,
         span: Span,
         out: &mut Vec<Stmt>,
     ) -> bool {
         let elements = |element: &Element| {
-            let of = |&place: &u16| {
+            let of = |place| {
                 let mut element = element.clone();
-                element.push_component(composite, place);
+                element.indices.extend(inner_indices(composite, place, element.span));
                 element
             };
-            places.iter().map(of).collect()
+            places.into_iter().map(of).collect()
         };
         self.update_each(base, elements, part, new, span, out)
     }

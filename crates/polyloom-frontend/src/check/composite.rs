@@ -2,7 +2,9 @@
 
 use super::function::Checker;
 use crate::number::Number;
-use crate::typed_ast::{ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Locals, Places, Target};
+use crate::typed_ast::{
+    ComponentIndex, Element, Expr, ExprKind, ExprType, LocalId, Locals, Ordinal, Places, Stmt, StmtKind, Target,
+};
 use polyloom_ir::{AxisExtent, Code, Composite, Op, Scalar, Span, Type};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
@@ -28,12 +30,11 @@ impl Checker<'_, '_, '_> {
     pub(super) fn row(&mut self, matrix: Expr, composite: Composite, index: Expr, span: Span) -> Expr {
         let (elem, n_cols) = (composite.elem(), composite.shape()[1]);
         let mut held = Held::default();
-        let name = self.name_of(&matrix);
         let matrix = self.hold(matrix, &mut held);
         let index = self.hold(index, &mut held);
         let components = (0..n_cols).map(|col| {
             let indices = smallvec![index.clone(), Expr::constant(col.into(), Scalar::I32, span)];
-            match self.component_at(composite, &name, indices, span) {
+            match self.component_at(composite, indices, span) {
                 Some(place) => component(matrix.clone(), composite, place, span),
                 None => Expr::error(span),
             }
@@ -84,7 +85,7 @@ impl Checker<'_, '_, '_> {
     fn with_parts(&mut self, parts: Parts, value: Expr, span: Span) -> Option<Expr> {
         let (value, part) = self.slice_value(&parts, value)?;
         let Parts { base, composite, places, mut held, .. } = parts;
-        let elem = composite.elem();
+        let (elem, name) = (composite.elem(), self.name_of(&base));
         let value = self.hold(value, &mut held);
         let mut components: Vec<Expr> = (0..composite.n_components() as u16)
             .map(|place| component(base.clone(), composite, ComponentIndex::Is(place), span))
@@ -94,9 +95,9 @@ impl Checker<'_, '_, '_> {
                 None => value.clone(),
                 Some(part) => component(value.clone(), part, ComponentIndex::Is(k as u16), span),
             };
-            match place {
-                ComponentIndex::Is(place) => components[usize::from(place)] = new,
-                ComponentIndex::At(index) | ComponentIndex::Flat(index) => {
+            match self.ordinal(composite, &name, place, span) {
+                Ordinal::Is(place) => components[usize::from(place)] = new,
+                Ordinal::Computed(index) => {
                     let index = self.hold(index, &mut held);
                     for (place, old) in components.iter_mut().enumerate() {
                         let here = Expr::constant(place as u64, Scalar::I32, span);
@@ -116,14 +117,13 @@ impl Checker<'_, '_, '_> {
         let row = self.expect_value(row, part.into(), Code::TypeMismatch, "the row");
         let zero = Expr::constant(0, Scalar::I32, span);
         // It also says whether there is such a row.
-        let name = self.name_of(matrix);
-        self.component_at(composite, &name, smallvec![index.clone(), zero], span)?;
+        self.component_at(composite, smallvec![index.clone(), zero], span)?;
         if row.is_error() {
             return None;
         }
         let mut held = Held::default();
         let row = self.hold(row, &mut held);
-        let index = self.wrapped(index, &axis_extent(name, 0, shape[0]));
+        let index = self.wrapped(index, &axis_extent(self.name_of(matrix), 0, shape[0]));
         let index = self.hold(index, &mut held);
         let mut components = Vec::with_capacity(composite.n_components());
         for place in 0..composite.n_components() as u16 {
@@ -161,19 +161,21 @@ impl Checker<'_, '_, '_> {
         };
         let mut element = (**element).clone();
         element.indices.push(index);
-        (!value.is_error()).then(|| self.components_target(element, part, 0..n_cols, Some(part), value))
+        (!value.is_error())
+            .then(|| self.components_target(element, part, (0..n_cols).map(ComponentIndex::Is), Some(part), value))
     }
 
     /// `x[a:b]` of a composite as the target of an assignment.
     pub(super) fn parts_target(&mut self, parts: Parts, value: Expr, span: Span) -> Option<(Target, Expr)> {
-        let (ExprKind::Load(element), Some(places)) = (&parts.base.kind, parts.constant_places()) else {
+        let ExprKind::Load(element) = &parts.base.kind else {
             let local = self.changed_local(&parts.base, span)?;
             let whole = self.with_parts(parts, value, span)?;
             self.mark_assigned(local);
             return Some((Target::Local(local), whole));
         };
         let (value, part) = self.slice_value(&parts, value)?;
-        Some(self.components_target((**element).clone(), parts.composite, places, part, value))
+        let (target, value) = self.components_target((**element).clone(), parts.composite, parts.places, part, value);
+        Some((target, parts.held.around(value)))
     }
 
     /// The value of a slice, and what it is if it is not a scalar for every component.
@@ -189,7 +191,7 @@ impl Checker<'_, '_, '_> {
         &mut self,
         element: Element,
         composite: Composite,
-        places: impl IntoIterator<Item = u16>,
+        places: impl IntoIterator<Item = ComponentIndex>,
         part: Option<Composite>,
         value: Expr,
     ) -> (Target, Expr) {
@@ -274,7 +276,7 @@ impl Checker<'_, '_, '_> {
         let value = self.expect_value(value, part.into(), Code::TypeMismatch, "the part");
         if let ExprKind::Load(element) = &base.kind {
             let element = (**element).clone();
-            let places = first..first + part.n_components() as u16;
+            let places = (first..first + part.n_components() as u16).map(ComponentIndex::Is);
             return (!value.is_error()).then(|| self.components_target(element, composite, places, Some(part), value));
         }
         let local = self.changed_local(base, span)?;
@@ -295,11 +297,10 @@ impl Checker<'_, '_, '_> {
         Some((Target::Local(local), held.around(whole)))
     }
 
-    /// The component that indices mean, of a variable of this name.
+    /// The component that indices mean.
     pub(super) fn component_at(
         &mut self,
         composite: Composite,
-        name: &Arc<str>,
         indices: SmallVec<[Expr; 2]>,
         span: Span,
     ) -> Option<ComponentIndex> {
@@ -315,22 +316,38 @@ impl Checker<'_, '_, '_> {
             return None;
         }
         let mut known = Some(0);
-        for (index, &extent) in indices.iter().zip(&shape) {
-            let constant = constant_index(index);
+        let mut at = SmallVec::new();
+        for (index, &extent) in indices.into_iter().zip(&shape) {
+            let constant = constant_index(&index);
             if constant.is_some_and(|index| !self.names_component(composite, index, extent, span)) {
                 return None;
             }
-            known =
-                known.zip(constant).map(|(place, index)| place * i128::from(extent) + index.rem_euclid(extent.into()));
+            let constant = constant.map(|index| index.rem_euclid(extent.into()));
+            known = known.zip(constant).map(|(place, index)| place * i128::from(extent) + index);
+            at.push(match constant {
+                Some(constant) => Expr::constant(constant as u64, Scalar::I32, index.span),
+                None => self.as_index(index),
+            });
         }
-        if let Some(place) = known {
-            return Some(ComponentIndex::Is(place as u16));
+        Some(known.map_or(ComponentIndex::At(at), |place| ComponentIndex::Is(place as u16)))
+    }
+
+    /// A component of a composite that is in a variable of this name, by its number in row-major order.
+    pub(super) fn ordinal(
+        &mut self,
+        composite: Composite,
+        name: &Arc<str>,
+        index: ComponentIndex,
+        span: Span,
+    ) -> Ordinal {
+        match index {
+            ComponentIndex::Is(place) => Ordinal::Is(place),
+            ComponentIndex::Flat(place) => Ordinal::Computed(place),
+            ComponentIndex::At(indices) => {
+                let axes = (0..).zip(composite.shape()).map(|(axis, extent)| axis_extent(name.clone(), axis, extent));
+                self.flat_index(indices, axes, span).map_or(Ordinal::Is(0), Ordinal::Computed)
+            }
         }
-        if let [_] = shape[..] {
-            return indices.into_iter().next().map(|index| ComponentIndex::At(self.as_index(index)));
-        }
-        let axes = (0..).zip(shape).map(|(axis, extent)| axis_extent(name.clone(), axis, extent));
-        self.flat_index(indices, axes, span).map(ComponentIndex::Flat)
     }
 
     /// The row-major number of what the indices choose along these axes.
@@ -445,17 +462,6 @@ pub(super) struct Parts {
     pub(super) held: Held,
 }
 
-impl Parts {
-    /// The places, if all are constants.
-    pub(super) fn constant_places(&self) -> Option<Vec<u16>> {
-        let constant = |place: &ComponentIndex| match place {
-            ComponentIndex::Is(place) => Some(*place),
-            ComponentIndex::At(_) | ComponentIndex::Flat(_) => None,
-        };
-        self.places.iter().map(constant).collect()
-    }
-}
-
 /// Values held in variables, for the expression that uses them.
 #[derive(Clone, Default)]
 pub(super) struct Held {
@@ -466,6 +472,14 @@ impl Held {
     /// Adds a value and the variables that hold it.
     pub(super) fn push(&mut self, locals: Locals, value: Expr) {
         self.values.push((locals, value));
+    }
+
+    /// Statements that give the variables their values.
+    pub(super) fn statements(self, span: Span) -> impl Iterator<Item = Stmt> {
+        self.values.into_iter().map(move |(locals, value)| {
+            let targets = locals.into_iter().map(Target::Local).collect();
+            Stmt { kind: StmtKind::Assign { targets, values: smallvec![value] }, span }
+        })
     }
 
     /// The expression, evaluated while the variables hold their values.
@@ -512,36 +526,20 @@ pub(super) fn composite_constant(bits: &[u64], composite: Composite, span: Span)
 pub(super) fn component(base: Expr, composite: Composite, index: ComponentIndex, span: Span) -> Expr {
     let ty = ExprType::scalar(composite.elem());
     if let ExprKind::Load(mut element) = base.kind {
-        match (&composite.shape()[..], index) {
-            (_, ComponentIndex::Is(place)) => {
-                element.push_component(composite, place);
-                return Expr::new(ExprKind::Load(element), ty, span);
-            }
-            ([_], ComponentIndex::At(index) | ComponentIndex::Flat(index)) => {
-                element.indices.push(index);
-                return Expr::new(ExprKind::Load(element), ty, span);
-            }
-            (_, index) => {
-                let base = Expr::new(ExprKind::Load(element), base.ty, base.span);
-                return Expr::new(ExprKind::Component(Box::new(base), Box::new(index)), ty, span);
-            }
-        }
+        element.indices.extend(inner_indices(composite, index, span));
+        return Expr::new(ExprKind::Load(element), ty, span);
     }
     Expr::new(ExprKind::Component(Box::new(base), Box::new(index)), ty, span)
 }
 
-/// The indices that a component has after those of an array's element.
-fn inner_indices(composite: Composite, place: u16, span: Span) -> SmallVec<[Expr; 2]> {
+/// The indices that a component has after those of an array's element. What counts components of a matrix in row-major
+/// order is in a variable, not in an array.
+pub(super) fn inner_indices(composite: Composite, place: ComponentIndex, span: Span) -> SmallVec<[Expr; 2]> {
     let constant = |index: u16| Expr::constant(index.into(), Scalar::I32, span);
-    match composite.shape()[..] {
-        [_, n_cols] => smallvec![constant(place / n_cols), constant(place % n_cols)],
-        _ => smallvec![constant(place)],
-    }
-}
-
-impl Element {
-    /// Makes it the component with this number of the composite it was.
-    pub(super) fn push_component(&mut self, composite: Composite, place: u16) {
-        self.indices.extend(inner_indices(composite, place, self.span));
+    match (&composite.shape()[..], place) {
+        (&[_, n_cols], ComponentIndex::Is(place)) => smallvec![constant(place / n_cols), constant(place % n_cols)],
+        (_, ComponentIndex::Is(place)) => smallvec![constant(place)],
+        (_, ComponentIndex::At(indices)) => indices,
+        (_, ComponentIndex::Flat(place)) => smallvec![place],
     }
 }

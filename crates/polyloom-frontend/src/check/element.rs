@@ -99,17 +99,23 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// `x[…]` as a value.
     pub(super) fn subscript(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Expr {
+        if let Some(value) = self.tuple_subscript(subscript, span) {
+            return value;
+        }
+        let indexed = self.indexed(subscript, span);
+        self.indexed_value(indexed, span)
+    }
+
+    /// `a.shape[axis]`, and a part of a tuple.
+    pub(super) fn tuple_subscript(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Expr> {
         if let ast::Expr::Attribute(attribute) = &*subscript.value
             && attribute.attr.as_str() == "shape"
             && dotted(&attribute.value).is_none_or(|path| self.is_variable(path[0]))
         {
-            return self.extent(attribute, &subscript.slice, span);
+            return Some(self.extent(attribute, &subscript.slice, span));
         }
-        if let Some(parts) = self.tuple_named(&subscript.value).cloned() {
-            return self.tuple_part(parts, &subscript.slice, span);
-        }
-        let indexed = self.indexed(subscript, span);
-        self.indexed_value(indexed, span)
+        let parts = self.tuple_named(&subscript.value).cloned()?;
+        Some(self.tuple_part(parts, &subscript.slice, span))
     }
 
     /// What a subscript means as a value.
@@ -372,7 +378,7 @@ impl<'a> Checker<'_, '_, 'a> {
             let index = at.swap_remove(0);
             return (!index.is_error()).then_some(Indexed::Row(base, composite, index));
         }
-        let index = self.component_at(composite, &self.name_of(&base), at, span)?;
+        let index = self.component_at(composite, at, span)?;
         Some(Indexed::Component(base, composite, index))
     }
 
@@ -412,15 +418,14 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         };
         let mut places = Vec::with_capacity(part.n_components());
-        let name = self.name_of(&base);
         let (first, second) = (&axes[0], axes.get(1));
         for row in first {
             match second {
-                None => places.push(self.component_at(composite, &name, smallvec![row.clone()], span)?),
+                None => places.push(self.component_at(composite, smallvec![row.clone()], span)?),
                 Some(columns) => {
                     for column in columns {
                         let index = smallvec![row.clone(), column.clone()];
-                        places.push(self.component_at(composite, &name, index, span)?);
+                        places.push(self.component_at(composite, index, span)?);
                     }
                 }
             }

@@ -4,15 +4,15 @@
 //! Such a run is assigned as a whole, and its own components are components of what it is in: `t.p[1] = x` changes the
 //! second component of `t`.
 
-use super::composite::{Held, Parts, axis_extent, constant_index};
+use super::composite::{Held, Parts, axis_extent, constant_index, inner_indices};
 use super::element::{Index, Indexed};
 use super::function::{Checker, Name};
 use super::view::int_op;
 use crate::structure::ValueType;
-use crate::typed_ast::{ComponentIndex, Expr, ExprKind, Target};
+use crate::typed_ast::{ComponentIndex, Expr, ExprKind, ExprType, Ordinal, Target};
 use polyloom_ir::{Code, Composite, Op, Scalar, Span};
 use ruff_python_ast as ast;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// A part of a composite whose components follow each other there.
 #[derive(Clone)]
@@ -20,8 +20,8 @@ pub(super) struct Run {
     /// The variable or array element.
     pub(super) base: Expr,
     pub(super) whole: Composite,
-    /// The first component: a number or [`ComponentIndex::Flat`].
-    pub(super) first: ComponentIndex,
+    /// The first component.
+    pub(super) first: Ordinal,
     /// What the components are together.
     pub(super) part: Composite,
 }
@@ -48,7 +48,7 @@ impl<'a> Checker<'_, '_, 'a> {
                             let help = "only transforms have parts of this name";
                             return Base::Value(self.reject(Code::UnknownName, span, message, help));
                         };
-                        Run { base, whole, first: ComponentIndex::Is(0), part: whole }
+                        Run { base, whole, first: Ordinal::Is(0), part: whole }
                     }
                 };
                 match self.run_member(run, name, span) {
@@ -60,7 +60,43 @@ impl<'a> Checker<'_, '_, 'a> {
                 Some(Indexed::Run(run)) => Base::Run(run),
                 indexed => Base::Value(self.indexed_value(indexed, span)),
             },
+            ast::Expr::Subscript(subscript) => {
+                if let Some(value) = self.tuple_subscript(subscript, span) {
+                    return Base::Value(self.settle(value));
+                }
+                match self.indexed_target(subscript, span) {
+                    Some(Indexed::Row(matrix, composite, index)) => self.row_base(matrix, composite, index, span),
+                    Some(Indexed::Run(run)) => Base::Run(run),
+                    indexed => {
+                        let value = self.indexed_value(indexed, span);
+                        Base::Value(self.settle(value))
+                    }
+                }
+            }
             _ => Base::Value(self.value(expr)),
+        }
+    }
+
+    /// A row of a matrix that a component or a part is assigned of.
+    fn row_base(&mut self, matrix: Expr, composite: Composite, index: Expr, span: Span) -> Base {
+        let row = Composite::Vector { elem: composite.elem(), len: composite.shape()[1] };
+        match matrix.kind {
+            ExprKind::Local(_) => {
+                let run = Run { base: matrix, whole: composite, first: Ordinal::Is(0), part: composite };
+                match self.indexed_run(run, smallvec![Index::At(index)], span) {
+                    Some(Indexed::Run(run)) => Base::Run(run),
+                    _ => Base::Value(Expr::error(span)),
+                }
+            }
+            ExprKind::Load(mut element) => {
+                let zero = Expr::constant(0, Scalar::I32, span);
+                let Some(place) = self.component_at(composite, smallvec![index, zero], span) else {
+                    return Base::Value(Expr::error(span));
+                };
+                element.indices.extend(inner_indices(composite, place, span).into_iter().take(1));
+                Base::Value(Expr::new(ExprKind::Load(element), ExprType::Value(row.into()), span))
+            }
+            _ => Base::Value(self.row(matrix, composite, index, span)),
         }
     }
 
@@ -118,17 +154,17 @@ impl<'a> Checker<'_, '_, 'a> {
         if let (Composite::Matrix { .. }, [index], [n_rows, n_cols]) = (run.part, &at[..], &shape[..]) {
             let first = match constant_index(index) {
                 Some(known) if !self.names_component(run.part, known, *n_rows, span) => return None,
-                Some(known) => ComponentIndex::Is(known.rem_euclid((*n_rows).into()) as u16 * n_cols),
+                Some(known) => Ordinal::Is(known.rem_euclid((*n_rows).into()) as u16 * n_cols),
                 None => {
                     let index = self.wrapped(index.clone(), &axis_extent(name, 0, *n_rows));
                     let n_cols = Expr::constant((*n_cols).into(), Scalar::I32, span);
-                    ComponentIndex::Flat(int_op(Op::Mul, index, n_cols, span))
+                    Ordinal::Computed(int_op(Op::Mul, index, n_cols, span))
                 }
             };
             let row = Composite::Vector { elem: run.part.elem(), len: *n_cols };
             return Some(Indexed::Run(self.run_within(run, first, row, span)));
         }
-        let place = self.component_at(run.part, &name, at, span)?;
+        let place = self.component_at(run.part, at, span)?;
         let place = self.place_of(&run, place, span);
         Some(Indexed::Component(run.base, run.whole, place))
     }
@@ -136,12 +172,12 @@ impl<'a> Checker<'_, '_, 'a> {
     /// `x.name` of a run.
     pub(super) fn run_member(&mut self, run: Run, name: &str, span: Span) -> Option<Indexed> {
         let (first, part) = self.members_named(run.part, name, span)?;
-        let first = ComponentIndex::Is(first);
+        let first = Ordinal::Is(first);
         Some(match part {
             Some(part) => Indexed::Run(self.run_within(run, first, part, span)),
             None => {
-                let place = self.place_of(&run, first, span);
-                Indexed::Component(run.base, run.whole, place)
+                let place = from(&run, first, span);
+                Indexed::Component(run.base, run.whole, place.into())
             }
         })
     }
@@ -178,31 +214,26 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn run_parts(&mut self, run: Run, span: Span) -> Parts {
         let mut held = Held::default();
         let run = self.first_held(run, &mut held);
-        let places = (0..run.part.n_components() as u16).map(|place| from(&run, ComponentIndex::Is(place), span));
+        let places = (0..run.part.n_components() as u16).map(|place| from(&run, Ordinal::Is(place), span).into());
         Parts { places: places.collect(), base: run.base, composite: run.whole, part: run.part, held }
     }
 
     /// The part of a run that begins at this component of it.
-    fn run_within(&mut self, run: Run, first: ComponentIndex, part: Composite, span: Span) -> Run {
+    fn run_within(&mut self, run: Run, first: Ordinal, part: Composite, span: Span) -> Run {
         Run { first: from(&run, first, span), part, ..run }
     }
 
     /// A component of a run as one of what it is in.
     fn place_of(&mut self, run: &Run, place: ComponentIndex, span: Span) -> ComponentIndex {
-        let place = match place {
-            ComponentIndex::At(index) => {
-                let extent = axis_extent(self.name_of(&run.base), 0, run.part.n_components() as u16);
-                ComponentIndex::Flat(self.wrapped(index, &extent))
-            }
-            place => place,
-        };
-        from(run, place, span)
+        let name = self.name_of(&run.base);
+        let place = self.ordinal(run.part, &name, place, span);
+        from(run, place, span).into()
     }
 
     /// The run with a first component that may be written any number of times.
     fn first_held(&mut self, run: Run, held: &mut Held) -> Run {
         let first = match run.first {
-            ComponentIndex::At(first) | ComponentIndex::Flat(first) => ComponentIndex::Flat(self.hold(first, held)),
+            Ordinal::Computed(first) => Ordinal::Computed(self.hold(first, held)),
             first => first,
         };
         Run { first, ..run }
@@ -210,14 +241,14 @@ impl<'a> Checker<'_, '_, 'a> {
 }
 
 /// A component that is counted from the first of a run.
-fn from(run: &Run, place: ComponentIndex, span: Span) -> ComponentIndex {
-    let number = |place: ComponentIndex| match place {
-        ComponentIndex::Is(place) => Expr::constant(place.into(), Scalar::I32, span),
-        ComponentIndex::At(index) | ComponentIndex::Flat(index) => index,
+fn from(run: &Run, place: Ordinal, span: Span) -> Ordinal {
+    let number = |place: Ordinal| match place {
+        Ordinal::Is(place) => Expr::constant(place.into(), Scalar::I32, span),
+        Ordinal::Computed(index) => index,
     };
     match (run.first.clone(), place) {
-        (ComponentIndex::Is(first), ComponentIndex::Is(place)) => ComponentIndex::Is(first + place),
-        (ComponentIndex::Is(0), place) | (place, ComponentIndex::Is(0)) => place,
-        (first, place) => ComponentIndex::Flat(int_op(Op::Add, number(first), number(place), span)),
+        (Ordinal::Is(first), Ordinal::Is(place)) => Ordinal::Is(first + place),
+        (Ordinal::Is(0), place) | (place, Ordinal::Is(0)) => place,
+        (first, place) => Ordinal::Computed(int_op(Op::Add, number(first), number(place), span)),
     }
 }

@@ -17,7 +17,7 @@ use super::slice::{is_slice, sliced};
 use super::{Given, ViewIndex};
 use crate::source::dotted;
 use crate::structure::ValueType;
-use crate::typed_ast::{ComponentIndex, Expr, ExprKind, ExprType, LocalId, Stmt, StmtKind, Target};
+use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Ordinal, Stmt, StmtKind, Target};
 use polyloom_ir::{Code, Composite, MAX_COMPONENTS, MAX_DIMS, Op, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
@@ -120,12 +120,12 @@ impl<'a> Checker<'_, '_, 'a> {
             return None;
         }
         let place = self.place_in(&fixed, &name, indices, span)?;
-        let Some(composite) = composite else { return Some(Indexed::Component(base, vector, place)) };
+        let Some(composite) = composite else { return Some(Indexed::Component(base, vector, place.into())) };
         let first = match place {
-            ComponentIndex::Is(first) => ComponentIndex::Is(first * composite.n_components() as u16),
-            ComponentIndex::At(element) | ComponentIndex::Flat(element) => {
+            Ordinal::Is(first) => Ordinal::Is(first * composite.n_components() as u16),
+            Ordinal::Computed(element) => {
                 let n = Expr::constant(composite.n_components() as u64, Scalar::I32, span);
-                ComponentIndex::Flat(int_op(Op::Mul, element, n, span))
+                Ordinal::Computed(int_op(Op::Mul, element, n, span))
             }
         };
         let run = Run { base, whole: vector, first, part: composite };
@@ -133,7 +133,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The element that indices choose of an array of the kernel's own, counted in row-major order.
-    fn place_in(&mut self, fixed: &Fixed, name: &Arc<str>, indices: Vec<Expr>, span: Span) -> Option<ComponentIndex> {
+    fn place_in(&mut self, fixed: &Fixed, name: &Arc<str>, indices: Vec<Expr>, span: Span) -> Option<Ordinal> {
         let mut known = Some(0i128);
         for (index, &extent) in indices.iter().zip(&fixed.shape) {
             let n = i128::from(extent);
@@ -148,10 +148,10 @@ impl<'a> Checker<'_, '_, 'a> {
             known = known.zip(constant).map(|(place, index)| place * n + index.rem_euclid(n));
         }
         if let Some(known) = known {
-            return Some(ComponentIndex::Is(known as u16));
+            return Some(Ordinal::Is(known as u16));
         }
         let axes = (0..).zip(&fixed.shape).map(|(axis, &extent)| axis_extent(name.clone(), axis, extent));
-        self.flat_index(indices, axes, span).map(ComponentIndex::Flat)
+        self.flat_index(indices, axes, span).map(Ordinal::Computed)
     }
 
     /// `name = zeros(…)` and `name = view`: gives whether it is one of these, and done.

@@ -6,7 +6,7 @@ use super::{Lowering, leaf_types};
 use crate::number::Number;
 use crate::typed_ast::{ChainLink, ComponentIndex, Expr, ExprKind, ExprType, LocalId};
 use polyloom_ir::op::{Effect, Lowering as OpLowering};
-use polyloom_ir::{AxisExtent, Composite, Imm, Op, Span, Type, Value};
+use polyloom_ir::{AxisExtent, Composite, Imm, Op, Scalar, Span, Type, Value};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -183,12 +183,23 @@ impl Lowering<'_, '_> {
     ) -> Result<u16, Value> {
         let number = match index {
             ComponentIndex::Is(component) => Ok(*component),
-            ComponentIndex::At(index) => {
-                let composite = self.builder.func.ty(whole).as_composite();
-                let extent = composite.map_or(0, Composite::n_components) as u16;
-                let index = self.expr(index);
-                self.builder.set_span(span);
-                Err(self.wrap_index(index, AxisExtent { name, axis: 0, extent }))
+            ComponentIndex::At(indices) => {
+                let shape = self.builder.func.ty(whole).as_composite().map(Composite::shape).unwrap_or_default();
+                let mut place = None;
+                for ((index, extent), axis) in indices.iter().zip(shape).zip(0..) {
+                    let index = self.expr(index);
+                    self.builder.set_span(span);
+                    let index = self.wrap_index(index, AxisExtent { name: name.clone(), axis, extent });
+                    place = Some(match place {
+                        None => index,
+                        Some(first) => {
+                            let extent = self.builder.const_bits(Scalar::I32, extent.into());
+                            let first = self.builder.op(Op::Mul, &[first, extent]);
+                            self.builder.op(Op::Add, &[first, index])
+                        }
+                    });
+                }
+                place.map_or(Ok(0), Err)
             }
             ComponentIndex::Flat(index) => Err(self.expr(index)),
         };

@@ -215,10 +215,26 @@ pub enum Target {
 pub enum ComponentIndex {
     /// The one with this number, in row-major order.
     Is(u16),
-    /// The one that an integer counts in a vector, from the end if it is negative.
-    At(Expr),
+    /// The one that integers choose, one for each axis, which count from the end if they are negative.
+    At(SmallVec<[Expr; 2]>),
     /// The one that an `int32` counts in row-major order, made of [`ExprKind::WrapIndex`].
     Flat(Expr),
+}
+
+/// The number of a component in row-major order.
+#[derive(Clone, Debug)]
+pub(crate) enum Ordinal {
+    Is(u16),
+    Computed(Expr),
+}
+
+impl From<Ordinal> for ComponentIndex {
+    fn from(ordinal: Ordinal) -> ComponentIndex {
+        match ordinal {
+            Ordinal::Is(place) => ComponentIndex::Is(place),
+            Ordinal::Computed(place) => ComponentIndex::Flat(place),
+        }
+    }
 }
 
 /// An array element.

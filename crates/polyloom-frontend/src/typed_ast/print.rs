@@ -174,7 +174,8 @@ impl Printer<'_> {
     fn component(&self, index: &ComponentIndex) -> String {
         match index {
             ComponentIndex::Is(component) => format!("[{component}]"),
-            ComponentIndex::At(index) | ComponentIndex::Flat(index) => format!("[{}]", self.expr(index)),
+            ComponentIndex::At(indices) => format!("[{}]", self.list(indices)),
+            ComponentIndex::Flat(index) => format!("[{}]", self.expr(index)),
         }
     }
 
