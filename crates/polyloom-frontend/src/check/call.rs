@@ -388,7 +388,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
             }
         }
-        if let Some(open) = self.compilation.open_calls(handle) {
+        if let Some(open) = self.compilation.open_calls(handle, &given) {
             let through: Vec<String> = open.iter().skip(1).map(|h| format!("`{}`", h.name())).collect();
             let message = match &through[..] {
                 [] => format!("`{name}` calls itself"),

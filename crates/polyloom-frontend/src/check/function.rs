@@ -6,7 +6,7 @@ use super::results::Results;
 use super::static_expression::Unrolled;
 use super::structure::StructVariable;
 use super::{
-    Compilation, Fixed, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Spent,
+    Compilation, Fixed, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Open, Spent,
 };
 use crate::annotation::AnnotationReader;
 use crate::decorator;
@@ -100,6 +100,11 @@ pub(super) struct Checker<'c, 'o, 'a> {
     limit_reached: bool,
 }
 
+/// `None` if something given is no value, function or type.
+fn instance_key(handle: &FunctionHandle, given: &[Given]) -> Option<InstanceKey> {
+    Some((handle.identity(), given.iter().map(Given::key).collect::<Option<_>>()?))
+}
+
 impl Compilation<'_> {
     /// Checks a kernel, or a function on its own for these parameter types. Errors are in the diagnostics.
     pub(crate) fn check_root(
@@ -121,7 +126,7 @@ impl Compilation<'_> {
         given: &[Given],
         call: Span,
     ) -> Option<FunctionId> {
-        let key: InstanceKey = (handle.identity(), given.iter().map(Given::key).collect::<Option<_>>()?);
+        let key = instance_key(handle, given)?;
         if let Some(done) = self.instances.get(&key) {
             return *done;
         }
@@ -134,14 +139,14 @@ impl Compilation<'_> {
             return None;
         }
         self.spent.n_instances += 1;
-        self.stack.push(handle.clone());
+        self.stack.push(Open { handle: handle.clone(), key: key.clone() });
         let n_before = self.diagnostics.len();
         let function = self.check_function(handle, def, file, kind, given);
         if !given.is_empty() && handle.is_generic_function() {
             self.name_instance(n_before, def, file, given, call);
         }
-        if let Some(handle) = self.stack.pop() {
-            self.finished.push(handle);
+        if let Some(open) = self.stack.pop() {
+            self.finished.push(open.handle);
         }
         let id = function.map(|function| {
             self.program.functions.push(function);
@@ -230,11 +235,13 @@ impl Compilation<'_> {
         self.diagnostics.extend(errors.into_iter().map(|error| error_of(file, error)));
     }
 
-    /// Whether the function is being checked: calling it now would be a recursion. The functions from it to the
-    /// innermost.
-    pub(super) fn open_calls(&self, handle: &FunctionHandle) -> Option<&[FunctionHandle]> {
-        let at = self.stack.iter().position(|open| open.identity() == handle.identity())?;
-        Some(&self.stack[at..])
+    /// Whether this instance of the function is being checked: calling it now would be a recursion. The functions from
+    /// it to the innermost.
+    pub(super) fn open_calls(&self, handle: &FunctionHandle, given: &[Given]) -> Option<Vec<&FunctionHandle>> {
+        let is_open = || self.stack.iter().any(|open| open.key.0 == handle.identity());
+        let key = is_open().then(|| instance_key(handle, given)).flatten()?;
+        let at = self.stack.iter().position(|open| open.key == key)?;
+        Some(self.stack[at..].iter().map(|open| &open.handle).collect())
     }
 
     fn check_function(

@@ -92,6 +92,12 @@ pub(crate) enum ViewIndex {
     Gather,
 }
 
+/// A function instance that is being checked. Its handle keeps identities from being reused.
+struct Open {
+    handle: FunctionHandle,
+    key: InstanceKey,
+}
+
 /// What of a [`Given`] makes a difference to the instance.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum GivenKey {
@@ -133,8 +139,8 @@ pub(crate) struct Compilation<'o> {
     pub(crate) program: Program,
     /// Finished instances; `None` for those with errors.
     instances: FxHashMap<InstanceKey, Option<FunctionId>>,
-    /// The functions being checked, outermost first. The handles keep identities from being reused.
-    stack: Vec<FunctionHandle>,
+    /// The function instances being checked, outermost first.
+    stack: Vec<Open>,
     finished: Vec<FunctionHandle>,
     names: FxHashSet<Arc<str>>,
     /// What has been spent on the kernel, or the function on its own, being checked.

@@ -46,7 +46,7 @@ impl<'a> Checker<'_, '_, 'a> {
     /// What a function's own name means inside it: the function, beside what it is an overload of. Live surroundings
     /// do not know that yet while the function is decorated: they hold nothing of the name, or what it will replace.
     fn itself(&self, path: &[&str], found: &Option<Captured>) -> Option<Captured> {
-        let own = self.compilation.stack.last().filter(|_| self.kind == FunctionKind::Func)?;
+        let own = &self.compilation.stack.last().filter(|_| self.kind == FunctionKind::Func)?.handle;
         let info = own.unit.functions().get(own.function)?;
         let ([name], true) = (path, info.sees_itself) else { return None };
         if *name != &*info.name {
