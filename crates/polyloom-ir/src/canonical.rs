@@ -6,7 +6,7 @@
 //! are numbers, which mean nothing to a compiler with another op table.
 
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::function::{AxisExtent, CheckKind, Function, Imm};
+use crate::function::{AxisExtent, CheckKind, Function, Imm, MemoryOrder};
 use crate::metadata::{ExecutionConstraints, KernelMetadata};
 use crate::types::{Scalar, Type};
 use cranelift_entity::SecondaryMap;
@@ -124,6 +124,19 @@ impl CanonicalForm {
             Imm::Text(_) => self.bytes.push(5),
             Imm::Check(CheckKind::Bounds { .. }) => self.bytes.push(6),
             Imm::Check(CheckKind::Division) => self.bytes.push(7),
+            Imm::Shared(array) => {
+                self.bytes.push(10);
+                self.number(array.id);
+                self.number(array.align);
+                self.number(array.extents.len() as u32);
+                for &extent in &array.extents {
+                    self.number(extent);
+                }
+            }
+            Imm::Memory(MemoryOrder { scope, ordering }) => {
+                self.bytes.extend_from_slice(&[11, *scope as u8, *ordering as u8]);
+            }
+            Imm::Width(width) => self.bytes.extend_from_slice(&[12, *width]),
         }
         self.number(data.operands.len() as u32);
         for &operand in &data.operands {

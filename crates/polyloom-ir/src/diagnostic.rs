@@ -99,6 +99,10 @@ codes! {
     HirSyntax = "PL0401", "malformed HIR text";
     /// HIR that breaks an invariant of the verifier.
     HirInvalid = "PL0402", "invalid HIR";
+    /// A barrier or a warp operation that not all its threads reach together.
+    Divergent = "PL0601", "barrier in divergent control flow";
+    /// What a GPU architecture does not have.
+    Arch = "PL0602", "beyond the architecture";
     /// A limit of the compiler was reached.
     Limit = "PL0501", "program too large";
     /// A back end or feature that is not in this build, or cannot do what was asked.

@@ -21,7 +21,7 @@ pub enum Imm {
     None,
     /// `const`: the value's bits, zero-extended. The result's type says how to read them.
     Bits(u64),
-    /// `tid`, `dim`: an axis.
+    /// `tid`, `dim`, `thread_idx` and its like: an axis.
     Axis(u8),
     /// `component`, `with_component`: which one, in row-major order.
     Component(u16),
@@ -35,6 +35,111 @@ pub enum Imm {
     Text(Arc<str>),
     /// `check`: what is checked.
     Check(CheckKind),
+    /// `shared_array`: which one.
+    Shared(Box<SharedArray>),
+    /// `thread_fence`, and atomics that do not have the ordering and scope they have unless told.
+    Memory(MemoryOrder),
+    /// `shuffle` and its like: lanes in a group.
+    Width(u8),
+}
+
+/// A static array in shared memory. Instructions of one `id` name the same memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SharedArray {
+    /// Its number, one for each place in the source.
+    pub id: u32,
+    /// Its extents.
+    pub extents: SmallVec<[u32; 4]>,
+    /// What its address is a multiple of, in bytes: a power of two.
+    pub align: u32,
+}
+
+impl SharedArray {
+    /// The bytes it takes, if each element takes so many.
+    pub fn bytes(&self, elem: u32) -> u64 {
+        self.extents.iter().fold(u64::from(elem), |bytes, &extent| bytes.saturating_mul(extent.into()))
+    }
+}
+
+/// Whom an access of memory is ordered for, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct MemoryOrder {
+    /// Who sees the order.
+    pub scope: Scope,
+    /// What it orders.
+    pub ordering: Ordering,
+}
+
+/// The threads that an order is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Scope {
+    /// The thread alone.
+    Thread,
+    /// Those of its block.
+    Block,
+    /// Those of its device.
+    #[default]
+    Device,
+    /// Those of all devices and of the CPU.
+    System,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Scope; 4] = [Scope::Thread, Scope::Block, Scope::Device, Scope::System];
+
+    /// `thread`, `block`, `device` or `system`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Thread => "thread",
+            Scope::Block => "block",
+            Scope::Device => "device",
+            Scope::System => "system",
+        }
+    }
+
+    /// The scope with this name.
+    pub fn from_name(name: &str) -> Option<Scope> {
+        Scope::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+/// What an atomic access orders: those of the C++ memory model.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Ordering {
+    /// Nothing beyond the element.
+    #[default]
+    Relaxed,
+    /// What follows comes after it.
+    Acquire,
+    /// What precedes comes before it.
+    Release,
+    /// Both.
+    AcqRel,
+    /// Both, and all such accesses have one order.
+    SeqCst,
+}
+
+impl Ordering {
+    /// Every ordering.
+    pub const ALL: [Ordering; 5] =
+        [Ordering::Relaxed, Ordering::Acquire, Ordering::Release, Ordering::AcqRel, Ordering::SeqCst];
+
+    /// `relaxed`, `acquire`, `release`, `acq_rel` or `seq_cst`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ordering::Relaxed => "relaxed",
+            Ordering::Acquire => "acquire",
+            Ordering::Release => "release",
+            Ordering::AcqRel => "acq_rel",
+            Ordering::SeqCst => "seq_cst",
+        }
+    }
+
+    /// The ordering with this name.
+    pub fn from_name(name: &str) -> Option<Ordering> {
+        Ordering::ALL.into_iter().find(|ordering| ordering.name() == name)
+    }
 }
 
 /// An axis whose extent is known.

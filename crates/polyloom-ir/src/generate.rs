@@ -11,7 +11,7 @@ use crate::builder::Builder;
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::function::{Function, FunctionKind, Imm, Module};
 use crate::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
-use crate::op::{Effect, Lowering, Op, OpInfo, Signature, TyPattern};
+use crate::op::{Effect, Group, Lowering, Op, OpInfo, Signature, TyPattern};
 use crate::types::{Scalar, Type};
 
 /// What programs may contain.
@@ -424,6 +424,7 @@ impl Generator<'_, '_> {
             let is_scalar = info.signatures.iter().any(|signature| !signature.has_composites());
             info.effect == Effect::Pure
                 && info.is_builtin()
+                && info.group != Group::Gpu
                 && is_scalar
                 && (self.options.library || info.lowering == Lowering::Native)
         };

@@ -29,11 +29,12 @@ pub use builder::Builder;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use entity::{FuncId, Inst, Region, Value};
 pub use function::{
-    AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, Module, RegionData, ValueData, ValueDef,
+    AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, MemoryOrder, Module, Ordering, RegionData, Scope,
+    SharedArray, ValueData, ValueDef,
 };
 pub use metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 pub use op::Op;
 pub use span::{FileId, SourceFile, SourceMap, Span};
 pub use text::{MAX_REGION_DEPTH, parse_module};
 pub use types::{AddressSpace, Composite, CompositeKind, MAX_COMPONENTS, MAX_DIMS, Scalar, Type};
-pub use verify::{verify_function, verify_module};
+pub use verify::{check_arch, check_convergence, verify_function, verify_module};

@@ -9,6 +9,8 @@
 //! in the same iterations of the loops around it. So a counter is uniform inside its loop even if threads leave the
 //! loop at different times, and the loop's results are then varying.
 //!
+//! For barriers and warp operations, the threads of a block or of a warp are compared instead: see [`Threads`].
+//!
 //! The analysis is optimistic: it walks the function until nothing changes, and a value only ever moves from uniform
 //! or affine to varying. Where control diverges is tracked in *scopes*, numbered from the outside in. Each
 //! instruction with regions opens two: the instruction itself and, inside, its regions (for a loop, one iteration).
@@ -16,7 +18,7 @@
 
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::function::{Function, Imm, Module};
-use crate::op::{Effect, Op};
+use crate::op::{Effect, Group, Op};
 use crate::types::Scalar;
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
@@ -80,6 +82,18 @@ impl Shape {
     }
 }
 
+/// Which threads are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Threads {
+    /// Those of a row of the launch: what the vectoriser runs together.
+    #[default]
+    Row,
+    /// Those of a warp.
+    Warp,
+    /// Those of a block.
+    Block,
+}
+
 /// What the analysis takes for granted.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
@@ -92,12 +106,16 @@ pub struct Context<'a> {
     /// Whether the array parameter with this index shares no memory with arrays the function writes. Its elements
     /// then stay the same while the function runs, if the function does not write it either.
     pub disjoint: &'a dyn Fn(usize) -> bool,
+    /// Which threads are compared.
+    pub threads: Threads,
+    /// The extents of a block, where they are known.
+    pub block: Option<[u32; 3]>,
 }
 
 impl<'a> Context<'a> {
     /// A kernel launched with this rank, its arrays possibly overlapping.
     pub fn new(module: &'a Module, launch_rank: u8) -> Context<'a> {
-        Context { module, launch_rank, params: &[], disjoint: &|_| false }
+        Context { module, launch_rank, params: &[], disjoint: &|_| false, threads: Threads::Row, block: None }
     }
 }
 
@@ -408,12 +426,16 @@ impl Walk<'_> {
         let data = &self.func.insts[inst];
         let operand = |index: usize| self.shape(data.operands[index]);
         let constant = |index: usize| self.constant(data.operands[index]);
+        if let Some(shape) = self.gpu_shape(data) {
+            return shape;
+        }
         let Some(ty) = data.results.first().and_then(|&result| self.scalar(result)) else { return Shape::Varying };
         let affine = |stride: Option<i64>, operands: &[Shape]| match stride {
             Some(stride) => Shape::affine(stride, fits && operands.iter().all(|shape| shape.is_exact()), ty),
             None => Shape::Varying,
         };
         match data.op {
+            Op::Tid if self.context.threads != Threads::Row => Shape::Varying,
             Op::Tid => match data.imm {
                 Imm::Axis(axis) if axis + 1 == self.context.launch_rank => Shape::Affine { stride: 1, exact: true },
                 _ => Shape::Uniform,
@@ -500,6 +522,7 @@ impl Walk<'_> {
         func.walk(func.body, &mut |_, data| match (data.op, &data.imm) {
             (Op::Call, Imm::Func(callee)) => callees.push(*callee),
             (Op::Tid | Op::TidLinear | Op::Call, _) => invariant = false,
+            _ if data.op.info().group == Group::Gpu => invariant = false,
             (Op::Assert | Op::Check | Op::Print, _) => {}
             _ => invariant &= matches!(data.op.info().effect, Effect::Pure | Effect::Region | Effect::Terminator),
         });
@@ -536,7 +559,10 @@ impl Walk<'_> {
             Op::Const => self.constant(result).map(|value| (value, value))?,
             // A launch has fewer than 2^31 threads.
             Op::Tid | Op::TidLinear => (0, i128::from(i32::MAX) - 1),
-            Op::Dim => (0, i32::MAX.into()),
+            Op::Dim | Op::BlockIdx | Op::GridDim => (0, i32::MAX.into()),
+            Op::ThreadIdx => (0, 1023),
+            Op::BlockDim => (1, 1024),
+            Op::LaneId | Op::WarpId => (0, 31),
             Op::Add => (range(0).0 + range(1).0, range(0).1 + range(1).1),
             Op::Sub => (range(0).0 - range(1).1, range(0).1 - range(1).0),
             Op::Mul => {
@@ -566,5 +592,6 @@ fn is_condition(func: &Function, owner: Inst, terminator: Inst) -> bool {
     func.regions[condition].insts.last() == Some(&terminator)
 }
 
+mod gpu;
 #[cfg(test)]
 mod tests;

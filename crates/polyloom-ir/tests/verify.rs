@@ -120,8 +120,8 @@ fn invariant_9_arrays_are_parameters() {
     check(
         "%0: array<f32, 2> = while %arr (%1: array<f32, 2>) {\nyield %c\n} do (%2: array<f32, 2>) {\nyield %2\n}",
         &[
-            "`while` gives an array; arrays are function parameters only",
-            "a region of `while` takes an array; arrays are function parameters only",
+            "`while` gives an array; arrays are parameters or shared memory",
+            "a region of `while` takes an array; arrays are parameters or shared memory",
         ],
     );
 }

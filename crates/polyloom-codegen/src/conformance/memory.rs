@@ -275,7 +275,7 @@ fn row_bodies(ty: &str, length: usize) -> Vec<String> {
 pub fn atomics(subject: &Subject<'_>) {
     use polyloom_ir::Op;
     let mut random = Random::new(6);
-    let ops = Op::all().filter(|info| info.group == polyloom_ir::op::Group::Atomic);
+    let ops = Op::all().filter(|info| info.group == polyloom_ir::op::Group::Atomic && !info.needs_blocks());
     for info in ops {
         let class = info.signatures[0].var.expect("atomics are generic");
         for elem in class.members() {

@@ -66,7 +66,9 @@ impl Case {
 /// Every case of the table but conversions, which are many.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for info in Op::all().filter(|info| info.op != Op::Cast && info.op != Op::Bitcast) {
+    let of_threads_alone =
+        |info: &&polyloom_ir::op::OpInfo| !info.needs_blocks() && info.group != polyloom_ir::op::Group::Gpu;
+    for info in Op::all().filter(of_threads_alone).filter(|info| info.op != Op::Cast && info.op != Op::Bitcast) {
         for signature in &info.signatures {
             let members: Vec<Option<Scalar>> = match signature.var {
                 Some(class) => class.members().map(Some).collect(),

@@ -262,5 +262,8 @@ fn atomics_of(elem: Type) -> Vec<Op> {
             of_class && signature.params.iter().any(|param| param.ty == pattern)
         })
     };
-    Op::all().filter(|info| info.group == Group::Atomic && takes(info.op)).map(|info| info.op).collect()
+    Op::all()
+        .filter(|info| info.group == Group::Atomic && !info.needs_blocks() && takes(info.op))
+        .map(|info| info.op)
+        .collect()
 }

@@ -31,7 +31,7 @@ struct Overload {
 
 static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
     // Atomics depend on what other threads do: `arrays` has them.
-    let is_callable = |info: &&OpInfo| info.is_builtin() && info.group != Group::Atomic;
+    let is_callable = |info: &&OpInfo| info.is_builtin() && !matches!(info.group, Group::Atomic | Group::Gpu);
     let of = |info: &'static OpInfo| info.signatures.iter().map(|signature| Overload { op: info.op, signature });
     Op::all().filter(is_callable).flat_map(of).collect()
 });

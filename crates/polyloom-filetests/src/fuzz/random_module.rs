@@ -135,8 +135,9 @@ impl Generator<'_, '_> {
     fn table_op(&mut self) {
         use op::TyPattern;
         let special = [Op::Cast, Op::Bitcast, Op::Tid, Op::WrapIndex, Op::Assert, Op::Check];
-        let ops: Vec<&op::OpInfo> =
-            Op::all().filter(|info| !info.signatures.is_empty() && !special.contains(&info.op)).collect();
+        let ops = Op::all()
+            .filter(|info| !info.signatures.is_empty() && !special.contains(&info.op) && info.group != op::Group::Gpu);
+        let ops: Vec<&op::OpInfo> = ops.collect();
         let info = self.random.pick(&ops);
         let signature = &info.signatures[self.random.below(info.signatures.len())];
         if signature.has_composites() {

@@ -353,7 +353,7 @@ fn what_does_not_fit_is_none() {
 fn every_native_scalar_op_has_a_definition() {
     use crate::op::{Effect, Lowering, TyPattern};
     for info in Op::all() {
-        let depends_on_thread = matches!(info.group, Group::Index | Group::Control);
+        let depends_on_thread = matches!(info.group, Group::Index | Group::Control | Group::Gpu);
         if info.effect != Effect::Pure || info.lowering != Lowering::Native || depends_on_thread {
             continue;
         }

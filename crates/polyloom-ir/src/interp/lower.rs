@@ -3,11 +3,13 @@
 //! Relies on what the verifier guarantees: terminators, counts and types of operands, targets that enclose.
 
 use super::InterpError;
-use super::prepare::{Access, Call, Callee, Code, ForLoop, Index, Preparation, Print, Slot, Step};
+use super::prepare::{
+    Access, Call, Callee, Code, Collective, DynamicShared, ForLoop, Index, Preparation, Print, Slot, Step,
+};
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::eval::{Evaluator, evaluator};
 use crate::function::{Function, Imm, InstData};
-use crate::op::Op;
+use crate::op::{Convergence, Op};
 use crate::types::{Scalar, Type};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use smallvec::SmallVec;
@@ -134,6 +136,9 @@ impl Lower<'_, '_> {
         let data = &func.insts[inst];
         let operands = self.slots_of(&data.operands);
         let results = self.slots_of(&data.results);
+        if data.op.info().needs_blocks() {
+            self.preparation.needs_blocks();
+        }
         match data.op {
             Op::If => self.lower_if(inst, data)?,
             Op::Block => {
@@ -163,6 +168,26 @@ impl Lower<'_, '_> {
             Op::TidLinear => self.emit(Step::TidLinear { to: results[0] }),
             Op::Dim => self.emit(Step::Dim { to: results[0], array: operands[0], axis: axis(data) }),
 
+            Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim | Op::LaneId | Op::WarpId => {
+                self.emit(Step::BlockIndex { to: results[0], op: data.op, axis: axis(data) });
+            }
+            Op::SharedArray => {
+                if let (Imm::Shared(array), Some((elem, _))) = (&data.imm, func.ty(data.results[0]).as_array()) {
+                    self.code.frame[results[0] as usize] = self.preparation.shared_array(array, elem);
+                }
+            }
+            Op::DynamicShared => {
+                let index = self.code.dynamic.len() as u32;
+                let elem = func.ty(data.results[0]).as_array().map_or(Scalar::U8, |(elem, _)| elem);
+                let extents = operands[1..].into();
+                self.code.dynamic.push(DynamicShared { offset: operands[0], extents, elem });
+                self.emit(Step::DynamicShared { to: results[0], index });
+            }
+            Op::Clock => self.emit(Step::Clock { to: results[0] }),
+            // Threads run one after another and see each other's writes at once; nobody measures how long they sleep.
+            Op::ThreadFence | Op::Nanosleep => {}
+            op if op.info().convergence != Convergence::None => self.collective(inst, data)?,
+
             Op::ArrayLoad => {
                 let (access, ..) = self.access(inst, data);
                 self.emit(Step::Load { to: results[0], access });
@@ -178,6 +203,11 @@ impl Lower<'_, '_> {
             Op::AtomicExch => {
                 let (access, values, _) = self.access(inst, data);
                 self.emit(Step::Atomic { f: |_, value| value, to: results[0], value: values[0], access });
+            }
+            Op::AtomicInc | Op::AtomicDec => {
+                let (access, values, elem) = self.access(inst, data);
+                let f = count(data.op, elem);
+                self.emit(Step::Atomic { f, to: results[0], value: values[0], access });
             }
             Op::AtomicAdd
             | Op::AtomicSub
@@ -219,6 +249,28 @@ impl Lower<'_, '_> {
             }
             _ => self.scalar_op(data, operands, results)?,
         }
+        Ok(())
+    }
+
+    fn collective(&mut self, inst: Inst, data: &InstData) -> Result<(), InterpError> {
+        let elem = data.operands.first().map_or(Type::BOOL, |&value| self.func.ty(value));
+        let combine = match evaluator(reduction(data.op), &[elem, elem], elem) {
+            _ if reduction(data.op) == data.op => None,
+            Some(Evaluator::Binary(f)) => Some(f),
+            _ => return Err(self.no_definition(data)),
+        };
+        let index = self.code.collectives.len() as u32;
+        self.code.collectives.push(Collective {
+            op: data.op,
+            convergence: data.op.info().convergence,
+            operands: data.operands.iter().map(|&value| self.slots[value]).collect(),
+            to: data.results.first().map(|&value| self.slots[value]),
+            width: if let Imm::Width(width) = data.imm { width } else { 32 },
+            combine,
+            inst,
+        });
+        self.code.spans.insert(inst, data.span);
+        self.emit(Step::Collective { index });
         Ok(())
     }
 
@@ -415,6 +467,46 @@ fn axis(data: &InstData) -> u8 {
 
 fn is_half(ty: Type) -> bool {
     ty.as_scalar().is_some_and(Scalar::is_half)
+}
+
+/// What `warp_reduce_add` and its like combine values by; other ops as they are.
+fn reduction(op: Op) -> Op {
+    match op {
+        Op::WarpReduceAdd => Op::Add,
+        Op::WarpReduceMin => Op::Min,
+        Op::WarpReduceMax => Op::Max,
+        Op::WarpReduceAnd => Op::BitAnd,
+        Op::WarpReduceOr => Op::BitOr,
+        Op::WarpReduceXor => Op::BitXor,
+        op => op,
+    }
+}
+
+/// What `atomic_inc` and `atomic_dec` store.
+fn count(op: Op, elem: Scalar) -> fn(u64, u64) -> u64 {
+    /// Whether `a` is less than `b`, where the sign is bit `SIGN`, or there is none.
+    fn less<const SIGN: u32>(a: u64, b: u64) -> bool {
+        let flip = if SIGN == 0 { 0 } else { 1 << (SIGN - 1) };
+        a ^ flip < b ^ flip
+    }
+    fn up<const SIGN: u32>(old: u64, limit: u64) -> u64 {
+        // Less than a value of its type, so one more is a value of its type; -1 and 1 more are 0.
+        if less::<SIGN>(old, limit) { mask::<SIGN>(old.wrapping_add(1)) } else { 0 }
+    }
+    fn down<const SIGN: u32>(old: u64, limit: u64) -> u64 {
+        if old == 0 || less::<SIGN>(limit, old) { limit } else { mask::<SIGN>(old.wrapping_sub(1)) }
+    }
+    fn mask<const SIGN: u32>(bits: u64) -> u64 {
+        if SIGN == 0 { bits } else { bits & (u64::MAX >> (64 - SIGN)) }
+    }
+    let up_down: [fn(u64, u64) -> u64; 2] = match elem {
+        Scalar::I8 => [up::<8>, down::<8>],
+        Scalar::I16 => [up::<16>, down::<16>],
+        Scalar::I32 => [up::<32>, down::<32>],
+        Scalar::I64 => [up::<64>, down::<64>],
+        _ => [up::<0>, down::<0>],
+    };
+    up_down[usize::from(op == Op::AtomicDec)]
 }
 
 /// What an atomic update stores, as a function of the element and the value.

@@ -18,6 +18,9 @@ pub trait Memory {
     fn update(&mut self, buffer: u32, offset: i64, bytes: u32, f: &mut dyn FnMut(u64) -> u64) -> Option<u64>;
 }
 
+/// The buffer that shared memory is.
+pub(super) const SHARED: u32 = u32::MAX;
+
 /// Memory of its own, for tests and for checking other back ends.
 ///
 /// ```

@@ -7,12 +7,16 @@
 //! - A negative index of a signed type counts from the end of its axis. An index that is still outside its axis ends
 //!   the launch with [`InterpError::OutOfBounds`], in checked and unchecked mode alike; compiled code may do anything.
 //! - A failed `check` or `assert` ends the launch with [`InterpError::Trap`]. What earlier threads stored stays.
+//! - A kernel with an op that needs blocks runs a block after another. The threads of a block run one after another to
+//!   the next op that its warp or block executes together, then the next warp does; the results of such an op are given
+//!   to all its threads at once (`blocks.rs`).
 //! - Library ops run the HIR of [`crate::math`], `f32` functions for 16-bit floats.
 //!
 //! HIR is first brought into a linear form (`prepare.rs`) in which every value has a slot and control flow is jumps;
 //! `run.rs` executes that without allocating or hashing. An [`Interpreter`] holds one function in this form, with all
 //! it calls, and does not change: threads may share it.
 
+mod blocks;
 mod lower;
 mod memory;
 mod prepare;
@@ -24,8 +28,9 @@ use crate::entity::{FuncId, Inst};
 use crate::function::Module;
 use crate::op::Op;
 use crate::span::Span;
-use crate::types::{MAX_DIMS, Type};
-use prepare::Code;
+use crate::types::{MAX_DIMS, Scalar, Type};
+use prepare::{Blocks, Code};
+use run::Calls;
 use std::ops::Range;
 
 /// An argument of a launch or call.
@@ -49,6 +54,56 @@ pub struct ArrayArg {
     /// Byte strides.
     pub strides: [i64; MAX_DIMS],
 }
+
+impl ArrayArg {
+    /// A row-major array without gaps; extents past [`MAX_DIMS`] are left out.
+    fn dense(buffer: u32, offset: i64, extents: &[i64], elem: Scalar) -> ArrayArg {
+        let mut array = ArrayArg { buffer, offset, ..ArrayArg::default() };
+        let mut stride = i64::from(elem.bytes());
+        for (axis, &extent) in extents.iter().enumerate().rev().filter(|(axis, _)| *axis < MAX_DIMS) {
+            array.extents[axis] = extent;
+            array.strides[axis] = stride;
+            stride = stride.wrapping_mul(extent);
+        }
+        array
+    }
+}
+
+/// How the threads of a launch are grouped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Grid {
+    /// Blocks along each axis.
+    pub grid: [u32; 3],
+    /// Threads of a block along each axis.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared_bytes: u32,
+}
+
+impl Grid {
+    /// Blocks of so many threads in a row, as many as so many threads need.
+    pub fn of_threads(n_threads: u64, block: [u32; 3], shared_bytes: u32) -> Grid {
+        let n_blocks = n_threads.div_ceil(threads_in(block).max(1));
+        Grid { grid: [u32::try_from(n_blocks).unwrap_or(u32::MAX), 1, 1], block, shared_bytes }
+    }
+
+    /// Blocks in the grid.
+    pub fn n_blocks(&self) -> u64 {
+        self.grid.iter().fold(1, |n, &extent| u64::saturating_mul(n, extent.into()))
+    }
+
+    /// Threads in a block.
+    pub fn block_size(&self) -> u64 {
+        threads_in(self.block)
+    }
+}
+
+fn threads_in(block: [u32; 3]) -> u64 {
+    block.iter().fold(1, |n, &extent| u64::saturating_mul(n, extent.into()))
+}
+
+/// Threads of a block where nothing says how many.
+pub const DEFAULT_BLOCK_SIZE: u32 = 256;
 
 /// What a kernel can do to the world outside its arrays.
 pub trait Host {
@@ -132,6 +187,16 @@ pub enum InterpError {
         /// The thread, counted in row-major order.
         thread: u64,
     },
+    /// Threads that should execute an op together cannot: some wait for it and others for something else.
+    #[error("threads wait for each other at `{}` and elsewhere, thread {thread} among them", op.name())]
+    Divergence {
+        /// What one of them waits at.
+        site: Site,
+        /// The op there.
+        op: Op,
+        /// That thread, counted in row-major order.
+        thread: u64,
+    },
     /// An op without a definition for these operands.
     #[error("`{}` is not defined for operands {types:?}", op.name())]
     NoDefinition {
@@ -177,6 +242,10 @@ pub struct Interpreter {
     /// Slots needed by the function and the deepest chain of calls below it.
     stack_size: usize,
     max_steps: u64,
+    blocks: Blocks,
+    /// Threads of a block and dynamic shared memory, where the launch says nothing.
+    block: [u32; 3],
+    shared_bytes: u32,
 }
 
 impl Interpreter {
@@ -194,7 +263,15 @@ impl Interpreter {
             param_types: function.params().iter().map(|&param| function.ty(param)).collect(),
             n_results: function.results.len(),
             max_steps: u64::MAX,
+            blocks: prepared.blocks,
+            block: function.metadata.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1]),
+            shared_bytes: function.metadata.shared_bytes.unwrap_or(0),
         })
+    }
+
+    /// Whether the kernel is launched in blocks: it has an op that needs them.
+    pub fn needs_blocks(&self) -> bool {
+        self.blocks.needed
     }
 
     /// Limits how long a launch or call may run. Each thread, each further iteration of a loop and each call is one
@@ -228,13 +305,20 @@ impl Interpreter {
     ) -> Result<Vec<u64>, InterpError> {
         let mut stack = self.stack(args)?;
         let mut machine = run::Machine::new(self, args, memory, host);
-        machine.thread()?;
-        machine.run(0, &mut stack)?;
+        if self.blocks.needed {
+            machine.enter_grid(&Grid { grid: [1; 3], block: [1; 3], shared_bytes: 0 }, &[1], 1)?;
+            let mut stacks = machine.block(0, &stack)?;
+            stack = stacks.swap_remove(0);
+        } else {
+            machine.thread()?;
+            machine.run(&mut Calls::default(), &mut stack)?;
+        }
         stack.truncate(self.n_results);
         Ok(stack)
     }
 
-    /// Runs the threads of `range`, row-major linear indices, of a launch of this shape.
+    /// Runs the threads of `range`, row-major linear indices, of a launch of this shape. Of a kernel that is launched in
+    /// blocks, it runs those whose first thread is in `range`, of the size its metadata says.
     ///
     /// # Errors
     ///
@@ -253,10 +337,14 @@ impl Interpreter {
         if !fits {
             return Err(InterpError::BadArguments(format!("threads {range:?} of a launch of shape {shape:?}")));
         }
-        if self.n_results > 0 {
-            return Err(InterpError::BadArguments("a function with results is called, not launched".to_owned()));
+        if self.blocks.needed {
+            let grid = Grid::of_threads(n_threads.unwrap_or(0), self.block, self.shared_bytes);
+            let size = grid.block_size().max(1);
+            let blocks = range.start.div_ceil(size)..range.end.div_ceil(size);
+            return self.launch_grid(shape, &grid, args, memory, host, blocks);
         }
         let mut stack = self.stack(args)?;
+        self.launched()?;
         if range.is_empty() {
             return Ok(());
         }
@@ -264,8 +352,50 @@ impl Interpreter {
         machine.start(shape, range.start);
         for _ in range {
             machine.thread()?;
-            machine.run(0, &mut stack)?;
+            machine.run(&mut Calls::default(), &mut stack)?;
             machine.next_thread();
+        }
+        Ok(())
+    }
+
+    /// Runs the blocks of `range` of a grid. Threads are counted block after block, along axis 0 first, as blocks and
+    /// the threads in them are; those past the end of a launch of this shape do nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::launch`]; also if the grid has fewer blocks or a block more than 1024 threads.
+    pub fn launch_grid(
+        &self,
+        shape: &[u64],
+        grid: &Grid,
+        args: &[Arg],
+        memory: &mut dyn Memory,
+        host: &mut dyn Host,
+        range: Range<u64>,
+    ) -> Result<(), InterpError> {
+        let n_threads = shape.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
+        let Some(n_threads) = n_threads.filter(|_| (1..=MAX_DIMS).contains(&shape.len())) else {
+            return Err(InterpError::BadArguments(format!("a launch of shape {shape:?}")));
+        };
+        let stack = self.stack(args)?;
+        self.launched()?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        if range.end > grid.n_blocks() {
+            return Err(InterpError::BadArguments(format!("blocks {range:?} of a grid of {:?}", grid.grid)));
+        }
+        let mut machine = run::Machine::new(self, args, memory, host);
+        machine.enter_grid(grid, shape, n_threads)?;
+        for block in range {
+            machine.block(block, &stack)?;
+        }
+        Ok(())
+    }
+
+    fn launched(&self) -> Result<(), InterpError> {
+        if self.n_results > 0 {
+            return Err(InterpError::BadArguments("a function with results is called, not launched".to_owned()));
         }
         Ok(())
     }

@@ -5,11 +5,12 @@
 //! functions made from [`crate::math`].
 
 use super::lower::lower;
-use super::{InterpError, MAX_CALL_DEPTH, Site};
+use super::memory::SHARED;
+use super::{ArrayArg, InterpError, MAX_CALL_DEPTH, Site};
 use crate::entity::{FuncId, Inst};
-use crate::function::Module;
+use crate::function::{Module, SharedArray};
 use crate::math;
-use crate::op::Op;
+use crate::op::{Convergence, Op};
 use crate::span::Span;
 use crate::types::{Scalar, Type};
 use rustc_hash::FxHashMap;
@@ -69,6 +70,24 @@ pub(super) enum Step {
     },
     TidLinear {
         to: Slot,
+    },
+    /// `thread_idx` and its like.
+    BlockIndex {
+        to: Slot,
+        op: Op,
+        axis: u8,
+    },
+    /// A view of dynamic shared memory, `dynamic[index]`.
+    DynamicShared {
+        to: Slot,
+        index: u32,
+    },
+    Clock {
+        to: Slot,
+    },
+    /// Waits for the other threads of `collectives[index]`, which give it its result.
+    Collective {
+        index: u32,
     },
     Dim {
         to: Slot,
@@ -152,6 +171,29 @@ pub(super) struct Access {
     pub(super) inst: Inst,
 }
 
+/// What the threads of a warp or of a block execute together.
+#[derive(Debug)]
+pub(super) struct Collective {
+    pub(super) op: Op,
+    pub(super) convergence: Convergence,
+    pub(super) operands: SmallVec<[Slot; 2]>,
+    /// None for a barrier.
+    pub(super) to: Option<Slot>,
+    /// Lanes in a group.
+    pub(super) width: u8,
+    /// `warp_reduce_add` and its like: what combines two values.
+    pub(super) combine: Option<fn(u64, u64) -> u64>,
+    pub(super) inst: Inst,
+}
+
+/// A view of dynamic shared memory.
+#[derive(Debug)]
+pub(super) struct DynamicShared {
+    pub(super) offset: Slot,
+    pub(super) extents: SmallVec<[Slot; 4]>,
+    pub(super) elem: Scalar,
+}
+
 /// A `print`.
 #[derive(Debug)]
 pub(super) struct Print {
@@ -182,6 +224,8 @@ pub(super) struct Code {
     pub(super) accesses: Vec<Access>,
     pub(super) prints: Vec<Print>,
     pub(super) calls: Vec<Call>,
+    pub(super) collectives: Vec<Collective>,
+    pub(super) dynamic: Vec<DynamicShared>,
     pub(super) returns: Vec<SmallVec<[Slot; 4]>>,
     /// The spans of instructions that can fail.
     pub(super) spans: FxHashMap<Inst, Span>,
@@ -205,14 +249,49 @@ pub(super) enum Callee {
 pub(super) struct Prepared {
     pub(super) codes: Vec<Code>,
     pub(super) stack_size: usize,
+    pub(super) blocks: Blocks,
+}
+
+/// What a kernel needs of the block its threads are in.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Blocks {
+    /// Whether it is launched in blocks at all.
+    pub(super) needed: bool,
+    /// Its static shared arrays, by number.
+    pub(super) shared: Vec<(u32, ArrayArg)>,
+    /// The bytes they take.
+    pub(super) shared_bytes: u64,
+}
+
+impl Blocks {
+    /// The index of a static shared array.
+    fn shared_array(&mut self, array: &SharedArray, elem: Scalar) -> usize {
+        self.needed = true;
+        if let Some(index) = self.shared.iter().position(|(id, _)| *id == array.id) {
+            return index;
+        }
+        let offset = self.shared_bytes.next_multiple_of(array.align.into());
+        self.shared_bytes = offset + array.bytes(elem.bytes());
+        let extents: SmallVec<[i64; 4]> = array.extents.iter().map(|&extent| extent.into()).collect();
+        self.shared.push((array.id, ArrayArg::dense(SHARED, offset as i64, &extents, elem)));
+        self.shared.len() - 1
+    }
 }
 
 impl Prepared {
     pub(super) fn new(module: &Module, func: FuncId) -> Result<Prepared, InterpError> {
-        let mut preparation =
-            Preparation { module, codes: Vec::new(), stack_sizes: Vec::new(), known: FxHashMap::default(), depth: 0 };
+        let mut preparation = Preparation {
+            module,
+            codes: Vec::new(),
+            stack_sizes: Vec::new(),
+            known: FxHashMap::default(),
+            depth: 0,
+            n_params: module.functions[func].params().len(),
+            blocks: Blocks::default(),
+        };
         preparation.function(Callee::User(func))?;
-        Ok(Prepared { stack_size: preparation.stack_sizes[0], codes: preparation.codes })
+        let Preparation { codes, stack_sizes, blocks, .. } = preparation;
+        Ok(Prepared { stack_size: stack_sizes[0], codes, blocks })
     }
 }
 
@@ -224,9 +303,22 @@ pub(super) struct Preparation<'a> {
     stack_sizes: Vec<usize>,
     known: FxHashMap<Callee, usize>,
     depth: usize,
+    /// Parameters of the function that is launched: shared arrays are numbered after them.
+    n_params: usize,
+    blocks: Blocks,
 }
 
 impl Preparation<'_> {
+    /// What stands for a static shared array.
+    pub(super) fn shared_array(&mut self, array: &SharedArray, elem: Scalar) -> u64 {
+        (self.n_params + self.blocks.shared_array(array, elem)) as u64
+    }
+
+    /// Notes that the kernel is launched in blocks.
+    pub(super) fn needs_blocks(&mut self) {
+        self.blocks.needed = true;
+    }
+
     /// The index of the callee's code and the slots it needs on the stack.
     pub(super) fn function(&mut self, callee: Callee) -> Result<(usize, usize), InterpError> {
         if let Some(&index) = self.known.get(&callee) {

@@ -1,6 +1,7 @@
 //! Running linear code.
 
-use super::memory::Memory;
+use super::blocks::Block;
+use super::memory::{Memory, SHARED};
 use super::prepare::{Access, Code, ForLoop, Slot, Step};
 use super::{Arg, ArrayArg, Host, InterpError, Interpreter, Trap};
 use crate::entity::Inst;
@@ -9,16 +10,52 @@ use smallvec::SmallVec;
 
 /// One thread after another, and what they share.
 pub(super) struct Machine<'a> {
-    interpreter: &'a Interpreter,
-    /// By argument; scalars have an empty one.
-    arrays: SmallVec<[ArrayArg; 4]>,
+    pub(super) interpreter: &'a Interpreter,
+    /// By argument; scalars have an empty one. Then those in shared memory.
+    pub(super) arrays: SmallVec<[ArrayArg; 4]>,
     memory: &'a mut dyn Memory,
     host: &'a mut dyn Host,
     shape: [u64; MAX_DIMS],
     rank: usize,
     coordinates: [u64; MAX_DIMS],
-    thread: u64,
+    pub(super) thread: u64,
     steps_left: u64,
+    pub(super) block: Block,
+}
+
+/// A call that has not returned.
+#[derive(Clone, Copy, Debug, Default)]
+struct Activation {
+    code: u32,
+    /// The step it goes on with.
+    next: u32,
+    /// Where on the stack its frame is.
+    base: u32,
+    /// The call in it that is being executed.
+    call: u32,
+}
+
+/// Where a thread is: the calls it is in, outermost first, without the last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls {
+    outer: Vec<Activation>,
+    current: Activation,
+}
+
+impl Calls {
+    /// Whether the thread has not begun.
+    pub(super) fn is_new(&self) -> bool {
+        self.outer.is_empty() && self.current.next == 0
+    }
+}
+
+/// What a thread stopped at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stop {
+    /// Its end.
+    Done,
+    /// `collectives[index]` of a function, whose frame begins at `base`.
+    Waits { code: u32, index: u32, base: u32 },
 }
 
 impl<'a> Machine<'a> {
@@ -42,6 +79,7 @@ impl<'a> Machine<'a> {
             coordinates: [0; MAX_DIMS],
             thread: 0,
             steps_left: interpreter.max_steps,
+            block: Block::default(),
         }
     }
 
@@ -81,13 +119,37 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Runs a function whose frame, arguments included, is at the start of the stack. Its results are there when it
-    /// has run.
-    pub(super) fn run(&mut self, code: usize, stack: &mut [u64]) -> Result<(), InterpError> {
+    /// Runs a thread from where it is. The frame of the function that was launched, arguments included, is at the start
+    /// of the stack; its results are there when it has run.
+    pub(super) fn run(&mut self, calls: &mut Calls, stack: &mut [u64]) -> Result<Stop, InterpError> {
+        loop {
+            match self.activation(calls.current, stack)? {
+                Left::Called(callee, caller) => {
+                    calls.outer.push(caller);
+                    calls.current = callee;
+                }
+                Left::Waits(current, index) => {
+                    calls.current = current;
+                    return Ok(Stop::Waits { code: current.code, index, base: current.base });
+                }
+                Left::Returned => {
+                    let Some(caller) = calls.outer.pop() else { return Ok(Stop::Done) };
+                    let call = &self.interpreter.codes[caller.code as usize].calls[caller.call as usize];
+                    for (index, &result) in call.results.iter().enumerate() {
+                        stack[(caller.base + result) as usize] = stack[calls.current.base as usize + index];
+                    }
+                    calls.current = caller;
+                }
+            }
+        }
+    }
+
+    /// Runs a function until it calls another, returns, or waits.
+    fn activation(&mut self, current: Activation, stack: &mut [u64]) -> Result<Left, InterpError> {
         let interpreter = self.interpreter;
-        let code = &interpreter.codes[code];
-        let (frame, rest) = stack.split_at_mut(code.frame.len());
-        let mut next = 0;
+        let code = &interpreter.codes[current.code as usize];
+        let (frame, rest) = stack[current.base as usize..].split_at_mut(code.frame.len());
+        let mut next = current.next as usize;
         while let Some(&step) = code.steps.get(next) {
             next += 1;
             match step {
@@ -139,7 +201,7 @@ impl<'a> Machine<'a> {
                 Step::Load { to, access } => {
                     let access = &code.accesses[access as usize];
                     let (buffer, offset) = self.address(code, access, frame)?;
-                    let bits = self.memory.load(buffer, offset, access.elem.bytes());
+                    let bits = self.memory(buffer).load(buffer, offset, access.elem.bytes());
                     let bits = bits.ok_or_else(|| self.outside_buffer(code, access))?;
                     // Any byte but 0 is true, whoever wrote it.
                     frame[to as usize] = if access.elem == Scalar::Bool { u64::from(bits != 0) } else { bits };
@@ -147,7 +209,7 @@ impl<'a> Machine<'a> {
                 Step::Store { value, access } => {
                     let access = &code.accesses[access as usize];
                     let (buffer, offset) = self.address(code, access, frame)?;
-                    let stored = self.memory.store(buffer, offset, access.elem.bytes(), frame[value as usize]);
+                    let stored = self.memory(buffer).store(buffer, offset, access.elem.bytes(), frame[value as usize]);
                     stored.ok_or_else(|| self.outside_buffer(code, access))?;
                 }
                 Step::Atomic { f, to, value, access } => {
@@ -176,29 +238,52 @@ impl<'a> Machine<'a> {
                 }
                 Step::Call { call } => {
                     self.step()?;
+                    let caller = Activation { next: next as u32, call, ..current };
                     let call = &code.calls[call as usize];
                     let callee = &interpreter.codes[call.callee];
                     rest[..callee.frame.len()].copy_from_slice(&callee.frame);
                     for (&param, &arg) in callee.params.iter().zip(&call.args) {
                         rest[param as usize] = frame[arg as usize];
                     }
-                    self.run(call.callee, rest)?;
-                    for (index, &result) in call.results.iter().enumerate() {
-                        frame[result as usize] = rest[index];
-                    }
+                    let base = current.base + frame.len() as u32;
+                    let callee = Activation { code: call.callee as u32, next: 0, base, call: 0 };
+                    return Ok(Left::Called(callee, caller));
+                }
+                Step::BlockIndex { to, op, axis } => frame[to as usize] = self.block.index(op, axis.into()).into(),
+                Step::Clock { to } => frame[to as usize] = interpreter.max_steps - self.steps_left,
+                Step::DynamicShared { to, index } => {
+                    let view = &code.dynamic[index as usize];
+                    let extents: SmallVec<[i64; 4]> =
+                        view.extents.iter().map(|&slot| (frame[slot as usize] as i32).max(0).into()).collect();
+                    let offset = self.block.dynamic_base + i64::from(frame[view.offset as usize] as i32);
+                    let array = ArrayArg::dense(SHARED, offset, &extents, view.elem);
+                    let known = self.arrays.iter().position(|other| *other == array);
+                    frame[to as usize] = known.unwrap_or_else(|| {
+                        self.arrays.push(array);
+                        self.arrays.len() - 1
+                    }) as u64;
+                }
+                Step::Collective { index } => {
+                    return Ok(Left::Waits(Activation { next: next as u32, ..current }, index));
                 }
                 Step::Return { index } => {
                     let values = code.returns[index as usize].iter().map(|&slot| frame[slot as usize]);
                     let values: SmallVec<[u64; 8]> = values.collect();
                     frame[..values.len()].copy_from_slice(&values);
-                    return Ok(());
+                    return Ok(Left::Returned);
                 }
                 Step::Unreachable { site } => {
                     return Err(InterpError::Unreachable { site: code.site(site), thread: self.thread });
                 }
             }
         }
-        Ok(())
+        Ok(Left::Returned)
+    }
+
+    /// Where a buffer is.
+    #[inline]
+    fn memory(&mut self, buffer: u32) -> &mut dyn Memory {
+        if buffer == SHARED { &mut self.block.shared } else { &mut *self.memory }
     }
 
     #[inline]
@@ -229,7 +314,7 @@ impl<'a> Machine<'a> {
     ) -> Result<u64, InterpError> {
         let access = &code.accesses[access as usize];
         let (buffer, offset) = self.address(code, access, frame)?;
-        let old = self.memory.update(buffer, offset, access.elem.bytes(), f);
+        let old = self.memory(buffer).update(buffer, offset, access.elem.bytes(), f);
         old.ok_or_else(|| self.outside_buffer(code, access))
     }
 
@@ -256,6 +341,15 @@ impl<'a> Machine<'a> {
         let (index, extent) = (index as i64, extent as i64);
         InterpError::Trap(Trap { site: code.site(site), index, extent, thread: self.thread })
     }
+}
+
+/// How a function was left.
+enum Left {
+    /// For a function it calls, and where it goes on then.
+    Called(Activation, Activation),
+    /// For other threads, at this one of its collectives.
+    Waits(Activation, u32),
+    Returned,
 }
 
 /// How often a `for_range` runs: as often as lo, lo + step, … stays before its end, without overflow.

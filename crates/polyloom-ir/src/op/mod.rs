@@ -15,6 +15,7 @@ mod table;
 pub use signature::{Extent, Param, Signature, TyPattern, TypeClass};
 pub use table::Op;
 
+use crate::arch::Arch;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -46,6 +47,8 @@ pub enum Group {
     Atomic,
     /// Random numbers.
     Random,
+    /// Blocks and warps of threads, and the memory they share.
+    Gpu,
     /// Assertions and printing.
     Debug,
 }
@@ -66,6 +69,7 @@ impl Group {
             Group::Search => "Searching",
             Group::Atomic => "Atomics",
             Group::Random => "Random numbers",
+            Group::Gpu => "Blocks and warps",
             Group::Debug => "Checking and printing",
         }
     }
@@ -86,6 +90,18 @@ pub enum Effect {
     Region,
     /// Ends a region.
     Terminator,
+}
+
+/// Which threads must execute an op together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Convergence {
+    /// None need to.
+    #[default]
+    None,
+    /// All threads of the warp that have not exited.
+    Warp,
+    /// All threads of the block that have not exited.
+    Block,
 }
 
 /// How a back end comes to code for an op.
@@ -152,6 +168,10 @@ pub struct OpInfo {
     pub effect: Effect,
     /// Where its code comes from.
     pub lowering: Lowering,
+    /// Which threads must execute it together. An op with any is neither moved nor duplicated, merged or dropped.
+    pub convergence: Convergence,
+    /// The least GPU architecture that has it; on the CPU it works whatever this is.
+    pub least_arch: Arch,
     /// What it computes, for the reference: one sentence, then the edge cases.
     pub doc: &'static str,
     /// What a call looks like and gives. Every builtin has one, which a test executes on every engine.
@@ -169,6 +189,12 @@ impl OpInfo {
     /// Whether it ends a region.
     pub fn is_terminator(&self) -> bool {
         self.effect == Effect::Terminator
+    }
+
+    /// Whether a kernel that has it is launched in blocks of threads, on the CPU too. `block_dim` alone is no reason: a
+    /// block is one thread then.
+    pub fn needs_blocks(&self) -> bool {
+        self.group == Group::Gpu && self.op != Op::BlockDim || matches!(self.op, Op::AtomicInc | Op::AtomicDec)
     }
 
     /// Whether Python code can name it.

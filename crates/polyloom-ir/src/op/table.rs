@@ -1,13 +1,18 @@
 //! The entries of the op table. See [`crate::op`] for what the columns mean.
 //!
+//! This file is longer than others: the table is one list, in which an op is declared once.
+//!
 //! An entry reads: documentation, `Variant = "name"`, group, how Python spells it, effect, lowering, overloads, if it
-//! has any, other names, and for builtins an example: lines of a kernel, each with what `print` shows of it there. The
-//! results are worked out by NumPy or by hand, those of random numbers and noise by Warp, to seven digits.
+//! has any, other names, which threads must execute it together, if any must (`converges`), the number of the first GPU
+//! architecture that has it, if that is not the oldest (`since`), and for builtins an example: lines of a kernel, each
+//! with what `print` shows of it there. The results are worked out by NumPy or by hand, those of random numbers and noise
+//! by Warp, to seven digits.
 
 use super::Effect::{Pure, Read, ReadWrite, Region, Terminator, Write};
 use super::Lowering::{Library, Native, Scalarised};
 use super::Spelling::{Function, Internal, Operator};
-use super::{ExampleLine, Group, OpInfo, Signature};
+use super::{Convergence, ExampleLine, Group, OpInfo, Signature};
+use crate::arch::Arch;
 use std::sync::LazyLock;
 
 macro_rules! shown {
@@ -19,11 +24,30 @@ macro_rules! shown {
     };
 }
 
+macro_rules! convergence {
+    () => {
+        Convergence::None
+    };
+    ($convergence:ident) => {
+        Convergence::$convergence
+    };
+}
+
+macro_rules! since {
+    () => {
+        Arch::OLDEST
+    };
+    ($arch:literal) => {
+        Arch::of_number($arch).unwrap_or(Arch::OLDEST)
+    };
+}
+
 macro_rules! op_table {
     ($(
         $(#[doc = $doc:literal])+
         $op:ident = $name:literal, $group:ident, $spelling:expr, $effect:ident, $lowering:ident,
         [$($signature:literal),* $(,)?] $(, aliases [$($alias:literal),*])?
+        $(, converges $convergence:ident)? $(, since $arch:literal)?
         $(, example [$($line:literal $(=> $shown:literal)?),+ $(,)?])?;
     )*) => {
         /// An operation of HIR. What each one is, the op table says: [`Op::info`].
@@ -42,6 +66,8 @@ macro_rules! op_table {
                 example: vec![$($(ExampleLine { text: $line, shown: shown!($($shown)?) }),+)?],
                 effect: $effect,
                 lowering: $lowering,
+                convergence: convergence!($($convergence)?),
+                least_arch: since!($($arch)?),
                 doc: concat!($($doc, "\n"),+),
                 signatures: vec![$(Signature::parse($signature)),*],
             },)*
@@ -757,6 +783,18 @@ op_table! {
     AtomicExch = "atomic_exch", Atomic, Function, ReadWrite, Native, ["[T: number](array: array[T], index..., value: T) -> T"],
         example ["a = [3, 1, 4]", "loom.atomic_exch(a, 1, 7)" => "1", "a" => "[3, 7, 4]"];
 
+    /// Counts an element up: stores 0 if it is at least `value`, else the element plus 1, and gives the old value.
+    AtomicInc = "atomic_inc", Atomic, Internal, ReadWrite, Native, [
+        "[T: int](array: array[T], index..., value: T) -> T",
+        "[T: int](array: array[C:T], index..., value: T) -> T",
+    ];
+    /// Counts an element down: stores `value` if it is 0 or more than `value`, else the element minus 1, and gives the
+    /// old value.
+    AtomicDec = "atomic_dec", Atomic, Internal, ReadWrite, Native, [
+        "[T: int](array: array[T], index..., value: T) -> T",
+        "[T: int](array: array[C:T], index..., value: T) -> T",
+    ];
+
     // ---- random numbers: a u32 state, PCG hash ---------------------------------------------------------------------
     /// A random state from a seed and, to give each thread its own sequence, an offset.
     RandInit = "rand_init", Random, Function, Pure, Library, ["(seed: i32) -> u32", "(seed: i32, offset: i32) -> u32"],
@@ -863,6 +901,81 @@ op_table! {
             "state = loom.rand_init(42)",
             "loom.curlnoise(state, loom.vec3(0.5, 0.25, 0.75))" => "[-0.09437898, -0.3558666, 0.6523674]",
         ];
+
+    // ---- blocks and warps ------------------------------------------------------------------------------------------
+    /// The thread's coordinate in its block along axis 0, 1 or 2.
+    ThreadIdx = "thread_idx", Gpu, Internal, Pure, Native, ["() -> i32"];
+    /// The block's coordinate in the grid along axis 0, 1 or 2.
+    BlockIdx = "block_idx", Gpu, Internal, Pure, Native, ["() -> i32"];
+    /// The extent of a block along axis 0, 1 or 2, in threads.
+    BlockDim = "block_dim", Gpu, Internal, Pure, Native, ["() -> i32"];
+    /// The extent of the grid along axis 0, 1 or 2, in blocks.
+    GridDim = "grid_dim", Gpu, Internal, Pure, Native, ["() -> i32"];
+    /// The thread's number in its warp, 0 to 31. Threads of a block are counted along axis 0 first, and 32 that follow
+    /// each other are a warp.
+    LaneId = "lane_id", Gpu, Internal, Pure, Native, ["() -> i32"];
+    /// The number of the thread's warp in its block.
+    WarpId = "warp_id", Gpu, Internal, Pure, Native, ["() -> i32"];
+    /// An array of constant extents that the threads of a block have in common; its elements are not set to begin with.
+    /// Each place in the text is one array for each block, however often it is executed.
+    SharedArray = "shared_array", Gpu, Internal, Pure, Native, [];
+    /// A view of the shared memory that the launch asks for with `shared_bytes`, from a byte offset on. Views may
+    /// overlap.
+    DynamicShared = "dynamic_shared", Gpu, Internal, Pure, Native, [];
+    /// Waits until all threads of the block have come here. What they wrote before, all of them read after.
+    SyncThreads = "sync_threads", Gpu, Internal, ReadWrite, Native, ["()"], converges Block;
+    /// As `sync_threads`; gives whether the predicate holds in all threads of the block.
+    SyncThreadsAnd = "sync_threads_and", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Block;
+    /// As `sync_threads`; gives whether the predicate holds in any thread of the block.
+    SyncThreadsOr = "sync_threads_or", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Block;
+    /// As `sync_threads`; gives in how many threads of the block the predicate holds.
+    SyncThreadsCount = "sync_threads_count", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> i32"], converges Block;
+    /// What the thread wrote before is seen by others of the scope no later than what it writes after: `thread` for the
+    /// thread alone, `block`, `device`, which it is unless given, or `system`, with the CPU and other devices.
+    ThreadFence = "thread_fence", Gpu, Internal, ReadWrite, Native, ["()"];
+    /// Waits until all threads of the warp that the mask names, one bit each, have come here; all unless it is given.
+    /// What they wrote before, they all read after.
+    SyncWarp = "sync_warp", Gpu, Internal, ReadWrite, Native, ["()", "(mask: u32)"], converges Warp;
+    /// The value that another lane has: the one with this number, counted modulo `width` in the group of `width` lanes
+    /// that the lane is in. Which value a lane gets whose source has exited is not defined; the interpreter gives it its
+    /// own. `width` is a constant power of two, 32 unless given.
+    Shuffle = "shuffle", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T, lane: i32) -> T", "[T: scalar](value: C[T], lane: i32) -> C[T]"], converges Warp;
+    /// The value of the lane that is `delta`, modulo 32, before this one; its own if that is in another group of
+    /// `width`. Else as `shuffle`.
+    ShuffleUp = "shuffle_up", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T, delta: i32) -> T", "[T: scalar](value: C[T], delta: i32) -> C[T]"], converges Warp;
+    /// The value of the lane that is `delta`, modulo 32, behind this one; its own if that is in another group of
+    /// `width`. Else as `shuffle`.
+    ShuffleDown = "shuffle_down", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T, delta: i32) -> T", "[T: scalar](value: C[T], delta: i32) -> C[T]"], converges Warp;
+    /// The value of the lane whose number is this one's with the bits of `mask`, modulo 32, flipped; its own if that is
+    /// in a later group of `width`. Else as `shuffle`.
+    ShuffleXor = "shuffle_xor", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T, mask: i32) -> T", "[T: scalar](value: C[T], mask: i32) -> C[T]"], converges Warp;
+    /// In which lanes of the warp the predicate holds, one bit each; 0 for those that have exited.
+    Ballot = "ballot", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> u32"], converges Warp;
+    /// Whether the predicate holds in any lane of the warp.
+    WarpAny = "warp_any", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Warp;
+    /// Whether the predicate holds in all lanes of the warp.
+    WarpAll = "warp_all", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Warp;
+    /// Which lanes of the warp have the bits of this one's value, one bit each.
+    MatchAny = "match_any", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T) -> u32"], converges Warp;
+    /// Which lanes of the warp there are, one bit each, if the bits of all their values are the same; else 0.
+    MatchAll = "match_all", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T) -> u32"], converges Warp;
+    /// The sum of a value over the lanes of the warp, the same in all. In the order of a tree: each lane adds the value
+    /// of the lane 16 behind it, if there is one, then of that 8 behind, 4, 2 and 1; lane 0 then has the sum.
+    WarpReduceAdd = "warp_reduce_add", Gpu, Internal, ReadWrite, Native, ["[T: number](value: T) -> T", "[T: number](value: C[T]) -> C[T]"], converges Warp;
+    /// The `min` of a value over the lanes of the warp, the same in all.
+    WarpReduceMin = "warp_reduce_min", Gpu, Internal, ReadWrite, Native, ["[T: number](value: T) -> T", "[T: number](value: C[T]) -> C[T]"], converges Warp;
+    /// The `max` of a value over the lanes of the warp, the same in all.
+    WarpReduceMax = "warp_reduce_max", Gpu, Internal, ReadWrite, Native, ["[T: number](value: T) -> T", "[T: number](value: C[T]) -> C[T]"], converges Warp;
+    /// The bitwise and of a value over the lanes of the warp, the same in all.
+    WarpReduceAnd = "warp_reduce_and", Gpu, Internal, ReadWrite, Native, ["[T: bits](value: T) -> T", "[T: int](value: C[T]) -> C[T]"], converges Warp;
+    /// The bitwise or of a value over the lanes of the warp, the same in all.
+    WarpReduceOr = "warp_reduce_or", Gpu, Internal, ReadWrite, Native, ["[T: bits](value: T) -> T", "[T: int](value: C[T]) -> C[T]"], converges Warp;
+    /// The exclusive or of a value over the lanes of the warp, the same in all.
+    WarpReduceXor = "warp_reduce_xor", Gpu, Internal, ReadWrite, Native, ["[T: bits](value: T) -> T", "[T: int](value: C[T]) -> C[T]"], converges Warp;
+    /// A counter that the multiprocessor increments each clock cycle; on the CPU, one that increments in some way.
+    Clock = "clock", Gpu, Internal, ReadWrite, Native, ["() -> u64"];
+    /// Suspends the thread for about so many nanoseconds, at most a million.
+    Nanosleep = "nanosleep", Gpu, Internal, ReadWrite, Native, ["(duration: u32)"];
 
     // ---- checking and printing --------------------------------------------------------------------------------------
     /// Ends the launch with an error unless the condition holds. Only checked kernels contain it.

@@ -106,7 +106,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn choice<T>(&mut self, what: &str, from_name: fn(&str) -> Option<T>) -> Parsed<T> {
+    pub(super) fn choice<T>(&mut self, what: &str, from_name: fn(&str) -> Option<T>) -> Parsed<T> {
         let token = self.kind(Kind::Word, what)?;
         match from_name(self.str(token)) {
             Some(choice) => Ok(choice),
@@ -115,7 +115,7 @@ impl Reader<'_> {
     }
 
     /// `(a, b, …)`
-    fn numbers(&mut self) -> Parsed<Vec<u32>> {
+    pub(super) fn numbers(&mut self) -> Parsed<Vec<u32>> {
         let mut list = Vec::new();
         self.expect("(")?;
         loop {

@@ -10,8 +10,11 @@ use super::lexer::{Kind, Token};
 use super::reader::{Failed, Parsed, Reader};
 use crate::diagnostic::{Code, Diagnostic, near_names};
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, Module, Operands, RegionData};
-use crate::op::Op;
+use crate::function::{
+    AxisExtent, CheckKind, Function, FunctionKind, Imm, MemoryOrder, Module, Operands, Ordering, RegionData, Scope,
+    SharedArray,
+};
+use crate::op::{Convergence, Group, Op};
 use crate::span::{FileId, Span};
 use crate::types::Type;
 use rustc_hash::FxHashMap;
@@ -288,7 +291,9 @@ impl<'t> Reader<'t> {
                 let ty = body.func.insts[inst].results.first().map(|&v| body.func.ty(v));
                 Ok(Imm::Bits(self.constant(ty)?))
             }
-            Op::Tid | Op::Dim => Ok(Imm::Axis(self.number("an axis")?)),
+            Op::Tid | Op::Dim | Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim => {
+                Ok(Imm::Axis(self.number("an axis")?))
+            }
             Op::Component | Op::WithComponent => Ok(Imm::Component(self.number("a component's number")?)),
             Op::WrapIndex => Ok(Imm::Extent(AxisExtent {
                 name: self.string("a variable's name in quotes")?.into(),
@@ -313,6 +318,25 @@ impl<'t> Reader<'t> {
                 Ok(Imm::Check(CheckKind::Bounds { array, axis: self.number("an axis")?, unsigned }))
             }
             Op::Check => self.expected("`bounds` or `division`"),
+            Op::SharedArray => {
+                let id = self.number("the array's number")?;
+                let extents = self.numbers()?.into();
+                if !self.eat_word("align") {
+                    return self.expected("`align`");
+                }
+                Ok(Imm::Shared(Box::new(SharedArray { id, extents, align: self.number("an alignment")? })))
+            }
+            Op::ThreadFence => {
+                let scope = self.choice("a scope", Scope::from_name)?;
+                Ok(Imm::Memory(MemoryOrder { scope, ordering: Ordering::SeqCst }))
+            }
+            op if op.info().convergence == Convergence::Warp && self.peek().kind == Kind::Number => {
+                Ok(Imm::Width(self.number("a number of lanes")?))
+            }
+            op if op.info().group == Group::Atomic && self.peek().kind == Kind::Word => {
+                let scope = self.choice("a scope", Scope::from_name)?;
+                Ok(Imm::Memory(MemoryOrder { scope, ordering: self.choice("an ordering", Ordering::from_name)? }))
+            }
             _ => Ok(Imm::None),
         }
     }

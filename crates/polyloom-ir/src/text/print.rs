@@ -216,6 +216,13 @@ impl<'a> Printer<'a> {
                 write!(f, " bounds{unsigned} {} {axis}", Quoted(array))?;
             }
             Imm::Check(CheckKind::Division) => f.write_str(" division")?,
+            Imm::Shared(array) => {
+                let extents: Vec<String> = array.extents.iter().map(u32::to_string).collect();
+                write!(f, " {} ({}) align {}", array.id, extents.join(", "), array.align)?;
+            }
+            Imm::Memory(order) if data.op == Op::ThreadFence => write!(f, " {}", order.scope.name())?,
+            Imm::Memory(order) => write!(f, " {} {}", order.scope.name(), order.ordering.name())?,
+            Imm::Width(width) => write!(f, " {width}")?,
         }
         for (i, &value) in data.operands.iter().enumerate() {
             write!(f, "{} {}", if i > 0 { "," } else { "" }, self.value(value))?;

@@ -6,7 +6,7 @@ use crate::entity::{Inst, Region, Value};
 use crate::function::{Function, FunctionKind, Imm, InstData, Module};
 use crate::op::Op;
 use crate::text::{PrintOptions, Printer};
-use crate::types::{MAX_COMPONENTS, MAX_DIMS, Scalar, Type};
+use crate::types::{AddressSpace, MAX_COMPONENTS, MAX_DIMS, Scalar, Type};
 use rustc_hash::FxHashSet;
 use std::cell::OnceCell;
 
@@ -60,6 +60,9 @@ impl<'a> Checker<'a> {
         }
         for &param in func.params() {
             let Some((elem, ndim)) = func.ty(param).as_any_array() else { continue };
+            if func.kind == FunctionKind::Kernel && func.ty(param).space() == Some(AddressSpace::Shared) {
+                report("a kernel takes a shared array; shared memory is the kernel's own".to_owned());
+            }
             let inner = elem.as_composite().map_or(0, |composite| composite.shape().len());
             if ndim == 0 || usize::from(ndim) + inner > MAX_DIMS {
                 report(match inner {
@@ -141,15 +144,16 @@ impl<'a> Checker<'a> {
             }
         }
         for &result in &data.results {
-            if func.ty(result).as_any_array().is_some() {
-                self.error(inst, format!("`{}` gives an array; arrays are function parameters only", data.op.name()));
+            if func.ty(result).as_any_array().is_some() && !matches!(data.op, Op::SharedArray | Op::DynamicShared) {
+                let message = format!("`{}` gives an array; arrays are parameters or shared memory", data.op.name());
+                self.error(inst, message);
             }
         }
         let takes_array =
             |&region: &Region| func.regions[region].params.iter().any(|&param| func.ty(param).as_any_array().is_some());
         if data.regions.iter().any(takes_array) {
             let message =
-                format!("a region of `{}` takes an array; arrays are function parameters only", data.op.name());
+                format!("a region of `{}` takes an array; arrays are parameters or shared memory", data.op.name());
             self.error(inst, message);
         }
         if let Imm::Func(callee) = data.imm {

@@ -18,8 +18,9 @@
 //!
 //! 7. Function names are not empty and unique in their module.
 //! 8. There is one parameter name per parameter.
-//! 9. Arrays have 1 to [`MAX_DIMS`](crate::MAX_DIMS) dimensions and are function parameters: no instruction gives an
-//!    array, no other region takes one and no function returns one.
+//! 9. Arrays have 1 to [`MAX_DIMS`](crate::MAX_DIMS) dimensions and are function parameters or what `shared_array` and
+//!    `dynamic_shared` give: no other instruction gives an array, no other region takes one and no function returns one.
+//!    A kernel takes no array in shared memory.
 //!    An array of composites has as many dimensions less as its elements' components have. A composite has 1 to
 //!    [`MAX_COMPONENTS`](crate::MAX_COMPONENTS) components.
 //! 10. Kernels have no results and are not called.
@@ -36,6 +37,9 @@
 //! 16. Axes are those of a launch or of the array: `tid`, `wrap_index` and `check bounds` below
 //!     [`MAX_DIMS`](crate::MAX_DIMS), `dim` below the array's dimensions.
 //!     `construct` takes all components of its one result; `component` and `with_component` name one that there is.
+//!     The axes of blocks and grids, as of `thread_idx`, are 0 to 2. The `width` of a `shuffle` is a power of two up to
+//!     32. A `shared_array` has as many extents as dimensions, none of them 0; its alignment is a power
+//!     of two.
 //! 17. A `call` has the operands and results of its callee.
 //! 18. `print` takes scalars.
 //!
@@ -51,10 +55,23 @@
 //!     and gives its carried values.
 //! 24. `return` gives the function's results. The body ends in `return` or `unreachable`.
 //! 25. An `if` neither of whose regions yields is followed by `unreachable`.
+//!
+//! Blocks and warps, of the kernels of a module
+//!
+//! 26. What the threads of a block or a warp execute together (`Convergence`), and a call of a function that contains it,
+//!     stands where control flow is the same for all of them, as [`crate::uniformity`] sees it.
+//! 27. Only kernels, and functions that they call, use shared memory, barriers and warp operations.
+//!
+//! What an architecture lacks is no matter of validity: [`check_arch`].
 
+mod arch;
+mod convergence;
 mod function;
 mod op_types;
 mod structure;
+
+pub use arch::check_arch;
+pub use convergence::check_convergence;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::FuncId;
@@ -79,6 +96,9 @@ pub fn verify_module(module: &Module) -> Result<(), Vec<Diagnostic>> {
         calls[id] = check_function(function, Some(module), &mut errors);
     }
     find_recursion(module, &calls, &mut errors);
+    if errors.is_empty() {
+        errors = check_convergence(module);
+    }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 

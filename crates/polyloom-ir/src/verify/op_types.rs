@@ -1,16 +1,23 @@
 //! Invariants 12 to 18: immediates and types of the ops that are not control flow.
 
 use super::function::{Checker, list};
+use crate::arch::WARP_SIZE;
 use crate::entity::{FuncId, Inst};
-use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData};
-use crate::op::Op;
-use crate::types::{MAX_DIMS, Scalar, Type};
+use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, SharedArray};
+use crate::op::{Group, Op};
+use crate::types::{AddressSpace, MAX_DIMS, Scalar, Type};
 
 /// Whether the instruction carries the kind of immediate that its op needs.
 pub(super) fn immediate_fits(data: &InstData) -> bool {
     match data.op {
         Op::Const => matches!(data.imm, Imm::Bits(_)),
-        Op::Tid | Op::Dim => matches!(data.imm, Imm::Axis(_)),
+        Op::Tid | Op::Dim | Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim => {
+            matches!(data.imm, Imm::Axis(_))
+        }
+        Op::SharedArray => matches!(data.imm, Imm::Shared(_)),
+        Op::ThreadFence => matches!(data.imm, Imm::Memory(_)),
+        Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => matches!(data.imm, Imm::Width(_)),
+        op if op.info().group == Group::Atomic => matches!(data.imm, Imm::None | Imm::Memory(_)),
         Op::Component | Op::WithComponent => matches!(data.imm, Imm::Component(_)),
         Op::WrapIndex => matches!(data.imm, Imm::Extent(_)),
         Op::Call => matches!(data.imm, Imm::Func(_)),
@@ -72,6 +79,21 @@ pub(super) fn check(checker: &mut Checker<'_>, inst: Inst, data: &InstData) {
                 checker.error(inst, message);
             }
         }
+        (Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim, Imm::Axis(axis)) => {
+            overload(checker, inst, data.op, &operands, &results);
+            if *axis > 2 {
+                checker.error(inst, format!("`{}` names axis {axis}; blocks and grids have 3", data.op.name()));
+            }
+        }
+        (_, Imm::Width(width)) => {
+            overload(checker, inst, data.op, &operands, &results);
+            if !width.is_power_of_two() || u32::from(*width) > WARP_SIZE {
+                let message = format!("`{}` in groups of {width}, which is no power of two up to 32", data.op.name());
+                checker.error(inst, message);
+            }
+        }
+        (Op::SharedArray, Imm::Shared(array)) => shared_array(checker, inst, &operands, &results, array),
+        (Op::DynamicShared, _) => dynamic_shared(checker, inst, &operands, &results),
         (Op::Print, _) => {
             if operands.iter().any(|ty| ty.as_scalar().is_none()) {
                 checker.error(inst, format!("`print` takes scalars, not {}", list(&operands)));
@@ -87,6 +109,47 @@ pub(super) fn check(checker: &mut Checker<'_>, inst: Inst, data: &InstData) {
                 checker.error(inst, format!("`{}` names axis {axis}; there are {MAX_DIMS}", data.op.name()));
             }
         }
+    }
+}
+
+/// Bytes that a static array may take and multiples that its address may be: more than any GPU has, and small enough
+/// that no sum of them overflows.
+const MAX_SHARED_BYTES: u64 = 1 << 28;
+const MAX_ALIGN: u32 = 1 << 20;
+
+fn shared_array(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], results: &[Type], array: &SharedArray) {
+    let elem = match (operands, results) {
+        ([], [ty]) if ty.space() == Some(AddressSpace::Shared) => ty.as_any_array(),
+        _ => None,
+    };
+    let Some((elem, ndim)) = elem else {
+        let (takes, gives) = (list(operands), list(results));
+        let message =
+            format!("`shared_array` takes nothing and gives a shared array; here it takes {takes}, gives {gives}");
+        return checker.error(inst, message);
+    };
+    let elem = elem.components().iter().filter_map(|ty| ty.as_scalar()).map(Scalar::bytes).sum();
+    if array.extents.len() != usize::from(ndim) || array.extents.contains(&0) {
+        checker.error(inst, format!("`shared_array` of {ndim} dimensions has extents {:?}", array.extents));
+    }
+    if array.bytes(elem) > MAX_SHARED_BYTES {
+        checker.error(inst, format!("`shared_array` takes {} bytes", array.bytes(elem)));
+    }
+    if !array.align.is_power_of_two() || array.align > MAX_ALIGN {
+        checker.error(inst, format!("`shared_array` is aligned to {}, which is no power of two", array.align));
+    }
+}
+
+fn dynamic_shared(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], results: &[Type]) {
+    let ndim = match results {
+        [ty] if ty.space() == Some(AddressSpace::Shared) => ty.as_any_array().map(|(_, ndim)| usize::from(ndim)),
+        _ => None,
+    };
+    if ndim.is_none_or(|ndim| operands.len() != 1 + ndim) || operands.iter().any(|&ty| ty != Type::I32) {
+        let (takes, gives) = (list(operands), list(results));
+        let message =
+            format!("`dynamic_shared` makes a shared array of an offset and extents, all i32, not {gives} of {takes}");
+        checker.error(inst, message);
     }
 }
 

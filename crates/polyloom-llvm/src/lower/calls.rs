@@ -117,7 +117,7 @@ impl Lower<'_, '_> {
     fn callee_body(&mut self, func: &Function, function: Fun, lanes: u32, results: &[Ty]) -> Result<()> {
         let ir = self.ir;
         let shapes = vec![Shape::Varying; func.params().len()];
-        let context = Context { module: self.module, launch_rank: 1, params: &shapes, disjoint: &|_| false };
+        let context = Context { params: &shapes, ..Context::new(self.module, 1) };
         let uniformity = (lanes > 1).then(|| Uniformity::of(func, &context));
         let used = used_values(func);
         let mut values = SecondaryMap::new();

@@ -52,7 +52,7 @@ pub(crate) fn kernel(
     let func = &module.functions[id];
     let disjoint = |index: usize| variant.facts.array(index).disjoint;
     let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
-    let context = Context { module, launch_rank: rank, params: &[], disjoint: &disjoint };
+    let context = Context { disjoint: &disjoint, ..Context::new(module, rank) };
     let uniformity = Uniformity::of(func, &context);
     let lanes = lanes.unwrap_or_else(|| width::choose(module, id, &uniformity, variant, host));
     let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;

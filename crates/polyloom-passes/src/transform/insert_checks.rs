@@ -81,7 +81,8 @@ fn region(func: &mut Function, out: Region, negative: &[Index], next: &mut usize
 fn check_index(func: &mut Function, out: Region, inst: Inst, array: Value, axis: u8, may_wrap: bool) {
     let operand = 1 + axis as usize;
     let (index, span) = (func.insts[inst].operands[operand], func.insts[inst].span);
-    let name = func.params().iter().position(|&p| p == array).and_then(|p| func.param_names.get(p).cloned());
+    let param = func.params().iter().position(|&p| p == array);
+    let name = param.map_or_else(|| func.value_names[array].clone(), |p| func.param_names.get(p).cloned());
     let from_start = if may_wrap { wrap(func, out, array, axis, index, span) } else { index };
     func.insts[inst].operands[operand] = from_start;
     let is_wide = func.ty(from_start).as_scalar().is_some_and(|scalar| scalar.bits() == 64);

@@ -10,7 +10,7 @@ mod algebra;
 use crate::analysis::exits::{falls_through, is_target_in};
 use crate::edit::Replacements;
 use algebra::{Outcome, simplify};
-use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Span, Value, eval};
+use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Span, Value, ValueDef, eval};
 use smallvec::SmallVec;
 
 /// Folds constants, applies identities and splices decided control flow, in one walk.
@@ -112,6 +112,9 @@ impl Fold<'_> {
 
     fn evaluate(&self, inst: Inst) -> Option<u64> {
         let data = &self.func.insts[inst];
+        if let (Op::Dim, Imm::Axis(axis)) = (data.op, &data.imm) {
+            return self.shared_extent(data.operands[0], *axis);
+        }
         if !(1..=3).contains(&data.operands.len()) || data.results.len() != 1 || !data.op.info().is_pure() {
             return None;
         }
@@ -121,6 +124,13 @@ impl Fold<'_> {
         }
         let types: SmallVec<[_; 3]> = data.operands.iter().map(|&v| self.func.ty(v)).collect();
         eval::eval(data.op, &types, &bits, self.func.ty(data.results[0]))
+    }
+
+    /// An extent of a static shared array.
+    fn shared_extent(&self, array: Value, axis: u8) -> Option<u64> {
+        let ValueDef::Result(inst, _) = self.func.values[array].def else { return None };
+        let Imm::Shared(array) = &self.func.insts[inst].imm else { return None };
+        array.extents.get(usize::from(axis)).map(|&extent| extent.into())
     }
 
     fn control(&mut self, inst: Inst, out: Region, is_condition: bool) -> Flow {

@@ -17,9 +17,9 @@ mod rotation;
 use super::expand_library::{library_call, take};
 use cranelift_entity::SecondaryMap;
 use polyloom_ir::function::Operands;
-use polyloom_ir::op::Lowering;
+use polyloom_ir::op::{Convergence, Lowering};
 use polyloom_ir::{
-    Builder, Composite, FuncId, Function, Imm, Inst, MAX_COMPONENTS, Module, Op, Region, Scalar, Type, Value,
+    Builder, Composite, FuncId, Function, Imm, Inst, InstData, MAX_COMPONENTS, Module, Op, Region, Scalar, Type, Value,
 };
 use smallvec::{SmallVec, smallvec};
 
@@ -152,10 +152,18 @@ impl Rewrite<'_, '_> {
             && (result.iter().any(is_whole) || types.last().is_some_and(is_whole))
             && data.op != Op::Call
         {
-            let components = self.access(data.op, elem, &operands);
+            let components = self.access(data.op, elem, &operands, &data.imm);
             if let Some(&result) = data.results.first() {
                 self.define(result, components);
             }
+            return;
+        }
+        if matches!(data.op, Op::SharedArray | Op::DynamicShared) {
+            self.shared(data, &operands);
+            return;
+        }
+        if on_composites && data.op.info().convergence != Convergence::None {
+            self.exchange(data, &operands);
             return;
         }
         if let Imm::Extent(of) = &data.imm {
@@ -225,7 +233,7 @@ impl Rewrite<'_, '_> {
     }
 
     /// A load, a store or an atomic update of all components of an element.
-    fn access(&mut self, op: Op, elem: Composite, operands: &[Components]) -> Components {
+    fn access(&mut self, op: Op, elem: Composite, operands: &[Components], imm: &Imm) -> Components {
         let reads = op == Op::ArrayLoad;
         let (indices, value) = match operands.split_last() {
             Some((value, indices)) if !reads => (indices, Some(value)),
@@ -246,10 +254,38 @@ impl Rewrite<'_, '_> {
                 }
                 all.extend(value.map(|value| value[component]));
                 let results: &[Type] = if op == Op::ArrayStore { &[] } else { &[scalar] };
-                let inst = self.builder.inst(op, &all, results, Imm::None);
+                let inst = self.builder.inst(op, &all, results, imm.clone());
                 self.builder.func.insts[inst].results.first().copied()
             })
             .collect()
+    }
+
+    /// A shared array: its elements' dimensions follow its own.
+    fn shared(&mut self, data: &InstData, operands: &[Components]) {
+        let ty = self.old.ty(data.results[0]);
+        let inner = ty.composite_within().map(Composite::shape).unwrap_or_default();
+        let mut operands: Operands = operands.iter().flatten().copied().collect();
+        let mut imm = data.imm.clone();
+        match &mut imm {
+            Imm::Shared(array) => array.extents.extend(inner.iter().map(|&extent| u32::from(extent))),
+            _ => operands.extend(inner.iter().map(|&extent| self.builder.const_int(Scalar::I32, extent.into()))),
+        }
+        let new = self.builder.inst(data.op, &operands, &flat(ty), imm);
+        let array = self.builder.func.insts[new].results[0];
+        self.define(data.results[0], smallvec![array]);
+    }
+
+    /// A shuffle or a reduction of a composite: that of each component.
+    fn exchange(&mut self, data: &InstData, operands: &[Components]) {
+        let Some((value, others)) = operands.split_first() else { return };
+        let result = flat(self.old.ty(data.results[0]));
+        let components = value.iter().zip(result).map(|(&component, ty)| {
+            let operands: Operands = std::iter::once(component).chain(others.iter().flatten().copied()).collect();
+            let new = self.builder.inst(data.op, &operands, &[ty], data.imm.clone());
+            self.builder.func.insts[new].results[0]
+        });
+        let components = components.collect();
+        self.define(data.results[0], components);
     }
 
     fn op(&mut self, op: Op, operands: &[Value]) -> Value {

@@ -1,0 +1,78 @@
+//! What an architecture lacks: checked when code is made for it, so that no back end meets what it cannot compile.
+
+use crate::arch::Arch;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::entity::FuncId;
+use crate::function::{Function, Imm, Module};
+use crate::types::Scalar;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What keeps a valid kernel from running on GPUs of this architecture: ops that it does not have, and more threads,
+/// registers or shared memory than its blocks can have.
+pub fn check_arch(module: &Module, kernel: FuncId, arch: Arch) -> Vec<Diagnostic> {
+    let mut errors = Vec::new();
+    let mut reached = FxHashSet::default();
+    let mut pending = vec![kernel];
+    // Instructions of one number name one array.
+    let mut shared: FxHashMap<u32, u64> = FxHashMap::default();
+    while let Some(id) = pending.pop() {
+        if !reached.insert(id) {
+            continue;
+        }
+        let function = &module.functions[id];
+        function.walk(function.body, &mut |_, data| {
+            let least = data.op.info().least_arch;
+            if !arch.includes(least) {
+                let message = format!("`{}` needs {least} or later, not {arch}", data.op.name());
+                let help = format!("compile for {least}");
+                errors.push(Diagnostic::error(Code::Arch, data.span, message).help(help));
+            }
+            match &data.imm {
+                Imm::Func(callee) => pending.push(*callee),
+                Imm::Shared(array) => {
+                    let elem = data.results.first().and_then(|&value| function.ty(value).as_any_array());
+                    let elem = elem.map_or(0, |(elem, _)| {
+                        elem.components().iter().filter_map(|ty| ty.as_scalar()).map(Scalar::bytes).sum()
+                    });
+                    shared.insert(array.id, array.bytes(elem));
+                }
+                _ => {}
+            }
+        });
+    }
+    let function = &module.functions[kernel];
+    let limits = arch.limits();
+    let statically: u64 = shared.values().sum();
+    let allowed =
+        format!("{arch} allows {} B opt-in / {} B static", limits.opt_in_shared_bytes, limits.static_shared_bytes);
+    let all = statically + u64::from(function.metadata.shared_bytes.unwrap_or(0));
+    if all > limits.opt_in_shared_bytes.into() {
+        let message = format!("the kernel's blocks share too much memory: it needs {all} B, {allowed}");
+        errors.push(of(function, message, "use smaller arrays, or blocks of fewer threads"));
+    } else if statically > limits.static_shared_bytes.into() {
+        let message = format!("the kernel's static shared arrays are too large: it needs {statically} B, {allowed}");
+        errors.push(of(function, message, "make the largest with `dynamic_shared`, and launch with `shared_bytes=`"));
+    }
+    let extents = function.metadata.workgroup_size.unwrap_or([1; 3]);
+    let threads = extents.iter().fold(1u64, |n, &extent| n.saturating_mul(extent.into()));
+    let bound = function.metadata.launch_bounds.map_or(0, |(threads, _)| threads);
+    let too_far = extents.iter().zip(&limits.block_dim).any(|(extent, limit)| extent > limit);
+    if threads > limits.threads_per_block.into() || bound > limits.threads_per_block || too_far {
+        let [x, y, z] = limits.block_dim;
+        let message = format!(
+            "a block of {} threads: {arch} allows {}, at most {x} × {y} × {z}",
+            if too_far { format!("{extents:?}") } else { threads.max(bound.into()).to_string() },
+            limits.threads_per_block,
+        );
+        errors.push(of(function, message, "use smaller blocks"));
+    }
+    if let Some(registers) = function.metadata.max_registers.filter(|&n| n > limits.registers_per_thread) {
+        let message = format!("{registers} registers for each thread: {arch} has {}", limits.registers_per_thread);
+        errors.push(of(function, message, "ask for fewer"));
+    }
+    errors
+}
+
+fn of(function: &Function, message: String, help: &str) -> Diagnostic {
+    Diagnostic::error(Code::Arch, function.span, message).help(help)
+}

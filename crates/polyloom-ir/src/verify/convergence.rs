@@ -1,0 +1,260 @@
+//! Invariants 26 and 27: barriers and warp operations are reached by all their threads together, and only from kernels.
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::entity::{FuncId, Inst, Region};
+use crate::function::{Function, FunctionKind, Imm, InstData, Module};
+use crate::op::{Convergence, Group, Op};
+use crate::types::Type;
+use crate::uniformity::{Context, Shape, Threads, Uniformity};
+use cranelift_entity::SecondaryMap;
+
+/// What is wrong with where a valid module has barriers and warp operations.
+pub fn check_convergence(module: &Module) -> Vec<Diagnostic> {
+    let is_gpu = |function: &Function| function.insts.values().any(|data| data.op.info().group == Group::Gpu);
+    if !module.functions.values().any(is_gpu) {
+        return Vec::new();
+    }
+    let mut errors = Vec::new();
+    let mut needs = SecondaryMap::new();
+    for id in module.functions.keys() {
+        convergence_of(module, id, &mut needs);
+    }
+    let mut reached: SecondaryMap<FuncId, bool> = SecondaryMap::new();
+    for (id, function) in &module.functions {
+        if function.kind != FunctionKind::Kernel {
+            continue;
+        }
+        let order = callers_first(module, id);
+        for &id in &order {
+            reached[id] = true;
+        }
+        for threads in [Threads::Block, Threads::Warp] {
+            let mut check = Check { module, needs: &needs, threads, errors: &mut errors };
+            check.kernel(&order, function.metadata.workgroup_size);
+        }
+    }
+    for (id, function) in module.functions.iter().filter(|(id, _)| !reached[*id]) {
+        // A function in a module without kernels may yet be called from one.
+        if module.functions.values().all(|function| function.kind == FunctionKind::Func) {
+            continue;
+        }
+        let data = function.insts.values().find(|data| data.op.info().group == Group::Gpu && is_shared(data));
+        if let Some(data) = data.filter(|_| needs[id].is_some()) {
+            let message = format!("`{}` outside a kernel", data.op.name());
+            let help = "shared memory, barriers and warp operations are for kernels and functions that they call";
+            errors.push(Diagnostic::error(Code::HirInvalid, data.span, message).help(help));
+        }
+    }
+    errors.sort_by_key(|error| (error.span.file.as_u32(), error.span.start));
+    errors.dedup();
+    errors
+}
+
+fn is_shared(data: &InstData) -> bool {
+    data.op.info().convergence != Convergence::None || matches!(data.op, Op::SharedArray | Op::DynamicShared)
+}
+
+/// What executing a function takes, calls included; known at the end for all that it calls.
+fn convergence_of(module: &Module, id: FuncId, known: &mut SecondaryMap<FuncId, Option<Convergence>>) -> Convergence {
+    if let Some(convergence) = known[id] {
+        return convergence;
+    }
+    let mut most = Convergence::None;
+    let mut callees = Vec::new();
+    let function = &module.functions[id];
+    function.walk(function.body, &mut |_, data| {
+        most = most.max(data.op.info().convergence);
+        if let Imm::Func(callee) = data.imm {
+            callees.push(callee);
+        }
+    });
+    for callee in callees {
+        most = most.max(convergence_of(module, callee, known));
+    }
+    known[id] = Some(most);
+    most
+}
+
+/// The kernel and what it calls, each behind all its callers.
+fn callers_first(module: &Module, kernel: FuncId) -> Vec<FuncId> {
+    fn visit(module: &Module, id: FuncId, visited: &mut SecondaryMap<FuncId, bool>, order: &mut Vec<FuncId>) {
+        if std::mem::replace(&mut visited[id], true) {
+            return;
+        }
+        let function = &module.functions[id];
+        function.walk(function.body, &mut |_, data| {
+            if let Imm::Func(callee) = data.imm {
+                visit(module, callee, visited, order);
+            }
+        });
+        order.push(id);
+    }
+    let mut order = Vec::new();
+    visit(module, kernel, &mut SecondaryMap::new(), &mut order);
+    order.reverse();
+    order
+}
+
+/// What is known of a function's parameters, from all calls of it.
+#[derive(Clone, Default)]
+struct Params {
+    shapes: Vec<Shape>,
+    /// Arrays that nothing writes while the kernel runs.
+    constant: Vec<bool>,
+}
+
+impl Params {
+    fn join(&mut self, shapes: Vec<Shape>, constant: Vec<bool>) {
+        if self.shapes.is_empty() {
+            *self = Params { shapes, constant };
+            return;
+        }
+        for (known, shape) in self.shapes.iter_mut().zip(shapes) {
+            if *known != shape {
+                *known = Shape::Varying;
+            }
+        }
+        self.constant.iter_mut().zip(constant).for_each(|(known, constant)| *known &= constant);
+    }
+}
+
+/// One kernel, for the threads of its blocks or of its warps.
+struct Check<'a> {
+    module: &'a Module,
+    needs: &'a SecondaryMap<FuncId, Option<Convergence>>,
+    threads: Threads,
+    errors: &'a mut Vec<Diagnostic>,
+}
+
+impl Check<'_> {
+    fn kernel(&mut self, order: &[FuncId], block: Option<[u32; 3]>) {
+        let mut params: SecondaryMap<FuncId, Params> = SecondaryMap::new();
+        for (index, &id) in order.iter().enumerate() {
+            let function = &self.module.functions[id];
+            let written = function.written_arrays();
+            let mut known = std::mem::take(&mut params[id]);
+            if index == 0 {
+                known.constant = vec![true; written.len()];
+            }
+            let constant = |param: usize| known.constant.get(param).copied().unwrap_or(false);
+            let uniformity = Uniformity::of(
+                function,
+                &Context {
+                    params: &known.shapes,
+                    // Arrays that overlap what is written are no reason to reject a kernel: the user is told to say so
+                    // where vectorising needs to know.
+                    disjoint: &constant,
+                    threads: self.threads,
+                    block,
+                    ..Context::new(self.module, 1)
+                },
+            );
+            self.function(function, &uniformity);
+            function.walk(function.body, &mut |_, data| {
+                let Imm::Func(callee) = data.imm else { return };
+                let shapes = data.operands.iter().map(|&value| match function.ty(value) {
+                    Type::Array { .. } | Type::CompositeArray { .. } => Shape::Uniform,
+                    _ => uniformity.shape(value),
+                });
+                // An array counts as written by a function that it is passed to, so look at what the others do.
+                let is_constant = |&value: &_| {
+                    let param = function.param_index(value);
+                    param.is_some_and(|param| constant(param) && !self.writes(function, param))
+                };
+                params[callee].join(shapes.collect(), data.operands.iter().map(is_constant).collect());
+            });
+        }
+    }
+
+    /// Whether a function or those that it calls may write the array parameter with this index.
+    fn writes(&self, function: &Function, param: usize) -> bool {
+        if !function.written_arrays()[param] {
+            return false;
+        }
+        let array = function.params()[param];
+        let mut writes = false;
+        function.walk(function.body, &mut |_, data| match data.imm {
+            Imm::Func(callee) => {
+                let callee = &self.module.functions[callee];
+                let passed = data.operands.iter().enumerate().filter(|(_, operand)| **operand == array);
+                for (index, _) in passed {
+                    writes |= self.writes(callee, index);
+                }
+            }
+            _ => {
+                use crate::op::Effect::{ReadWrite, Write};
+                let first = data.operands.first() == Some(&array);
+                writes |= first && matches!(data.op.info().effect, Write | ReadWrite);
+            }
+        });
+        writes
+    }
+
+    fn function(&mut self, function: &Function, uniformity: &Uniformity) {
+        self.region(function, uniformity, function.body, &mut Vec::new());
+    }
+
+    fn region(&mut self, function: &Function, uniformity: &Uniformity, region: Region, enclosing: &mut Vec<Inst>) {
+        for &inst in &function.regions[region].insts {
+            let data = &function.insts[inst];
+            let needs = match data.imm {
+                Imm::Func(callee) => self.needs[callee].unwrap_or_default(),
+                _ => data.op.info().convergence,
+            };
+            let concerned = match self.threads {
+                Threads::Block => needs == Convergence::Block,
+                _ => needs == Convergence::Warp,
+            };
+            if concerned && uniformity.is_divergent(inst) {
+                self.report(function, uniformity, data, enclosing);
+            }
+            enclosing.push(inst);
+            for &inner in &data.regions {
+                self.region(function, uniformity, inner, enclosing);
+            }
+            enclosing.pop();
+        }
+    }
+
+    fn report(&mut self, function: &Function, uniformity: &Uniformity, data: &InstData, enclosing: &[Inst]) {
+        let what = match data.imm {
+            Imm::Func(callee) => {
+                format!("`{}`, which has a barrier or warp operation,", self.module.functions[callee].name)
+            }
+            _ => format!("`{}`", data.op.name()),
+        };
+        let (threads, help) = match self.threads {
+            Threads::Block => (
+                "block",
+                "move it out of the `if` or loop; a condition on `sync_threads_or(…)` or `sync_threads_and(…)` is the same \
+                 in all threads of a block",
+            ),
+            _ => (
+                "warp",
+                "move it out of the `if` or loop; a condition on `warp_any(…)`, `warp_all(…)` or `warp_id()` is the same in \
+                 all threads of a warp",
+            ),
+        };
+        let message = format!("{what} is not reached by all threads of a {threads} together");
+        let mut error = Diagnostic::error(Code::Divergent, data.span, message).help(help);
+        let parts = enclosing.iter().rev().copied().find(|&inst| !uniformity.cond_is_uniform(inst));
+        if let Some(inst) = parts.or_else(|| first_loss(function, uniformity, function.body)) {
+            let cond = function.insts[inst].operands.first();
+            let span = function.insts[inst].span;
+            let text = match cond {
+                Some(_) => "the threads part ways here",
+                None => "some threads leave here",
+            };
+            if span != data.span {
+                error = error.label(span, text);
+            }
+        }
+        self.errors.push(error);
+    }
+}
+
+/// The first instruction of a region that only some of its threads complete.
+fn first_loss(function: &Function, uniformity: &Uniformity, region: Region) -> Option<Inst> {
+    let mut insts = function.regions[region].insts.iter().copied();
+    insts.find(|&inst| uniformity.loses_threads(inst))
+}
