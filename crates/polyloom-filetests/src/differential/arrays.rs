@@ -3,7 +3,7 @@
 use super::generate::{COORDINATES, Generator, Variable};
 use super::program::{Access, ArrayParam};
 use polyloom_ir::op::{Group, TyPattern};
-use polyloom_ir::{Composite, Op, Scalar, Type};
+use polyloom_ir::{Composite, Op, Type};
 
 /// A name for a part of an array, or for an array of the thread's own.
 #[derive(Clone)]
@@ -65,14 +65,11 @@ impl Generator {
         (*self.random.pick(&names)).clone()
     }
 
-    pub(super) fn own_index(&self) -> String {
-        COORDINATES[..self.rank].join(", ")
-    }
-
     pub(super) fn store_own(&mut self, array: usize) {
-        let (elem, index) = (self.arrays[array].elem, self.own_index());
+        let name = self.array_name(array);
+        let (elem, index) = (self.arrays[array].elem, self.own_index(&name));
         // The element is the thread's own, so the order of float additions is fixed.
-        if self.random.chance(25) && self.own_atomic(&self.array_name(array), elem, &index) {
+        if self.random.chance(25) && self.own_atomic(&name, elem, &index) {
             return;
         }
         let value = self.pinned_of(elem, 3);
@@ -183,7 +180,12 @@ impl Generator {
     /// An index of an element of a part that this thread may read.
     fn part_index(&mut self, part: &Part) -> String {
         match part.n_chosen {
-            Some(n) => COORDINATES[n..self.rank].join(", "),
+            Some(n) => self.own_index_from(&part.name, n),
+            None if part.is_local && self.random.chance(8) => {
+                let mut index: Vec<String> = (0..part.ndim).filter_map(|_| self.stray()).collect();
+                index.resize(part.ndim, "0".to_owned());
+                index.join(", ")
+            }
             None => self.index_of(&part.name, part.ndim),
         }
     }
@@ -197,30 +199,6 @@ impl Generator {
         let part = self.random.pick(&parts).clone();
         let index = self.part_index(&part);
         Some(format!("{}[{index}]", part.name))
-    }
-
-    pub(super) fn index(&mut self, array: usize) -> String {
-        let ndim = self.arrays[array].ndim;
-        self.index_of(&format!("a{array}"), ndim)
-    }
-
-    /// An index into the array of this name, clamped to it.
-    pub(super) fn index_of(&mut self, array: &str, ndim: usize) -> String {
-        let mut parts = Vec::new();
-        for axis in 0..ndim {
-            let part = match self.random.below(4) {
-                0 if self.in_kernel => {
-                    format!("loom.min({}, {array}.shape[{axis}] - 1)", COORDINATES[self.random.below(self.rank)])
-                }
-                1 => (*self.random.pick(&["0", "-1"])).to_owned(),
-                _ => {
-                    let value = self.pinned(Scalar::I32, 1);
-                    format!("loom.clamp({value}, -{array}.shape[{axis}], {array}.shape[{axis}] - 1)")
-                }
-            };
-            parts.push(part);
-        }
-        parts.join(", ")
     }
 
     pub(super) fn load(&mut self, ty: Type) -> Option<String> {
@@ -244,7 +222,10 @@ impl Generator {
             return None;
         }
         let array = *self.random.pick(&fits);
-        let index = if self.arrays[array].access == Access::Own { self.own_index() } else { self.index(array) };
+        let index = match self.arrays[array].access {
+            Access::Own => self.own_index(&format!("a{array}")),
+            _ => self.index(array),
+        };
         let array = self.array(array);
         Some(format!("{array}[{index}]"))
     }

@@ -144,6 +144,13 @@ impl Generator {
         self.statement_of(overload).is_some()
     }
 
+    /// A search in an array that a thread may read. False if there is none.
+    pub(super) fn search(&mut self) -> bool {
+        let searches: Vec<Overload> = OVERLOADS.iter().filter(|o| o.op == Op::LowerBound).copied().collect();
+        let overload = *self.random.pick(&searches);
+        self.statement_of(overload).is_some()
+    }
+
     fn statement_of(&mut self, overload: Overload) -> Option<()> {
         let signature = overload.signature;
         let mut bound = Bound::default();

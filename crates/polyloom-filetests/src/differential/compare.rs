@@ -130,35 +130,34 @@ impl Engines {
     /// # Errors
     ///
     /// The first disagreement with the interpreter. Where a check fails, every engine must report one; which thread's
-    /// is up to it, but that thread must be one that the interpreter stops at the same check with the same values.
+    /// is up to it, but that thread must be one that the interpreter stops at the same check with the same values. If
+    /// there is but one thread, what it stored and printed before is compared as well.
     pub fn check(&self, program: &Program, seed: u64) -> Result<(), Box<Disagreement>> {
-        let mut reference: Option<(Result<Vec<Buffer>, LaunchError>, String)> = None;
+        let mut reference: Option<Outcome> = None;
         for (engine, session) in &self.sessions {
-            PRINTED.set(Some(String::new()));
-            let outcome = run(session, program, seed, None);
-            let printed = PRINTED.take().unwrap_or_default();
-            let outcome = outcome?;
-            let Some((reference, expected_text)) = &reference else {
-                reference = Some((outcome, printed));
+            let got = run(session, program, seed, None)?;
+            let Some(expected) = &reference else {
+                reference = Some(got);
                 continue;
             };
-            match (reference, outcome) {
-                (Ok(expected), Ok(got)) => {
-                    compare(engine, expected, &got)?;
-                    compare_text(engine, expected_text, &printed)?;
-                }
-                (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(got))) => {
-                    // What it prints depends on where it stops: not compared.
-                    PRINTED.set(Some(String::new()));
-                    let alone = run(session, program, seed, Some(&got.thread));
-                    PRINTED.take();
-                    let expected = alone?.map(|_| ());
-                    if !matches!(&expected, Err(LaunchError::Trap(trap)) if *trap == got) {
+            match (&expected.done, &got.done) {
+                (Ok(()), Ok(())) => compare(engine, expected, &got)?,
+                (Err(LaunchError::Trap(trap)), Err(LaunchError::Trap(other))) if got.n_threads == 1 => {
+                    if trap != other {
+                        let (got, expected) = (other.clone(), expected.done.clone());
                         return Err(Box::new(Disagreement::Trapped { engine, got, expected }));
                     }
+                    compare(engine, expected, &got)?;
                 }
-                (_, Err(error)) => return Err(Box::new(Disagreement::Failed { engine, error })),
-                (Err(error), Ok(_)) => {
+                (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(trap))) => {
+                    // What is stored and printed depends on where the other threads stop.
+                    let expected = run(session, program, seed, Some(&trap.thread))?.done;
+                    if !matches!(&expected, Err(LaunchError::Trap(alone)) if alone == trap) {
+                        return Err(Box::new(Disagreement::Trapped { engine, got: trap.clone(), expected }));
+                    }
+                }
+                (_, Err(error)) => return Err(Box::new(Disagreement::Failed { engine, error: error.clone() })),
+                (Err(error), Ok(())) => {
                     return Err(Box::new(Disagreement::Failed { engine: "interpreter", error: error.clone() }));
                 }
             }
@@ -167,14 +166,17 @@ impl Engines {
     }
 }
 
-/// Runs a program with arguments drawn from `seed` and gives its arrays. Given a thread, by its coordinates, only that
-/// one is run, and by the interpreter.
-fn run(
-    session: &Session,
-    program: &Program,
-    seed: u64,
-    only: Option<&[u64]>,
-) -> Result<Result<Vec<Buffer>, LaunchError>, Box<Disagreement>> {
+/// What a launch leaves.
+struct Outcome {
+    done: Result<(), LaunchError>,
+    buffers: Vec<Buffer>,
+    printed: String,
+    n_threads: u64,
+}
+
+/// Runs a program with arguments drawn from `seed`. Given a thread, by its coordinates, only that one is run, and by the
+/// interpreter.
+fn run(session: &Session, program: &Program, seed: u64, only: Option<&[u64]>) -> Result<Outcome, Box<Disagreement>> {
     let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
     let file = SourceFile::new("generated.py", program.text.as_str(), 1);
     let unit = SourceUnit::parse(file).map_err(rejected)?;
@@ -183,8 +185,14 @@ fn run(
     // The same arguments for every engine: everything is drawn from the seed in the same order.
     let mut random = Random::new(seed ^ 0x005e_ed0f_a7f5);
     // Now and then a row long enough for compiled code to align what it stores.
-    let most = if random.chance(12) { LONG_EXTENTS } else { EXTENTS };
+    let most = match random.below(100) {
+        0..12 => LONG_EXTENTS,
+        // One thread alone fails at the same place everywhere.
+        75.. if program.is_checked() => [1; 3],
+        _ => EXTENTS,
+    };
     let dim: Vec<u64> = (0..program.rank).map(|_| 1 + random.below(most[program.rank - 1] as usize) as u64).collect();
+    let n_threads = dim.iter().product();
     let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
     let mut buffers: Vec<Buffer> = Vec::new();
     let mut shape = Vec::new();
@@ -210,11 +218,13 @@ fn run(
             Type::Composite(_) | Type::CompositeArray { .. } => continue,
         };
         if let Err(error) = filled {
-            return Ok(Err(error.into()));
+            let done = Err(error.into());
+            return Ok(Outcome { done, buffers, printed: String::new(), n_threads });
         }
     }
+    PRINTED.set(Some(String::new()));
     // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say; generated kernels
-    // keep their indices in bounds.
+    // keep their indices in bounds or have them checked.
     let done = unsafe {
         match only {
             None => kernel.launch(&dim, &block, &LaunchOptions::default()),
@@ -224,7 +234,8 @@ fn run(
             }
         }
     };
-    Ok(done.map(|()| buffers))
+    let printed = PRINTED.take().unwrap_or_default();
+    Ok(Outcome { done, buffers, printed, n_threads })
 }
 
 /// An array's memory with room around it, so that a stray store shows.
@@ -295,8 +306,8 @@ impl Buffer {
 }
 
 /// All of memory is compared, what lies between and around the elements too. Any NaN equals any NaN.
-fn compare(engine: &'static str, expected: &[Buffer], got: &[Buffer]) -> Result<(), Box<Disagreement>> {
-    for (array, (expected, got)) in expected.iter().zip(got).enumerate() {
+fn compare(engine: &'static str, expected: &Outcome, got: &Outcome) -> Result<(), Box<Disagreement>> {
+    for (array, (expected, got)) in expected.buffers.iter().zip(&got.buffers).enumerate() {
         let elem = expected.elem;
         for element in 0..expected.words.len() * 8 / elem.bytes() as usize {
             let (want, have) = (expected.get(element), got.get(element));
@@ -308,7 +319,7 @@ fn compare(engine: &'static str, expected: &[Buffer], got: &[Buffer]) -> Result<
             }
         }
     }
-    Ok(())
+    compare_text(engine, &expected.printed, &got.printed)
 }
 
 fn compare_text(engine: &'static str, expected: &str, got: &str) -> Result<(), Box<Disagreement>> {

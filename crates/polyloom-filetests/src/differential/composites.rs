@@ -245,6 +245,12 @@ impl Generator {
     }
 
     fn component_index(&mut self, extent: u16) -> String {
+        if self.checked
+            && self.random.chance(8)
+            && let Some(stray) = self.stray()
+        {
+            return stray;
+        }
         match self.random.below(3) {
             0 => format!("loom.clamp({}, -{extent}, {extent} - 1)", self.pinned(Scalar::I32, 1)),
             _ => (self.random.below(2 * usize::from(extent)) as i32 - i32::from(extent)).to_string(),
@@ -285,14 +291,14 @@ impl Generator {
                 let value = self.composite(ty, 3);
                 self.line(&format!("{name} = {value}"));
             }
-            2 => {
+            2 if elem != Scalar::Bool => {
                 let operator = *self.random.pick(&["+=", "-="]);
                 let value = self.composite(ty, 2);
                 self.line(&format!("{name} {operator} {value}"));
             }
             3 if matches!(ty, Composite::Vector { .. } | Composite::Matrix { .. }) => {
                 let (place, part) = self.several(ty);
-                let operator = *self.random.pick(&["=", "=", "+="]);
+                let operator = if elem == Scalar::Bool { "=" } else { *self.random.pick(&["=", "=", "+="]) };
                 let value = match self.random.below(5) {
                     0 if operator == "=" && place.contains(':') => self.pinned(elem, 1),
                     _ => self.composite(part, 2),
@@ -301,7 +307,7 @@ impl Generator {
             }
             _ => {
                 let place = self.place(ty);
-                let operator = if self.random.chance(30) { "+=" } else { "=" };
+                let operator = if elem != Scalar::Bool && self.random.chance(30) { "+=" } else { "=" };
                 let value = self.pinned(elem, 2);
                 self.line(&format!("{name}{place} {operator} {value}"));
             }
@@ -351,7 +357,7 @@ impl Generator {
         }
         let array = *self.random.pick(&arrays);
         let Some(ty) = self.arrays[array].elem.as_composite() else { return false };
-        let (index, place) = (self.own_index(), self.place(ty));
+        let (index, place) = (self.own_index(&format!("a{array}")), self.place(ty));
         let operator = if self.random.chance(30) { "+=" } else { "=" };
         let value = self.pinned(ty.elem(), 2);
         let name = self.array(array);

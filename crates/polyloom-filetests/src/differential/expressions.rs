@@ -93,13 +93,20 @@ impl Generator {
                 _ => format!("(-{a})"),
             };
         }
-        let operator = *self.random.pick(&["+", "-", "*", "//", "%", "/", "&", "|", "^", "<<", ">>"]);
+        let operator = self.integer_operator();
         match self.random.below(13) {
             0 => format!("(~{a})"),
             12 => self.power(&a, ty, d),
             1 => format!("(-{a})"),
             _ => format!("({a} {operator} {b})"),
         }
+    }
+
+    /// An operator of integers; with checks mostly none that fails for a divisor of 0, or little else would fail.
+    pub(super) fn integer_operator(&mut self) -> &'static str {
+        let operators = ["//", "%", "/", "+", "-", "*", "&", "|", "^", "<<", ">>"];
+        let first = if self.checked && self.random.chance(97) { 3 } else { 0 };
+        operators[first + self.random.below(operators.len() - first)]
     }
 
     /// `a ** b`; integers have small literal powers only.

@@ -3,7 +3,8 @@
 //! The same seed gives the same text. Kernels are free of data races by construction, so that every engine must give
 //! the same bits whatever the order of threads: a thread stores only to its own elements, loads only from arrays that
 //! nobody stores to (or from its own elements), and touches shared elements by commutative integer atomics whose old
-//! value it ignores. Indices are clamped to the array, negative ones included, and loops are short.
+//! value it ignores. Indices are within the array, negative ones included, but for some of kernels with checks, and loops
+//! are short.
 
 use super::arrays::Part;
 use super::functions::UserFunction;
@@ -68,6 +69,8 @@ pub(super) struct Generator {
     /// Loops around the current statement in this function.
     pub(super) loops: usize,
     pub(super) in_kernel: bool,
+    /// Whether the kernel is compiled with checks.
+    pub(super) checked: bool,
     pub(super) budget: i32,
 }
 
@@ -116,6 +119,7 @@ impl Generator {
             next_name: 0,
             loops: 0,
             in_kernel: false,
+            checked: false,
             budget: 0,
         };
         generator.draw_composites();
@@ -124,6 +128,7 @@ impl Generator {
     }
 
     fn program(&mut self) -> Program {
+        self.checked = self.random.chance(20);
         for _ in 0..self.random.below(3) {
             self.function();
             self.struct_function();
@@ -149,6 +154,10 @@ impl Generator {
                 self.element(ndim)
             };
             self.arrays.push(ArrayParam { elem, ndim, access, same_shape: false });
+            if access == Access::Own && self.random.chance(35) {
+                let elem = self.element(ndim);
+                self.arrays.push(ArrayParam { elem, ndim, access: Access::Read, same_shape: true });
+            }
         }
         let mut params: Vec<String> =
             scalars.iter().enumerate().map(|(n, s)| format!("p{n}: loom.{}", s.python_name())).collect();
@@ -164,7 +173,7 @@ impl Generator {
         self.structs.leave_scope(0);
         let (struct_params, of_structs) = self.struct_params(self.rank);
         params.extend(struct_params);
-        let mode = if self.random.chance(15) { "(check=True)" } else { "" };
+        let mode = if self.checked { "(check=True)" } else { "" };
         self.line("");
         self.line(&format!("@loom.kernel{mode}"));
         self.line(&format!("def kernel({}):", params.join(", ")));
@@ -286,7 +295,10 @@ impl Generator {
             }
             16 => self.declare_part(),
             17 => self.store_part(),
+            18 if self.random.chance(if self.checked { 50 } else { 5 }) => self.assert_(),
             18 if self.random.chance(30) => self.print(),
+            18 if self.search() => {}
+            19 if self.stencil() => {}
             _ => {
                 if !self.builtin_statement() {
                     self.declare();

@@ -144,7 +144,6 @@ impl Generator {
         self.line(&format!("return {value}"));
         self.end_function();
         let body = self.text.split_off(n_before);
-        let body = body.replace(&format!(": loom.{} = ", stands.python_name()), " = ");
         self.text.push_str(&body.replace(&format!("loom.{}", stands.python_name()), "type(x0)"));
         (self.functions, self.generics, self.composites, self.palette) = (functions, generics, composites, palette);
         self.structs.show(definitions);

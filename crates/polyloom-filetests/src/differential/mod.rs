@@ -13,6 +13,7 @@ mod expressions;
 mod functions;
 mod generate;
 mod generics;
+mod indices;
 mod program;
 mod random;
 mod shrink;

@@ -12,7 +12,7 @@ pub struct ArrayParam {
     pub ndim: usize,
     /// What the kernel does with it.
     pub access: Access,
-    /// Whether its shape is that of the array before: both are leaves of the same array of structs.
+    /// Whether its shape is that of the array before: both are leaves of the same array of structs, or of the launch's shape.
     pub same_shape: bool,
 }
 
@@ -41,6 +41,11 @@ pub struct Program {
 }
 
 impl Program {
+    /// Whether the kernel is compiled with checks.
+    pub(super) fn is_checked(&self) -> bool {
+        self.text.contains("(check=True)")
+    }
+
     /// The comment line that says what the program takes, for a file that [`Program::from_text`] reads back.
     pub fn header(&self) -> String {
         let scalars: Vec<&str> = self.scalars.iter().map(|s| s.name()).collect();

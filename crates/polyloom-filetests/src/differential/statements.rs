@@ -8,7 +8,8 @@ impl Generator {
         let ty = self.ty();
         let value = self.expr(ty, 3);
         let name = self.name("v");
-        if self.random.chance(30) {
+        // In a generic function an annotation would name one type.
+        if self.stand_in != Some(ty) && self.random.chance(30) {
             self.line(&format!("{name}: loom.{} = {value}", ty.python_name()));
         } else {
             self.line(&format!("{name} = loom.{}({value})", ty.python_name()));
@@ -29,13 +30,16 @@ impl Generator {
             _ => return,
         };
         let value = self.expr(ty, 3);
-        let operators: &[&str] = match ty {
-            Scalar::Bool => &["&=", "|=", "^="],
-            _ if ty.is_float() => &["+=", "-=", "*=", "/="],
-            _ => &["+=", "-=", "*=", "//=", "%=", "&=", "|=", "^=", "<<=", ">>="],
+        let operator = match ty {
+            _ if self.random.chance(50) => "",
+            Scalar::Bool => *self.random.pick(&["&", "|", "^"]),
+            _ if ty.is_float() => *self.random.pick(&["+", "-", "*", "/"]),
+            _ => match self.integer_operator() {
+                "/" => "//",
+                operator => operator,
+            },
         };
-        let operator = if self.random.chance(50) { "=" } else { *self.random.pick(operators) };
-        self.line(&format!("{name} {operator} {value}"));
+        self.line(&format!("{name} {operator}= {value}"));
     }
 
     pub(super) fn swap(&mut self) {
