@@ -41,6 +41,10 @@ enum Emit {
     Hir,
     /// HIR as back ends get it
     HirPrepared,
+    /// C++ that compiles by itself
+    Cpp,
+    /// CUDA C++ that compiles by itself
+    Cuda,
     /// LLVM IR, optimised
     Llvm,
     /// Assembly of this machine
@@ -78,6 +82,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Emit::Ast => Form::Ast,
         Emit::Hir => Form::Hir,
         Emit::HirPrepared => Form::HirPrepared,
+        Emit::Cpp => Form::Cpp,
+        Emit::Cuda => Form::Cuda,
         Emit::Llvm => Form::LlvmIrOptimized,
         Emit::Asm => Form::Asm,
         Emit::Obj => Form::Obj,

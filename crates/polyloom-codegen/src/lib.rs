@@ -8,6 +8,7 @@ pub mod abi;
 pub mod backend;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod cpp;
 pub mod cranelift;
 mod private;
 

@@ -19,11 +19,13 @@
 //! | `test prepare` | HIR | every kernel as back ends get it |
 //! | `test hir` | Python | the HIR of every kernel, verified |
 //! | `test ast` | Python | the typed AST of every kernel |
+//! | `test cpp`, `test cuda` | HIR or Python | every kernel as C++ or CUDA C++ text, without the prelude |
 //! | `test diagnostics` | Python | all diagnostics, rendered |
 //! | `test run` | HIR or Python | none: `; run:` lines say what calls and launches come to |
 //! | `test differential` | Python | none: every engine of the build gives the same bits |
 //!
-//! Lines after the first may set options: `; option checked` compiles with checks. A kind is a function in [`kind`].
+//! Lines after the first may set options: `; option checked` compiles with checks; `prelude` and `comments` are those of
+//! texts. A kind is a function in [`kind`].
 
 pub mod case;
 mod diff;

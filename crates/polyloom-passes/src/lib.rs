@@ -14,6 +14,7 @@ pub mod analysis;
 mod edit;
 pub mod pass;
 pub mod pipeline;
+pub mod text;
 pub mod transform;
 
 pub use analysis::canonical::canonical_hash;

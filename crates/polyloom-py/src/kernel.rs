@@ -5,7 +5,7 @@ use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_erro
 use crate::generic::Generic;
 use crate::session;
 use polyloom::frontend::{Environment, FunctionHandle, check_function};
-use polyloom::{FloatMode, Form, SourceFile};
+use polyloom::{FloatMode, Form, SourceFile, TextTarget};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -183,6 +183,20 @@ impl Kernel {
     #[pyo3(signature = (*, optimized = true))]
     fn llvm_ir(&self, py: Python<'_>, optimized: bool) -> PyResult<String> {
         py.detach(|| self.text(if optimized { Form::LlvmIrOptimized } else { Form::LlvmIr }))
+    }
+
+    /// The kernel as C++ that compiles by itself. With `comments`, lines of the kernel's source stand before what they
+    /// became.
+    #[pyo3(signature = (*, comments = false))]
+    fn cpp(&self, comments: bool) -> PyResult<String> {
+        self.one()?.text(TextTarget::Cpp, comments).map_err(|error| codegen_error(&error))
+    }
+
+    /// The kernel as CUDA C++ that compiles by itself, for NVRTC and nvcc. With `comments`, lines of the kernel's
+    /// source stand before what they became.
+    #[pyo3(signature = (*, comments = false))]
+    fn cuda(&self, comments: bool) -> PyResult<String> {
+        self.one()?.text(TextTarget::Cuda, comments).map_err(|error| codegen_error(&error))
     }
 
     /// The machine code that runs where arrays are dense and do not overlap, as assembly text.

@@ -1,5 +1,7 @@
 //! A compiled kernel.
 
+use crate::text::write_text;
+use polyloom_codegen::cpp::{Options as TextOptions, Target};
 use polyloom_codegen::{CodegenError, Emit, Facts, Variant};
 use polyloom_frontend::typed_ast::Param;
 use polyloom_frontend::{CompileError, Compiled};
@@ -47,6 +49,10 @@ pub enum Form {
     Asm,
     /// A relocatable object file.
     Obj,
+    /// C++ text.
+    Cpp,
+    /// CUDA C++ text.
+    Cuda,
 }
 
 /// A failed check in the user's terms.
@@ -227,6 +233,8 @@ impl Kernel {
             Form::Ast => return Ok(self.ast.as_bytes().to_vec()),
             Form::Hir => return Ok(self.module.to_string().into_bytes()),
             Form::HirPrepared => return Ok(source.prepared.to_string().into_bytes()),
+            Form::Cpp => return self.text(Target::Cpp, false).map(String::into_bytes),
+            Form::Cuda => return self.text(Target::Cuda, false).map(String::into_bytes),
             Form::LlvmIr => Emit::LlvmIr,
             Form::LlvmIrOptimized => Emit::LlvmIrOptimized,
             Form::Asm => Emit::Asm,
@@ -242,6 +250,17 @@ impl Kernel {
         let facts = if form == Form::Obj { Facts::default() } else { self.cpu.dense_facts() };
         let variant = Variant { launch_rank: self.natural_rank(), facts };
         without_fork(|| backend.emit(&source.prepared, source.prepared_kernel, &variant, emit))
+    }
+
+    /// The kernel as source text, with the lines of its own source as comments if asked for.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel has something that has no form in C++.
+    pub fn text(&self, target: Target, comments: bool) -> Result<String, CodegenError> {
+        let options = pipeline::Options { checked: self.function().metadata.check };
+        let form = TextOptions { sources: comments.then_some(&self.sources), without_prelude: false };
+        write_text(&self.module, self.id, &options, target, &form)
     }
 
     /// A failed check of this kernel, located in its source.

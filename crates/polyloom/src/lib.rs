@@ -32,9 +32,11 @@ mod call;
 mod kernel;
 pub mod scalar_bits;
 mod session;
+mod text;
 
 pub use call::{Bits, CallError, is_function_of_values};
 pub use kernel::{Form, Kernel, TrapReport};
+pub use polyloom_codegen::cpp::{Options as TextOptions, Target as TextTarget};
 pub use polyloom_codegen::{Backend, CodegenError, Emit, Variant};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
@@ -48,3 +50,4 @@ pub use polyloom_runtime::{
     PrintSink, Tier, TierPolicy, Trap, close_background, num_threads, set_num_threads, set_print_sink,
 };
 pub use session::{Session, SessionError, has_llvm};
+pub use text::write_text;

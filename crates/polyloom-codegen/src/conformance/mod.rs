@@ -12,6 +12,8 @@
 //! - [`rounding`]: what a float mode lets a back end do to sums of products, and no more;
 //! - [`random`]: random programs.
 //!
+//! [`text`] makes an engine of C++ text.
+//!
 //! In the float mode `strict` every result is the reference's, bit for bit. The other modes change only float
 //! arithmetic: each suite still runs in them, with [`Subject::agrees`] for a comparison, and all but sums of products
 //! still have the reference's bits in `contract`.
@@ -30,6 +32,7 @@ pub mod memory;
 pub mod ops;
 pub mod random;
 pub mod rounding;
+pub mod text;
 pub mod values;
 
 use crate::backend::{Backend, Facts, Variant};
@@ -77,6 +80,9 @@ macro_rules! conformance_tests {
 /// How a kernel is brought into the form back ends take: `polyloom_passes::pipeline::prepared`, with checks or without.
 pub type Prepare = dyn Fn(&Module, FuncId, bool) -> (Module, FuncId);
 
+/// Makes a prepared kernel ready to run.
+pub type Load<'a> = dyn Fn(&Module, FuncId) -> Result<Code, String> + 'a;
+
 /// What happens to a kernel before a back end sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Preparation {
@@ -93,6 +99,8 @@ pub enum Preparation {
 pub enum Engine<'a> {
     /// Machine code of this back end.
     Backend(&'a dyn Backend),
+    /// What a function makes of a prepared kernel, and a name for it.
+    Loader(&'static str, &'a Load<'a>),
     /// The interpreter, which knows one float mode, `strict`, and is right in all.
     Interpreter,
 }
@@ -112,6 +120,7 @@ impl Subject<'_> {
     pub fn name(&self) -> &'static str {
         match self.engine {
             Engine::Backend(backend) => backend.name(),
+            Engine::Loader(name, _) => name,
             Engine::Interpreter => "interpreter",
         }
     }
@@ -159,6 +168,7 @@ impl Subject<'_> {
                 .and_then(|object| backend.load(&object))
                 .map(Code::Machine)
                 .map_err(|error| error.to_string()),
+            Engine::Loader(_, load) => load(&prepared, id),
             Engine::Interpreter => {
                 Interpreter::new(&prepared, id).map(Code::Interpreted).map_err(|error| error.to_string())
             }

@@ -2,3 +2,4 @@
 
 mod backend;
 mod conformance;
+mod cpp;

@@ -5,9 +5,11 @@ mod hir;
 mod passes;
 mod python;
 mod run;
+mod text;
 mod value;
 
 use crate::case::Case;
+use polyloom::TextTarget;
 
 /// The output to compare with the expectation, or `None` for a test that carries its own.
 type Output = Result<Option<String>, String>;
@@ -24,6 +26,8 @@ pub fn run(case: &Case) -> Output {
         "verify" => hir::verify(case).map(Some),
         "hir" => python::hir(case).map(Some),
         "ast" => python::ast(case).map(Some),
+        "cpp" => text::text(case, TextTarget::Cpp).map(Some),
+        "cuda" => text::text(case, TextTarget::Cuda).map(Some),
         "diagnostics" => python::diagnostics(case).map(Some),
         "pass" => passes::pass(case).map(Some),
         "prepare" => passes::prepare(case).map(Some),

@@ -31,6 +31,11 @@ pub(super) fn module(case: &Case, name: &str) -> Result<Module, String> {
     found.map(|(_, module, _)| module).ok_or_else(|| format!("there is no kernel `{name}`"))
 }
 
+/// The modules of all kernels.
+pub(super) fn modules(case: &Case) -> Result<Vec<Module>, String> {
+    Ok(kernels(case)?.into_iter().map(|(_, module, _)| module).collect())
+}
+
 /// Name, HIR and typed AST of every kernel.
 fn kernels(case: &Case) -> Result<Vec<(String, Module, String)>, String> {
     let unit = SourceUnit::parse(file(case)).map_err(|error| error.to_string())?;

@@ -41,7 +41,7 @@ pub(super) fn library_call(module: &mut Module, op: Op, types: &[Type]) -> Optio
         Type::Composite(composite) if composite.elem().is_half() => composite.with_elem(Scalar::F32).into(),
         ty => widened(ty),
     };
-    let definition = definition(op, &types.iter().map(wide).collect())?;
+    let definition = definition(op, &types.iter().map(wide).collect::<Types>())?;
     Some(add_to_module(module, &definition, FuncId::from_u32(0)))
 }
 
@@ -185,16 +185,16 @@ fn same_code(a: &Function, b: &Function) -> bool {
 }
 
 /// The function that defines `op` for these operand types, in its final form, followed by what it calls.
-fn definition(op: Op, types: &Types) -> Option<Arc<Module>> {
+pub(crate) fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     type Cache = RwLock<FxHashMap<(Op, Types), Option<Arc<Module>>>>;
     static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
     // Entries are inserted whole, so a poisoned lock protects nothing broken.
-    if let Some(entry) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&(op, types.clone())) {
+    if let Some(entry) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&(op, Types::from_slice(types))) {
         return entry.clone();
     }
     let built = math::library_function(op, types).map(|function| Arc::new(finished(function)));
     let mut cache = CACHE.write().unwrap_or_else(PoisonError::into_inner);
-    cache.entry((op, types.clone())).or_insert(built).clone()
+    cache.entry((op, Types::from_slice(types))).or_insert(built).clone()
 }
 
 fn finished(function: Function) -> Module {

@@ -65,14 +65,20 @@ pub fn possibly_negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
     ranges.found
 }
 
-/// The array and the number of indices of an instruction that accesses an element.
+/// The array and the number of indices of an instruction that accesses an element, or a component of one.
 pub fn accessed_array(func: &Function, inst: Inst) -> Option<(Value, u8)> {
     let data = &func.insts[inst];
     if !matches!(data.op.info().group, Group::Array | Group::Atomic) {
         return None;
     }
     let array = *data.operands.first()?;
-    Some((array, func.ty(array).as_array()?.1))
+    let n_values = match data.op {
+        Op::ArrayLoad => 0,
+        Op::AtomicCas => 2,
+        _ => 1,
+    };
+    func.ty(array).as_any_array()?;
+    Some((array, data.operands.len().checked_sub(1 + n_values)? as u8))
 }
 
 /// The interval of values that are no integers. Nothing is concluded from it.

@@ -1,0 +1,794 @@
+//! Statements: one function of HIR as the body of a function of the text.
+
+use super::expression::Precedence;
+use super::layout::Layout;
+use super::names::Names;
+use super::plan::{CallEffect, Plan};
+use super::prelude::Helper;
+use super::unit::{Callees, Target, Unit};
+use super::variables::{Variable, Variables};
+use cranelift_entity::{EntitySet, SecondaryMap};
+use polyloom_ir::{Function, FunctionKind, Imm, Inst, InstData, Op, Region, Scalar, Span, Type, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use std::fmt::Write as _;
+
+/// A function being written.
+pub(super) struct Body<'a, 'u> {
+    pub unit: &'a mut Unit<'u>,
+    pub callees: Callees<'a>,
+    pub func: &'a Function,
+    pub plan: Plan,
+    pub variables: Variables,
+    /// Indices of arrays that may count from the end.
+    pub negative: FxHashSet<(Inst, u8)>,
+    /// Instructions that use a value, for those that look at them.
+    pub users: SecondaryMap<Value, SmallVec<[Inst; 2]>>,
+    /// Whether arithmetic is that of the float mode `strict`.
+    pub is_strict: bool,
+    pub out: String,
+    layout: Layout,
+    call_effect: CallEffect<'a>,
+    declared: EntitySet<Variable>,
+    declarations: FxHashMap<Inst, SmallVec<[Variable; 2]>>,
+    jumps: Jumps,
+    /// Loops and blocks around the current place, from the outermost on.
+    around: Vec<Inst>,
+    indent: usize,
+    sites: FxHashMap<Inst, u32>,
+    /// The line of the source that the last comment shows.
+    line: Option<u32>,
+}
+
+/// Jumps that C++ has no statement for.
+#[derive(Default)]
+struct Jumps {
+    /// What is left from within an inner loop.
+    left: FxHashSet<Inst>,
+    /// What is continued from within an inner loop.
+    continued: FxHashSet<Inst>,
+    /// Whether a kernel returns from within a loop.
+    returns: bool,
+}
+
+impl Jumps {
+    fn find(&mut self, func: &Function, region: Region, around: &mut Vec<Inst>) {
+        for &inst in &func.regions[region].insts {
+            let data = &func.insts[inst];
+            match (data.op, &data.imm) {
+                (Op::Return, _) => self.returns |= !around.is_empty(),
+                (Op::Break, Imm::Target(target)) if around.last() != Some(target) => {
+                    self.left.insert(*target);
+                }
+                (Op::Continue, Imm::Target(target)) if around.last() != Some(target) => {
+                    self.continued.insert(*target);
+                }
+                _ => {}
+            }
+            let is_target = matches!(data.op, Op::ForRange | Op::While | Op::Block);
+            if is_target {
+                around.push(inst);
+            }
+            for &inner in &data.regions {
+                self.find(func, inner, around);
+            }
+            if is_target {
+                around.pop();
+            }
+        }
+    }
+}
+
+impl<'a, 'u> Body<'a, 'u> {
+    pub(super) fn new(
+        unit: &'a mut Unit<'u>,
+        callees: Callees<'a>,
+        func: &'a Function,
+        call_effect: CallEffect<'a>,
+        is_strict: bool,
+        mut names: Names,
+    ) -> Body<'a, 'u> {
+        let layout = Layout::new(func);
+        let plan = Plan::new(func, &layout, call_effect);
+        unit.reserve_callees(func, callees, &mut names);
+        let variables = Variables::new(func, &layout, &plan, &mut names);
+        let mut declarations: FxHashMap<Inst, SmallVec<[Variable; 2]>> = FxHashMap::default();
+        for (variable, data) in &variables.all {
+            if let Some(inst) = data.declared_before.expand() {
+                declarations.entry(inst).or_default().push(variable);
+            }
+        }
+        let mut jumps = Jumps::default();
+        jumps.find(func, func.body, &mut Vec::new());
+        let mut users: SecondaryMap<Value, SmallVec<[Inst; 2]>> = SecondaryMap::new();
+        if unit.target() == Target::Cuda {
+            users.resize(func.values.len());
+            func.walk(func.body, &mut |inst, data| {
+                for &operand in &data.operands {
+                    users[operand].push(inst);
+                }
+            });
+        }
+        let negative = unit.negative_indices(func);
+        let sites = unit.sites(func);
+        Body {
+            unit,
+            callees,
+            func,
+            plan,
+            variables,
+            negative,
+            users,
+            is_strict,
+            out: String::with_capacity(1024),
+            layout,
+            call_effect,
+            declared: EntitySet::new(),
+            declarations,
+            jumps,
+            around: Vec::new(),
+            indent: 0,
+            sites,
+            line: None,
+        }
+    }
+
+    /// Whether an array is written and never read here or by what is called.
+    pub(super) fn is_only_written(&self, array: Value) -> bool {
+        self.func.kind == FunctionKind::Kernel
+            && self.users[array].iter().all(|&user| matches!(self.func.insts[user].op, Op::ArrayStore | Op::Dim))
+    }
+
+    // ---- functions -------------------------------------------------------------------------------------------------
+
+    /// The whole text of a function that kernels call.
+    pub(super) fn device_function(mut self, name: &str, result: &str) -> String {
+        let qualifier = self.unit.target().function();
+        let _ = write!(self.out, "{qualifier} {result} {name}(");
+        self.parameters(false);
+        self.out.push_str(") {\n");
+        self.indent = 1;
+        self.region(self.func.body);
+        self.out.push_str("}\n");
+        self.out
+    }
+
+    /// The whole text of a kernel.
+    pub(super) fn kernel(mut self, name: &str) -> String {
+        let target = self.unit.target();
+        let dim_is_used = target == Target::Cuda || !self.sites.is_empty() || self.uses_thread();
+        let begin = match target {
+            Target::Cuda => "extern \"C\" __global__ void",
+            Target::Cpp => "extern \"C\" void",
+        };
+        let unused = if dim_is_used { "" } else { "[[maybe_unused]] " };
+        let _ = write!(self.out, "{begin} {name}({unused}launch_bounds dim");
+        self.unit.need_scalar(Scalar::U64);
+        if !self.func.params().is_empty() {
+            self.out.push_str(", ");
+            self.parameters(true);
+        }
+        match target {
+            Target::Cuda => self.out.push_str(
+                ") {\n    const uint64 stride = uint64(gridDim.x) * blockDim.x;\n    \
+                 for (uint64 thread = uint64(blockIdx.x) * blockDim.x + threadIdx.x; thread < dim.size(); \
+                 thread += stride) {\n",
+            ),
+            Target::Cpp => self
+                .out
+                .push_str(", uint64 begin, uint64 end) {\n    for (uint64 thread = begin; thread < end; ++thread) {\n"),
+        }
+        self.indent = 2;
+        if self.jumps.returns {
+            self.open("{");
+        }
+        self.composite_parameters();
+        self.region(self.func.body);
+        if self.jumps.returns {
+            self.close("}");
+            self.indent -= 1;
+            self.line("next_thread:;");
+            self.indent += 1;
+        }
+        self.out.push_str("    }\n}\n");
+        self.out
+    }
+
+    fn uses_thread(&self) -> bool {
+        let mut uses = false;
+        self.func.walk(self.func.body, &mut |_, data| {
+            uses |= data.op == Op::Tid && data.results.iter().any(|&result| self.plan.live.contains(result));
+        });
+        uses
+    }
+
+    fn parameters(&mut self, is_kernel: bool) {
+        let func = self.func;
+        let mut first = true;
+        for &param in func.params() {
+            let Some(variable) = self.variables.of(param) else { continue };
+            self.declared.insert(variable);
+            let ty = func.ty(param);
+            let name = self.variables.all[variable].name.clone();
+            let unused = if self.plan.is_used(param) { "" } else { "[[maybe_unused]] " };
+            let types: SmallVec<[Type; 4]> = if is_kernel { ty.components() } else { SmallVec::from_elem(ty, 1) };
+            let n_parts = types.len();
+            for (number, part) in types.into_iter().enumerate() {
+                let separator = if first { "" } else { ", " };
+                first = false;
+                let ty = self.unit.type_name(part);
+                let _ = write!(self.out, "{separator}{unused}{ty} {name}");
+                // A composite comes as its components, as it does to every back end.
+                if is_kernel && func.ty(param).as_composite().is_some() && n_parts > 0 {
+                    let _ = write!(self.out, "_{number}");
+                }
+            }
+        }
+    }
+
+    fn composite_parameters(&mut self) {
+        for &param in self.func.params() {
+            let (Some(composite), Some(variable)) = (self.func.ty(param).as_composite(), self.variables.of(param))
+            else {
+                continue;
+            };
+            if !self.plan.is_used(param) {
+                continue;
+            }
+            let ty = self.unit.type_name(composite.into());
+            let name = self.variables.all[variable].name.clone();
+            let parts: Vec<String> = (0..composite.n_components()).map(|number| format!("{name}_{number}")).collect();
+            self.line(&format!("const {ty} {name} = {{{}}};", parts.join(", ")));
+        }
+    }
+
+    // ---- lines -----------------------------------------------------------------------------------------------------
+
+    fn start(&mut self) {
+        for _ in 0..self.indent {
+            self.out.push_str("    ");
+        }
+    }
+
+    fn end(&mut self) {
+        self.out.push_str(";\n");
+    }
+
+    fn line(&mut self, text: &str) {
+        self.start();
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn open(&mut self, text: &str) {
+        self.line(text);
+        self.indent += 1;
+    }
+
+    fn close(&mut self, text: &str) {
+        self.indent -= 1;
+        self.line(text);
+    }
+
+    fn comment(&mut self, span: Span) {
+        if let Some((line, text)) = self.unit.source_line(span)
+            && self.line != Some(line)
+        {
+            self.line = Some(line);
+            self.start();
+            let _ = writeln!(self.out, "// {text}");
+        }
+    }
+
+    // ---- statements ------------------------------------------------------------------------------------------------
+
+    fn region(&mut self, region: Region) {
+        let func = self.func;
+        for &inst in &func.regions[region].insts {
+            let data = &func.insts[inst];
+            if self.plan.is_statement(inst, data, self.call_effect) {
+                self.statement(inst, data, region);
+            }
+        }
+    }
+
+    fn statement(&mut self, inst: Inst, data: &InstData, region: Region) {
+        if !data.op.info().is_terminator() {
+            self.comment(data.span);
+        }
+        if let Some(variables) = self.declarations.remove(&inst) {
+            for variable in variables {
+                if self.declared.insert(variable) {
+                    let ty = self.unit.type_name(self.variables.all[variable].ty);
+                    let text = format!("{ty} {};", self.variables.all[variable].name);
+                    self.line(&text);
+                }
+            }
+        }
+        match data.op {
+            Op::If => {
+                self.start();
+                self.if_(data);
+            }
+            Op::ForRange => self.for_range(inst, data),
+            Op::While => self.while_(inst, data),
+            Op::Block => {
+                self.open("do {");
+                self.around.push(inst);
+                self.region(data.regions[0]);
+                self.around.pop();
+                self.close("} while (false);");
+                self.left_label(inst);
+            }
+            Op::Yield => {
+                if let Some(owner) = self.layout.owner(region) {
+                    self.hand(&data.operands, owner);
+                }
+            }
+            Op::Break | Op::Continue => self.jump(data),
+            Op::Return => self.return_(data, region),
+            Op::Unreachable => {}
+            Op::ArrayStore => {
+                self.start();
+                let (indices, value) = data.operands[1..].split_at(data.operands.len() - 2);
+                self.element(inst, data.operands[0], indices);
+                self.out.push_str(" = ");
+                self.bits(value[0], Precedence::Any);
+                self.end();
+            }
+            Op::Check | Op::Assert => self.check(inst, data),
+            Op::Print => {
+                self.start();
+                self.print_call(data);
+                self.end();
+            }
+            Op::WithComponent | Op::WithComponentAt => self.with_component(data),
+            _ if data.results.len() > 1 => self.several_results(inst, data),
+            _ => match data.results.first() {
+                Some(&result) if self.plan.live.contains(result) => {
+                    self.assign(result, |body| body.operation(inst, result))
+                }
+                Some(&result) => {
+                    self.start();
+                    self.operation(inst, result);
+                    self.end();
+                }
+                None => {
+                    self.start();
+                    self.call_statement(inst, data);
+                    self.end();
+                }
+            },
+        }
+    }
+
+    /// A call without a result.
+    fn call_statement(&mut self, inst: Inst, data: &InstData) {
+        match data.imm {
+            Imm::Func(callee) if data.op == Op::Call => {
+                let name = self.unit.function(self.callees, callee);
+                self.out.push_str(&name);
+                self.out.push('(');
+                self.list(&data.operands);
+                self.out.push(')');
+            }
+            _ => self.library_statement(inst, data),
+        }
+    }
+
+    /// Assigns to a value's variable what `write` writes, and declares it if this is the first assignment.
+    fn assign(&mut self, result: Value, write: impl FnOnce(&mut Self)) {
+        if let Some(variable) = self.variables.of(result) {
+            self.assign_variable(variable, write);
+        }
+    }
+
+    fn assign_variable(&mut self, variable: Variable, write: impl FnOnce(&mut Self)) {
+        self.start();
+        let is_new = self.declared.insert(variable);
+        let data = &self.variables.all[variable];
+        if is_new {
+            let ty = self.unit.type_name(data.ty);
+            let constant = if data.is_constant { "const " } else { "" };
+            let _ = write!(self.out, "{constant}{ty} ");
+        }
+        let _ = write!(self.out, "{} = ", self.variables.all[variable].name);
+        write(self);
+        self.end();
+    }
+
+    /// Hands values to the results of an instruction, or to what a loop carries.
+    fn hand(&mut self, values: &[Value], to: Inst) {
+        let func = self.func;
+        let copies: SmallVec<[(Variable, Value); 4]> = func.insts[to]
+            .results
+            .iter()
+            .zip(values)
+            .filter_map(|(&result, &value)| Some((self.variables.of(result)?, value)))
+            .collect();
+        self.copy(copies);
+    }
+
+    /// Assigns as if all at once.
+    fn copy(&mut self, mut copies: SmallVec<[(Variable, Value); 4]>) {
+        copies.retain(|(to, from)| self.variables.of(*from) != Some(*to));
+        while !copies.is_empty() {
+            let reads: Vec<FxHashSet<Variable>> = copies.iter().map(|&(_, from)| self.reads(from)).collect();
+            let free = (0..copies.len()).find(|&at| {
+                reads.iter().enumerate().all(|(other, reads)| other == at || !reads.contains(&copies[at].0))
+            });
+            if let Some(at) = free {
+                let (to, from) = copies.remove(at);
+                self.assign_variable(to, |body| body.bits(from, Precedence::Any));
+                continue;
+            }
+            // Everything left is in a circle: the first is remembered while the others are assigned.
+            let (to, from) = copies.remove(0);
+            let ty = self.unit.type_name(self.variables.all[to].ty);
+            let name = format!("next_{}", self.variables.all[to].name);
+            self.open("{");
+            self.start();
+            let _ = write!(self.out, "const {ty} {name} = ");
+            self.bits(from, Precedence::Any);
+            self.end();
+            self.copy(std::mem::take(&mut copies));
+            let text = format!("{} = {name};", self.variables.all[to].name);
+            self.line(&text);
+            self.close("}");
+        }
+    }
+
+    /// The variables that an expression reads.
+    fn reads(&self, value: Value) -> FxHashSet<Variable> {
+        let mut found = FxHashSet::default();
+        self.add_reads(value, &mut found);
+        found
+    }
+
+    fn add_reads(&self, value: Value, found: &mut FxHashSet<Variable>) {
+        if let Some(variable) = self.variables.of(value) {
+            found.insert(variable);
+            return;
+        }
+        let polyloom_ir::ValueDef::Result(inst, _) = self.func.values[value].def else { return };
+        let mut within = |data: &InstData| {
+            for &operand in &data.operands {
+                self.add_reads(operand, found);
+            }
+        };
+        let data = &self.func.insts[inst];
+        within(data);
+        for &region in &data.regions {
+            self.func.walk(region, &mut |_, data| within(data));
+        }
+    }
+
+    // ---- control flow ----------------------------------------------------------------------------------------------
+
+    /// An `if`, from the word on.
+    fn if_(&mut self, data: &InstData) {
+        let begin = self.out.len();
+        self.out.push_str("if (");
+        self.value(data.operands[0], Precedence::Any);
+        self.out.push_str(") {\n");
+        let inside = self.out.len();
+        self.indent += 1;
+        self.region(data.regions[0]);
+        self.indent -= 1;
+        let otherwise = data.regions[1];
+        if self.out.len() == inside {
+            // Nothing happens if the condition holds.
+            self.out.truncate(begin);
+            self.out.push_str("if (!");
+            self.value(data.operands[0], Precedence::Unary);
+            self.out.push_str(") {\n");
+            self.indent += 1;
+            self.region(otherwise);
+            self.indent -= 1;
+            self.line("}");
+            return;
+        }
+        let end = self.out.len();
+        if let Some(inner) = self.only_if(otherwise) {
+            self.start();
+            self.out.push_str("} else ");
+            self.if_(&self.func.insts[inner]);
+            return;
+        }
+        self.line("} else {");
+        let inside = self.out.len();
+        self.indent += 1;
+        self.region(otherwise);
+        self.indent -= 1;
+        if self.out.len() == inside {
+            self.out.truncate(end);
+        }
+        self.line("}");
+    }
+
+    /// The `if` that is all there is in a region.
+    fn only_if(&self, region: Region) -> Option<Inst> {
+        let func = self.func;
+        let (&last, before) = func.regions[region].insts.split_last()?;
+        let mut statements =
+            before.iter().copied().filter(|&inst| self.plan.is_statement(inst, &func.insts[inst], self.call_effect));
+        let only = statements.next()?;
+        let hands_nothing_on = func.insts[last].op == Op::Yield
+            && func.insts[last].operands.iter().zip(&func.insts[self.layout.owner(region)?].results).all(
+                |(&from, &to)| self.variables.of(to).is_none() || self.variables.of(from) == self.variables.of(to),
+            );
+        let alone = statements.next().is_none()
+            && hands_nothing_on
+            && func.insts[only].op == Op::If
+            && !self.declarations.contains_key(&only)
+            && !self.unit.has_comments();
+        alone.then_some(only)
+    }
+
+    fn for_range(&mut self, inst: Inst, data: &InstData) {
+        let func = self.func;
+        let region = data.regions[0];
+        let counter = func.regions[region].params[0];
+        self.hand(&data.operands[3..], inst);
+        let (Some(variable), Some(ty)) = (self.variables.of(counter), self.scalar_of(counter)) else { return };
+        self.declared.insert(variable);
+        let name = self.variables.all[variable].name.clone();
+        let ty_name = self.unit.type_name(ty.into());
+        let minus_one = u64::MAX >> (64 - ty.bits());
+        let (low, high) = (data.operands[0], data.operands[1]);
+        self.start();
+        match func.as_const(data.operands[2]) {
+            Some(step) if step == 1 || (step == minus_one && ty.is_signed_int()) => {
+                let (sign, next) = if step == 1 { ("<", "++") } else { (">", "--") };
+                let _ = write!(self.out, "for ({ty_name} {name} = ");
+                self.bits(low, Precedence::Any);
+                let _ = write!(self.out, "; {name} {sign} ");
+                self.value(high, Precedence::Shift);
+                let _ = writeln!(self.out, "; {next}{name}) {{");
+            }
+            _ => {
+                let unused = if self.plan.is_used(counter) { "" } else { "[[maybe_unused]] " };
+                let _ = write!(self.out, "for ({unused}const {ty_name} {name} : ");
+                self.call(Helper::Range, &data.operands[..3]);
+                self.out.push_str(") {\n");
+            }
+        }
+        self.loop_body(inst, region);
+        self.close("}");
+        self.left_label(inst);
+    }
+
+    fn while_(&mut self, inst: Inst, data: &InstData) {
+        let func = self.func;
+        let [condition, body] = [data.regions[0], data.regions[1]];
+        self.hand(&data.operands, inst);
+        let Some((&last, before)) = func.regions[condition].insts.split_last() else { return };
+        let is_expression =
+            before.iter().all(|&inst| !self.plan.is_statement(inst, &func.insts[inst], self.call_effect));
+        if is_expression && func.insts[last].op == Op::Yield {
+            self.start();
+            self.out.push_str("while (");
+            self.value(func.insts[last].operands[0], Precedence::Any);
+            self.out.push_str(") {\n");
+            self.loop_body(inst, body);
+        } else {
+            self.line("while (true) {");
+            self.around.push(inst);
+            self.indent += 1;
+            for &inner in before {
+                let data = &func.insts[inner];
+                if self.plan.is_statement(inner, data, self.call_effect) {
+                    self.statement(inner, data, condition);
+                }
+            }
+            let goes_on = func.insts[last].op == Op::Yield;
+            if goes_on {
+                self.start();
+                self.out.push_str("if (!");
+                self.value(func.insts[last].operands[0], Precedence::Unary);
+                self.out.push_str(") {\n");
+                self.indent += 1;
+                self.line("break;");
+                self.close("}");
+            } else {
+                self.statement(last, &func.insts[last], condition);
+            }
+            self.indent -= 1;
+            self.around.pop();
+            if goes_on {
+                self.loop_body(inst, body);
+            } else {
+                self.indent += 1;
+            }
+        }
+        self.close("}");
+        self.left_label(inst);
+    }
+
+    /// What a loop repeats, with the label that inner loops continue it at.
+    fn loop_body(&mut self, inst: Inst, region: Region) {
+        self.around.push(inst);
+        self.indent += 1;
+        let is_continued = self.jumps.continued.contains(&inst);
+        if is_continued {
+            self.open("{");
+        }
+        self.region(region);
+        if is_continued {
+            self.close("}");
+            let text = format!("continue_{}:;", number(inst));
+            self.line(&text);
+        }
+        self.around.pop();
+    }
+
+    fn left_label(&mut self, inst: Inst) {
+        if self.jumps.left.contains(&inst) {
+            let text = format!("break_{}:;", number(inst));
+            self.line(&text);
+        }
+    }
+
+    fn jump(&mut self, data: &InstData) {
+        let Imm::Target(target) = data.imm else { return };
+        self.hand(&data.operands, target);
+        let is_near = self.around.last() == Some(&target);
+        let word = if data.op == Op::Break { "break" } else { "continue" };
+        let text = if is_near { format!("{word};") } else { format!("goto {word}_{};", number(target)) };
+        self.line(&text);
+    }
+
+    fn return_(&mut self, data: &InstData, region: Region) {
+        if self.func.kind == FunctionKind::Kernel {
+            if region != self.func.body {
+                self.line(if self.around.is_empty() { "continue;" } else { "goto next_thread;" });
+            }
+            return;
+        }
+        match data.operands[..] {
+            [] if region == self.func.body => {}
+            [] => self.line("return;"),
+            [value] => {
+                self.start();
+                self.out.push_str("return ");
+                self.bits(value, Precedence::Any);
+                self.end();
+            }
+            _ => {
+                self.start();
+                self.out.push_str("return {");
+                self.list(&data.operands);
+                self.out.push('}');
+                self.end();
+            }
+        }
+    }
+
+    // ---- other effects ---------------------------------------------------------------------------------------------
+
+    fn check(&mut self, inst: Inst, data: &InstData) {
+        let site = self.sites.get(&inst).copied().unwrap_or(0);
+        self.unit.need(Helper::Fail);
+        self.start();
+        self.out.push_str("if (!");
+        self.value(data.operands[0], Precedence::Unary);
+        self.out.push_str(") {\n");
+        self.indent += 1;
+        self.start();
+        let _ = write!(self.out, "fail(dim, {site}, ");
+        match data.operands[..] {
+            [_, index, extent] => self.list(&[index, extent]),
+            _ => self.out.push_str("0, 0"),
+        }
+        self.out.push_str(", thread);\n");
+        self.line("return;");
+        self.close("}");
+    }
+
+    /// A composite with another component.
+    fn with_component(&mut self, data: &InstData) {
+        let (Some(&result), Some(&whole)) = (data.results.first(), data.operands.first()) else { return };
+        let (Some(variable), Some(&value)) = (self.variables.of(result), data.operands.last()) else { return };
+        if self.variables.of(whole) != Some(variable) {
+            let rest = &data.operands[1..];
+            if rest.iter().any(|&v| self.reads(v).contains(&variable)) {
+                // The old value is needed to the end.
+                self.open("{");
+                let name = format!("next_{}", self.variables.all[variable].name);
+                let ty = self.unit.type_name(self.variables.all[variable].ty);
+                self.start();
+                let _ = write!(self.out, "{ty} {name} = ");
+                self.bits(whole, Precedence::Any);
+                self.end();
+                self.set_component(&name, data, value);
+                let text = format!("{} = {name};", self.variables.all[variable].name);
+                self.line(&text);
+                self.close("}");
+                return;
+            }
+            self.variables.all[variable].is_constant = false;
+            self.assign_variable(variable, |body| body.bits(whole, Precedence::Any));
+        }
+        let name = self.variables.all[variable].name.clone();
+        self.set_component(&name, data, value);
+    }
+
+    fn set_component(&mut self, name: &str, data: &InstData, value: Value) {
+        let of = self.func.ty(data.operands[0]).as_composite();
+        self.start();
+        match (&data.imm, of) {
+            (Imm::Component(number), Some(of)) if data.op == Op::WithComponent => {
+                self.out.push_str(name);
+                self.place(of, usize::from(*number));
+                self.out.push_str(" = ");
+                self.bits(value, Precedence::Any);
+            }
+            _ => {
+                self.unit.need(Helper::SetComponent);
+                let _ = write!(self.out, "set_component({name}, ");
+                self.list(&data.operands[1..]);
+                self.out.push(')');
+            }
+        }
+        self.end();
+    }
+
+    /// A call with several results.
+    fn several_results(&mut self, inst: Inst, data: &InstData) {
+        let new = |body: &Self, value: Value| {
+            body.variables.of(value).is_some_and(|v| body.variables.all[v].is_constant && !body.declared.contains(v))
+        };
+        let live: SmallVec<[Value; 4]> =
+            data.results.iter().copied().filter(|&value| self.plan.live.contains(value)).collect();
+        if live.is_empty() {
+            self.start();
+            self.several_call(inst, data);
+            self.end();
+            return;
+        }
+        self.start();
+        if live.iter().all(|&value| new(self, value)) {
+            self.out.push_str("const auto [");
+            for (index, &result) in data.results.iter().enumerate() {
+                if index > 0 {
+                    self.out.push_str(", ");
+                }
+                match self.variables.of(result) {
+                    Some(variable) => {
+                        self.declared.insert(variable);
+                        self.out.push_str(&self.variables.all[variable].name);
+                    }
+                    None => {
+                        let _ = write!(self.out, "unused_{}_{index}", number(inst));
+                    }
+                }
+            }
+            self.out.push_str("] = ");
+            self.several_call(inst, data);
+            self.end();
+            return;
+        }
+        let name = format!("results_{}", number(inst));
+        let _ = write!(self.out, "const auto {name} = ");
+        self.several_call(inst, data);
+        self.end();
+        for (index, &result) in data.results.iter().enumerate() {
+            if let Some(variable) = self.variables.of(result) {
+                self.assign_variable(variable, |body| {
+                    let _ = write!(body.out, "{name}.r{index}");
+                });
+            }
+        }
+    }
+
+    fn several_call(&mut self, inst: Inst, data: &InstData) {
+        match data.op {
+            Op::Call => self.call_statement(inst, data),
+            _ => self.library_statement(inst, data),
+        }
+    }
+}
+
+fn number(inst: Inst) -> u32 {
+    inst.as_u32()
+}

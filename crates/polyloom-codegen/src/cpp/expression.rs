@@ -1,0 +1,826 @@
+//! Expressions: values written where they are used.
+//!
+//! An integer expression that may overflow is computed in an unsigned type, where C++ says that it wraps: `i + 1u`. The
+//! text of such an expression has the unsigned type; where the type matters it is converted back, `int(i + 1u)`, and
+//! where a variable is assigned that happens by itself.
+
+use super::body::Body;
+use super::prelude::Helper;
+use super::range::interval;
+use super::types;
+use super::unit::{Callee, Target};
+use polyloom_ir::op::Lowering;
+use polyloom_ir::{Composite, Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};
+use std::fmt::Write as _;
+
+/// How tightly an expression holds together, from `? :` to a name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Precedence {
+    /// Anything.
+    Any,
+    Conditional,
+    Or,
+    And,
+    BitOr,
+    BitXor,
+    BitAnd,
+    Equality,
+    Relation,
+    Shift,
+    Sum,
+    Product,
+    Unary,
+    Postfix,
+}
+
+/// What an expression looks like from outside.
+#[derive(Clone, Copy)]
+struct Shape {
+    precedence: Precedence,
+    /// Whether its type is the unsigned one of the value's width.
+    is_modular: bool,
+}
+
+const CALL: Shape = Shape { precedence: Precedence::Postfix, is_modular: false };
+
+fn exact(precedence: Precedence) -> Shape {
+    Shape { precedence, is_modular: false }
+}
+
+impl Body<'_, '_> {
+    /// The instruction that a value is the folded result of.
+    fn folded_inst(&self, value: Value) -> Option<Inst> {
+        match self.func.values[value].def {
+            ValueDef::Result(inst, _) if self.plan.folded.contains(value) => Some(inst),
+            _ => None,
+        }
+    }
+
+    pub(super) fn scalar_of(&self, value: Value) -> Option<Scalar> {
+        self.func.ty(value).as_scalar()
+    }
+
+    /// Writes a value of its own type.
+    pub(super) fn value(&mut self, value: Value, least: Precedence) {
+        let shape = self.shape(value);
+        if shape.is_modular
+            && let Some(ty) = self.scalar_of(value)
+        {
+            self.out.push_str(types::scalar(ty));
+            self.out.push('(');
+            self.raw(value);
+            self.out.push(')');
+            return;
+        }
+        self.bits(value, least);
+    }
+
+    /// Writes a value of its own type or of the unsigned one of its width: for what is converted anyway.
+    pub(super) fn bits(&mut self, value: Value, least: Precedence) {
+        let parenthesised = self.shape(value).precedence < least;
+        if parenthesised {
+            self.out.push('(');
+        }
+        self.raw(value);
+        if parenthesised {
+            self.out.push(')');
+        }
+    }
+
+    fn shape(&self, value: Value) -> Shape {
+        let Some(inst) = self.folded_inst(value) else { return CALL };
+        let data = &self.func.insts[inst];
+        self.inst_shape(data, value)
+    }
+
+    /// The shape of an instruction with one result.
+    fn inst_shape(&self, data: &InstData, result: Value) -> Shape {
+        use Precedence::*;
+        let Some(ty) = self.func.ty(result).as_scalar() else {
+            return match data.op {
+                Op::Add | Op::Sub => exact(Sum),
+                Op::Mul | Op::Div if self.operator(data).is_some() => exact(Product),
+                Op::Neg => exact(Unary),
+                Op::Select | Op::If => exact(Conditional),
+                _ => CALL,
+            };
+        };
+        let operand = data.operands.first().map_or(Type::Scalar(ty), |&v| self.func.ty(v));
+        match data.op {
+            Op::Const => match data.imm {
+                Imm::Bits(bits) if types::is_negative(ty, bits) => exact(Unary),
+                _ => CALL,
+            },
+            Op::Add | Op::Sub if ty.bits() >= 32 => Shape { precedence: Sum, is_modular: self.wraps(data, ty) },
+            Op::Mul if ty.bits() >= 32 && self.is_rounded_product(result) => CALL,
+            Op::Mul if ty.bits() >= 32 => Shape { precedence: Product, is_modular: self.wraps(data, ty) },
+            Op::Neg if ty.bits() >= 32 => Shape { precedence: Unary, is_modular: self.wraps(data, ty) },
+            Op::Add | Op::Sub if ty.is_float() => exact(Sum),
+            Op::Mul if ty.is_float() => exact(Product),
+            Op::Neg if ty.is_float() => exact(Unary),
+            Op::Div if ty.is_float() => exact(Product),
+            Op::Div | Op::Mod if self.has_plain_divisor(data, ty) && ty.bits() >= 32 => exact(Product),
+            Op::Eq | Op::Ne if operand.as_scalar().is_some() => exact(Equality),
+            Op::Lt | Op::Le | Op::Gt | Op::Ge => exact(Relation),
+            Op::BitAnd if ty == Scalar::Bool => exact(And),
+            Op::BitOr if ty == Scalar::Bool => exact(Or),
+            Op::BitXor if ty == Scalar::Bool => exact(Equality),
+            Op::BitAnd if ty.bits() >= 32 => self.bitwise(data, BitAnd),
+            Op::BitOr if ty.bits() >= 32 => self.bitwise(data, BitOr),
+            Op::BitXor if ty.bits() >= 32 => self.bitwise(data, BitXor),
+            Op::Invert if ty.bits() >= 32 => exact(Unary),
+            Op::Not => exact(Unary),
+            Op::Lshift if self.has_plain_count(data, ty) && ty.bits() >= 32 => {
+                Shape { precedence: Shift, is_modular: ty.is_signed_int() }
+            }
+            Op::Rshift if self.has_plain_count(data, ty) && ty.bits() >= 32 => exact(Shift),
+            Op::Cast if ty == Scalar::Bool => exact(Equality),
+            Op::Select => exact(Conditional),
+            Op::If => match self.logical(data) {
+                Some(Op::BitAnd) => exact(And),
+                Some(_) => exact(Or),
+                None => exact(Conditional),
+            },
+            _ => CALL,
+        }
+    }
+
+    fn bitwise(&self, data: &InstData, precedence: Precedence) -> Shape {
+        Shape { precedence, is_modular: data.operands.iter().any(|&v| self.shape(v).is_modular) }
+    }
+
+    /// Whether a sum, difference, product or negation of integers is computed as unsigned.
+    fn wraps(&self, data: &InstData, ty: Scalar) -> bool {
+        ty.is_signed_int() && !super::range::is_exact(self.func, data, ty)
+    }
+
+    /// Whether a divisor is a constant that every dividend can be divided by.
+    fn has_plain_divisor(&self, data: &InstData, ty: Scalar) -> bool {
+        let Some(divisor) = data.operands.get(1).and_then(|&v| self.func.as_const(v)) else { return false };
+        let minus_one = u64::MAX >> (64 - ty.bits());
+        ty.is_int() && divisor != 0 && !(ty.is_signed_int() && divisor == minus_one)
+    }
+
+    fn has_plain_count(&self, data: &InstData, ty: Scalar) -> bool {
+        data.operands.get(1).and_then(|&v| self.func.as_const(v)).is_some_and(|count| count < ty.bits().into())
+    }
+
+    /// Whether an `if` is `a and b` or `a or b`: which of the two.
+    fn logical(&self, data: &InstData) -> Option<Op> {
+        let yielded = |number: usize| {
+            let last = self.func.terminator(data.regions[number])?;
+            self.func.insts[last].operands.first().copied()
+        };
+        let constant = |number: usize| yielded(number).and_then(|value| self.func.as_const(value));
+        match (constant(0), constant(1)) {
+            _ if data.results.first().map(|&result| self.func.ty(result)) != Some(Type::BOOL) => None,
+            (None, Some(0)) => Some(Op::BitAnd),
+            (Some(1), None) => Some(Op::BitOr),
+            _ => None,
+        }
+    }
+
+    /// Writes a value without regard to what is around it.
+    fn raw(&mut self, value: Value) {
+        match self.folded_inst(value) {
+            Some(inst) => self.operation(inst, value),
+            None => match self.variables.of(value) {
+                Some(variable) => self.out.push_str(&self.variables.all[variable].name),
+                // A value that is nowhere assigned: verified HIR has none.
+                None => self.out.push('0'),
+            },
+        }
+    }
+
+    /// Writes what an instruction with one result computes.
+    pub(super) fn operation(&mut self, inst: Inst, result: Value) {
+        let func = self.func;
+        let data = &func.insts[inst];
+        let ty = func.ty(result);
+        let on_composites =
+            ty.as_composite().is_some() || data.operands.iter().any(|&v| func.ty(v).as_composite().is_some());
+        if self.structural(inst, data, ty) {
+            return;
+        }
+        if on_composites || data.op.info().lowering == Lowering::Library && !self.is_native(data, ty) {
+            self.defined(data, ty);
+            return;
+        }
+        match ty.as_scalar() {
+            Some(ty) => self.scalar(data, result, ty),
+            None => self.unsupported(data),
+        }
+    }
+
+    fn unsupported(&mut self, data: &InstData) {
+        self.unit.refuse(format!("`{}` has no form in C++", data.op.name()), data.span);
+    }
+
+    /// A library op that is native for the types it has here.
+    fn is_native(&self, data: &InstData, ty: Type) -> bool {
+        match (data.op, ty.as_scalar()) {
+            (Op::Mod, Some(ty)) => ty.is_int(),
+            (Op::FloorDiv, Some(ty)) => ty.is_int() && self.divides_naturals(data, ty),
+            _ => false,
+        }
+    }
+
+    /// Whether dividend and divisor are such that division is floor division.
+    fn divides_naturals(&self, data: &InstData, ty: Scalar) -> bool {
+        let dividend_is_natural = ty.is_unsigned_int() || interval(self.func, data.operands[0]).0 >= 0;
+        let divisor = self.func.as_const(data.operands[1]);
+        dividend_is_natural && divisor.is_some_and(|d| d != 0 && d <= (u64::MAX >> (65 - ty.bits())))
+    }
+
+    /// Ops that are a form of the language rather than a function. False for others.
+    fn structural(&mut self, inst: Inst, data: &InstData, ty: Type) -> bool {
+        let func = self.func;
+        match data.op {
+            Op::Const => {
+                if let (Imm::Bits(bits), Some(ty)) = (&data.imm, ty.as_scalar()) {
+                    self.constant(ty, *bits);
+                }
+            }
+            Op::Dim => {
+                self.unit.need(Helper::Array);
+                self.value(data.operands[0], Precedence::Postfix);
+                let _ = write!(self.out, ".extent({})", axis(data));
+            }
+            Op::Tid => {
+                let _ = write!(self.out, "dim.index(thread, {})", axis(data));
+            }
+            Op::TidLinear => self.out.push_str("int(thread)"),
+            Op::Construct => {
+                self.out.push_str(&self.unit.type_name(ty));
+                self.out.push('{');
+                self.list(&data.operands);
+                self.out.push('}');
+            }
+            Op::Component => {
+                self.value(data.operands[0], Precedence::Postfix);
+                if let (Imm::Component(number), Type::Composite(of)) = (&data.imm, func.ty(data.operands[0])) {
+                    self.place(of, usize::from(*number));
+                }
+            }
+            Op::ComponentAt => {
+                let extent = func.ty(data.operands[0]).as_composite().map_or(0, Composite::n_components) as i128;
+                let (low, high) = interval(func, data.operands[1]);
+                if low >= 0
+                    && high < extent
+                    && matches!(func.ty(data.operands[0]), Type::Composite(Composite::Vector { .. }))
+                {
+                    self.value(data.operands[0], Precedence::Postfix);
+                    self.out.push('[');
+                    self.value(data.operands[1], Precedence::Any);
+                    self.out.push(']');
+                } else {
+                    self.call(Helper::Component, &data.operands);
+                }
+            }
+            Op::WrapIndex => {
+                if let Imm::Extent(of) = &data.imm {
+                    let (low, high) = interval(func, data.operands[0]);
+                    if low >= 0 && high < i128::from(of.extent) {
+                        self.value(data.operands[0], Precedence::Postfix);
+                        return true;
+                    }
+                    self.unit.need(Helper::WrapPlace);
+                    self.out.push_str("wrap_place(");
+                    self.value(data.operands[0], Precedence::Any);
+                    let _ = write!(self.out, ", {})", of.extent);
+                }
+            }
+            Op::Select => {
+                self.value(data.operands[0], Precedence::Or);
+                self.out.push_str(" ? ");
+                self.value(data.operands[1], Precedence::Or);
+                self.out.push_str(" : ");
+                self.value(data.operands[2], Precedence::Conditional);
+            }
+            Op::If => self.conditional(data),
+            Op::ArrayLoad => {
+                let indices = &data.operands[1..];
+                self.element(inst, data.operands[0], indices);
+            }
+            Op::Call => {
+                if let Imm::Func(callee) = data.imm {
+                    let name = self.unit.function(self.callees, callee);
+                    self.out.push_str(&name);
+                    self.out.push('(');
+                    self.list(&data.operands);
+                    self.out.push(')');
+                }
+            }
+            _ if data.op.info().group == polyloom_ir::op::Group::Atomic => self.atomic(inst, data),
+            _ => return false,
+        }
+        true
+    }
+
+    fn conditional(&mut self, data: &InstData) {
+        let func = self.func;
+        let yielded = |number: usize| {
+            let last = func.terminator(data.regions[number]);
+            last.and_then(|last| func.insts[last].operands.first().copied())
+        };
+        let (Some(then), Some(otherwise)) = (yielded(0), yielded(1)) else { return };
+        let condition = data.operands[0];
+        match self.logical(data) {
+            Some(op) => {
+                let (precedence, sign, second) = match op {
+                    Op::BitAnd => (Precedence::And, " && ", then),
+                    _ => (Precedence::Or, " || ", otherwise),
+                };
+                self.logical_operand(condition, precedence);
+                self.out.push_str(sign);
+                self.logical_operand(second, precedence);
+            }
+            None => {
+                self.value(condition, Precedence::Or);
+                self.out.push_str(" ? ");
+                self.value(then, Precedence::Or);
+                self.out.push_str(" : ");
+                self.value(otherwise, Precedence::Conditional);
+            }
+        }
+    }
+
+    /// An operand of `&&` or `||`. Compilers warn of one in the other.
+    fn logical_operand(&mut self, value: Value, within: Precedence) {
+        let precedence = self.shape(value).precedence;
+        let mixed = matches!(precedence, Precedence::And | Precedence::Or) && precedence != within;
+        self.value(value, if mixed { Precedence::Postfix } else { within });
+    }
+
+    pub(super) fn constant(&mut self, ty: Scalar, bits: u64) {
+        let text = types::constant(ty, bits);
+        if text.contains("inf<") {
+            self.unit.need(Helper::Infinity);
+        } else if text.contains("nan<") {
+            self.unit.need(Helper::NotANumber);
+        }
+        self.unit.need_scalar(ty);
+        self.out.push_str(&text);
+    }
+
+    /// The component of a composite with a number.
+    pub(super) fn place(&mut self, of: Composite, number: usize) {
+        let _ = match of {
+            Composite::Matrix { cols, .. } => {
+                write!(self.out, "({}, {})", number / usize::from(cols), number % usize::from(cols))
+            }
+            _ => write!(self.out, "[{number}]"),
+        };
+    }
+
+    /// Values with commas between them.
+    pub(super) fn list(&mut self, values: &[Value]) {
+        for (index, &value) in values.iter().enumerate() {
+            if index > 0 {
+                self.out.push_str(", ");
+            }
+            self.value(value, Precedence::Any);
+        }
+    }
+
+    pub(super) fn call(&mut self, helper: Helper, operands: &[Value]) {
+        self.unit.need(helper);
+        self.out.push_str(helper.name());
+        self.out.push('(');
+        self.list(operands);
+        self.out.push(')');
+    }
+
+    /// An element of an array, or a component of one.
+    pub(super) fn element(&mut self, inst: Inst, array: Value, indices: &[Value]) {
+        let (elem, ndim) = self.func.ty(array).as_any_array().unwrap_or((Type::F32, 0));
+        let ndim = usize::from(ndim).min(indices.len());
+        self.unit.need(Helper::Array);
+        self.value(array, Precedence::Postfix);
+        let (outer, inner) = indices.split_at(ndim);
+        self.indices(inst, array, outer, 0, None);
+        if let Some(composite) = elem.as_composite()
+            && !inner.is_empty()
+        {
+            self.indices(inst, array, inner, ndim, Some(composite));
+        }
+    }
+
+    fn indices(&mut self, inst: Inst, array: Value, indices: &[Value], first: usize, of: Option<Composite>) {
+        let (open, close) = if indices.len() == 1 { ('[', ']') } else { ('(', ')') };
+        self.out.push(open);
+        for (number, &index) in indices.iter().enumerate() {
+            if number > 0 {
+                self.out.push_str(", ");
+            }
+            let axis = first + number;
+            if !self.negative.contains(&(inst, axis as u8)) {
+                self.value(index, Precedence::Any);
+                continue;
+            }
+            self.unit.need(Helper::Wrap);
+            self.out.push_str("wrap(");
+            self.value(index, Precedence::Any);
+            self.out.push_str(", ");
+            match of {
+                Some(composite) => {
+                    let _ = write!(self.out, "{}", composite.shape().get(number).copied().unwrap_or(1));
+                }
+                None => {
+                    self.value(array, Precedence::Postfix);
+                    let _ = write!(self.out, ".shape[{axis}]");
+                }
+            }
+            self.out.push(')');
+        }
+        self.out.push(close);
+    }
+
+    /// The operator that composites are combined with.
+    fn operator(&self, data: &InstData) -> Option<&'static str> {
+        Some(match data.op {
+            Op::Add => " + ",
+            Op::Sub => " - ",
+            Op::Mul => " * ",
+            Op::Div => " / ",
+            Op::Eq => " == ",
+            Op::Ne => " != ",
+            _ => return None,
+        })
+    }
+
+    /// A call of the function that defines an op.
+    fn defined(&mut self, data: &InstData, ty: Type) {
+        let func = self.func;
+        let types: Vec<Type> = data.operands.iter().map(|&v| func.ty(v)).collect();
+        let Some(callee) = self.unit.definition(data.op, &types) else {
+            self.unsupported(data);
+            return;
+        };
+        match (callee, ty.as_scalar()) {
+            (Callee::Operator(sign), _) if data.operands.len() == 2 => {
+                let precedence = match data.op {
+                    Op::Add | Op::Sub => Precedence::Sum,
+                    Op::Mul | Op::Div => Precedence::Product,
+                    _ => Precedence::Equality,
+                };
+                let right = if precedence == Precedence::Sum { Precedence::Product } else { Precedence::Unary };
+                self.value(data.operands[0], precedence);
+                let _ = write!(self.out, " {sign} ");
+                self.value(data.operands[1], right);
+            }
+            (Callee::Operator(sign), _) => {
+                self.out.push_str(sign);
+                self.value(data.operands[0], Precedence::Postfix);
+            }
+            (Callee::Function(name), _) => {
+                self.out.push_str(&name);
+                self.out.push('(');
+                self.list(&data.operands);
+                self.out.push(')');
+            }
+            // Computed in `float` and rounded.
+            (Callee::Widened(name), Some(ty)) => {
+                let is_half = ty.is_half();
+                if is_half {
+                    self.unit.need_scalar(ty);
+                    let _ = write!(self.out, "{}(", types::scalar(ty));
+                }
+                let _ = write!(self.out, "{name}(");
+                for (index, &operand) in data.operands.iter().enumerate() {
+                    if index > 0 {
+                        self.out.push_str(", ");
+                    }
+                    if self.scalar_of(operand).is_some_and(Scalar::is_half) {
+                        self.out.push_str("float(");
+                        self.value(operand, Precedence::Any);
+                        self.out.push(')');
+                    } else {
+                        self.value(operand, Precedence::Any);
+                    }
+                }
+                self.out.push_str(if is_half { "))" } else { ")" });
+            }
+            (Callee::Widened(_), None) => self.unsupported(data),
+        }
+    }
+
+    // ---- scalars
+    // ------------------------------------------------------------------------------------------------------
+
+    fn scalar(&mut self, data: &InstData, result: Value, ty: Scalar) {
+        use Precedence::*;
+        self.unit.need_scalar(ty);
+        let func = self.func;
+        let operand = data.operands.first().and_then(|&v| func.ty(v).as_scalar()).unwrap_or(ty);
+        match data.op {
+            Op::Mul if self.is_rounded_product(result) => {
+                self.out.push_str(if ty == Scalar::F32 { "__fmul_rn(" } else { "__dmul_rn(" });
+                self.list(&data.operands);
+                self.out.push(')');
+            }
+            Op::Add => self.ring(data, ty, " + ", Sum, Sum, Product),
+            Op::Sub => self.ring(data, ty, " - ", Sum, Sum, Product),
+            Op::Mul => self.ring(data, ty, " * ", Product, Product, Unary),
+            Op::Neg if ty.is_float() => self.prefix("-", data),
+            Op::Neg => self.negation(data, ty),
+            Op::Div if ty.is_float() => self.binary(data, " / ", Product, Unary),
+            Op::Div if self.has_plain_divisor(data, ty) => self.narrow(ty, |b| b.binary(data, " / ", Product, Unary)),
+            Op::Mod if self.has_plain_divisor(data, ty) => self.narrow(ty, |b| b.binary(data, " % ", Product, Unary)),
+            Op::FloorDiv => self.narrow(ty, |b| b.binary(data, " / ", Product, Unary)),
+            Op::Div => self.call(Helper::Divide, &data.operands),
+            Op::Mod => self.call(Helper::Remainder, &data.operands),
+            Op::Eq => self.compared(data, " == ", Relation),
+            Op::Ne => self.compared(data, " != ", Relation),
+            Op::Lt => self.compared(data, " < ", Shift),
+            Op::Le => self.compared(data, " <= ", Shift),
+            Op::Gt => self.compared(data, " > ", Shift),
+            Op::Ge => self.compared(data, " >= ", Shift),
+            Op::BitAnd | Op::BitOr if ty == Scalar::Bool => {
+                let (sign, precedence) = if data.op == Op::BitAnd { (" && ", And) } else { (" || ", Or) };
+                self.logical_operand(data.operands[0], precedence);
+                self.out.push_str(sign);
+                // Equal operators need no parentheses, but values on the right of their own kind keep theirs.
+                self.logical_operand(data.operands[1], precedence);
+            }
+            Op::BitXor if ty == Scalar::Bool => self.binary(data, " != ", Relation, Relation),
+            Op::BitAnd => self.bit_operation(data, ty, " & ", BitAnd),
+            Op::BitOr => self.bit_operation(data, ty, " | ", BitOr),
+            Op::BitXor => self.bit_operation(data, ty, " ^ ", BitXor),
+            Op::Not => self.prefix("!", data),
+            Op::Invert => self.narrow(ty, |b| b.prefix("~", data)),
+            Op::Lshift if self.has_plain_count(data, ty) => self.shifted(data, ty, " << "),
+            Op::Rshift if self.has_plain_count(data, ty) => self.shifted(data, ty, " >> "),
+            Op::Lshift => self.call(Helper::ShiftLeft, &data.operands),
+            Op::Rshift => self.call(Helper::ShiftRight, &data.operands),
+            Op::Cast => self.cast(data, operand, ty),
+            Op::Bitcast => {
+                self.unit.need(Helper::Bitcast);
+                let _ = write!(self.out, "bitcast<{}>(", types::scalar(ty));
+                self.list(&data.operands);
+                self.out.push(')');
+            }
+            Op::Abs if ty.is_unsigned_int() => self.value(data.operands[0], Postfix),
+            Op::Min | Op::Max | Op::Abs | Op::Sqrt | Op::Floor | Op::Ceil | Op::Trunc | Op::Rint | Op::Fma => {
+                self.function(data, ty);
+            }
+            _ => self.unsupported(data),
+        }
+    }
+
+    /// A function that the prelude has for `float`, `double` and integers.
+    fn function(&mut self, data: &InstData, ty: Scalar) {
+        let helper = match data.op {
+            Op::Min => Helper::Min,
+            Op::Max => Helper::Max,
+            Op::Abs => Helper::Abs,
+            Op::Sqrt => Helper::Sqrt,
+            Op::Floor => Helper::Floor,
+            Op::Ceil => Helper::Ceil,
+            Op::Trunc => Helper::Trunc,
+            Op::Rint => Helper::Rint,
+            _ => Helper::Fma,
+        };
+        if !ty.is_half() {
+            self.call(helper, &data.operands);
+            return;
+        }
+        // A fused product of 16-bit numbers is exact in `double`.
+        let wide = if data.op == Op::Fma { "double" } else { "float" };
+        self.unit.need(helper);
+        let _ = write!(self.out, "{}({}(", types::scalar(ty), helper.name());
+        for (index, &operand) in data.operands.iter().enumerate() {
+            let _ = write!(self.out, "{}{wide}(", if index > 0 { ", " } else { "" });
+            self.value(operand, Precedence::Any);
+            self.out.push(')');
+        }
+        self.out.push_str("))");
+    }
+
+    /// Writes something of a type narrower than `int`, which C++ computes as `int`.
+    fn narrow(&mut self, ty: Scalar, write: impl FnOnce(&mut Self)) {
+        let narrow = ty.is_int() && ty.bits() < 32;
+        if narrow {
+            let _ = write!(self.out, "{}(", types::scalar(ty));
+        }
+        write(self);
+        if narrow {
+            self.out.push(')');
+        }
+    }
+
+    fn prefix(&mut self, sign: &str, data: &InstData) {
+        self.out.push_str(sign);
+        let value = data.operands[0];
+        // No two signs in a row.
+        let twice = self.shape(value).precedence == Precedence::Unary;
+        self.value(value, if twice { Precedence::Postfix } else { Precedence::Unary });
+    }
+
+    fn binary(&mut self, data: &InstData, sign: &str, left: Precedence, right: Precedence) {
+        self.value(data.operands[0], left);
+        self.out.push_str(sign);
+        self.value(data.operands[1], right);
+    }
+
+    fn compared(&mut self, data: &InstData, sign: &str, side: Precedence) {
+        if data.operands[0] == data.operands[1] {
+            self.unit.compares_with_limits();
+        }
+        if let Some(ty) = self.scalar_of(data.operands[0]).filter(|ty| ty.is_int()) {
+            let ends = [0, 1 << (ty.bits() - 1), u64::MAX >> (64 - ty.bits()), u64::MAX >> (65 - ty.bits())];
+            let is_end = |&value: &Value| self.func.as_const(value).is_some_and(|bits| ends.contains(&bits));
+            if data.operands.iter().any(is_end) {
+                self.unit.compares_with_limits();
+            }
+        }
+        self.binary(data, sign, side, side);
+    }
+
+    /// A sum, difference or product.
+    fn ring(
+        &mut self,
+        data: &InstData,
+        ty: Scalar,
+        sign: &'static str,
+        precedence: Precedence,
+        left: Precedence,
+        right: Precedence,
+    ) {
+        let [a, b] = [data.operands[0], data.operands[1]];
+        if ty.is_float() || ty.is_unsigned_int() && ty.bits() >= 32 || ty.bits() >= 32 && !self.wraps(data, ty) {
+            self.binary(data, sign, left, right);
+            return;
+        }
+        if ty.bits() < 32 {
+            // Sums and products of narrow numbers fit `int`, but for products of 16 unsigned bits.
+            let unsigned = ty == Scalar::U16 && precedence == Precedence::Product;
+            self.narrow(ty, |body| {
+                if unsigned {
+                    body.unit.need_scalar(Scalar::U32);
+                    body.out.push_str("uint32(");
+                    body.value(a, Precedence::Any);
+                    body.out.push_str(") * ");
+                    body.value(b, right);
+                } else {
+                    body.binary(data, sign, left, right);
+                }
+            });
+            return;
+        }
+        let mask = u64::MAX >> (64 - ty.bits());
+        let constant = |body: &Self, v: Value| body.folded_inst(v).and_then(|_| body.func.as_const(v));
+        let suffix = if ty == Scalar::I64 { "ull" } else { "u" };
+        if let Some(bits) = constant(self, b) {
+            // Adding a negative number is subtracting a positive one.
+            let minus = bits.wrapping_neg() & mask;
+            let (sign, bits) = match sign {
+                " + " if minus < bits => (" - ", minus),
+                " - " if minus < bits => (" + ", minus),
+                _ => (sign, bits),
+            };
+            self.bits(a, left);
+            let _ = write!(self.out, "{sign}{bits}{suffix}");
+        } else if let Some(bits) = constant(self, a) {
+            let _ = write!(self.out, "{bits}{suffix}{sign}");
+            self.bits(b, right);
+        } else if self.shape(a).is_modular || self.shape(b).is_modular {
+            self.bits(a, left);
+            self.out.push_str(sign);
+            self.bits(b, right);
+        } else {
+            let unsigned = types::unsigned(ty);
+            self.unit.need_scalar(unsigned);
+            let _ = write!(self.out, "{}(", types::scalar(unsigned));
+            self.bits(a, Precedence::Any);
+            self.out.push(')');
+            self.out.push_str(sign);
+            self.bits(b, right);
+        }
+    }
+
+    fn negation(&mut self, data: &InstData, ty: Scalar) {
+        if ty.bits() < 32 {
+            self.narrow(ty, |body| body.prefix("-", data));
+        } else if ty.is_unsigned_int() || !self.wraps(data, ty) {
+            self.prefix("-", data);
+        } else {
+            let unsigned = types::unsigned(ty);
+            self.unit.need_scalar(unsigned);
+            let _ = write!(self.out, "-{}(", types::scalar(unsigned));
+            self.bits(data.operands[0], Precedence::Any);
+            self.out.push(')');
+        }
+    }
+
+    fn bit_operation(&mut self, data: &InstData, ty: Scalar, sign: &str, precedence: Precedence) {
+        // Compilers warn of operators of other kinds beside these.
+        let side = |body: &Self, v: Value| {
+            if body.shape(v).precedence == precedence { precedence } else { Precedence::Unary }
+        };
+        let (left, right) = (side(self, data.operands[0]), side(self, data.operands[1]));
+        self.narrow(ty, |body| {
+            body.bits(data.operands[0], left);
+            body.out.push_str(sign);
+            body.bits(data.operands[1], right.max(precedence));
+        });
+    }
+
+    fn shifted(&mut self, data: &InstData, ty: Scalar, sign: &str) {
+        let count = self.func.as_const(data.operands[1]).unwrap_or(0);
+        let left = data.op == Op::Lshift && ty.is_signed_int();
+        self.narrow(ty, |body| {
+            if left && !body.shape(data.operands[0]).is_modular {
+                let unsigned = if ty == Scalar::I64 { Scalar::U64 } else { Scalar::U32 };
+                body.unit.need_scalar(unsigned);
+                let _ = write!(body.out, "{}(", types::scalar(unsigned));
+                body.bits(data.operands[0], Precedence::Any);
+                body.out.push(')');
+            } else if data.op == Op::Lshift {
+                body.bits(data.operands[0], Precedence::Unary);
+            } else {
+                body.value(data.operands[0], Precedence::Unary);
+            }
+            let _ = write!(body.out, "{sign}{count}");
+        });
+    }
+
+    fn cast(&mut self, data: &InstData, from: Scalar, to: Scalar) {
+        let value = data.operands[0];
+        match (from, to) {
+            _ if from == to => self.value(value, Precedence::Postfix),
+            (_, Scalar::Bool) => {
+                self.value(value, Precedence::Relation);
+                let _ = write!(
+                    self.out,
+                    " != {}",
+                    if from == Scalar::F64 {
+                        "0.0"
+                    } else if from.is_float() {
+                        "0.0f"
+                    } else {
+                        "0"
+                    }
+                );
+            }
+            (_, _) if from.is_float() && to.is_int() => {
+                self.unit.need(Helper::Truncate);
+                let _ = write!(self.out, "truncate<{}>(", types::scalar(to));
+                if from.is_half() {
+                    self.out.push_str("float(");
+                }
+                self.value(value, Precedence::Any);
+                self.out.push_str(if from.is_half() { "))" } else { ")" });
+            }
+            // Rounded to `double` first, where that makes a difference.
+            (Scalar::I64 | Scalar::U64, Scalar::F16 | Scalar::BF16) => {
+                let _ = write!(self.out, "{}(double(", types::scalar(to));
+                self.value(value, Precedence::Any);
+                self.out.push_str("))");
+            }
+            (_, Scalar::F16 | Scalar::BF16) if from != Scalar::F32 && from != Scalar::F64 => {
+                let _ =
+                    write!(self.out, "{}({}(", types::scalar(to), if from.bits() > 16 { "double" } else { "float" });
+                self.value(value, Precedence::Any);
+                self.out.push_str("))");
+            }
+            _ => {
+                let _ = write!(self.out, "{}(", types::scalar(to));
+                if from.is_int() && to.is_int() && from.bits() >= to.bits() {
+                    self.bits(value, Precedence::Any);
+                } else {
+                    self.value(value, Precedence::Any);
+                }
+                self.out.push(')');
+            }
+        }
+    }
+
+    /// Whether a product must be written so that no compiler makes it part of a fused multiply-add: one of CUDA code
+    /// that may meet a sum.
+    pub(super) fn is_rounded_product(&self, product: Value) -> bool {
+        let is_float = matches!(self.func.ty(product), Type::F32 | Type::F64);
+        self.unit.target() == Target::Cuda && self.is_strict && is_float && self.may_meet_a_sum(product)
+    }
+
+    fn may_meet_a_sum(&self, value: Value) -> bool {
+        self.users[value].iter().any(|&user| {
+            let data = &self.func.insts[user];
+            match data.op {
+                Op::Mul | Op::Div | Op::Sqrt | Op::Floor | Op::Ceil | Op::Trunc | Op::Rint | Op::Cast | Op::Print => {
+                    false
+                }
+                Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => false,
+                Op::ArrayStore => !self.is_only_written(data.operands[0]),
+                _ => true,
+            }
+        })
+    }
+}
+
+pub(super) fn axis(data: &InstData) -> u8 {
+    match data.imm {
+        Imm::Axis(axis) => axis,
+        _ => 0,
+    }
+}

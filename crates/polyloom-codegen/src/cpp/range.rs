@@ -1,0 +1,135 @@
+//! What integers of the text are known to be without looking at conditions: enough to see that `i + 1` of a thread's
+//! coordinate does not overflow, and so to write it as it is.
+//!
+//! A launch has fewer than 2^31 threads and no extent is negative.
+
+use polyloom_ir::{Function, Imm, InstData, Op, Scalar, Type, Value, ValueDef};
+
+type Interval = (i128, i128);
+
+/// How far back a value's computation is looked at.
+const MAX_DEPTH: u32 = 6;
+
+/// The least and the greatest number that an integer can be.
+pub(super) fn interval(func: &Function, value: Value) -> Interval {
+    of(func, value, MAX_DEPTH)
+}
+
+/// Whether a sum, difference, product or negation has its mathematical value.
+pub(super) fn is_exact(func: &Function, data: &InstData, ty: Scalar) -> bool {
+    arithmetic(func, data, MAX_DEPTH).is_some_and(|found| fits(found, full(ty)))
+}
+
+fn fits(inner: Interval, outer: Interval) -> bool {
+    outer.0 <= inner.0 && inner.1 <= outer.1
+}
+
+fn full(ty: Scalar) -> Interval {
+    let bits = ty.bits();
+    match ty {
+        Scalar::Bool => (0, 1),
+        _ if ty.is_signed_int() => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        _ => (0, (1 << bits) - 1),
+    }
+}
+
+fn of(func: &Function, value: Value, depth: u32) -> Interval {
+    let Type::Scalar(ty) = func.ty(value) else { return (i64::MIN.into(), u64::MAX.into()) };
+    if ty.is_float() {
+        return (i64::MIN.into(), u64::MAX.into());
+    }
+    let found = match func.values[value].def {
+        _ if depth == 0 => None,
+        ValueDef::Param(..) => counter(func, value, depth),
+        ValueDef::Result(inst, _) => computed(func, &func.insts[inst], ty, depth),
+    };
+    found.filter(|&found| fits(found, full(ty))).unwrap_or(full(ty))
+}
+
+fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<Interval> {
+    let operand = |index: usize| of(func, data.operands[index], depth - 1);
+    Some(match data.op {
+        Op::Const => {
+            let Imm::Bits(bits) = data.imm else { return None };
+            let unused = 64 - ty.bits();
+            let number = if ty.is_signed_int() { ((bits << unused) as i64 >> unused).into() } else { i128::from(bits) };
+            (number, number)
+        }
+        Op::Tid | Op::TidLinear => (0, (1 << 31) - 2),
+        Op::Dim => (0, (1 << 31) - 1),
+        Op::Cast if func.ty(data.operands[0]).as_scalar().is_some_and(|from| !from.is_float()) => operand(0),
+        Op::Add | Op::Sub | Op::Mul | Op::Neg => arithmetic(func, data, depth)?,
+        Op::Min => {
+            let (a, b) = (operand(0), operand(1));
+            (a.0.min(b.0), a.1.min(b.1))
+        }
+        Op::Max => {
+            let (a, b) = (operand(0), operand(1));
+            (a.0.max(b.0), a.1.max(b.1))
+        }
+        Op::BitAnd => {
+            let (a, b) = (operand(0), operand(1));
+            match (a.0 >= 0, b.0 >= 0) {
+                (true, true) => (0, a.1.min(b.1)),
+                (true, false) => (0, a.1),
+                (false, true) => (0, b.1),
+                (false, false) => return None,
+            }
+        }
+        Op::Mod => {
+            let (a, b) = (operand(0), operand(1));
+            if b.0 <= 0 {
+                return None;
+            }
+            (if a.0 < 0 { 1 - b.1 } else { 0 }, if a.1 < 0 { 0 } else { a.1.min(b.1 - 1) })
+        }
+        Op::Div | Op::FloorDiv => {
+            let (a, b) = (operand(0), operand(1));
+            if a.0 < 0 || b.0 <= 0 {
+                return None;
+            }
+            (a.0 / b.1, a.1 / b.0)
+        }
+        Op::Select => {
+            let (a, b) = (operand(1), operand(2));
+            (a.0.min(b.0), a.1.max(b.1))
+        }
+        _ => return None,
+    })
+}
+
+/// What a sum, difference, product or negation comes to, before it wraps.
+fn arithmetic(func: &Function, data: &InstData, depth: u32) -> Option<Interval> {
+    if depth == 0 {
+        return None;
+    }
+    let operand = |index: usize| of(func, data.operands[index], depth - 1);
+    let a = operand(0);
+    Some(match data.op {
+        Op::Neg => (-a.1, -a.0),
+        Op::Add => (a.0 + operand(1).0, a.1 + operand(1).1),
+        Op::Sub => (a.0 - operand(1).1, a.1 - operand(1).0),
+        Op::Mul => {
+            let b = operand(1);
+            let corners = [a.0.checked_mul(b.0)?, a.0.checked_mul(b.1)?, a.1.checked_mul(b.0)?, a.1.checked_mul(b.1)?];
+            (*corners.iter().min()?, *corners.iter().max()?)
+        }
+        _ => return None,
+    })
+}
+
+/// The numbers that a loop with a constant step counts through.
+fn counter(func: &Function, value: Value, depth: u32) -> Option<Interval> {
+    let ValueDef::Param(region, 0) = func.values[value].def else { return None };
+    if region == func.body {
+        return None;
+    }
+    let owner = func.insts.values().find(|data| data.op == Op::ForRange && data.regions[0] == region)?;
+    let [low, high] = [0, 1].map(|index| of(func, owner.operands[index], depth - 1));
+    let step = of(func, owner.operands[2], depth - 1);
+    match step {
+        _ if step.0 > 0 => Some((low.0, high.1 - 1)),
+        _ if step.1 < 0 => Some((high.0 + 1, low.1)),
+        _ => None,
+    }
+}

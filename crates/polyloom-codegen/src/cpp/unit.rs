@@ -1,0 +1,502 @@
+//! One text: what it consists of and in which order it is written.
+
+use super::body::Body;
+use super::names::{Names, identifier};
+use super::prelude::{Helper, half};
+use super::{Options, Semantics, types};
+use crate::abi::SiteTable;
+use crate::backend::CodegenError;
+use cranelift_entity::SecondaryMap;
+use polyloom_ir::op::{Effect, Lowering};
+use polyloom_ir::{
+    Composite, FloatMode, FuncId, Function, FunctionKind, Imm, Inst, InstData, Module, Op, Scalar, Span, Type,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// The language of the text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Target {
+    /// C++17 for the CPU.
+    Cpp,
+    /// CUDA C++ for NVIDIA GPUs.
+    Cuda,
+}
+
+impl Target {
+    /// What stands before a function.
+    pub(super) fn function(self) -> &'static str {
+        match self {
+            Target::Cpp => "inline",
+            Target::Cuda => "__device__ inline",
+        }
+    }
+
+    fn member_function(self) -> &'static str {
+        match self {
+            Target::Cpp => "",
+            Target::Cuda => "__device__ ",
+        }
+    }
+}
+
+/// The functions that instructions name.
+#[derive(Clone, Copy)]
+pub(super) struct Callees<'a> {
+    pub module: &'a Module,
+    /// Whether they are definitions of library ops.
+    pub is_library: bool,
+}
+
+/// How the definition of an op is called.
+#[derive(Clone, Debug)]
+pub(super) enum Callee {
+    /// By an operator.
+    Operator(&'static str),
+    /// By its name.
+    Function(String),
+    /// By its name, with `float` for 16-bit floats.
+    Widened(String),
+}
+
+/// A function, or a type that one needs.
+struct FunctionText {
+    text: String,
+    /// Whether it defines an op.
+    is_library: bool,
+}
+
+/// A text being written.
+pub(super) struct Unit<'u> {
+    target: Target,
+    options: &'u Options<'u>,
+    semantics: &'u dyn Semantics,
+    helpers: BTreeSet<Helper>,
+    scalars: FxHashSet<Scalar>,
+    composites: Vec<Composite>,
+    needs_printf: bool,
+    compares_with_limits: bool,
+    /// Texts of functions, each after those it calls.
+    functions: Vec<FunctionText>,
+    user: FxHashMap<FuncId, String>,
+    library: FxHashMap<String, String>,
+    definitions: FxHashMap<(Op, SmallVec<[Type; 4]>), Option<Callee>>,
+    names: Names,
+    error: Option<CodegenError>,
+}
+
+impl<'u> Unit<'u> {
+    pub(super) fn new(target: Target, options: &'u Options<'u>, semantics: &'u dyn Semantics) -> Unit<'u> {
+        Unit {
+            target,
+            options,
+            semantics,
+            helpers: BTreeSet::new(),
+            scalars: [Scalar::U64].into_iter().collect(),
+            composites: Vec::new(),
+            needs_printf: false,
+            compares_with_limits: false,
+            functions: Vec::new(),
+            user: FxHashMap::default(),
+            library: FxHashMap::default(),
+            definitions: FxHashMap::default(),
+            names: Names::default(),
+            error: None,
+        }
+    }
+
+    pub(super) fn target(&self) -> Target {
+        self.target
+    }
+
+    /// Notes that there is no text for something.
+    pub(super) fn refuse(&mut self, message: String, span: Span) {
+        self.error.get_or_insert(CodegenError { message, span });
+    }
+
+    pub(super) fn need(&mut self, helper: Helper) {
+        if self.helpers.insert(helper) {
+            for &needed in helper.needs() {
+                self.need(needed);
+            }
+        }
+    }
+
+    pub(super) fn need_scalar(&mut self, ty: Scalar) {
+        if self.scalars.insert(ty) && ty.is_half() {
+            self.need(Helper::Half);
+        }
+    }
+
+    pub(super) fn need_printf(&mut self) {
+        self.needs_printf = true;
+    }
+
+    /// Notes a comparison that may always come out alike, of which compilers warn.
+    pub(super) fn compares_with_limits(&mut self) {
+        self.compares_with_limits = true;
+    }
+
+    /// The name of a type that the text uses.
+    pub(super) fn type_name(&mut self, ty: Type) -> String {
+        let (composite, scalar) = match ty {
+            Type::Scalar(scalar) => (None, scalar),
+            Type::Array { elem, .. } => {
+                self.need(Helper::Array);
+                if elem == Scalar::Bool {
+                    self.need(Helper::Bool8);
+                }
+                (None, elem)
+            }
+            Type::Composite(composite) => (Some(composite), composite.elem()),
+            Type::CompositeArray { elem, .. } => {
+                self.need(match elem {
+                    Composite::Vector { .. } => Helper::VecArray,
+                    Composite::Matrix { .. } => Helper::MatArray,
+                    Composite::Quaternion { .. } => Helper::QuatArray,
+                    Composite::Transform { .. } => Helper::TransformArray,
+                });
+                (Some(elem), elem.elem())
+            }
+        };
+        self.need_scalar(scalar);
+        if let Some(composite) = composite
+            && !self.composites.contains(&composite)
+        {
+            self.need(match composite {
+                Composite::Vector { .. } => Helper::Vec,
+                Composite::Matrix { .. } => Helper::Mat,
+                Composite::Quaternion { .. } => Helper::Quat,
+                Composite::Transform { .. } => Helper::Transform,
+            });
+            self.composites.push(composite);
+        }
+        types::name(ty)
+    }
+
+    pub(super) fn negative_indices(&self, func: &Function) -> FxHashSet<(Inst, u8)> {
+        self.semantics.negative_indices(func).into_iter().collect()
+    }
+
+    /// The numbers of a kernel's sites.
+    pub(super) fn sites(&self, func: &Function) -> FxHashMap<Inst, u32> {
+        let mut sites = FxHashMap::default();
+        if func.kind == FunctionKind::Kernel {
+            let table = SiteTable::of(func);
+            func.walk(func.body, &mut |inst, data| {
+                if let (Op::Check | Op::Assert, Some(number)) = (data.op, table.number(inst)) {
+                    sites.insert(inst, number);
+                }
+            });
+        }
+        sites
+    }
+
+    /// The line of the source that a span starts in, if the text is to show it.
+    pub(super) fn source_line(&self, span: Span) -> Option<(u32, String)> {
+        let file = self.options.sources?.get(span.file)?;
+        let line = file.position(span.start).line;
+        let text = file.text.lines().nth((line - file.first_line) as usize)?.trim();
+        Some((line, text.to_owned()))
+    }
+
+    pub(super) fn has_comments(&self) -> bool {
+        self.options.sources.is_some()
+    }
+
+    // ---- functions -------------------------------------------------------------------------------------------------
+
+    /// Keeps variables of a function from being called like what it calls.
+    pub(super) fn reserve_callees(&mut self, func: &Function, callees: Callees<'_>, names: &mut Names) {
+        func.walk(func.body, &mut |_, data| match data.imm {
+            Imm::Func(callee) if data.op == Op::Call => {
+                let name = self.function(callees, callee);
+                names.reserve(&name);
+            }
+            _ => {
+                let info = data.op.info();
+                if info.lowering != Lowering::Native || info.group == polyloom_ir::op::Group::Math {
+                    names.reserve(info.name);
+                }
+            }
+        });
+    }
+
+    /// The name of a called function, whose text is written before that of its caller.
+    pub(super) fn function(&mut self, callees: Callees<'_>, id: FuncId) -> String {
+        let func = &callees.module.functions[id];
+        let known = match callees.is_library {
+            true => self.library.get(&*func.name),
+            false => self.user.get(&id),
+        };
+        if let Some(name) = known {
+            return name.clone();
+        }
+        let name = match callees.is_library {
+            true => {
+                let name = identifier(func.name.split('.').next().unwrap_or(&func.name));
+                self.library.insert(func.name.to_string(), name.clone());
+                name
+            }
+            false => {
+                let mut name = self.names.local(&func.name);
+                while Op::from_name(&name).is_some() {
+                    name = self.names.local(&func.name);
+                }
+                self.user.insert(id, name.clone());
+                name
+            }
+        };
+        self.write_function(callees, func, &name);
+        name
+    }
+
+    fn write_function(&mut self, callees: Callees<'_>, func: &Function, name: &str) {
+        let result = match func.results[..] {
+            [] => "void".to_owned(),
+            [ty] => self.type_name(ty),
+            _ => {
+                let result = self.names.local(&format!("{}_results", name.trim_start_matches("operator")));
+                let mut text = format!("struct {result} {{\n");
+                for (index, &ty) in func.results.iter().enumerate() {
+                    let _ = writeln!(text, "    {} r{index};", self.type_name(ty));
+                }
+                text.push_str("};\n\n");
+                self.functions.push(FunctionText { text, is_library: callees.is_library });
+                result
+            }
+        };
+        let effects = effects_of(callees.module);
+        let call_effect = |data: &InstData| call_effect(&effects, data);
+        let is_strict = callees.is_library || func.metadata.float_mode == FloatMode::Strict;
+        let names = self.names.clone();
+        let body = Body::new(self, callees, func, &call_effect, is_strict, names);
+        let text = body.device_function(name, &result);
+        self.functions.push(FunctionText { text, is_library: callees.is_library });
+    }
+
+    /// How the op for operands of these types is called, which writes its definition.
+    pub(super) fn definition(&mut self, op: Op, types: &[Type]) -> Option<Callee> {
+        let widened = |ty: &Type| match *ty {
+            Type::Scalar(scalar) if scalar.is_half() => Type::F32,
+            ty => ty,
+        };
+        let is_composite = types.iter().any(|ty| ty.as_composite().is_some());
+        let types: SmallVec<[Type; 4]> =
+            if is_composite { SmallVec::from_slice(types) } else { types.iter().map(widened).collect() };
+        let key = (op, types);
+        if let Some(known) = self.definitions.get(&key) {
+            return known.clone();
+        }
+        let callee = self.semantics.definition(op, &key.1).map(|module| {
+            let callees = Callees { module: &module, is_library: true };
+            let root = FuncId::from_u32(0);
+            let func = &module.functions[root];
+            match operator(op, key.1.len()).filter(|_| is_composite) {
+                Some(sign) => {
+                    self.write_function(callees, func, &format!("operator{sign}"));
+                    Callee::Operator(sign)
+                }
+                None if is_composite => {
+                    let name = op.name().to_owned();
+                    self.write_function(callees, func, &name);
+                    Callee::Function(name)
+                }
+                None => Callee::Widened(self.function(callees, root)),
+            }
+        });
+        self.definitions.insert(key, callee.clone());
+        callee
+    }
+
+    // ---- the whole -------------------------------------------------------------------------------------------------
+
+    /// Writes a kernel with all it needs.
+    pub(super) fn write(mut self, module: &Module, kernel: FuncId) -> Result<String, CodegenError> {
+        let func = module
+            .functions
+            .get(kernel)
+            .filter(|func| func.kind == FunctionKind::Kernel)
+            .ok_or_else(|| CodegenError::new("the module has no such kernel"))?;
+        let callees = Callees { module, is_library: false };
+        let effects = effects_of(module);
+        let call_effect = |data: &InstData| call_effect(&effects, data);
+        let is_strict = func.metadata.float_mode == FloatMode::Strict;
+        let name = super::kernel_name(&func.name, self.target);
+        self.names.reserve(&name);
+        let names = self.names.clone();
+        let body = Body::new(&mut self, callees, func, &call_effect, is_strict, names);
+        let kernel = body.kernel(&name);
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let with_prelude = !self.options.without_prelude;
+        let mut text = if with_prelude { self.header(func, is_strict) } else { String::new() };
+        for function in self.functions.iter().filter(|function| with_prelude || !function.is_library) {
+            text.push('\n');
+            text.push_str(function.text.trim_end());
+            text.push('\n');
+        }
+        text.push('\n');
+        text.push_str(&kernel);
+        if with_prelude {
+            text.push_str("\n}  // namespace polyloom\n");
+            return Ok(text);
+        }
+        Ok(text.trim_start().to_owned())
+    }
+
+    fn header(&mut self, func: &Function, is_strict: bool) -> String {
+        let mut text = String::with_capacity(8192);
+        let language = match self.target {
+            Target::Cpp => "C++17",
+            Target::Cuda => "CUDA C++17",
+        };
+        let _ = writeln!(text, "// Kernel `{}` in {language}, written by Polyloom.", func.name);
+        match self.target {
+            Target::Cpp => text.push_str(
+                "//\n// Products and sums are rounded one by one: compile with -ffp-contract=off.\n\n\
+                 #if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#elif defined(__GNUC__)\n\
+                 #pragma GCC optimize(\"fp-contract=off\")\n#endif\n",
+            ),
+            Target::Cuda if is_strict => text.push_str(
+                "//\n// Results are the same bits as on the CPU, with --fmad=true too.\n\n\
+                 #if __CUDA_FTZ || __USE_FAST_MATH__ || !__CUDA_PREC_DIV || !__CUDA_PREC_SQRT\n\
+                 #error \"compile without --use_fast_math, --ftz=true, --prec-div=false and --prec-sqrt=false\"\n\
+                 #endif\n",
+            ),
+            Target::Cuda => {}
+        }
+        if self.compares_with_limits {
+            text.push_str(match self.target {
+                Target::Cpp => {
+                    "#if defined(__GNUC__)\n#pragma GCC diagnostic ignored \"-Wtype-limits\"\n\
+                                #pragma GCC diagnostic ignored \"-Wtautological-compare\"\n#endif\n"
+                }
+                Target::Cuda => "#pragma nv_diag_suppress 186\n",
+            });
+        }
+        if self.needs_printf && self.target == Target::Cpp {
+            text.push_str("\n#include <cstdio>\n");
+        }
+        text.push_str("\nnamespace polyloom {\n\n");
+        // The prelude's own.
+        self.scalars.insert(Scalar::I64);
+        for ty in Scalar::ALL {
+            if let Some(meaning) = types::fundamental(ty)
+                && self.scalars.contains(&ty)
+            {
+                let _ = writeln!(text, "typedef {meaning} {};", types::scalar(ty));
+            }
+        }
+        let (function, member) = (format!("{} ", self.target.function()), self.target.member_function());
+        let put = |text: &mut String, piece: &str| {
+            text.push_str(&piece.replace("$F", &function).replace("$M", member));
+        };
+        put(&mut text, LAUNCH_BOUNDS);
+        for &helper in &self.helpers {
+            match helper {
+                Helper::Half => {
+                    for name in [Scalar::F16, Scalar::BF16].iter().filter(|ty| self.scalars.contains(ty)) {
+                        put(&mut text, &half(types::scalar(*name)));
+                    }
+                }
+                helper => put(&mut text, helper.text(self.target)),
+            }
+            if matches!(helper, Helper::Min | Helper::Max) {
+                for ty in [Scalar::F16, Scalar::BF16].iter().filter(|ty| self.scalars.contains(ty)) {
+                    let (ty, name) = (types::scalar(*ty), helper.name());
+                    let line =
+                        format!("$F{ty} {name}({ty} a, {ty} b) {{ return {ty}({name}(float(a), float(b))); }}\n");
+                    put(&mut text, &line);
+                }
+            }
+        }
+        let mut aliases = String::new();
+        for &composite in &self.composites {
+            let (name, template) = (types::composite(composite), types::template(composite));
+            if name != template {
+                let _ = writeln!(aliases, "typedef {template} {name};");
+            }
+        }
+        if !aliases.is_empty() {
+            text.push('\n');
+            text.push_str(&aliases);
+        }
+        text
+    }
+}
+
+const LAUNCH_BOUNDS: &str = r"
+// The shape of a launch, 1 past its rank, and where its first failed check is reported, or 0.
+struct launch_bounds {
+    uint64 shape[4];
+    uint64 report;
+
+    $Muint64 size() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
+    // A thread's coordinate along an axis.
+    $Mint index(uint64 thread, int axis) const {
+        for (int inner = 3; inner > axis; --inner) {
+            thread = shape[inner] == 1 ? thread : thread / shape[inner];
+        }
+        return int(axis == 0 ? thread : thread % shape[axis]);
+    }
+};
+";
+
+/// The operator that composites are combined with.
+fn operator(op: Op, n_operands: usize) -> Option<&'static str> {
+    Some(match (op, n_operands) {
+        (Op::Add, 2) => "+",
+        (Op::Sub, 2) => "-",
+        (Op::Mul, 2) => "*",
+        (Op::Div, 2) => "/",
+        (Op::Eq, 2) => "==",
+        (Op::Ne, 2) => "!=",
+        (Op::Neg, 1) => "-",
+        _ => return None,
+    })
+}
+
+/// What calling each function of a module does.
+fn effects_of(module: &Module) -> SecondaryMap<FuncId, Option<Effect>> {
+    let mut effects = SecondaryMap::with_capacity(module.functions.len());
+    for id in module.functions.keys() {
+        effect_of(module, id, &mut effects);
+    }
+    effects
+}
+
+fn effect_of(module: &Module, id: FuncId, effects: &mut SecondaryMap<FuncId, Option<Effect>>) -> Effect {
+    if let Some(known) = effects[id] {
+        return known;
+    }
+    // What calls itself is refused before it comes here.
+    effects[id] = Some(Effect::ReadWrite);
+    let func = &module.functions[id];
+    let mut effect = Effect::Pure;
+    let mut found = Vec::new();
+    func.walk(func.body, &mut |_, data| match (data.op, &data.imm) {
+        (Op::Call, Imm::Func(callee)) => found.push(effect_of(module, *callee, effects)),
+        _ => found.push(data.op.info().effect),
+    });
+    for one in found {
+        match one {
+            Effect::Pure | Effect::Region | Effect::Terminator => {}
+            Effect::Read if effect == Effect::Pure => effect = Effect::Read,
+            Effect::Read => {}
+            Effect::Write | Effect::ReadWrite => effect = Effect::ReadWrite,
+        }
+    }
+    effects[id] = Some(effect);
+    effect
+}
+
+fn call_effect(effects: &SecondaryMap<FuncId, Option<Effect>>, data: &InstData) -> Effect {
+    match data.imm {
+        Imm::Func(callee) => effects[callee].unwrap_or(Effect::ReadWrite),
+        _ => Effect::ReadWrite,
+    }
+}

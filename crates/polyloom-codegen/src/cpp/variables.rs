@@ -1,0 +1,375 @@
+//! The variables of the text: which values share one, what it is called and where it is declared.
+//!
+//! Values of one source variable become one variable of the text again wherever no two of them are needed at the same
+//! time; a loop's carried values are one variable with the loop's results. Where a value would be overwritten while it
+//! is still needed, it gets a variable of its own.
+
+use super::layout::Layout;
+use super::names::Names;
+use super::plan::Plan;
+use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{PrimaryMap, SecondaryMap, entity_impl};
+use polyloom_ir::{Function, FunctionKind, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// A variable of the text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Variable(u32);
+entity_impl!(Variable, "variable");
+
+/// What is known of a variable.
+pub(super) struct VariableData {
+    pub ty: Type,
+    pub name: String,
+    /// Whether it is assigned once, when it is declared.
+    pub is_constant: bool,
+    /// The instruction before which it is declared without a value; none if its first assignment declares it.
+    pub declared_before: PackedOption<Inst>,
+    values: SmallVec<[Value; 4]>,
+    /// Whether no other value may share it.
+    is_pinned: bool,
+}
+
+/// The variables of a function.
+pub(super) struct Variables {
+    pub all: PrimaryMap<Variable, VariableData>,
+    of: SecondaryMap<Value, PackedOption<Variable>>,
+}
+
+/// A value that an instruction hands to another: what of, and where it stands.
+struct Handed {
+    from: Value,
+    to: Value,
+}
+
+/// How many values may share a variable: comparing each with each takes time.
+const MAX_VALUES: usize = 64;
+
+impl Variables {
+    pub(super) fn of(&self, value: Value) -> Option<Variable> {
+        self.of[value].expand()
+    }
+
+    pub(super) fn new(func: &Function, layout: &Layout, plan: &Plan, names: &mut Names) -> Variables {
+        let mut variables = Variables { all: PrimaryMap::new(), of: SecondaryMap::with_capacity(func.values.len()) };
+        let mut merging = Merging { func, layout, uses: SecondaryMap::with_capacity(func.values.len()) };
+        merging.find_uses(plan);
+        let is_kernel = func.kind == FunctionKind::Kernel;
+        for &param in func.params() {
+            variables.add(func, param, is_kernel);
+        }
+        let mut handed = Vec::new();
+        let mut by_name: FxHashMap<(&str, Type), Vec<Variable>> = FxHashMap::default();
+        variables.add_region(func, plan, func.body, &mut handed);
+        // The values that jumps hand on, those of the same name first.
+        let same_name = |h: &Handed| func.value_names[h.from] == func.value_names[h.to];
+        for named_alike in [true, false] {
+            for h in handed.iter().filter(|h| same_name(h) == named_alike) {
+                if named_alike || func.value_names[h.from].is_none() || func.value_names[h.to].is_none() {
+                    variables.merge(&merging, h.from, h.to);
+                }
+            }
+        }
+        for value in func.values.keys() {
+            let (Some(variable), Some(name)) = (variables.of(value), func.value_names[value].as_deref()) else {
+                continue;
+            };
+            let alike = by_name.entry((name, func.ty(value))).or_default();
+            if alike.contains(&variable) {
+                continue;
+            }
+            let earlier =
+                alike.iter().rev().take(4).copied().find(|&v| variables.merge_variables(&merging, v, variable));
+            if earlier.is_none() {
+                alike.push(variable);
+            }
+        }
+        variables.name(func, names);
+        variables.declare(func, layout, plan);
+        variables
+    }
+
+    fn add(&mut self, func: &Function, value: Value, is_pinned: bool) -> Variable {
+        let variable = self.all.push(VariableData {
+            ty: func.ty(value),
+            name: String::new(),
+            is_constant: true,
+            declared_before: None.into(),
+            values: SmallVec::from_slice(&[value]),
+            is_pinned,
+        });
+        self.of[value] = variable.into();
+        variable
+    }
+
+    /// Gives every value that is no expression a variable, and finds what jumps hand on.
+    fn add_region(&mut self, func: &Function, plan: &Plan, region: Region, handed: &mut Vec<Handed>) {
+        for &inst in &func.regions[region].insts {
+            let data = &func.insts[inst];
+            for &result in &data.results {
+                if plan.live.contains(result) && !plan.folded.contains(result) {
+                    self.add(func, result, false);
+                }
+            }
+            let is_folded = data.results.first().is_some_and(|&result| plan.folded.contains(result));
+            for (number, &inner) in data.regions.iter().enumerate() {
+                let params = &func.regions[inner].params;
+                let mut carried = &params[..];
+                if data.op == Op::ForRange {
+                    self.add(func, params[0], true);
+                    carried = &params[1..];
+                }
+                for (index, &param) in carried.iter().enumerate() {
+                    // One variable is what a loop carries and what it ends with.
+                    if let Some(result) = data.results.get(index)
+                        && let Some(variable) = self.of(*result)
+                    {
+                        self.of[param] = variable.into();
+                        self.all[variable].values.push(param);
+                    }
+                    if number == 0 && plan.live.contains(param) {
+                        let inits = &data.operands[data.operands.len() - data.results.len()..];
+                        handed.push(Handed { from: inits[index], to: param });
+                    }
+                }
+                self.add_region(func, plan, inner, handed);
+                let is_condition = data.op == Op::While && number == 0;
+                if !is_folded
+                    && !is_condition
+                    && let Some(last) = func.terminator(inner)
+                    && func.insts[last].op == Op::Yield
+                {
+                    self.hand(&func.insts[last], data, plan, handed);
+                }
+            }
+            if let (Op::Break | Op::Continue, Imm::Target(target)) = (data.op, &data.imm) {
+                self.hand(data, &func.insts[*target], plan, handed);
+            }
+        }
+    }
+
+    fn hand(&self, jump: &InstData, target: &InstData, plan: &Plan, handed: &mut Vec<Handed>) {
+        for (&from, &to) in jump.operands.iter().zip(&target.results) {
+            if plan.live.contains(to) {
+                handed.push(Handed { from, to });
+            }
+        }
+    }
+
+    fn merge(&mut self, merging: &Merging<'_>, a: Value, b: Value) -> bool {
+        match (self.of(a), self.of(b)) {
+            (Some(a), Some(b)) => self.merge_variables(merging, a, b),
+            _ => false,
+        }
+    }
+
+    /// Makes two variables one if no two of their values are needed at the same time.
+    fn merge_variables(&mut self, merging: &Merging<'_>, a: Variable, b: Variable) -> bool {
+        if a == b {
+            return true;
+        }
+        let (first, second) = (&self.all[a], &self.all[b]);
+        if first.ty != second.ty
+            || first.is_pinned
+            || second.is_pinned
+            || first.values.len() + second.values.len() > MAX_VALUES
+            || first.values.iter().any(|&x| second.values.iter().any(|&y| merging.interfere(x, y)))
+        {
+            return false;
+        }
+        let moved = std::mem::take(&mut self.all[b].values);
+        for &value in &moved {
+            self.of[value] = a.into();
+        }
+        self.all[a].values.extend(moved);
+        true
+    }
+
+    /// Names variables as their values are named, or `t`.
+    fn name(&mut self, func: &Function, names: &mut Names) {
+        for (index, name) in func.param_names.iter().enumerate() {
+            let param = func.params()[index];
+            if let Some(variable) = self.of(param) {
+                self.all[variable].name = names.local(name);
+            }
+        }
+        for data in self.all.values_mut().filter(|data| data.name.is_empty() && !data.values.is_empty()) {
+            let name = data.values.iter().find_map(|&value| func.value_names[value].as_deref());
+            data.name = names.local(name.unwrap_or("t"));
+        }
+    }
+
+    /// Decides where each variable is declared: at its first assignment if that reaches all its uses.
+    fn declare(&mut self, func: &Function, layout: &Layout, plan: &Plan) {
+        let mut scopes: SecondaryMap<Variable, Scope> = SecondaryMap::with_capacity(self.all.len());
+        for (variable, data) in &self.all {
+            for &value in &data.values {
+                match func.values[value].def {
+                    ValueDef::Param(region, _) if region == func.body => scopes[variable].is_param = true,
+                    // Carried values are assigned where their loop starts and where it is continued; a counter by its
+                    // loop.
+                    ValueDef::Param(region, index) => {
+                        let Some(owner) = layout.owner(region) else { continue };
+                        if func.insts[owner].op == Op::ForRange && index == 0 {
+                            scopes[variable].is_param = true;
+                        }
+                    }
+                    ValueDef::Result(inst, _) => {
+                        let op = func.insts[inst].op;
+                        let in_region = layout.region(inst).unwrap_or(func.body);
+                        match op {
+                            Op::If | Op::Block => {
+                                scopes[variable].read(layout, in_region, layout.end(inst));
+                            }
+                            Op::ForRange | Op::While => {
+                                scopes[variable].assign(layout, in_region, layout.start(inst), inst, true);
+                            }
+                            _ => scopes[variable].assign(layout, in_region, layout.start(inst), inst, true),
+                        }
+                    }
+                }
+            }
+        }
+        self.scan(func, layout, plan, func.body, &mut scopes);
+        for (variable, data) in self.all.iter_mut() {
+            let scope = &scopes[variable];
+            data.is_constant = scope.n_assignments + u32::from(scope.is_param) == 1;
+            let Some((first, region, place, declares)) = scope.first else { continue };
+            if scope.is_param {
+                continue;
+            }
+            let outer = scope.region.expand().unwrap_or(region);
+            let at_first = declares && outer == region && place <= scope.first_place.unwrap_or(place);
+            if !at_first {
+                data.is_constant = false;
+                let holder = if outer == region { Some(first) } else { layout.holder(region, outer) };
+                data.declared_before = holder.into();
+            }
+        }
+    }
+
+    /// Notes what is assigned and read where.
+    fn scan(
+        &self,
+        func: &Function,
+        layout: &Layout,
+        plan: &Plan,
+        region: Region,
+        scopes: &mut SecondaryMap<Variable, Scope>,
+    ) {
+        for &inst in &func.regions[region].insts {
+            let data = &func.insts[inst];
+            let statement = plan.statement(func, layout, inst);
+            let (at, place) = (layout.region(statement).unwrap_or(region), layout.start(statement));
+            for &operand in &data.operands {
+                if let Some(variable) = self.of(operand) {
+                    scopes[variable].read(layout, at, place);
+                }
+            }
+            for &inner in &data.regions {
+                self.scan(func, layout, plan, inner, scopes);
+            }
+            let target = match (data.op, &data.imm) {
+                (Op::Break | Op::Continue, Imm::Target(target)) => Some(*target),
+                (Op::Yield, _) => layout.owner(region),
+                _ => None,
+            };
+            let Some(target) = target else { continue };
+            let target_data = &func.insts[target];
+            let is_condition = data.op == Op::Yield && target_data.op == Op::While && region == target_data.regions[0];
+            if is_condition || plan.statement(func, layout, inst) != inst {
+                continue;
+            }
+            for (&from, &to) in data.operands.iter().zip(&target_data.results) {
+                if let Some(variable) = self.of(to)
+                    && self.of(from) != Some(variable)
+                {
+                    scopes[variable].assign(layout, region, layout.start(inst), inst, false);
+                }
+            }
+        }
+    }
+}
+
+/// Where a variable is used.
+#[derive(Clone, Copy, Default)]
+struct Scope {
+    /// The innermost region that holds all uses.
+    region: PackedOption<Region>,
+    /// The first assignment: its instruction, region and place, and whether it can declare.
+    first: Option<(Inst, Region, u32, bool)>,
+    /// The first place it is read or assigned at.
+    first_place: Option<u32>,
+    n_assignments: u32,
+    is_param: bool,
+}
+
+impl Scope {
+    fn read(&mut self, layout: &Layout, region: Region, place: u32) {
+        let common = self.region.expand().map_or(region, |known| layout.common(known, region));
+        self.region = common.into();
+        self.first_place = Some(self.first_place.map_or(place, |first| first.min(place)));
+    }
+
+    fn assign(&mut self, layout: &Layout, region: Region, place: u32, inst: Inst, declares: bool) {
+        self.read(layout, region, place);
+        self.n_assignments += 1;
+        if self.first.is_none_or(|(.., first, _)| place < first) {
+            self.first = Some((inst, region, place, declares));
+        }
+    }
+}
+
+/// What tells whether two values are needed at the same time.
+struct Merging<'a> {
+    func: &'a Function,
+    layout: &'a Layout,
+    /// Where each value is read.
+    uses: SecondaryMap<Value, SmallVec<[(u32, Region); 2]>>,
+}
+
+impl Merging<'_> {
+    fn find_uses(&mut self, plan: &Plan) {
+        let (func, layout) = (self.func, self.layout);
+        func.walk(func.body, &mut |inst, data| {
+            let statement = plan.statement(func, layout, inst);
+            let Some(region) = layout.region(statement) else { return };
+            for (index, &operand) in data.operands.iter().enumerate() {
+                self.uses[operand].push((layout.start(statement), region));
+                if data.op == Op::ForRange && index == 1 {
+                    // The end of a range is looked at before each iteration.
+                    self.uses[operand].push((layout.end(inst) - 1, data.regions[0]));
+                }
+            }
+        });
+    }
+
+    fn interfere(&self, a: Value, b: Value) -> bool {
+        self.is_needed_at(a, b) || self.is_needed_at(b, a)
+    }
+
+    /// Whether `value` is still needed where `other` comes into being.
+    fn is_needed_at(&self, value: Value, other: Value) -> bool {
+        let (func, layout) = (self.func, self.layout);
+        let (Some((defined, home)), Some((place, region))) =
+            (layout.definition(func, value), layout.definition(func, other))
+        else {
+            return true;
+        };
+        // Parameters of one region come into being together, and so do results of one instruction.
+        if defined == place && value != other {
+            return true;
+        }
+        if defined > place || layout.exclude_each_other(func, home, region) {
+            return false;
+        }
+        self.uses[value].iter().any(|&(used, used_in)| {
+            let follows = used > place && !layout.exclude_each_other(func, used_in, region);
+            follows
+                || layout
+                    .loops(func, region)
+                    .any(|around| layout.contains(around, used) && !layout.contains(around, defined))
+        })
+    }
+}

@@ -1,0 +1,41 @@
+//! Kernels as C++ and CUDA C++ text.
+
+use polyloom_codegen::CodegenError;
+use polyloom_codegen::cpp::{Options as TextOptions, Semantics, Target, emit};
+use polyloom_ir::{FuncId, Function, Inst, Module, Op, Span, Type};
+use polyloom_passes::analysis::range::possibly_negative_indices;
+use polyloom_passes::pipeline::Options;
+use polyloom_passes::text::{definition, for_text};
+use std::sync::Arc;
+
+/// What the passes know of HIR.
+struct Passes;
+
+impl Semantics for Passes {
+    fn definition(&self, op: Op, types: &[Type]) -> Option<Arc<Module>> {
+        definition(op, types)
+    }
+
+    fn negative_indices(&self, func: &Function) -> Vec<(Inst, u8)> {
+        possibly_negative_indices(func).into_vec()
+    }
+}
+
+/// Writes a kernel of verified HIR, as the front end made it, as text that compiles by itself.
+///
+/// # Errors
+///
+/// When the kernel is beyond the compiler's limits or has something that has no form in C++.
+pub fn write_text(
+    module: &Module,
+    kernel: FuncId,
+    options: &Options,
+    target: Target,
+    form: &TextOptions<'_>,
+) -> Result<String, CodegenError> {
+    let (module, kernel) = for_text(module, kernel, options).map_err(|diagnostics| match diagnostics.first() {
+        Some(first) => CodegenError { message: first.message.clone(), span: first.span },
+        None => CodegenError { message: "the kernel is beyond the compiler's limits".to_owned(), span: Span::NONE },
+    })?;
+    emit(&module, kernel, target, form, &Passes)
+}
