@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("polyloom-frontend", &["polyloom-ir"]),
     ("polyloom-passes", &["polyloom-ir"]),
     ("polyloom-codegen", &["polyloom-ir"]),
+    ("polyloom-ptx", &["polyloom-ir"]),
     ("polyloom-llvm", &["polyloom-codegen", "polyloom-ir"]),
     ("polyloom-runtime", &["polyloom-codegen", "polyloom-ir"]),
     (
@@ -44,6 +45,7 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("cranelift-module", &["polyloom-codegen"]),
     ("cranelift-native", &["polyloom-codegen"]),
     ("cranelift-object", &["polyloom-codegen"]),
+    ("rustc_apfloat", &["polyloom-ptx"]),
     ("libc", &["polyloom-codegen", "polyloom-runtime"]),
 ];
 

@@ -1,0 +1,146 @@
+//! State spaces, orders and addresses of memory operands.
+
+use super::function::Decoder;
+use super::modifiers::Modifiers;
+use super::op::{Address, AddressBase, Class, Order, Scope};
+use super::symbol::{File, Symbol};
+use super::types::Type;
+use super::{Decoded, Line};
+use crate::memory::window;
+use crate::syntax::ast::{Operand, Space};
+
+const SPACES: &[(&str, Space)] = &[
+    ("global", Space::Global),
+    ("shared", Space::Shared),
+    ("shared::cta", Space::Shared),
+    ("shared::cluster", Space::Shared),
+    ("local", Space::Local),
+    ("param", Space::Param),
+    ("param::entry", Space::Param),
+    ("param::func", Space::Param),
+    ("const", Space::Const),
+];
+
+const SCOPES: &[(&str, Scope)] =
+    &[("cta", Scope::Block), ("cluster", Scope::Cluster), ("gpu", Scope::Device), ("sys", Scope::System)];
+
+pub(super) fn take_space(mods: &mut Modifiers<'_>) -> Option<Space> {
+    mods.take_of(SPACES)
+}
+
+pub(super) fn take_scope(mods: &mut Modifiers<'_>) -> Option<Scope> {
+    mods.take_of(SCOPES)
+}
+
+/// `.relaxed.gpu`, `.volatile` and the like; `default` says whether the instruction is strong without any.
+pub(super) fn take_order(mods: &mut Modifiers<'_>, default_strong: bool) -> Order {
+    let kind = mods.take_of(&[
+        ("weak", (false, false, false)),
+        ("relaxed", (true, false, false)),
+        ("acquire", (true, true, false)),
+        ("release", (true, false, true)),
+        ("acq_rel", (true, true, true)),
+        ("volatile", (true, false, false)),
+        ("mmio", (true, false, false)),
+    ]);
+    let scope = take_scope(mods).unwrap_or(Scope::Device);
+    let (strong, acquire, release) = kind.unwrap_or((default_strong, false, false));
+    Order { strong, acquire, release, scope }
+}
+
+/// Caches and prefetches have no effect here.
+pub(super) fn drop_cache_hints(mods: &mut Modifiers<'_>) -> bool {
+    for name in ["ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified"] {
+        mods.take(name);
+    }
+    let policy = mods.take("L2::cache_hint");
+    mods.drop_prefixed("L1::");
+    mods.drop_prefixed("L2::");
+    policy
+}
+
+impl Decoder<'_> {
+    /// An address operand in `space` (generic if none), and the space it turns out to be in.
+    pub(super) fn address(
+        &mut self,
+        line: &Line<'_>,
+        operand: &Operand,
+        space: Option<Space>,
+    ) -> Decoded<(Address, Option<Space>)> {
+        let Operand::Address { base, offset, more } = operand else {
+            return line.error(format!("`{operand}` is no address"));
+        };
+        if !more.is_empty() {
+            return line.error("the simulator has no tensor addresses");
+        }
+        let offset = *offset;
+        let constant = |value: u64| Address { base: AddressBase::Nothing, offset: (value as i64).wrapping_add(offset) };
+        match &**base {
+            Operand::Integer(value) => Ok((constant(*value), space)),
+            Operand::Name(name) => match self.find(name) {
+                Some(Symbol::Register { file: File::Word, slot, ty }) if ty.bits() == 32 => {
+                    Ok((Address { base: AddressBase::Word(slot), offset }, self.parameter_space(space)))
+                }
+                Some(Symbol::Register { file: File::Double, slot, .. }) => {
+                    Ok((Address { base: AddressBase::Double(slot), offset }, self.parameter_space(space)))
+                }
+                Some(Symbol::Memory { space: found, address }) => {
+                    let spaces_agree = space.is_none_or(|space| space == found || both_global(space, found));
+                    if !spaces_agree {
+                        let (space, found) = (space.map_or("", Space::name), found.name());
+                        return line.error(format!("`{name}` is in `.{found}`, not in `.{space}`"));
+                    }
+                    Ok((constant(address), Some(found)))
+                }
+                Some(Symbol::Frame { offset: place, .. }) => {
+                    let offset = offset.wrapping_add(place.into());
+                    Ok((Address { base: AddressBase::Frame, offset }, Some(Space::Local)))
+                }
+                Some(_) => line.error(format!("`{name}` is no address")),
+                None => line.error(format!("`{name}` is not declared")),
+            },
+            other => line.error(format!("`{other}` is no address")),
+        }
+    }
+
+    /// Parameters of functions lie in local memory, those of the kernel in a space of their own.
+    fn parameter_space(&self, space: Option<Space>) -> Option<Space> {
+        match space {
+            Some(Space::Param) if self.current != 0 => Some(Space::Local),
+            other => other,
+        }
+    }
+
+    /// The window an address of `space` is moved to by `cvta`.
+    pub(super) fn window_of(&self, space: Space) -> u64 {
+        window::base(self.parameter_space(Some(space)).unwrap_or(space))
+    }
+}
+
+fn both_global(a: Space, b: Space) -> bool {
+    let global = |space| matches!(space, Space::Global | Space::Const);
+    global(a) && global(b)
+}
+
+/// How an access is counted.
+pub(super) fn class(space: Option<Space>, store: bool) -> Class {
+    match (space, store) {
+        (None, _) => Class::Generic,
+        (Some(Space::Shared), false) => Class::LoadShared,
+        (Some(Space::Shared), true) => Class::StoreShared,
+        (Some(Space::Local), false) => Class::LoadLocal,
+        (Some(Space::Local), true) => Class::StoreLocal,
+        (Some(Space::Param), _) => Class::LoadParameter,
+        (Some(Space::Const), _) => Class::LoadConstant,
+        (Some(_), false) => Class::LoadGlobal,
+        (Some(_), true) => Class::StoreGlobal,
+    }
+}
+
+/// Types that memory instructions move, by their bytes.
+pub(super) fn memory_type(line: &Line<'_>, ty: Type) -> Decoded<u32> {
+    match ty.bits() {
+        8 | 16 | 32 | 64 => Ok(ty.bytes()),
+        _ => line.mods.no_type(ty),
+    }
+}

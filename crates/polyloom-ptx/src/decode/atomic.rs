@@ -1,0 +1,131 @@
+//! `atom` and `red` (PTX ISA 9.0 §9.7.13).
+
+use super::address::{take_order, take_space};
+use super::function::Decoder;
+use super::op::{Atomic, Destination, Op, Update};
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::number::arithmetic::{canonical, flush};
+use crate::number::half::{Bf16Bits, F16Bits, Half};
+use crate::syntax::ast::Space;
+
+const OPERATIONS: &[(&str, &str)] = &[
+    ("and", "and"),
+    ("or", "or"),
+    ("xor", "xor"),
+    ("cas", "cas"),
+    ("exch", "exch"),
+    ("add", "add"),
+    ("inc", "inc"),
+    ("dec", "dec"),
+    ("min", "min"),
+    ("max", "max"),
+];
+
+/// What `operation` makes of memory, or `None` if the type has it not.
+fn update(operation: &str, ty: Type) -> Option<Update> {
+    fn integer<T: Ord + Copy + 'static>(larger: bool, from: fn(u64) -> T, into: fn(T) -> u64) -> Update {
+        Box::new(move |old, b, _| into(if larger { from(old).max(from(b)) } else { from(old).min(from(b)) }))
+    }
+    let larger = operation == "max";
+    Some(match (operation, ty) {
+        ("and", Type::B(32 | 64)) => Box::new(|old, b, _| old & b),
+        ("or", Type::B(32 | 64)) => Box::new(|old, b, _| old | b),
+        ("xor", Type::B(32 | 64)) => Box::new(|old, b, _| old ^ b),
+        ("exch", Type::B(32 | 64)) => Box::new(|_, b, _| b),
+        ("cas", Type::B(16)) => Box::new(|old, b, c| if old == b & 0xffff { c } else { old }),
+        ("cas", Type::B(32)) => Box::new(|old, b, c| if old == b & 0xffff_ffff { c } else { old }),
+        ("cas", Type::B(64)) => Box::new(|old, b, c| if old == b { c } else { old }),
+        ("inc", Type::U(32)) => Box::new(|old, b, _| if old >= b & 0xffff_ffff { 0 } else { old + 1 }),
+        ("dec", Type::U(32)) => Box::new(|old, b, _| if old == 0 || old > b & 0xffff_ffff { b } else { old - 1 }),
+        ("add", Type::U(32 | 64) | Type::S(32 | 64)) => Box::new(|old, b, _| old.wrapping_add(b)),
+        ("min" | "max", Type::U(32)) => integer(larger, |x| x as u32, u64::from),
+        ("min" | "max", Type::S(32)) => integer(larger, |x| x as i32, |x| x as u32 as u64),
+        ("min" | "max", Type::U(64)) => integer(larger, |x| x, |x| x),
+        ("min" | "max", Type::S(64)) => integer(larger, |x| x as i64, |x| x as u64),
+        ("add", Type::F32) => {
+            Box::new(|old, b, _| canonical(f32::from_bits(old as u32) + f32::from_bits(b as u32)).to_bits().into())
+        }
+        ("add", Type::F64) => Box::new(|old, b, _| (f64::from_bits(old) + f64::from_bits(b)).to_bits()),
+        ("add" | "min" | "max", Type::F16) => halves::<F16Bits>(operation, 1),
+        ("add" | "min" | "max", Type::F16x2) => halves::<F16Bits>(operation, 2),
+        ("add" | "min" | "max", Type::Bf16) => halves::<Bf16Bits>(operation, 1),
+        ("add" | "min" | "max", Type::Bf16x2) => halves::<Bf16Bits>(operation, 2),
+        _ => return None,
+    })
+}
+
+fn halves<H: Half>(operation: &str, count: u32) -> Update {
+    let f: fn(f32, f32) -> f32 = match operation {
+        "add" => |a, b| a + b,
+        "min" => |a, b| crate::number::arithmetic::extremum(false, false, a, b),
+        _ => |a, b| crate::number::arithmetic::extremum(true, false, a, b),
+    };
+    Box::new(move |old, b, _| {
+        let part = |shift: u32| {
+            let [x, y] = [old, b].map(|word| H::from_bits((word >> shift) as u16).to_f32());
+            let result = f(x, y);
+            u64::from(if result.is_nan() { 0x7fff } else { H::from_f32(result).bits() }) << shift
+        };
+        (0..count).map(|index| part(16 * index)).fold(0, |word, part| word | part)
+    })
+}
+
+/// `add.f32` on global memory takes and leaves no subnormals, unlike on shared memory (PTX ISA 9.0 §9.7.13.5).
+fn flushing_add() -> Update {
+    Box::new(|old, b, _| {
+        let [x, y] = [old, b].map(|bits| flush(f32::from_bits(bits as u32)));
+        flush(canonical(x + y)).to_bits().into()
+    })
+}
+
+impl Decoder<'_> {
+    pub(super) fn atomic(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let returns = line.instruction.opcode == "atom";
+        line.mods.take("async");
+        let order = take_order(&mut line.mods, true);
+        let space = take_space(&mut line.mods);
+        let policy = super::address::drop_cache_hints(&mut line.mods);
+        line.mods.take("noftz");
+        let count = line.mods.take_of(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1usize);
+        let operation = line.mods.need_of(OPERATIONS)?;
+        let ty = line.mods.ty()?;
+        // Signs do not matter to the bitwise ones, and compilers write `.u32` for them as well.
+        let ty = match (operation, ty) {
+            ("and" | "or" | "xor" | "exch" | "cas", Type::U(bits) | Type::S(bits)) => Type::B(bits),
+            ("add", Type::B(bits @ (32 | 64))) => Type::U(bits),
+            (_, ty) => ty,
+        };
+        let Some(update) = update(operation, ty) else {
+            return line.error(format!("`{operation}` has no type `.{}`", ty.name()));
+        };
+        let all = &line.instruction.operands;
+        let first = usize::from(returns);
+        let takes = first + 2 + usize::from(operation == "cas");
+        line.check(takes, takes + usize::from(policy))?;
+        let (address, space) = self.address(line, &all[first], space)?;
+        let operands = self.elements(&all[first + 1]);
+        let destinations = if returns { self.elements(&all[0]) } else { Vec::new() };
+        if operands.len() != count || returns && destinations.len() != count && destinations.len() != 1 {
+            return line.error(format!("{count} operands are wanted, not {}", operands.len()));
+        }
+        let operands = operands.iter().map(|each| self.any_source(each, ty)).collect::<Decoded<Vec<_>>>()?;
+        let destinations: Vec<Destination> =
+            destinations.iter().map(|each| self.destination(each, ty.bits())).collect::<Decoded<_>>()?;
+        let second = if operation == "cas" { Some(self.any_source(&all[first + 2], ty)?) } else { None };
+        let flushes = operation == "add" && ty == Type::F32 && space != Some(Space::Shared);
+        let atomic = Atomic {
+            space,
+            size: ty.bytes(),
+            update,
+            global_update: flushes.then(flushing_add),
+            address,
+            destinations,
+            operands,
+            second,
+            order,
+            spins: matches!(operation, "cas" | "exch"),
+        };
+        Ok((Op::Atomic(Box::new(atomic)), Class::Atomic))
+    }
+}

@@ -1,0 +1,135 @@
+//! Control flow (PTX ISA 9.0 §9.7.12) and what has no effect here.
+
+use super::function::Decoder;
+use super::op::{AnySource, Call, Op, Place, Target};
+use super::symbol::{File, Symbol};
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::exec::registers::{Source, Test};
+use crate::syntax::ast::Operand;
+
+impl Decoder<'_> {
+    pub(super) fn control(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let all = &line.instruction.operands;
+        line.mods.take("uni");
+        let op = match line.instruction.opcode.as_str() {
+            "bra" => {
+                line.check(1, 1)?;
+                let Operand::Name(label) = &all[0] else { return line.error("`bra` needs a label") };
+                self.branch_to(0, label);
+                Op::Branch(0)
+            }
+            "brx" => {
+                line.mods.take("idx");
+                line.check(2, 2)?;
+                let index = self.source(&all[0], Type::U(32))?;
+                let Operand::Name(list) = &all[1] else { return line.error("`brx` needs a list of targets") };
+                let Some(Symbol::Targets(labels)) = self.find(list) else {
+                    return line.error(format!("`{list}` is no list of targets"));
+                };
+                for (which, label) in labels.iter().enumerate() {
+                    self.branch_to(which, label);
+                }
+                Op::BranchTable { index, targets: vec![0; labels.len()] }
+            }
+            "call" => self.call(line)?,
+            "ret" => Op::Return,
+            "exit" => Op::Exit,
+            "trap" => Op::Trap,
+            "nanosleep" => Op::Sleep,
+            // A debugger's stop, a counter, hints.
+            _ => {
+                line.mods.rest();
+                Op::Nothing
+            }
+        };
+        line.mods.finish()?;
+        Ok((op, Class::Control))
+    }
+
+    /// Notes that the instruction being decoded, which comes next, jumps to `label`.
+    fn branch_to(&mut self, which: usize, label: &str) {
+        let (next, position) = (self.code.len(), self.position);
+        self.scope().pending.push((next, which, label.to_owned(), position));
+    }
+
+    fn call(&mut self, line: &Line<'_>) -> Decoded<Op> {
+        let mut rest = line.instruction.operands.as_slice();
+        let results: &[Operand] = match rest {
+            [Operand::List(results), tail @ ..] => {
+                rest = tail;
+                results
+            }
+            _ => &[],
+        };
+        let Some(Operand::Name(name)) = rest.first() else { return line.error("`call` needs a function") };
+        let arguments: &[Operand] = match rest.get(1) {
+            Some(Operand::List(arguments)) => arguments,
+            _ => &[],
+        };
+        let mut result_places = Vec::new();
+        let mut argument_places = Vec::new();
+        let (target, formals) = if let Some(Symbol::Register { file: File::Double, slot, .. }) = self.find(name) {
+            (Target::Pointer(Source::Register(slot)), None)
+        } else if let Some(index) = self.function_index(name) {
+            let info = &self.infos[index];
+            (Target::Function(index), Some((info.results.clone(), info.parameters.clone())))
+        } else if name == "vprintf" {
+            (Target::Print, None)
+        } else {
+            return line.error(format!("the module does not define `{name}`"));
+        };
+        if let Some((formal_results, formal_parameters)) = &formals {
+            for (given, taken, what) in [
+                (results.len(), formal_results.len(), "results"),
+                (arguments.len(), formal_parameters.len(), "parameters"),
+            ] {
+                if given != taken {
+                    return line.error(format!("`{name}` has {taken} {what}, not {given}"));
+                }
+            }
+        }
+        for (index, operand) in results.iter().enumerate() {
+            let formal = formals.as_ref().and_then(|(results, _)| results.get(index));
+            result_places.push(self.passed(operand, formal)?);
+        }
+        for (index, operand) in arguments.iter().enumerate() {
+            let formal = formals.as_ref().and_then(|(_, parameters)| parameters.get(index));
+            argument_places.push(self.passed(operand, formal)?);
+        }
+        Ok(Op::Call(Box::new(Call { target, arguments: argument_places, results: result_places })))
+    }
+
+    /// What a call passes or gets, in the form the callee has it.
+    fn passed(&mut self, operand: &Operand, formal: Option<&Place>) -> Decoded<Place> {
+        if let Operand::Name(name) = operand
+            && let Some(Symbol::Frame { offset, size, .. }) = self.find(name)
+        {
+            if let Some(Place::Memory { size: wanted, .. }) = formal
+                && *wanted != size
+            {
+                return self.operand_error(format!("`{name}` has {size} bytes, the function wants {wanted}"));
+            }
+            return Ok(Place::Memory { offset, size });
+        }
+        match formal {
+            Some(Place::Predicate(_)) => Ok(Place::Predicate(self.test(operand)?)),
+            Some(Place::Word(_)) => Ok(Place::Word(self.source(operand, Type::B(32))?)),
+            Some(Place::Double(_)) => Ok(Place::Double(self.source(operand, Type::B(64))?)),
+            Some(Place::Memory { size, .. }) => match self.any_source(operand, Type::B(size * 8))? {
+                AnySource::Word(source) => Ok(Place::Word(source)),
+                AnySource::Double(source) => Ok(Place::Double(source)),
+            },
+            None => match self.resolve(operand, Type::B(64))? {
+                super::operand::Resolved::Register { file: File::Word, slot, .. } => {
+                    Ok(Place::Word(Source::Register(slot)))
+                }
+                super::operand::Resolved::Register { file: File::Predicate, slot, .. } => {
+                    Ok(Place::Predicate(Test::Register { slot, negated: false }))
+                }
+                super::operand::Resolved::Register { slot, .. } => Ok(Place::Double(Source::Register(slot))),
+                super::operand::Resolved::Constant(bits) => Ok(Place::Double(Source::constant(bits))),
+            },
+        }
+    }
+}

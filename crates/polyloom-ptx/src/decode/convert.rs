@@ -1,0 +1,284 @@
+//! `cvt` (PTX ISA 9.0 §9.7.9.21): between integers, floats, and the packed narrow formats.
+
+use super::function::Decoder;
+use super::op::{AnySource, Destination, Op};
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::exec::registers::{Compute, map1, map2};
+use crate::number::Rounding;
+use crate::number::arithmetic::{self, f32_from_integer, f64_from_integer, flush_if, integral};
+use crate::number::half::{bf16_to_f32, f16_from_f32, f16_to_f32};
+use crate::number::narrow::{BF16, E4M3, E5M2, F16, F32, Format, TF32, narrow, widen};
+use crate::syntax::ast::Operand;
+
+/// What a conversion does besides.
+#[derive(Clone, Copy)]
+struct How {
+    rounding: Rounding,
+    /// `.rni` and the like: to an integer, even if the result is a float.
+    integral: Option<Rounding>,
+    ftz: bool,
+    saturate: bool,
+    relu: bool,
+    finite: bool,
+}
+
+fn format(ty: Type) -> Option<Format> {
+    Some(match ty {
+        Type::F16 => F16,
+        Type::Bf16 => BF16,
+        Type::Tf32 => TF32,
+        Type::F32 => F32,
+        Type::E4m3x2 | Type::E4m3 => E4M3,
+        Type::E5m2x2 | Type::E5m2 => E5M2,
+        _ => return None,
+    })
+}
+
+/// A float's value, exact.
+fn float_value(bits: u64, ty: Type, ftz: bool) -> f64 {
+    match ty {
+        Type::F64 => f64::from_bits(bits),
+        Type::F32 => flush_if(ftz, f32::from_bits(bits as u32)).into(),
+        Type::F16 => f16_to_f32(bits as u16).into(),
+        _ => bf16_to_f32(bits as u16).into(),
+    }
+}
+
+/// A float's bits in `ty`, rounded as asked.
+fn float_bits(x: f64, ty: Type, how: How) -> u64 {
+    if ty == Type::F64 {
+        return if how.saturate { arithmetic::saturate_f64(x) } else { x }.to_bits();
+    }
+    let x = if how.saturate { arithmetic::saturate_f64(x) } else { x };
+    // `.relu` clamps what is negative and keeps NaNs.
+    let x = if how.relu && x <= 0.0 { 0.0 } else { x };
+    let Some(format) = format(ty) else { return 0 };
+    let bits = narrow(x, format, how.rounding);
+    let bits = if ty == Type::Tf32 { bits << 13 } else { bits };
+    if ty == Type::F32 && x.is_nan() {
+        return arithmetic::NAN.to_bits().into();
+    }
+    if how.finite && !x.is_nan() {
+        let limit = format.largest();
+        let sign = 1 << (format.exponent_bits + format.fraction_bits);
+        return if bits & (sign - 1) > limit { bits & sign | limit } else { bits };
+    }
+    if ty == Type::F32 && how.ftz {
+        return arithmetic::flush(f32::from_bits(bits as u32)).to_bits().into();
+    }
+    bits
+}
+
+/// Sign- or zero-extends the low bits.
+#[inline]
+fn extend(bits: u64, width: u32, signed: bool) -> u64 {
+    let shift = 64 - width;
+    if signed { ((bits << shift) as i64 >> shift) as u64 } else { bits << shift >> shift }
+}
+
+/// The integer's value.
+fn integer_value(bits: u64, ty: Type) -> i128 {
+    let extended = extend(bits, ty.bits(), ty.is_signed());
+    if ty.is_signed() { (extended as i64).into() } else { extended.into() }
+}
+
+fn clamp(value: i128, ty: Type) -> u64 {
+    let bits = ty.bits();
+    let (least, most) =
+        if ty.is_signed() { (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1) } else { (0, (1i128 << bits) - 1) };
+    value.clamp(least, most) as u64
+}
+
+/// A float as an integer; out of range it saturates, and a NaN is zero, or the top bit where f64 or 64 bits are involved.
+fn integer_from_float(x: f64, from: Type, to: Type, rounding: Rounding) -> u64 {
+    if x.is_nan() {
+        let top = from == Type::F64 || to.bits() == 64;
+        return if top { extend(1 << (to.bits() - 1), to.bits(), to.is_signed()) } else { 0 };
+    }
+    let x = integral(x, rounding);
+    match (to.is_signed(), to.bits()) {
+        (true, 64) => x as i64 as u64,
+        (false, 64) => x as u64,
+        (true, 32) => x as i32 as u64,
+        (false, 32) => (x as u32).into(),
+        // Beyond 127 bits a float saturates as an i128 does.
+        _ => clamp(x as i128, to),
+    }
+}
+
+impl Decoder<'_> {
+    pub(super) fn convert(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        const INTEGRAL: &[(&str, Rounding)] =
+            &[("rni", Rounding::Nearest), ("rzi", Rounding::Zero), ("rmi", Rounding::Down), ("rpi", Rounding::Up)];
+        if line.mods.take("pack") {
+            return self.convert_pack(line);
+        }
+        let how = How {
+            integral: line.mods.take_of(INTEGRAL),
+            rounding: line.mods.rounding().unwrap_or(Rounding::Nearest),
+            ftz: line.mods.take("ftz"),
+            saturate: line.mods.take("sat"),
+            relu: line.mods.take("relu"),
+            finite: line.mods.take("satfinite"),
+        };
+        let (to, from) = (line.mods.ty()?, line.mods.ty()?);
+        let operands = &line.instruction.operands;
+        let compute = match (to, from) {
+            (Type::F16x2 | Type::Bf16x2 | Type::E4m3x2 | Type::E5m2x2, Type::F32) => self.convert_two(line, to, how)?,
+            (Type::F16x2, Type::E4m3x2 | Type::E5m2x2) => {
+                line.check(2, 2)?;
+                let narrow_format = if from == Type::E4m3x2 { E4M3 } else { E5M2 };
+                let d = self.slot::<u32>(&operands[0], to)?;
+                map1(d, self.source(&operands[1], from)?, move |a: u32| {
+                    let part = |byte: u32| float_bits(widen(u64::from(byte), narrow_format), Type::F16, how) as u32;
+                    part(a & 0xff) | part(a >> 8 & 0xff) << 16
+                })
+            }
+            (Type::E4m3x2 | Type::E5m2x2, Type::F16x2 | Type::Bf16x2) => {
+                line.check(2, 2)?;
+                let half = if from == Type::F16x2 { Type::F16 } else { Type::Bf16 };
+                let d = self.slot::<u32>(&operands[0], to)?;
+                map1(d, self.source(&operands[1], from)?, move |a: u32| {
+                    let part = |bits: u32| float_bits(float_value(bits.into(), half, false), to, how) as u32;
+                    part(a & 0xffff) | part(a >> 16) << 8
+                })
+            }
+            _ if to.is_integer() && from.is_integer() => {
+                if how.saturate {
+                    self.one(line, to, from, move |x| clamp(integer_value(x, from), to))?
+                } else {
+                    // The narrower type decides how the value is extended to the register.
+                    let (from_signed, to_signed) = (from.is_signed(), to.is_signed());
+                    let (from_bits, to_bits) = (from.bits(), to.bits());
+                    self.one(line, to, from, move |x| extend(extend(x, from_bits, from_signed), to_bits, to_signed))?
+                }
+            }
+            _ if to.is_integer() && from.is_float() => {
+                let rounding = how.integral.unwrap_or(Rounding::Zero);
+                match (to, from, rounding) {
+                    (Type::S(32), Type::F32, Rounding::Zero) => {
+                        self.one(line, to, from, |x| f32::from_bits(x as u32) as i32 as u64)?
+                    }
+                    (Type::U(32), Type::F32, Rounding::Zero) => {
+                        self.one(line, to, from, |x| (f32::from_bits(x as u32) as u32).into())?
+                    }
+                    _ => self.one(line, to, from, move |x| {
+                        integer_from_float(float_value(x, from, how.ftz), from, to, rounding)
+                    })?,
+                }
+            }
+            (Type::F32, _) if from.is_integer() && how.rounding == Rounding::Nearest && !how.saturate => {
+                self.one(line, to, from, move |x| match from {
+                    Type::S(_) => (extend(x, from.bits(), true) as i64 as f32).to_bits().into(),
+                    _ => (extend(x, from.bits(), false) as f32).to_bits().into(),
+                })?
+            }
+            (Type::F64, _) if from.is_integer() && how.rounding == Rounding::Nearest && !how.saturate => {
+                self.one(line, to, from, move |x| match from {
+                    Type::S(_) => (extend(x, from.bits(), true) as i64 as f64).to_bits(),
+                    _ => (extend(x, from.bits(), false) as f64).to_bits(),
+                })?
+            }
+            _ if to.is_float() && from.is_integer() => self.one(line, to, from, move |x| {
+                let value = integer_value(x, from);
+                match to {
+                    Type::F64 => float_bits(f64_from_integer(value, how.rounding), to, how),
+                    Type::F32 => float_bits(f32_from_integer(value, how.rounding).into(), to, how),
+                    // A 64-bit integer rounded to odd in f64's 53 bits rounds on as the integer would.
+                    _ => {
+                        let nearest = f64_from_integer(value, Rounding::Zero);
+                        let rest = value - nearest as i128;
+                        float_bits(arithmetic::odd(nearest, rest as f64), to, how)
+                    }
+                }
+            })?,
+            (Type::F16, Type::F32) if plain(how) => {
+                self.one(line, to, from, |x| f16_from_f32(f32::from_bits(x as u32)).into())?
+            }
+            (Type::F32, Type::F16) if plain(how) => {
+                self.one(line, to, from, |x| arithmetic::canonical(f16_to_f32(x as u16)).to_bits().into())?
+            }
+            _ if to.is_float() && from.is_float() => self.one(line, to, from, move |x| {
+                let value = float_value(x, from, how.ftz);
+                let value = how.integral.map_or(value, |mode| integral(value, mode));
+                float_bits(value, to, how)
+            })?,
+            _ => return line.error(format!("`cvt` has no `.{}` from `.{}`", to.name(), from.name())),
+        };
+        Ok((Op::Compute(compute), Class::Convert))
+    }
+
+    /// One value to one value. Registers may be wider than the types.
+    fn one(
+        &mut self,
+        line: &Line<'_>,
+        to: Type,
+        from: Type,
+        f: impl Fn(u64) -> u64 + Send + Sync + 'static,
+    ) -> Decoded<Compute> {
+        line.check(2, 2)?;
+        let all: &[Operand] = &line.instruction.operands;
+        let source = self.any_source(&all[1], from)?;
+        Ok(match (self.destination(&all[0], to.bits())?, source) {
+            (Destination::Word(slot, bits), AnySource::Word(a)) => {
+                let kept = word_mask(bits);
+                map1(Some(slot), a, move |x: u32| f(x.into()) as u32 & kept)
+            }
+            (Destination::Word(slot, bits), AnySource::Double(a)) => {
+                let kept = word_mask(bits);
+                map1(Some(slot), a, move |x: u64| f(x) as u32 & kept)
+            }
+            (Destination::Double(slot), AnySource::Word(a)) => map1(Some(slot), a, move |x: u32| f(x.into())),
+            (Destination::Double(slot), AnySource::Double(a)) => map1(Some(slot), a, f),
+            (Destination::Sink, _) => Box::new(|_, _| {}),
+        })
+    }
+
+    /// Two f32 to one packed value, the first operand in the upper half.
+    fn convert_two(&mut self, line: &Line<'_>, to: Type, how: How) -> Decoded<Compute> {
+        line.check(3, 3)?;
+        let all = &line.instruction.operands;
+        let d = self.slot::<u32>(&all[0], to)?;
+        let (a, b) = (self.source(&all[1], Type::F32)?, self.source(&all[2], Type::F32)?);
+        let (part, shift) = match to {
+            Type::F16x2 => (Type::F16, 16),
+            Type::Bf16x2 => (Type::Bf16, 16),
+            other => (other, 8),
+        };
+        Ok(map2(d, a, b, move |a: f32, b: f32| {
+            (float_bits(a.into(), part, how) << shift | float_bits(b.into(), part, how)) as u32
+        }))
+    }
+
+    /// `cvt.pack.sat`: two integers, saturated, over the upper part of a third operand.
+    fn convert_pack(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        line.mods.take("sat");
+        let (to, from) = (line.mods.ty()?, line.mods.ty()?);
+        let third = line.mods.optional_ty().is_some();
+        line.check(3 + usize::from(third), 3 + usize::from(third))?;
+        let all = &line.instruction.operands;
+        if !matches!(to, Type::U(2..=16) | Type::S(2..=16)) || from.bits() != 32 {
+            return line.mods.no_type(to);
+        }
+        let d = self.slot::<u32>(&all[0], Type::B(32))?;
+        let (a, b) = (self.source(&all[1], from)?, self.source(&all[2], from)?);
+        let c = if third { self.source(&all[3], Type::B(32))? } else { crate::exec::registers::Source::constant(0) };
+        let bits = to.bits();
+        let kept = word_mask(bits);
+        let compute = crate::exec::registers::map3(d, a, b, c, move |a: u32, b: u32, c: u32| {
+            let part = |x: u32| clamp(integer_value(x.into(), from), to) as u32 & kept;
+            let above = if bits == 16 { 0 } else { c << (2 * bits) };
+            above | part(a) << bits | part(b)
+        });
+        Ok((Op::Compute(compute), Class::Convert))
+    }
+}
+
+fn plain(how: How) -> bool {
+    how.rounding == Rounding::Nearest && how.integral.is_none() && !(how.ftz || how.saturate || how.relu || how.finite)
+}
+
+fn word_mask(bits: u32) -> u32 {
+    if bits >= 32 { u32::MAX } else { (1 << bits) - 1 }
+}

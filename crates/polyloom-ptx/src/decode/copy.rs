@@ -1,0 +1,138 @@
+//! `cp.async` and `mbarrier` (PTX ISA 9.0 §9.7.9.25 and §9.7.13.15).
+
+use super::address::take_space;
+use super::function::Decoder;
+use super::op::{AsyncCopy, Destination, MBarrier, MBarrierKind, Op};
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::exec::registers::Source;
+use crate::syntax::ast::{Operand, Space};
+
+impl Decoder<'_> {
+    pub(super) fn copy(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        if line.instruction.opcode == "mbarrier" {
+            return Ok((self.mbarrier(line)?, Class::Barrier));
+        }
+        let all = &line.instruction.operands;
+        if !line.mods.take("async")
+            || line.instruction.modifiers.iter().any(|name| name == "bulk" || name == "mbarrier")
+        {
+            let name: Vec<&str> = line.instruction.modifiers.iter().map(String::as_str).collect();
+            return line.error(format!("the simulator has no instruction `cp.{}`", name.join(".")));
+        }
+        if line.mods.take("commit_group") {
+            line.check(0, 0)?;
+            return Ok((Op::AsyncCommit, Class::AsyncCopy));
+        }
+        if line.mods.take("wait_all") {
+            line.check(0, 0)?;
+            return Ok((Op::AsyncWait(0), Class::AsyncCopy));
+        }
+        if line.mods.take("wait_group") {
+            line.check(1, 1)?;
+            let Operand::Integer(count) = all[0] else { return line.error("`wait_group` needs a constant") };
+            return Ok((Op::AsyncWait(u32::try_from(count).unwrap_or(u32::MAX)), Class::AsyncCopy));
+        }
+        let bypass = line.mods.need_of(&[("ca", false), ("cg", true)])?;
+        let to_space = take_space(&mut line.mods);
+        let from_space = take_space(&mut line.mods);
+        let policy = line.mods.take("L2::cache_hint");
+        line.mods.drop_prefixed("L2::");
+        line.check(3, 4 + usize::from(policy))?;
+        if to_space != Some(Space::Shared) || from_space != Some(Space::Global) {
+            return line.error("`cp.async` copies from `.global` to `.shared`");
+        }
+        let (to, to_space) = self.address(line, &all[0], to_space)?;
+        let (from, _) = self.address(line, &all[1], from_space)?;
+        let size = match all[2] {
+            Operand::Integer(size @ (4 | 8 | 16)) if !bypass || size == 16 => size as u32,
+            _ => return line.error("`cp.async` copies 4, 8 or 16 bytes, with `.cg` 16"),
+        };
+        let (mut source_size, mut ignore) = (None, None);
+        if let Some(operand) = all.get(3)
+            && !(policy && all.len() == 4)
+        {
+            if let Ok(test) = self.test(operand)
+                && !matches!(operand, Operand::Integer(_))
+            {
+                ignore = Some(test);
+            } else {
+                source_size = Some(self.source(operand, Type::U(32))?);
+            }
+        }
+        Ok((Op::AsyncCopy(Box::new(AsyncCopy { to, to_space, from, size, source_size, ignore })), Class::AsyncCopy))
+    }
+
+    fn mbarrier(&mut self, line: &mut Line<'_>) -> Decoded<Op> {
+        const KINDS: &[(&str, &str)] = &[
+            ("init", "init"),
+            ("inval", "inval"),
+            ("arrive", "arrive"),
+            ("arrive_drop", "arrive_drop"),
+            ("expect_tx", "expect_tx"),
+            ("complete_tx", "complete_tx"),
+            ("test_wait", "test_wait"),
+            ("try_wait", "try_wait"),
+            ("pending_count", "pending_count"),
+        ];
+        let kind = line.mods.need_of(KINDS)?;
+        let expects = kind.starts_with("arrive") && line.mods.take("expect_tx");
+        let parity = line.mods.take("parity");
+        for name in ["noComplete", "relaxed", "acquire", "release", "cta", "cluster"] {
+            line.mods.take(name);
+        }
+        let space = take_space(&mut line.mods);
+        let ty = line.mods.ty()?;
+        if ty.bits() != 64 {
+            return line.mods.no_type(ty);
+        }
+        let all = &line.instruction.operands;
+        line.check(1, 4)?;
+        if kind == "pending_count" {
+            line.check(2, 2)?;
+            let destination = self.destination(&all[0], 32)?;
+            let state = self.any_source(&all[1], Type::B(64))?;
+            return Ok(pending_count(destination, state));
+        }
+        let at = all.iter().position(|operand| matches!(operand, Operand::Address { .. }));
+        let Some(at) = at else { return line.error("`mbarrier` needs an address") };
+        let (address, space) = self.address(line, &all[at], space)?;
+        let after = all.get(at + 1);
+        let number = |this: &mut Self, operand: Option<&Operand>, default: u32| match operand {
+            Some(operand) => this.source::<u32>(operand, Type::U(32)),
+            None => Ok(Source::constant(default)),
+        };
+        let kind = match kind {
+            "init" => MBarrierKind::Init(number(self, after, 0)?),
+            "inval" => MBarrierKind::Invalidate,
+            "expect_tx" => MBarrierKind::ExpectBytes(number(self, after, 0)?),
+            "complete_tx" => MBarrierKind::CompleteBytes(number(self, after, 0)?),
+            "arrive" | "arrive_drop" => {
+                let state = if at == 1 { self.destination(&all[0], 64)? } else { Destination::Sink };
+                let drop = kind == "arrive_drop";
+                if expects {
+                    let expected = Some(number(self, after, 0)?);
+                    MBarrierKind::Arrive { state, count: Source::constant(1), expected, drop }
+                } else {
+                    MBarrierKind::Arrive { state, count: number(self, after, 1)?, expected: None, drop }
+                }
+            }
+            _ => {
+                let (Some(done), Some(state)) = (self.predicate_slot(&all[0])?, after) else {
+                    return line.error("a wait writes a predicate and needs a state or parity");
+                };
+                let state = self.any_source(state, if parity { Type::B(32) } else { Type::B(64) })?;
+                MBarrierKind::Test { done, state, parity }
+            }
+        };
+        Ok(Op::MBarrier(Box::new(MBarrier { address, space, kind })))
+    }
+}
+
+/// The pending count lies in a state as it does in the barrier.
+fn pending_count(destination: Destination, state: super::op::AnySource) -> Op {
+    use super::op::AnySource;
+    use crate::exec::registers::map1;
+    let (Destination::Word(slot, _), AnySource::Double(state)) = (destination, state) else { return Op::Nothing };
+    Op::Compute(map1(Some(slot), state, |state: u64| crate::exec::mbarrier::pending(state)))
+}

@@ -1,0 +1,288 @@
+//! f32 and f64 arithmetic and functions (PTX ISA 9.0 §9.7.3).
+
+use super::function::Decoder;
+use super::half::HalfKind;
+use super::op::Op;
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::exec::registers::{Compute, LANES, Registers, lanes_where};
+use crate::number::arithmetic::{
+    Operation, canonical, directed, directed_f64, extremum, extremum_f64, flush, flush_if, fma, saturate, saturate_f64,
+};
+use crate::number::{Rounding, approximate};
+
+/// What is done to operands and results of f32 instructions.
+#[derive(Clone, Copy)]
+struct Finish {
+    ftz: bool,
+    saturate: bool,
+}
+
+impl Finish {
+    #[inline]
+    fn result(self, x: f32) -> f32 {
+        let x = canonical(flush_if(self.ftz, x));
+        if self.saturate { saturate(x) } else { x }
+    }
+}
+
+impl Decoder<'_> {
+    fn unary_f32(
+        &mut self,
+        line: &Line<'_>,
+        finish: Finish,
+        f: impl Fn(f32) -> f32 + Send + Sync + 'static,
+    ) -> Decoded<Compute> {
+        self.unary::<f32>(line, Type::F32, move |a| finish.result(f(flush_if(finish.ftz, a))))
+    }
+
+    fn binary_f32(
+        &mut self,
+        line: &Line<'_>,
+        finish: Finish,
+        f: impl Fn(f32, f32) -> f32 + Send + Sync + 'static,
+    ) -> Decoded<Compute> {
+        // The plain case has its own loop, so that it vectorises.
+        match finish {
+            Finish { ftz: false, saturate: false } => {
+                self.binary::<f32>(line, Type::F32, move |a, b| canonical(f(a, b)))
+            }
+            Finish { ftz: true, saturate: false } => {
+                self.binary::<f32>(line, Type::F32, move |a, b| canonical(flush(f(flush(a), flush(b)))))
+            }
+            _ => self.binary::<f32>(line, Type::F32, move |a, b| {
+                finish.result(f(flush_if(finish.ftz, a), flush_if(finish.ftz, b)))
+            }),
+        }
+    }
+
+    fn ternary_f32(
+        &mut self,
+        line: &Line<'_>,
+        finish: Finish,
+        f: impl Fn(f32, f32, f32) -> f32 + Send + Sync + 'static,
+    ) -> Decoded<Compute> {
+        match finish {
+            Finish { ftz: false, saturate: false } => {
+                self.ternary::<f32>(line, Type::F32, move |a, b, c| canonical(f(a, b, c)))
+            }
+            _ => self.ternary::<f32>(line, Type::F32, move |a, b, c| {
+                let [a, b, c] = [a, b, c].map(|x| flush_if(finish.ftz, x));
+                finish.result(f(a, b, c))
+            }),
+        }
+    }
+
+    pub(super) fn float(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let rounding = line.mods.rounding();
+        let approximate = line.mods.take("approx") | line.mods.take("full");
+        let finish = Finish { ftz: line.mods.take("ftz"), saturate: line.mods.take("sat") };
+        let nan = line.mods.take("NaN");
+        let sign = line.mods.take("xorsign");
+        let magnitude = line.mods.take("abs");
+        match line.mods.ty()? {
+            Type::F32 => {
+                let compute = self.single(line, rounding, approximate, finish, (nan, sign, magnitude))?;
+                Ok((Op::Compute(compute), Class::Float))
+            }
+            Type::F64 => {
+                let compute = self.double(line, rounding.unwrap_or(Rounding::Nearest), finish.saturate)?;
+                Ok((Op::Compute(compute), Class::Double))
+            }
+            Type::F32x2 => {
+                let compute = self.packed(line, rounding.unwrap_or(Rounding::Nearest), finish)?;
+                Ok((Op::Compute(compute), Class::Float))
+            }
+            other => line.mods.no_type(other),
+        }
+    }
+
+    fn single(
+        &mut self,
+        line: &Line<'_>,
+        rounding: Option<Rounding>,
+        approximate: bool,
+        finish: Finish,
+        (nan, sign, magnitude): (bool, bool, bool),
+    ) -> Decoded<Compute> {
+        let opcode = line.instruction.opcode.as_str();
+        let mode = rounding.unwrap_or(Rounding::Nearest);
+        let nearest = mode == Rounding::Nearest;
+        let operation = match opcode {
+            "add" => Operation::Add,
+            "sub" => Operation::Sub,
+            "mul" => Operation::Mul,
+            "fma" | "mad" => Operation::Fma,
+            "div" => Operation::Div,
+            _ => {
+                return match opcode {
+                    "abs" => self.unary::<f32>(line, Type::F32, move |a| flush_if(finish.ftz, a).abs()),
+                    "neg" => self.unary::<f32>(line, Type::F32, move |a| -flush_if(finish.ftz, a)),
+                    "min" | "max" => {
+                        let larger = opcode == "max";
+                        let pick = move |a: f32, b: f32| {
+                            let (x, y) = if magnitude { (a.abs(), b.abs()) } else { (a, b) };
+                            let picked = extremum(larger, nan, x, y);
+                            let flips = sign && a.is_sign_negative() != b.is_sign_negative();
+                            if flips && !picked.is_nan() { -picked } else { picked }
+                        };
+                        if line.instruction.operands.len() == 4 {
+                            self.ternary_f32(line, finish, move |a, b, c| pick(pick(a, b), c))
+                        } else {
+                            self.binary_f32(line, finish, pick)
+                        }
+                    }
+                    _ => line.mods.no_type(Type::F32),
+                };
+            }
+        };
+        match operation {
+            Operation::Add if nearest => self.binary_f32(line, finish, |a, b| a + b),
+            Operation::Sub if nearest => self.binary_f32(line, finish, |a, b| a - b),
+            Operation::Mul if nearest => self.binary_f32(line, finish, |a, b| a * b),
+            Operation::Fma if nearest => self.ternary_f32(line, finish, fma),
+            Operation::Fma => self.ternary_f32(line, finish, move |a, b, c| directed(operation, mode, a, b, c)),
+            Operation::Div if approximate => self.binary_f32(line, finish, approximate::quotient),
+            Operation::Div if nearest => self.binary_f32(line, finish, |a, b| a / b),
+            _ => self.binary_f32(line, finish, move |a, b| directed(operation, mode, a, b, 0.0)),
+        }
+    }
+
+    fn double(&mut self, line: &Line<'_>, rounding: Rounding, saturating: bool) -> Decoded<Compute> {
+        let nearest = rounding == Rounding::Nearest && !saturating;
+        let ty = Type::F64;
+        let finish = move |x: f64| if saturating { saturate_f64(x) } else { x };
+        match line.instruction.opcode.as_str() {
+            "add" if nearest => self.binary::<f64>(line, ty, |a, b| a + b),
+            "sub" if nearest => self.binary::<f64>(line, ty, |a, b| a - b),
+            "mul" if nearest => self.binary::<f64>(line, ty, |a, b| a * b),
+            "div" if nearest => self.binary::<f64>(line, ty, |a, b| a / b),
+            "fma" | "mad" if nearest => self.ternary::<f64>(line, ty, f64::mul_add),
+            "add" => {
+                self.binary::<f64>(line, ty, move |a, b| finish(directed_f64(Operation::Add, rounding, a, b, 0.0)))
+            }
+            "sub" => {
+                self.binary::<f64>(line, ty, move |a, b| finish(directed_f64(Operation::Sub, rounding, a, b, 0.0)))
+            }
+            "mul" => {
+                self.binary::<f64>(line, ty, move |a, b| finish(directed_f64(Operation::Mul, rounding, a, b, 0.0)))
+            }
+            "div" => self.binary::<f64>(line, ty, move |a, b| directed_f64(Operation::Div, rounding, a, b, 0.0)),
+            "fma" | "mad" => {
+                self.ternary::<f64>(line, ty, move |a, b, c| finish(directed_f64(Operation::Fma, rounding, a, b, c)))
+            }
+            "abs" => self.unary::<f64>(line, ty, f64::abs),
+            "neg" => self.unary::<f64>(line, ty, |a| -a),
+            "min" => self.binary::<f64>(line, ty, |a, b| extremum_f64(false, a, b)),
+            "max" => self.binary::<f64>(line, ty, |a, b| extremum_f64(true, a, b)),
+            _ => line.mods.no_type(ty),
+        }
+    }
+
+    /// `.f32x2`: two f32 in 64 bits.
+    fn packed(&mut self, line: &Line<'_>, rounding: Rounding, finish: Finish) -> Decoded<Compute> {
+        let operation = match line.instruction.opcode.as_str() {
+            "add" => Operation::Add,
+            "sub" => Operation::Sub,
+            "mul" => Operation::Mul,
+            "fma" => Operation::Fma,
+            _ => return line.mods.no_type(Type::F32x2),
+        };
+        let part = move |a: u64, b: u64, c: u64, shift: u32| {
+            let [a, b, c] = [a, b, c].map(|x| flush_if(finish.ftz, f32::from_bits((x >> shift) as u32)));
+            u64::from(finish.result(directed(operation, rounding, a, b, c)).to_bits()) << shift
+        };
+        if operation == Operation::Fma {
+            return self.ternary::<u64>(line, Type::F32x2, move |a, b, c| part(a, b, c, 0) | part(a, b, c, 32));
+        }
+        self.binary::<u64>(line, Type::F32x2, move |a, b| part(a, b, 0, 0) | part(a, b, 0, 32))
+    }
+
+    pub(super) fn float_function(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let opcode = line.instruction.opcode.as_str();
+        if opcode == "testp" {
+            return self.test_property(line);
+        }
+        let rounding = line.mods.rounding();
+        let approximates = line.mods.take("approx");
+        let finish = Finish { ftz: line.mods.take("ftz"), saturate: false };
+        let ty = line.mods.ty()?;
+        if let Some(kind) = HalfKind::of(ty) {
+            let f: fn(f32) -> f32 = match opcode {
+                "ex2" => approximate::power_of_two,
+                "tanh" => approximate::tangent,
+                _ => return line.mods.no_type(ty),
+            };
+            return Ok((Op::Compute(self.half_function(line, ty, kind, finish.ftz, f)?), Class::Half));
+        }
+        let compute = match (opcode, ty) {
+            ("copysign", Type::F32) => self.binary::<f32>(line, ty, |a, b| b.copysign(a))?,
+            ("copysign", Type::F64) => self.binary::<f64>(line, ty, |a, b| b.copysign(a))?,
+            ("rcp" | "sqrt", Type::F32) if !approximates => {
+                let mode = rounding.unwrap_or(Rounding::Nearest);
+                match (opcode, mode) {
+                    ("rcp", Rounding::Nearest) => self.unary_f32(line, finish, |a| 1.0 / a)?,
+                    ("sqrt", Rounding::Nearest) => self.unary_f32(line, finish, f32::sqrt)?,
+                    ("rcp", _) => self.unary_f32(line, finish, move |a| directed(Operation::Div, mode, 1.0, a, 0.0))?,
+                    _ => self.unary_f32(line, finish, move |a| directed(Operation::Sqrt, mode, a, 0.0, 0.0))?,
+                }
+            }
+            ("rcp", Type::F64) if approximates => self.unary::<f64>(line, ty, approximate::gross_reciprocal)?,
+            ("rsqrt", Type::F64) if finish.ftz => self.unary::<f64>(line, ty, approximate::gross_reciprocal_root)?,
+            ("rsqrt", Type::F64) => self.unary::<f64>(line, ty, |a| 1.0 / a.sqrt())?,
+            ("rcp", Type::F64) => {
+                let mode = rounding.unwrap_or(Rounding::Nearest);
+                self.unary::<f64>(line, ty, move |a| directed_f64(Operation::Div, mode, 1.0, a, 0.0))?
+            }
+            ("sqrt", Type::F64) => {
+                let mode = rounding.unwrap_or(Rounding::Nearest);
+                self.unary::<f64>(line, ty, move |a| directed_f64(Operation::Sqrt, mode, a, 0.0, 0.0))?
+            }
+            ("rcp", Type::F32) => self.unary_f32(line, finish, approximate::reciprocal)?,
+            ("sqrt", Type::F32) => self.unary_f32(line, finish, f32::sqrt)?,
+            ("rsqrt", Type::F32) => self.unary_f32(line, finish, approximate::reciprocal_root)?,
+            ("sin", Type::F32) => self.unary_f32(line, finish, approximate::sine)?,
+            ("cos", Type::F32) => self.unary_f32(line, finish, approximate::cosine)?,
+            ("ex2", Type::F32) => self.unary_f32(line, finish, approximate::power_of_two)?,
+            ("lg2", Type::F32) => self.unary_f32(line, finish, approximate::logarithm)?,
+            ("tanh", Type::F32) => self.unary_f32(line, finish, approximate::tangent)?,
+            _ => return line.mods.no_type(ty),
+        };
+        Ok((Op::Compute(compute), if ty == Type::F64 { Class::Double } else { Class::Float }))
+    }
+
+    fn test_property(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        const PROPERTIES: &[(&str, u32)] =
+            &[("finite", 0), ("infinite", 1), ("number", 2), ("notanumber", 3), ("normal", 4), ("subnormal", 5)];
+        let property = line.mods.need_of(PROPERTIES)?;
+        let ty = line.mods.ty()?;
+        line.check(2, 2)?;
+        let all = &line.instruction.operands;
+        let p = self.predicate_slot(&all[0])?;
+        macro_rules! test {
+            ($float:ty) => {{
+                let a = self.source(&all[1], ty)?;
+                Box::new(move |registers: &mut Registers, mask: u32| {
+                    let lanes: &[_; LANES] = a.get(registers);
+                    let set = lanes_where::<$float, $float>(lanes, lanes, |x, _| match property {
+                        0 => x.is_finite(),
+                        1 => x.is_infinite(),
+                        2 => !x.is_nan(),
+                        3 => x.is_nan(),
+                        4 => x.is_normal(),
+                        _ => x.is_subnormal(),
+                    });
+                    if let Some(p) = p {
+                        registers.set_predicate(p, set, mask);
+                    }
+                }) as Compute
+            }};
+        }
+        let compute = match ty {
+            Type::F32 => test!(f32),
+            Type::F64 => test!(f64),
+            other => return line.mods.no_type(other),
+        };
+        Ok((Op::Compute(compute), Class::Compare))
+    }
+}

@@ -1,0 +1,599 @@
+//! A kernel and all it may call: which functions those are, their frames, and their bodies one after the other.
+
+use super::op::{FunctionInfo, Inst, Limits, Op, ParameterInfo, Place, Program};
+use super::symbol::{Family, File, Scope, Symbol, layout, variable_size};
+use super::types::Type;
+use super::{Class, Decoded};
+use crate::error::{Error, Position};
+use crate::exec::registers::{Base, Source, Test};
+use crate::memory::window;
+use crate::syntax::MAX_ERRORS;
+use crate::syntax::ast::{Ast, Function, Initial, Instruction, Item, Operand, Space, Statement, Variable};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The most registers of one file a function may declare; PTX of real kernels has some thousands.
+const MAX_REGISTERS: u32 = 1 << 20;
+/// Local memory of a thread when functions may call each other without end.
+const RECURSIVE_LOCAL: u32 = 64 << 10;
+/// The most local memory a thread may have, as on GPUs.
+const MAX_LOCAL: u32 = 512 << 10;
+
+pub(crate) struct Decoder<'a> {
+    pub(super) ast: &'a Ast,
+    /// The functions of the program, the kernel first.
+    pub(super) functions: Vec<&'a Function>,
+    pub(super) infos: Vec<FunctionInfo>,
+    /// Which of them is being decoded; the kernel is the first.
+    pub(super) current: usize,
+    globals: &'a FxHashMap<String, u64>,
+    /// Shared variables, by where they are declared.
+    shared: FxHashMap<Position, u64>,
+    pub(super) code: Vec<Inst>,
+    errors: Vec<Error>,
+    pub(super) scopes: Vec<Scope>,
+    pub(super) size: Base,
+    local_top: u32,
+    /// The predicate that holds the carry.
+    pub(super) carry: Option<u32>,
+    pub(super) position: Position,
+    source: (u32, u32, u32),
+}
+
+/// Decodes the kernel `name`. `globals` has the addresses of the module's global and constant variables.
+pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) -> Result<Program, Vec<Error>> {
+    let kernel = definitions(ast).find(|function| function.entry && function.name == name);
+    let Some(kernel) = kernel else {
+        let position = Position { line: 1, column: 1 };
+        return Err(vec![Error::new(position, format!("the module has no kernel `{name}`"))]);
+    };
+    let (functions, names) = reachable(ast, kernel);
+    let (shared, shared_names, dynamic_shared) = match shared_layout(ast, &functions, &names) {
+        Ok(layout) => layout,
+        Err(error) => return Err(vec![error]),
+    };
+    let mut decoder = Decoder {
+        ast,
+        infos: Vec::new(),
+        current: 0,
+        functions,
+        globals,
+        shared,
+        code: Vec::new(),
+        errors: Vec::new(),
+        scopes: Vec::new(),
+        size: Base::default(),
+        local_top: 0,
+        carry: None,
+        position: kernel.position,
+        source: (0, 0, 0),
+    };
+    let parameters = decoder.interfaces(kernel);
+    for index in 0..decoder.functions.len() {
+        decoder.function(index);
+    }
+    if !decoder.errors.is_empty() {
+        return Err(decoder.errors);
+    }
+    let local_bytes = decoder.local_bytes();
+    if local_bytes > MAX_LOCAL {
+        let message = format!("`{name}` needs {local_bytes} bytes of local memory, a thread has {MAX_LOCAL}");
+        return Err(vec![Error::new(kernel.position, message)]);
+    }
+    let (parameters, parameter_bytes) = parameters.map_err(|error| vec![error])?;
+    let files = ast.items.iter().filter_map(|item| match item {
+        Item::File(index, name) => Some((*index, name.clone())),
+        _ => None,
+    });
+    Ok(Program {
+        code: decoder.code,
+        functions: decoder.infos,
+        kernel: 0,
+        parameters,
+        parameter_bytes,
+        shared: shared_names,
+        dynamic_shared,
+        local_bytes,
+        files: files.collect(),
+        limits: limits(kernel),
+    })
+}
+
+pub(crate) fn definitions(ast: &Ast) -> impl Iterator<Item = &Function> {
+    ast.items.iter().filter_map(|item| match item {
+        Item::Function(function) if function.body.is_some() => Some(function),
+        _ => None,
+    })
+}
+
+/// What the directives of a kernel say.
+pub(crate) fn limits(kernel: &Function) -> Limits {
+    let mut limits = Limits::default();
+    for (name, values) in &kernel.directives {
+        let at = |index: usize| values.get(index).map_or(1, |value| u32::try_from(*value).unwrap_or(u32::MAX));
+        match name.as_str() {
+            "maxntid" => limits.max_threads = Some(at(0).saturating_mul(at(1)).saturating_mul(at(2))),
+            "reqntid" => limits.required_block = Some([at(0), at(1), at(2)]),
+            "minnctapersm" => limits.min_blocks = Some(at(0)),
+            "maxnreg" => limits.max_registers = Some(at(0)),
+            _ => {}
+        }
+    }
+    limits
+}
+
+/// The kernel's parameters and the bytes they take.
+pub(crate) fn parameters(kernel: &Function) -> Decoded<(Vec<ParameterInfo>, u32)> {
+    let (places, bytes) = layout(kernel.parameters.iter())?;
+    let infos = kernel.parameters.iter().zip(places).map(|(variable, (offset, size, align))| ParameterInfo {
+        name: variable.name.clone(),
+        offset,
+        size,
+        align,
+        ty: variable.ty.clone(),
+        pointer: variable.pointer.is_some(),
+    });
+    Ok((infos.collect(), bytes))
+}
+
+fn walk<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Statement)) {
+    for statement in body {
+        visit(statement);
+        if let Statement::Block(inner) = statement {
+            walk(inner, visit);
+        }
+    }
+}
+
+fn operand_names<'a>(operand: &'a Operand, visit: &mut impl FnMut(&'a str)) {
+    match operand {
+        Operand::Name(name) | Operand::Offset(name, _) => visit(name),
+        Operand::Vector(all) | Operand::List(all) => all.iter().for_each(|each| operand_names(each, visit)),
+        Operand::Address { base, .. } => operand_names(base, visit),
+        Operand::Pair(a, b) => {
+            operand_names(a, visit);
+            operand_names(b, visit);
+        }
+        _ => {}
+    }
+}
+
+fn initial_names<'a>(initial: &'a Initial, visit: &mut impl FnMut(&'a str)) {
+    match initial {
+        Initial::List(all) => all.iter().for_each(|each| initial_names(each, visit)),
+        Initial::Address { name, .. } => visit(name),
+        _ => {}
+    }
+}
+
+/// The functions a kernel may reach, itself first, and all names their bodies mention. Functions whose addresses are in
+/// variables may be reached from anywhere.
+fn reachable<'a>(ast: &'a Ast, kernel: &'a Function) -> (Vec<&'a Function>, FxHashSet<&'a str>) {
+    let mut by_name: FxHashMap<&str, &Function> = FxHashMap::default();
+    for function in definitions(ast).filter(|function| !function.entry) {
+        by_name.insert(&function.name, function);
+    }
+    let mut names: FxHashSet<&str> = FxHashSet::default();
+    let mut found = vec![kernel];
+    let add = |name: &'a str, found: &mut Vec<&'a Function>, names: &mut FxHashSet<&'a str>| {
+        if names.insert(name)
+            && let Some(function) = by_name.get(name)
+        {
+            found.push(function);
+        }
+    };
+    for item in &ast.items {
+        if let Item::Variable(Variable { initial: Some(initial), .. }) = item {
+            initial_names(initial, &mut |name| add(name, &mut found, &mut names));
+        }
+        if let Item::Alias(_, target) = item {
+            add(target, &mut found, &mut names);
+        }
+    }
+    let mut next = 0;
+    while next < found.len() {
+        let body = found[next].body.as_deref().unwrap_or(&[]);
+        walk(body, &mut |statement| match statement {
+            Statement::Instruction(instruction) => {
+                for operand in &instruction.operands {
+                    operand_names(operand, &mut |name| add(name, &mut found, &mut names));
+                }
+            }
+            Statement::Targets { targets, .. } => {
+                targets.iter().for_each(|name| add(name, &mut found, &mut names));
+            }
+            _ => {}
+        });
+        next += 1;
+    }
+    (found, names)
+}
+
+type SharedLayout = (FxHashMap<Position, u64>, Vec<(u32, u32, String)>, u32);
+
+/// Where the shared variables of a program lie: those with a size first, dynamic ones all behind them.
+fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) -> Decoded<SharedLayout> {
+    let mut variables: Vec<&Variable> = Vec::new();
+    for item in &ast.items {
+        if let Item::Variable(variable) = item
+            && variable.space == Space::Shared
+            && names.contains(variable.name.as_str())
+        {
+            variables.push(variable);
+        }
+    }
+    for function in functions {
+        walk(function.body.as_deref().unwrap_or(&[]), &mut |statement| {
+            if let Statement::Variable(variable) = statement
+                && variable.space == Space::Shared
+            {
+                variables.push(variable);
+            }
+        });
+    }
+    let dynamic = |variable: &Variable| variable.extents.first() == Some(&None);
+    let (places, end) = layout(variables.iter().filter(|each| !dynamic(each)).copied())?;
+    let fixed = variables.iter().filter(|each| !dynamic(each)).zip(&places);
+    let mut addresses: FxHashMap<Position, u64> = FxHashMap::default();
+    let mut named = Vec::new();
+    for (variable, (start, size, _)) in fixed {
+        addresses.insert(variable.position, u64::from(*start));
+        named.push((*start, *size, variable.name.clone()));
+    }
+    let mut start = end;
+    for variable in variables.iter().filter(|each| dynamic(each)) {
+        let (_, align) = variable_size(variable)?;
+        start = start.max(end.next_multiple_of(align.max(16)));
+    }
+    for variable in variables.iter().filter(|each| dynamic(each)) {
+        addresses.insert(variable.position, u64::from(start));
+    }
+    Ok((addresses, named, start))
+}
+
+impl<'a> Decoder<'a> {
+    /// Notes an error, up to as many as a parse reports.
+    pub(super) fn note(&mut self, error: Error) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(error);
+        }
+    }
+
+    /// Lays out what functions take and give back, before any body is decoded, since calls need both sides.
+    fn interfaces(&mut self, kernel: &Function) -> Decoded<(Vec<ParameterInfo>, u32)> {
+        for index in 0..self.functions.len() {
+            let function = self.functions[index];
+            let mut info = FunctionInfo {
+                name: function.name.clone(),
+                entry: 0,
+                size: Base::default(),
+                parameters: Vec::new(),
+                results: Vec::new(),
+            };
+            if !function.entry {
+                self.size = Base::default();
+                self.local_top = 0;
+                self.scopes = vec![Scope::default()];
+                for (list, into) in
+                    [(&function.results, &mut info.results), (&function.parameters, &mut info.parameters)]
+                {
+                    for variable in list {
+                        match self.declare(variable) {
+                            Ok(symbol) => into.push(place(&symbol)),
+                            Err(error) => self.note(error),
+                        }
+                    }
+                }
+                self.scopes.clear();
+            }
+            self.infos.push(info);
+        }
+        parameters(kernel)
+    }
+
+    fn function(&mut self, index: usize) {
+        let function = self.functions[index];
+        self.current = index;
+        self.size = Base::default();
+        self.local_top = 0;
+        self.carry = None;
+        self.source = (0, 0, 0);
+        self.scopes = vec![Scope::default()];
+        self.infos[index].entry = self.code.len() as u32;
+        if function.entry {
+            match parameters(function) {
+                Ok((all, _)) => {
+                    for parameter in all {
+                        let symbol = Symbol::Memory { space: Space::Param, address: u64::from(parameter.offset) };
+                        self.scope().symbols.insert(parameter.name, symbol);
+                    }
+                }
+                Err(error) => self.note(error),
+            }
+        } else {
+            // In the order in which `interfaces` laid them out.
+            for variable in function.results.iter().chain(&function.parameters) {
+                if let Err(error) = self.declare(variable) {
+                    self.note(error);
+                }
+            }
+        }
+        self.body(function.body.as_deref().unwrap_or(&[]));
+        // Control that falls off the end returns.
+        self.position = function.position;
+        self.emit(Op::Return, Class::Control);
+        if let Some(scope) = self.scopes.pop() {
+            for (_, _, label, position) in scope.pending {
+                self.note(Error::new(position, format!("there is no label `{label}`")));
+            }
+        }
+        let mut size = self.size;
+        size.local = size.local.next_multiple_of(16);
+        self.infos[index].size = size;
+    }
+
+    pub(super) fn scope(&mut self) -> &mut Scope {
+        if self.scopes.is_empty() {
+            self.scopes.push(Scope::default());
+        }
+        self.scopes.last_mut().expect("just made")
+    }
+
+    fn body(&mut self, body: &[Statement]) {
+        for statement in body {
+            match statement {
+                Statement::Label(name, position) => {
+                    let here = self.code.len() as u32;
+                    if self.scope().labels.insert(name.clone(), here).is_some() {
+                        self.note(Error::new(*position, format!("the label `{name}` stands here twice")));
+                    }
+                }
+                Statement::Variable(variable) => {
+                    if let Err(error) = self.declare(variable) {
+                        self.note(error);
+                    }
+                }
+                Statement::Instruction(instruction) => {
+                    if let Err(error) = self.line(instruction) {
+                        self.note(error);
+                    }
+                }
+                Statement::Block(inner) => {
+                    let top = self.local_top;
+                    self.scopes.push(Scope::default());
+                    self.body(inner);
+                    self.leave();
+                    self.local_top = top;
+                }
+                Statement::Location(location) => self.source = (location.file, location.line, location.column),
+                Statement::Pragma(_) => {}
+                Statement::Targets { name, targets, .. } => {
+                    let symbol = Symbol::Targets(targets.clone());
+                    self.scope().symbols.insert(name.clone(), symbol);
+                }
+                Statement::Prototype { name, .. } => {
+                    self.scope().symbols.insert(name.clone(), Symbol::Prototype);
+                }
+            }
+        }
+        self.resolve_branches();
+    }
+
+    /// Leaves a block; branches whose labels it does not have are its surroundings'.
+    fn leave(&mut self) {
+        if let Some(scope) = self.scopes.pop() {
+            self.scope().pending.extend(scope.pending);
+        }
+    }
+
+    fn resolve_branches(&mut self) {
+        let scope = self.scope();
+        let labels = std::mem::take(&mut scope.labels);
+        let mut left = Vec::new();
+        for (inst, which, label, position) in std::mem::take(&mut scope.pending) {
+            let Some(target) = labels.get(&label) else {
+                left.push((inst, which, label, position));
+                continue;
+            };
+            match &mut self.code[inst].op {
+                Op::Branch(to) => *to = *target,
+                Op::BranchTable { targets, .. } => targets[which] = *target,
+                _ => {}
+            }
+        }
+        let scope = self.scope();
+        scope.pending = left;
+        scope.labels = labels;
+    }
+
+    fn line(&mut self, instruction: &Instruction) -> Decoded<()> {
+        self.position = instruction.position;
+        let guard = match &instruction.guard {
+            None => None,
+            Some((negated, name)) => {
+                let Some(Symbol::Register { file: File::Predicate, slot, .. }) = self.find(name) else {
+                    return Err(Error::new(instruction.position, format!("`{name}` is no predicate")));
+                };
+                Some(Test::Register { slot, negated: *negated })
+            }
+        };
+        let (op, class) = self.instruction(instruction)?;
+        self.emit(op, class);
+        if let Some(inst) = self.code.last_mut() {
+            inst.guard = guard;
+        }
+        Ok(())
+    }
+
+    /// Adds an instruction at the current place.
+    pub(super) fn emit(&mut self, op: Op, class: Class) {
+        self.code.push(Inst { op, guard: None, class, position: self.position, source: self.source });
+    }
+
+    /// What `name` stands for here.
+    pub(super) fn find(&self, name: &str) -> Option<Symbol> {
+        if let Some(symbol) = self.scopes.iter().rev().find_map(|scope| scope.find(name)) {
+            return Some(symbol);
+        }
+        if let Some(address) = self.globals.get(name) {
+            return Some(Symbol::Memory { space: Space::Global, address: *address });
+        }
+        let shared = self.ast.items.iter().find_map(|item| match item {
+            Item::Variable(variable) if variable.name == name => self.shared.get(&variable.position),
+            _ => None,
+        });
+        shared.map(|address| Symbol::Memory { space: Space::Shared, address: *address })
+    }
+
+    /// The index of a function of the program, aliases included.
+    pub(super) fn function_index(&self, name: &str) -> Option<usize> {
+        let aliased = self.ast.items.iter().find_map(|item| match item {
+            Item::Alias(alias, target) if alias == name => Some(target.as_str()),
+            _ => None,
+        });
+        let name = aliased.unwrap_or(name);
+        self.functions.iter().position(|function| function.name == name && !function.entry)
+    }
+
+    /// The address that stands for a function.
+    pub(super) fn function_address(&self, name: &str) -> Option<u64> {
+        let index = definitions(self.ast).position(|function| function.name == name)?;
+        Some(window::FUNCTIONS + 16 * index as u64)
+    }
+
+    /// A register nobody else uses.
+    pub(super) fn fresh(&mut self, file: File) -> u32 {
+        let counter = match file {
+            File::Word => &mut self.size.words,
+            File::Double => &mut self.size.doubles,
+            File::Predicate => &mut self.size.predicates,
+        };
+        *counter += 1;
+        *counter - 1
+    }
+
+    /// The predicate of the carry.
+    pub(super) fn carry(&mut self) -> u32 {
+        match self.carry {
+            Some(slot) => slot,
+            None => {
+                let slot = self.fresh(File::Predicate);
+                self.carry = Some(slot);
+                slot
+            }
+        }
+    }
+
+    fn declare(&mut self, variable: &Variable) -> Decoded<Symbol> {
+        let fail = |message: String| Err(Error::new(variable.position, message));
+        let symbol = match variable.space {
+            Space::Reg => {
+                let Some(ty) = Type::parse(&variable.ty) else {
+                    return fail(format!("`.{}` is no type", variable.ty));
+                };
+                let file = match ty.bits() {
+                    1 => File::Predicate,
+                    8 | 16 | 32 => File::Word,
+                    64 => File::Double,
+                    _ => return fail(format!("the simulator has no registers of type `.{}`", variable.ty)),
+                };
+                let count = variable.count.unwrap_or(1).max(1);
+                let counter = match file {
+                    File::Word => &mut self.size.words,
+                    File::Double => &mut self.size.doubles,
+                    File::Predicate => &mut self.size.predicates,
+                };
+                let first = *counter;
+                if count.saturating_mul(variable.lanes).saturating_add(first) > MAX_REGISTERS {
+                    return fail(format!("more than {MAX_REGISTERS} registers"));
+                }
+                *counter += count * variable.lanes;
+                if variable.count.is_some() {
+                    if variable.lanes > 1 {
+                        return fail("the simulator has no numbered vector registers".to_owned());
+                    }
+                    let family = Family { file, first, count, ty };
+                    self.scope().families.insert(variable.name.clone(), family);
+                    return Ok(Symbol::Register { file, slot: first, ty });
+                }
+                let register = |slot| Symbol::Register { file, slot, ty };
+                if variable.lanes > 1 {
+                    Symbol::Vector((0..variable.lanes).map(|lane| register(first + lane)).collect())
+                } else {
+                    register(first)
+                }
+            }
+            Space::Local | Space::Param => {
+                let (size, align) = variable_size(variable)?;
+                let offset = self.local_top.next_multiple_of(align);
+                if offset.saturating_add(size) > MAX_LOCAL {
+                    return fail(format!("more than {MAX_LOCAL} bytes of local memory"));
+                }
+                self.local_top = offset + size;
+                self.size.local = self.size.local.max(self.local_top);
+                Symbol::Frame { offset, size }
+            }
+            Space::Shared => match self.shared.get(&variable.position) {
+                Some(address) => Symbol::Memory { space: Space::Shared, address: *address },
+                None => return fail(format!("`{}` has no place in shared memory", variable.name)),
+            },
+            Space::Global | Space::Const => {
+                // Variables of functions that keep their values; the module laid them out with its own.
+                match self.globals.get(&variable.name) {
+                    Some(address) => Symbol::Memory { space: Space::Global, address: *address },
+                    None => return fail(format!("`{}` has no address", variable.name)),
+                }
+            }
+        };
+        self.scope().symbols.insert(variable.name.clone(), symbol.clone());
+        Ok(symbol)
+    }
+
+    /// How much local memory the deepest chain of calls takes.
+    fn local_bytes(&self) -> u32 {
+        let mut callees: Vec<Vec<usize>> = vec![Vec::new(); self.infos.len()];
+        let mut indirect = false;
+        for (index, info) in self.infos.iter().enumerate() {
+            let end = self.infos.get(index + 1).map_or(self.code.len(), |next| next.entry as usize);
+            for inst in &self.code[info.entry as usize..end] {
+                if let Op::Call(call) = &inst.op {
+                    match &call.target {
+                        super::op::Target::Function(callee) => callees[index].push(*callee),
+                        super::op::Target::Pointer(_) => indirect = true,
+                        super::op::Target::Print => {}
+                    }
+                }
+            }
+        }
+        // Longest path; as many rounds as there are functions, or it does not end.
+        let mut need: Vec<u64> = self.infos.iter().map(|info| u64::from(info.size.local)).collect();
+        for round in 0..=self.infos.len() {
+            let mut changed = false;
+            for index in 0..need.len() {
+                let deepest = callees[index].iter().map(|callee| need[*callee]).max().unwrap_or(0);
+                let total = u64::from(self.infos[index].size.local) + deepest;
+                changed |= total > need[index];
+                need[index] = need[index].max(total);
+            }
+            if !changed && !indirect {
+                return u32::try_from(need[0]).unwrap_or(u32::MAX);
+            }
+            if round == self.infos.len() || indirect {
+                break;
+            }
+        }
+        RECURSIVE_LOCAL.max(self.infos[0].size.local)
+    }
+}
+
+/// Where a declared parameter lies.
+fn place(symbol: &Symbol) -> Place {
+    match symbol {
+        Symbol::Register { file: File::Word, slot, .. } => Place::Word(Source::Register(*slot)),
+        Symbol::Register { file: File::Double, slot, .. } => Place::Double(Source::Register(*slot)),
+        Symbol::Register { file: File::Predicate, slot, .. } => {
+            Place::Predicate(Test::Register { slot: *slot, negated: false })
+        }
+        Symbol::Frame { offset, size, .. } => Place::Memory { offset: *offset, size: *size },
+        _ => Place::Memory { offset: 0, size: 0 },
+    }
+}

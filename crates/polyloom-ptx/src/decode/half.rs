@@ -1,0 +1,180 @@
+//! f16 and bf16 arithmetic, one or two to a register (PTX ISA 9.0 §9.7.4).
+
+use super::function::Decoder;
+use super::op::Op;
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::exec::registers::Compute;
+use crate::number::half::{Bf16Bits, F16Bits, Half, fma};
+
+/// Which format, and whether there are two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct HalfKind {
+    brain: bool,
+    packed: bool,
+}
+
+impl HalfKind {
+    pub(super) fn of(ty: Type) -> Option<HalfKind> {
+        let (brain, packed) = match ty {
+            Type::F16 => (false, false),
+            Type::F16x2 => (false, true),
+            Type::Bf16 => (true, false),
+            Type::Bf16x2 => (true, true),
+            _ => return None,
+        };
+        Some(HalfKind { brain, packed })
+    }
+}
+
+/// What is done to operands and results.
+#[derive(Clone, Copy)]
+struct Finish {
+    ftz: bool,
+    saturate: bool,
+    relu: bool,
+}
+
+impl Finish {
+    #[inline]
+    fn operand<H: Half>(self, x: H) -> H {
+        if self.ftz { x.flushed() } else { x }
+    }
+
+    #[inline]
+    fn result<H: Half>(self, x: H) -> H {
+        let x = self.operand(x);
+        let value = x.to_f32();
+        if value.is_nan() {
+            // `.sat` makes a NaN zero; `.relu` keeps it.
+            return if self.saturate { H::from_bits(0) } else { H::from_bits(0x7fff) };
+        }
+        if self.saturate {
+            return H::from_f32(crate::number::arithmetic::saturate(value));
+        }
+        if self.relu && value <= 0.0 { H::from_bits(0) } else { x }
+    }
+}
+
+impl Decoder<'_> {
+    pub(super) fn half(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let ty = line.mods.ty()?;
+        let Some(kind) = HalfKind::of(ty) else { return line.mods.no_type(ty) };
+        let compute = if kind.brain {
+            self.half_of::<Bf16Bits>(line, ty, kind)?
+        } else {
+            self.half_of::<F16Bits>(line, ty, kind)?
+        };
+        Ok((Op::Compute(compute), Class::Half))
+    }
+
+    fn half_of<H: Half>(&mut self, line: &mut Line<'_>, ty: Type, kind: HalfKind) -> Decoded<Compute> {
+        let rounding = line.mods.rounding();
+        let finish =
+            Finish { ftz: line.mods.take("ftz"), saturate: line.mods.take("sat"), relu: line.mods.take("relu") };
+        let nan = line.mods.take("NaN");
+        let sign = line.mods.take("xorsign");
+        let magnitude = line.mods.take("abs");
+        if rounding.is_some_and(|mode| mode != crate::number::Rounding::Nearest) {
+            return line.error("halves are rounded to the nearest alone");
+        }
+        let two = move |f: fn(f32, f32) -> f32| {
+            move |a: H, b: H| {
+                let (a, b) = (finish.operand(a), finish.operand(b));
+                finish.result(H::from_f32(f(a.to_f32(), b.to_f32())))
+            }
+        };
+        match line.instruction.opcode.as_str() {
+            "add" => self.half_binary(line, ty, kind, two(|a, b| a + b)),
+            "sub" => self.half_binary(line, ty, kind, two(|a, b| a - b)),
+            "mul" => self.half_binary(line, ty, kind, two(|a, b| a * b)),
+            "fma" => {
+                let f = move |a: H, b: H, c: H| {
+                    let [a, b, c] = [a, b, c].map(|x| finish.operand(x));
+                    finish.result(fma(a, b, c))
+                };
+                if kind.packed {
+                    self.ternary::<u32>(line, ty, move |a, b, c| {
+                        join(f(low(a), low(b), low(c)), f(high(a), high(b), high(c)))
+                    })
+                } else {
+                    self.ternary::<H>(line, ty, f)
+                }
+            }
+            "min" | "max" => {
+                let larger = line.instruction.opcode == "max";
+                let f = move |a: H, b: H| {
+                    let (a, b) = (finish.operand(a), finish.operand(b));
+                    let (x, y) = (a.to_f32(), b.to_f32());
+                    let flips = sign && x.is_sign_negative() != y.is_sign_negative();
+                    let (x, y) = if magnitude { (x.abs(), y.abs()) } else { (x, y) };
+                    let picked = crate::number::arithmetic::extremum(larger, nan, x, y);
+                    let picked = if flips { -picked } else { picked };
+                    if picked.is_nan() { H::from_bits(0x7fff) } else { H::from_f32(picked) }
+                };
+                self.half_binary(line, ty, kind, f)
+            }
+            "neg" | "abs" => {
+                let flip = if line.instruction.opcode == "neg" { 0x8000 } else { 0 };
+                let f = move |a: H| {
+                    let bits = finish.operand(a).bits();
+                    H::from_bits(if flip != 0 { bits ^ flip } else { bits & 0x7fff })
+                };
+                if kind.packed {
+                    self.unary::<u32>(line, ty, move |a| join(f(low(a)), f(high(a))))
+                } else {
+                    self.unary::<H>(line, ty, f)
+                }
+            }
+            _ => line.mods.no_type(ty),
+        }
+    }
+
+    fn half_binary<H: Half>(
+        &mut self,
+        line: &Line<'_>,
+        ty: Type,
+        kind: HalfKind,
+        f: impl Fn(H, H) -> H + Send + Sync + 'static,
+    ) -> Decoded<Compute> {
+        if kind.packed {
+            return self.binary::<u32>(line, ty, move |a, b| join(f(low(a), low(b)), f(high(a), high(b))));
+        }
+        self.binary::<H>(line, ty, f)
+    }
+
+    /// A function of halves, computed in f32.
+    pub(super) fn half_function(
+        &mut self,
+        line: &Line<'_>,
+        ty: Type,
+        kind: HalfKind,
+        ftz: bool,
+        f: fn(f32) -> f32,
+    ) -> Decoded<Compute> {
+        let finish = Finish { ftz, saturate: false, relu: false };
+        macro_rules! map {
+            ($half:ty) => {{
+                let f = move |a: $half| finish.result(<$half>::from_f32(f(finish.operand(a).to_f32())));
+                if kind.packed {
+                    self.unary::<u32>(line, ty, move |a| join(f(low(a)), f(high(a))))
+                } else {
+                    self.unary::<$half>(line, ty, f)
+                }
+            }};
+        }
+        if kind.brain { map!(Bf16Bits) } else { map!(F16Bits) }
+    }
+}
+
+fn low<H: Half>(word: u32) -> H {
+    H::from_bits(word as u16)
+}
+
+fn high<H: Half>(word: u32) -> H {
+    H::from_bits((word >> 16) as u16)
+}
+
+fn join<H: Half>(low: H, high: H) -> u32 {
+    u32::from(low.bits()) | u32::from(high.bits()) << 16
+}

@@ -1,0 +1,314 @@
+//! Integer arithmetic (PTX ISA 9.0 §9.7.1 and §9.7.2, extended precision).
+
+use super::function::Decoder;
+use super::op::Op;
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::exec::registers::{Compute, LANES, Slot, Source, Value, Word, map2, map3, put};
+
+/// What arithmetic on integers of some type needs.
+pub(super) trait Integer: Value + Ord {
+    fn widened(self) -> i128;
+    /// The low bits.
+    fn wrapped(value: i128) -> Self;
+    fn saturated(value: i128) -> Self;
+}
+
+macro_rules! integers {
+    ($($ty:ty),*) => {
+        $(impl Integer for $ty {
+            #[inline]
+            fn widened(self) -> i128 { self.into() }
+            #[inline]
+            fn wrapped(value: i128) -> Self { value as $ty }
+            fn saturated(value: i128) -> Self { value.clamp(<$ty>::MIN.into(), <$ty>::MAX.into()) as $ty }
+        })*
+    };
+}
+
+integers!(u16, i16, u32, i32, u64, i64);
+
+/// Runs a body with `$T` the Rust type of an integer type of PTX; bits count as unsigned.
+macro_rules! by_integer {
+    ($line:expr, $ty:expr, $T:ident => $body:expr) => {
+        match $ty {
+            Type::U(16) | Type::B(16) => {
+                type $T = u16;
+                $body
+            }
+            Type::S(16) => {
+                type $T = i16;
+                $body
+            }
+            Type::U(32) | Type::B(32) => {
+                type $T = u32;
+                $body
+            }
+            Type::S(32) => {
+                type $T = i32;
+                $body
+            }
+            Type::U(64) | Type::B(64) => {
+                type $T = u64;
+                $body
+            }
+            Type::S(64) => {
+                type $T = i64;
+                $body
+            }
+            other => return $line.mods.no_type(other),
+        }
+    };
+}
+pub(super) use by_integer;
+
+/// Which part of a product.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Low,
+    High,
+    Wide,
+}
+
+const PARTS: &[(&str, Part)] = &[("lo", Part::Low), ("hi", Part::High), ("wide", Part::Wide)];
+
+/// Signed 24-bit value of a register, or unsigned.
+fn low24(value: u32, signed: bool) -> i128 {
+    if signed { ((value << 8) as i32 >> 8).into() } else { (value & 0xff_ffff).into() }
+}
+
+/// Both halves of a word.
+fn pairwise<T: Value<Word = u32>>(f: impl Fn(T, T) -> T) -> impl Fn(u32, u32) -> u32 {
+    move |a, b| {
+        let low = f(T::from_word(a & 0xffff), T::from_word(b & 0xffff)).into_word();
+        low & 0xffff | f(T::from_word(a >> 16), T::from_word(b >> 16)).into_word() << 16
+    }
+}
+
+impl Decoder<'_> {
+    pub(super) fn integer(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let opcode = line.instruction.opcode.as_str();
+        let part = line.mods.take_of(PARTS);
+        let saturating = line.mods.take("sat");
+        let carry_out = line.mods.take("cc");
+        let relu = line.mods.take("relu");
+        if let "dp4a" | "dp2a" = opcode {
+            return self.dot_product(line, part);
+        }
+        let ty = line.mods.ty()?;
+        if carry_out || matches!(opcode, "addc" | "subc" | "madc") {
+            return self.with_carry(line, ty, part, carry_out);
+        }
+        if let Type::U16x2 | Type::S16x2 = ty {
+            return self.packed_integer(line, ty, relu);
+        }
+        let compute = match (opcode, part) {
+            ("add", _) if saturating => self.binary::<i32>(line, ty, |a, b| a.saturating_add(b))?,
+            ("sub", _) if saturating => self.binary::<i32>(line, ty, |a, b| a.saturating_sub(b))?,
+            ("add", _) => by_integer!(line, ty, T => self.binary::<T>(line, ty, |a, b| a.wrapping_add(b))?),
+            ("sub", _) => by_integer!(line, ty, T => self.binary::<T>(line, ty, |a, b| a.wrapping_sub(b))?),
+            ("mul", Some(Part::Low)) => {
+                by_integer!(line, ty, T => self.binary::<T>(line, ty, |a, b| a.wrapping_mul(b))?)
+            }
+            ("mul", Some(Part::High)) => by_integer!(line, ty, T => {
+                self.binary::<T>(line, ty, |a, b| T::wrapped((a.widened().wrapping_mul(b.widened())) >> T::BITS))?
+            }),
+            ("mul" | "mad", Some(Part::Wide)) => self.wide(line, ty)?,
+            ("mad", Some(Part::Low)) => by_integer!(line, ty, T => {
+                self.ternary::<T>(line, ty, |a, b, c| a.wrapping_mul(b).wrapping_add(c))?
+            }),
+            ("mad", Some(Part::High)) if saturating => self.ternary::<i32>(line, ty, |a, b, c| {
+                i32::saturated(((a.widened() * b.widened()) >> 32) + c.widened())
+            })?,
+            ("mad", Some(Part::High)) => by_integer!(line, ty, T => self.ternary::<T>(line, ty, |a, b, c| {
+                T::wrapped((a.widened().wrapping_mul(b.widened()) >> T::BITS).wrapping_add(c.widened()))
+            })?),
+            ("mul" | "mad", None) => return line.error("an integer product needs `.lo`, `.hi` or `.wide`"),
+            ("mul24" | "mad24", Some(part @ (Part::Low | Part::High))) => {
+                let signed = ty.is_signed();
+                if !matches!(ty, Type::U(32) | Type::S(32)) {
+                    return line.mods.no_type(ty);
+                }
+                // Of the 48 bits, the upper or lower 32.
+                let shift = if part == Part::High { 16 } else { 0 };
+                if opcode == "mul24" {
+                    self.binary::<u32>(line, ty, move |a, b| ((low24(a, signed) * low24(b, signed)) >> shift) as u32)?
+                } else {
+                    self.ternary::<u32>(line, ty, move |a, b, c| {
+                        let product = (low24(a, signed) * low24(b, signed)) >> shift;
+                        if saturating {
+                            i32::saturated(i128::from(product as i32) + i128::from(c as i32)) as u32
+                        } else {
+                            (product as u32).wrapping_add(c)
+                        }
+                    })?
+                }
+            }
+            ("sad", _) => by_integer!(line, ty, T => {
+                self.ternary::<T>(line, ty, |a, b, c| T::wrapped((a.widened() - b.widened()).abs() + c.widened()))?
+            }),
+            // Division by zero gives what the hardware gives: all ones, and the dividend as the remainder.
+            ("div", _) => by_integer!(line, ty, T => {
+                self.binary::<T>(line, ty, |a, b| if b == 0 { T::wrapped(-1) } else { a.wrapping_div(b) })?
+            }),
+            ("rem", _) => by_integer!(line, ty, T => {
+                self.binary::<T>(line, ty, |a, b| if b == 0 { a } else { a.wrapping_rem(b) })?
+            }),
+            ("abs", _) => by_integer!(line, ty, T => self.unary::<T>(line, ty, |a| T::wrapped(a.widened().abs()))?),
+            ("neg", _) => by_integer!(line, ty, T => self.unary::<T>(line, ty, |a| T::wrapped(-a.widened()))?),
+            ("min" | "max", _) if relu => {
+                let larger = opcode == "max";
+                self.binary::<i32>(line, ty, move |a, b| if larger { a.max(b) } else { a.min(b) }.max(0))?
+            }
+            ("min", _) => by_integer!(line, ty, T => self.binary::<T>(line, ty, |a, b| a.min(b))?),
+            ("max", _) => by_integer!(line, ty, T => self.binary::<T>(line, ty, |a, b| a.max(b))?),
+            _ => return line.mods.no_type(ty),
+        };
+        Ok((Op::Compute(compute), Class::Integer))
+    }
+
+    /// `mul.wide` and `mad.wide`: the result has twice the bits.
+    fn wide(&mut self, line: &Line<'_>, ty: Type) -> Decoded<Compute> {
+        let all = &line.instruction.operands;
+        let adds = line.instruction.opcode == "mad";
+        line.check(3 + usize::from(adds), 3 + usize::from(adds))?;
+        macro_rules! widen {
+            ($narrow:ty, $wide:ty, $result:expr) => {{
+                let d = self.slot::<<$wide as Value>::Word>(&all[0], $result)?;
+                let (a, b) = (self.source(&all[1], ty)?, self.source(&all[2], ty)?);
+                if adds {
+                    let c = self.source(&all[3], $result)?;
+                    map3(d, a, b, c, |a: $narrow, b: $narrow, c: $wide| {
+                        (<$wide>::from(a) * <$wide>::from(b)).wrapping_add(c)
+                    })
+                } else {
+                    map2(d, a, b, |a: $narrow, b: $narrow| <$wide>::from(a) * <$wide>::from(b))
+                }
+            }};
+        }
+        Ok(match ty {
+            Type::U(16) => widen!(u16, u32, Type::U(32)),
+            Type::S(16) => widen!(i16, i32, Type::S(32)),
+            Type::U(32) => widen!(u32, u64, Type::U(64)),
+            Type::S(32) => widen!(i32, i64, Type::S(64)),
+            other => return line.mods.no_type(other),
+        })
+    }
+
+    fn packed_integer(&mut self, line: &Line<'_>, ty: Type, relu: bool) -> Decoded<(Op, Class)> {
+        let signed = ty == Type::S16x2;
+        let compute = match (line.instruction.opcode.as_str(), signed) {
+            ("add", _) => self.binary::<u32>(line, ty, pairwise(u16::wrapping_add))?,
+            ("sub", _) => self.binary::<u32>(line, ty, pairwise(u16::wrapping_sub))?,
+            ("min", false) => self.binary::<u32>(line, ty, pairwise(<u16 as Ord>::min))?,
+            ("max", false) => self.binary::<u32>(line, ty, pairwise(<u16 as Ord>::max))?,
+            ("min", true) if relu => self.binary::<u32>(line, ty, pairwise(|a: i16, b| a.min(b).max(0)))?,
+            ("max", true) if relu => self.binary::<u32>(line, ty, pairwise(|a: i16, b| a.max(b).max(0)))?,
+            ("min", true) => self.binary::<u32>(line, ty, pairwise(<i16 as Ord>::min))?,
+            ("max", true) => self.binary::<u32>(line, ty, pairwise(<i16 as Ord>::max))?,
+            _ => return line.mods.no_type(ty),
+        };
+        Ok((Op::Compute(compute), Class::Integer))
+    }
+
+    fn with_carry(&mut self, line: &Line<'_>, ty: Type, part: Option<Part>, writes: bool) -> Decoded<(Op, Class)> {
+        let opcode = line.instruction.opcode.as_str();
+        let signed = ty.is_signed();
+        let carry = self.carry();
+        let reads = opcode.ends_with('c');
+        let rule = Carry { slot: carry, reads, writes };
+        macro_rules! chain {
+            ($word:ty, $half:expr) => {{
+                let all = &line.instruction.operands;
+                let multiplies = opcode.starts_with("mad");
+                line.check(3 + usize::from(multiplies), 3 + usize::from(multiplies))?;
+                let d = self.slot::<$word>(&all[0], ty)?;
+                let (a, b) = (self.source::<$word>(&all[1], ty)?, self.source::<$word>(&all[2], ty)?);
+                if multiplies {
+                    let c = self.source::<$word>(&all[3], ty)?;
+                    let shift = if part == Some(Part::High) { <$word>::BITS } else { 0 };
+                    carry_chain(d, [a, b, c], rule, move |a: $word, b, c, carry| {
+                        let product = if signed {
+                            (($half(a) * $half(b)) >> shift) as $word
+                        } else {
+                            ((u128::from(a) * u128::from(b)) >> shift) as $word
+                        };
+                        let (sum, first) = product.overflowing_add(c);
+                        let (sum, second) = sum.overflowing_add(carry.into());
+                        (sum, first || second)
+                    })
+                } else if opcode.starts_with("add") {
+                    carry_chain(d, [a, b.clone(), b], rule, |a: $word, b, _, carry| {
+                        let (sum, first) = a.overflowing_add(b);
+                        let (sum, second) = sum.overflowing_add(carry.into());
+                        (sum, first || second)
+                    })
+                } else if opcode.starts_with("sub") {
+                    carry_chain(d, [a, b.clone(), b], rule, |a: $word, b, _, borrow| {
+                        let (difference, first) = a.overflowing_sub(b);
+                        let (difference, second) = difference.overflowing_sub(borrow.into());
+                        (difference, first || second)
+                    })
+                } else {
+                    return line.error(format!("`{opcode}` has no `.cc`"));
+                }
+            }};
+        }
+        let compute = match ty.bits() {
+            32 => chain!(u32, |x: u32| i128::from(x as i32)),
+            64 => chain!(u64, |x: u64| i128::from(x as i64)),
+            _ => return line.mods.no_type(ty),
+        };
+        Ok((Op::Compute(compute), Class::Integer))
+    }
+
+    /// `dp4a` and `dp2a`: sums of products of bytes, or of halves and bytes.
+    fn dot_product(&mut self, line: &mut Line<'_>, part: Option<Part>) -> Decoded<(Op, Class)> {
+        let (a_type, b_type) = (line.mods.ty()?, line.mods.ty()?);
+        let (a_signed, b_signed) = (a_type.is_signed(), b_type.is_signed());
+        let narrow = |value: u32, bits: u32, at: u32, signed: bool| -> i32 {
+            let field = value >> (at * bits) << (32 - bits);
+            if signed { field as i32 >> (32 - bits) } else { (field >> (32 - bits)) as i32 }
+        };
+        let four = line.instruction.opcode == "dp4a";
+        let first = if part == Some(Part::High) { 2 } else { 0 };
+        let compute = self.ternary::<u32>(line, Type::B(32), move |a, b, c| {
+            let (n, bits, first) = if four { (4, 8, 0) } else { (2, 16, first) };
+            let products =
+                (0..n).map(|at| narrow(a, bits, at, a_signed).wrapping_mul(narrow(b, 8, first + at, b_signed)) as u32);
+            products.fold(c, u32::wrapping_add)
+        })?;
+        Ok((Op::Compute(compute), Class::Integer))
+    }
+}
+
+/// Which instructions of a chain read and write the carry.
+#[derive(Clone, Copy)]
+struct Carry {
+    slot: u32,
+    reads: bool,
+    writes: bool,
+}
+
+fn carry_chain<T: Word>(
+    d: Slot,
+    [a, b, c]: [Source<T>; 3],
+    carry: Carry,
+    f: impl Fn(T, T, T, bool) -> (T, bool) + Send + Sync + 'static,
+) -> Compute {
+    Box::new(move |registers, mask| {
+        let before = if carry.reads { registers.predicate(carry.slot) } else { 0 };
+        let mut out = [T::default(); LANES];
+        let mut after = 0;
+        let (a, b, c) = (a.get(registers), b.get(registers), c.get(registers));
+        for lane in 0..LANES {
+            let (value, carried) = f(a[lane], b[lane], c[lane], before >> lane & 1 != 0);
+            out[lane] = value;
+            after |= u32::from(carried) << lane;
+        }
+        put(registers, d, &out, mask);
+        if carry.writes {
+            registers.set_predicate(carry.slot, after, mask);
+        }
+    })
+}

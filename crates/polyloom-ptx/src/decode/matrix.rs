@@ -1,0 +1,403 @@
+//! Matrices spread over a warp: `ldmatrix`, `stmatrix`, `movmatrix`, `mma` and `wmma` (PTX ISA 9.0 §9.7.14).
+//!
+//! A product sums the exact products in f64, in the order of k, adds the accumulator last and rounds once. The ISA asks
+//! for at least single precision and leaves the order to the machine. How the fragments of `wmma` lie in registers is
+//! the machine's as well; those of `mma` are the ISA's.
+
+use super::address::take_space;
+use super::function::Decoder;
+use super::op::{AnySource, Destination, Element, MatrixAccess, Op, WarpKind, WarpOp};
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::exec::registers::{Compute, LANES, Registers, Source, put};
+use crate::number::Rounding;
+use crate::number::half::{bf16_to_f32, f16_to_f32};
+use crate::number::narrow::{E4M3, E5M2, F16, F32, narrow, widen};
+use crate::syntax::ast::Operand;
+
+/// The extents of a product.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    m: u32,
+    n: u32,
+    k: u32,
+}
+
+impl Shape {
+    fn parse(text: &str) -> Option<Shape> {
+        let rest = text.strip_prefix('m')?;
+        let (m, rest) = rest.split_once('n')?;
+        let (n, k) = rest.split_once('k').unwrap_or((rest, "0"));
+        let shape = Shape { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? };
+        [shape.m, shape.n, shape.k].iter().all(|extent| *extent <= 256).then_some(shape)
+    }
+
+    fn of(self, role: Role) -> (u32, u32) {
+        match role {
+            Role::A => (self.m, self.k),
+            Role::B => (self.k, self.n),
+            Role::C => (self.m, self.n),
+        }
+    }
+}
+
+/// Which matrix of a product; C stands for D too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    A,
+    B,
+    C,
+}
+
+/// An element of a fragment.
+#[derive(Clone, Copy)]
+struct Part {
+    lane: u8,
+    register: u8,
+    bit: u8,
+    row: u32,
+    column: u32,
+}
+
+fn take_shape(line: &mut Line<'_>) -> Decoded<Shape> {
+    let name = line.instruction.modifiers.iter().find(|name| Shape::parse(name).is_some());
+    let Some(name) = name else {
+        return line.error(format!("`{}` needs a shape such as `.m16n8k16`", line.instruction.opcode));
+    };
+    line.mods.take(name);
+    Ok(Shape::parse(name).unwrap_or(Shape { m: 0, n: 0, k: 0 }))
+}
+
+/// Bits of an element in a register of the fragment.
+fn element_bits(ty: Type) -> u32 {
+    match ty {
+        Type::F16 | Type::Bf16 => 16,
+        other => other.bits(),
+    }
+}
+
+/// How `mma` spreads a matrix (PTX ISA 9.0 §9.7.14.5): lane `4 g + t` has rows around `g` and columns around `t`.
+fn mma_fragment(role: Role, shape: Shape, ty: Type, registers: usize) -> Vec<Part> {
+    let bits = element_bits(ty);
+    let each = if bits == 64 { 1 } else { 32 / bits };
+    let mut parts = Vec::new();
+    for lane in 0..LANES as u32 {
+        let (g, t) = (lane / 4, lane % 4);
+        for register in 0..registers as u32 {
+            for index in 0..each {
+                let (row, column) = match role {
+                    Role::A if shape.m == 16 => (g + 8 * (register % 2), register / 2 * 4 * each + t * each + index),
+                    Role::A => (g, register * 4 * each + t * each + index),
+                    Role::B => (register * 4 * each + t * each + index, g),
+                    Role::C => {
+                        let at = register * each + index;
+                        (g + 8 * (at / 2), 2 * t + at % 2)
+                    }
+                };
+                let (lane, register, bit) = (lane as u8, register as u8, (index * bits) as u8);
+                parts.push(Part { lane, register, bit, row, column });
+            }
+        }
+    }
+    parts
+}
+
+/// How `wmma` spreads a matrix here: row by row, over lanes, their registers and parts of these; if there is room for
+/// two copies, two.
+fn wmma_fragment(role: Role, shape: Shape, ty: Type, registers: usize) -> Vec<Part> {
+    let bits = element_bits(ty);
+    let each = if bits == 64 { 1 } else { 32 / bits };
+    let (rows, columns) = shape.of(role);
+    let mut parts = Vec::new();
+    for lane in 0..LANES as u32 {
+        for register in 0..registers as u32 {
+            for index in 0..each {
+                let slot = ((lane * registers as u32 + register) * each + index) % (rows * columns).max(1);
+                let (lane, register, bit) = (lane as u8, register as u8, (index * bits) as u8);
+                parts.push(Part { lane, register, bit, row: slot / columns, column: slot % columns });
+            }
+        }
+    }
+    parts
+}
+
+/// Whether the parts are a whole matrix.
+fn covers(parts: &[Part], (rows, columns): (u32, u32)) -> bool {
+    let mut seen = vec![false; (rows * columns) as usize];
+    for part in parts {
+        if part.row >= rows || part.column >= columns {
+            return false;
+        }
+        seen[(part.row * columns + part.column) as usize] = true;
+    }
+    seen.iter().all(|seen| *seen)
+}
+
+/// An element's value: exact for floats, the integer otherwise.
+fn value_of(bits: u64, ty: Type) -> f64 {
+    match ty {
+        Type::F16 => f16_to_f32(bits as u16).into(),
+        Type::Bf16 => bf16_to_f32(bits as u16).into(),
+        // The low 13 bits of a tf32 are ignored.
+        Type::Tf32 => f32::from_bits(bits as u32 & !0x1fff).into(),
+        Type::F32 => f32::from_bits(bits as u32).into(),
+        Type::E4m3 => widen(bits & 0xff, E4M3),
+        Type::E5m2 => widen(bits & 0xff, E5M2),
+        Type::S(8) => f64::from(bits as u8 as i8),
+        Type::U(8) => f64::from(bits as u8),
+        Type::S4 => f64::from(((bits << 4) as u8 as i8) >> 4),
+        Type::U4 => f64::from(bits as u8 & 0xf),
+        Type::S(32) => f64::from(bits as u32 as i32),
+        _ => f64::from_bits(bits),
+    }
+}
+
+fn bits_of(value: f64, ty: Type, saturating: bool) -> u64 {
+    match ty {
+        Type::F16 => narrow(value, F16, Rounding::Nearest),
+        Type::F32 => narrow(value, F32, Rounding::Nearest) & 0xffff_ffff,
+        Type::S(32) if saturating => u64::from(value as i32 as u32),
+        Type::S(32) => u64::from(value as i64 as u32),
+        _ => value.to_bits(),
+    }
+}
+
+/// A fragment and the registers it is in.
+struct Fragment {
+    sources: Vec<AnySource>,
+    parts: Vec<Part>,
+    ty: Type,
+    columns: u32,
+}
+
+impl Fragment {
+    /// The matrix, row by row.
+    fn read(&self, registers: &Registers, out: &mut [f64]) {
+        for part in &self.parts {
+            let bits = match &self.sources[usize::from(part.register)] {
+                AnySource::Word(source) => source.get(registers)[usize::from(part.lane)].into(),
+                AnySource::Double(source) => source.get(registers)[usize::from(part.lane)],
+            };
+            let width = element_bits(self.ty);
+            let bits = if width == 64 { bits } else { bits >> part.bit & ((1 << width) - 1) };
+            out[(part.row * self.columns + part.column) as usize] = value_of(bits, self.ty);
+        }
+    }
+}
+
+impl Decoder<'_> {
+    pub(super) fn matrix(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        line.mods.take("sync");
+        line.mods.take("aligned");
+        let kind = match line.instruction.opcode.as_str() {
+            "ldmatrix" => self.matrix_rows(line, false)?,
+            "stmatrix" => self.matrix_rows(line, true)?,
+            "movmatrix" => WarpKind::Lanes(self.transpose(line)?),
+            "mma" => WarpKind::Lanes(self.product(line, false)?),
+            _ if line.mods.take("mma") => WarpKind::Lanes(self.product(line, true)?),
+            _ => self.wmma_access(line)?,
+        };
+        // All lanes take part.
+        let members = Some(Source::constant(u32::MAX));
+        Ok((Op::Warp(Box::new(WarpOp { members, kind })), Class::Matrix))
+    }
+
+    fn matrix_rows(&mut self, line: &mut Line<'_>, store: bool) -> Decoded<WarpKind> {
+        let shape = line.mods.take("m8n8");
+        let count = line.mods.need_of(&[("x1", 1u8), ("x2", 2), ("x4", 4)])?;
+        let transposed = line.mods.take("trans");
+        let space = take_space(&mut line.mods);
+        let ty = line.mods.ty()?;
+        line.check(2, 2)?;
+        if !shape || ty.bits() != 16 {
+            return line.error(format!("the simulator has `{}` of `.m8n8` and `.b16`", line.instruction.opcode));
+        }
+        let all = &line.instruction.operands;
+        let (registers, address) = if store { (&all[1], &all[0]) } else { (&all[0], &all[1]) };
+        let (address, space) = self.address(line, address, space)?;
+        let registers = self.elements(registers);
+        if registers.len() != usize::from(count) {
+            return line.error(format!("{count} registers are wanted, not {}", registers.len()));
+        }
+        let registers = registers.iter().map(|each| self.destination(each, 32)).collect::<Decoded<Vec<_>>>()?;
+        let mut elements = Vec::new();
+        for register in 0..count {
+            for lane in 0..LANES as u8 {
+                for index in 0..2 {
+                    let (long, short) = (lane / 4, lane % 4 * 2 + index);
+                    let (row, column) = if transposed { (short, long) } else { (long, short) };
+                    let (bit, row_lane) = (16 * index, 8 * register + row);
+                    elements.push(Element { lane, register, bit, row_lane, major: 0, minor: column.into() });
+                }
+            }
+        }
+        let access = MatrixAccess { space, address, stride: None, registers, store, size: 2, elements };
+        Ok(WarpKind::Matrix(Box::new(access)))
+    }
+
+    fn transpose(&mut self, line: &mut Line<'_>) -> Decoded<Compute> {
+        line.mods.rest();
+        line.check(2, 2)?;
+        let all = &line.instruction.operands;
+        let d = self.slot::<u32>(&all[0], Type::B(32))?;
+        let a = self.source::<u32>(&all[1], Type::B(32))?;
+        Ok(Box::new(move |registers, mask| {
+            let words = a.get(registers);
+            let element = |row: usize, column: usize| words[row * 4 + column / 2] >> (column % 2 * 16) & 0xffff;
+            let mut out = [0; LANES];
+            for (lane, out) in out.iter_mut().enumerate() {
+                let (row, column) = (lane / 4, lane % 4 * 2);
+                *out = element(column, row) | element(column + 1, row) << 16;
+            }
+            put(registers, d, &out, mask);
+        }))
+    }
+
+    fn wmma_access(&mut self, line: &mut Line<'_>) -> Decoded<WarpKind> {
+        let store = line.mods.need_of(&[("load", false), ("store", true)])?;
+        let role = line.mods.need_of(&[("a", Role::A), ("b", Role::B), ("c", Role::C), ("d", Role::C)])?;
+        let by_rows = line.mods.need_of(&[("row", true), ("col", false)])?;
+        let shape = take_shape(line)?;
+        let space = take_space(&mut line.mods);
+        let ty = line.mods.ty()?;
+        line.check(2, 3)?;
+        let all = &line.instruction.operands;
+        let (registers, address) = if store { (&all[1], &all[0]) } else { (&all[0], &all[1]) };
+        let (address, space) = self.address(line, address, space)?;
+        let bits = element_bits(ty);
+        let registers = self.elements(registers);
+        let (rows, columns) = shape.of(role);
+        let parts = wmma_fragment(role, shape, ty, registers.len());
+        if !matches!(bits, 8 | 16 | 32 | 64) || !covers(&parts, (rows, columns)) {
+            return line.error(format!("{} registers of `.{}` are no such fragment", registers.len(), ty.name()));
+        }
+        let width = if bits == 64 { 64 } else { 32 };
+        let registers = registers.iter().map(|each| self.destination(each, width)).collect::<Decoded<Vec<_>>>()?;
+        let stride = match all.get(2) {
+            Some(stride) => self.source(stride, Type::B(32))?,
+            None => Source::constant(if by_rows { columns } else { rows }),
+        };
+        // Of copies only the first is stored.
+        let limit = if store { (rows * columns) as usize } else { parts.len() };
+        let elements = parts.iter().take(limit).map(|part| {
+            let (major, minor) = if by_rows { (part.row, part.column) } else { (part.column, part.row) };
+            Element { lane: part.lane, register: part.register, bit: part.bit, row_lane: part.lane, major, minor }
+        });
+        let elements = elements.collect();
+        let access = MatrixAccess { space, address, stride: Some(stride), registers, store, size: bits / 8, elements };
+        Ok(WarpKind::Matrix(Box::new(access)))
+    }
+
+    fn fragment(
+        &mut self,
+        line: &Line<'_>,
+        operand: &Operand,
+        (role, shape, ty, wmma): (Role, Shape, Type, bool),
+    ) -> Decoded<Fragment> {
+        let width = if element_bits(ty) == 64 { 64 } else { 32 };
+        let operands = self.elements(operand);
+        let sources = operands.iter().map(|each| self.any_source(each, Type::B(width))).collect::<Decoded<Vec<_>>>()?;
+        let parts = if wmma {
+            wmma_fragment(role, shape, ty, sources.len())
+        } else {
+            mma_fragment(role, shape, ty, sources.len())
+        };
+        if !covers(&parts, shape.of(role)) {
+            return line.error(format!("{} registers of `.{}` are no such fragment", sources.len(), ty.name()));
+        }
+        Ok(Fragment { sources, parts, ty, columns: shape.of(role).1 })
+    }
+
+    fn product(&mut self, line: &mut Line<'_>, wmma: bool) -> Decoded<Compute> {
+        let shape = take_shape(line)?;
+        let layouts = [
+            line.mods.need_of(&[("row", true), ("col", false)])?,
+            line.mods.need_of(&[("row", true), ("col", false)])?,
+        ];
+        let saturating = line.mods.take("satfinite");
+        let mut types = Vec::new();
+        while let Some(ty) = line.mods.optional_ty() {
+            types.push(ty);
+        }
+        line.check(4, 4)?;
+        // `wmma` of f16 names the accumulators' types alone.
+        let [d_type, a_type, b_type, c_type] = match types[..] {
+            [d, c] if wmma => [d, Type::F16, Type::F16, c],
+            [d, a, b, c] => [d, a, b, c],
+            _ => return line.error("a product names the types of d, a, b and c"),
+        };
+        let input = |ty| {
+            matches!(
+                ty,
+                Type::F16
+                    | Type::Bf16
+                    | Type::Tf32
+                    | Type::F64
+                    | Type::S(8)
+                    | Type::U(8)
+                    | Type::S4
+                    | Type::U4
+                    | Type::E4m3
+                    | Type::E5m2
+            )
+        };
+        let accumulator = |ty| matches!(ty, Type::F16 | Type::F32 | Type::F64 | Type::S(32));
+        if !(input(a_type) && input(b_type) && accumulator(c_type) && accumulator(d_type)) {
+            return line.error("the simulator has no product of these types");
+        }
+        // `wmma` fragments know their layout since they were loaded; those of `mma` are row and column.
+        if !wmma && layouts != [true, false] {
+            return line.error("the simulator has products of `.row.col` alone");
+        }
+        let all = &line.instruction.operands;
+        let a = self.fragment(line, &all[1], (Role::A, shape, a_type, wmma))?;
+        let b = self.fragment(line, &all[2], (Role::B, shape, b_type, wmma))?;
+        let c = self.fragment(line, &all[3], (Role::C, shape, c_type, wmma))?;
+        let outputs = self.elements(&all[0]);
+        let width = if d_type == Type::F64 { 64 } else { 32 };
+        let slots = outputs.iter().map(|each| self.destination(each, width)).collect::<Decoded<Vec<_>>>()?;
+        let parts = if wmma {
+            wmma_fragment(Role::C, shape, d_type, slots.len())
+        } else {
+            mma_fragment(Role::C, shape, d_type, slots.len())
+        };
+        if !covers(&parts, shape.of(Role::C)) {
+            return line.error(format!("{} registers of `.{}` are no such fragment", slots.len(), d_type.name()));
+        }
+        let Shape { m, n, k } = shape;
+        let (m, n, k) = (m as usize, n as usize, k as usize);
+        Ok(Box::new(move |registers, mask| {
+            let (mut left, mut right) = (vec![0.0; m * k], vec![0.0; k * n]);
+            let mut sum = vec![0.0; m * n];
+            a.read(registers, &mut left);
+            b.read(registers, &mut right);
+            c.read(registers, &mut sum);
+            for row in 0..m {
+                for column in 0..n {
+                    let products = (0..k).map(|at| left[row * k + at] * right[at * n + column]);
+                    let cell = &mut sum[row * n + column];
+                    *cell = if d_type == Type::F64 {
+                        (0..k).fold(*cell, |sum, at| left[row * k + at].mul_add(right[at * n + column], sum))
+                    } else {
+                        products.sum::<f64>() + *cell
+                    };
+                }
+            }
+            let mut words = vec![[0u32; LANES]; slots.len()];
+            let mut doubles = vec![[0u64; LANES]; slots.len()];
+            for part in &parts {
+                let bits = bits_of(sum[part.row as usize * n + part.column as usize], d_type, saturating);
+                let (register, lane) = (usize::from(part.register), usize::from(part.lane));
+                words[register][lane] |= (bits as u32) << part.bit;
+                doubles[register][lane] = bits;
+            }
+            for (index, slot) in slots.iter().enumerate() {
+                match slot {
+                    Destination::Word(slot, _) => put(registers, Some(*slot), &words[index], mask),
+                    Destination::Double(slot) => put(registers, Some(*slot), &doubles[index], mask),
+                    Destination::Sink => {}
+                }
+            }
+        }))
+    }
+}

@@ -1,0 +1,91 @@
+//! The modifiers of one instruction, taken one by one; what nobody takes is an error.
+
+use super::types::Type;
+use crate::error::{Error, Position};
+use crate::number::Rounding;
+use crate::syntax::ast::Instruction;
+
+pub(crate) struct Modifiers<'i> {
+    opcode: &'i str,
+    position: Position,
+    left: Vec<&'i str>,
+}
+
+impl<'i> Modifiers<'i> {
+    pub(crate) fn new(instruction: &'i Instruction) -> Self {
+        Modifiers {
+            opcode: &instruction.opcode,
+            position: instruction.position,
+            left: instruction.modifiers.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// Whether `name` was there.
+    pub(crate) fn take(&mut self, name: &str) -> bool {
+        let found = self.left.iter().position(|each| *each == name);
+        if let Some(index) = found {
+            self.left.remove(index);
+        }
+        found.is_some()
+    }
+
+    /// What the first modifier of `choices` stands for.
+    pub(crate) fn take_of<T: Copy>(&mut self, choices: &[(&str, T)]) -> Option<T> {
+        let index = self.left.iter().position(|each| choices.iter().any(|(name, _)| name == each))?;
+        let name = self.left.remove(index);
+        choices.iter().find(|(each, _)| *each == name).map(|(_, value)| *value)
+    }
+
+    /// As `take_of`, where one has to be there.
+    pub(crate) fn need_of<T: Copy>(&mut self, choices: &[(&str, T)]) -> Result<T, Error> {
+        self.take_of(choices).ok_or_else(|| {
+            let names: Vec<String> = choices.iter().map(|(name, _)| format!("`.{name}`")).collect();
+            self.error(format!("`{}` needs one of {}", self.opcode, names.join(", ")))
+        })
+    }
+
+    /// The next type.
+    pub(crate) fn ty(&mut self) -> Result<Type, Error> {
+        self.optional_ty().ok_or_else(|| self.error(format!("`{}` needs a type", self.opcode)))
+    }
+
+    pub(crate) fn optional_ty(&mut self) -> Option<Type> {
+        let index = self.left.iter().position(|each| Type::parse(each).is_some())?;
+        Type::parse(self.left.remove(index))
+    }
+
+    pub(crate) fn rounding(&mut self) -> Option<Rounding> {
+        self.take_of(&[
+            ("rn", Rounding::Nearest),
+            ("rna", Rounding::NearestAway),
+            ("rz", Rounding::Zero),
+            ("rm", Rounding::Down),
+            ("rp", Rounding::Up),
+        ])
+    }
+
+    /// All that is left, first to last.
+    pub(crate) fn rest(&mut self) -> Vec<&'i str> {
+        std::mem::take(&mut self.left)
+    }
+
+    pub(crate) fn drop_prefixed(&mut self, prefix: &str) {
+        self.left.retain(|each| !each.starts_with(prefix));
+    }
+
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        match self.left.first() {
+            None => Ok(()),
+            Some(name) => Err(self.error(format!("the simulator has no `.{name}` for `{}`", self.opcode))),
+        }
+    }
+
+    pub(crate) fn error(&self, message: impl Into<String>) -> Error {
+        Error::new(self.position, message)
+    }
+
+    /// `ty` does not go with the instruction.
+    pub(crate) fn no_type<T>(&self, ty: Type) -> Result<T, Error> {
+        Err(self.error(format!("`{}` has no type `.{}`", self.opcode, ty.name())))
+    }
+}

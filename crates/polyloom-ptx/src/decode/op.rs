@@ -1,0 +1,434 @@
+//! Decoded instructions: operands resolved to registers, constants and addresses, branches to instruction indices.
+
+use crate::error::Position;
+use crate::exec::registers::{Base, Compute, Slot, Source, Test};
+use crate::syntax::ast::Space;
+
+/// A kernel and all functions it may call, ready to run.
+pub(crate) struct Program {
+    pub(crate) code: Vec<Inst>,
+    pub(crate) functions: Vec<FunctionInfo>,
+    /// The kernel among `functions`.
+    pub(crate) kernel: usize,
+    pub(crate) parameters: Vec<ParameterInfo>,
+    /// Bytes of parameters.
+    pub(crate) parameter_bytes: u32,
+    /// Named ranges of static shared memory: start, length, name.
+    pub(crate) shared: Vec<(u32, u32, String)>,
+    /// Where dynamic shared memory begins, which is the length of the static.
+    pub(crate) dynamic_shared: u32,
+    /// Bytes of local memory a thread may need.
+    pub(crate) local_bytes: u32,
+    /// `.file` indices and names.
+    pub(crate) files: Vec<(u32, String)>,
+    pub(crate) limits: Limits,
+}
+
+/// What the kernel's directives say of its launches.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Limits {
+    /// `.maxntid`: at most as many threads a block.
+    pub max_threads: Option<u32>,
+    /// `.reqntid`: exactly this block.
+    pub required_block: Option<[u32; 3]>,
+    /// `.minnctapersm`
+    pub min_blocks: Option<u32>,
+    /// `.maxnreg`
+    pub max_registers: Option<u32>,
+}
+
+/// A function of the program.
+pub(crate) struct FunctionInfo {
+    pub(crate) name: String,
+    pub(crate) entry: u32,
+    /// Registers and local memory of one call.
+    pub(crate) size: Base,
+    pub(crate) parameters: Vec<Place>,
+    pub(crate) results: Vec<Place>,
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParameterInfo {
+    /// Its name.
+    pub name: String,
+    /// Where it begins in the parameter block.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u32,
+    /// Its alignment in bytes.
+    pub align: u32,
+    /// The fundamental type, without the dot: `u64`, `f32`, `b8` for an array of bytes.
+    pub ty: String,
+    /// It was declared `.ptr`.
+    pub pointer: bool,
+}
+
+/// Where a function's parameter or result lies in its frame, or what a call passes.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Memory { offset: u32, size: u32 },
+    Word(Source<u32>),
+    Double(Source<u64>),
+    Predicate(Test),
+}
+
+/// One instruction.
+pub(crate) struct Inst {
+    pub(crate) op: Op,
+    pub(crate) guard: Option<Test>,
+    pub(crate) class: Class,
+    pub(crate) position: Position,
+    /// File, line and column of the user's source, or zeros.
+    pub(crate) source: (u32, u32, u32),
+}
+
+/// Kinds of instructions, as counted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Class {
+    Integer,
+    Half,
+    Float,
+    Double,
+    Convert,
+    Compare,
+    Move,
+    Control,
+    LoadGlobal,
+    StoreGlobal,
+    LoadShared,
+    StoreShared,
+    LoadLocal,
+    StoreLocal,
+    LoadParameter,
+    LoadConstant,
+    Generic,
+    Atomic,
+    Barrier,
+    Fence,
+    Warp,
+    Matrix,
+    AsyncCopy,
+}
+
+impl Class {
+    /// All of them, in the order of reports.
+    pub const ALL: [Class; 23] = [
+        Class::Integer,
+        Class::Half,
+        Class::Float,
+        Class::Double,
+        Class::Convert,
+        Class::Compare,
+        Class::Move,
+        Class::Control,
+        Class::LoadGlobal,
+        Class::StoreGlobal,
+        Class::LoadShared,
+        Class::StoreShared,
+        Class::LoadLocal,
+        Class::StoreLocal,
+        Class::LoadParameter,
+        Class::LoadConstant,
+        Class::Generic,
+        Class::Atomic,
+        Class::Barrier,
+        Class::Fence,
+        Class::Warp,
+        Class::Matrix,
+        Class::AsyncCopy,
+    ];
+
+    /// What reports call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Integer => "integer",
+            Class::Half => "half",
+            Class::Float => "float",
+            Class::Double => "double",
+            Class::Convert => "convert",
+            Class::Compare => "compare",
+            Class::Move => "move",
+            Class::Control => "control",
+            Class::LoadGlobal => "load global",
+            Class::StoreGlobal => "store global",
+            Class::LoadShared => "load shared",
+            Class::StoreShared => "store shared",
+            Class::LoadLocal => "load local",
+            Class::StoreLocal => "store local",
+            Class::LoadParameter => "load parameter",
+            Class::LoadConstant => "load constant",
+            Class::Generic => "generic memory",
+            Class::Atomic => "atomic",
+            Class::Barrier => "barrier",
+            Class::Fence => "fence",
+            Class::Warp => "warp",
+            Class::Matrix => "matrix",
+            Class::AsyncCopy => "asynchronous copy",
+        }
+    }
+}
+
+pub(crate) enum Op {
+    Compute(Compute),
+    Nothing,
+    Branch(u32),
+    BranchTable {
+        index: Source<u32>,
+        targets: Vec<u32>,
+    },
+    Call(Box<Call>),
+    Return,
+    Exit,
+    Trap,
+    Special {
+        destination: Destination,
+        which: Special,
+    },
+    FrameAddress {
+        destination: Destination,
+        offset: u32,
+    },
+    Load(Box<Load>),
+    Store(Box<Store>),
+    Atomic(Box<Atomic>),
+    Barrier(Box<Barrier>),
+    Warp(Box<WarpOp>),
+    ActiveMask(Slot),
+    Fence(Scope),
+    AsyncCopy(Box<AsyncCopy>),
+    AsyncCommit,
+    /// Waits until at most so many groups are under way.
+    AsyncWait(u32),
+    MBarrier(Box<MBarrier>),
+    Sleep,
+}
+
+/// A register that is written with a value of its own width.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Destination {
+    /// A slot of the 32-bit file, and the register's width.
+    Word(u32, u32),
+    Double(u32),
+    Sink,
+}
+
+/// A value of either width that is read.
+#[derive(Clone, Debug)]
+pub(crate) enum AnySource {
+    Word(Source<u32>),
+    Double(Source<u64>),
+}
+
+/// A call of a known function, a pointer, or one the simulator provides.
+pub(crate) struct Call {
+    pub(crate) target: Target,
+    pub(crate) arguments: Vec<Place>,
+    pub(crate) results: Vec<Place>,
+}
+
+pub(crate) enum Target {
+    Function(usize),
+    Pointer(Source<u64>),
+    Print,
+}
+
+/// Special registers (PTX ISA 9.0 §10).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Special {
+    ThreadIndex(usize),
+    BlockSize(usize),
+    BlockIndex(usize),
+    GridSize(usize),
+    Lane,
+    Warp,
+    WarpCount,
+    Processor,
+    ProcessorCount,
+    Clock,
+    Time,
+    TimeHigh,
+    ClockHigh,
+    LanesEqual,
+    LanesLessEqual,
+    LanesLess,
+    LanesGreaterEqual,
+    LanesGreater,
+    DynamicShared,
+    TotalShared,
+    Zero,
+    One,
+}
+
+/// Where an access goes, before the lanes' registers are added.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    pub(crate) base: AddressBase,
+    pub(crate) offset: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum AddressBase {
+    Nothing,
+    /// The frame's local memory.
+    Frame,
+    Word(u32),
+    Double(u32),
+}
+
+/// How far a memory operation is ordered (PTX ISA 9.0 §8.5).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Scope {
+    Block,
+    Cluster,
+    Device,
+    System,
+}
+
+/// How strong a memory operation is (PTX ISA 9.0 §8.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Order {
+    /// Relaxed or more, `.volatile` included; otherwise weak.
+    pub(crate) strong: bool,
+    pub(crate) acquire: bool,
+    pub(crate) release: bool,
+    pub(crate) scope: Scope,
+}
+
+pub(crate) struct Load {
+    /// `None`: generic.
+    pub(crate) space: Option<Space>,
+    pub(crate) size: u32,
+    pub(crate) signed: bool,
+    pub(crate) address: Address,
+    pub(crate) destinations: Vec<Destination>,
+    pub(crate) order: Order,
+}
+
+pub(crate) struct Store {
+    pub(crate) space: Option<Space>,
+    pub(crate) size: u32,
+    pub(crate) address: Address,
+    pub(crate) sources: Vec<AnySource>,
+    pub(crate) order: Order,
+}
+
+/// What memory becomes, from what it was and the operands.
+pub(crate) type Update = Box<dyn Fn(u64, u64, u64) -> u64 + Send + Sync>;
+
+pub(crate) struct Atomic {
+    pub(crate) space: Option<Space>,
+    pub(crate) size: u32,
+    pub(crate) update: Update,
+    /// In place of `update` where global memory behaves otherwise.
+    pub(crate) global_update: Option<Update>,
+    pub(crate) address: Address,
+    pub(crate) destinations: Vec<Destination>,
+    pub(crate) operands: Vec<AnySource>,
+    /// The second operand of `cas`.
+    pub(crate) second: Option<AnySource>,
+    pub(crate) order: Order,
+    /// `cas` and `exch`, which locks are made of.
+    pub(crate) spins: bool,
+}
+
+pub(crate) struct Barrier {
+    pub(crate) id: Source<u32>,
+    /// The number of threads, if not all of the block.
+    pub(crate) count: Option<Source<u32>>,
+    pub(crate) waits: bool,
+    pub(crate) aligned: bool,
+    pub(crate) reduction: Option<Reduction>,
+}
+
+pub(crate) struct Reduction {
+    pub(crate) kind: ReductionKind,
+    pub(crate) destination: u32,
+    pub(crate) input: Test,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ReductionKind {
+    And,
+    Or,
+    /// Into a 32-bit register; the others into predicates.
+    Count,
+}
+
+/// An instruction that lanes of a warp execute together.
+pub(crate) struct WarpOp {
+    /// Which lanes; `None`: those that are there.
+    pub(crate) members: Option<Source<u32>>,
+    pub(crate) kind: WarpKind,
+}
+
+pub(crate) enum WarpKind {
+    Sync,
+    /// Reads and writes registers of the executing lanes.
+    Lanes(Compute),
+    /// Loads and stores of matrices.
+    Matrix(Box<MatrixAccess>),
+}
+
+/// `ldmatrix`, `stmatrix`, `wmma.load` and `wmma.store`, as one small access after another.
+pub(crate) struct MatrixAccess {
+    pub(crate) space: Option<Space>,
+    pub(crate) address: Address,
+    /// In elements.
+    pub(crate) stride: Option<Source<u32>>,
+    pub(crate) registers: Vec<Destination>,
+    pub(crate) store: bool,
+    /// Bytes of an element.
+    pub(crate) size: u32,
+    pub(crate) elements: Vec<Element>,
+}
+
+/// An element of a register of a lane, and where it lies in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Element {
+    pub(crate) lane: u8,
+    pub(crate) register: u8,
+    /// The first bit in the register.
+    pub(crate) bit: u8,
+    /// Whose address it is counted from.
+    pub(crate) row_lane: u8,
+    /// Elements between rows or columns, times the stride.
+    pub(crate) major: u32,
+    /// Elements.
+    pub(crate) minor: u32,
+}
+
+pub(crate) struct AsyncCopy {
+    pub(crate) to: Address,
+    pub(crate) to_space: Option<Space>,
+    pub(crate) from: Address,
+    pub(crate) size: u32,
+    pub(crate) source_size: Option<Source<u32>>,
+    pub(crate) ignore: Option<Test>,
+}
+
+pub(crate) struct MBarrier {
+    pub(crate) address: Address,
+    pub(crate) space: Option<Space>,
+    pub(crate) kind: MBarrierKind,
+}
+
+pub(crate) enum MBarrierKind {
+    Init(Source<u32>),
+    Invalidate,
+    Arrive {
+        state: Destination,
+        count: Source<u32>,
+        expected: Option<Source<u32>>,
+        drop: bool,
+    },
+    ExpectBytes(Source<u32>),
+    CompleteBytes(Source<u32>),
+    /// By a state, or by a parity.
+    Test {
+        done: u32,
+        state: AnySource,
+        parity: bool,
+    },
+}

@@ -1,0 +1,261 @@
+//! Operands: registers of the right file and width, constants, and addresses of variables.
+
+use super::function::Decoder;
+use super::op::{AnySource, Destination, Op};
+use super::symbol::{File, Symbol};
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::error::Error;
+use crate::exec::registers::{Compute, Slot, Source, Test, Value, Word, map1, map2, map3};
+use crate::number::Rounding;
+use crate::number::narrow::{BF16, F16, narrow};
+use crate::syntax::ast::{Float, Operand};
+
+/// An operand before its width is asked for.
+pub(super) enum Resolved {
+    Register { file: File, slot: u32, ty: Type },
+    Constant(u64),
+}
+
+impl Decoder<'_> {
+    pub(super) fn operand_error<T>(&self, message: impl Into<String>) -> Decoded<T> {
+        Err(Error::new(self.position, message))
+    }
+
+    /// A floating-point literal as bits of `ty`.
+    fn float_bits(&self, value: Float, ty: Type) -> Decoded<u64> {
+        match (value, ty) {
+            (Float::Single(bits), Type::F64) => Ok(f64::from(f32::from_bits(bits)).to_bits()),
+            (Float::Single(bits), _) => Ok(bits.into()),
+            (Float::Double(bits), Type::F32 | Type::Tf32) => Ok((f64::from_bits(bits) as f32).to_bits().into()),
+            (Float::Double(bits), Type::F16) => Ok(narrow(f64::from_bits(bits), F16, Rounding::Nearest)),
+            (Float::Double(bits), Type::Bf16) => Ok(narrow(f64::from_bits(bits), BF16, Rounding::Nearest)),
+            (Float::Double(bits), Type::F64 | Type::B(64) | Type::U(64) | Type::S(64)) => Ok(bits),
+            (Float::Double(_), _) => {
+                self.operand_error(format!("a floating-point constant is no operand of type `.{}`", ty.name()))
+            }
+        }
+    }
+
+    pub(super) fn resolve(&mut self, operand: &Operand, ty: Type) -> Decoded<Resolved> {
+        match operand {
+            Operand::Integer(value) => {
+                if ty.is_float() {
+                    return self.operand_error(format!("an operand of type `.{}` is no integer constant", ty.name()));
+                }
+                Ok(Resolved::Constant(*value))
+            }
+            Operand::Float(value) => Ok(Resolved::Constant(self.float_bits(*value, ty)?)),
+            Operand::Name(name) => match self.find(name) {
+                Some(symbol) => self.resolve_symbol(name, &symbol, 0),
+                None => {
+                    if let Some(which) = super::special::special(name, None) {
+                        return Ok(self.read_special(which));
+                    }
+                    if let Some(address) = self.function_address(name) {
+                        return Ok(Resolved::Constant(address));
+                    }
+                    if name == "WARP_SZ" {
+                        return Ok(Resolved::Constant(32));
+                    }
+                    self.operand_error(format!("`{name}` is not declared"))
+                }
+            },
+            Operand::Component(name, component) => {
+                if let Some(symbol) = self.component(name, component) {
+                    return self.resolve_symbol(name, &symbol, 0);
+                }
+                match super::special::special(name, Some(component)) {
+                    Some(which) => Ok(self.read_special(which)),
+                    None => self.operand_error(format!("`{name}.{component}` is not declared")),
+                }
+            }
+            Operand::Offset(name, offset) => match self.find(name) {
+                Some(symbol @ (Symbol::Memory { .. } | Symbol::Frame { .. })) => {
+                    self.resolve_symbol(name, &symbol, *offset)
+                }
+                _ => self.operand_error(format!("`{name}` is no variable")),
+            },
+            Operand::Negative(inner) => self.operand_error(format!("`-{inner}` is no operand; negate with `neg`")),
+            Operand::Not(inner) => self.operand_error(format!("`!{inner}` is no operand here")),
+            other => self.operand_error(format!("`{other}` is no operand here")),
+        }
+    }
+
+    fn component(&self, name: &str, component: &str) -> Option<Symbol> {
+        let Some(Symbol::Vector(all)) = self.find(name) else { return None };
+        let index = ["x", "y", "z", "w"].iter().position(|each| *each == component);
+        let index = index.or_else(|| ["r", "g", "b", "a"].iter().position(|each| *each == component))?;
+        all.get(index).cloned()
+    }
+
+    fn resolve_symbol(&mut self, name: &str, symbol: &Symbol, offset: i64) -> Decoded<Resolved> {
+        match symbol {
+            Symbol::Register { file, slot, ty } => Ok(Resolved::Register { file: *file, slot: *slot, ty: *ty }),
+            Symbol::Memory { address, .. } => Ok(Resolved::Constant(address.wrapping_add_signed(offset))),
+            Symbol::Frame { offset: place, .. } => {
+                let slot = self.fresh(File::Double);
+                let offset = place.wrapping_add_signed(offset as i32);
+                let destination = Destination::Double(slot);
+                self.emit(Op::FrameAddress { destination, offset }, Class::Move);
+                Ok(Resolved::Register { file: File::Double, slot, ty: Type::B(64) })
+            }
+            _ => self.operand_error(format!("`{name}` is no operand")),
+        }
+    }
+
+    fn read_special(&mut self, (which, wide): (super::op::Special, bool)) -> Resolved {
+        let (file, ty) = if wide { (File::Double, Type::B(64)) } else { (File::Word, Type::B(32)) };
+        let slot = self.fresh(file);
+        let destination = if wide { Destination::Double(slot) } else { Destination::Word(slot, 32) };
+        self.emit(Op::Special { destination, which }, Class::Move);
+        Resolved::Register { file, slot, ty }
+    }
+
+    /// An operand of type `ty` in lanes of `T`.
+    pub(super) fn source<T: Word>(&mut self, operand: &Operand, ty: Type) -> Decoded<Source<T>> {
+        let wide = std::mem::size_of::<T>() == 8;
+        match self.resolve(operand, ty)? {
+            Resolved::Constant(bits) => {
+                let bits = if ty.bits() < 64 { bits & ((1 << ty.bits()) - 1) } else { bits };
+                Ok(Source::constant(T::truncated(bits)))
+            }
+            Resolved::Register { file, slot, ty: found } => {
+                let right_file = file == if wide { File::Double } else { File::Word };
+                if right_file && found.bits() == ty.bits() {
+                    return Ok(Source::Register(slot));
+                }
+                self.operand_error(format!(
+                    "`{operand}` has {} bits, an operand of type `.{}` has {}",
+                    found.bits(),
+                    ty.name(),
+                    ty.bits()
+                ))
+            }
+        }
+    }
+
+    /// A register of type `ty` that is written, or `_`.
+    pub(super) fn slot<T: Word>(&mut self, operand: &Operand, ty: Type) -> Decoded<Slot> {
+        if matches!(operand, Operand::Name(name) if name == "_") {
+            return Ok(None);
+        }
+        match self.source::<T>(operand, ty)? {
+            Source::Register(slot) => Ok(Some(slot)),
+            Source::Constant(_) => self.operand_error(format!("`{operand}` is no register to write to")),
+        }
+    }
+
+    /// A register of either file that is written, of at least `bits` bits.
+    pub(super) fn destination(&mut self, operand: &Operand, bits: u32) -> Decoded<Destination> {
+        if matches!(operand, Operand::Name(name) if name == "_") {
+            return Ok(Destination::Sink);
+        }
+        let found = match self.resolve(operand, Type::B(bits))? {
+            Resolved::Register { file: File::Word, slot, ty } if ty.bits() >= bits => {
+                Destination::Word(slot, ty.bits())
+            }
+            Resolved::Register { file: File::Double, slot, .. } => Destination::Double(slot),
+            Resolved::Register { ty, .. } => {
+                return self.operand_error(format!("`{operand}` has {} bits, {bits} are written", ty.bits()));
+            }
+            Resolved::Constant(_) => return self.operand_error(format!("`{operand}` is no register to write to")),
+        };
+        Ok(found)
+    }
+
+    /// A value of at least `ty`'s width, in whichever file it is.
+    pub(super) fn any_source(&mut self, operand: &Operand, ty: Type) -> Decoded<AnySource> {
+        match self.resolve(operand, ty)? {
+            Resolved::Constant(bits) if ty.bits() <= 32 => Ok(AnySource::Word(Source::constant(bits as u32))),
+            Resolved::Constant(bits) => Ok(AnySource::Double(Source::constant(bits))),
+            Resolved::Register { file: File::Word, slot, ty: found } if found.bits() >= ty.bits() => {
+                Ok(AnySource::Word(Source::Register(slot)))
+            }
+            Resolved::Register { file: File::Double, slot, .. } => Ok(AnySource::Double(Source::Register(slot))),
+            Resolved::Register { ty: found, .. } => {
+                self.operand_error(format!("`{operand}` has {} bits, {} are read", found.bits(), ty.bits()))
+            }
+        }
+    }
+
+    /// A predicate that is read, `!p` included.
+    pub(super) fn test(&mut self, operand: &Operand) -> Decoded<Test> {
+        let (negated, inner) = match operand {
+            Operand::Not(inner) => (true, &**inner),
+            other => (false, other),
+        };
+        if let Operand::Integer(value) = inner {
+            return Ok(Test::Constant((*value != 0) != negated));
+        }
+        match self.resolve(inner, Type::Pred)? {
+            Resolved::Register { file: File::Predicate, slot, .. } => Ok(Test::Register { slot, negated }),
+            _ => self.operand_error(format!("`{inner}` is no predicate")),
+        }
+    }
+
+    /// A predicate that is written, or `_`.
+    pub(super) fn predicate_slot(&mut self, operand: &Operand) -> Decoded<Slot> {
+        if matches!(operand, Operand::Name(name) if name == "_") {
+            return Ok(None);
+        }
+        match self.test(operand)? {
+            Test::Register { slot, negated: false } => Ok(Some(slot)),
+            _ => self.operand_error(format!("`{operand}` is no predicate to write to")),
+        }
+    }
+
+    /// The registers of a vector operand, or the operand itself.
+    pub(super) fn elements(&self, operand: &Operand) -> Vec<Operand> {
+        match operand {
+            Operand::Vector(all) => all.clone(),
+            Operand::Name(name) => match self.find(name) {
+                Some(Symbol::Vector(all)) => {
+                    let names = ["x", "y", "z", "w"].iter().take(all.len());
+                    names.map(|each| Operand::Component(name.clone(), (*each).to_owned())).collect()
+                }
+                _ => vec![operand.clone()],
+            },
+            _ => vec![operand.clone()],
+        }
+    }
+
+    /// `d = f(a)`, all of one type.
+    pub(super) fn unary<V: Value>(
+        &mut self,
+        line: &Line<'_>,
+        ty: Type,
+        f: impl Fn(V) -> V + Send + Sync + 'static,
+    ) -> Decoded<Compute> {
+        line.check(2, 2)?;
+        let all = &line.instruction.operands;
+        let d = self.slot::<V::Word>(&all[0], ty)?;
+        Ok(map1(d, self.source(&all[1], ty)?, f))
+    }
+
+    /// `d = f(a, b)`, all of one type.
+    pub(super) fn binary<V: Value>(
+        &mut self,
+        line: &Line<'_>,
+        ty: Type,
+        f: impl Fn(V, V) -> V + Send + Sync + 'static,
+    ) -> Decoded<Compute> {
+        line.check(3, 3)?;
+        let all = &line.instruction.operands;
+        let d = self.slot::<V::Word>(&all[0], ty)?;
+        Ok(map2(d, self.source(&all[1], ty)?, self.source(&all[2], ty)?, f))
+    }
+
+    /// `d = f(a, b, c)`, all of one type.
+    pub(super) fn ternary<V: Value>(
+        &mut self,
+        line: &Line<'_>,
+        ty: Type,
+        f: impl Fn(V, V, V) -> V + Send + Sync + 'static,
+    ) -> Decoded<Compute> {
+        line.check(4, 4)?;
+        let all = &line.instruction.operands;
+        let d = self.slot::<V::Word>(&all[0], ty)?;
+        Ok(map3(d, self.source(&all[1], ty)?, self.source(&all[2], ty)?, self.source(&all[3], ty)?, f))
+    }
+}

@@ -1,0 +1,111 @@
+//! What names stand for, and how large variables are.
+
+use super::Decoded;
+use super::types::Type;
+use crate::error::Error;
+use crate::syntax::ast::{Initial, Space, Variable};
+use rustc_hash::FxHashMap;
+
+/// Which file a register is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum File {
+    Word,
+    Double,
+    Predicate,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Symbol {
+    Register {
+        file: File,
+        slot: u32,
+        ty: Type,
+    },
+    /// `.reg .v4`
+    Vector(Vec<Symbol>),
+    /// A variable at an address of its space.
+    Memory {
+        space: Space,
+        address: u64,
+    },
+    /// A variable of the frame, among local memory; parameters of functions are such.
+    Frame {
+        offset: u32,
+        size: u32,
+    },
+    /// Of a call or `brx`.
+    Targets(Vec<String>),
+    Prototype,
+}
+
+/// `%r<N>`: registers whose names are `prefix` and a number.
+pub(crate) struct Family {
+    pub(crate) file: File,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) ty: Type,
+}
+
+/// The names of one block.
+#[derive(Default)]
+pub(crate) struct Scope {
+    pub(crate) symbols: FxHashMap<String, Symbol>,
+    pub(crate) families: FxHashMap<String, Family>,
+    /// Labels, and the instructions they stand before.
+    pub(crate) labels: FxHashMap<String, u32>,
+    /// Branches whose label is still to come: the instruction, which of its targets, and the label.
+    pub(crate) pending: Vec<(usize, usize, String, crate::error::Position)>,
+}
+
+impl Scope {
+    pub(crate) fn find(&self, name: &str) -> Option<Symbol> {
+        if let Some(symbol) = self.symbols.get(name) {
+            return Some(symbol.clone());
+        }
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (prefix, number) = name.split_at(name.len() - digits);
+        let family = self.families.get(prefix)?;
+        let number = number.parse::<u32>().ok().filter(|number| *number < family.count)?;
+        Some(Symbol::Register { file: family.file, slot: family.first + number, ty: family.ty })
+    }
+}
+
+/// Bytes of a variable and its alignment. An extent that is left open is the initial value's, or zero.
+pub(crate) fn variable_size(variable: &Variable) -> Decoded<(u32, u32)> {
+    let fail = |message: String| Error::new(variable.position, message);
+    let ty = Type::parse(&variable.ty).ok_or_else(|| fail(format!("`.{}` is no type", variable.ty)))?;
+    let element = ty.bytes() * variable.lanes;
+    let mut size = u64::from(element);
+    for extent in &variable.extents {
+        let given = match &variable.initial {
+            Some(Initial::List(all)) => all.len() as u64,
+            _ => 0,
+        };
+        size = size
+            .checked_mul(extent.unwrap_or(given))
+            .filter(|size| *size < 1 << 31)
+            .ok_or_else(|| fail(format!("`{}` is larger than 2 GiB", variable.name)))?;
+    }
+    let align = variable.align.unwrap_or(element).max(1);
+    if !align.is_power_of_two() {
+        return Err(fail(format!("an alignment is a power of two, not {align}")));
+    }
+    Ok((size as u32, align))
+}
+
+/// Where variables lie: offset, size and alignment of each, and the end.
+type Layout = (Vec<(u32, u32, u32)>, u32);
+
+/// Lays variables out one after the other.
+pub(crate) fn layout<'a>(variables: impl Iterator<Item = &'a Variable>) -> Decoded<Layout> {
+    let mut end = 0u32;
+    let mut all = Vec::new();
+    for variable in variables {
+        let (size, align) = variable_size(variable)?;
+        let placed = end.checked_next_multiple_of(align).and_then(|start| Some((start, start.checked_add(size)?)));
+        let (start, next) = placed.ok_or_else(|| Error::new(variable.position, "variables of more than 4 GiB"))?;
+        all.push((start, size, align));
+        end = next;
+    }
+    Ok((all, end))
+}

@@ -1,0 +1,80 @@
+//! Barriers and fences (PTX ISA 9.0 §9.7.13).
+
+use super::address::take_scope;
+use super::function::Decoder;
+use super::op::{Barrier, Op, Reduction, ReductionKind, Scope, WarpKind, WarpOp};
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::exec::registers::Source;
+
+/// The barrier that `barrier.cluster` uses, after the sixteen of a block.
+pub(crate) const CLUSTER_BARRIER: u32 = 16;
+
+impl Decoder<'_> {
+    pub(super) fn synchronisation(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let all = &line.instruction.operands;
+        match line.instruction.opcode.as_str() {
+            "membar" | "fence" => {
+                if line.instruction.modifiers.iter().any(|name| name.starts_with("proxy") || name.contains("init")) {
+                    line.mods.rest();
+                    return Ok((Op::Nothing, Class::Fence));
+                }
+                for name in ["sc", "acq_rel", "acquire", "release"] {
+                    line.mods.take(name);
+                }
+                let old = line.mods.take_of(&[("gl", Scope::Device)]);
+                let scope = old.or_else(|| take_scope(&mut line.mods)).unwrap_or(Scope::Device);
+                line.check(0, 0)?;
+                Ok((Op::Fence(scope), Class::Fence))
+            }
+            opcode => {
+                let mut aligned = opcode == "bar";
+                line.mods.take("cta");
+                if line.mods.take("warp") {
+                    line.mods.take("sync");
+                    line.check(1, 1)?;
+                    let members = Some(self.source(&all[0], Type::B(32))?);
+                    return Ok((Op::Warp(Box::new(WarpOp { members, kind: WarpKind::Sync })), Class::Barrier));
+                }
+                aligned |= line.mods.take("aligned");
+                if line.mods.take("cluster") {
+                    // A cluster is one block here: arriving does nothing, waiting is a barrier of the block.
+                    let arrives = line.mods.take("arrive");
+                    line.mods.rest();
+                    let id = Source::constant(CLUSTER_BARRIER);
+                    let barrier = Barrier { id, count: None, waits: true, aligned: false, reduction: None };
+                    let op = if arrives { Op::Nothing } else { Op::Barrier(Box::new(barrier)) };
+                    return Ok((op, Class::Barrier));
+                }
+                let kind = line.mods.need_of(&[("sync", 0), ("arrive", 1), ("red", 2)])?;
+                let (first, reduction) = if kind == 2 {
+                    let which = line.mods.need_of(&[
+                        ("popc", ReductionKind::Count),
+                        ("and", ReductionKind::And),
+                        ("or", ReductionKind::Or),
+                    ])?;
+                    let ty = line.mods.ty()?;
+                    line.check(3, 4)?;
+                    let destination = match which {
+                        ReductionKind::Count => self.slot::<u32>(&all[0], ty)?,
+                        _ => self.predicate_slot(&all[0])?,
+                    };
+                    let Some(destination) = destination else { return line.error("`bar.red` needs a destination") };
+                    let input = self.test(&all[all.len() - 1])?;
+                    (1, Some(Reduction { kind: which, destination, input }))
+                } else {
+                    line.check(1, 2)?;
+                    (0, None)
+                };
+                let last = all.len() - usize::from(reduction.is_some());
+                let id = self.source(&all[first], Type::U(32))?;
+                let count = if last > first + 1 { Some(self.source(&all[first + 1], Type::U(32))?) } else { None };
+                if kind == 1 && count.is_none() {
+                    return line.error("`arrive` needs the number of threads");
+                }
+                let barrier = Barrier { id, count, waits: kind != 1, aligned, reduction };
+                Ok((Op::Barrier(Box::new(barrier)), Class::Barrier))
+            }
+        }
+    }
+}

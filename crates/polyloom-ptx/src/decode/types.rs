@@ -1,0 +1,100 @@
+//! PTX's fundamental and packed types (PTX ISA 9.0 §5.2).
+
+/// A type an instruction names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Type {
+    B(u32),
+    U(u32),
+    S(u32),
+    F16,
+    F16x2,
+    Bf16,
+    Bf16x2,
+    Tf32,
+    F32,
+    F32x2,
+    F64,
+    U16x2,
+    S16x2,
+    E4m3,
+    E5m2,
+    E4m3x2,
+    E5m2x2,
+    S4,
+    U4,
+    B1,
+    Pred,
+}
+
+const NAMES: &[(&str, Type)] = &[
+    ("b8", Type::B(8)),
+    ("b16", Type::B(16)),
+    ("b32", Type::B(32)),
+    ("b64", Type::B(64)),
+    ("b128", Type::B(128)),
+    ("u8", Type::U(8)),
+    ("u16", Type::U(16)),
+    ("u32", Type::U(32)),
+    ("u64", Type::U(64)),
+    ("s8", Type::S(8)),
+    ("s16", Type::S(16)),
+    ("s32", Type::S(32)),
+    ("s64", Type::S(64)),
+    ("f16", Type::F16),
+    ("f16x2", Type::F16x2),
+    ("bf16", Type::Bf16),
+    ("bf16x2", Type::Bf16x2),
+    ("tf32", Type::Tf32),
+    ("f32", Type::F32),
+    ("f32x2", Type::F32x2),
+    ("f64", Type::F64),
+    ("u16x2", Type::U16x2),
+    ("s16x2", Type::S16x2),
+    ("e4m3", Type::E4m3),
+    ("e5m2", Type::E5m2),
+    ("e4m3x2", Type::E4m3x2),
+    ("e5m2x2", Type::E5m2x2),
+    ("s4", Type::S4),
+    ("u4", Type::U4),
+    ("b1", Type::B1),
+    ("pred", Type::Pred),
+];
+
+impl Type {
+    pub(crate) fn parse(name: &str) -> Option<Type> {
+        NAMES.iter().find(|(each, _)| *each == name).map(|(_, ty)| *ty)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, ty)| *ty == self).map_or("?", |(name, _)| name)
+    }
+
+    /// Bits in a register.
+    pub(crate) fn bits(self) -> u32 {
+        match self {
+            Type::B(bits) | Type::U(bits) | Type::S(bits) => bits,
+            Type::F16 | Type::Bf16 | Type::E4m3x2 | Type::E5m2x2 => 16,
+            Type::E4m3 | Type::E5m2 => 8,
+            Type::F16x2 | Type::Bf16x2 | Type::Tf32 | Type::F32 | Type::U16x2 | Type::S16x2 => 32,
+            Type::F64 | Type::F32x2 => 64,
+            Type::S4 | Type::U4 => 4,
+            Type::B1 | Type::Pred => 1,
+        }
+    }
+
+    pub(crate) fn bytes(self) -> u32 {
+        self.bits().div_ceil(8)
+    }
+
+    pub(crate) fn is_signed(self) -> bool {
+        matches!(self, Type::S(_))
+    }
+
+    pub(crate) fn is_float(self) -> bool {
+        matches!(self, Type::F16 | Type::Bf16 | Type::F32 | Type::F64 | Type::Tf32)
+    }
+
+    pub(crate) fn is_integer(self) -> bool {
+        matches!(self, Type::U(_) | Type::S(_))
+    }
+}

@@ -1,0 +1,209 @@
+//! What the lanes of a warp do together (PTX ISA 9.0 §9.7.9.6 and §9.7.13).
+
+use super::function::Decoder;
+use super::op::{Op, WarpKind, WarpOp};
+use super::types::Type;
+use super::{Class, Decoded, Line};
+use crate::exec::registers::{Compute, LANES, Registers, Source, Word, lanes_of, put};
+use crate::number::arithmetic::extremum;
+use crate::syntax::ast::Operand;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+impl Shuffle {
+    /// Whose value a lane gets, and whether that lane is in range (the ISA's pseudo-code).
+    fn from(self, lane: u32, b: u32, c: u32) -> (u32, bool) {
+        let (b, clamp, segment) = (b & 31, c & 31, c >> 8 & 31);
+        let last = lane & segment | clamp & !segment;
+        let first = lane & segment;
+        let (from, inside) = match self {
+            // Signed, since a lane below the segment is out of range.
+            Shuffle::Up => (lane.wrapping_sub(b), lane as i32 - b as i32 >= last as i32),
+            Shuffle::Down => (lane + b, lane + b <= last),
+            Shuffle::Butterfly => (lane ^ b, lane ^ b <= last),
+            Shuffle::Index => {
+                let from = first | b & !segment;
+                (from, from <= last)
+            }
+        };
+        if inside { (from, true) } else { (lane, false) }
+    }
+}
+
+impl Decoder<'_> {
+    pub(super) fn warp(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let sync = line.mods.take("sync");
+        let (members, compute) = match line.instruction.opcode.as_str() {
+            "shfl" => self.shuffle(line, sync)?,
+            "vote" => self.vote(line, sync)?,
+            "match" => self.matching(line)?,
+            "redux" => self.reduction(line)?,
+            "elect" => {
+                line.check(2, 2)?;
+                let all = &line.instruction.operands;
+                let Operand::Pair(d, p) = &all[0] else { return line.error("`elect` writes `d|p`") };
+                let (d, p) = (self.slot::<u32>(d, Type::B(32))?, self.predicate_slot(p)?);
+                let compute: Compute = Box::new(move |registers, mask| {
+                    let leader = mask.trailing_zeros();
+                    put(registers, d, &[leader; LANES], mask);
+                    if let Some(p) = p {
+                        registers.set_predicate(p, 1u32.checked_shl(leader).unwrap_or(0), mask);
+                    }
+                });
+                (Some(self.source(&all[1], Type::B(32))?), compute)
+            }
+            _ => {
+                let ty = line.mods.ty()?;
+                line.check(1, 1)?;
+                let slot = self.slot::<u32>(&line.instruction.operands[0], ty)?;
+                return Ok((Op::ActiveMask(slot), Class::Warp));
+            }
+        };
+        Ok((Op::Warp(Box::new(WarpOp { members, kind: WarpKind::Lanes(compute) })), Class::Warp))
+    }
+
+    fn shuffle(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<(Option<Source<u32>>, Compute)> {
+        const MODES: &[(&str, Shuffle)] =
+            &[("up", Shuffle::Up), ("down", Shuffle::Down), ("bfly", Shuffle::Butterfly), ("idx", Shuffle::Index)];
+        let mode = line.mods.need_of(MODES)?;
+        let ty = line.mods.ty()?;
+        let count = 4 + usize::from(sync);
+        line.check(count, count)?;
+        let all = &line.instruction.operands;
+        let (d, p) = match &all[0] {
+            Operand::Pair(d, p) => (self.slot::<u32>(d, ty)?, self.predicate_slot(p)?),
+            d => (self.slot::<u32>(d, ty)?, None),
+        };
+        let a = self.source::<u32>(&all[1], ty)?;
+        let b = self.source::<u32>(&all[2], Type::B(32))?;
+        let c = self.source::<u32>(&all[3], Type::B(32))?;
+        let members = if sync { Some(self.source(&all[4], Type::B(32))?) } else { None };
+        let compute: Compute = Box::new(move |registers, mask| {
+            let (mut out, mut set) = ([0; LANES], 0);
+            let (a, b, c) = (a.get(registers), b.get(registers), c.get(registers));
+            for lane in 0..LANES {
+                let (from, inside) = mode.from(lane as u32, b[lane], c[lane]);
+                out[lane] = a[(from & 31) as usize];
+                set |= u32::from(inside) << lane;
+            }
+            put(registers, d, &out, mask);
+            if let Some(p) = p {
+                registers.set_predicate(p, set, mask);
+            }
+        });
+        Ok((members, compute))
+    }
+
+    fn vote(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<(Option<Source<u32>>, Compute)> {
+        let mode = line.mods.need_of(&[("all", 0), ("any", 1), ("uni", 2), ("ballot", 3)])?;
+        let ty = line.mods.ty()?;
+        let count = 2 + usize::from(sync);
+        line.check(count, count)?;
+        let all = &line.instruction.operands;
+        let a = self.test(&all[1])?;
+        let members = if sync { Some(self.source(&all[2], Type::B(32))?) } else { None };
+        let compute: Compute = if mode == 3 {
+            let d = self.slot::<u32>(&all[0], ty)?;
+            Box::new(move |registers, mask| {
+                let votes = a.mask(registers) & mask;
+                put(registers, d, &[votes; LANES], mask);
+            })
+        } else {
+            let p = self.predicate_slot(&all[0])?;
+            Box::new(move |registers, mask| {
+                let votes = a.mask(registers) & mask;
+                let result = match mode {
+                    0 => votes == mask,
+                    1 => votes != 0,
+                    _ => votes == mask || votes == 0,
+                };
+                if let Some(p) = p {
+                    registers.set_predicate(p, if result { !0 } else { 0 }, mask);
+                }
+            })
+        };
+        Ok((members, compute))
+    }
+
+    fn matching(&mut self, line: &mut Line<'_>) -> Decoded<(Option<Source<u32>>, Compute)> {
+        let any = line.mods.need_of(&[("any", true), ("all", false)])?;
+        let ty = line.mods.ty()?;
+        line.check(3, 3)?;
+        let all = &line.instruction.operands;
+        let (d, p) = match &all[0] {
+            Operand::Pair(d, p) => (self.slot::<u32>(d, Type::B(32))?, self.predicate_slot(p)?),
+            d => (self.slot::<u32>(d, Type::B(32))?, None),
+        };
+        let members = Some(self.source(&all[2], Type::B(32))?);
+        fn matched<T: Word>(
+            a: Source<T>,
+            any: bool,
+            d: crate::exec::registers::Slot,
+            p: crate::exec::registers::Slot,
+        ) -> Compute {
+            Box::new(move |registers: &mut Registers, mask| {
+                let values = *a.get(registers);
+                let mut out = [0; LANES];
+                for lane in lanes_of(mask) {
+                    out[lane] =
+                        lanes_of(mask).fold(0, |set, other| set | u32::from(values[other] == values[lane]) << other);
+                }
+                let equal = lanes_of(mask).all(|lane| out[lane] == mask);
+                if !any {
+                    out = [if equal { mask } else { 0 }; LANES];
+                }
+                put(registers, d, &out, mask);
+                if let Some(p) = p {
+                    registers.set_predicate(p, if equal { !0 } else { 0 }, mask);
+                }
+            })
+        }
+        let compute = match ty.bits() {
+            32 => matched::<u32>(self.source(&all[1], ty)?, any, d, p),
+            64 => matched::<u64>(self.source(&all[1], ty)?, any, d, p),
+            _ => return line.mods.no_type(ty),
+        };
+        Ok((members, compute))
+    }
+
+    fn reduction(&mut self, line: &mut Line<'_>) -> Decoded<(Option<Source<u32>>, Compute)> {
+        type Fold = Box<dyn Fn(u32, u32) -> u32 + Send + Sync>;
+        const OPERATIONS: &[(&str, u32)] = &[("add", 0), ("min", 1), ("max", 2), ("and", 3), ("or", 4), ("xor", 5)];
+        let operation = line.mods.need_of(OPERATIONS)?;
+        let magnitude = line.mods.take("abs");
+        let nan = line.mods.take("NaN");
+        let ty = line.mods.ty()?;
+        line.check(3, 3)?;
+        let all = &line.instruction.operands;
+        let fold: Fold = match (operation, ty) {
+            (0, Type::U(32) | Type::S(32)) => Box::new(u32::wrapping_add),
+            (1, Type::U(32)) => Box::new(u32::min),
+            (2, Type::U(32)) => Box::new(u32::max),
+            (1, Type::S(32)) => Box::new(|a, b| (a as i32).min(b as i32) as u32),
+            (2, Type::S(32)) => Box::new(|a, b| (a as i32).max(b as i32) as u32),
+            (3, Type::B(32)) => Box::new(|a, b| a & b),
+            (4, Type::B(32)) => Box::new(|a, b| a | b),
+            (5, Type::B(32)) => Box::new(|a, b| a ^ b),
+            (1 | 2, Type::F32) => Box::new(move |a, b| {
+                let view = |bits| if magnitude { f32::from_bits(bits).abs() } else { f32::from_bits(bits) };
+                extremum(operation == 2, nan, view(a), view(b)).to_bits()
+            }),
+            _ => return line.mods.no_type(ty),
+        };
+        let d = self.slot::<u32>(&all[0], ty)?;
+        let a = self.source::<u32>(&all[1], ty)?;
+        let members = Some(self.source(&all[2], Type::B(32))?);
+        let compute: Compute = Box::new(move |registers, mask| {
+            let values = a.get(registers);
+            let result = lanes_of(mask).map(|lane| values[lane]).reduce(&fold).unwrap_or(0);
+            put(registers, d, &[result; LANES], mask);
+        });
+        Ok((members, compute))
+    }
+}

@@ -1,0 +1,427 @@
+//! Loads, stores and atomics: from lanes' addresses to regions, with every access checked.
+
+use super::block::BlockState;
+use super::grid::Context;
+use super::registers::{LANES, Word, lanes_of, put};
+use super::warp::Warp;
+use crate::decode::op::{
+    Address, AddressBase, AnySource, AsyncCopy, Atomic, Destination, Inst, Load, Order, Scope, Store,
+};
+use crate::memory::region::Region;
+use crate::memory::window;
+use crate::report::{Finding, FindingKind};
+use crate::syntax::ast::Space;
+
+/// What an access does, for the checks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AccessKind {
+    Read,
+    Write,
+    Atomic,
+    /// The source or destination of `cp.async`.
+    AsyncRead,
+    AsyncWrite,
+}
+
+/// Which region the lanes of a group go to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Where {
+    Global(usize),
+    Shared,
+    Local,
+    Param,
+}
+
+/// Lanes whose accesses go to one region, at these offsets.
+pub(crate) struct Group {
+    pub(crate) lanes: u32,
+    pub(crate) place: Where,
+    pub(crate) offsets: [usize; LANES],
+}
+
+/// One access of some lanes, as checks and counters see it.
+pub(crate) struct Access<'a> {
+    pub(crate) inst: &'a Inst,
+    pub(crate) kind: AccessKind,
+    pub(crate) group: &'a Group,
+    /// Bytes a lane.
+    pub(crate) size: u32,
+    #[expect(dead_code, reason = "for the check of races")]
+    pub(crate) order: Order,
+}
+
+/// What plain accesses are.
+pub(crate) const WEAK: Order = Order { strong: false, acquire: false, release: false, scope: Scope::Device };
+
+impl Warp {
+    fn addresses(&self, address: &Address) -> [u64; LANES] {
+        let offset = address.offset as u64;
+        match address.base {
+            AddressBase::Nothing => [offset; LANES],
+            AddressBase::Frame => [offset + u64::from(self.registers.base().local); LANES],
+            AddressBase::Word(slot) => {
+                u32::lanes(&self.registers, slot).map(|value| u64::from(value).wrapping_add(offset))
+            }
+            AddressBase::Double(slot) => u64::lanes(&self.registers, slot).map(|value| value.wrapping_add(offset)),
+        }
+    }
+
+    /// The first lane's region and all lanes of `lanes` that go to it, checked.
+    #[expect(clippy::too_many_arguments, reason = "one access has as many sides")]
+    fn locate(
+        &mut self,
+        context: &Context<'_>,
+        block: &BlockState,
+        inst: &Inst,
+        space: Option<Space>,
+        addresses: &[u64; LANES],
+        lanes: u32,
+        (size, align): (u32, u32),
+        writes: bool,
+    ) -> Result<Group, Box<Finding>> {
+        let first = addresses[lanes.trailing_zeros() as usize];
+        let found = space.unwrap_or_else(|| window::space_of(first));
+        let base = if space.is_none() { window::base(found) } else { 0 };
+        let mut group = lanes;
+        if space.is_none() {
+            for lane in lanes_of(lanes) {
+                if window::space_of(addresses[lane]) != found {
+                    group &= !(1 << lane);
+                }
+            }
+        }
+        let size = u64::from(size);
+        let misaligned = u64::from(align) - 1;
+        let (place, start, length) = match found {
+            Space::Shared => (Where::Shared, base, block.shared.len() as u64),
+            Space::Local => (Where::Local, base, u64::from(self.local_bytes)),
+            Space::Param => (Where::Param, base, context.parameters.len() as u64),
+            Space::Global | Space::Const | Space::Reg => match context.allocation(first, &mut self.recent) {
+                Some(index) => {
+                    let allocation = &context.memory[index];
+                    if writes && allocation.constant {
+                        let message = format!("constant memory at 0x{first:x} is written");
+                        return Err(self.finding(context, block, inst, FindingKind::OutOfBounds, &message, group));
+                    }
+                    (Where::Global(index), allocation.address, allocation.region.len() as u64)
+                }
+                None => return Err(self.outside(context, block, inst, found, addresses, group, size, base)),
+            },
+        };
+        let mut offsets = [0usize; LANES];
+        let (mut bad, mut crooked) = (0u32, 0u64);
+        for lane in 0..LANES {
+            let offset = addresses[lane].wrapping_sub(start);
+            let inside = offset < length && size <= length - offset;
+            bad |= u32::from(!inside) << lane;
+            crooked |= if group >> lane & 1 != 0 { addresses[lane] } else { 0 };
+            offsets[lane] = offset as usize;
+        }
+        if crooked & misaligned != 0 {
+            return Err(self.misaligned(context, block, inst, addresses, group, align));
+        }
+        if bad & group != 0 {
+            // Some lanes go elsewhere in global memory; their turn comes. In other spaces there is no elsewhere.
+            let wrong = bad & group;
+            let elsewhere = matches!(place, Where::Global(_)) && wrong & lanes & (lanes & lanes.wrapping_neg()) == 0;
+            if !elsewhere {
+                return Err(self.outside(context, block, inst, found, addresses, wrong, size, base));
+            }
+            group &= !wrong;
+        }
+        if place == Where::Local {
+            for (lane, offset) in offsets.iter_mut().enumerate() {
+                *offset = offset.wrapping_add(lane * self.local_bytes as usize);
+            }
+        }
+        Ok(Group { lanes: group, place, offsets })
+    }
+
+    pub(crate) fn region<'a>(&'a self, context: &'a Context<'_>, block: &'a BlockState, place: Where) -> &'a Region {
+        match place {
+            Where::Global(index) => &context.memory[index].region,
+            Where::Shared => &block.shared,
+            Where::Local => self.local.as_ref().unwrap_or(&context.parameters),
+            Where::Param => &context.parameters,
+        }
+    }
+
+    #[cold]
+    #[expect(clippy::too_many_arguments, reason = "a report has as many sides")]
+    fn outside(
+        &self,
+        context: &Context<'_>,
+        block: &BlockState,
+        inst: &Inst,
+        space: Space,
+        addresses: &[u64; LANES],
+        lanes: u32,
+        size: u64,
+        base: u64,
+    ) -> Box<Finding> {
+        let address = addresses[lanes.trailing_zeros() as usize];
+        let place = match space {
+            Space::Shared => context.describe_shared(address.wrapping_sub(base), block.shared.len() as u64),
+            Space::Local => format!("outside the {} bytes of local memory", self.local_bytes),
+            Space::Param => format!("outside the {} bytes of parameters", context.parameters.len()),
+            _ => context.device.describe(address),
+        };
+        let verb = format!("{size} bytes at 0x{address:x} of {} memory", space.name());
+        let message = format!("{verb}, {place}");
+        let mut finding = self.finding(context, block, inst, FindingKind::OutOfBounds, &message, lanes);
+        finding.address = Some(address);
+        finding
+    }
+
+    #[cold]
+    fn misaligned(
+        &self,
+        context: &Context<'_>,
+        block: &BlockState,
+        inst: &Inst,
+        addresses: &[u64; LANES],
+        lanes: u32,
+        align: u32,
+    ) -> Box<Finding> {
+        let crooked = |lane: &usize| !addresses[*lane].is_multiple_of(align.into());
+        let lanes = lanes_of(lanes).filter(crooked).fold(0u32, |set, lane| set | 1 << lane);
+        let address = addresses[lanes.trailing_zeros() as usize];
+        let message = format!("0x{address:x} is no multiple of {align}, the size of the access");
+        let mut finding = self.finding(context, block, inst, FindingKind::Misaligned, &message, lanes);
+        finding.address = Some(address);
+        finding
+    }
+
+    pub(super) fn load(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        load: &Load,
+        lanes: u32,
+    ) -> Result<(), Box<Finding>> {
+        let total = load.size * load.destinations.len() as u32;
+        let addresses = self.addresses(&load.address);
+        let mut left = lanes;
+        while left != 0 {
+            let group = self.locate(context, block, inst, load.space, &addresses, left, (total, total), false)?;
+            left &= !group.lanes;
+            if context.observing {
+                let access = Access { inst, kind: AccessKind::Read, group: &group, size: total, order: load.order };
+                block.observe(context, self, &access)?;
+            }
+            for (index, destination) in load.destinations.iter().enumerate() {
+                let shift = index * load.size as usize;
+                let region = self.region(context, block, group.place);
+                if let (4, Destination::Word(slot, 32)) = (load.size, *destination) {
+                    let mut words = [0u32; LANES];
+                    if group.lanes == u32::MAX {
+                        for (word, offset) in words.iter_mut().zip(&group.offsets) {
+                            *word = region.load32(offset + shift);
+                        }
+                    } else {
+                        for lane in lanes_of(group.lanes) {
+                            words[lane] = region.load32(group.offsets[lane] + shift);
+                        }
+                    }
+                    put(&mut self.registers, Some(slot), &words, group.lanes);
+                    continue;
+                }
+                let mut values = [0u64; LANES];
+                let unused = 64 - 8 * load.size;
+                for lane in lanes_of(group.lanes) {
+                    let value = region.load(group.offsets[lane] + shift, load.size);
+                    values[lane] = if load.signed { ((value << unused) as i64 >> unused) as u64 } else { value };
+                }
+                self.write(*destination, &values, group.lanes);
+            }
+        }
+        Ok(())
+    }
+
+    fn values(&self, source: &AnySource) -> [u64; LANES] {
+        match source {
+            AnySource::Word(source) => source.get(&self.registers).map(u64::from),
+            AnySource::Double(source) => *source.get(&self.registers),
+        }
+    }
+
+    pub(super) fn store(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        store: &Store,
+        lanes: u32,
+    ) -> Result<(), Box<Finding>> {
+        let total = store.size * store.sources.len() as u32;
+        let addresses = self.addresses(&store.address);
+        let mut left = lanes;
+        while left != 0 {
+            let group = self.locate(context, block, inst, store.space, &addresses, left, (total, total), true)?;
+            left &= !group.lanes;
+            if context.observing {
+                let access = Access { inst, kind: AccessKind::Write, group: &group, size: total, order: store.order };
+                block.observe(context, self, &access)?;
+            }
+            let region = self.region(context, block, group.place);
+            for (index, source) in store.sources.iter().enumerate() {
+                let shift = index * store.size as usize;
+                if let (4, AnySource::Word(source)) = (store.size, source) {
+                    let words = source.get(&self.registers);
+                    if group.lanes == u32::MAX {
+                        for (word, offset) in words.iter().zip(&group.offsets) {
+                            region.store32(offset + shift, *word);
+                        }
+                    } else {
+                        for lane in lanes_of(group.lanes) {
+                            region.store32(group.offsets[lane] + shift, words[lane]);
+                        }
+                    }
+                    continue;
+                }
+                let values = self.values(source);
+                for lane in lanes_of(group.lanes) {
+                    region.store(group.offsets[lane] + shift, store.size, values[lane]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn atomic(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        atomic: &Atomic,
+        lanes: u32,
+    ) -> Result<(), Box<Finding>> {
+        let total = atomic.size * atomic.operands.len() as u32;
+        let addresses = self.addresses(&atomic.address);
+        let operands: Vec<[u64; LANES]> = atomic.operands.iter().map(|source| self.values(source)).collect();
+        let second = atomic.second.as_ref().map_or([0; LANES], |source| self.values(source));
+        let mut left = lanes;
+        while left != 0 {
+            let group = self.locate(context, block, inst, atomic.space, &addresses, left, (total, total), true)?;
+            left &= !group.lanes;
+            if context.observing {
+                let access = Access { inst, kind: AccessKind::Atomic, group: &group, size: total, order: atomic.order };
+                block.observe(context, self, &access)?;
+            }
+            let global = matches!(group.place, Where::Global(_));
+            let update = match &atomic.global_update {
+                Some(update) if global => update,
+                _ => &atomic.update,
+            };
+            for (index, operand) in operands.iter().enumerate() {
+                let shift = index * atomic.size as usize;
+                let mut old = [0u64; LANES];
+                let region = self.region(context, block, group.place);
+                for lane in lanes_of(group.lanes) {
+                    let (b, c) = (operand[lane], second[lane]);
+                    old[lane] = region.update(group.offsets[lane] + shift, atomic.size, |value| update(value, b, c));
+                }
+                if let Some(destination) = atomic.destinations.get(index) {
+                    self.write(*destination, &old, group.lanes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn async_copy(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        copy: &AsyncCopy,
+        lanes: u32,
+    ) -> Result<(), Box<Finding>> {
+        let (to, from) = (self.addresses(&copy.to), self.addresses(&copy.from));
+        let mut sizes = [copy.size; LANES];
+        if let Some(source) = &copy.source_size {
+            for (size, given) in sizes.iter_mut().zip(source.get(&self.registers)) {
+                *size = (*given).min(copy.size);
+            }
+        }
+        if let Some(ignore) = copy.ignore {
+            let ignored = ignore.mask(&self.registers);
+            for lane in lanes_of(ignored) {
+                sizes[lane] = 0;
+            }
+        }
+        for lane in lanes_of(lanes) {
+            let mut bytes = [0u8; 16];
+            let (alone, size) = (1 << lane, sizes[lane]);
+            if size > 0 {
+                let global = Some(Space::Global);
+                let group = self.locate(context, block, inst, global, &from, alone, (size, copy.size), false)?;
+                if context.observing {
+                    let access = Access { inst, kind: AccessKind::AsyncRead, group: &group, size, order: WEAK };
+                    block.observe(context, self, &access)?;
+                }
+                self.region(context, block, group.place).read(group.offsets[lane], &mut bytes[..size as usize]);
+            }
+            let group = self.locate(context, block, inst, copy.to_space, &to, alone, (copy.size, copy.size), true)?;
+            if context.observing {
+                let access = Access { inst, kind: AccessKind::AsyncWrite, group: &group, size: copy.size, order: WEAK };
+                block.observe(context, self, &access)?;
+            }
+            self.region(context, block, group.place).write(group.offsets[lane], &bytes[..copy.size as usize]);
+        }
+        Ok(())
+    }
+
+    /// One access of one lane, for instructions that are made of such: reads, or writes `value`.
+    pub(super) fn access_one(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        (space, address, size): (Option<Space>, u64, u32),
+        lane: usize,
+        value: Option<u64>,
+    ) -> Result<u64, Box<Finding>> {
+        let addresses = [address; LANES];
+        let lanes = 1 << lane;
+        let writes = value.is_some();
+        let group = self.locate(context, block, inst, space, &addresses, lanes, (size, size), writes)?;
+        if context.observing {
+            let kind = if writes { AccessKind::Write } else { AccessKind::Read };
+            block.observe(context, self, &Access { inst, kind, group: &group, size, order: WEAK })?;
+        }
+        let region = self.region(context, block, group.place);
+        match value {
+            Some(value) => {
+                region.store(group.offsets[lane], size, value);
+                Ok(value)
+            }
+            None => Ok(region.load(group.offsets[lane], size)),
+        }
+    }
+
+    /// The addresses of an operand, for instructions that access memory lane by lane.
+    pub(super) fn lane_addresses(&self, address: &Address) -> [u64; LANES] {
+        self.addresses(address)
+    }
+
+    /// Replaces a 64-bit word atomically, for `mbarrier`, and gives what was there.
+    pub(super) fn update_one(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        (space, address): (Option<Space>, u64),
+        lane: usize,
+        update: impl Fn(u64) -> u64,
+    ) -> Result<u64, Box<Finding>> {
+        let addresses = [address; LANES];
+        let group = self.locate(context, block, inst, space, &addresses, 1 << lane, (8, 8), true)?;
+        if context.observing {
+            let order = Order { strong: true, acquire: true, release: true, scope: Scope::Block };
+            block.observe(context, self, &Access { inst, kind: AccessKind::Atomic, group: &group, size: 8, order })?;
+        }
+        Ok(self.region(context, block, group.place).update(group.offsets[lane], 8, update))
+    }
+}

@@ -1,0 +1,399 @@
+//! One block: shared memory, barriers, and what lanes of a warp do together.
+
+use super::grid::Context;
+use super::registers::{Registers, lanes_of, put};
+use super::warp::{Path, Step, Stop, Wait, Warp};
+use crate::counters::Counters;
+use crate::decode::op::{Barrier, Inst, Reduction, ReductionKind, WarpKind, WarpOp};
+use crate::memory::region::Region;
+use crate::report::{Finding, FindingKind};
+use crate::sanitize::BlockChecks;
+
+/// Barriers of a block: sixteen, and the one clusters use.
+const BARRIERS: usize = 17;
+/// Instructions a warp runs before another of the block has its turn.
+const TURN: u32 = 1 << 16;
+/// Turns of all warps before another block has its.
+const ROUNDS: u32 = 16;
+
+/// What all warps of a block share.
+pub(crate) struct BlockState {
+    pub(crate) index: [u32; 3],
+    pub(crate) linear: u64,
+    pub(crate) shared: Region,
+    barriers: Vec<BarrierState>,
+    /// Lanes of each warp that there are.
+    present: Vec<u32>,
+    /// Those that have not exited.
+    alive: Vec<u32>,
+    pub(crate) counters: Counters,
+    pub(crate) checks: Option<Box<BlockChecks>>,
+    /// Turns taken, as a base for clocks.
+    pub(crate) clock: u64,
+}
+
+#[derive(Clone, Default)]
+struct BarrierState {
+    /// Lanes of each warp that arrived.
+    arrived: Vec<u32>,
+    waiting: bool,
+    expected: Option<u32>,
+    completed: u64,
+    /// Instructions that lanes arrived at.
+    sites: Vec<u32>,
+    gathered: Resume,
+    result: Resume,
+}
+
+/// What a barrier with a reduction gives to all threads.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Resume {
+    count: u32,
+    threads: u32,
+}
+
+impl Resume {
+    pub(crate) fn write(self, reduction: &Reduction, registers: &mut Registers, mask: u32) {
+        let truth = |value: bool| if value { !0 } else { 0 };
+        match reduction.kind {
+            ReductionKind::Count => put(registers, Some(reduction.destination), &[self.count; 32], mask),
+            ReductionKind::And => {
+                registers.set_predicate(reduction.destination, truth(self.count == self.threads), mask)
+            }
+            ReductionKind::Or => registers.set_predicate(reduction.destination, truth(self.count > 0), mask),
+        }
+    }
+}
+
+/// How far a block got in its turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    Done,
+    /// It can go on later.
+    Turn,
+    /// All that it does is wait in loops.
+    Spinning,
+}
+
+/// A block and its warps.
+pub(crate) struct Block {
+    pub(crate) state: BlockState,
+    warps: Vec<Warp>,
+}
+
+impl Block {
+    /// An empty block, or `None` if the host has not the memory.
+    pub(crate) fn new(context: &Context<'_>) -> Option<Block> {
+        let shared = Region::new(context.shared_bytes as usize)?;
+        let state = BlockState {
+            index: [0; 3],
+            linear: 0,
+            shared,
+            barriers: vec![BarrierState::default(); BARRIERS],
+            present: Vec::new(),
+            alive: Vec::new(),
+            counters: Counters::default(),
+            checks: None,
+            clock: 0,
+        };
+        Some(Block { state, warps: (0..context.warps).map(Warp::new).collect() })
+    }
+
+    /// Makes it block number `linear` of the grid.
+    pub(crate) fn reset(&mut self, context: &Context<'_>, linear: u64) {
+        let [x, y, _] = context.launch.grid.map(u64::from);
+        let place = [linear % x, linear / x % y, linear / (x * y)];
+        let state = &mut self.state;
+        state.index = place.map(|axis| axis as u32);
+        state.linear = linear;
+        state.clock = 0;
+        if context.shared_bytes > 0 {
+            state.shared.fill(0);
+        }
+        for warp in &mut self.warps {
+            warp.reset(context);
+        }
+        state.present = self.warps.iter().map(|warp| warp.present).collect();
+        state.alive.clone_from(&state.present);
+        for barrier in &mut state.barriers {
+            *barrier = BarrierState { arrived: vec![0; self.warps.len()], ..BarrierState::default() };
+        }
+        state.checks = context.new_checks().map(Box::new);
+    }
+
+    /// Runs for a while.
+    pub(crate) fn run(&mut self, context: &Context<'_>) -> Result<Progress, Box<Finding>> {
+        for _ in 0..ROUNDS {
+            let (mut done, mut spinning, mut ran) = (true, true, false);
+            for warp in &mut self.warps {
+                if warp.paths.is_empty() {
+                    continue;
+                }
+                let before = warp.executed;
+                let stop = warp.run(context, &mut self.state, TURN)?;
+                ran |= warp.executed != before;
+                done &= stop == Stop::Done;
+                spinning &= matches!(stop, Stop::Spinning | Stop::Blocked);
+            }
+            self.state.clock += 1;
+            if done && self.warps.iter().all(|warp| warp.paths.is_empty()) {
+                self.stopped();
+                return Ok(Progress::Done);
+            }
+            if !ran {
+                return Err(self.deadlock(context));
+            }
+            if spinning {
+                return Ok(Progress::Spinning);
+            }
+            if context.interrupted() {
+                return Err(context.plain_finding(FindingKind::Interrupted, "the launch was interrupted"));
+            }
+        }
+        Ok(Progress::Turn)
+    }
+
+    /// Counts what its warps ran, when it is done or a fault ended it.
+    pub(crate) fn stopped(&mut self) {
+        for warp in &mut self.warps {
+            self.state.counters.warp_instructions += std::mem::take(&mut warp.executed);
+            self.state.counters.thread_instructions += std::mem::take(&mut warp.thread_instructions);
+        }
+    }
+
+    fn deadlock(&self, context: &Context<'_>) -> Box<Finding> {
+        let mut finding = context.plain_finding(FindingKind::Deadlock, "");
+        let mut places = Vec::new();
+        for warp in &self.warps {
+            for (site, mask) in warp.waiting_sites(context) {
+                let threads = lanes_of(mask).map(|lane| warp.thread(&self.state, lane));
+                finding.threads.extend(threads.take(32usize.saturating_sub(finding.threads.len())));
+                let text = site.to_string();
+                if !places.contains(&text) {
+                    places.push(text);
+                }
+                finding.site.get_or_insert(site);
+            }
+        }
+        let exited: u32 = self.warps.iter().map(|warp| warp.present.count_ones()).sum::<u32>()
+            - self.state.alive.iter().map(|alive| alive.count_ones()).sum::<u32>();
+        finding.message =
+            format!("threads wait at {} for others that never come ({exited} have exited)", places.join(", "));
+        finding
+    }
+}
+
+impl BlockState {
+    pub(crate) fn barrier_completed(&self, id: u32) -> u64 {
+        self.barriers[id as usize].completed
+    }
+
+    pub(crate) fn barrier_result(&self, id: u32) -> Resume {
+        self.barriers[id as usize].result
+    }
+
+    /// Lanes that have not exited.
+    pub(crate) fn alive(&self, warp: u32) -> u32 {
+        self.alive[warp as usize]
+    }
+
+    /// Lanes end, which may be what barriers waited for.
+    pub(crate) fn exit(&mut self, context: &Context<'_>, warp: u32, lanes: u32) {
+        self.alive[warp as usize] &= !lanes;
+        for id in 0..BARRIERS {
+            self.try_complete(context, id);
+        }
+    }
+
+    /// How many threads have arrived. Warps all of whose threads have count whole, as hardware counts them.
+    fn arrivals(&self, barrier: &BarrierState) -> u32 {
+        let counted =
+            barrier.arrived.iter().zip(&self.alive).map(|(arrived, alive)| {
+                if *arrived != 0 && arrived & alive == *alive { 32 } else { arrived.count_ones() }
+            });
+        counted.sum()
+    }
+
+    fn try_complete(&mut self, context: &Context<'_>, id: usize) {
+        let barrier = &self.barriers[id];
+        if !barrier.waiting {
+            return;
+        }
+        let complete = match barrier.expected {
+            Some(expected) => self.arrivals(barrier) >= expected,
+            None => barrier.arrived.iter().zip(&self.alive).all(|(arrived, alive)| arrived & alive == *alive),
+        };
+        if !complete {
+            return;
+        }
+        self.observe_barrier(context, id);
+        let barrier = &mut self.barriers[id];
+        barrier.result = std::mem::take(&mut barrier.gathered);
+        barrier.arrived.fill(0);
+        barrier.sites.clear();
+        barrier.waiting = false;
+        barrier.expected = None;
+        barrier.completed += 1;
+    }
+
+    /// Who has arrived at a barrier, the instructions they did so at, and whether it is for all threads.
+    pub(crate) fn barrier_arrivals(&self, id: usize) -> (&[u32], &[u32], bool) {
+        let barrier = &self.barriers[id];
+        (&barrier.arrived, &barrier.sites, barrier.expected.is_none())
+    }
+
+    /// Lanes of each warp that the block began with.
+    pub(crate) fn present(&self) -> &[u32] {
+        &self.present
+    }
+}
+
+impl Warp {
+    pub(super) fn barrier(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        path: &mut Path,
+        inst: &Inst,
+        barrier: &Barrier,
+        lanes: u32,
+    ) -> Result<Step, Box<Finding>> {
+        let leader = lanes.trailing_zeros() as usize;
+        let id = barrier.id.get(&self.registers)[leader];
+        if id as usize >= BARRIERS {
+            let message = format!("a block has barriers 0 to 15, not {id}");
+            return Err(self.finding(context, block, inst, FindingKind::DivergentBarrier, &message, lanes));
+        }
+        let count = barrier.count.as_ref().map(|count| count.get(&self.registers)[leader]);
+        if barrier.aligned {
+            let apart = block.alive(self.index) & !lanes;
+            block.observe_arrival(context, self, inst, lanes, apart);
+        }
+        let state = &mut block.barriers[id as usize];
+        state.arrived[self.index as usize] |= lanes;
+        state.waiting = true;
+        state.expected = count.or(state.expected);
+        if !state.sites.contains(&path.pc) {
+            state.sites.push(path.pc);
+        }
+        if let Some(reduction) = &barrier.reduction {
+            state.gathered.count += (reduction.input.mask(&self.registers) & lanes).count_ones();
+            state.gathered.threads += lanes.count_ones();
+        }
+        let completed = state.completed;
+        let waits = barrier.waits.then_some(Wait::Barrier { id, completed });
+        if let Some(wait) = waits {
+            if lanes == path.mask {
+                path.wait = wait;
+            } else {
+                // Lanes whose predicate is off go on.
+                self.paths.push(Path { mask: path.mask & !lanes, pc: path.pc + 1, ..*path });
+                path.mask = lanes;
+                path.wait = wait;
+            }
+        }
+        block.try_complete(context, id as usize);
+        Ok(if barrier.waits { Step::Pause } else { Step::Next })
+    }
+
+    /// An instruction that the lanes of a member mask execute together, once all of them are here.
+    pub(super) fn together(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        path: &mut Path,
+        inst: &Inst,
+        op: &WarpOp,
+        lanes: u32,
+    ) -> Result<Step, Box<Finding>> {
+        let mut lanes = lanes;
+        // Lanes that waited here join.
+        let (pc, frame) = (path.pc, path.frame);
+        let mut joined = 0;
+        self.paths.retain(|other| {
+            let joins = other.wait == Wait::Lanes && other.pc == pc && other.frame == frame;
+            joined |= if joins { other.mask } else { 0 };
+            !joins
+        });
+        path.mask |= joined;
+        lanes |= joined;
+        let alive = block.alive(self.index);
+        let mut ready = 0;
+        match &op.members {
+            None => {
+                self.perform(context, block, inst, op, lanes)?;
+                return Ok(Step::Next);
+            }
+            Some(members) => {
+                let members = *members.get(&self.registers);
+                let mut left = lanes;
+                while left != 0 {
+                    let mask = members[left.trailing_zeros() as usize];
+                    let group = lanes_of(left).fold(0, |set, lane| set | u32::from(members[lane] == mask) << lane);
+                    left &= !group;
+                    if mask & alive & !group == 0 {
+                        self.perform(context, block, inst, op, group)?;
+                        ready |= group;
+                    }
+                }
+            }
+        }
+        if ready == lanes {
+            return Ok(Step::Next);
+        }
+        let onward = path.mask & !(lanes & !ready);
+        if onward != 0 {
+            self.paths.push(Path { mask: onward, pc: path.pc + 1, ..*path });
+        }
+        path.mask = lanes & !ready;
+        path.wait = Wait::Lanes;
+        Ok(Step::Pause)
+    }
+
+    fn perform(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        op: &WarpOp,
+        lanes: u32,
+    ) -> Result<(), Box<Finding>> {
+        match &op.kind {
+            WarpKind::Sync => block.observe_warp_sync(context, self.index, lanes),
+            WarpKind::Lanes(compute) => compute(&mut self.registers, lanes),
+            WarpKind::Matrix(access) => self.matrix_access(context, block, inst, access, lanes)?,
+        }
+        Ok(())
+    }
+
+    /// Lanes may meet at `bar.warp.sync` instructions that are not the same one. When nothing else can go on, such are
+    /// let through together.
+    pub(super) fn release_scattered(&mut self, context: &Context<'_>) -> bool {
+        use crate::decode::op::Op;
+        let mut here = 0;
+        let mut wanted = 0;
+        for path in self.paths.iter().filter(|path| path.wait == Wait::Lanes) {
+            let Op::Warp(op) = &context.program.code[path.pc as usize].op else { continue };
+            if let (WarpKind::Sync, Some(members)) = (&op.kind, &op.members) {
+                self.registers.set_base(self.frames[path.frame as usize].base);
+                let members = members.get(&self.registers);
+                here |= path.mask;
+                wanted |= lanes_of(path.mask).fold(0, |set, lane| set | members[lane]);
+            }
+        }
+        let alive = self.paths.iter().fold(0, |set, path| set | path.mask);
+        if here == 0 || wanted & alive & !here != 0 {
+            return false;
+        }
+        for path in &mut self.paths {
+            let waits = path.wait == Wait::Lanes;
+            if let (true, Op::Warp(op)) = (waits, &context.program.code[path.pc as usize].op)
+                && matches!(op.kind, WarpKind::Sync)
+            {
+                path.wait = Wait::No;
+                path.pc += 1;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,147 @@
+//! Calls and returns: what is passed, and whose lanes go where.
+
+use super::block::BlockState;
+use super::grid::Context;
+use super::registers::{Base, LANES, Test, Word, lanes_of, put};
+use super::warp::{Path, Step, Warp};
+use crate::decode::op::{Call, Inst, Op, Place, Target};
+use crate::memory::window;
+use crate::report::{Finding, FindingKind};
+
+impl Warp {
+    pub(super) fn call(
+        &mut self,
+        context: &Context<'_>,
+        path: &mut Path,
+        inst: &Inst,
+        call: &Call,
+        lanes: u32,
+    ) -> Result<Step, Box<Finding>> {
+        let fault = |warp: &Warp, kind, message: &str| {
+            Box::new(Finding {
+                kind,
+                kernel: context.kernel().to_owned(),
+                site: Some(context.site(inst)),
+                other: None,
+                threads: Vec::new(),
+                address: None,
+                message: format!("{message} (lanes 0x{lanes:x} of warp {})", warp.index),
+            })
+        };
+        let (function, lanes) = match &call.target {
+            Target::Print => {
+                self.print(context, inst, call, lanes)?;
+                return Ok(Step::Next);
+            }
+            Target::Function(function) => (*function, lanes),
+            Target::Pointer(pointer) => {
+                // The first lane's function; lanes that call another stay here.
+                let addresses = pointer.get(&self.registers);
+                let first = addresses[lanes.trailing_zeros() as usize];
+                let same = lanes_of(lanes).fold(0, |set, lane| set | u32::from(addresses[lane] == first) << lane);
+                let Some(function) = context.function_at(first) else {
+                    let message = format!("0x{first:x} is the address of no function this kernel may call");
+                    return Err(fault(self, FindingKind::IllegalCall, &message));
+                };
+                debug_assert!(first >= window::FUNCTIONS);
+                (function, same)
+            }
+        };
+        let Some(frame) = self.enter(context, path, function as u32) else {
+            return Err(fault(self, FindingKind::StackOverflow, "calls nest too deep for local memory"));
+        };
+        let (caller, callee) = (self.frames[path.frame as usize].base, self.frames[frame as usize].base);
+        for (given, taken) in call.arguments.iter().zip(&context.program.functions[function].parameters) {
+            self.pass(given, caller, taken, callee, lanes);
+        }
+        let entry = context.program.functions[function].entry;
+        self.paths.push(Path { pc: entry, mask: lanes, frame, ..*path });
+        let Target::Pointer(_) = call.target else { return self.split_off(path, lanes) };
+        path.mask &= !lanes;
+        if path.mask == 0 {
+            return Ok(Step::End);
+        }
+        // Of what stays, the lanes whose predicate is off go on, which the next turn finds out.
+        Ok(Step::Pause)
+    }
+
+    pub(super) fn ret(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        path: &mut Path,
+        lanes: u32,
+    ) -> Result<Step, Box<Finding>> {
+        let frame = self.frames[path.frame as usize];
+        if frame.depth == 0 {
+            return self.exit(context, block, path, lanes);
+        }
+        let (callee, caller) = (frame.base, self.frames[frame.parent as usize].base);
+        if let Op::Call(call) = &context.program.code[frame.call as usize].op {
+            let results = &context.program.functions[frame.function as usize].results;
+            for (given, taken) in results.iter().zip(&call.results) {
+                self.pass(given, callee, taken, caller, lanes);
+            }
+        }
+        self.paths.push(Path { pc: frame.call + 1, mask: lanes, frame: frame.parent, ..*path });
+        self.split_off(path, lanes)
+    }
+
+    /// Copies a value from a place of one frame to a place of another.
+    fn pass(&mut self, from: &Place, from_base: Base, to: &Place, to_base: Base, lanes: u32) {
+        if let (Place::Memory { offset: a, size }, Place::Memory { offset: b, size: room }) = (from, to) {
+            let Some(local) = &self.local else { return };
+            let mut bytes = vec![0; (*size).min(*room) as usize];
+            for lane in lanes_of(lanes) {
+                let start = lane * self.local_bytes as usize;
+                local.read(start + (from_base.local + a) as usize, &mut bytes);
+                local.write(start + (to_base.local + b) as usize, &bytes);
+            }
+            return;
+        }
+        self.registers.set_base(from_base);
+        let values: [u64; LANES] = match from {
+            Place::Word(source) => source.get(&self.registers).map(u64::from),
+            Place::Double(source) => *source.get(&self.registers),
+            Place::Predicate(test) => {
+                let mask = test.mask(&self.registers);
+                std::array::from_fn(|lane| u64::from(mask >> lane & 1))
+            }
+            Place::Memory { offset, size } => {
+                let (start, size) = ((from_base.local + offset) as usize, (*size).min(8));
+                std::array::from_fn(|lane| self.local_bytes_at(lane, start, size))
+            }
+        };
+        self.registers.set_base(to_base);
+        match to {
+            Place::Word(super::registers::Source::Register(slot)) => {
+                put(&mut self.registers, Some(*slot), &values.map(u32::truncated), lanes);
+            }
+            Place::Double(super::registers::Source::Register(slot)) => {
+                put(&mut self.registers, Some(*slot), &values, lanes);
+            }
+            Place::Predicate(Test::Register { slot, .. }) => {
+                let mask = (0..LANES).fold(0, |mask, lane| mask | u32::from(values[lane] != 0) << lane);
+                self.registers.set_predicate(*slot, mask, lanes);
+            }
+            Place::Memory { offset, size } => {
+                let Some(local) = &self.local else { return };
+                let size = (*size).min(8) as usize;
+                for lane in lanes_of(lanes) {
+                    let at = lane * self.local_bytes as usize + (to_base.local + offset) as usize;
+                    local.write(at, &values[lane].to_le_bytes()[..size]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Up to eight bytes of a lane's local memory.
+    fn local_bytes_at(&self, lane: usize, offset: usize, size: u32) -> u64 {
+        let mut bytes = [0; 8];
+        if let Some(local) = &self.local {
+            local.read(lane * self.local_bytes as usize + offset, &mut bytes[..size as usize]);
+        }
+        u64::from_le_bytes(bytes)
+    }
+}

@@ -1,0 +1,302 @@
+//! A launch: its checks before it starts, and its blocks over the host's threads.
+//!
+//! Each host thread takes blocks in order and runs the oldest it has. A block that only waits in loops goes to the back,
+//! and another is begun beside it, so blocks may wait for each other, as with locks and barriers of the whole grid.
+
+use super::block::{Block, Progress};
+use crate::counters::Counters;
+use crate::decode::op::{Inst, Program};
+use crate::memory::device::{Allocation, DeviceMemory};
+use crate::memory::region::Region;
+use crate::memory::window;
+use crate::report::{Fault, Finding, FindingKind, Report, Site};
+use crate::sanitize::BlockChecks;
+use crate::{Launch, Sanitizers};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// The most blocks that are begun and not done on one host thread.
+const MAX_RESIDENT: usize = 1024;
+/// The most findings a launch collects.
+const MAX_FINDINGS: usize = 64;
+
+/// What all blocks of a launch share.
+pub(crate) struct Context<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) launch: &'a Launch<'a>,
+    pub(crate) device: &'a DeviceMemory,
+    pub(crate) memory: Vec<Arc<Allocation>>,
+    pub(crate) parameters: Region,
+    /// The addresses of the program's functions, by index.
+    pub(crate) functions: &'a [u64],
+    /// Warps in a block.
+    pub(crate) warps: u32,
+    pub(crate) shared_bytes: u32,
+    pub(crate) counting: bool,
+    /// Accesses are shown to checks or counters.
+    pub(crate) observing: bool,
+    pub(crate) started: Instant,
+    findings: Mutex<Vec<Finding>>,
+    stop: AtomicBool,
+}
+
+impl Context<'_> {
+    pub(crate) fn kernel(&self) -> &str {
+        &self.program.functions[self.program.kernel].name
+    }
+
+    /// Where an instruction is.
+    pub(crate) fn site(&self, inst: &Inst) -> Site {
+        let (file, line, column) = inst.source;
+        let name = self.program.files.iter().find(|(index, _)| *index == file && line > 0);
+        Site { source: name.map(|(_, name)| (name.clone(), line, column)), position: inst.position }
+    }
+
+    /// The allocation that has `address`; `recent` is where the last one was found.
+    #[inline]
+    pub(crate) fn allocation(&self, address: u64, recent: &mut usize) -> Option<usize> {
+        let holds = |allocation: &Allocation| address >= allocation.address && address < allocation.end();
+        if self.memory.get(*recent).is_some_and(|allocation| holds(allocation)) {
+            return Some(*recent);
+        }
+        let index = self.memory.partition_point(|allocation| allocation.address <= address).checked_sub(1)?;
+        if !holds(&self.memory[index]) {
+            return None;
+        }
+        *recent = index;
+        Some(index)
+    }
+
+    /// The function a pointer stands for.
+    pub(crate) fn function_at(&self, address: u64) -> Option<usize> {
+        self.functions.iter().position(|each| *each == address).filter(|_| address >= window::FUNCTIONS)
+    }
+
+    /// A finding with no place.
+    pub(crate) fn plain_finding(&self, kind: FindingKind, message: &str) -> Box<Finding> {
+        Box::new(Finding {
+            kind,
+            kernel: self.kernel().to_owned(),
+            site: None,
+            other: None,
+            threads: Vec::new(),
+            address: None,
+            message: message.to_owned(),
+        })
+    }
+
+    /// In words, what is at an address of shared memory.
+    pub(crate) fn describe_shared(&self, offset: u64, length: u64) -> String {
+        let named = self.program.shared.iter().rev().find(|(start, _, _)| u64::from(*start) <= offset);
+        let dynamic = self.launch.dynamic_shared_bytes;
+        if dynamic > 0 && offset >= u64::from(self.program.dynamic_shared) {
+            let past = offset.wrapping_sub(u64::from(self.program.dynamic_shared));
+            return format!("byte {past} of the {dynamic} bytes of dynamic shared memory");
+        }
+        match named {
+            Some((start, size, name)) => {
+                format!("byte {} of `{name}` ({size} bytes); the block has {length}", offset - u64::from(*start))
+            }
+            None => format!("outside the block's {length} bytes"),
+        }
+    }
+
+    pub(crate) fn interrupted(&self) -> bool {
+        self.stop.load(Relaxed) || (self.launch.interrupt)()
+    }
+
+    /// Notes what a check found, once for each kind and place.
+    pub(crate) fn report(&self, finding: Finding) {
+        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = findings
+            .iter()
+            .any(|each| each.kind == finding.kind && each.site == finding.site && each.other == finding.other);
+        if !known && findings.len() < MAX_FINDINGS {
+            findings.push(finding);
+        }
+    }
+
+    pub(crate) fn new_checks(&self) -> Option<BlockChecks> {
+        let sanitize = self.launch.sanitize;
+        (sanitize != Sanitizers::default()).then(|| BlockChecks::new(sanitize, self.shared_bytes))
+    }
+}
+
+/// What is wrong with a launch before it starts.
+fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
+    let threads = launch.block.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    let limits = program.limits;
+    let extent = |sizes: [u32; 3]| format!("({}, {}, {})", sizes[0], sizes[1], sizes[2]);
+    if launch.grid.contains(&0) || launch.block.contains(&0) {
+        return Some(format!("the grid {} of blocks {} is empty", extent(launch.grid), extent(launch.block)));
+    }
+    if threads > 1024 || launch.block[2] > 64 {
+        return Some(format!("a block has at most 1024 threads and 64 in z, not {}", extent(launch.block)));
+    }
+    if launch.grid[1] > 65535 || launch.grid[2] > 65535 || launch.grid[0] > i32::MAX as u32 {
+        return Some(format!("a grid has at most 2147483647, 65535 and 65535 blocks, not {}", extent(launch.grid)));
+    }
+    if let Some(required) = limits.required_block
+        && required != launch.block
+    {
+        return Some(format!("the kernel requires blocks of {}, not {}", extent(required), extent(launch.block)));
+    }
+    if let Some(most) = limits.max_threads
+        && threads > u64::from(most)
+    {
+        return Some(format!("the kernel allows {most} threads a block, not {threads}"));
+    }
+    let (most, bytes) = (crate::occupancy::Limits::of(launch.arch).shared_block, {
+        u64::from(program.dynamic_shared) + u64::from(launch.dynamic_shared_bytes)
+    });
+    if bytes > u64::from(most) {
+        return Some(format!("a block needs {bytes} bytes of shared memory, sm_{} allows {most}", launch.arch));
+    }
+    if launch.params.len() != program.parameters.len() {
+        let (has, given) = (program.parameters.len(), launch.params.len());
+        return Some(format!("the kernel has {has} parameters, not {given}"));
+    }
+    for (index, (parameter, bytes)) in program.parameters.iter().zip(launch.params).enumerate() {
+        if bytes.len() != parameter.size as usize {
+            let (size, given) = (parameter.size, bytes.len());
+            return Some(format!("parameter {index} (`{}`) has {size} bytes, not {given}", parameter.name));
+        }
+    }
+    None
+}
+
+/// Runs a launch to its end.
+pub(crate) fn run(
+    program: &Program,
+    functions: &[u64],
+    device: &DeviceMemory,
+    launch: &Launch<'_>,
+) -> Result<Report, Box<Fault>> {
+    let sanitizing = launch.sanitize != Sanitizers::default();
+    let kernel = &program.functions[program.kernel].name;
+    let refuse = |message: String| {
+        let finding = Finding {
+            kind: FindingKind::InvalidLaunch,
+            kernel: kernel.clone(),
+            site: None,
+            other: None,
+            threads: Vec::new(),
+            address: None,
+            message,
+        };
+        Box::new(Fault { findings: vec![finding], report: Report::default() })
+    };
+    if let Some(message) = invalid(program, launch) {
+        return Err(refuse(message));
+    }
+    let Some(parameters) = Region::new(program.parameter_bytes as usize) else {
+        return Err(refuse("the host has no memory for parameters".to_owned()));
+    };
+    for (parameter, bytes) in program.parameters.iter().zip(launch.params) {
+        parameters.write(parameter.offset as usize, bytes);
+    }
+    let threads = launch.block.iter().product::<u32>();
+    let memory = device.snapshot();
+    let context = Context {
+        program,
+        launch,
+        device,
+        memory,
+        parameters,
+        functions,
+        warps: threads.div_ceil(32),
+        shared_bytes: program.dynamic_shared + launch.dynamic_shared_bytes,
+        counting: launch.counters,
+        observing: launch.counters || sanitizing,
+        started: Instant::now(),
+        findings: Mutex::default(),
+        stop: AtomicBool::new(false),
+    };
+    let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    let next = AtomicU64::new(0);
+    // The checks follow one order of events, so they run on one host thread.
+    let workers = if sanitizing { 1 } else { launch.threads.clamp(1, 256).min(blocks as usize) };
+    let total = Mutex::new(Counters::default());
+    let work = || {
+        let outcome = worker(&context, &next, blocks, &total);
+        if let Err(finding) = outcome {
+            context.stop.store(true, Relaxed);
+            let mut findings = context.findings.lock().unwrap_or_else(PoisonError::into_inner);
+            // Threads that were told to stop have nothing of their own to say.
+            if finding.kind != FindingKind::Interrupted || findings.is_empty() {
+                findings.push(*finding);
+            }
+        }
+    };
+    if workers == 1 {
+        work();
+    } else {
+        std::thread::scope(|scope| {
+            for _ in 1..workers {
+                scope.spawn(work);
+            }
+            work();
+        });
+    }
+    let mut counters = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if launch.counters {
+        counters.occupancy = Some(crate::occupancy::occupancy(program, launch));
+    }
+    let report = Report {
+        thread_instructions: counters.thread_instructions,
+        warp_instructions: counters.warp_instructions,
+        counters: launch.counters.then_some(counters),
+    };
+    let mut findings = context.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if findings.len() > 1 {
+        findings.retain(|finding| finding.kind != FindingKind::Interrupted);
+    }
+    if findings.is_empty() { Ok(report) } else { Err(Box::new(Fault { findings, report })) }
+}
+
+fn worker(context: &Context<'_>, next: &AtomicU64, blocks: u64, total: &Mutex<Counters>) -> Result<(), Box<Finding>> {
+    let mut resident: VecDeque<Block> = VecDeque::new();
+    let mut spare: Vec<Block> = Vec::new();
+    let mut counters = Counters::default();
+    let mut begin = true;
+    let outcome = loop {
+        if begin && resident.len() < MAX_RESIDENT {
+            let index = next.fetch_add(1, Relaxed);
+            if index < blocks {
+                let Some(mut block) = spare.pop().or_else(|| Block::new(context)) else {
+                    break Err(context.plain_finding(FindingKind::InvalidLaunch, "the host has no memory for blocks"));
+                };
+                block.reset(context, index);
+                resident.push_front(block);
+            }
+        }
+        let Some(mut block) = resident.pop_front() else { break Ok(()) };
+        if context.interrupted() {
+            break Err(context.plain_finding(FindingKind::Interrupted, "the launch was interrupted"));
+        }
+        match block.run(context) {
+            Ok(Progress::Done) => {
+                counters.add(&std::mem::take(&mut block.state.counters));
+                spare.push(block);
+                begin = resident.is_empty();
+            }
+            Ok(Progress::Turn) => {
+                resident.push_back(block);
+                begin = false;
+            }
+            Ok(Progress::Spinning) => {
+                resident.push_back(block);
+                begin = true;
+            }
+            Err(finding) => {
+                block.stopped();
+                counters.add(&std::mem::take(&mut block.state.counters));
+                break Err(finding);
+            }
+        }
+    };
+    total.lock().unwrap_or_else(PoisonError::into_inner).add(&counters);
+    outcome
+}

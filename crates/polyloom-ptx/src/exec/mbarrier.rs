@@ -1,0 +1,90 @@
+//! `mbarrier`: phases that end when all arrivals and bytes that were expected have come (PTX ISA 9.0 §9.7.13.15).
+//!
+//! The 64 bits of the object are the machine's. Here bit 63 is the parity of the phase, bits 0 to 19 the count each phase
+//! begins with, bits 20 to 39 what is still to arrive, bits 40 to 62 the bytes still to come, plus 2^22.
+
+use super::block::BlockState;
+use super::grid::Context;
+use super::registers::lanes_of;
+use super::warp::Warp;
+use crate::decode::op::{AnySource, Inst, MBarrier, MBarrierKind};
+use crate::report::Finding;
+
+const COUNT: u64 = (1 << 20) - 1;
+const PHASE: u64 = 1 << 63;
+const BYTES: u64 = (1 << 23) - 1;
+const NO_BYTES: u64 = 1 << 22;
+
+/// What is still to arrive in the phase of a state.
+pub(crate) fn pending(state: u64) -> u32 {
+    (state >> 20 & COUNT) as u32
+}
+
+fn pack(phase: u64, expected: u64, pending: u64, bytes: u64) -> u64 {
+    phase | (bytes & BYTES) << 40 | (pending & COUNT) << 20 | expected & COUNT
+}
+
+/// A barrier after `arrived` arrivals, of which `dropped` do not come again, and `bytes` more (or fewer) to come.
+fn advance(state: u64, arrived: u64, dropped: u64, bytes: i64) -> u64 {
+    let expected = (state & COUNT).wrapping_sub(dropped) & COUNT;
+    let left = (state >> 20 & COUNT).wrapping_sub(arrived) & COUNT;
+    let bytes = (state >> 40 & BYTES).wrapping_add_signed(bytes) & BYTES;
+    if left == 0 && bytes == NO_BYTES {
+        pack(state & PHASE ^ PHASE, expected, expected, NO_BYTES)
+    } else {
+        pack(state & PHASE, expected, left, bytes)
+    }
+}
+
+impl Warp {
+    pub(super) fn mbarrier(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        barrier: &MBarrier,
+        lanes: u32,
+    ) -> Result<(), Box<Finding>> {
+        let addresses = self.lane_addresses(&barrier.address);
+        for lane in lanes_of(lanes) {
+            let place = (barrier.space, addresses[lane]);
+            let alone = 1 << lane;
+            match &barrier.kind {
+                MBarrierKind::Init(count) => {
+                    let count = u64::from(count.get(&self.registers)[lane]);
+                    self.update_one(context, block, inst, place, lane, |_| pack(0, count, count, NO_BYTES))?;
+                }
+                MBarrierKind::Invalidate => {
+                    self.update_one(context, block, inst, place, lane, |_| 0)?;
+                }
+                MBarrierKind::Arrive { state, count, expected, drop } => {
+                    let count = u64::from(count.get(&self.registers)[lane]);
+                    let bytes = expected.as_ref().map_or(0, |bytes| i64::from(bytes.get(&self.registers)[lane]));
+                    let dropped = if *drop { count } else { 0 };
+                    let before = self
+                        .update_one(context, block, inst, place, lane, |state| advance(state, count, dropped, bytes))?;
+                    self.write(*state, &[before; 32], alone);
+                }
+                MBarrierKind::ExpectBytes(bytes) => {
+                    let bytes = i64::from(bytes.get(&self.registers)[lane]);
+                    self.update_one(context, block, inst, place, lane, |state| advance(state, 0, 0, bytes))?;
+                }
+                MBarrierKind::CompleteBytes(bytes) => {
+                    let bytes = -i64::from(bytes.get(&self.registers)[lane]);
+                    self.update_one(context, block, inst, place, lane, |state| advance(state, 0, 0, bytes))?;
+                }
+                MBarrierKind::Test { done, state, parity } => {
+                    let now = self.update_one(context, block, inst, place, lane, |state| state)?;
+                    let asked = match state {
+                        AnySource::Word(source) => u64::from(source.get(&self.registers)[lane]),
+                        AnySource::Double(source) => source.get(&self.registers)[lane],
+                    };
+                    let asked = if *parity { asked << 63 } else { asked & PHASE };
+                    let over = now & PHASE != asked;
+                    self.registers.set_predicate(*done, if over { !0 } else { 0 }, alone);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,15 @@
+//! Running decoded kernels: warps of 32 lanes, blocks, and the grid over the host's threads.
+
+pub(crate) mod access;
+mod block;
+mod call;
+mod grid;
+mod matrix;
+pub(crate) mod mbarrier;
+mod print;
+pub(crate) mod registers;
+mod special;
+pub(crate) mod warp;
+
+pub(crate) use block::BlockState;
+pub(crate) use grid::{Context, run};

@@ -1,0 +1,139 @@
+//! `vprintf`, which CUDA's `printf` becomes: a format and a buffer of arguments, both by generic address.
+
+use super::grid::Context;
+use super::registers::{LANES, lanes_of};
+use super::warp::Warp;
+use crate::decode::op::{Call, Destination, Inst, Place};
+use crate::memory::window;
+use crate::report::{Finding, FindingKind};
+use crate::syntax::ast::Space;
+use polyloom_ir::format::{Piece, format_into, pieces};
+use polyloom_ir::types::{Scalar, Type};
+
+/// The longest string read from device memory.
+const MAX_TEXT: u64 = 1 << 16;
+
+impl Warp {
+    pub(super) fn print(
+        &mut self,
+        context: &Context<'_>,
+        inst: &Inst,
+        call: &Call,
+        lanes: u32,
+    ) -> Result<(), Box<Finding>> {
+        let mut pointers = [[0u64; LANES]; 2];
+        for (place, pointers) in call.arguments.iter().zip(&mut pointers) {
+            *pointers = self.read_place(place);
+        }
+        for lane in lanes_of(lanes) {
+            let [format, arguments] = pointers.map(|each| each[lane]);
+            let text = self.text(context, lane, format).and_then(|format| {
+                let bytes = String::from_utf8_lossy(&format).into_owned();
+                self.formatted(context, lane, &bytes, arguments)
+            });
+            match text {
+                Some(text) => (context.launch.print)(&text),
+                None => {
+                    let mut finding =
+                        context.plain_finding(FindingKind::OutOfBounds, "`printf` reads outside of memory");
+                    finding.site = Some(context.site(inst));
+                    finding.address = Some(format);
+                    return Err(finding);
+                }
+            }
+        }
+        // The result: how many arguments were printed, which nobody asks for; zero bytes went wrong.
+        for place in &call.results {
+            if let Place::Memory { offset, .. } = place
+                && let Some(local) = &self.local
+            {
+                for lane in lanes_of(lanes) {
+                    let at = lane * self.local_bytes as usize + (self.registers.base().local + offset) as usize;
+                    local.store32(at, 0);
+                }
+            } else if let Place::Word(super::registers::Source::Register(slot)) = place {
+                self.write(Destination::Word(*slot, 32), &[0; LANES], lanes);
+            }
+        }
+        Ok(())
+    }
+
+    fn read_place(&self, place: &Place) -> [u64; LANES] {
+        match place {
+            Place::Word(source) => source.get(&self.registers).map(u64::from),
+            Place::Double(source) => *source.get(&self.registers),
+            Place::Memory { offset, .. } => std::array::from_fn(|lane| {
+                let at = lane * self.local_bytes as usize + (self.registers.base().local + offset) as usize;
+                self.local.as_ref().map_or(0, |local| local.load64(at))
+            }),
+            Place::Predicate(_) => [0; LANES],
+        }
+    }
+
+    /// A byte at a generic address, as one lane sees it.
+    fn byte(&self, context: &Context<'_>, lane: usize, address: u64) -> Option<u8> {
+        match window::space_of(address) {
+            Space::Local => {
+                let offset = address - window::base(Space::Local);
+                let inside = offset < u64::from(self.local_bytes);
+                let local = self.local.as_ref().filter(|_| inside)?;
+                Some(local.load8(lane * self.local_bytes as usize + offset as usize))
+            }
+            Space::Global => {
+                let index = context.allocation(address, &mut 0)?;
+                let allocation = &context.memory[index];
+                Some(allocation.region.load8((address - allocation.address) as usize))
+            }
+            _ => None,
+        }
+    }
+
+    fn text(&self, context: &Context<'_>, lane: usize, address: u64) -> Option<Vec<u8>> {
+        let mut text = Vec::new();
+        for at in 0..MAX_TEXT {
+            match self.byte(context, lane, address.checked_add(at)?)? {
+                0 => return Some(text),
+                byte => text.push(byte),
+            }
+        }
+        Some(text)
+    }
+
+    fn formatted(&self, context: &Context<'_>, lane: usize, format: &str, arguments: u64) -> Option<String> {
+        let mut out = String::new();
+        let mut at = arguments;
+        let mut next = |size: u64| -> Option<u64> {
+            at = at.checked_next_multiple_of(size)?;
+            let bytes = (0..size).map(|index| self.byte(context, lane, at + index).map(u64::from));
+            let value = bytes.collect::<Option<Vec<_>>>()?.iter().rev().fold(0, |value, byte| value << 8 | byte);
+            at += size;
+            Some(value)
+        };
+        for piece in pieces(format) {
+            match piece {
+                Piece::Text(text) => out.push_str(text),
+                Piece::Conversion(conversion) => {
+                    let long = conversion.text.contains('l') || conversion.text.contains('z');
+                    match conversion.letter {
+                        's' => out.push_str(&String::from_utf8_lossy(&self.text(context, lane, next(8)?)?)),
+                        'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {
+                            let bits = next(8)?;
+                            format_into(&mut out, conversion.text, &[Type::Scalar(Scalar::F64)], &[bits]);
+                        }
+                        'd' | 'i' => {
+                            let (ty, bits) = if long { (Scalar::I64, next(8)?) } else { (Scalar::I32, next(4)?) };
+                            format_into(&mut out, conversion.text, &[Type::Scalar(ty)], &[bits]);
+                        }
+                        _ => {
+                            let (ty, bits) = if long { (Scalar::U64, next(8)?) } else { (Scalar::U32, next(4)?) };
+                            format_into(&mut out, conversion.text, &[Type::Scalar(ty)], &[bits]);
+                        }
+                    }
+                }
+                Piece::Malformed("%p") => out.push_str(&format!("0x{:x}", next(8)?)),
+                Piece::Malformed(text) => out.push_str(text),
+            }
+        }
+        Some(out)
+    }
+}

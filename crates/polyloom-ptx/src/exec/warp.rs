@@ -1,0 +1,509 @@
+//! One warp: its lanes' paths, which of them runs, and the loop over instructions.
+//!
+//! Lanes that are at the same instruction with the same callers run as one path. Where a branch divides a path, the part
+//! in the deepest call goes first, and of those the one at the lowest instruction, which lets paths meet again where code
+//! is laid out as compilers do; paths that meet become one. A path that keeps branching backwards while another could
+//! run lets that one run for a while, so lanes that wait for other lanes do not wait forever; one that spins alone lets
+//! the block's other warps, and then other blocks, go on.
+
+use super::block::{BlockState, Resume};
+use super::grid::Context;
+use super::registers::{Base, LANES, Registers, lanes_of};
+use crate::decode::op::{Inst, Op};
+use crate::memory::region::Region;
+use crate::report::{Finding, FindingKind, Site, Thread};
+use rustc_hash::FxHashMap;
+
+/// Backward branches, weighted, after which a path yields.
+const PATIENCE: u32 = 4096;
+/// The weight of a loop around something that looks like waiting.
+const SPIN_WEIGHT: u32 = 256;
+/// Instructions that others may run while a path has yielded.
+const YIELDED_RUN: u32 = 1024;
+/// How deep calls may nest.
+const MAX_CALLS: u32 = 4096;
+
+/// Lanes that run together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) frame: u32,
+    pub(crate) wait: Wait,
+    /// How much it branched backwards since it began to run.
+    pub(crate) spins: u32,
+    /// What the next backward branch counts.
+    pub(crate) weight: u32,
+    pub(crate) yielded: bool,
+}
+
+/// What a path waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    No,
+    /// Other lanes of the warp, at the same instruction.
+    Lanes,
+    /// A barrier to complete; it had completed as often when the path arrived.
+    Barrier {
+        id: u32,
+        completed: u64,
+    },
+}
+
+/// A function's activation. Lanes that called from the same instruction of the same activation share one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    pub(crate) parent: u32,
+    pub(crate) call: u32,
+    pub(crate) function: u32,
+    pub(crate) depth: u32,
+    pub(crate) base: Base,
+}
+
+/// What becomes of a path after an instruction.
+pub(crate) enum Step {
+    Next,
+    /// `pc` is set.
+    Jump,
+    /// The path waits, or others may go first; `pc` is set.
+    Pause,
+    /// Its lanes are gone, or in other paths.
+    End,
+}
+
+/// Why a warp stops running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stop {
+    Done,
+    /// All paths wait for other warps, or for each other.
+    Blocked,
+    /// It waits in a loop for something.
+    Spinning,
+    /// It ran as long as it may at once.
+    Budget,
+}
+
+pub(crate) struct Warp {
+    pub(crate) index: u32,
+    pub(crate) registers: Registers,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) frames: Vec<Frame>,
+    frame_ids: FxHashMap<(u32, u32, u32), u32>,
+    /// `%tid` of each lane.
+    pub(crate) threads: [[u32; LANES]; 3],
+    /// Lanes that exist.
+    pub(crate) present: u32,
+    pub(crate) local: Option<Region>,
+    /// Bytes of local memory a lane.
+    pub(crate) local_bytes: u32,
+    /// The allocation the last access went to.
+    pub(crate) recent: usize,
+    /// Instructions run, which is what clocks show.
+    pub(crate) executed: u64,
+    pub(crate) thread_instructions: u64,
+}
+
+impl Warp {
+    pub(crate) fn new(index: u32) -> Warp {
+        Warp {
+            index,
+            registers: Registers::default(),
+            paths: Vec::new(),
+            frames: Vec::new(),
+            frame_ids: FxHashMap::default(),
+            threads: [[0; LANES]; 3],
+            present: 0,
+            local: None,
+            local_bytes: 0,
+            recent: 0,
+            executed: 0,
+            thread_instructions: 0,
+        }
+    }
+
+    /// Makes it the warp of that index of a fresh block.
+    pub(crate) fn reset(&mut self, context: &Context<'_>) {
+        let [x, y, z] = context.launch.block;
+        let threads = x * y * z;
+        self.present = 0;
+        for lane in 0..LANES as u32 {
+            let thread = self.index * LANES as u32 + lane;
+            if thread < threads {
+                self.present |= 1 << lane;
+                let place = [thread % x, thread / x % y, thread / (x * y)];
+                for (axis, value) in place.into_iter().enumerate() {
+                    self.threads[axis][lane as usize] = value;
+                }
+            }
+        }
+        let function = &context.program.functions[context.program.kernel];
+        self.registers.reset(function.size);
+        self.paths.clear();
+        self.paths.push(Path {
+            pc: function.entry,
+            mask: self.present,
+            frame: 0,
+            wait: Wait::No,
+            spins: 0,
+            weight: 1,
+            yielded: false,
+        });
+        self.frames.clear();
+        self.frame_ids.clear();
+        let function = context.program.kernel as u32;
+        self.frames.push(Frame { parent: 0, call: 0, function, depth: 0, base: Base::default() });
+        self.local_bytes = context.program.local_bytes.next_multiple_of(16);
+        if self.local_bytes > 0 {
+            match &self.local {
+                Some(region) if region.len() == self.local_bytes as usize * LANES => region.fill(0),
+                _ => self.local = Region::new(self.local_bytes as usize * LANES),
+            }
+        }
+        self.executed = 0;
+        self.thread_instructions = 0;
+    }
+
+    /// Runs until nothing can go on, something spins, or `budget` instructions.
+    pub(crate) fn run(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        budget: u32,
+    ) -> Result<Stop, Box<Finding>> {
+        let mut left = budget;
+        loop {
+            self.wake(context, block);
+            self.merge();
+            let Some(index) = self.pick() else {
+                if self.paths.is_empty() {
+                    return Ok(Stop::Done);
+                }
+                if self.release_scattered(context) {
+                    continue;
+                }
+                return Ok(Stop::Blocked);
+            };
+            let mut path = self.paths.swap_remove(index);
+            let others_yielded = self.paths.iter().any(|other| other.yielded);
+            let stop = if others_yielded { u32::MAX } else { self.stop_before(&path) };
+            let turn = if others_yielded { left.min(YIELDED_RUN) } else { left };
+            self.registers.set_base(self.frames[path.frame as usize].base);
+            let (step, ran) = self.run_path(context, block, &mut path, stop, turn)?;
+            left = left.saturating_sub(ran);
+            if others_yielded {
+                self.paths.iter_mut().for_each(|other| other.yielded = false);
+            }
+            let spins = path.spins >= PATIENCE;
+            if !matches!(step, Step::End) {
+                let others = self.paths.iter().any(|other| other.wait == Wait::No);
+                if spins {
+                    path.spins = 0;
+                    path.yielded = others;
+                }
+                self.paths.push(path);
+                if spins && !others {
+                    return Ok(Stop::Spinning);
+                }
+            }
+            if left == 0 {
+                return Ok(Stop::Budget);
+            }
+        }
+    }
+
+    /// Runs one path until it pauses, ends, meets another at `stop`, or ran `turn` instructions.
+    fn run_path(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        path: &mut Path,
+        stop: u32,
+        turn: u32,
+    ) -> Result<(Step, u32), Box<Finding>> {
+        let code = context.program.code.as_slice();
+        let mut ran = 0;
+        let mask = path.mask;
+        let step = loop {
+            let inst = &code[path.pc as usize];
+            let lanes = match inst.guard {
+                None => mask,
+                Some(test) => test.mask(&self.registers) & mask,
+            };
+            ran += 1;
+            if context.counting {
+                block.counters.count(inst.class, lanes);
+            }
+            let step = match &inst.op {
+                Op::Compute(compute) => {
+                    compute(&mut self.registers, lanes);
+                    Step::Next
+                }
+                Op::Branch(target) => self.branch(context, block, path, lanes, *target),
+                _ if lanes == 0 => Step::Next,
+                _ => self.execute(context, block, path, inst, lanes)?,
+            };
+            match step {
+                Step::Next => path.pc += 1,
+                Step::Jump => {
+                    if path.spins >= PATIENCE {
+                        break Step::Pause;
+                    }
+                }
+                other => break other,
+            }
+            if path.pc >= stop || ran >= turn {
+                break Step::Pause;
+            }
+        };
+        self.executed += u64::from(ran);
+        self.thread_instructions += u64::from(ran) * u64::from(mask.count_ones());
+        Ok((step, ran))
+    }
+
+    fn branch(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        path: &mut Path,
+        taken: u32,
+        target: u32,
+    ) -> Step {
+        if taken == 0 {
+            return Step::Next;
+        }
+        if target <= path.pc {
+            path.spins += path.weight;
+            path.weight = 1;
+        }
+        if taken == path.mask {
+            path.pc = target;
+            return Step::Jump;
+        }
+        if context.counting {
+            block.counters.divergent_branches += 1;
+        }
+        self.paths.push(Path { pc: path.pc + 1, mask: path.mask & !taken, ..*path });
+        path.mask = taken;
+        path.pc = target;
+        Step::Pause
+    }
+
+    /// Everything that is neither arithmetic nor a plain branch, for at least one lane.
+    fn execute(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        path: &mut Path,
+        inst: &Inst,
+        lanes: u32,
+    ) -> Result<Step, Box<Finding>> {
+        match &inst.op {
+            Op::Compute(_) | Op::Branch(_) | Op::Nothing => Ok(Step::Next),
+            Op::BranchTable { index, targets } => {
+                let index = *index.get(&self.registers);
+                // Each target's lanes become a path; `brx` beyond the list is undefined, the last is taken.
+                for (which, target) in targets.iter().enumerate() {
+                    let last = which + 1 == targets.len();
+                    let chosen = lanes_of(lanes).fold(0, |set, lane| {
+                        let at = index[lane] as usize;
+                        set | u32::from(at == which || last && at > which) << lane
+                    });
+                    if chosen != 0 {
+                        self.paths.push(Path { pc: *target, mask: chosen, ..*path });
+                    }
+                }
+                self.split_off(path, lanes)
+            }
+            Op::Call(call) => self.call(context, path, inst, call, lanes),
+            Op::Return => self.ret(context, block, path, lanes),
+            Op::Exit => self.exit(context, block, path, lanes),
+            Op::Trap => Err(self.finding(context, block, inst, FindingKind::Trap, "`trap` was executed", lanes)),
+            Op::Special { destination, which } => {
+                self.special(context, block, *destination, *which, lanes);
+                Ok(Step::Next)
+            }
+            Op::FrameAddress { destination, offset } => {
+                let value = u64::from(self.registers.base().local + offset);
+                self.write(*destination, &[value; LANES], lanes);
+                Ok(Step::Next)
+            }
+            Op::Load(load) => {
+                if load.order.strong {
+                    path.weight = SPIN_WEIGHT;
+                }
+                self.load(context, block, inst, load, lanes)?;
+                Ok(Step::Next)
+            }
+            Op::Store(store) => {
+                self.store(context, block, inst, store, lanes)?;
+                Ok(Step::Next)
+            }
+            Op::Atomic(atomic) => {
+                if atomic.spins {
+                    path.weight = SPIN_WEIGHT;
+                }
+                self.atomic(context, block, inst, atomic, lanes)?;
+                Ok(Step::Next)
+            }
+            Op::Barrier(barrier) => self.barrier(context, block, path, inst, barrier, lanes),
+            Op::Warp(op) => self.together(context, block, path, inst, op, lanes),
+            Op::ActiveMask(slot) => {
+                super::registers::put(&mut self.registers, *slot, &[lanes; LANES], lanes);
+                Ok(Step::Next)
+            }
+            Op::Fence(scope) => {
+                std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+                block.observe_fence(context, self.index, lanes, *scope);
+                Ok(Step::Next)
+            }
+            Op::AsyncCopy(copy) => {
+                self.async_copy(context, block, inst, copy, lanes)?;
+                Ok(Step::Next)
+            }
+            Op::AsyncCommit => {
+                block.observe_commit(context, self.index, lanes);
+                Ok(Step::Next)
+            }
+            Op::AsyncWait(left) => {
+                block.observe_wait(context, self.index, lanes, *left);
+                Ok(Step::Next)
+            }
+            Op::MBarrier(barrier) => {
+                path.weight = SPIN_WEIGHT;
+                self.mbarrier(context, block, inst, barrier, lanes)?;
+                Ok(Step::Next)
+            }
+            Op::Sleep => {
+                path.weight = SPIN_WEIGHT;
+                Ok(Step::Next)
+            }
+        }
+    }
+
+    /// The lanes that did something else leave the path; the rest go on behind the instruction.
+    pub(crate) fn split_off(&mut self, path: &mut Path, gone: u32) -> Result<Step, Box<Finding>> {
+        path.mask &= !gone;
+        path.pc += 1;
+        Ok(if path.mask == 0 { Step::End } else { Step::Pause })
+    }
+
+    pub(crate) fn exit(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        path: &mut Path,
+        lanes: u32,
+    ) -> Result<Step, Box<Finding>> {
+        // Others may have waited for these lanes.
+        for other in &mut self.paths {
+            if other.wait == Wait::Lanes {
+                other.wait = Wait::No;
+            }
+        }
+        block.exit(context, self.index, lanes);
+        self.split_off(path, lanes)
+    }
+
+    /// Paths whose barrier completed can go on, with its result.
+    fn wake(&mut self, context: &Context<'_>, block: &mut BlockState) {
+        for path in &mut self.paths {
+            let Wait::Barrier { id, completed } = path.wait else { continue };
+            if block.barrier_completed(id) == completed {
+                continue;
+            }
+            path.wait = Wait::No;
+            let Op::Barrier(barrier) = &context.program.code[path.pc as usize].op else { continue };
+            if let Some(reduction) = &barrier.reduction {
+                self.registers.set_base(self.frames[path.frame as usize].base);
+                Resume::write(block.barrier_result(id), reduction, &mut self.registers, path.mask);
+            }
+            path.pc += 1;
+        }
+    }
+
+    /// Makes one path of those at the same place.
+    fn merge(&mut self) {
+        let mut index = 0;
+        while index < self.paths.len() {
+            let path = self.paths[index];
+            let twin = self.paths[index + 1..]
+                .iter()
+                .position(|other| other.pc == path.pc && other.frame == path.frame && other.wait == path.wait);
+            match twin {
+                Some(twin) => {
+                    let other = self.paths.swap_remove(index + 1 + twin);
+                    let path = &mut self.paths[index];
+                    path.mask |= other.mask;
+                    path.spins = path.spins.max(other.spins);
+                    path.yielded |= other.yielded;
+                }
+                None => index += 1,
+            }
+        }
+    }
+
+    /// Which path runs next.
+    fn pick(&mut self) -> Option<usize> {
+        let depth = |path: &Path| self.frames[path.frame as usize].depth;
+        let runnable = self.paths.iter().enumerate().filter(|(_, path)| path.wait == Wait::No);
+        let best = runnable.min_by_key(|(_, path)| (path.yielded, std::cmp::Reverse(depth(path)), path.pc));
+        best.map(|(index, _)| index)
+    }
+
+    /// Where `path` has to stop for another that runs or waits in the same frame.
+    fn stop_before(&self, path: &Path) -> u32 {
+        let others = self.paths.iter().filter(|other| other.wait == Wait::No && other.frame == path.frame);
+        others.map(|other| other.pc).min().unwrap_or(u32::MAX)
+    }
+
+    /// The frame of a call of `function` by `path`.
+    pub(crate) fn enter(&mut self, context: &Context<'_>, path: &Path, function: u32) -> Option<u32> {
+        let key = (path.frame, path.pc, function);
+        if let Some(id) = self.frame_ids.get(&key) {
+            return Some(*id);
+        }
+        let parent = self.frames[path.frame as usize];
+        let base = parent.base.plus(context.program.functions[parent.function as usize].size);
+        let size = context.program.functions[function as usize].size;
+        if base.local + size.local > self.local_bytes && size.local > 0 || parent.depth >= MAX_CALLS {
+            return None;
+        }
+        self.registers.reserve(base, size);
+        let id = self.frames.len() as u32;
+        let frame = Frame { parent: path.frame, call: path.pc, function, depth: parent.depth + 1, base };
+        self.frames.push(frame);
+        self.frame_ids.insert(key, id);
+        Some(id)
+    }
+
+    /// A finding at an instruction.
+    #[cold]
+    pub(crate) fn finding(
+        &self,
+        context: &Context<'_>,
+        block: &BlockState,
+        inst: &Inst,
+        kind: FindingKind,
+        message: &str,
+        lanes: u32,
+    ) -> Box<Finding> {
+        Box::new(Finding {
+            kind,
+            kernel: context.kernel().to_owned(),
+            site: Some(context.site(inst)),
+            other: None,
+            threads: lanes_of(lanes).map(|lane| self.thread(block, lane)).collect(),
+            address: None,
+            message: message.to_owned(),
+        })
+    }
+
+    pub(crate) fn thread(&self, block: &BlockState, lane: usize) -> Thread {
+        Thread { block: block.index, thread: [0, 1, 2].map(|axis| self.threads[axis][lane]) }
+    }
+
+    /// Where its paths are, for a report of a deadlock.
+    pub(crate) fn waiting_sites(&self, context: &Context<'_>) -> Vec<(Site, u32)> {
+        self.paths.iter().map(|path| (context.site(&context.program.code[path.pc as usize]), path.mask)).collect()
+    }
+}

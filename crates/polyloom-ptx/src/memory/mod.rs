@@ -1,0 +1,7 @@
+//! The memory a launch sees: regions of bytes, the device's allocations, and the windows of generic addresses.
+
+pub(crate) mod device;
+pub(crate) mod region;
+pub(crate) mod window;
+
+pub use device::{DeviceMemory, MemoryError};

@@ -1,0 +1,35 @@
+//! Where the state spaces lie among generic addresses.
+//!
+//! PTX leaves the windows to the machine. They are far apart here and from small integers, so that a wrong address is
+//! recognised as such, and a generic address says which space it is of by its upper bits alone.
+
+use crate::syntax::ast::Space;
+
+const SHIFT: u32 = 40;
+const SHARED: u64 = 0x70;
+const LOCAL: u64 = 0x71;
+const PARAM: u64 = 0x72;
+/// Functions have addresses, but nothing to read there.
+pub(crate) const FUNCTIONS: u64 = 0x73 << SHIFT;
+/// Where allocations of global memory begin. Constants are global memory that only `.const` accesses are told apart by.
+pub(crate) const GLOBAL: u64 = 0x7f << SHIFT;
+
+/// The generic address of the first byte of `space`; zero for spaces whose addresses are generic ones already.
+pub(crate) fn base(space: Space) -> u64 {
+    match space {
+        Space::Shared => SHARED << SHIFT,
+        Space::Local => LOCAL << SHIFT,
+        Space::Param => PARAM << SHIFT,
+        Space::Global | Space::Const | Space::Reg => 0,
+    }
+}
+
+/// The space a generic address is of.
+pub(crate) fn space_of(address: u64) -> Space {
+    match address >> SHIFT {
+        SHARED => Space::Shared,
+        LOCAL => Space::Local,
+        PARAM => Space::Param,
+        _ => Space::Global,
+    }
+}

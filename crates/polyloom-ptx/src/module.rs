@@ -1,0 +1,386 @@
+//! Modules, devices and launches: what the crate is used through.
+
+use crate::decode::function::{definitions, limits, parameters};
+use crate::decode::op::{Limits, ParameterInfo, Program};
+use crate::decode::{decode, layout, types::Type, variable_size};
+use crate::error::{Error, Position};
+use crate::exec;
+use crate::memory::{DeviceMemory, MemoryError, window};
+use crate::report::{Fault, Report};
+use crate::syntax::ast::{Ast, Float, Initial, Item, Space, Statement, Variable};
+use crate::syntax::parse;
+use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A parsed PTX module. `Display` prints it as PTX.
+#[derive(Clone, Debug)]
+pub struct Module {
+    ast: Arc<Ast>,
+}
+
+/// What a module says of one of its kernels.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KernelInfo {
+    /// Its name.
+    pub name: String,
+    /// What it takes, in order.
+    pub parameters: Vec<ParameterInfo>,
+    /// What its directives allow.
+    pub limits: Limits,
+    /// Bytes of static shared memory that it declares itself.
+    pub shared_bytes: u32,
+    /// Virtual registers it declares, by the type's name; a measure of size, not what hardware uses.
+    pub registers: Vec<(String, u32)>,
+}
+
+impl Module {
+    /// Parses PTX text, or says everything that is wrong with it.
+    ///
+    /// ```
+    /// let module = polyloom_ptx::Module::parse(".version 8.0\n.target sm_80\n.visible .entry nothing() { ret; }").unwrap();
+    /// assert_eq!(module.kernels()[0].name, "nothing");
+    /// ```
+    pub fn parse(text: &str) -> Result<Module, Vec<Error>> {
+        let ast = parse(text)?;
+        if ast.address_size != 64 {
+            let message = format!("the simulator has 64-bit addresses, not `.address_size {}`", ast.address_size);
+            return Err(vec![Error::new(Position { line: 1, column: 1 }, message)]);
+        }
+        Ok(Module { ast: Arc::new(ast) })
+    }
+
+    /// The syntax tree.
+    pub fn ast(&self) -> &Ast {
+        &self.ast
+    }
+
+    /// Its kernels, in order. Those whose parameters have no layout are left out; loading them says why.
+    pub fn kernels(&self) -> Vec<KernelInfo> {
+        let kernels = definitions(&self.ast).filter(|function| function.entry);
+        let infos = kernels.filter_map(|function| {
+            let mut registers = Vec::new();
+            let mut shared = Vec::new();
+            let body = function.body.as_deref().unwrap_or(&[]);
+            declared(body, &mut |variable| match variable.space {
+                Space::Reg => registers.push((variable.ty.clone(), variable.count.unwrap_or(1))),
+                Space::Shared => shared.push(variable),
+                _ => {}
+            });
+            let (parameters, _) = parameters(function).ok()?;
+            Some(KernelInfo {
+                name: function.name.clone(),
+                parameters,
+                limits: limits(function),
+                shared_bytes: layout(shared.into_iter()).map_or(0, |(_, end)| end),
+                registers,
+            })
+        });
+        infos.collect()
+    }
+}
+
+impl fmt::Display for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.ast.fmt(f)
+    }
+}
+
+fn declared<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Variable)) {
+    for statement in body {
+        match statement {
+            Statement::Variable(variable) => visit(variable),
+            Statement::Block(inner) => declared(inner, visit),
+            _ => {}
+        }
+    }
+}
+
+/// Which checks a launch makes besides those of bounds and alignment, which it always makes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sanitizers {
+    /// Reads of shared and global memory that nobody wrote.
+    pub uninitialised: bool,
+    /// Accesses of one place that nothing orders, in a block and between blocks.
+    pub races: bool,
+    /// Barriers that not all threads reach together.
+    pub barriers: bool,
+    /// Reads of what `cp.async` may not have copied yet.
+    pub async_copies: bool,
+}
+
+impl Sanitizers {
+    /// All of them.
+    pub const ALL: Sanitizers = Sanitizers { uninitialised: true, races: true, barriers: true, async_copies: true };
+}
+
+/// How a kernel is launched.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of shared memory besides what the module declares.
+    pub dynamic_shared_bytes: u32,
+    /// The bytes of each parameter, little-endian.
+    pub params: &'a [Vec<u8>],
+    /// What is checked.
+    pub sanitize: Sanitizers,
+    /// Whether to count.
+    pub counters: bool,
+    /// Host threads to use; with sanitizers on it is one.
+    pub threads: usize,
+    /// The architecture whose limits hold, 80 for `sm_80`.
+    pub arch: u32,
+    /// Asked now and then; `true` ends the launch.
+    pub interrupt: &'a (dyn Fn() -> bool + Sync),
+    /// Gets what the kernel prints, a call of `printf` at a time.
+    pub print: &'a (dyn Fn(&str) + Sync),
+}
+
+impl Default for Launch<'_> {
+    /// One thread, no checks, printing to nowhere.
+    fn default() -> Self {
+        Launch {
+            grid: [1; 3],
+            block: [1; 3],
+            dynamic_shared_bytes: 0,
+            params: &[],
+            sanitize: Sanitizers::default(),
+            counters: false,
+            threads: 1,
+            arch: 90,
+            interrupt: &|| false,
+            print: &|_| {},
+        }
+    }
+}
+
+/// A simulated device.
+///
+/// ```
+/// use polyloom_ptx::{Launch, Module, Simulator};
+///
+/// let text = "
+///     .version 8.0
+///     .target sm_80
+///     .visible .entry twice(.param .u64 out) {
+///         .reg .b32 %r<3>;
+///         .reg .b64 %rd<4>;
+///         ld.param.u64 %rd1, [out];
+///         mov.u32 %r1, %tid.x;
+///         add.s32 %r2, %r1, %r1;
+///         mul.wide.u32 %rd2, %r1, 4;
+///         add.s64 %rd3, %rd1, %rd2;
+///         st.global.u32 [%rd3], %r2;
+///         ret;
+///     }";
+/// let simulator = Simulator::default();
+/// let loaded = simulator.load(&Module::parse(text).unwrap()).unwrap();
+/// let kernel = loaded.kernel("twice").unwrap();
+/// let out = simulator.memory().alloc(16, 4).unwrap();
+/// let params = [out.to_le_bytes().to_vec()];
+/// kernel.launch(&Launch { block: [4, 1, 1], params: &params, ..Launch::default() }).unwrap();
+/// let mut bytes = [0; 16];
+/// simulator.memory().read(out, &mut bytes).unwrap();
+/// assert_eq!(bytes, [0, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0]);
+/// ```
+#[derive(Clone, Default)]
+pub struct Simulator {
+    memory: DeviceMemory,
+}
+
+/// Why a module could not be loaded.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The module has no meaning.
+    #[error("{}", .0.iter().map(Error::to_string).collect::<Vec<_>>().join("\n"))]
+    Module(Vec<Error>),
+    /// Its variables do not fit.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+impl Simulator {
+    /// Its global memory.
+    pub fn memory(&self) -> &DeviceMemory {
+        &self.memory
+    }
+
+    /// Puts the module's global and constant variables into memory, where they stay until the result is dropped.
+    pub fn load(&self, module: &Module) -> Result<Loaded, LoadError> {
+        let mut loaded = Loaded {
+            inner: Arc::new(Inner {
+                ast: Arc::clone(&module.ast),
+                memory: self.memory.clone(),
+                globals: FxHashMap::default(),
+                programs: Mutex::default(),
+            }),
+        };
+        let mut variables = Vec::new();
+        for item in &module.ast.items {
+            match item {
+                Item::Variable(variable) => variables.push(variable),
+                Item::Function(function) => {
+                    declared(function.body.as_deref().unwrap_or(&[]), &mut |variable| variables.push(variable));
+                }
+                _ => {}
+            }
+        }
+        variables.retain(|variable| matches!(variable.space, Space::Global | Space::Const));
+        let Some(inner) = Arc::get_mut(&mut loaded.inner) else { return Ok(loaded) };
+        for variable in &variables {
+            let (size, align) = variable_size(variable).map_err(|error| LoadError::Module(vec![error]))?;
+            let constant = variable.space == Space::Const;
+            if let Entry::Vacant(entry) = inner.globals.entry(variable.name.clone()) {
+                let name = Some(variable.name.clone());
+                entry.insert(self.memory.alloc_named(size as usize, align.into(), name, constant)?);
+            }
+        }
+        for variable in variables {
+            let mut bytes = Vec::new();
+            if let Some(initial) = &variable.initial {
+                inner.initial(variable, initial, &mut bytes).map_err(|error| LoadError::Module(vec![error]))?;
+            }
+            let (size, _) = variable_size(variable).map_err(|error| LoadError::Module(vec![error]))?;
+            if bytes.len() > size as usize {
+                let message = format!("`{}` has {size} bytes, its initial value {}", variable.name, bytes.len());
+                return Err(LoadError::Module(vec![Error::new(variable.position, message)]));
+            }
+            // What no initial value is given for is zero.
+            bytes.resize(size as usize, 0);
+            if size > 0 {
+                self.memory.write(inner.globals[&variable.name], &bytes)?;
+            }
+        }
+        Ok(loaded)
+    }
+}
+
+/// A module whose variables are in a device's memory.
+#[derive(Clone)]
+pub struct Loaded {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    ast: Arc<Ast>,
+    memory: DeviceMemory,
+    globals: FxHashMap<String, u64>,
+    programs: Mutex<FxHashMap<String, Arc<Program>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for address in self.globals.values() {
+            // Somebody may have freed a variable by its address, which is theirs to answer for.
+            let _ = self.memory.free(*address);
+        }
+    }
+}
+
+impl Inner {
+    fn initial(&self, variable: &Variable, initial: &Initial, bytes: &mut Vec<u8>) -> Result<(), Error> {
+        let ty = Type::parse(&variable.ty).unwrap_or(Type::B(8));
+        let size = ty.bytes() as usize;
+        match initial {
+            Initial::List(all) => {
+                let start = bytes.len();
+                for each in all {
+                    self.initial(variable, each, bytes)?;
+                }
+                // A row of a matrix that is given in part.
+                if variable.extents.len() > 1 && !all.iter().any(|each| matches!(each, Initial::List(_))) {
+                    let row = variable.extents.last().copied().flatten().unwrap_or(0) as usize * size;
+                    bytes.resize(bytes.len().max(start + row), 0);
+                }
+            }
+            Initial::Integer(value) => match ty {
+                Type::F32 => bytes.extend((*value as i64 as f32).to_le_bytes()),
+                Type::F64 => bytes.extend((*value as i64 as f64).to_le_bytes()),
+                _ => bytes.extend(&value.to_le_bytes()[..size.min(8)]),
+            },
+            Initial::Float(Float::Single(bits)) => match ty {
+                Type::F64 => bytes.extend(f64::from(f32::from_bits(*bits)).to_le_bytes()),
+                _ => bytes.extend(bits.to_le_bytes()),
+            },
+            Initial::Float(Float::Double(bits)) => match ty {
+                Type::F32 => bytes.extend((f64::from_bits(*bits) as f32).to_le_bytes()),
+                _ => bytes.extend(bits.to_le_bytes()),
+            },
+            Initial::Address { name, offset, .. } => {
+                let function = definitions(&self.ast).position(|function| function.name == *name);
+                let function = function.map(|index| window::FUNCTIONS + 16 * index as u64);
+                let Some(address) = self.globals.get(name).copied().or(function) else {
+                    return Err(Error::new(variable.position, format!("`{name}` has no address")));
+                };
+                bytes.extend(&address.wrapping_add_signed(*offset).to_le_bytes()[..size.min(8)]);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Loaded {
+    /// The address and size of a `.global` or `.const` variable.
+    pub fn global(&self, name: &str) -> Option<(u64, usize)> {
+        let address = *self.inner.globals.get(name)?;
+        let variable = self.inner.ast.items.iter().find_map(|item| match item {
+            Item::Variable(variable) if variable.name == name => Some(variable),
+            _ => None,
+        })?;
+        Some((address, variable_size(variable).ok()?.0 as usize))
+    }
+
+    /// Decodes a kernel, once, or says what in it the simulator cannot run.
+    pub fn kernel(&self, name: &str) -> Result<Kernel, Vec<Error>> {
+        let known = self.inner.programs.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let program = match known {
+            Some(program) => program,
+            None => {
+                let program = Arc::new(decode(&self.inner.ast, name, &self.inner.globals)?);
+                let mut programs = self.inner.programs.lock().unwrap_or_else(PoisonError::into_inner);
+                programs.insert(name.to_owned(), Arc::clone(&program));
+                program
+            }
+        };
+        let functions = program.functions.iter().map(|info| {
+            let index = definitions(&self.inner.ast).position(|function| function.name == info.name);
+            window::FUNCTIONS + 16 * index.unwrap_or(0) as u64
+        });
+        let functions = functions.collect();
+        Ok(Kernel { program, functions, inner: Arc::clone(&self.inner) })
+    }
+}
+
+/// A kernel that is ready to run.
+#[derive(Clone)]
+pub struct Kernel {
+    program: Arc<Program>,
+    functions: Arc<[u64]>,
+    inner: Arc<Inner>,
+}
+
+impl Kernel {
+    /// What it takes, in order.
+    pub fn parameters(&self) -> &[ParameterInfo] {
+        &self.program.parameters
+    }
+
+    /// What its directives allow.
+    pub fn limits(&self) -> Limits {
+        self.program.limits
+    }
+
+    /// Bytes of shared memory it has without dynamic ones.
+    pub fn shared_bytes(&self) -> u32 {
+        self.program.dynamic_shared
+    }
+
+    /// Runs it to its end. Memory keeps what a launch that fails has written.
+    pub fn launch(&self, launch: &Launch<'_>) -> Result<Report, Box<Fault>> {
+        exec::run(&self.program, &self.functions, &self.inner.memory, launch)
+    }
+}

@@ -1,0 +1,157 @@
+//! f16 and bf16: conversions whose loops vectorise, and arithmetic.
+//!
+//! A sum or product of two halves, rounded to f32 and then to the half, is rounded correctly, since f32 has more than
+//! twice the bits and two more (Figueroa, "When is double rounding innocuous?", 1995). `fma` goes through f64, rounded
+//! to odd.
+
+use super::Rounding;
+use super::arithmetic::{odd, two_sum};
+use super::narrow::{BF16, F16, narrow};
+use crate::exec::registers::Value;
+
+/// A half-precision format, in the low 16 bits of a register.
+pub(crate) trait Half: Value<Word = u32> {
+    fn from_bits(bits: u16) -> Self;
+    fn bits(self) -> u16;
+    fn from_f32(value: f32) -> Self;
+    fn to_f32(self) -> f32;
+    fn from_f64(value: f64) -> Self;
+
+    /// What `.ftz` does to operands and results.
+    fn flushed(self) -> Self {
+        let small = self.to_f32() != 0.0 && self.bits() & Self::EXPONENT == 0;
+        if small { Self::from_bits(self.bits() & 0x8000) } else { self }
+    }
+
+    /// The exponent's field.
+    const EXPONENT: u16;
+}
+
+/// An IEEE half.
+#[derive(Clone, Copy)]
+pub(crate) struct F16Bits(u16);
+
+/// A bfloat16.
+#[derive(Clone, Copy)]
+pub(crate) struct Bf16Bits(u16);
+
+macro_rules! half_values {
+    ($($ty:ident),*) => {
+        $(impl Value for $ty {
+            type Word = u32;
+            #[inline]
+            fn from_word(word: u32) -> Self { $ty(word as u16) }
+            #[inline]
+            fn into_word(self) -> u32 { self.0.into() }
+        })*
+    };
+}
+
+half_values!(F16Bits, Bf16Bits);
+
+impl Half for F16Bits {
+    const EXPONENT: u16 = 0x7c00;
+
+    fn from_bits(bits: u16) -> Self {
+        F16Bits(bits)
+    }
+
+    fn bits(self) -> u16 {
+        self.0
+    }
+
+    #[inline]
+    fn from_f32(value: f32) -> Self {
+        F16Bits(f16_from_f32(value))
+    }
+
+    #[inline]
+    fn to_f32(self) -> f32 {
+        f16_to_f32(self.0)
+    }
+
+    fn from_f64(value: f64) -> Self {
+        F16Bits(narrow(value, F16, Rounding::Nearest) as u16)
+    }
+}
+
+impl Half for Bf16Bits {
+    const EXPONENT: u16 = 0x7f80;
+
+    fn from_bits(bits: u16) -> Self {
+        Bf16Bits(bits)
+    }
+
+    fn bits(self) -> u16 {
+        self.0
+    }
+
+    #[inline]
+    fn from_f32(value: f32) -> Self {
+        Bf16Bits(bf16_from_f32(value))
+    }
+
+    #[inline]
+    fn to_f32(self) -> f32 {
+        bf16_to_f32(self.0)
+    }
+
+    fn from_f64(value: f64) -> Self {
+        Bf16Bits(narrow(value, BF16, Rounding::Nearest) as u16)
+    }
+}
+
+/// Rounds to the nearest half.
+#[inline]
+pub(crate) fn f16_from_f32(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let sign = (bits >> 16) & 0x8000;
+    let magnitude = bits & 0x7fff_ffff;
+    // Below 2^-14: adding 0.5, whose last place is 2^-24, rounds to a multiple of the smallest half.
+    let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0x3f00_0000);
+    let rebiased = magnitude.wrapping_sub(112 << 23);
+    let normal = rebiased.wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
+    let special = if magnitude > 0x7f80_0000 { 0x7fff } else { 0x7c00 };
+    let result = if magnitude >= 0x4780_0000 {
+        special
+    } else if magnitude < 0x3880_0000 {
+        subnormal
+    } else {
+        normal
+    };
+    let sign = if magnitude > 0x7f80_0000 { 0 } else { sign };
+    (result | sign) as u16
+}
+
+/// Exact.
+#[inline]
+pub(crate) fn f16_to_f32(bits: u16) -> f32 {
+    let bits = u32::from(bits);
+    let sign = (bits & 0x8000) << 16;
+    let shifted = (bits & 0x7fff) << 13;
+    // Multiplying by 2^112 moves the bias and makes subnormals normal.
+    let scaled = (f32::from_bits(shifted) * f32::from_bits(0x7780_0000)).to_bits();
+    let magnitude = if bits & 0x7c00 == 0x7c00 { shifted | 0x7f80_0000 } else { scaled };
+    f32::from_bits(magnitude | sign)
+}
+
+/// Rounds to the nearest bfloat16.
+#[inline]
+pub(crate) fn bf16_from_f32(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    if value.is_nan() { 0x7fff } else { rounded as u16 }
+}
+
+/// Exact.
+#[inline]
+pub(crate) fn bf16_to_f32(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// `a * b + c`, rounded once.
+pub(crate) fn fma<H: Half>(a: H, b: H, c: H) -> H {
+    let product = f64::from(a.to_f32()) * f64::from(b.to_f32());
+    let (sum, error) = two_sum(product, c.to_f32().into());
+    H::from_f64(odd(sum, error))
+}

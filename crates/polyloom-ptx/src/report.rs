@@ -1,0 +1,159 @@
+//! What a launch tells: findings of its checks, counters, and faults.
+
+use crate::counters::Counters;
+use crate::error::Position;
+use std::fmt;
+
+/// Kinds of findings.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FindingKind {
+    /// An access to no memory of the launch, or to constant memory for writing.
+    OutOfBounds,
+    /// An address that is no multiple of what is accessed.
+    Misaligned,
+    /// A read of bytes that nobody wrote.
+    Uninitialised,
+    /// Two accesses, one a write, that nothing orders.
+    Race,
+    /// A barrier that not all threads reach together.
+    DivergentBarrier,
+    /// A read of what `cp.async` may not have copied yet.
+    MissingAsyncWait,
+    /// Threads that wait for each other forever.
+    Deadlock,
+    /// `trap`, or a failed assertion.
+    Trap,
+    /// A call through a pointer to no function.
+    IllegalCall,
+    /// Calls nested too deep.
+    StackOverflow,
+    /// A launch that the kernel or the device does not allow.
+    InvalidLaunch,
+    /// The caller ended the launch.
+    Interrupted,
+}
+
+impl FindingKind {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            FindingKind::OutOfBounds => "out-of-bounds access",
+            FindingKind::Misaligned => "misaligned access",
+            FindingKind::Uninitialised => "read of uninitialised memory",
+            FindingKind::Race => "data race",
+            FindingKind::DivergentBarrier => "divergent barrier",
+            FindingKind::MissingAsyncWait => "missing wait for an asynchronous copy",
+            FindingKind::Deadlock => "deadlock",
+            FindingKind::Trap => "trap",
+            FindingKind::IllegalCall => "illegal call",
+            FindingKind::StackOverflow => "stack overflow",
+            FindingKind::InvalidLaunch => "invalid launch",
+            FindingKind::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// A thread of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Thread {
+    /// `%ctaid`
+    pub block: [u32; 3],
+    /// `%tid`
+    pub thread: [u32; 3],
+}
+
+impl fmt::Display for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([bx, by, bz], [tx, ty, tz]) = (self.block, self.thread);
+        write!(f, "thread ({tx}, {ty}, {tz}) of block ({bx}, {by}, {bz})")
+    }
+}
+
+/// A place in a kernel: the user's line if the PTX has it, and the PTX line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// File, line and column from `.file` and `.loc`.
+    pub source: Option<(String, u32, u32)>,
+    /// Of the instruction in the PTX text.
+    pub position: Position,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Some((file, line, _)) => write!(f, "{file}:{line}"),
+            None => write!(f, "PTX line {}", self.position.line),
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What kind.
+    pub kind: FindingKind,
+    /// The kernel.
+    pub kernel: String,
+    /// Where in the kernel.
+    pub site: Option<Site>,
+    /// The other access of a race.
+    pub other: Option<Site>,
+    /// Who: the threads at `site`, then, of a race, the one at `other`; at most 32.
+    pub threads: Vec<Thread>,
+    /// The address, generic, of an access.
+    pub address: Option<u64>,
+    /// What happened, in a phrase with all numbers.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(site) = &self.site {
+            write!(f, "{site}: ")?;
+        }
+        write!(f, "{} in kernel `{}`: {}", self.kind.name(), self.kernel, self.message)?;
+        if let Some(first) = self.threads.first() {
+            write!(f, ", by {first}")?;
+            match (&self.other, self.threads.len()) {
+                (Some(other), 2..) => write!(f, " and {} at {other}", self.threads[1])?,
+                (None, 2..) => write!(f, " and {} more", self.threads.len() - 1)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a launch failed: it could not go on, or its checks found something.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fault {
+    /// At least one; what ended the launch comes last.
+    pub findings: Vec<Finding>,
+    /// What ran before.
+    pub report: Report,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, finding) in self.findings.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{finding}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// What a launch did.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Report {
+    /// Instructions, counted once a thread that executes them.
+    pub thread_instructions: u64,
+    /// Instructions, counted once a warp.
+    pub warp_instructions: u64,
+    /// The rest, if asked for.
+    pub counters: Option<Counters>,
+}

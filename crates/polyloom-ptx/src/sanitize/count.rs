@@ -1,0 +1,65 @@
+//! Counting how accesses use memory: sectors of global memory, banks of shared memory.
+
+use crate::counters::Counters;
+use crate::exec::Context;
+use crate::exec::access::{Access, AccessKind, Where};
+use crate::exec::registers::{LANES, lanes_of};
+
+/// Bytes that global memory moves at least.
+const SECTOR: u64 = 32;
+/// Banks of shared memory, four bytes wide each.
+const BANKS: usize = 32;
+
+pub(super) fn access(counters: &mut Counters, context: &Context<'_>, access: &Access<'_>) {
+    let group = access.group;
+    match group.place {
+        Where::Global(index) => {
+            let start = context.memory[index].address;
+            let mut sectors = [0u64; 4 * LANES];
+            let mut count = 0;
+            for lane in lanes_of(group.lanes) {
+                let first = (start + group.offsets[lane] as u64) / SECTOR;
+                let last = (start + (group.offsets[lane] + access.size as usize - 1) as u64) / SECTOR;
+                for sector in first..=last.min(first + 3) {
+                    sectors[count] = sector;
+                    count += 1;
+                }
+            }
+            let sectors = &mut sectors[..count];
+            sectors.sort_unstable();
+            let distinct = sectors.chunk_by(|a, b| a == b).count();
+            counters.global_sectors += distinct as u64;
+            counters.global_bytes += u64::from(access.size) * u64::from(group.lanes.count_ones());
+            match access.kind {
+                AccessKind::Write => counters.global_stores += 1,
+                _ => counters.global_loads += 1,
+            }
+        }
+        Where::Shared => {
+            counters.shared_accesses += 1;
+            // Accesses of 8 and 16 bytes go in halves and quarters of a warp.
+            let lanes_at_once = LANES / (access.size as usize).div_ceil(4).clamp(1, 4);
+            for first in (0..LANES).step_by(lanes_at_once) {
+                let turn = (((1u64 << lanes_at_once) - 1) << first) as u32 & group.lanes;
+                counters.shared_conflicts += conflicts(access, turn);
+            }
+        }
+        Where::Local | Where::Param => {}
+    }
+}
+
+/// Passes beyond the first: the most different words that one bank is asked for, less one.
+fn conflicts(access: &Access<'_>, lanes: u32) -> u64 {
+    let mut words: Vec<usize> = Vec::with_capacity(LANES);
+    for lane in lanes_of(lanes) {
+        let offset = access.group.offsets[lane];
+        words.extend(offset / 4..(offset + access.size as usize).div_ceil(4));
+    }
+    words.sort_unstable();
+    words.dedup();
+    let mut banks = [0u64; BANKS];
+    for word in words {
+        banks[word % BANKS] += 1;
+    }
+    banks.iter().max().map_or(0, |most| most.saturating_sub(1))
+}

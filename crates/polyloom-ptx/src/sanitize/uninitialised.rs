@@ -1,0 +1,37 @@
+//! Which bytes of shared and global memory have been written.
+
+use crate::exec::Context;
+use crate::exec::access::{Access, AccessKind, Where};
+use crate::exec::registers::lanes_of;
+
+/// The lanes that read a byte nobody wrote, and where the first does; then what is written counts as written.
+pub(super) fn access(context: &Context<'_>, shared: &mut [u8], access: &Access<'_>) -> Option<(u32, usize)> {
+    let group = access.group;
+    let size = access.size as usize;
+    let reads = !matches!(access.kind, AccessKind::Write | AccessKind::AsyncWrite);
+    let writes = !matches!(access.kind, AccessKind::Read | AccessKind::AsyncRead);
+    let mut unwritten = 0;
+    let mut first = None;
+    for lane in lanes_of(group.lanes) {
+        let offset = group.offsets[lane];
+        if reads {
+            let known = match group.place {
+                Where::Global(index) => context.memory[index].is_written(offset, size),
+                Where::Shared => (offset..offset + size).all(|at| shared[at / 8] >> (at % 8) & 1 != 0),
+                Where::Local | Where::Param => true,
+            };
+            if !known {
+                unwritten |= 1 << lane;
+                first.get_or_insert(offset);
+            }
+        }
+        if writes {
+            match group.place {
+                Where::Global(index) => context.memory[index].set_written(offset, size),
+                Where::Shared => (offset..offset + size).for_each(|at| shared[at / 8] |= 1 << (at % 8)),
+                Where::Local | Where::Param => {}
+            }
+        }
+    }
+    first.map(|offset| (unwritten, offset))
+}

@@ -1,0 +1,266 @@
+//! The syntax tree of a PTX module.
+
+use crate::error::Position;
+
+/// A whole text.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Ast {
+    /// `.version`, as (major, minor).
+    pub version: (u32, u32),
+    /// `.target`: the architecture first, then options.
+    pub target: Vec<String>,
+    /// `.address_size`.
+    pub address_size: u32,
+    /// Everything else, in order.
+    pub items: Vec<Item>,
+}
+
+/// A part of a module.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Item {
+    /// A variable of module scope.
+    Variable(Variable),
+    /// A kernel or function, declared or defined.
+    Function(Function),
+    /// `.file INDEX "NAME"`.
+    File(u32, String),
+    /// `.section NAME { … }`: debug data, kept as its tokens.
+    Section(String, Vec<String>),
+    /// `.alias NAME, TARGET;`
+    Alias(String, String),
+    /// `.pragma "…";`
+    Pragma(String),
+}
+
+/// Who sees a symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "PTX's own words")]
+pub enum Linkage {
+    Extern,
+    Visible,
+    Weak,
+    Common,
+}
+
+impl Linkage {
+    pub(crate) const ALL: [(Linkage, &'static str); 4] = [
+        (Linkage::Extern, "extern"),
+        (Linkage::Visible, "visible"),
+        (Linkage::Weak, "weak"),
+        (Linkage::Common, "common"),
+    ];
+}
+
+/// Where a variable lies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[expect(missing_docs, reason = "PTX's own words")]
+pub enum Space {
+    Reg,
+    Const,
+    Global,
+    Local,
+    Param,
+    Shared,
+}
+
+impl Space {
+    pub(crate) const ALL: [(Space, &'static str); 6] = [
+        (Space::Reg, "reg"),
+        (Space::Const, "const"),
+        (Space::Global, "global"),
+        (Space::Local, "local"),
+        (Space::Param, "param"),
+        (Space::Shared, "shared"),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        Space::ALL.iter().find(|(space, _)| *space == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// A variable, parameter, or family of registers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Variable {
+    /// Where its name stands.
+    pub position: Position,
+    /// Who sees it.
+    pub linkage: Option<Linkage>,
+    /// Where it lies.
+    pub space: Space,
+    /// `.align N`.
+    pub align: Option<u32>,
+    /// 1, or 2, 4 or 8 for `.v2`, `.v4`, `.v8`.
+    pub lanes: u32,
+    /// The fundamental type's name, without the dot.
+    pub ty: String,
+    /// `.ptr` of a kernel's parameter.
+    pub pointer: Option<Pointer>,
+    /// Its name, or what the numbers follow when `count` is given.
+    pub name: String,
+    /// `%r<N>`.
+    pub count: Option<u32>,
+    /// Extents of an array; `None` for `[]`.
+    pub extents: Vec<Option<u64>>,
+    /// The initial value.
+    pub initial: Option<Initial>,
+}
+
+/// `.ptr .SPACE .align N`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pointer {
+    /// The space's name; generic if none.
+    pub space: Option<Space>,
+    /// The promised alignment.
+    pub align: Option<u32>,
+}
+
+/// The initial value of a variable.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Initial {
+    /// `{ … }`
+    List(Vec<Initial>),
+    /// An integer, as bits of 64.
+    Integer(u64),
+    /// A float, as given.
+    Float(Float),
+    /// The address of a symbol plus an offset.
+    Address {
+        /// The symbol.
+        name: String,
+        /// Bytes to add.
+        offset: i64,
+        /// `generic(name)`.
+        generic: bool,
+    },
+}
+
+/// A floating-point literal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Float {
+    /// `0f…`, the bits of an f32.
+    Single(u32),
+    /// `0d…` or a decimal, the bits of an f64.
+    Double(u64),
+}
+
+/// A kernel (`.entry`) or function (`.func`).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Function {
+    /// Where its name stands.
+    pub position: Position,
+    /// Who sees it.
+    pub linkage: Option<Linkage>,
+    /// `.entry` rather than `.func`.
+    pub entry: bool,
+    /// What a `.func` returns.
+    pub results: Vec<Variable>,
+    /// Its name.
+    pub name: String,
+    /// What it takes.
+    pub parameters: Vec<Variable>,
+    /// `.maxntid 256` and the like, in order, without the dot.
+    pub directives: Vec<(String, Vec<u64>)>,
+    /// Absent in a declaration.
+    pub body: Option<Vec<Statement>>,
+}
+
+/// A statement of a body.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Statement {
+    /// `name:`
+    Label(String, Position),
+    /// `.reg …;` and other declarations.
+    Variable(Variable),
+    /// An instruction.
+    Instruction(Instruction),
+    /// `{ … }`
+    Block(Vec<Statement>),
+    /// `.loc FILE LINE COLUMN …`
+    Location(Location),
+    /// `.pragma "…";`
+    Pragma(String),
+    /// `name: .calltargets a, b;` or `.branchtargets`.
+    Targets {
+        /// The label.
+        name: String,
+        /// `.calltargets` rather than `.branchtargets`.
+        calls: bool,
+        /// What may be jumped to.
+        targets: Vec<String>,
+    },
+    /// `name: .callprototype (results) _ (parameters);`
+    Prototype {
+        /// The label.
+        name: String,
+        /// What is returned.
+        results: Vec<Variable>,
+        /// What is taken.
+        parameters: Vec<Variable>,
+        /// `.noreturn` and such.
+        directives: Vec<(String, Vec<u64>)>,
+    },
+}
+
+/// A place in the user's source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Location {
+    /// The index of a `.file`.
+    pub file: u32,
+    /// The line there.
+    pub line: u32,
+    /// The column there.
+    pub column: u32,
+    /// `function_name LABEL[+N]`.
+    pub function_name: Option<(String, i64)>,
+    /// `inlined_at FILE LINE COLUMN`.
+    pub inlined_at: Option<(u32, u32, u32)>,
+}
+
+/// `@p opcode.modifier… operand, …;`
+#[derive(Clone, PartialEq, Debug)]
+pub struct Instruction {
+    /// Where the opcode stands.
+    pub position: Position,
+    /// The predicate, and whether it is negated.
+    pub guard: Option<(bool, String)>,
+    /// The opcode without modifiers.
+    pub opcode: String,
+    /// Its modifiers without dots.
+    pub modifiers: Vec<String>,
+    /// The operands, destination first.
+    pub operands: Vec<Operand>,
+}
+
+/// An operand.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Operand {
+    /// A register, variable, label, function or `_`.
+    Name(String),
+    /// `%tid.x`: a name and a component.
+    Component(String, String),
+    /// An integer, as bits of 64.
+    Integer(u64),
+    /// A float.
+    Float(Float),
+    /// `name+4` outside brackets.
+    Offset(String, i64),
+    /// `{a, b}`
+    Vector(Vec<Operand>),
+    /// `(a, b)` of a call.
+    List(Vec<Operand>),
+    /// `a|b`
+    Pair(Box<Operand>, Box<Operand>),
+    /// `!p`
+    Not(Box<Operand>),
+    /// `-a`
+    Negative(Box<Operand>),
+    /// `[base+offset]`, and `[base+offset, …]` of tensor instructions.
+    Address {
+        /// A register, variable or integer.
+        base: Box<Operand>,
+        /// Bytes to add.
+        offset: i64,
+        /// What follows commas.
+        more: Vec<Operand>,
+    },
+}

@@ -1,0 +1,6 @@
+//! The tests of the PTX simulator. Inputs lie in `ptx/`; expected values are computed here, by hand or with Rust's own
+//! arithmetic, or are the ISA manual's.
+
+mod device;
+mod samples;
+mod syntax;
