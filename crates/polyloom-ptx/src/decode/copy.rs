@@ -26,12 +26,12 @@ impl Decoder<'_> {
         }
         if line.mods.take("wait_all") {
             line.check(0, 0)?;
-            return Ok((Op::AsyncWait(0), Class::AsyncCopy));
+            return Ok((Op::AsyncWait(None), Class::AsyncCopy));
         }
         if line.mods.take("wait_group") {
             line.check(1, 1)?;
             let Operand::Integer(count) = all[0] else { return line.error("`wait_group` needs a constant") };
-            return Ok((Op::AsyncWait(u32::try_from(count).unwrap_or(u32::MAX)), Class::AsyncCopy));
+            return Ok((Op::AsyncWait(Some(u32::try_from(count).unwrap_or(u32::MAX))), Class::AsyncCopy));
         }
         let bypass = line.mods.need_of(&[("ca", false), ("cg", true)])?;
         let to_space = take_space(&mut line.mods);

@@ -426,7 +426,8 @@ impl<'a> Decoder<'a> {
 
     /// Adds an instruction at the current place.
     pub(super) fn emit(&mut self, op: Op, class: Class) {
-        self.code.push(Inst { op, guard: None, class, position: self.position, source: self.source });
+        let index = self.code.len() as u32;
+        self.code.push(Inst { op, index, guard: None, class, position: self.position, source: self.source });
     }
 
     /// What `name` stands for here.

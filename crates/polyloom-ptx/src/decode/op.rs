@@ -76,6 +76,8 @@ pub(crate) enum Place {
 /// One instruction.
 pub(crate) struct Inst {
     pub(crate) op: Op,
+    /// Where it stands in the program.
+    pub(crate) index: u32,
     pub(crate) guard: Option<Test>,
     pub(crate) class: Class,
     pub(crate) position: Position,
@@ -199,8 +201,8 @@ pub(crate) enum Op {
     Fence(Scope),
     AsyncCopy(Box<AsyncCopy>),
     AsyncCommit,
-    /// Waits until at most so many groups are under way.
-    AsyncWait(u32),
+    /// Waits until at most so many groups are under way, or for all copies.
+    AsyncWait(Option<u32>),
     MBarrier(Box<MBarrier>),
     Sleep,
 }

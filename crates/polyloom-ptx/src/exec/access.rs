@@ -46,8 +46,9 @@ pub(crate) struct Access<'a> {
     pub(crate) group: &'a Group,
     /// Bytes a lane.
     pub(crate) size: u32,
-    #[expect(dead_code, reason = "for the check of races")]
     pub(crate) order: Order,
+    /// What is stored, value by value, and the bytes of each.
+    pub(crate) stored: Option<(&'a [[u64; LANES]], usize)>,
 }
 
 /// What plain accesses are.
@@ -207,7 +208,14 @@ impl Warp {
             let group = self.locate(context, block, inst, load.space, &addresses, left, (total, total), false)?;
             left &= !group.lanes;
             if context.observing {
-                let access = Access { inst, kind: AccessKind::Read, group: &group, size: total, order: load.order };
+                let access = Access {
+                    inst,
+                    kind: AccessKind::Read,
+                    group: &group,
+                    size: total,
+                    order: load.order,
+                    stored: None,
+                };
                 block.observe(context, self, &access)?;
             }
             for (index, destination) in load.destinations.iter().enumerate() {
@@ -261,7 +269,10 @@ impl Warp {
             let group = self.locate(context, block, inst, store.space, &addresses, left, (total, total), true)?;
             left &= !group.lanes;
             if context.observing {
-                let access = Access { inst, kind: AccessKind::Write, group: &group, size: total, order: store.order };
+                let values: Vec<_> = store.sources.iter().map(|source| self.values(source)).collect();
+                let stored = Some((values.as_slice(), store.size as usize));
+                let access =
+                    Access { inst, kind: AccessKind::Write, group: &group, size: total, order: store.order, stored };
                 block.observe(context, self, &access)?;
             }
             let region = self.region(context, block, group.place);
@@ -306,7 +317,14 @@ impl Warp {
             let group = self.locate(context, block, inst, atomic.space, &addresses, left, (total, total), true)?;
             left &= !group.lanes;
             if context.observing {
-                let access = Access { inst, kind: AccessKind::Atomic, group: &group, size: total, order: atomic.order };
+                let access = Access {
+                    inst,
+                    kind: AccessKind::Atomic,
+                    group: &group,
+                    size: total,
+                    order: atomic.order,
+                    stored: None,
+                };
                 block.observe(context, self, &access)?;
             }
             let global = matches!(group.place, Where::Global(_));
@@ -358,14 +376,22 @@ impl Warp {
                 let global = Some(Space::Global);
                 let group = self.locate(context, block, inst, global, &from, alone, (size, copy.size), false)?;
                 if context.observing {
-                    let access = Access { inst, kind: AccessKind::AsyncRead, group: &group, size, order: WEAK };
+                    let access =
+                        Access { inst, kind: AccessKind::AsyncRead, group: &group, size, order: WEAK, stored: None };
                     block.observe(context, self, &access)?;
                 }
                 self.region(context, block, group.place).read(group.offsets[lane], &mut bytes[..size as usize]);
             }
             let group = self.locate(context, block, inst, copy.to_space, &to, alone, (copy.size, copy.size), true)?;
             if context.observing {
-                let access = Access { inst, kind: AccessKind::AsyncWrite, group: &group, size: copy.size, order: WEAK };
+                let access = Access {
+                    inst,
+                    kind: AccessKind::AsyncWrite,
+                    group: &group,
+                    size: copy.size,
+                    order: WEAK,
+                    stored: None,
+                };
                 block.observe(context, self, &access)?;
             }
             self.region(context, block, group.place).write(group.offsets[lane], &bytes[..copy.size as usize]);
@@ -389,7 +415,7 @@ impl Warp {
         let group = self.locate(context, block, inst, space, &addresses, lanes, (size, size), writes)?;
         if context.observing {
             let kind = if writes { AccessKind::Write } else { AccessKind::Read };
-            block.observe(context, self, &Access { inst, kind, group: &group, size, order: WEAK })?;
+            block.observe(context, self, &Access { inst, kind, group: &group, size, order: WEAK, stored: None })?;
         }
         let region = self.region(context, block, group.place);
         match value {
@@ -420,7 +446,11 @@ impl Warp {
         let group = self.locate(context, block, inst, space, &addresses, 1 << lane, (8, 8), true)?;
         if context.observing {
             let order = Order { strong: true, acquire: true, release: true, scope: Scope::Block };
-            block.observe(context, self, &Access { inst, kind: AccessKind::Atomic, group: &group, size: 8, order })?;
+            block.observe(
+                context,
+                self,
+                &Access { inst, kind: AccessKind::Atomic, group: &group, size: 8, order, stored: None },
+            )?;
         }
         Ok(self.region(context, block, group.place).update(group.offsets[lane], 8, update))
     }

@@ -118,7 +118,7 @@ impl Block {
         for barrier in &mut state.barriers {
             *barrier = BarrierState { arrived: vec![0; self.warps.len()], ..BarrierState::default() };
         }
-        state.checks = context.new_checks().map(Box::new);
+        state.checks = context.new_checks(linear).map(Box::new);
     }
 
     /// Runs for a while.
@@ -242,6 +242,11 @@ impl BlockState {
         (&barrier.arrived, &barrier.sites, barrier.expected.is_none())
     }
 
+    /// Lanes of each warp that have not exited.
+    pub(crate) fn alive_lanes(&self) -> &[u32] {
+        &self.alive
+    }
+
     /// Lanes of each warp that the block began with.
     pub(crate) fn present(&self) -> &[u32] {
         &self.present
@@ -359,7 +364,7 @@ impl Warp {
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
         match &op.kind {
-            WarpKind::Sync => block.observe_warp_sync(context, self.index, lanes),
+            WarpKind::Sync => block.observe_warp_sync(self.index, lanes),
             WarpKind::Lanes(compute) => compute(&mut self.registers, lanes),
             WarpKind::Matrix(access) => self.matrix_access(context, block, inst, access, lanes)?,
         }

@@ -9,8 +9,8 @@ use crate::decode::op::{Inst, Program};
 use crate::memory::device::{Allocation, DeviceMemory};
 use crate::memory::region::Region;
 use crate::memory::window;
-use crate::report::{Fault, Finding, FindingKind, Report, Site};
-use crate::sanitize::BlockChecks;
+use crate::report::{Fault, Finding, FindingKind, Report, Site, Thread};
+use crate::sanitize::{BlockChecks, GlobalChecks};
 use crate::{Launch, Sanitizers};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -38,6 +38,7 @@ pub(crate) struct Context<'a> {
     /// Accesses are shown to checks or counters.
     pub(crate) observing: bool,
     pub(crate) started: Instant,
+    pub(crate) global_checks: Option<Mutex<GlobalChecks>>,
     findings: Mutex<Vec<Finding>>,
     stop: AtomicBool,
 }
@@ -118,9 +119,19 @@ impl Context<'_> {
         }
     }
 
-    pub(crate) fn new_checks(&self) -> Option<BlockChecks> {
+    pub(crate) fn new_checks(&self, linear: u64) -> Option<BlockChecks> {
         let sanitize = self.launch.sanitize;
-        (sanitize != Sanitizers::default()).then(|| BlockChecks::new(sanitize, self.shared_bytes))
+        let wanted = sanitize != Sanitizers::default();
+        wanted.then(|| BlockChecks::new(sanitize, self.shared_bytes, linear, self.warps))
+    }
+
+    /// The thread of that number in the block of that number.
+    pub(crate) fn thread_at(&self, block: u64, thread: usize) -> Thread {
+        let place = |index: u64, [x, y, _]: [u32; 3]| {
+            let (x, y) = (u64::from(x), u64::from(y));
+            [index % x, index / x % y, index / (x * y)].map(|axis| axis as u32)
+        };
+        Thread { block: place(block, self.launch.grid), thread: place(thread as u64, self.launch.block) }
     }
 }
 
@@ -211,6 +222,7 @@ pub(crate) fn run(
         counting: launch.counters,
         observing: launch.counters || sanitizing,
         started: Instant::now(),
+        global_checks: sanitizing.then(Mutex::default),
         findings: Mutex::default(),
         stop: AtomicBool::new(false),
     };

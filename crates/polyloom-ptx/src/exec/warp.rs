@@ -353,7 +353,7 @@ impl Warp {
             }
             Op::Fence(scope) => {
                 std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-                block.observe_fence(context, self.index, lanes, *scope);
+                block.observe_fence(self.index, lanes, *scope);
                 Ok(Step::Next)
             }
             Op::AsyncCopy(copy) => {
@@ -361,11 +361,11 @@ impl Warp {
                 Ok(Step::Next)
             }
             Op::AsyncCommit => {
-                block.observe_commit(context, self.index, lanes);
+                block.observe_commit(self.index, lanes);
                 Ok(Step::Next)
             }
             Op::AsyncWait(left) => {
-                block.observe_wait(context, self.index, lanes, *left);
+                block.observe_wait(self.index, lanes, *left);
                 Ok(Step::Next)
             }
             Op::MBarrier(barrier) => {

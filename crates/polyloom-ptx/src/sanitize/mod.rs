@@ -3,29 +3,63 @@
 //! Execution shows every access, barrier and fence to `BlockState`'s `observe` functions, which are here. Nothing of it
 //! runs unless a launch asks for checks or counters.
 
+mod copies;
 mod count;
+mod order;
+mod race;
 mod uninitialised;
 
 use crate::Sanitizers;
 use crate::decode::op::{Inst, Scope};
 use crate::exec::access::{Access, AccessKind, Where};
+use crate::exec::registers::{LANES, lanes_of};
 use crate::exec::warp::Warp;
 use crate::exec::{BlockState, Context};
 use crate::memory::window;
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::Space;
+use copies::Copies;
+use order::{BlockTime, Board};
+use race::{Record, Shadow};
+use std::sync::PoisonError;
+
+/// The most threads a finding names.
+const MAX_THREADS: usize = 32;
+
+/// What the checks know of global memory, for all blocks.
+#[derive(Default)]
+pub(crate) struct GlobalChecks {
+    shadow: Shadow,
+    board: Board,
+}
 
 /// What the checks know of one block.
 pub(crate) struct BlockChecks {
     sanitize: Sanitizers,
     /// A bit for each byte of shared memory that was written.
     shared_written: Vec<u8>,
+    time: BlockTime,
+    shadow: Shadow,
+    board: Board,
+    copies: Copies,
 }
 
 impl BlockChecks {
-    pub(crate) fn new(sanitize: Sanitizers, shared_bytes: u32) -> Self {
-        BlockChecks { sanitize, shared_written: vec![0; (shared_bytes as usize).div_ceil(8)] }
+    pub(crate) fn new(sanitize: Sanitizers, shared_bytes: u32, linear: u64, warps: u32) -> Self {
+        BlockChecks {
+            sanitize,
+            shared_written: vec![0; (shared_bytes as usize).div_ceil(8)],
+            time: BlockTime::new(linear as u32, warps as usize * LANES),
+            shadow: Shadow::default(),
+            board: Board::default(),
+            copies: Copies::default(),
+        }
     }
+}
+
+/// The number of a lane in its block.
+fn thread_of(warp: u32, lane: usize) -> usize {
+    warp as usize * LANES + lane
 }
 
 /// The generic address of an offset.
@@ -57,37 +91,81 @@ impl BlockState {
         if context.counting {
             count::access(&mut self.counters, context, access);
         }
-        if self.checks.is_some() {
+        if self.checks.is_some() && matches!(access.group.place, Where::Global(_) | Where::Shared) {
             self.check_written(context, warp, access);
+            self.check_order(context, warp, access);
         }
         Ok(())
     }
 
-    pub(crate) fn observe_fence(&mut self, _: &Context<'_>, _: u32, _: u32, _: Scope) {}
-    pub(crate) fn observe_commit(&mut self, _: &Context<'_>, _: u32, _: u32) {}
-    pub(crate) fn observe_wait(&mut self, _: &Context<'_>, _: u32, _: u32, _: u32) {}
-    pub(crate) fn observe_warp_sync(&mut self, _: &Context<'_>, _: u32, _: u32) {}
+    pub(crate) fn observe_fence(&mut self, warp: u32, lanes: u32, scope: Scope) {
+        if let Some(checks) = &mut self.checks {
+            lanes_of(lanes).for_each(|lane| checks.time.fence(thread_of(warp, lane), scope));
+        }
+    }
+
+    pub(crate) fn observe_commit(&mut self, warp: u32, lanes: u32) {
+        if let Some(checks) = &mut self.checks {
+            lanes_of(lanes).for_each(|lane| checks.copies.commit(thread_of(warp, lane)));
+        }
+    }
+
+    /// All but `left` groups of copies are waited for; if there is no number, all copies.
+    pub(crate) fn observe_wait(&mut self, warp: u32, lanes: u32, left: Option<u32>) {
+        let Some(checks) = &mut self.checks else { return };
+        for lane in lanes_of(lanes) {
+            let thread = thread_of(warp, lane);
+            let stamp = checks.time.stamp(thread);
+            for offset in checks.copies.wait(thread, left) {
+                checks.shadow.written_now(window::base(Space::Shared) + offset, stamp);
+            }
+        }
+    }
+
+    pub(crate) fn observe_warp_sync(&mut self, warp: u32, lanes: u32) {
+        if let Some(checks) = &mut self.checks {
+            let threads: Vec<usize> = lanes_of(lanes).map(|lane| thread_of(warp, lane)).collect();
+            checks.time.join(&threads);
+        }
+    }
 
     /// A barrier completes.
     pub(crate) fn observe_barrier(&mut self, context: &Context<'_>, id: usize) {
-        let Some(checks) = &self.checks else { return };
+        let Some(mut checks) = self.checks.take() else { return };
         let (arrived, sites, for_all) = self.barrier_arrivals(id);
-        if !checks.sanitize.barriers || !for_all {
-            return;
+        if arrived.iter().zip(self.alive_lanes()).all(|(arrived, alive)| arrived & alive == *alive) {
+            checks.time.next_phase();
+        } else {
+            let warps = (0..).zip(arrived);
+            let threads = warps.flat_map(|(warp, lanes)| lanes_of(*lanes).map(move |lane| thread_of(warp, lane)));
+            let threads: Vec<usize> = threads.collect();
+            checks.time.join(&threads);
         }
-        let missing: u32 = arrived.iter().zip(self.present()).map(|(arrived, all)| (all & !arrived).count_ones()).sum();
+        if checks.sanitize.barriers && for_all {
+            self.check_barrier(context, arrived, sites);
+        }
+        self.checks = Some(checks);
+    }
+
+    fn check_barrier(&self, context: &Context<'_>, arrived: &[u32], sites: &[u32]) {
+        let present = self.present();
+        let missing: u32 = arrived.iter().zip(present).map(|(arrived, all)| (all & !arrived).count_ones()).sum();
+        let site = |pc: u32| context.site(&context.program.code[pc as usize]);
         if missing > 0 {
-            let inst = &context.program.code[sites[0] as usize];
             let message = format!("{missing} threads of the block have exited and never reach the barrier");
             let mut finding = context.plain_finding(FindingKind::DivergentBarrier, &message);
-            finding.site = Some(context.site(inst));
+            finding.site = Some(site(sites[0]));
+            for (warp, (arrived, all)) in (0..).zip(arrived.iter().zip(present)) {
+                let threads =
+                    lanes_of(all & !arrived).map(|lane| context.thread_at(self.linear, thread_of(warp, lane)));
+                finding.threads.extend(threads.take(MAX_THREADS.saturating_sub(finding.threads.len())));
+            }
             context.report(*finding);
-        } else if sites.len() > 1 {
-            let [first, second] = [sites[0], sites[1]].map(|pc| context.site(&context.program.code[pc as usize]));
-            let message = "threads of the block reach different barriers".to_owned();
-            let mut finding = context.plain_finding(FindingKind::DivergentBarrier, &message);
-            finding.site = Some(first);
-            finding.other = Some(second);
+        } else if let [first, second, ..] = sites {
+            let message = "threads of the block reach different barriers";
+            let mut finding = context.plain_finding(FindingKind::DivergentBarrier, message);
+            finding.site = Some(site(*first));
+            finding.other = Some(site(*second));
             context.report(*finding);
         }
     }
@@ -103,9 +181,8 @@ impl BlockState {
 
     fn check_written(&mut self, context: &Context<'_>, warp: &Warp, access: &Access<'_>) {
         let Some(checks) = &mut self.checks else { return };
-        let reads = !matches!(access.kind, AccessKind::Write | AccessKind::AsyncWrite);
         let unwritten = uninitialised::access(context, &mut checks.shared_written, access);
-        if let (true, true, Some((lanes, offset))) = (reads, checks.sanitize.uninitialised, unwritten) {
+        if let (true, Some((lanes, offset))) = (checks.sanitize.uninitialised, unwritten) {
             let place = place_name(context, access.group.place, offset);
             let message = format!("nobody wrote {place}");
             let kind = FindingKind::Uninitialised;
@@ -113,5 +190,85 @@ impl BlockState {
             finding.address = Some(generic(context, access.group.place, offset));
             context.report(*finding);
         }
+    }
+
+    fn check_order(&mut self, context: &Context<'_>, warp: &Warp, access: &Access<'_>) {
+        let (Some(mut checks), Some(global)) = (self.checks.take(), &context.global_checks) else { return };
+        let mut global = global.lock().unwrap_or_else(PoisonError::into_inner);
+        let global = &mut *global;
+        let (group, order) = (access.group, access.order);
+        let reads = !matches!(access.kind, AccessKind::Write | AccessKind::AsyncWrite);
+        let writes = !matches!(access.kind, AccessKind::Read | AccessKind::AsyncRead);
+        for lane in lanes_of(group.lanes) {
+            let (thread, offset) = (thread_of(warp.index, lane), group.offsets[lane]);
+            let address = generic(context, group.place, offset);
+            if group.place == Where::Shared && reads {
+                let copier = checks.copies.under_way(offset as u64, access.size);
+                if let (Some(copier), true) = (copier, checks.sanitize.async_copies) {
+                    self.report_copy(context, warp, access, (lane, offset, copier));
+                    continue;
+                }
+            }
+            if group.place == Where::Shared && access.kind == AccessKind::AsyncWrite {
+                checks.copies.begin(thread, offset as u64, access.size);
+            }
+            if !checks.sanitize.races {
+                continue;
+            }
+            let stamp = checks.time.stamp(thread);
+            let BlockChecks { time, shadow, board, .. } = &mut *checks;
+            let (shadow, board) =
+                if group.place == Where::Shared { (shadow, board) } else { (&mut global.shadow, &mut global.board) };
+            if order.strong {
+                time.strong(board, address, thread, order, (reads, writes));
+            }
+            let record = Record::new(stamp, access.inst.index, writes, order);
+            let region = warp.region(context, self, group.place);
+            let same = |at: usize| match access.stored {
+                Some((values, size)) => {
+                    let byte = (values[at / size][lane] >> (at % size * 8)) as u8;
+                    region.load8(offset + at) == byte
+                }
+                None => false,
+            };
+            if let Some((other, at)) = shadow.access(time, thread, (address, access.size), record, &same) {
+                self.report_race(context, warp, access, (lane, offset, at), (writes, other));
+            }
+        }
+        self.checks = Some(checks);
+    }
+
+    fn report_race(
+        &self,
+        context: &Context<'_>,
+        warp: &Warp,
+        access: &Access<'_>,
+        (lane, offset, at): (usize, usize, u64),
+        (writes, other): (bool, Record),
+    ) {
+        let verb = |writes: bool| if writes { "write" } else { "read" };
+        let place = place_name(context, access.group.place, offset);
+        let message = format!("{} of {place} is not ordered after a {}", verb(writes), verb(other.writes));
+        let mut finding = warp.finding(context, self, access.inst, FindingKind::Race, &message, 1 << lane);
+        finding.other = Some(context.site(&context.program.code[other.inst as usize]));
+        finding.threads.push(context.thread_at(other.stamp.block.into(), other.stamp.thread.into()));
+        finding.address = Some(at);
+        context.report(*finding);
+    }
+
+    fn report_copy(
+        &self,
+        context: &Context<'_>,
+        warp: &Warp,
+        access: &Access<'_>,
+        (lane, offset, copier): (usize, usize, usize),
+    ) {
+        let place = place_name(context, access.group.place, offset);
+        let copier = context.thread_at(self.linear, copier);
+        let message = format!("{place} is read before {copier} waits for its `cp.async`");
+        let kind = FindingKind::MissingAsyncWait;
+        let mut finding = warp.finding(context, self, access.inst, kind, &message, 1 << lane);
+        finding.address = Some(generic(context, access.group.place, offset));
+        context.report(*finding);
     }
 }
