@@ -54,6 +54,26 @@ def which(x: wp.float64):
 
 
 @wp.func
+def first(x: Any, y: Any):
+    return 1
+
+
+@wp.func
+def first(x: wp.Int, y: Any):
+    return 2
+
+
+@wp.func
+def first(x: wp.Int, y: float):
+    return 3
+
+
+@wp.func
+def first(x: wp.float64, y: float):
+    return 4
+
+
+@wp.func
 def total(v: wp.types.vector(length=Any, dtype=wp.Scalar)):
     s = v.dtype(0)
     for i in range(wp.static(1), len(v)):
@@ -99,6 +119,9 @@ def choices(out: wp.array(dtype=int)):
     out[3] = which(wp.float64(1.0))
     out[4] = which(wp.uint8(1))
     out[5] = which(wp.float16(1.0))
+    out[6] = first(1, 2.0)
+    out[7] = first(wp.vec3(1.0), 2.0)
+    out[8] = first(wp.float64(1.0), 2.0)
 
 
 @wp.kernel
@@ -239,7 +262,7 @@ def run():
         launch(scale, 3, array([1, 2, 3], dtype), dtype(3))
     for dtype in FLOATS:
         launch(halves, 2, array([1, 5], dtype), array([0, 0], dtype))
-    launch(choices, 1, array(np.zeros(6), int))
+    launch(choices, 1, array(np.zeros(9), int))
     for length, dtype in VECTORS:
         vector = wp.types.vector(length=length, dtype=dtype)
         launch(sums, 2, array(np.arange(2.0 * length).reshape(2, length), vector), array([0, 0], dtype))
@@ -258,6 +281,7 @@ def run():
 """
 
 
+@pytest.mark.filterwarnings("ignore:the first of two overloads")
 def test_results_are_equal(tmp_path):
     import warp
 

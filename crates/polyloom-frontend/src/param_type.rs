@@ -68,6 +68,10 @@ impl ScalarSet {
         ScalarSet::of(Scalar::ALL.iter().copied().filter(|scalar| *scalar != Scalar::Bool))
     }
 
+    fn is_within(self, other: ScalarSet) -> bool {
+        self.0 & !other.0 == 0
+    }
+
     /// Whether it has this one.
     pub fn contains(self, scalar: Scalar) -> bool {
         self.0 & 1 << scalar as u16 != 0
@@ -107,6 +111,19 @@ impl Pattern {
             && shape.iter().zip(&extents).all(|(wanted, extent)| wanted.is_none_or(|wanted| wanted == *extent))
     }
 
+    /// Whether it has none but types of the other.
+    fn is_within(self, other: Pattern) -> bool {
+        match (self, other) {
+            (_, Pattern::Any) => true,
+            (Pattern::Scalar(set), Pattern::Scalar(of)) => set.is_within(of),
+            (Pattern::Composite { kind, elem, shape }, Pattern::Composite { kind: of, elem: elems, shape: shapes }) => {
+                let fits = |(own, wanted): (&Option<u16>, &Option<u16>)| wanted.is_none() || own == wanted;
+                kind == of && elem.is_within(elems) && shape.iter().zip(&shapes).all(fits)
+            }
+            _ => false,
+        }
+    }
+
     /// How many axes the components of its types take in an array; none if that is not known.
     pub fn n_inner_axes(self) -> usize {
         match self {
@@ -144,6 +161,19 @@ impl ParamType {
     /// Whether it leaves the type to the call.
     pub fn is_generic(self) -> bool {
         !matches!(self, ParamType::Exact(_) | ParamType::Reference(_))
+    }
+
+    /// Whether it takes nothing but what the other takes.
+    pub(crate) fn is_within(self, other: ParamType) -> bool {
+        match (self, other) {
+            (_, ParamType::ANY) => true,
+            (ParamType::Exact(ty), _) => other.takes(ty),
+            (ParamType::Generic(own), ParamType::Generic(pattern)) => own.is_within(pattern),
+            (ParamType::GenericArray(own, n), ParamType::GenericArray(pattern, ndim)) => {
+                n == ndim && own.is_within(pattern)
+            }
+            _ => self == other,
+        }
     }
 
     /// Whether a value of this type may be given.

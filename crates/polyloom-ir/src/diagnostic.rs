@@ -91,6 +91,8 @@ codes! {
     Recursion = "PL0207", "recursion";
     /// An assignment to a parameter or value that cannot be assigned.
     BadAssignment = "PL0208", "bad assignment target";
+    /// A call that fits several overloads.
+    AmbiguousCall = "PL0209", "ambiguous call";
     /// Code that can never run.
     UnreachableCode = "PL0301", "unreachable code";
     /// Code that means something else in Python.

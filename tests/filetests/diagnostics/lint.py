@@ -18,6 +18,9 @@ def different(n: int, a: loom.array(dtype=int), x: loom.array(dtype=float), u: l
         n -= 1
     for j in range(n, n + 3):
         a[j] = j % 4
+    d = loom.zeros(shape=(3,), dtype=int)
+    e = d
+    e[0] = d[1]
 
 
 @loom.kernel

@@ -56,3 +56,39 @@ def by_type(x: int, out: wp.array(dtype=int)):
     out[0] = n_components(wp.vec3(1.0, 2.0, 3.0))
     out[1] = levels(x)
     out[2] = levels(1.5)
+
+
+@wp.func
+def kind(x: wp.types.vector(length=3, dtype=wp.Float)):
+    return 1
+
+
+@wp.func
+def kind(x: wp.types.vector(length=Any, dtype=Any)):
+    return 2
+
+
+@wp.func
+def kind(x: Any):
+    return 3
+
+
+@wp.func
+def kind(x: wp.Int):
+    return 4
+
+
+@wp.func
+def kind(x: wp.float64):
+    return 5
+
+
+# One of exact types is called first, then the first generic one.
+# run: @overloads[1](7, [0, 0, 0, 0, 0]) == [1, 2, 3, 3, 5]
+@wp.kernel
+def overloads(n: int, out: wp.array(dtype=int)):
+    out[0] = kind(wp.vec3(1.0))
+    out[1] = kind(wp.vec3i(1))
+    out[2] = kind(1.0)
+    out[3] = kind(n)
+    out[4] = kind(wp.float64(1.0))

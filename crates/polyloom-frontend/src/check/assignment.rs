@@ -122,6 +122,7 @@ impl<'a> Checker<'_, '_, 'a> {
                         && indices.is_empty()
                         && let Some(fixed) = self.fixed.get(array).cloned()
                     {
+                        self.lint_copy(span);
                         let ty = ExprType::Value(self.local_type(*array));
                         let value = Expr::new(ExprKind::Local(*array), ty, value.span);
                         return self.bind_own(name, fixed, value, span, out);

@@ -1,18 +1,15 @@
-//! Calls: what is called, its arguments, and the choice among a user function's overloads.
+//! Calls: what is called, and its arguments.
 
 use super::Given;
-use super::function::{Checker, Name, error_of, span_of};
+use super::function::{Checker, Name};
+use super::overload::{Actual, Actuals};
 use super::scope::is_library;
-use crate::annotation::AnnotationReader;
-use crate::constant;
 use crate::environment::{Captured, Constructor, FunctionHandle};
 use crate::members;
-use crate::number::Number;
-use crate::param_type::ParamType;
 use crate::source::{PACKAGES, dotted};
-use crate::structure::{StructType, ValueType};
+use crate::structure::ValueType;
 use crate::typed_ast::{Expr, ExprKind, ExprType, LocalId, Locals};
-use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span, Type};
+use polyloom_ir::{Code, Diagnostic, FunctionKind, Scalar, Span};
 use ruff_python_ast as ast;
 use smallvec::SmallVec;
 
@@ -23,57 +20,6 @@ pub(super) struct Argument<'a> {
     pub(super) name: Option<&'a str>,
     /// Its value.
     pub(super) value: Expr,
-}
-
-/// An argument of a call of a user's function.
-#[derive(Clone)]
-enum Actual {
-    /// A value.
-    Value(Expr),
-    /// A function or a type.
-    Known(Captured),
-}
-
-/// Arguments of a call of a user's function: their keywords, what they are, and their text.
-type Actuals<'a> = Vec<(Option<&'a str>, Actual, Option<&'a ast::Expr>)>;
-
-/// A parameter of a user function.
-struct Parameter<'f> {
-    name: &'f str,
-    ty: ParamType,
-    default: Option<&'f ast::Expr>,
-    positional: bool,
-    keyword: bool,
-}
-
-/// An overload's parameters with their values.
-struct Bound {
-    /// How far it is from taking just these arguments: see [`cost`].
-    cost: usize,
-    values: Vec<Actual>,
-    /// The parameters by reference: their place among all, their name and the argument.
-    references: Vec<(usize, String, usize)>,
-    /// What is wrong with a default that is used.
-    bad_default: Option<Diagnostic>,
-}
-
-/// Overloads that a message lists.
-const MAX_LISTED: usize = 10;
-
-/// Why an overload does not take the arguments.
-enum Misfit {
-    /// Their number or names, in words.
-    Arity(String),
-    /// One of them has another type: which, the parameter's name and type.
-    Type(usize, String, ParamType),
-}
-
-/// What it costs an overload to take an argument otherwise than by its exact type: one for the very type is better than
-/// one for some types, that better than one for any, and a number that changes its type comes last.
-mod cost {
-    pub(super) const SOME: usize = 1;
-    pub(super) const ANY: usize = 16;
-    pub(super) const NUMBER: usize = 256;
 }
 
 impl<'a> Checker<'_, '_, 'a> {
@@ -335,26 +281,7 @@ impl<'a> Checker<'_, '_, 'a> {
         span: Span,
     ) -> Expr {
         let Some(arguments) = arguments else { return Expr::error(span) };
-        let mut misfits = Vec::new();
-        let mut best: Option<(Bound, &FunctionHandle)> = None;
-        for handle in handles {
-            let Some(def) = handle.unit.definition(handle.function) else { continue };
-            let Some(parameters) = self.parameters_of(handle, def) else { return Expr::error(span) };
-            if !self.spend(1 + parameters.len(), def) {
-                return Expr::error(span);
-            }
-            match self.bind(handle, &parameters, &arguments, span) {
-                Ok(bound) => {
-                    if best.as_ref().is_none_or(|(least, _)| bound.cost < least.cost) {
-                        best = Some((bound, handle));
-                    }
-                }
-                Err(misfit) => misfits.push((parameters, misfit)),
-            }
-        }
-        let Some((bound, handle)) = best else {
-            return self.no_overload(name, misfits, &arguments, span);
-        };
+        let Some((bound, handle)) = self.overload(handles, name, &arguments, span) else { return Expr::error(span) };
         if let Some(wrong) = bound.bad_default {
             self.report(wrong);
             return Expr::error(span);
@@ -437,266 +364,6 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         Expr::new(ExprKind::Call { function, args, updates }, ty, span)
     }
-
-    /// The parameters of a function as its own file annotates them.
-    fn parameters_of<'f>(
-        &mut self,
-        handle: &FunctionHandle,
-        def: &'f ast::StmtFunctionDef,
-    ) -> Option<Vec<Parameter<'f>>> {
-        let file = self.compilation.file_of(&handle.unit);
-        let lookup = |path: &[&str]| handle.environment.lookup(path);
-        let reader = AnnotationReader { text: &handle.unit.file().text, lookup: &lookup };
-        let n_positional_only = def.parameters.posonlyargs.len();
-        let n_positional = n_positional_only + def.parameters.args.len();
-        let mut parameters = Vec::new();
-        let mut failed = def.parameters.vararg.is_some() || def.parameters.kwarg.is_some();
-        for (i, parameter) in def.parameters.iter_non_variadic_params().enumerate() {
-            let name = parameter.parameter.name.as_str();
-            let ty = match parameter.parameter.annotation.as_deref().map(|a| reader.read(a)) {
-                Some(Ok(ty)) => ty,
-                Some(Err(error)) => {
-                    self.report(error_of(file, error));
-                    failed = true;
-                    continue;
-                }
-                None => ParamType::ANY,
-            };
-            let default = parameter.default.as_deref();
-            let (positional, keyword) = (i < n_positional, i >= n_positional_only);
-            parameters.push(Parameter { name, ty, default, positional, keyword });
-        }
-        if failed {
-            // The mistakes in the function's own text are reported once, whoever calls it.
-            self.failed = true;
-            for variadic in [&def.parameters.vararg, &def.parameters.kwarg].into_iter().flatten() {
-                let span = span_of(file, variadic.range);
-                self.reject(
-                    Code::Unsupported,
-                    span,
-                    "a function takes a fixed number of parameters",
-                    "name each parameter and give it a type",
-                );
-            }
-            return None;
-        }
-        Some(parameters)
-    }
-
-    /// Gives every parameter its argument. Nothing is reported: another overload may be the one that is meant.
-    fn bind(
-        &mut self,
-        handle: &FunctionHandle,
-        parameters: &[Parameter<'_>],
-        arguments: &Actuals<'a>,
-        span: Span,
-    ) -> Result<Bound, Misfit> {
-        let mut slots: Vec<Option<usize>> = vec![None; parameters.len()];
-        for (i, (name, ..)) in arguments.iter().enumerate() {
-            let slot = match *name {
-                None => parameters.get(i).filter(|p| p.positional).map(|_| i),
-                Some(name) => parameters.iter().position(|p| p.keyword && p.name == name),
-            };
-            match (slot, *name) {
-                (Some(slot), _) if slots[slot].is_none() => slots[slot] = Some(i),
-                (Some(slot), _) => {
-                    return Err(Misfit::Arity(format!("`{}` is given twice", parameters[slot].name)));
-                }
-                (None, Some(name)) => return Err(Misfit::Arity(format!("there is no parameter `{name}`"))),
-                (None, None) => {
-                    return Err(Misfit::Arity(format!(
-                        "{} given, but {} taken",
-                        count(arguments.len(), "argument is", "arguments are"),
-                        count(parameters.len(), "is", "are"),
-                    )));
-                }
-            }
-        }
-        let mut cost = 0;
-        let mut references = Vec::new();
-        let mut bad_default = None;
-        let mut values = Vec::with_capacity(parameters.len());
-        for (place, (parameter, slot)) in parameters.iter().zip(slots).enumerate() {
-            if let ParamType::Reference(_) = parameter.ty {
-                let Some(i) = slot else {
-                    return Err(Misfit::Arity(format!("the argument `{}` is missing", parameter.name)));
-                };
-                references.push((place, parameter.name.to_owned(), i));
-            }
-            let value = match (slot, parameter.default) {
-                (Some(i), _) => match &arguments[i].1 {
-                    Actual::Value(value) => value.clone(),
-                    Actual::Known(what) => {
-                        let is_function = matches!(what, Captured::Function(_) | Captured::Builtin(_));
-                        match parameter.ty {
-                            ParamType::Function if is_function => {}
-                            ParamType::ANY => cost += cost::ANY,
-                            ty => return Err(Misfit::Type(i, parameter.name.to_owned(), ty)),
-                        }
-                        values.push(Actual::Known(what.clone()));
-                        continue;
-                    }
-                },
-                (None, Some(default)) if let Some(what) = default_function(handle, parameter.ty, default) => {
-                    values.push(Actual::Known(what));
-                    continue;
-                }
-                (None, Some(default)) => match self.default_value(handle, parameter, default, span) {
-                    Ok(value) => value,
-                    Err(wrong) => {
-                        bad_default.get_or_insert(wrong);
-                        Expr::error(span)
-                    }
-                },
-                (None, None) => {
-                    return Err(Misfit::Arity(format!("the argument `{}` is missing", parameter.name)));
-                }
-            };
-            let misfit = || Misfit::Type(slot.unwrap_or(0), parameter.name.to_owned(), parameter.ty);
-            let value = match (parameter.ty, value.untyped()) {
-                _ if slot.is_none() && value.is_error() => value,
-                (ParamType::Exact(ty), Some(number)) => {
-                    let fits = |s: &Scalar| number.adapts_to(*s) && value.fits(*s);
-                    let Some(scalar) = ty.as_plain().and_then(Type::as_scalar).filter(fits) else {
-                        return Err(misfit());
-                    };
-                    cost += if scalar == number.default_scalar() { 0 } else { cost::NUMBER };
-                    self.adapt(value, scalar.into())
-                }
-                (ParamType::Exact(_), None) if value.is_error() => value,
-                (ParamType::Exact(ValueType::Struct(of)), None)
-                    if of.is_indexed_array() && self.is_indexed_array(&value, of) =>
-                {
-                    value
-                }
-                (ParamType::Tuple | ParamType::ANY, None) if let ExprType::Values(_) = value.ty => {
-                    cost += cost::ANY;
-                    value
-                }
-                (wanted, number) => {
-                    let given = number.map(|number| number.default_scalar().into()).or(value.ty.full());
-                    if !given.is_some_and(|ty| wanted.takes(ty)) {
-                        return Err(misfit());
-                    }
-                    // An overload with the exact type is better than a generic one.
-                    cost += match wanted {
-                        ParamType::Exact(_) | ParamType::Reference(_) => 0,
-                        ParamType::ANY => cost::ANY,
-                        _ => cost::SOME,
-                    };
-                    value
-                }
-            };
-            values.push(Actual::Value(value));
-        }
-        Ok(Bound { cost, values, references, bad_default })
-    }
-
-    /// Whether a value is a whole indexed array of this type.
-    fn is_indexed_array(&self, value: &Expr, of: StructType) -> bool {
-        let ExprKind::View { indices, .. } = &value.kind else { return false };
-        let is_whole = indices.iter().all(|index| matches!(index.kind, ExprKind::Gather(_)));
-        is_whole && !indices.is_empty() && of.fields().first().is_some_and(|data| value.ty == ExprType::from(data.ty))
-    }
-
-    /// A parameter's default, or what is wrong with it.
-    fn default_value(
-        &mut self,
-        handle: &FunctionHandle,
-        parameter: &Parameter<'_>,
-        default: &ast::Expr,
-        span: Span,
-    ) -> Result<Expr, Diagnostic> {
-        let lookup = |path: &[&str]| handle.environment.lookup(path);
-        let file = self.compilation.file_of(&handle.unit);
-        let at = span_of(file, ruff_text_size::Ranged::range(default));
-        let value = match constant::evaluate(default, &lookup) {
-            Some(Captured::Bool(value)) => Expr::constant(value.into(), Scalar::Bool, span),
-            Some(Captured::Int(value)) => super::scope::number(Number::Int(value), span),
-            Some(Captured::Float(value)) => super::scope::number(Number::Float(value), span),
-            Some(Captured::Constant(bits, scalar)) => Expr::constant(bits, scalar, span),
-            Some(Captured::CompositeConstant(bits, composite)) => {
-                super::composite::composite_constant(&bits, composite, span)
-            }
-            _ => {
-                let wrong = Diagnostic::error(Code::BadCapture, at, "a default must be a constant");
-                return Err(wrong.help("write a number or a bool"));
-            }
-        };
-        let fits = match parameter.ty {
-            ParamType::Exact(ty) => match value.number() {
-                Some(number) => {
-                    let scalar = ty.as_plain().and_then(Type::as_scalar);
-                    scalar.is_some_and(|s| number.adapts_to(s) && number.fit(s).is_some())
-                }
-                None => value.ty.full() == Some(ty),
-            },
-            generic => {
-                let number = value.untyped().map(|number| number.default_scalar().into());
-                number.or(value.ty.full()).is_some_and(|ty: ValueType| generic.takes(ty))
-            }
-        };
-        if fits {
-            return Ok(value);
-        }
-        let message = format!("the default of `{}` is not {}", parameter.name, parameter.ty);
-        Err(Diagnostic::error(Code::TypeMismatch, at, message).help("write a constant of the parameter's type"))
-    }
-
-    fn no_overload(
-        &mut self,
-        name: &str,
-        mut misfits: Vec<(Vec<Parameter<'_>>, Misfit)>,
-        arguments: &Actuals<'a>,
-        span: Span,
-    ) -> Expr {
-        if misfits.len() == 1
-            && let Some((parameters, misfit)) = misfits.pop()
-        {
-            let signature = signature_text(name, &parameters);
-            return match misfit {
-                Misfit::Arity(what) => {
-                    let message = format!("`{name}` is called wrongly: {what}");
-                    self.reject(Code::NoOverload, span, message, format!("the function is `{signature}`"))
-                }
-                Misfit::Type(i, parameter, wanted) => {
-                    let reason = format!("the parameter `{parameter}` of `{name}`");
-                    match (arguments.get(i), wanted) {
-                        (Some((_, Actual::Value(value), _)), ParamType::Exact(ty) | ParamType::Reference(ty)) => {
-                            self.expect(value.clone(), ty, Code::TypeMismatch, &reason)
-                        }
-                        (Some((_, actual, _)), wanted) => {
-                            let at = match actual {
-                                Actual::Value(value) => value.span,
-                                Actual::Known(_) => span,
-                            };
-                            let message = format!("this is {}, but {reason} is {wanted}", describe(actual));
-                            let help = format!("the function is `{signature}`");
-                            self.reject(Code::TypeMismatch, at, message, help)
-                        }
-                        (None, _) => Expr::error(span),
-                    }
-                }
-            };
-        }
-        let types: Vec<String> = arguments.iter().map(|(name, actual, _)| with_name(*name, describe(actual))).collect();
-        let message = format!("no overload of `{name}` takes ({})", types.join(", "));
-        let tried: Vec<String> =
-            misfits.iter().take(MAX_LISTED).map(|(parameters, _)| signature_text(name, parameters)).collect();
-        let others = match misfits.len().saturating_sub(MAX_LISTED) {
-            0 => String::new(),
-            n => format!(" and {}", count(n, "other", "others")),
-        };
-        self.reject(Code::NoOverload, span, message, format!("tried {}{others}", list(&tried)))
-    }
-}
-
-/// A default that is a function, for a parameter that takes one.
-fn default_function(handle: &FunctionHandle, ty: ParamType, default: &ast::Expr) -> Option<Captured> {
-    let takes_functions = matches!(ty, ParamType::Function | ParamType::ANY);
-    let lookup = |path: &[&str]| handle.environment.lookup(path);
-    let value = takes_functions.then(|| constant::evaluate(default, &lookup)).flatten()?;
-    matches!(value, Captured::Function(_) | Captured::Builtin(_)).then_some(value)
 }
 
 /// `float32, number`, for messages.
@@ -705,7 +372,7 @@ pub(super) fn argument_types(arguments: &[Argument<'_>]) -> String {
     types.collect::<Vec<_>>().join(", ")
 }
 
-fn type_of(value: &Expr) -> String {
+pub(super) fn type_of(value: &Expr) -> String {
     match (value.ty.full(), value.untyped()) {
         (Some(ty), _) => ty.python_name(),
         (_, Some(number)) => number.default_scalar().python_name().to_owned(),
@@ -714,17 +381,10 @@ fn type_of(value: &Expr) -> String {
     }
 }
 
-fn with_name(name: Option<&str>, ty: String) -> String {
+pub(super) fn with_name(name: Option<&str>, ty: String) -> String {
     match name {
         Some(name) => format!("{name}={ty}"),
         None => ty,
-    }
-}
-
-fn describe(actual: &Actual) -> String {
-    match actual {
-        Actual::Value(value) => type_of(value),
-        Actual::Known(what) => what.describe(),
     }
 }
 
@@ -734,14 +394,6 @@ pub(super) fn list(items: &[String]) -> String {
 }
 
 /// `1 argument is`, `2 arguments are`.
-fn count(n: usize, one: &str, many: &str) -> String {
+pub(super) fn count(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
-}
-
-fn signature_text(name: &str, parameters: &[Parameter<'_>]) -> String {
-    let parameters = parameters.iter().map(|p| {
-        let default = if p.default.is_some() { " = …" } else { "" };
-        format!("{}: {}{default}", p.name, p.ty)
-    });
-    format!("{name}({})", parameters.collect::<Vec<_>>().join(", "))
 }

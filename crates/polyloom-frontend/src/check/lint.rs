@@ -66,6 +66,17 @@ impl Checker<'_, '_, '_> {
         }
     }
 
+    /// Warns of another name for an array of the kernel's own.
+    pub(super) fn lint_copy(&mut self, span: Span) {
+        if self.compilation.options.lint {
+            self.differs(
+                span,
+                "this copies the array, of which Python would have two names",
+                "use the array by its own name, or copy its elements in a loop if a copy is meant",
+            );
+        }
+    }
+
     /// Notes what a variable is assigned.
     pub(super) fn lint_assigned(&mut self, local: LocalId, value: &Expr) {
         if self.compilation.options.lint {

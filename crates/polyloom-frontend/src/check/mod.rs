@@ -20,6 +20,7 @@ mod logic;
 mod loops;
 mod meaning;
 mod operator;
+mod overload;
 mod print;
 mod reference;
 mod results;
