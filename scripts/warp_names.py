@@ -82,7 +82,7 @@ DIFFERENCES = {
     "copy": "between arrays of different element types converts; Warp copies bytes",
     "transform": "`t.p[1] = x`, `t.p.x = x` change the variable `t`; Warp changes a copy, but for arrays",
     "print": "a vector or matrix prints as in Python, `[[1.0, 2.5], [3.0, 4.0]]`; Warp prints bare numbers by row",
-    "mat33": "`m[i].x = y` changes the variable `m`, slices of matrices in arrays are assigned; Warp loses or refuses it",
+    "mat33": "`m[i].x = y` changes the variable `m`, matrices in arrays have slices assigned; Warp loses or refuses it",
     "zeros": "in a kernel: slices of elements that are vectors, `a[i][1:] = v`, are there too",
     "struct": "a default of a field is ignored as in Warp, with a warning; a base class is an error in both",
     "expect_near": "also prints where a value is NaN",
