@@ -2,5 +2,6 @@
 //! arithmetic, or are the ISA manual's.
 
 mod device;
+mod instructions;
 mod samples;
 mod syntax;

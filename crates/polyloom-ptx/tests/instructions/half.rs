@@ -1,0 +1,84 @@
+//! f16 and bf16, against `rustc_apfloat`.
+
+use super::{check, pairs, random};
+use rustc_apfloat::ieee::{BFloat, Half};
+use rustc_apfloat::{Float, Round};
+
+fn samples() -> Vec<u64> {
+    let mut all =
+        vec![0, 0x8000, 1, 0x8001, 0x3c00, 0xbc00, 0x3c01, 0x7bff, 0x7c00, 0xfc00, 0x7e00, 0x0400, 0x03ff, 0x3f80];
+    all.extend(random(40, 20).iter().map(|x| x & 0xffff));
+    all
+}
+
+/// A result's bits, with PTX's one NaN.
+fn bits<F: Float>(value: F) -> u64 {
+    if value.is_nan() { 0x7fff } else { value.to_bits() as u64 }
+}
+
+fn arithmetic<F: Float>(ty: &str) {
+    let [a, b] = pairs(&samples());
+    let c: Vec<u64> = random(a.len(), 21).iter().map(|x| x & 0xffff).collect();
+    let float = |value: u64| F::from_bits((value & 0xffff).into());
+    let round = Round::NearestTiesToEven;
+    type Expected<F> = fn(F, F, Round) -> F;
+    let table: [(&str, Expected<F>); 3] = [
+        ("add", |a, b, round| a.add_r(b, round).value),
+        ("sub", |a, b, round| a.sub_r(b, round).value),
+        ("mul", |a, b, round| a.mul_r(b, round).value),
+    ];
+    for (name, expected) in table {
+        check(&format!("{name}.rn.{ty} %d, %a, %b;"), "b16", &[("b16", &a), ("b16", &b)], |row| {
+            bits(expected(float(row[0]), float(row[1]), round))
+        });
+        // Two at once: the second pair is the first with its operands exchanged.
+        let packed = |x: &[u64], y: &[u64]| -> Vec<u64> { x.iter().zip(y).map(|(x, y)| x | y << 16).collect() };
+        let (ab, ba) = (packed(&a, &b), packed(&b, &a));
+        check(&format!("{name}.rn.{ty}x2 %d, %a, %b;"), "b32", &[("b32", &ab), ("b32", &ba)], |row| {
+            let part = |shift: u32| bits(expected(float(row[0] >> shift), float(row[1] >> shift), round)) << shift;
+            part(0) | part(16)
+        });
+    }
+    check(&format!("fma.rn.{ty} %d, %a, %b, %c;"), "b16", &[("b16", &a), ("b16", &b), ("b16", &c)], |row| {
+        bits(float(row[0]).mul_add_r(float(row[1]), float(row[2]), round).value)
+    });
+    check(&format!("fma.rn.relu.{ty} %d, %a, %b, %c;"), "b16", &[("b16", &a), ("b16", &b), ("b16", &c)], |row| {
+        let result = float(row[0]).mul_add_r(float(row[1]), float(row[2]), round).value;
+        if result.is_negative() && !result.is_nan() { 0 } else { bits(result) }
+    });
+    check(&format!("max.{ty} %d, %a, %b;"), "b16", &[("b16", &a), ("b16", &b)], |row| {
+        let (x, y) = (float(row[0]), float(row[1]));
+        match (x.is_nan(), y.is_nan()) {
+            (true, _) => bits(y),
+            (_, true) => bits(x),
+            _ if x.is_zero() && y.is_zero() => bits(if x.is_negative() { y } else { x }),
+            _ => bits(if x > y { x } else { y }),
+        }
+    });
+    check(&format!("neg.{ty} %d, %a;"), "b16", &[("b16", &a)], |row| row[0] ^ 0x8000);
+    check(&format!("abs.{ty} %d, %a;"), "b16", &[("b16", &a)], |row| row[0] & 0x7fff);
+}
+
+#[test]
+fn half_precision() {
+    arithmetic::<Half>("f16");
+}
+
+#[test]
+fn brain_floats() {
+    arithmetic::<BFloat>("bf16");
+}
+
+#[test]
+fn every_half_widens_and_narrows_again() {
+    let all: Vec<u64> = (0..0x1_0000).collect();
+    check("{.reg .f32 %x;\ncvt.f32.f16 %x, %a;\ncvt.rn.f16.f32 %d, %x;}", "b16", &[("b16", &all)], |row| {
+        if row[0] & 0x7fff > 0x7c00 { 0x7fff } else { row[0] }
+    });
+    check("cvt.f32.f16 %d, %a;", "b32", &[("b16", &all)], |row| {
+        let mut loses = false;
+        let wide: rustc_apfloat::ieee::Single =
+            rustc_apfloat::FloatConvert::convert(Half::from_bits(row[0].into()), &mut loses).value;
+        if wide.is_nan() { 0x7fff_ffff } else { wide.to_bits() as u64 }
+    });
+}
