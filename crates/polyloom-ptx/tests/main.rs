@@ -3,5 +3,7 @@
 
 mod device;
 mod instructions;
+mod nvrtc;
 mod samples;
+mod sync;
 mod syntax;

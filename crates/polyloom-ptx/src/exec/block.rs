@@ -270,10 +270,6 @@ impl Warp {
             return Err(self.finding(context, block, inst, FindingKind::DivergentBarrier, &message, lanes));
         }
         let count = barrier.count.as_ref().map(|count| count.get(&self.registers)[leader]);
-        if barrier.aligned {
-            let apart = block.alive(self.index) & !lanes;
-            block.observe_arrival(context, self, inst, lanes, apart);
-        }
         let state = &mut block.barriers[id as usize];
         state.arrived[self.index as usize] |= lanes;
         state.waiting = true;

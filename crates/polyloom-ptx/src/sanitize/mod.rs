@@ -10,7 +10,7 @@ mod race;
 mod uninitialised;
 
 use crate::Sanitizers;
-use crate::decode::op::{Inst, Scope};
+use crate::decode::op::{Op, Scope};
 use crate::exec::access::{Access, AccessKind, Where};
 use crate::exec::registers::{LANES, lanes_of};
 use crate::exec::warp::Warp;
@@ -141,41 +141,41 @@ impl BlockState {
             let threads: Vec<usize> = threads.collect();
             checks.time.join(&threads);
         }
-        if checks.sanitize.barriers && for_all {
-            self.check_barrier(context, arrived, sites);
+        if checks.sanitize.barriers {
+            self.check_barrier(context, arrived, sites, for_all);
         }
         self.checks = Some(checks);
     }
 
-    fn check_barrier(&self, context: &Context<'_>, arrived: &[u32], sites: &[u32]) {
-        let present = self.present();
-        let missing: u32 = arrived.iter().zip(present).map(|(arrived, all)| (all & !arrived).count_ones()).sum();
+    /// Threads that arrive one after the other are fine; those that never do, or do so elsewhere, are not.
+    fn check_barrier(&self, context: &Context<'_>, arrived: &[u32], sites: &[u32], for_all: bool) {
+        let [first, rest @ ..] = sites else { return };
         let site = |pc: u32| context.site(&context.program.code[pc as usize]);
-        if missing > 0 {
-            let message = format!("{missing} threads of the block have exited and never reach the barrier");
+        let aligned = matches!(&context.program.code[*first as usize].op, Op::Barrier(barrier) if barrier.aligned);
+        let report = |message: String, missing: Vec<u32>, other: Option<u32>| {
             let mut finding = context.plain_finding(FindingKind::DivergentBarrier, &message);
-            finding.site = Some(site(sites[0]));
-            for (warp, (arrived, all)) in (0..).zip(arrived.iter().zip(present)) {
-                let threads =
-                    lanes_of(all & !arrived).map(|lane| context.thread_at(self.linear, thread_of(warp, lane)));
+            finding.site = Some(site(*first));
+            finding.other = other.map(site);
+            for (warp, lanes) in (0..).zip(missing) {
+                let threads = lanes_of(lanes).map(|lane| context.thread_at(self.linear, thread_of(warp, lane)));
                 finding.threads.extend(threads.take(MAX_THREADS.saturating_sub(finding.threads.len())));
             }
             context.report(*finding);
-        } else if let [first, second, ..] = sites {
-            let message = "threads of the block reach different barriers";
-            let mut finding = context.plain_finding(FindingKind::DivergentBarrier, message);
-            finding.site = Some(site(*first));
-            finding.other = Some(site(*second));
-            context.report(*finding);
-        }
-    }
-
-    /// Lanes of a warp arrive at a barrier that the whole warp should reach at once; `apart` are elsewhere.
-    pub(crate) fn observe_arrival(&mut self, context: &Context<'_>, warp: &Warp, inst: &Inst, lanes: u32, apart: u32) {
-        let wanted = self.checks.as_ref().is_some_and(|checks| checks.sanitize.barriers);
-        if wanted && apart != 0 {
-            let message = format!("{} threads of the warp are elsewhere", apart.count_ones());
-            context.report(*warp.finding(context, self, inst, FindingKind::DivergentBarrier, &message, lanes));
+        };
+        let missing: Vec<u32> = arrived.iter().zip(self.present()).map(|(arrived, all)| all & !arrived).collect();
+        let count: u32 = missing.iter().map(|lanes| lanes.count_ones()).sum();
+        if for_all && count > 0 {
+            report(format!("{count} threads of the block have exited and never reach it"), missing, None);
+        } else if let ([second, ..], true) = (rest, for_all) {
+            report("threads of the block reach different barriers".to_owned(), Vec::new(), Some(*second));
+        } else if aligned && !for_all {
+            // Of warps that take part, all threads should.
+            let parts = arrived.iter().zip(self.present());
+            let apart: Vec<u32> = parts.map(|(arrived, all)| if *arrived == 0 { 0 } else { all & !arrived }).collect();
+            let count: u32 = apart.iter().map(|lanes| lanes.count_ones()).sum();
+            if count > 0 {
+                report(format!("{count} threads of warps that take part do not reach it"), apart, None);
+            }
         }
     }
 

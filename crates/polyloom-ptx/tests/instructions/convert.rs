@@ -45,8 +45,12 @@ fn integers_to_integers() {
             check(&format!("cvt.{to}.{from} %d, %a;"), &target, &operands, |row| {
                 in_register(number(number(row[0], from) as u64, to), to)
             });
+            let ((least, most), (from_least, from_most)) = (range(to), range(from));
+            // Assemblers refuse `.sat` where it has nothing to do.
+            if least <= from_least && from_most <= most {
+                continue;
+            }
             check(&format!("cvt.sat.{to}.{from} %d, %a;"), &target, &operands, |row| {
-                let (least, most) = range(to);
                 in_register(number(row[0], from).clamp(least, most), to)
             });
         }
@@ -102,7 +106,8 @@ fn singles() -> Vec<u64> {
 
 #[test]
 fn floats_to_integers() {
-    let modes: [(&str, fn(f64) -> f64); 4] =
+    type Round = fn(f64) -> f64;
+    let modes: [(&str, Round); 4] =
         [("rni", f64::round_ties_even), ("rzi", f64::trunc), ("rmi", f64::floor), ("rpi", f64::ceil)];
     let singles = singles();
     let doubles: Vec<u64> =

@@ -90,13 +90,13 @@ fn products_and_sums() {
         if ty != "u64" {
             check(&format!("mad.hi.{ty} %d, %a, %b, %c;"), ty, &operands, |row| {
                 let (a, b, c) = numbers(row);
-                low((a * b >> bits) + c, ty)
+                low(((a * b) >> bits) + c, ty)
             });
         }
     }
     check("mad.hi.sat.s32 %d, %a, %b, %c;", "s32", &[("s32", &a), ("s32", &b), ("s32", &c)], |row| {
         let [a, b, c] = [0, 1, 2].map(|at| sign(row[at], 32));
-        low(((a * b >> 32) + c).clamp(i32::MIN.into(), i32::MAX.into()), "s32")
+        low((((a * b) >> 32) + c).clamp(i32::MIN.into(), i32::MAX.into()), "s32")
     });
 }
 
@@ -118,10 +118,10 @@ fn products_of_24_bits() {
         let part = |value: u64| if ty == "s32" { sign(value, 24) } else { i128::from(value & 0xff_ffff) };
         for (name, shift) in [("lo", 0), ("hi", 16)] {
             check(&format!("mul24.{name}.{ty} %d, %a, %b;"), ty, &[(ty, &a), (ty, &b)], |row| {
-                low(part(row[0]) * part(row[1]) >> shift, ty)
+                low((part(row[0]) * part(row[1])) >> shift, ty)
             });
             check(&format!("mad24.{name}.{ty} %d, %a, %b, %c;"), ty, &[(ty, &a), (ty, &b), (ty, &c)], |row| {
-                low((part(row[0]) * part(row[1]) >> shift) + i128::from(row[2] as u32), ty)
+                low(((part(row[0]) * part(row[1])) >> shift) + i128::from(row[2] as u32), ty)
             });
         }
     }
@@ -145,7 +145,7 @@ fn carries() {
                    madc.hi.u32 %dl, %al, %bh, 0;\nmad.lo.cc.u32 %dh, %ah, %bl, %dh;\nmadc.hi.cc.u32 %dl, %ah, %bl, %dl;\n\
                    addc.u32 %al, 0, 0;\nmad.lo.cc.u32 %dl, %ah, %bh, %dl;\nmadc.hi.u32 %dh, %ah, %bh, %al;";
     check(&format!("{halves}{product}{join}"), "u64", &operands, |row| {
-        (u128::from(row[0]) * u128::from(row[1]) >> 64) as u64
+        ((u128::from(row[0]) * u128::from(row[1])) >> 64) as u64
     });
     check("sub.cc.u64 %d, %a, %b;\nsubc.u64 %d, 0, 0;", "u64", &operands, |row| {
         0u64.wrapping_sub(u64::from(row[0] < row[1]))
@@ -170,9 +170,7 @@ fn packed_halves() {
         check(&format!("max.{ty} %d, %a, %b;"), "b32", &operands, pair(|a, b| a.max(b), element));
     }
     let operands: [(&str, &[u64]); 2] = [("b32", &a), ("b32", &b)];
-    check("max.s16x2.relu %d, %a, %b;".replace(".s16x2.relu", ".relu.s16x2").as_str(), "b32", &operands, {
-        pair(|a, b| a.max(b).max(0), "s16")
-    });
+    check("max.relu.s16x2 %d, %a, %b;", "b32", &operands, pair(|a, b| a.max(b).max(0), "s16"));
 }
 
 #[test]
