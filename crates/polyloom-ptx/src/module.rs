@@ -250,10 +250,9 @@ impl Simulator {
                 return Err(LoadError::Module(vec![Error::new(variable.position, message)]));
             }
             // What no initial value is given for is zero.
-            bytes.resize(size as usize, 0);
-            if size > 0 {
-                self.memory.write(inner.globals[&variable.name], &bytes)?;
-            }
+            let address = inner.globals[&variable.name];
+            self.memory.fill(address, 0, size as usize)?;
+            self.memory.write(address, &bytes)?;
         }
         Ok(loaded)
     }

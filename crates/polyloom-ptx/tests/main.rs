@@ -1,8 +1,12 @@
 //! The tests of the PTX simulator. Inputs lie in `ptx/`; expected values are computed here, by hand or with Rust's own
 //! arithmetic, or are the ISA manual's.
 
+mod checks;
+mod counting;
 mod device;
+mod fuzz;
 mod instructions;
+mod matrix;
 mod nvrtc;
 mod samples;
 mod sync;

@@ -242,7 +242,8 @@ fn shared_layout(ast: &Ast, functions: &[&Function], names: &FxHashSet<&str>) ->
     let mut start = end;
     for variable in variables.iter().filter(|each| dynamic(each)) {
         let (_, align) = variable_size(variable)?;
-        start = start.max(end.next_multiple_of(align.max(16)));
+        let place = end.checked_next_multiple_of(align.max(16));
+        start = start.max(place.ok_or_else(|| Error::new(variable.position, "variables of more than 4 GiB"))?);
     }
     for variable in variables.iter().filter(|each| dynamic(each)) {
         addresses.insert(variable.position, u64::from(start));

@@ -27,9 +27,9 @@ impl Shape {
     fn parse(text: &str) -> Option<Shape> {
         let rest = text.strip_prefix('m')?;
         let (m, rest) = rest.split_once('n')?;
-        let (n, k) = rest.split_once('k').unwrap_or((rest, "0"));
+        let (n, k) = rest.split_once('k')?;
         let shape = Shape { m: m.parse().ok()?, n: n.parse().ok()?, k: k.parse().ok()? };
-        [shape.m, shape.n, shape.k].iter().all(|extent| *extent <= 256).then_some(shape)
+        [shape.m, shape.n, shape.k].iter().all(|extent| (1..=256).contains(extent)).then_some(shape)
     }
 
     fn of(self, role: Role) -> (u32, u32) {
@@ -65,7 +65,7 @@ fn take_shape(line: &mut Line<'_>) -> Decoded<Shape> {
         return line.error(format!("`{}` needs a shape such as `.m16n8k16`", line.instruction.opcode));
     };
     line.mods.take(name);
-    Ok(Shape::parse(name).unwrap_or(Shape { m: 0, n: 0, k: 0 }))
+    Ok(Shape::parse(name).unwrap_or(Shape { m: 1, n: 1, k: 1 }))
 }
 
 /// Bits of an element in a register of the fragment.

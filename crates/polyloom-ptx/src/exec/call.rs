@@ -137,7 +137,7 @@ impl Warp {
     }
 
     /// Up to eight bytes of a lane's local memory.
-    fn local_bytes_at(&self, lane: usize, offset: usize, size: u32) -> u64 {
+    pub(super) fn local_bytes_at(&self, lane: usize, offset: usize, size: u32) -> u64 {
         let mut bytes = [0; 8];
         if let Some(local) = &self.local {
             local.read(lane * self.local_bytes as usize + offset, &mut bytes[..size as usize]);

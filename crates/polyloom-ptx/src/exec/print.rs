@@ -44,12 +44,12 @@ impl Warp {
         }
         // The result: how many arguments were printed, which nobody asks for; zero bytes went wrong.
         for place in &call.results {
-            if let Place::Memory { offset, .. } = place
+            if let Place::Memory { offset, size } = place
                 && let Some(local) = &self.local
             {
                 for lane in lanes_of(lanes) {
                     let at = lane * self.local_bytes as usize + (self.registers.base().local + offset) as usize;
-                    local.store32(at, 0);
+                    local.write(at, &[0; 4][..(*size).min(4) as usize]);
                 }
             } else if let Place::Word(super::registers::Source::Register(slot)) = place {
                 self.write(Destination::Word(*slot, 32), &[0; LANES], lanes);
@@ -62,9 +62,8 @@ impl Warp {
         match place {
             Place::Word(source) => source.get(&self.registers).map(u64::from),
             Place::Double(source) => *source.get(&self.registers),
-            Place::Memory { offset, .. } => std::array::from_fn(|lane| {
-                let at = lane * self.local_bytes as usize + (self.registers.base().local + offset) as usize;
-                self.local.as_ref().map_or(0, |local| local.load64(at))
+            Place::Memory { offset, size } => std::array::from_fn(|lane| {
+                self.local_bytes_at(lane, (self.registers.base().local + offset) as usize, (*size).min(8))
             }),
             Place::Predicate(_) => [0; LANES],
         }

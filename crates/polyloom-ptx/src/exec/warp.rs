@@ -20,6 +20,8 @@ const PATIENCE: u32 = 4096;
 const SPIN_WEIGHT: u32 = 256;
 /// Instructions that others may run while a path has yielded.
 const YIELDED_RUN: u32 = 1024;
+/// Registers of one file that a chain of calls may have.
+const MAX_REGISTERS: u32 = 1 << 20;
 /// How deep calls may nest.
 const MAX_CALLS: u32 = 4096;
 
@@ -465,7 +467,9 @@ impl Warp {
         let parent = self.frames[path.frame as usize];
         let base = parent.base.plus(context.program.functions[parent.function as usize].size);
         let size = context.program.functions[function as usize].size;
-        if base.local + size.local > self.local_bytes && size.local > 0 || parent.depth >= MAX_CALLS {
+        let end = base.plus(size);
+        let full = end.local > self.local_bytes && size.local > 0 || end.words.max(end.doubles) > MAX_REGISTERS;
+        if full || parent.depth >= MAX_CALLS {
             return None;
         }
         self.registers.reserve(base, size);

@@ -224,12 +224,22 @@ impl BlockState {
             }
             let record = Record::new(stamp, access.inst.index, writes, order);
             let region = warp.region(context, self, group.place);
-            let same = |at: usize| match access.stored {
-                Some((values, size)) => {
-                    let byte = (values[at / size][lane] >> (at % size * 8)) as u8;
-                    region.load8(offset + at) == byte
+            let byte_of = |lane: usize, at: usize| {
+                access.stored.map(|(values, size)| (values[at / size][lane] >> (at % size * 8)) as u8)
+            };
+            let same = |at: usize, other: &Record| {
+                let mine = byte_of(lane, at);
+                let peer = usize::from(other.stamp.thread) % LANES;
+                // A lane that writes by the same instruction has not done so yet.
+                let together = other.inst == access.inst.index
+                    && usize::from(other.stamp.thread) / LANES == warp.index as usize
+                    && other.stamp.block == stamp.block
+                    && group.lanes >> peer & 1 != 0;
+                let inside = (offset + at).checked_sub(group.offsets[peer]).filter(|at| *at < access.size as usize);
+                match (together, inside) {
+                    (true, Some(inside)) => mine.is_some() && mine == byte_of(peer, inside),
+                    _ => mine == Some(region.load8(offset + at)),
                 }
-                None => false,
             };
             if let Some((other, at)) = shadow.access(time, thread, (address, access.size), record, &same) {
                 self.report_race(context, warp, access, (lane, offset, at), (writes, other));

@@ -39,11 +39,17 @@ struct Cell {
 }
 
 impl Cell {
-    /// What the access races with, if anything; then it is remembered. `same` tells that a write changes nothing.
-    fn access(&mut self, time: &BlockTime, thread: usize, record: Record, same: bool) -> Option<Record> {
+    /// What the access races with, if anything; then it is remembered. `same` tells that it writes what another wrote.
+    fn access(
+        &mut self,
+        time: &BlockTime,
+        thread: usize,
+        record: Record,
+        same: impl Fn(&Record) -> bool,
+    ) -> Option<Record> {
         let unordered = |other: &Record| {
-            let silent = same && other.writes && record.writes;
-            !(silent || time.is_before(other.stamp, thread) || record.is_fine_with(other))
+            let fine = time.is_before(other.stamp, thread) || record.is_fine_with(other);
+            !(fine || other.writes && record.writes && same(other))
         };
         let mut race = self.write.filter(unordered);
         if record.writes {
@@ -86,14 +92,15 @@ impl Shadow {
         &mut page[(word % PAGE) as usize]
     }
 
-    /// An access of bytes: what it races with and where. `same(at)` tells that the byte keeps its value.
+    /// An access of bytes: what it races with and where. `same(at, other)` tells that byte `at` of what is written is what
+    /// another wrote there.
     pub(super) fn access(
         &mut self,
         time: &BlockTime,
         thread: usize,
         (address, size): (u64, u32),
         record: Record,
-        same: &dyn Fn(usize) -> bool,
+        same: &dyn Fn(usize, &Record) -> bool,
     ) -> Option<(Record, u64)> {
         let mut race = None;
         let end = address + u64::from(size);
@@ -107,12 +114,12 @@ impl Shadow {
             }
             let found = match word {
                 Word::Whole(cell) => {
-                    let keeps = record.writes && (at..next).all(|byte| same((byte - address) as usize));
-                    cell.access(time, thread, record, keeps)
+                    let bytes = (at - address) as usize..(next - address) as usize;
+                    cell.access(time, thread, record, |other| bytes.clone().all(|byte| same(byte, other)))
                 }
                 Word::Bytes(cells) => (at..next).fold(None, |found, byte| {
-                    let keeps = record.writes && same((byte - address) as usize);
-                    let race = cells[(byte % 4) as usize].access(time, thread, record, keeps);
+                    let cell = &mut cells[(byte % 4) as usize];
+                    let race = cell.access(time, thread, record, |other| same((byte - address) as usize, other));
                     found.or(race)
                 }),
             };

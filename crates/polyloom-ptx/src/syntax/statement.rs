@@ -117,7 +117,12 @@ impl Parser<'_> {
         }
         let mut operands = Vec::new();
         while !self.eat(';') {
-            operands.push(self.operand()?);
+            // What a call passes stands in parentheses, and so may a constant elsewhere.
+            if opcode == "call" && self.eat('(') {
+                operands.push(Operand::List(self.operands_until(')')?));
+            } else {
+                operands.push(self.operand()?);
+            }
             if !self.eat(',') {
                 self.expect(';')?;
                 break;
@@ -182,10 +187,6 @@ impl Parser<'_> {
             Kind::Mark('{') => {
                 self.next();
                 Ok(Operand::Vector(self.operands_until('}')?))
-            }
-            Kind::Mark('(') if !matches!(self.peek_second(), Kind::Integer(_) | Kind::Mark('-')) => {
-                self.next();
-                Ok(Operand::List(self.operands_until(')')?))
             }
             Kind::Mark('[') => {
                 self.next();

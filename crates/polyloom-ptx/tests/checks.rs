@@ -1,0 +1,210 @@
+//! What the checks find, and what they do not: each kernel with a bug has a twin without it.
+
+use crate::device::{Arg, array, try_launch};
+use crate::sync::kernel;
+use polyloom_ptx::{Finding, FindingKind, Launch, Sanitizers};
+
+/// What a launch of two blocks of 64 finds; the output has a word for each thread, the other array 256.
+fn findings(body: &str) -> Vec<Finding> {
+    let launch = Launch {
+        grid: [2, 1, 1],
+        block: [64, 1, 1],
+        dynamic_shared_bytes: 256,
+        sanitize: Sanitizers::ALL,
+        ..Launch::default()
+    };
+    // Each block has its own words of the output.
+    let body = format!(
+        "mov.u32 %r1, %ctaid.x;\nmul.wide.u32 %rd1, %r1, 256;\nadd.u64 %rd0, %rd0, %rd1;\nld.param.u64 %rd4, [other];\n\
+         mov.u32 %r8, tile;\nshl.b32 %r9, %r0, 2;\nadd.u32 %r8, %r8, %r9;\nmov.u32 %r10, tile;\nxor.b32 %r11, %r9, 128;\n\
+         add.u32 %r10, %r10, %r11;\nmov.u32 %r12, tile;\nxor.b32 %r11, %r9, 4;\nadd.u32 %r12, %r12, %r11;\n{body}"
+    );
+    let args = vec![Arg::Fresh(512), array(&[0u32; 256])];
+    match try_launch(&kernel(&body), "k", args, launch) {
+        Ok(_) => Vec::new(),
+        Err(fault) => fault.findings,
+    }
+}
+
+/// The bug is found, and nothing unrelated; the twin has none.
+fn check(kind: FindingKind, wrong: &str, right: &str) {
+    let found = findings(wrong);
+    assert!(found.iter().any(|finding| finding.kind == kind), "{kind:?} is not found in\n{wrong}");
+    for finding in &found {
+        // Who reads too early may read what is not written yet.
+        let follows = kind == FindingKind::Race && finding.kind == FindingKind::Uninitialised;
+        assert!(finding.kind == kind || follows, "{finding}\n{wrong}");
+        assert!(finding.site.is_some());
+    }
+    let found = findings(right);
+    let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert!(found.is_empty(), "{texts:#?}\n{right}");
+}
+
+#[test]
+fn missing_barrier() {
+    let write = "st.shared.u32 [%r8], %r0;\n";
+    let read = "ld.shared.u32 %r2, [%r10];\nst.global.u32 [%rd0], %r2;";
+    check(FindingKind::Race, &format!("{write}{read}"), &format!("{write}bar.sync 0;\n{read}"));
+}
+
+#[test]
+fn missing_second_barrier() {
+    let round = "st.shared.u32 [%r8], %r0;\nbar.sync 0;\nld.shared.u32 %r2, [%r10];\nst.global.u32 [%rd0], %r2;\n";
+    check(FindingKind::Race, &format!("{round}{round}"), &format!("{round}bar.sync 0;\n{round}"));
+}
+
+#[test]
+fn lanes_of_a_warp_need_a_warp_barrier() {
+    let write = "st.shared.u32 [%r8], %r0;\n";
+    let read = "ld.shared.u32 %r2, [%r12];\nst.global.u32 [%rd0], %r2;";
+    check(FindingKind::Race, &format!("{write}{read}"), &format!("{write}bar.warp.sync -1;\n{read}"));
+    // A warp barrier does not order different warps.
+    let read = "ld.shared.u32 %r2, [%r10];\nst.global.u32 [%rd0], %r2;";
+    check(
+        FindingKind::Race,
+        &format!("{write}bar.warp.sync -1;\n{read}"),
+        &format!("{write}barrier.sync 3, 64;\n{read}"),
+    );
+}
+
+#[test]
+fn updates_have_to_be_atomic() {
+    check(
+        FindingKind::Race,
+        "ld.global.u32 %r2, [%rd4];\nadd.u32 %r2, %r2, 1;\nst.global.u32 [%rd4], %r2;",
+        "red.global.add.u32 [%rd4], 1;",
+    );
+    // Of different blocks, atomics of one block's scope are not enough.
+    check(FindingKind::Race, "red.relaxed.cta.global.add.u32 [%rd4], 1;", "red.relaxed.gpu.global.add.u32 [%rd4], 1;");
+    // An atomic and a plain access race as well.
+    check(
+        FindingKind::Race,
+        "red.global.add.u32 [%rd4], 1;\nld.global.u32 %r2, [%rd4];\nst.global.u32 [%rd0], %r2;",
+        "red.global.add.u32 [%rd4], 1;\nld.relaxed.gpu.global.u32 %r2, [%rd4];\nst.global.u32 [%rd0], %r2;",
+    );
+}
+
+#[test]
+fn writing_different_values_to_one_place() {
+    check(FindingKind::Race, "st.global.u32 [%rd4], %r0;", "st.global.u32 [%rd4], 7;");
+    check(
+        FindingKind::Race,
+        "add.u64 %rd4, %rd4, 1;\nst.global.u8 [%rd4], %r0;",
+        "cvt.u64.u32 %rd5, %r9;\nadd.u64 %rd4, %rd4, %rd5;\nshl.b32 %r3, %r1, 8;\ncvt.u64.u32 %rd5, %r3;\nadd.u64 %rd4, %rd4, %rd5;\n\
+         st.global.u8 [%rd4+1], %r0;\nst.global.u8 [%rd4], %r0;",
+    );
+}
+
+/// Block 0 publishes a value and a flag, block 1 waits for the flag and reads the value.
+fn message(publish: &str, wait: &str) -> String {
+    format!(
+        "setp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nsetp.eq.u32 %p1, %r1, 1;\n@%p1 bra READER;\nst.global.u32 [%rd4], 42;\n\
+         {publish}\nret;\nREADER:\nWAIT:\n{wait}\nsetp.eq.u32 %p2, %r2, 0;\n@%p2 bra WAIT;\nFENCE\nld.global.u32 %r3, [%rd4];\n\
+         st.global.u32 [%rd0], %r3;"
+    )
+}
+
+#[test]
+fn flags_need_release_and_acquire() {
+    let plain = message("st.relaxed.gpu.global.u32 [%rd4+64], 1;", "ld.relaxed.gpu.global.u32 %r2, [%rd4+64];");
+    let ordered = message("st.release.gpu.global.u32 [%rd4+64], 1;", "ld.acquire.gpu.global.u32 %r2, [%rd4+64];");
+    check(FindingKind::Race, &plain.replace("FENCE", ""), &ordered.replace("FENCE", ""));
+    let fenced = message(
+        "fence.acq_rel.gpu;\nst.relaxed.gpu.global.u32 [%rd4+64], 1;",
+        "ld.relaxed.gpu.global.u32 %r2, [%rd4+64];",
+    );
+    check(FindingKind::Race, &fenced.replace("FENCE", ""), &fenced.replace("FENCE", "fence.acq_rel.gpu;"));
+    // A fence for the block alone does not reach the other.
+    check(
+        FindingKind::Race,
+        &fenced.replace("FENCE", "fence.acq_rel.gpu;").replacen("fence.acq_rel.gpu", "fence.acq_rel.cta", 1),
+        &fenced.replace("FENCE", "membar.gl;"),
+    );
+}
+
+#[test]
+fn uninitialised_memory() {
+    let read = "ld.shared.u32 %r2, [%r8];\nst.global.u32 [%rd0], %r2;";
+    check(FindingKind::Uninitialised, read, &format!("st.shared.u32 [%r8], 1;\n{read}"));
+    // A byte of a word.
+    let read = "ld.shared.u8 %r2, [%r8+1];\nst.global.u32 [%rd0], %r2;";
+    check(
+        FindingKind::Uninitialised,
+        &format!("st.shared.u8 [%r8], 1;\n{read}"),
+        &format!("st.shared.u16 [%r8], %r0;\n{read}"),
+    );
+    let read = "ld.global.u32 %r2, [%rd0];\nst.global.u32 [%rd0], %r2;";
+    check(FindingKind::Uninitialised, read, &format!("st.global.u32 [%rd0], 0;\n{read}"));
+}
+
+#[test]
+fn divergent_barriers() {
+    check(
+        FindingKind::DivergentBarrier,
+        "setp.lt.u32 %p0, %r0, 16;\n@!%p0 bra OVER;\nbar.sync 0;\nOVER:",
+        "setp.lt.u32 %p0, %r0, 16;\n@!%p0 bra OVER;\nst.global.u32 [%rd0], 1;\nOVER:\nbar.sync 0;",
+    );
+    check(
+        FindingKind::DivergentBarrier,
+        "setp.lt.u32 %p0, %r0, 32;\n@%p0 bra OTHER;\nbar.sync 0;\nbra DONE;\nOTHER:\nbar.sync 0;\nDONE:",
+        "setp.lt.u32 %p0, %r0, 32;\n@%p0 bra OTHER;\nst.global.u32 [%rd0], 1;\nbra DONE;\nOTHER:\nst.global.u32 [%rd0], 2;\n\
+         DONE:\nbar.sync 0;",
+    );
+    check(
+        FindingKind::DivergentBarrier,
+        "setp.lt.u32 %p0, %r0, 40;\n@!%p0 ret;\nbar.sync 0;",
+        "bar.sync 0;\nsetp.lt.u32 %p0, %r0, 40;\n@!%p0 ret;",
+    );
+}
+
+#[test]
+fn asynchronous_copies_are_waited_for() {
+    let copy = "mul.wide.u32 %rd5, %r0, 4;\nadd.u64 %rd5, %rd4, %rd5;\ncp.async.ca.shared.global [%r8], [%rd5], 4;\n\
+                cp.async.commit_group;\n";
+    let read = "ld.shared.u32 %r2, [%r8];\nst.global.u32 [%rd0], %r2;";
+    check(FindingKind::MissingAsyncWait, &format!("{copy}{read}"), &format!("{copy}cp.async.wait_group 0;\n{read}"));
+    check(
+        FindingKind::MissingAsyncWait,
+        &format!("{copy}cp.async.wait_group 1;\n{read}"),
+        &format!("{copy}cp.async.wait_all;\n{read}"),
+    );
+    // Others' copies need a barrier after the wait.
+    let read = "ld.shared.u32 %r2, [%r10];\nst.global.u32 [%rd0], %r2;";
+    check(
+        FindingKind::Race,
+        &format!("{copy}cp.async.wait_group 0;\n{read}"),
+        &format!("{copy}cp.async.wait_group 0;\nbar.sync 0;\n{read}"),
+    );
+}
+
+#[test]
+fn bounds_and_alignment_of_every_space() {
+    let far = "mov.u32 %r2, 5000;\nst.shared.u32 [%r2], 1;";
+    check(FindingKind::OutOfBounds, far, "st.shared.u32 [%r8], 1;");
+    check(FindingKind::Misaligned, "st.shared.u32 [%r8+2], 1;", "st.shared.u32 [%r8], 1;");
+    check(FindingKind::Misaligned, "ld.global.v2.u32 {%r2, %r3}, [%rd4+4];", "ld.global.v2.u32 {%r2, %r3}, [%rd4+8];");
+    check(
+        FindingKind::OutOfBounds,
+        ".local .align 4 .b8 mine[16];\nmov.u32 %r2, 64;\ncvt.u64.u32 %rd5, %r2;\nst.local.u32 [%rd5], 1;",
+        ".local .align 4 .b8 mine[16];\nst.local.u32 [mine+12], 1;",
+    );
+    check(FindingKind::OutOfBounds, "mov.u64 %rd5, 0;\nld.u32 %r2, [%rd5];", "ld.u32 %r2, [%rd4];");
+    check(FindingKind::OutOfBounds, "st.global.u32 [%rd4+1024], 1;", "st.global.u32 [%rd4+1020], 1;");
+    check(FindingKind::OutOfBounds, "st.global.u32 [%rd4-4], 1;", "ld.global.u32 %r2, [%rd4];");
+}
+
+#[test]
+fn freed_memory_is_named_as_such() {
+    use polyloom_ptx::{Module, Simulator};
+    let simulator = Simulator::default();
+    let loaded = simulator.load(&Module::parse(&kernel("ld.global.u32 %r2, [%rd0];")).expect("it parses"));
+    let kernel = loaded.expect("it loads").kernel("k").expect("it decodes");
+    let address = simulator.memory().alloc(128, 4).expect("memory");
+    simulator.memory().free(address).expect("it was allocated");
+    assert!(simulator.memory().free(address).is_err());
+    let params = [address.to_le_bytes().to_vec(), 0u64.to_le_bytes().to_vec()];
+    let fault = kernel.launch(&Launch { params: &params, ..Launch::default() }).expect_err("a fault");
+    assert!(fault.findings[0].message.contains("128-byte allocation"), "{}", fault.findings[0]);
+    assert!(fault.findings[0].message.ends_with("that was freed"), "{}", fault.findings[0]);
+}

@@ -1,0 +1,68 @@
+//! Counters, against counts made by hand.
+
+use crate::device::{array, try_launch, value};
+use crate::sync::kernel;
+use polyloom_ptx::{Class, Counters, Launch, Limiter};
+
+fn counters(body: &str, threads: u32) -> Counters {
+    let launch = Launch { block: [threads, 1, 1], counters: true, arch: 80, ..Launch::default() };
+    let args = vec![array(&[0u32; 1024]), array(&[0u32; 1024])];
+    let (_, report) = try_launch(&kernel(body), "k", args, launch).expect("it runs");
+    report.counters.expect("they were asked for")
+}
+
+#[test]
+fn sectors_of_global_memory() {
+    // 32 words in a row are four sectors.
+    let one = counters("st.global.u32 [%rd0], 1;", 32);
+    assert_eq!((one.global_stores, one.global_sectors, one.global_bytes), (1, 4, 128));
+    assert_eq!(one.coalescing(), Some(1.0));
+    // With 32 bytes between words each has a sector of its own.
+    let apart = counters(
+        "ld.param.u64 %rd4, [other];\nmul.wide.u32 %rd5, %r0, 32;\nadd.u64 %rd4, %rd4, %rd5;\nld.global.u32 %r2, [%rd4];",
+        32,
+    );
+    assert_eq!((apart.global_loads, apart.global_sectors), (1, 32));
+    assert_eq!(apart.coalescing(), Some(0.125));
+}
+
+#[test]
+fn banks_of_shared_memory() {
+    let access = |factor: u32| {
+        counters(
+            &format!(
+                "mov.u32 %r8, tile;\nmul.lo.u32 %r9, %r0, {factor};\nadd.u32 %r8, %r8, %r9;\nst.shared.u32 [%r8], 1;"
+            ),
+            32,
+        )
+    };
+    assert_eq!((access(4).shared_accesses, access(4).shared_conflicts), (1, 0));
+    assert_eq!(access(8).shared_conflicts, 1);
+    assert_eq!(access(64).shared_conflicts, 15);
+    assert_eq!(access(128).shared_conflicts, 31);
+    assert_eq!(access(132).shared_conflicts, 0);
+    // All at one word is a broadcast.
+    assert_eq!(access(0).shared_conflicts, 0);
+}
+
+#[test]
+fn classes_and_divergence() {
+    let count =
+        counters("setp.lt.u32 %p0, %r0, 7;\n@%p0 bra LOW;\nadd.u32 %r1, %r0, 1;\nLOW:\nadd.f32 %r2, %r3, %r3;", 64);
+    assert_eq!(count.divergent_branches, 1);
+    assert_eq!(count.class(Class::Float), (2, 64));
+    assert_eq!(count.class(Class::Compare), (2, 64));
+    // The multiplication and addition of the address, and the sum in the branch not taken.
+    assert_eq!(count.class(Class::Integer), (6, 2 * 64 + 57));
+}
+
+#[test]
+fn occupancy() {
+    let text = ".version 8.0\n.target sm_80\n.visible .entry k(.param .u32 n) {\n.reg .b32 %r<4>;\n.shared .b8 tile[40000];\nmov.u32 %r0, tile;\nret;\n}";
+    let launch = Launch { block: [256, 1, 1], counters: true, arch: 80, ..Launch::default() };
+    let (_, report) = try_launch(text, "k", vec![value(1u32)], launch).expect("it runs");
+    let occupancy = report.counters.and_then(|counters| counters.occupancy).expect("it was asked for");
+    // 164 KiB hold four blocks of 40,000 bytes and one KiB each, which is 32 of 64 warps.
+    assert_eq!((occupancy.blocks, occupancy.warps, occupancy.limiter), (4, 32, Limiter::Shared));
+    assert_eq!(occupancy.fraction, 0.5);
+}

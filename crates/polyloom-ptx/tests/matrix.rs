@@ -1,0 +1,117 @@
+//! Matrix instructions against products computed here, by the fragment tables of the ISA manual.
+
+use crate::device::{array, launch, values};
+
+/// f16 bits of a small integer.
+fn half(x: i32) -> u32 {
+    let magnitude = x.unsigned_abs();
+    if magnitude == 0 {
+        return 0;
+    }
+    let exponent = 31 - magnitude.leading_zeros();
+    let fraction = (magnitude << (10 - exponent)) & 0x3ff;
+    (if x < 0 { 0x8000 } else { 0 }) | (exponent + 15) << 10 | fraction
+}
+
+fn brain(x: i32) -> u32 {
+    (x as f32).to_bits() >> 16
+}
+
+fn entry(i: usize, j: usize, seed: usize) -> i32 {
+    ((i * 7 + j * 13 + seed * 5 + i * j) % 9) as i32 - 4
+}
+
+/// Runs a kernel whose lanes load their fragments from `in`, `words` a lane, and store theirs to `out`, four a lane.
+fn fragments(body: &str, words: usize, input: &[u32]) -> Vec<u32> {
+    let registers: String = (0..words).map(|i| format!("ld.global.u32 %r{i}, [%rd1+{}];\n", 4 * i)).collect();
+    let text = format!(
+        ".version 8.6\n.target sm_90\n.visible .entry k(.param .u64 in, .param .u64 out) {{\n.reg .b32 %r<32>, %t, %d<4>;\n\
+         .reg .b64 %rd<4>;\n.shared .align 16 .b8 tile[2048];\nld.param.u64 %rd1, [in];\nld.param.u64 %rd2, [out];\nmov.u32 %t, %tid.x;\n\
+         mul.wide.u32 %rd3, %t, {stride};\nadd.u64 %rd1, %rd1, %rd3;\nmul.wide.u32 %rd3, %t, 16;\nadd.u64 %rd2, %rd2, %rd3;\n\
+         {registers}{body}\nst.global.v4.u32 [%rd2], {{%d0, %d1, %d2, %d3}};\nret;\n}}\n",
+        stride = 4 * words
+    );
+    values(&launch(&text, "k", 1, 32, vec![array(input), array(&[0u32; 128])])[1])
+}
+
+/// The accumulator of `m16n8`: registers of lane `4 g + t` are (g, 2t), (g, 2t+1), (g+8, 2t), (g+8, 2t+1).
+fn accumulator(lane: usize, register: usize) -> (usize, usize) {
+    (lane / 4 + 8 * (register / 2), lane % 4 * 2 + register % 2)
+}
+
+/// Checks `mma.sync.m16n8kK` with elements of `bits` bits, `each` made of small integers by `pack`.
+fn product(instruction: &str, k: usize, bits: usize, pack: fn(i32) -> u32, integral: bool) {
+    let each = 32 / bits;
+    let a_registers = 16 * k / each / 32;
+    let b_registers = 8 * k / each / 32;
+    let mut input = Vec::new();
+    for lane in 0..32 {
+        let (g, t) = (lane / 4, lane % 4);
+        for register in 0..a_registers {
+            let row = g + 8 * (register % 2);
+            let column = register / 2 * 4 * each + t * each;
+            input.push((0..each).fold(0, |word, i| word | pack(entry(row, column + i, 1)) << (bits * i)));
+        }
+        for register in 0..b_registers {
+            let row = register * 4 * each + t * each;
+            input.push((0..each).fold(0, |word, i| word | pack(entry(row + i, g, 2)) << (bits * i)));
+        }
+    }
+    let list =
+        |from: usize, count: usize| (from..from + count).map(|i| format!("%r{i}")).collect::<Vec<_>>().join(", ");
+    let start = if integral { "mov.b32 %t, 100;" } else { "mov.b32 %t, 0f42C80000;" };
+    let body = format!(
+        "{start}\n{instruction} {{%d0, %d1, %d2, %d3}}, {{{}}}, {{{}}}, {{%t, %t, %t, %t}};",
+        list(0, a_registers),
+        list(a_registers, b_registers)
+    );
+    let out = fragments(&body, a_registers + b_registers, &input);
+    for lane in 0..32 {
+        for register in 0..4 {
+            let (row, column) = accumulator(lane, register);
+            let sum: i32 = (0..k).map(|at| entry(row, at, 1) * entry(at, column, 2)).sum::<i32>() + 100;
+            let expected = if integral { sum as u32 } else { (sum as f32).to_bits() };
+            assert_eq!(out[lane * 4 + register], expected, "{instruction} ({row}, {column})");
+        }
+    }
+}
+
+#[test]
+fn products_of_every_type() {
+    let single = |x: i32| (x as f32).to_bits();
+    product("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 16, 16, half, false);
+    product("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 8, 16, half, false);
+    product("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 16, 16, brain, false);
+    product("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8, 32, single, false);
+    product("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32", 4, 32, single, false);
+    product("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 8, |x| x as u32 & 0xff, true);
+    product("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32", 16, 8, |x| x as u32 & 0xff, true);
+}
+
+#[test]
+fn matrices_are_loaded_by_rows_and_transposed() {
+    // Rows of 8 halves in shared memory; half (row, column) of matrix j is 100 j + 8 row + column.
+    let store = "mov.u32 %t, %tid.x;\nshl.b32 %t, %t, 4;\nmov.u32 %r20, tile;\nadd.u32 %r20, %r20, %t;\n\
+                 st.shared.v4.u32 [%r20], {%r0, %r1, %r2, %r3};\nbar.sync 0;\n";
+    let input: Vec<u32> = (0..32)
+        .flat_map(|lane| {
+            let first = lane / 8 * 100 + lane % 8 * 8;
+            (0..4).map(move |i| (first + 2 * i) | (first + 2 * i + 1) << 16)
+        })
+        .collect();
+    for transposed in [false, true] {
+        let modifier = if transposed { ".trans" } else { "" };
+        let body = format!("{store}ldmatrix.sync.aligned.m8n8.x4{modifier}.shared.b16 {{%d0, %d1, %d2, %d3}}, [%r20];");
+        let out = fragments(&body, 4, &input);
+        for lane in 0..32u32 {
+            for matrix in 0..4u32 {
+                let element = |i: u32| {
+                    let (row, column) = (lane / 4, lane % 4 * 2 + i);
+                    let (row, column) = if transposed { (column, row) } else { (row, column) };
+                    matrix * 100 + row * 8 + column
+                };
+                assert_eq!(out[(lane * 4 + matrix) as usize], element(0) | element(1) << 16);
+            }
+        }
+    }
+}
