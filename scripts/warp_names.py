@@ -62,7 +62,7 @@ REASONS = [
 ]
 # Where the same program gives another result, or another error, on purpose.
 DIFFERENCES = {
-    "block_dim": "1 on the CPU, whatever the launch says; Warp has blocks on the CPU behind a setting",
+    "block_dim": "1 on the CPU in kernels that use nothing else of blocks; Warp has blocks on the CPU behind a setting",
     "ref": "a call that changes an array element or a component stands on a line of its own, or is what is assigned",
     "indexedarray": "a struct of the array and the indices; other attributes than Warp's",
     "launch": "on the CPU only so far; wrong arguments are reported by name",

@@ -10,7 +10,7 @@ from typing import Any
 
 from polyloom import _native
 
-__all__ = ["block_dim", "cast", "printf", "tid"]
+__all__ = ["cast", "printf", "tid"]
 
 
 class Builtin:
@@ -37,7 +37,6 @@ class Builtin:
 
 
 tid = Builtin("tid", "The thread's index; unpacked to two, three or four names, its coordinates.")
-block_dim = Builtin("block_dim", "The number of threads in a block: 1 on the CPU.")
 printf = Builtin("printf", "Prints by a C format string.")
 cast = Builtin("cast", "The bits of `x` read as another type of the same size.")
 

@@ -23,13 +23,6 @@ def tid() -> Any:
     0
     """
 
-def block_dim() -> int:
-    """The number of threads in a block: 1 on the CPU.
-
-    >>> loom.block_dim()
-    1
-    """
-
 def printf(format: str, *values: object) -> None:
     """Prints by a C format string.
 
@@ -1273,7 +1266,7 @@ def lower_bound(arr: _array, arr_begin: int, arr_end: int, value: T) -> int:
     """The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but not including `arr_end` if they are given; the last index if there is none. Limits outside the array are its ends."""
 
 @overload
-def atomic_add(array: _array, i: int, value: T) -> T:
+def atomic_add(array: _array, i: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Adds to an element and gives its old value. The order in which threads add is not fixed.
 
     >>> a = [3, 1, 4]
@@ -1284,19 +1277,19 @@ def atomic_add(array: _array, i: int, value: T) -> T:
     """
 
 @overload
-def atomic_add(array: _array, i: int, j: int, value: T) -> T:
+def atomic_add(array: _array, i: int, j: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Adds to an element and gives its old value. The order in which threads add is not fixed."""
 
 @overload
-def atomic_add(array: _array, i: int, j: int, k: int, value: T) -> T:
+def atomic_add(array: _array, i: int, j: int, k: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Adds to an element and gives its old value. The order in which threads add is not fixed."""
 
 @overload
-def atomic_add(array: _array, i: int, j: int, k: int, l: int, value: T) -> T:
+def atomic_add(array: _array, i: int, j: int, k: int, l: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Adds to an element and gives its old value. The order in which threads add is not fixed."""
 
 @overload
-def atomic_sub(array: _array, i: int, value: T) -> T:
+def atomic_sub(array: _array, i: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Subtracts from an element and gives its old value.
 
     >>> a = [3, 1, 4]
@@ -1307,19 +1300,19 @@ def atomic_sub(array: _array, i: int, value: T) -> T:
     """
 
 @overload
-def atomic_sub(array: _array, i: int, j: int, value: T) -> T:
+def atomic_sub(array: _array, i: int, j: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Subtracts from an element and gives its old value."""
 
 @overload
-def atomic_sub(array: _array, i: int, j: int, k: int, value: T) -> T:
+def atomic_sub(array: _array, i: int, j: int, k: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Subtracts from an element and gives its old value."""
 
 @overload
-def atomic_sub(array: _array, i: int, j: int, k: int, l: int, value: T) -> T:
+def atomic_sub(array: _array, i: int, j: int, k: int, l: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Subtracts from an element and gives its old value."""
 
 @overload
-def atomic_min(array: _array, i: int, value: T) -> T:
+def atomic_min(array: _array, i: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the `min` of element and value and gives the old value.
 
     >>> a = [3, 1, 4]
@@ -1330,19 +1323,19 @@ def atomic_min(array: _array, i: int, value: T) -> T:
     """
 
 @overload
-def atomic_min(array: _array, i: int, j: int, value: T) -> T:
+def atomic_min(array: _array, i: int, j: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the `min` of element and value and gives the old value."""
 
 @overload
-def atomic_min(array: _array, i: int, j: int, k: int, value: T) -> T:
+def atomic_min(array: _array, i: int, j: int, k: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the `min` of element and value and gives the old value."""
 
 @overload
-def atomic_min(array: _array, i: int, j: int, k: int, l: int, value: T) -> T:
+def atomic_min(array: _array, i: int, j: int, k: int, l: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the `min` of element and value and gives the old value."""
 
 @overload
-def atomic_max(array: _array, i: int, value: T) -> T:
+def atomic_max(array: _array, i: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the `max` of element and value and gives the old value.
 
     >>> a = [3, 1, 4]
@@ -1353,19 +1346,19 @@ def atomic_max(array: _array, i: int, value: T) -> T:
     """
 
 @overload
-def atomic_max(array: _array, i: int, j: int, value: T) -> T:
+def atomic_max(array: _array, i: int, j: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the `max` of element and value and gives the old value."""
 
 @overload
-def atomic_max(array: _array, i: int, j: int, k: int, value: T) -> T:
+def atomic_max(array: _array, i: int, j: int, k: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the `max` of element and value and gives the old value."""
 
 @overload
-def atomic_max(array: _array, i: int, j: int, k: int, l: int, value: T) -> T:
+def atomic_max(array: _array, i: int, j: int, k: int, l: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the `max` of element and value and gives the old value."""
 
 @overload
-def atomic_and(array: _array, i: int, value: T) -> T:
+def atomic_and(array: _array, i: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the bitwise and of element and value and gives the old value.
 
     >>> a = [3, 12, 4]
@@ -1376,19 +1369,19 @@ def atomic_and(array: _array, i: int, value: T) -> T:
     """
 
 @overload
-def atomic_and(array: _array, i: int, j: int, value: T) -> T:
+def atomic_and(array: _array, i: int, j: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the bitwise and of element and value and gives the old value."""
 
 @overload
-def atomic_and(array: _array, i: int, j: int, k: int, value: T) -> T:
+def atomic_and(array: _array, i: int, j: int, k: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the bitwise and of element and value and gives the old value."""
 
 @overload
-def atomic_and(array: _array, i: int, j: int, k: int, l: int, value: T) -> T:
+def atomic_and(array: _array, i: int, j: int, k: int, l: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the bitwise and of element and value and gives the old value."""
 
 @overload
-def atomic_or(array: _array, i: int, value: T) -> T:
+def atomic_or(array: _array, i: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the bitwise or of element and value and gives the old value.
 
     >>> a = [3, 12, 4]
@@ -1399,19 +1392,19 @@ def atomic_or(array: _array, i: int, value: T) -> T:
     """
 
 @overload
-def atomic_or(array: _array, i: int, j: int, value: T) -> T:
+def atomic_or(array: _array, i: int, j: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the bitwise or of element and value and gives the old value."""
 
 @overload
-def atomic_or(array: _array, i: int, j: int, k: int, value: T) -> T:
+def atomic_or(array: _array, i: int, j: int, k: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the bitwise or of element and value and gives the old value."""
 
 @overload
-def atomic_or(array: _array, i: int, j: int, k: int, l: int, value: T) -> T:
+def atomic_or(array: _array, i: int, j: int, k: int, l: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the bitwise or of element and value and gives the old value."""
 
 @overload
-def atomic_xor(array: _array, i: int, value: T) -> T:
+def atomic_xor(array: _array, i: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the exclusive or of element and value and gives the old value.
 
     >>> a = [3, 12, 4]
@@ -1422,19 +1415,19 @@ def atomic_xor(array: _array, i: int, value: T) -> T:
     """
 
 @overload
-def atomic_xor(array: _array, i: int, j: int, value: T) -> T:
+def atomic_xor(array: _array, i: int, j: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the exclusive or of element and value and gives the old value."""
 
 @overload
-def atomic_xor(array: _array, i: int, j: int, k: int, value: T) -> T:
+def atomic_xor(array: _array, i: int, j: int, k: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the exclusive or of element and value and gives the old value."""
 
 @overload
-def atomic_xor(array: _array, i: int, j: int, k: int, l: int, value: T) -> T:
+def atomic_xor(array: _array, i: int, j: int, k: int, l: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores the exclusive or of element and value and gives the old value."""
 
 @overload
-def atomic_cas(array: _array, i: int, compare: T, value: T) -> T:
+def atomic_cas(array: _array, i: int, compare: T, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores `value` if the element's bits equal those of `compare`; gives the old value either way.
 
     >>> a = [3, 1, 4]
@@ -1447,19 +1440,19 @@ def atomic_cas(array: _array, i: int, compare: T, value: T) -> T:
     """
 
 @overload
-def atomic_cas(array: _array, i: int, j: int, compare: T, value: T) -> T:
+def atomic_cas(array: _array, i: int, j: int, compare: T, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores `value` if the element's bits equal those of `compare`; gives the old value either way."""
 
 @overload
-def atomic_cas(array: _array, i: int, j: int, k: int, compare: T, value: T) -> T:
+def atomic_cas(array: _array, i: int, j: int, k: int, compare: T, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores `value` if the element's bits equal those of `compare`; gives the old value either way."""
 
 @overload
-def atomic_cas(array: _array, i: int, j: int, k: int, l: int, compare: T, value: T) -> T:
+def atomic_cas(array: _array, i: int, j: int, k: int, l: int, compare: T, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores `value` if the element's bits equal those of `compare`; gives the old value either way."""
 
 @overload
-def atomic_exch(array: _array, i: int, value: T) -> T:
+def atomic_exch(array: _array, i: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores `value` and gives the old value.
 
     >>> a = [3, 1, 4]
@@ -1470,16 +1463,66 @@ def atomic_exch(array: _array, i: int, value: T) -> T:
     """
 
 @overload
-def atomic_exch(array: _array, i: int, j: int, value: T) -> T:
+def atomic_exch(array: _array, i: int, j: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores `value` and gives the old value."""
 
 @overload
-def atomic_exch(array: _array, i: int, j: int, k: int, value: T) -> T:
+def atomic_exch(array: _array, i: int, j: int, k: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores `value` and gives the old value."""
 
 @overload
-def atomic_exch(array: _array, i: int, j: int, k: int, l: int, value: T) -> T:
+def atomic_exch(array: _array, i: int, j: int, k: int, l: int, value: T, *, scope: str = ..., order: str = ...) -> T:
     """Stores `value` and gives the old value."""
+
+@overload
+def atomic_inc(array: _array, i: int, value: T, *, scope: str = ..., order: str = ...) -> T:
+    """Counts an element up: stores 0 if it is at least `value`, else the element plus 1, and gives the old value.
+
+    >>> a = [3, 1, 4]
+    >>> loom.atomic_inc(a, 1, 7)
+    1
+    >>> loom.atomic_inc(a, 2, 4)
+    4
+    >>> a
+    [3, 2, 0]
+    """
+
+@overload
+def atomic_inc(array: _array, i: int, j: int, value: T, *, scope: str = ..., order: str = ...) -> T:
+    """Counts an element up: stores 0 if it is at least `value`, else the element plus 1, and gives the old value."""
+
+@overload
+def atomic_inc(array: _array, i: int, j: int, k: int, value: T, *, scope: str = ..., order: str = ...) -> T:
+    """Counts an element up: stores 0 if it is at least `value`, else the element plus 1, and gives the old value."""
+
+@overload
+def atomic_inc(array: _array, i: int, j: int, k: int, l: int, value: T, *, scope: str = ..., order: str = ...) -> T:
+    """Counts an element up: stores 0 if it is at least `value`, else the element plus 1, and gives the old value."""
+
+@overload
+def atomic_dec(array: _array, i: int, value: T, *, scope: str = ..., order: str = ...) -> T:
+    """Counts an element down: stores `value` if it is 0 or more than `value`, else the element minus 1, and gives the old value.
+
+    >>> a = [3, 1, 0]
+    >>> loom.atomic_dec(a, 1, 7)
+    1
+    >>> loom.atomic_dec(a, 2, 4)
+    0
+    >>> a
+    [3, 0, 4]
+    """
+
+@overload
+def atomic_dec(array: _array, i: int, j: int, value: T, *, scope: str = ..., order: str = ...) -> T:
+    """Counts an element down: stores `value` if it is 0 or more than `value`, else the element minus 1, and gives the old value."""
+
+@overload
+def atomic_dec(array: _array, i: int, j: int, k: int, value: T, *, scope: str = ..., order: str = ...) -> T:
+    """Counts an element down: stores `value` if it is 0 or more than `value`, else the element minus 1, and gives the old value."""
+
+@overload
+def atomic_dec(array: _array, i: int, j: int, k: int, l: int, value: T, *, scope: str = ..., order: str = ...) -> T:
+    """Counts an element down: stores `value` if it is 0 or more than `value`, else the element minus 1, and gives the old value."""
 
 @overload
 def rand_init(seed: int) -> int:
@@ -1700,6 +1743,244 @@ def curlnoise(state: int, xyzt: _Vector, octaves: int, lacunarity: float) -> _Ve
 def curlnoise(state: int, xyzt: _Vector, octaves: int, lacunarity: float, gain: float) -> _Vector:
     """A random vector field without divergence, derived from `noise`. Of `octaves` fields, 1 unless given, each is `lacunarity` (2) times finer and `gain` (0.5) times weaker than the one before."""
 
+def thread_idx(axis: int = ...) -> int:
+    """The thread's coordinate in its block along axis 0, 1 or 2.
+
+    >>> loom.thread_idx()
+    0
+    >>> loom.thread_idx(1)
+    0
+    """
+
+def block_idx(axis: int = ...) -> int:
+    """The block's coordinate in the grid along axis 0, 1 or 2.
+
+    >>> loom.block_idx()
+    0
+    """
+
+def block_dim(axis: int = ...) -> int:
+    """The extent of a block along axis 0, 1 or 2, in threads. On the CPU, a kernel that has nothing else of blocks runs in blocks of one.
+
+    >>> loom.block_dim()
+    1
+    """
+
+def grid_dim(axis: int = ...) -> int:
+    """The extent of the grid along axis 0, 1 or 2, in blocks.
+
+    >>> loom.grid_dim()
+    1
+    """
+
+def lane_id() -> int:
+    """The thread's number in its warp, 0 to 31. Threads of a block are counted along axis 0 first, and 32 that follow each other are a warp.
+
+    >>> loom.lane_id()
+    0
+    """
+
+def warp_id() -> int:
+    """The number of the thread's warp in its block.
+
+    >>> loom.warp_id()
+    0
+    """
+
+def shared_array(shape: Any, dtype: Any = ..., align: int = ...) -> _array:
+    """An array of constant extents that the threads of a block have in common; its elements are not set to begin with. Each place in the text is one array for each block, however often it is executed.
+
+    >>> tile = loom.shared_array(shape=(8, 4), dtype=int)
+    >>> tile[2, 3] = 7
+    >>> tile[2, 3]
+    7
+    """
+
+def dynamic_shared(shape: Any, dtype: Any = ..., offset: int = ...) -> _array:
+    """A view of the shared memory that the launch asks for with `shared_bytes`, from a byte offset on. Views may overlap.
+
+    >>> part = loom.dynamic_shared(shape=0, dtype=float)
+    >>> part.shape[0]
+    0
+    """
+
+def sync_threads() -> None:
+    """Waits until all threads of the block have come here. What they wrote before, all of them read after.
+
+    >>> tile = loom.shared_array(shape=2, dtype=float)
+    >>> tile[loom.thread_idx()] = 1.5
+    >>> loom.sync_threads()
+    >>> tile[0]
+    1.5
+    """
+
+def sync_threads_and(predicate: bool) -> bool:
+    """As `sync_threads`; gives whether the predicate holds in all threads of the block.
+
+    >>> loom.sync_threads_and(loom.tid() == 0)
+    True
+    """
+
+def sync_threads_or(predicate: bool) -> bool:
+    """As `sync_threads`; gives whether the predicate holds in any thread of the block.
+
+    >>> loom.sync_threads_or(loom.tid() == 1)
+    False
+    """
+
+def sync_threads_count(predicate: bool) -> int:
+    """As `sync_threads`; gives in how many threads of the block the predicate holds.
+
+    >>> loom.sync_threads_count(loom.tid() == 0)
+    1
+    """
+
+def thread_fence(scope: str = ...) -> None:
+    """What the thread wrote before is seen by others of the scope no later than what it writes after: `thread` for the thread alone, `block`, `device`, which it is unless given, or `system`, with the CPU and other devices.
+
+    >>> a = [3, 1]
+    >>> a[0] = 5
+    >>> loom.thread_fence(scope="block")
+    >>> a
+    [5, 1]
+    """
+
+@overload
+def sync_warp() -> None:
+    """Waits until all threads of the warp that the mask names, one bit each, have come here; all unless it is given. What they wrote before, they all read after.
+
+    >>> loom.sync_warp()
+    >>> loom.lane_id()
+    0
+    """
+
+@overload
+def sync_warp(mask: int) -> None:
+    """Waits until all threads of the warp that the mask names, one bit each, have come here; all unless it is given. What they wrote before, they all read after."""
+
+def shuffle(value: T, lane: int, width: int = ...) -> T:
+    """The value that another lane has: the one with this number, counted modulo `width` in the group of `width` lanes that the lane is in. Which value a lane gets whose source has exited is not defined; the interpreter gives it its own. `width` is a constant power of two, 32 unless given.
+
+    >>> loom.shuffle(2.5, 0)
+    2.5
+    >>> loom.shuffle(7, 3, width=4)
+    7
+    """
+
+def shuffle_up(value: T, delta: int, width: int = ...) -> T:
+    """The value of the lane that is `delta`, modulo 32, before this one; its own if that is in another group of `width`. Else as `shuffle`.
+
+    >>> loom.shuffle_up(7, 1)
+    7
+    """
+
+def shuffle_down(value: T, delta: int, width: int = ...) -> T:
+    """The value of the lane that is `delta`, modulo 32, behind this one; its own if that is in another group of `width`. Else as `shuffle`.
+
+    >>> loom.shuffle_down(7, 1)
+    7
+    """
+
+def shuffle_xor(value: T, mask: int, width: int = ...) -> T:
+    """The value of the lane whose number is this one's with the bits of `mask`, modulo 32, flipped; its own if that is in a later group of `width`. Else as `shuffle`.
+
+    >>> loom.shuffle_xor(loom.vec2(1.0, 2.0), 16)
+    [1.0, 2.0]
+    """
+
+def ballot(predicate: bool) -> int:
+    """In which lanes of the warp the predicate holds, one bit each; 0 for those that have exited.
+
+    >>> loom.ballot(loom.lane_id() == 0)
+    1
+    """
+
+def warp_any(predicate: bool) -> bool:
+    """Whether the predicate holds in any lane of the warp.
+
+    >>> loom.warp_any(loom.lane_id() == 5)
+    False
+    """
+
+def warp_all(predicate: bool) -> bool:
+    """Whether the predicate holds in all lanes of the warp.
+
+    >>> loom.warp_all(loom.lane_id() == 0)
+    True
+    """
+
+def match_any(value: T) -> int:
+    """Which lanes of the warp have the bits of this one's value, one bit each.
+
+    >>> loom.match_any(3)
+    1
+    """
+
+def match_all(value: T) -> int:
+    """Which lanes of the warp there are, one bit each, if the bits of all their values are the same; else 0.
+
+    >>> loom.match_all(3.5)
+    1
+    """
+
+def warp_reduce_add(value: T) -> T:
+    """The sum of a value over the lanes of the warp, the same in all. In the order of a tree: each lane adds the value of the lane 16 behind it, if there is one, then of that 8 behind, 4, 2 and 1; lane 0 then has the sum.
+
+    >>> loom.warp_reduce_add(2.5)
+    2.5
+    """
+
+def warp_reduce_min(value: T) -> T:
+    """The `min` of a value over the lanes of the warp, the same in all.
+
+    >>> loom.warp_reduce_min(loom.vec2(1.0, 2.0))
+    [1.0, 2.0]
+    """
+
+def warp_reduce_max(value: T) -> T:
+    """The `max` of a value over the lanes of the warp, the same in all.
+
+    >>> loom.warp_reduce_max(3)
+    3
+    """
+
+def warp_reduce_and(value: T) -> T:
+    """The bitwise and of a value over the lanes of the warp, the same in all.
+
+    >>> loom.warp_reduce_and(12)
+    12
+    """
+
+def warp_reduce_or(value: T) -> T:
+    """The bitwise or of a value over the lanes of the warp, the same in all.
+
+    >>> loom.warp_reduce_or(12)
+    12
+    """
+
+def warp_reduce_xor(value: T) -> T:
+    """The exclusive or of a value over the lanes of the warp, the same in all.
+
+    >>> loom.warp_reduce_xor(12)
+    12
+    """
+
+def clock() -> int:
+    """A counter that the multiprocessor increments each clock cycle; on the CPU, one that increments in some way.
+
+    >>> begin = loom.clock()
+    >>> loom.clock() >= begin
+    True
+    """
+
+def nanosleep(duration: int) -> None:
+    """Suspends the thread for about so many nanoseconds, at most a million.
+
+    >>> loom.nanosleep(100)
+    >>> loom.tid()
+    0
+    """
+
 def expect_eq(a: T, b: T) -> None:
     """Prints both values unless they are equal.
 
@@ -1748,21 +2029,26 @@ __all__ = [
     "atomic_add",
     "atomic_and",
     "atomic_cas",
+    "atomic_dec",
     "atomic_exch",
+    "atomic_inc",
     "atomic_max",
     "atomic_min",
     "atomic_or",
     "atomic_sub",
     "atomic_xor",
+    "ballot",
     "bit_and",
     "bit_count",
     "bit_or",
     "bit_xor",
     "block_dim",
+    "block_idx",
     "cast",
     "cbrt",
     "ceil",
     "clamp",
+    "clock",
     "copysign",
     "cos",
     "cosh",
@@ -1777,6 +2063,7 @@ __all__ = [
     "div",
     "div_approx",
     "dot",
+    "dynamic_shared",
     "eig3",
     "eq",
     "erf",
@@ -1795,6 +2082,7 @@ __all__ = [
     "frac",
     "ge",
     "get_diag",
+    "grid_dim",
     "gt",
     "hypot",
     "identity",
@@ -1804,6 +2092,7 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "lane_id",
     "le",
     "length",
     "length_sq",
@@ -1816,6 +2105,8 @@ __all__ = [
     "lower_bound",
     "lshift",
     "lt",
+    "match_all",
+    "match_any",
     "matrix",
     "matrix_from_cols",
     "matrix_from_rows",
@@ -1823,6 +2114,7 @@ __all__ = [
     "min",
     "mod",
     "mul",
+    "nanosleep",
     "ne",
     "neg",
     "noise",
@@ -1878,6 +2170,11 @@ __all__ = [
     "sample_unit_sphere_surface",
     "sample_unit_square",
     "select",
+    "shared_array",
+    "shuffle",
+    "shuffle_down",
+    "shuffle_up",
+    "shuffle_xor",
     "sign",
     "sin",
     "sinh",
@@ -1895,8 +2192,15 @@ __all__ = [
     "sub",
     "svd2",
     "svd3",
+    "sync_threads",
+    "sync_threads_and",
+    "sync_threads_count",
+    "sync_threads_or",
+    "sync_warp",
     "tan",
     "tanh",
+    "thread_fence",
+    "thread_idx",
     "tid",
     "trace",
     "transform_compose",
@@ -1922,5 +2226,14 @@ __all__ = [
     "unot",
     "vector",
     "velocity_at_point",
+    "warp_all",
+    "warp_any",
+    "warp_id",
+    "warp_reduce_add",
+    "warp_reduce_and",
+    "warp_reduce_max",
+    "warp_reduce_min",
+    "warp_reduce_or",
+    "warp_reduce_xor",
     "where",
 ]

@@ -118,7 +118,7 @@ class Launch:
 @overload
 def launch(
     kernel: Kernel,
-    dim: int | Sequence[int],
+    dim: int | Sequence[int] | None = None,
     inputs: Sequence[Any] | None = None,
     outputs: Sequence[Any] | None = None,
     device: str | None = None,
@@ -130,12 +130,15 @@ def launch(
     adjoint: bool = False,
     record_tape: bool | None = None,
     max_blocks: int | None = None,
-    block_dim: int | None = None,
+    block_dim: int | Sequence[int] | None = None,
+    grid: int | Sequence[int] | None = None,
+    block: int | Sequence[int] | None = None,
+    shared_bytes: int | None = None,
 ) -> None: ...
 @overload
 def launch(
     kernel: Kernel,
-    dim: int | Sequence[int],
+    dim: int | Sequence[int] | None = None,
     inputs: Sequence[Any] | None = None,
     outputs: Sequence[Any] | None = None,
     device: str | None = None,
@@ -147,7 +150,10 @@ def launch(
     adjoint: bool = False,
     record_tape: bool | None = None,
     max_blocks: int | None = None,
-    block_dim: int | None = None,
+    block_dim: int | Sequence[int] | None = None,
+    grid: int | Sequence[int] | None = None,
+    block: int | Sequence[int] | None = None,
+    shared_bytes: int | None = None,
 ) -> Launch: ...
 def composite_names() -> list[tuple[str, CompositeType]]: ...
 def call_builtin(callee: str, args: Sequence[Any], keywords: dict[str, Any] | None = None) -> Any: ...

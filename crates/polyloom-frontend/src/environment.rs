@@ -114,8 +114,6 @@ pub enum Builtin {
     Tid,
     /// `range(…)`, in `for` only.
     Range,
-    /// `block_dim()`: the threads of a block.
-    BlockDim,
     /// `len(a)`: the extent along the first axis.
     Len,
     /// `print(…)`.

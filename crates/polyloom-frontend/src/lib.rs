@@ -125,6 +125,11 @@ pub fn compile_kernel_for(
     };
     let module = lower::lower(&compilation.program);
     let kernel = lower::func_id(id);
+    let mut errors = polyloom_ir::check_convergence(&module);
+    if !errors.is_empty() {
+        diagnostics.append(&mut errors);
+        return Err(CompileError { diagnostics, sources: compilation.sources });
+    }
     Ok(Compiled { module, kernel, typed: compilation.program, warnings: diagnostics, sources: compilation.sources })
 }
 
@@ -189,7 +194,10 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diag
             None => {}
         }
     }
-    let diagnostics = compilation.take_diagnostics();
+    let mut diagnostics = compilation.take_diagnostics();
+    if !has_errors(&diagnostics) {
+        diagnostics.extend(polyloom_ir::check_convergence(&lower::lower(&compilation.program)));
+    }
     if has_errors(&diagnostics) {
         return Err(CompileError { diagnostics, sources: compilation.sources });
     }

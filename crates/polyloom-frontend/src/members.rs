@@ -106,7 +106,6 @@ pub fn package_member(name: &str) -> Option<Captured> {
         // Warp's name for what stands for an object elsewhere.
         "handle" => return Some(Captured::Type(Scalar::U64)),
         "tid" => Builtin::Tid,
-        "block_dim" => Builtin::BlockDim,
         "min" => Builtin::Fold(Op::Min),
         "max" => Builtin::Fold(Op::Max),
         "cast" => Builtin::Cast,
@@ -162,7 +161,7 @@ fn type_variable(name: &str) -> Option<Captured> {
 pub fn package_members() -> Vec<&'static str> {
     let ops = Op::all().filter(|info| info.is_builtin());
     let mut names: Vec<&str> = ops.flat_map(|info| info.aliases.iter().copied().chain([info.name])).collect();
-    names.extend(["tid", "block_dim"].into_iter().chain(OTHERS));
+    names.extend(["tid"].into_iter().chain(OTHERS));
     names.extend(CONSTRUCTORS.iter().map(|(name, _)| *name));
     names.extend(Scalar::ALL.iter().map(|s| s.python_name()));
     names.extend(CONSTANTS.iter().map(|(name, _)| *name));

@@ -1,7 +1,7 @@
 //! The types parameters are annotated with: one type, or a set of them that makes the function generic.
 
 use crate::structure::ValueType;
-use polyloom_ir::{Composite, CompositeKind, Scalar, Type};
+use polyloom_ir::{AddressSpace, Composite, CompositeKind, Scalar, Type};
 use std::fmt;
 
 /// The type a parameter is annotated with. A function with a parameter that is not [`ParamType::Exact`] is generic: it
@@ -180,7 +180,11 @@ impl ParamType {
     pub fn takes(self, ty: impl Into<ValueType>) -> bool {
         let ty = ty.into();
         match self {
-            ParamType::Exact(own) | ParamType::Reference(own) => own == ty,
+            // An annotation says nothing of where an array's memory is.
+            ParamType::Exact(own) | ParamType::Reference(own) => match ty {
+                ValueType::Plain(ty) => own == ty.in_space(AddressSpace::Global).into(),
+                ty => own == ty,
+            },
             ParamType::Generic(pattern) => match ty {
                 ValueType::Plain(ty) => pattern.contains(ty),
                 ValueType::Struct(_) | ValueType::StructArray { .. } => pattern == Pattern::Any,

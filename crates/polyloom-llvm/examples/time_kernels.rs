@@ -15,9 +15,12 @@ use std::time::Instant;
 /// Compiles a kernel and says how long that took.
 fn prepare(backend: &LlvmBackend, timed: &Timed, form: Option<Emit>) -> Launch {
     let module = launch::module(timed.text);
-    let (module, kernel) =
-        pipeline::prepared(&module, launch::kernel_of(&module), &pipeline::Options { checked: false })
-            .unwrap_or_else(|e| panic!("{e:?}"));
+    let (module, kernel) = pipeline::prepared(
+        &module,
+        launch::kernel_of(&module),
+        &pipeline::Options { checked: false, ..Default::default() },
+    )
+    .unwrap_or_else(|e| panic!("{e:?}"));
     let function = &module.functions[kernel];
     let variant = Variant { launch_rank: timed.shape.len() as u8, facts: launch::facts(function, &timed.args) };
     if let Some(form) = form {

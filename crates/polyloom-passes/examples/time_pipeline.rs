@@ -138,7 +138,7 @@ fn report(name: &str, source: &Module) {
     for (id, kernel) in source.functions.iter().filter(|(_, f)| f.kind == FunctionKind::Kernel) {
         let (module, id) = pipeline::extract(source, id);
         for checked in [false, true] {
-            let options = Options { checked };
+            let options = Options { checked, ..Default::default() };
             let total = time(|| module.clone(), |module| assert!(prepare(module, id, &options).is_ok()));
             let mut prepared = module.clone();
             let n_before = count(&prepared, id);

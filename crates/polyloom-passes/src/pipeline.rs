@@ -11,6 +11,8 @@ pub struct Options {
     /// Whether array indices, integer divisors and assertions are checked, in functions that do not refuse it
     /// (constraint `unchecked`). A kernel's own `check` asks for the same.
     pub checked: bool,
+    /// Whether the kernel is for a GPU: what only these have is kept.
+    pub gpu: bool,
 }
 
 /// Brings a kernel into the form back ends take, in place: see [`polyloom_ir`]'s verifier for what HIR is, and
@@ -33,6 +35,9 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
         expand_library::expand_library(module, id);
     }
     inline::inline(module, kernel)?;
+    if !options.gpu {
+        cpu_ops::cpu_ops(&mut module.functions[kernel]);
+    }
     let calls = CallEffects::of(module, kernel);
     let func = &mut module.functions[kernel];
     early_exits::early_exits(func);

@@ -8,7 +8,7 @@ use crate::arguments;
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
 use crate::print;
-use polyloom::{ArgBlock, LaunchOptions, MAX_DIMS};
+use polyloom::{ArgBlock, DEFAULT_BLOCK_SIZE, Grid, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -27,7 +27,7 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 /// kernel : Kernel
 ///     What to run.
 /// dim : int or tuple of int
-///     Number of threads, along up to four axes.
+///     Number of threads, along up to four axes. Left out where `grid` says how many there are.
 /// inputs, outputs : sequence
 ///     The arguments in the order of the kernel's parameters; the outputs follow the inputs. Arrays are passed without
 ///     a copy: NumPy arrays, `polyloom.array`s, and anything with DLPack or `__array_interface__`.
@@ -35,7 +35,14 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     `"cpu"`.
 /// record_cmd : bool
 ///     Give a `Launch` to run later, any number of times, instead of running now.
-/// block_dim, max_blocks, record_tape
+/// block_dim : int or tuple of int, optional
+///     Threads of a block, for kernels with barriers, shared memory or warp operations; unless it is given, what the
+///     kernel's decorator says, or 256. Other kernels know no blocks on the CPU.
+/// grid, block : int or tuple of int, optional
+///     Instead of `dim`: how many blocks, along up to three axes, and how many threads each has.
+/// shared_bytes : int, optional
+///     Dynamic shared memory of each block, in bytes.
+/// max_blocks, record_tape
 ///     Taken for programs written for Warp; without effect on the CPU.
 /// adjoint, adj_inputs, adj_outputs, stream
 ///     Taken for programs written for Warp, as long as they ask for nothing: gradients and streams are not there.
@@ -61,14 +68,15 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 /// array([0., 2., 4.], dtype=float32)
 #[pyfunction]
 #[pyo3(signature = (
-    kernel, dim, inputs = None, outputs = None, device = None, record_cmd = false, *, adj_inputs = None,
-    adj_outputs = None, stream = None, adjoint = false, record_tape = None, max_blocks = None, block_dim = None
+    kernel, dim = None, inputs = None, outputs = None, device = None, record_cmd = false, *, adj_inputs = None,
+    adj_outputs = None, stream = None, adjoint = false, record_tape = None, max_blocks = None, block_dim = None,
+    grid = None, block = None, shared_bytes = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "they are those of Warp's function")]
 pub(crate) fn launch<'py>(
     py: Python<'py>,
     kernel: &Bound<'py, PyAny>,
-    dim: &Bound<'py, PyAny>,
+    dim: Option<&Bound<'py, PyAny>>,
     inputs: Option<&Bound<'py, PyAny>>,
     outputs: Option<&Bound<'py, PyAny>>,
     device: Option<&Bound<'py, PyAny>>,
@@ -80,8 +88,11 @@ pub(crate) fn launch<'py>(
     record_tape: Option<&Bound<'py, PyAny>>,
     max_blocks: Option<&Bound<'py, PyAny>>,
     block_dim: Option<&Bound<'py, PyAny>>,
+    grid: Option<&Bound<'py, PyAny>>,
+    block: Option<&Bound<'py, PyAny>>,
+    shared_bytes: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Option<Py<Launch>>> {
-    let _without_effect = (record_tape, max_blocks, block_dim);
+    let _without_effect = (record_tape, max_blocks);
     if stream.is_some() {
         return Err(PyValueError::new_err("streams are of CUDA devices, and kernels run on 'cpu'"));
     }
@@ -101,7 +112,7 @@ pub(crate) fn launch<'py>(
     if let Some(device) = device {
         check_device(device)?;
     }
-    let shape = grid(dim)?;
+    let shape = dim.filter(|dim| !dim.is_none()).map(extents_of).transpose()?;
     let mut args = Arguments::new();
     let mut in_lists = false;
     for sequence in [inputs, outputs].into_iter().flatten() {
@@ -123,15 +134,92 @@ pub(crate) fn launch<'py>(
         }
     };
     let code = kernel.get().one()?;
+    let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
+        (Some(shape), None) if !code.needs_blocks() => Dimensions { shape, grid: None },
+        (shape, _) => Dimensions::new(code, shape, grid, block.or(block_dim), shared_bytes)?,
+    };
     if record_cmd {
         let args: Vec<_> = args.iter().map(|a| (**a).clone().unbind()).collect();
         let ready = Ready::new(py, code, &args)?;
-        let state = State { shape, args, ready: Some(Arc::new(ready)), n_changes: 0 };
+        let state = State { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
         return Ok(Some(Py::new(py, Launch { kernel: kernel.clone().unbind(), state: Mutex::new(state) })?));
     }
-    let done = run(py, code, &shape, &args);
+    let done = run(py, code, &dimensions, &args);
     drop(owned);
     done.map(|()| None)
+}
+
+/// What a launch runs over.
+#[derive(Clone)]
+struct Dimensions {
+    shape: Shape,
+    /// Of a kernel that is launched in blocks.
+    grid: Option<Grid>,
+}
+
+impl Dimensions {
+    /// Those of a launch that says something of blocks, or of a kernel that needs them.
+    fn new(
+        kernel: &polyloom::Kernel,
+        shape: Option<Shape>,
+        grid: Option<&Bound<'_, PyAny>>,
+        block: Option<&Bound<'_, PyAny>>,
+        shared_bytes: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Dimensions> {
+        let metadata = &kernel.function().metadata;
+        let block = match block.filter(|block| !block.is_none()) {
+            Some(block) => three("block", block)?,
+            None => metadata.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1]),
+        };
+        let n_threads = block.iter().fold(1u64, |n, &extent| n.saturating_mul(extent.into()));
+        if n_threads > MAX_BLOCK_SIZE {
+            let message = format!("a block has up to {MAX_BLOCK_SIZE} threads, and block is {block:?}");
+            return Err(PyValueError::new_err(message));
+        }
+        let shared_bytes = match shared_bytes {
+            Some(bytes) => bytes.extract()?,
+            None => metadata.shared_bytes.unwrap_or(0),
+        };
+        match (shape, grid) {
+            (Some(_), Some(_)) => Err(PyTypeError::new_err("a launch is over dim, or over grid and block, not both")),
+            (None, None) => Err(PyTypeError::new_err("dim is missing: how many threads, or grid: how many blocks")),
+            (Some(shape), None) => {
+                let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
+                let grid = Grid::of_threads(n_threads, block, shared_bytes);
+                Ok(Dimensions { shape, grid: kernel.needs_blocks().then_some(grid) })
+            }
+            (None, Some(grid)) => {
+                let grid = Grid { grid: three("grid", grid)?, block, shared_bytes };
+                let shape = SmallVec::from_slice(&[grid.n_blocks().saturating_mul(n_threads)]);
+                Ok(Dimensions { shape, grid: kernel.needs_blocks().then_some(grid) })
+            }
+        }
+    }
+
+    /// Replaces the number of threads; blocks keep their size.
+    fn set_shape(&mut self, shape: Shape) {
+        let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
+        self.grid = self.grid.map(|grid| Grid::of_threads(n_threads, grid.block, grid.shared_bytes));
+        self.shape = shape;
+    }
+}
+
+/// Most threads in a block.
+const MAX_BLOCK_SIZE: u64 = 1024;
+
+/// Up to three extents, the others 1.
+fn three(what: &str, extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]> {
+    let wrong = || PyValueError::new_err(format!("{what} is one to three positive integers, not {extents}"));
+    let given: Vec<u32> = match extents.extract::<u32>() {
+        Ok(extent) => vec![extent],
+        Err(_) => extents.extract().map_err(|_| wrong())?,
+    };
+    if !(1..=3).contains(&given.len()) || given.contains(&0) {
+        return Err(wrong());
+    }
+    let mut all = [1; 3];
+    all[..given.len()].copy_from_slice(&given);
+    Ok(all)
 }
 
 thread_local! {
@@ -143,20 +231,26 @@ thread_local! {
 fn run<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,
-    shape: &[u64],
+    dimensions: &Dimensions,
     args: &[Borrowed<'_, 'py, PyAny>],
 ) -> PyResult<()> {
     // A kernel's print may come back to Python and launch again on this thread: each launch takes a block of its own.
     let mut block = BLOCK.take().unwrap_or_default();
     block.clear();
     let mut held = SmallVec::new();
-    let done =
-        arguments::fill(py, kernel, args, &mut block, &mut held).and_then(|()| run_block(py, kernel, shape, &block));
+    let done = arguments::fill(py, kernel, args, &mut block, &mut held)
+        .and_then(|()| run_block(py, kernel, dimensions, &block));
     BLOCK.set(Some(block));
     done
 }
 
-fn run_block(py: Python<'_>, kernel: &polyloom::Kernel, shape: &[u64], block: &ArgBlock) -> PyResult<()> {
+fn run_block(
+    py: Python<'_>,
+    kernel: &polyloom::Kernel,
+    Dimensions { shape, grid }: &Dimensions,
+    block: &ArgBlock,
+) -> PyResult<()> {
+    let grid = *grid;
     let interrupt: Cell<Option<PyErr>> = Cell::new(None);
     let (result, raised) = {
         let interrupt = Unshared(&interrupt);
@@ -170,7 +264,7 @@ fn run_block(py: Python<'_>, kernel: &polyloom::Kernel, shape: &[u64], block: &A
                 let signals = Python::attach(|py| py.check_signals());
                 signals.map_err(|error| interrupt.0.set(Some(error))).is_err()
             };
-            let options = LaunchOptions { cancel: None, interrupted: Some(&interrupted) };
+            let options = LaunchOptions { cancel: None, interrupted: Some(&interrupted), grid };
             // SAFETY: the callers hold references to every array argument, whose memory NumPy keeps in place
             // meanwhile; `fill` has checked type, rank and writability of each.
             print::capture(|| unsafe { kernel.launch(shape, block, &options) })
@@ -205,7 +299,7 @@ fn check_device(device: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(PyValueError::new_err(format!("device '{name}' is not available: this build runs kernels on 'cpu'")))
 }
 
-fn grid(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
+fn extents_of(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
     let extent = |value: &Bound<'_, PyAny>| -> PyResult<u64> {
         let value: i64 = value.extract().map_err(|error: PyErr| {
             if error.is_instance_of::<PyOverflowError>(dim.py()) {
@@ -293,7 +387,7 @@ impl Ready {
 }
 
 struct State {
-    shape: Shape,
+    dimensions: Dimensions,
     args: Vec<Py<PyAny>>,
     /// `args` as the kernel takes them; absent after a change, until the next launch.
     ready: Option<Arc<Ready>>,
@@ -315,12 +409,12 @@ impl Launch {
     /// Runs the recorded launch.
     fn launch(&self, py: Python<'_>) -> PyResult<()> {
         let kernel = self.kernel.bind(py).get().one()?;
-        let (shape, ready) = self.with(|state| (state.shape.clone(), state.ready.clone()));
+        let (dimensions, ready) = self.with(|state| (state.dimensions.clone(), state.ready.clone()));
         let ready = match ready {
             Some(ready) => ready,
             None => self.make_ready(py, kernel)?,
         };
-        run_block(py, kernel, &shape, &ready.block)
+        run_block(py, kernel, &dimensions, &ready.block)
     }
 
     /// Replaces the argument at a position.
@@ -375,13 +469,13 @@ impl Launch {
 
     /// Replaces the grid.
     fn set_dim(&self, dim: &Bound<'_, PyAny>) -> PyResult<()> {
-        let shape = grid(dim)?;
-        self.with(|state| state.shape = shape);
+        let shape = extents_of(dim)?;
+        self.with(|state| state.dimensions.set_shape(shape));
         Ok(())
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        let shape = self.with(|state| state.shape.clone());
+        let shape = self.with(|state| state.dimensions.shape.clone());
         format!("<launch of {} over {:?}>", self.kernel.bind(py).get().name(), shape.as_slice())
     }
 }

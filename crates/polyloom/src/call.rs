@@ -9,6 +9,7 @@ use crate::session::Session;
 use polyloom_frontend::{
     Builtin, Captured, CompileError, Environment, FunctionHandle, ParamType, SourceUnit, ValueType, package_member,
 };
+use polyloom_ir::op::Group;
 use polyloom_ir::{Scalar, SourceFile, Type};
 use polyloom_runtime::{ArgBlock, LaunchOptions};
 use smallvec::SmallVec;
@@ -180,7 +181,10 @@ fn elem_of(ty: Type) -> Option<Scalar> {
 pub fn is_function_of_values(name: &str) -> bool {
     match package_member(name) {
         Some(Captured::Builtin(Builtin::Op(op))) => {
-            op.info().is_pure() && op.info().signatures.iter().any(|s| s.params.iter().all(|param| !param.inout))
+            let info = op.info();
+            info.is_pure()
+                && info.group != Group::Gpu
+                && info.signatures.iter().any(|s| s.params.iter().all(|param| !param.inout))
         }
         Some(Captured::Builtin(Builtin::Fold(_) | Builtin::Construct(_))) => true,
         _ => false,

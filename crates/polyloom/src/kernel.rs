@@ -73,7 +73,7 @@ pub struct TrapReport {
 impl Kernel {
     pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Result<Kernel, CompileError> {
         let Compiled { module, kernel: id, sources, warnings, typed } = compiled;
-        let options = pipeline::Options { checked: module.functions[id].metadata.check };
+        let options = pipeline::Options { checked: module.functions[id].metadata.check, ..Default::default() };
         let (prepared, prepared_kernel) = match without_fork(|| pipeline::prepared(&module, id, &options)) {
             Ok(prepared) => prepared,
             Err(diagnostics) => return Err(CompileError { diagnostics, sources }),
@@ -132,6 +132,11 @@ impl Kernel {
     /// Whether it writes the array with this index among [`Kernel::params`].
     pub fn writes(&self, param: usize) -> bool {
         self.written.get(param).copied().unwrap_or(false)
+    }
+
+    /// Whether it is launched in blocks of threads: it has barriers, shared memory, warp operations or the like.
+    pub fn needs_blocks(&self) -> bool {
+        self.cpu.needs_blocks()
     }
 
     /// Its HIR as the front end made it, metadata and constraints included.
@@ -229,6 +234,11 @@ impl Kernel {
     /// When no back end of this build has the form.
     pub fn emit(&self, form: Form, tier: Option<Tier>) -> Result<Vec<u8>, CodegenError> {
         let source = self.cpu.source();
+        let is_machine_code = !matches!(form, Form::Ast | Form::Hir | Form::HirPrepared);
+        if self.needs_blocks() && is_machine_code {
+            let message = "there is no CPU code of a kernel with blocks of threads: ask for its HIR or for GPU code";
+            return Err(CodegenError::new(message));
+        }
         let emit = match form {
             Form::Ast => return Ok(self.ast.as_bytes().to_vec()),
             Form::Hir => return Ok(self.module.to_string().into_bytes()),
@@ -258,7 +268,7 @@ impl Kernel {
     ///
     /// When the kernel has something that has no form in C++.
     pub fn text(&self, target: Target, comments: bool) -> Result<String, CodegenError> {
-        let options = pipeline::Options { checked: self.function().metadata.check };
+        let options = pipeline::Options { checked: self.function().metadata.check, ..Default::default() };
         let form = TextOptions { sources: comments.then_some(&self.sources), without_prelude: false };
         write_text(&self.module, self.id, &options, target, &form)
     }

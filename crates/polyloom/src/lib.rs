@@ -41,6 +41,7 @@ pub use polyloom_codegen::{Backend, CodegenError, Emit, Variant};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
 pub use polyloom_ir::generate::Random;
+pub use polyloom_ir::interp::{DEFAULT_BLOCK_SIZE, Grid};
 pub use polyloom_ir::{
     Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, Scalar, Severity,
     SourceFile, SourceMap, Span, Type, diagnostic, op,

@@ -1,7 +1,7 @@
 //! The examples of the op table give what they say, on every engine.
 
 use super::stubs::functions::FUNCTIONS;
-use polyloom::op::{ExampleLine, OpInfo, Spelling};
+use polyloom::op::{ExampleLine, Group, OpInfo, Spelling};
 use polyloom::{
     ArgBlock, CodeCache, LaunchOptions, Op, PrintSink, Session, SourceFile, SourceUnit, Tier, TierPolicy,
     set_print_sink,
@@ -112,9 +112,15 @@ fn run(session: &Session, example: &[ExampleLine], has_value: bool) -> String {
     std::mem::take(&mut *PRINTED.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Whether a call is an expression; what is none prints itself.
+/// Whether what is shown is printed; the examples of calls that are no expressions show what they print themselves, but
+/// for those of blocks.
 fn has_value(info: &OpInfo) -> bool {
-    info.signatures.iter().any(|signature| !signature.results.is_empty() || signature.params.iter().any(|p| p.inout))
+    let of_blocks = info.group == Group::Gpu;
+    of_blocks
+        || info
+            .signatures
+            .iter()
+            .any(|signature| !signature.results.is_empty() || signature.params.iter().any(|p| p.inout))
 }
 
 /// Whether two texts are the same but for numbers that differ after six digits.

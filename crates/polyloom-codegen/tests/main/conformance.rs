@@ -8,7 +8,7 @@ use polyloom_ir::{FloatMode, FuncId, Module};
 use polyloom_passes::pipeline;
 
 pub(crate) fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
-    let options = pipeline::Options { checked };
+    let options = pipeline::Options { checked, ..Default::default() };
     pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
 }
 

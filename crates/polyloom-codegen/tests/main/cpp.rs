@@ -22,7 +22,7 @@ impl Semantics for Passes {
 }
 
 fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
-    let options = Options { checked };
+    let options = Options { checked, ..Default::default() };
     let (module, kernel) = for_text(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"));
     (module.into_owned(), kernel)
 }

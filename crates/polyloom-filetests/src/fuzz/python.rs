@@ -26,7 +26,11 @@ pub fn python_source(text: &str) {
                 assert_verified(&compiled.module, "the front end");
                 let _ = compiled.typed.to_string();
                 for checked in [false, true] {
-                    match prepared(&compiled.module, compiled.kernel, &polyloom_passes::Options { checked }) {
+                    match prepared(
+                        &compiled.module,
+                        compiled.kernel,
+                        &polyloom_passes::Options { checked, ..Default::default() },
+                    ) {
                         Ok((module, _)) => assert_verified(&module, "prepare"),
                         Err(errors) => check_diagnostics(&errors, &compiled.sources),
                     }

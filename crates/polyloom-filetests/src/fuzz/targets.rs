@@ -37,7 +37,7 @@ fn passes(module: &Module) {
         }
         for (id, function) in &module.functions {
             if function.kind == FunctionKind::Kernel
-                && let Ok((copy, _)) = prepared(module, id, &Options { checked })
+                && let Ok((copy, _)) = prepared(module, id, &Options { checked, ..Default::default() })
             {
                 assert_verified(&copy, "prepare");
             }
@@ -89,7 +89,7 @@ pub fn program(seed: u64) {
                 compare(&copy, kernel, pass.name);
             }
         }
-        match prepared(module, kernel, &Options { checked }) {
+        match prepared(module, kernel, &Options { checked, ..Default::default() }) {
             Ok((copy, id)) => compare(&copy, id, "prepare"),
             Err(errors) => panic!("seed {seed}: cannot be prepared: {}\n{module}", errors[0].message),
         }

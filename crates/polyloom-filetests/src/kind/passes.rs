@@ -27,7 +27,7 @@ pub(super) fn pass(case: &Case) -> Result<String, String> {
 /// Brings every kernel of the input into the form back ends take.
 pub(super) fn prepare(case: &Case) -> Result<String, String> {
     let module = case.module(true)?;
-    let options = Options { checked: case.has_option("checked") };
+    let options = Options { checked: case.has_option("checked"), ..Default::default() };
     let mut texts = Vec::new();
     for (id, function) in &module.functions {
         if function.kind != FunctionKind::Kernel {

@@ -127,7 +127,7 @@ impl Directive {
         }
         for checked in [false, true] {
             let how = if checked { "prepared with checks" } else { "prepared without checks" };
-            let (copy, kernel) = prepared(module, self.func, &Options { checked })
+            let (copy, kernel) = prepared(module, self.func, &Options { checked, ..Default::default() })
                 .map_err(|errors| format!("cannot be {how}: {}", errors[0].message))?;
             let outcome = self.execute(&copy, kernel);
             outcome

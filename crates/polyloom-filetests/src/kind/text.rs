@@ -18,7 +18,7 @@ pub(super) fn text(case: &Case, target: TextTarget) -> Result<String, String> {
         sources: case.has_option("comments").then_some(&sources),
         without_prelude: !case.has_option("prelude"),
     };
-    let options = Options { checked: case.has_option("checked") };
+    let options = Options { checked: case.has_option("checked"), ..Default::default() };
     let mut texts = Vec::new();
     for module in &modules {
         for (id, function) in &module.functions {

@@ -103,7 +103,7 @@ impl<'a> Checker<'_, '_, 'a> {
                     return self.bind_known(name, what, span);
                 }
                 if let ast::Expr::Name(name) = target
-                    && self.assign_array(name, value, span, out)
+                    && (self.assign_array(name, value, span, out) || self.assign_shared(name, value, span, out))
                 {
                     return;
                 }

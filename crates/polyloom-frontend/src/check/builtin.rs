@@ -64,6 +64,11 @@ impl<'a> Checker<'_, '_, 'a> {
                 Err(arguments) => self.op_call(Op::Select, arguments, &name, span),
             };
         }
+        if let Builtin::Op(op) = builtin
+            && let Some(value) = self.special_call(op, call, &name, span)
+        {
+            return value;
+        }
         let Some(arguments) = self.arguments(call) else { return Expr::error(span) };
         match builtin {
             Builtin::Op(Op::Pow) => self.pow_call(arguments, &name, span),
@@ -75,14 +80,6 @@ impl<'a> Checker<'_, '_, 'a> {
                     return self.reject(Code::NoOverload, span, format!("`{name}` takes no arguments"), help);
                 }
                 Expr::new(ExprKind::Tid(0), ExprType::scalar(Scalar::I32), span)
-            }
-            Builtin::BlockDim => {
-                if !arguments.is_empty() {
-                    let help = format!("write `{name}()`");
-                    return self.reject(Code::NoOverload, span, format!("`{name}` takes no arguments"), help);
-                }
-                // On the CPU a block is one thread.
-                Expr::constant(1, Scalar::I32, span)
             }
             Builtin::Len => match &arguments[..] {
                 [Argument { name: None, value }] => match value.ty.as_value() {

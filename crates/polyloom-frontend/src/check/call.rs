@@ -191,6 +191,11 @@ impl<'a> Checker<'_, '_, 'a> {
 
     /// The arguments of a call, structs among them; `None` if one of them is rejected.
     pub(super) fn all_arguments(&mut self, call: &'a ast::ExprCall) -> Option<Vec<Argument<'a>>> {
+        self.arguments_but(call, &[])
+    }
+
+    /// As [`Checker::all_arguments`], without those of these keywords.
+    pub(super) fn arguments_but(&mut self, call: &'a ast::ExprCall, left_out: &[&str]) -> Option<Vec<Argument<'a>>> {
         let mut arguments = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
         let mut failed = false;
         for arg in &call.arguments.args {
@@ -200,6 +205,9 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         for keyword in &call.arguments.keywords {
+            if keyword.arg.as_ref().is_some_and(|arg| left_out.contains(&arg.as_str())) {
+                continue;
+            }
             let value = self.expr(&keyword.value);
             failed |= value.is_error();
             match &keyword.arg {

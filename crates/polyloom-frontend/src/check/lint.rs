@@ -114,6 +114,7 @@ impl Checker<'_, '_, '_> {
         }
         match &expr.kind {
             ExprKind::Tid(_) | ExprKind::Dim(..) => true,
+            ExprKind::OpWith { imm: polyloom_ir::Imm::Axis(_), .. } => true,
             ExprKind::Const(_) => super::composite::constant_index(expr).is_some_and(|value| value >= 0),
             ExprKind::Local(local) => self.counting.get(local) == Some(&true),
             ExprKind::Cast(x) => self.is_never_negative(x),

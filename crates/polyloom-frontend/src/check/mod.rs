@@ -15,6 +15,7 @@ mod element;
 mod expression;
 mod flow;
 mod function;
+mod gpu;
 mod lint;
 mod logic;
 mod loops;
@@ -147,6 +148,8 @@ pub(crate) struct Compilation<'o> {
     /// What has been spent on the kernel, or the function on its own, being checked.
     spent: Spent,
     suggestions_left: u32,
+    /// The places in the program that make a shared array.
+    n_shared_arrays: u32,
 }
 
 /// What one kernel with the functions it calls has taken so far.
@@ -176,6 +179,7 @@ impl<'o> Compilation<'o> {
             names: FxHashSet::default(),
             spent: Spent::default(),
             suggestions_left: MAX_SUGGESTIONS,
+            n_shared_arrays: 0,
         }
     }
 

@@ -99,7 +99,11 @@ impl Lowering<'_, '_> {
                 self.builder.set_span(expr.span);
                 self.choose(cond, ty, assigns, |l| l.expr(then), |l| l.expr(otherwise))
             }
-            ExprKind::Op { .. } | ExprKind::Call { .. } | ExprKind::Tuple(_) | ExprKind::Error => {
+            ExprKind::Op { .. }
+            | ExprKind::OpWith { .. }
+            | ExprKind::Call { .. }
+            | ExprKind::Tuple(_)
+            | ExprKind::Error => {
                 let mut results = SmallVec::new();
                 self.values(expr, &mut results);
                 match results.first() {
@@ -124,6 +128,13 @@ impl Lowering<'_, '_> {
                 let (values, updated) = results.split_at(n_values);
                 self.set_all(updates, updated);
                 out.extend_from_slice(values);
+            }
+            ExprKind::OpWith { op, imm, args } => {
+                let operands: SmallVec<[Value; 4]> = args.iter().map(|a| self.expr(a)).collect();
+                let types = result_types(&expr.ty);
+                self.builder.set_span(expr.span);
+                let inst = self.builder.inst(*op, &operands, &types, imm.clone());
+                out.extend_from_slice(&self.builder.func.insts[inst].results);
             }
             ExprKind::Call { function, args, updates } => {
                 let mut operands = SmallVec::new();

@@ -8,7 +8,7 @@ mod print;
 use crate::check::Fixed;
 use crate::number::Number;
 use crate::structure::{StructType, ValueType};
-use polyloom_ir::{AxisExtent, ExecutionConstraints, FunctionKind, KernelMetadata, Op, Scalar, Span, Type};
+use polyloom_ir::{AxisExtent, ExecutionConstraints, FunctionKind, Imm, KernelMetadata, Op, Scalar, Span, Type};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -323,6 +323,15 @@ pub enum ExprKind {
         args: Vec<Expr>,
         /// The variables its `inout` operands are, which take its last results.
         updates: Locals,
+    },
+    /// An operation that says more than its operands do: an axis, a scope, which shared array.
+    OpWith {
+        /// The operation.
+        op: Op,
+        /// What it says.
+        imm: Imm,
+        /// Its operands.
+        args: Vec<Expr>,
     },
     /// A conversion to the expression's type.
     Cast(Box<Expr>),

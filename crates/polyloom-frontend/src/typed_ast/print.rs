@@ -6,7 +6,7 @@ use super::{
 use crate::members::operator_text;
 use crate::structure::ValueType;
 use polyloom_ir::op::Spelling;
-use polyloom_ir::{FunctionKind, Op, Scalar, Type};
+use polyloom_ir::{FunctionKind, Imm, Op, Scalar, Type};
 use std::fmt::{self, Display, Write};
 
 impl Display for Program {
@@ -209,6 +209,23 @@ impl Printer<'_> {
                 }
                 _ => format!("{}({}){}", op.name(), list(args), suffix(*op, &expr.ty)),
             },
+            ExprKind::OpWith { op, imm, args } => {
+                let mut parts: Vec<String> = args.iter().map(|arg| self.expr(arg)).collect();
+                match imm {
+                    Imm::Axis(axis) => parts.push(axis.to_string()),
+                    Imm::Width(width) => parts.push(format!("width={width}")),
+                    Imm::Memory(order) => {
+                        parts.push(format!("scope={:?}", order.scope.name()));
+                        parts.push(format!("order={:?}", order.ordering.name()));
+                    }
+                    Imm::Shared(array) => {
+                        parts.push(format!("shape={:?}", array.extents));
+                        parts.push(format!("align={}", array.align));
+                    }
+                    _ => {}
+                }
+                format!("{}({}){}", op.name(), parts.join(", "), suffix(*op, &expr.ty))
+            }
             ExprKind::Cast(x) => format!("{}({})", type_name(&expr.ty), self.expr(x)),
             ExprKind::Bitcast(x) => format!("cast({}, {})", self.expr(x), type_name(&expr.ty)),
             ExprKind::Tid(axis) => format!("tid({axis})"),

@@ -269,6 +269,11 @@ impl Interpreter {
         })
     }
 
+    /// The blocks of a launch of so many threads, where nothing says more.
+    pub fn default_grid(&self, n_threads: u64) -> Grid {
+        Grid::of_threads(n_threads, self.block, self.shared_bytes)
+    }
+
     /// Whether the kernel is launched in blocks: it has an op that needs them.
     pub fn needs_blocks(&self) -> bool {
         self.blocks.needed
@@ -338,7 +343,7 @@ impl Interpreter {
             return Err(InterpError::BadArguments(format!("threads {range:?} of a launch of shape {shape:?}")));
         }
         if self.blocks.needed {
-            let grid = Grid::of_threads(n_threads.unwrap_or(0), self.block, self.shared_bytes);
+            let grid = self.default_grid(n_threads.unwrap_or(0));
             let size = grid.block_size().max(1);
             let blocks = range.start.div_ceil(size)..range.end.div_ceil(size);
             return self.launch_grid(shape, &grid, args, memory, host, blocks);

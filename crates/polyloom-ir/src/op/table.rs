@@ -784,16 +784,28 @@ op_table! {
         example ["a = [3, 1, 4]", "loom.atomic_exch(a, 1, 7)" => "1", "a" => "[3, 7, 4]"];
 
     /// Counts an element up: stores 0 if it is at least `value`, else the element plus 1, and gives the old value.
-    AtomicInc = "atomic_inc", Atomic, Internal, ReadWrite, Native, [
+    AtomicInc = "atomic_inc", Atomic, Function, ReadWrite, Native, [
         "[T: int](array: array[T], index..., value: T) -> T",
         "[T: int](array: array[C:T], index..., value: T) -> T",
-    ];
+    ],
+        example [
+            "a = [3, 1, 4]",
+            "loom.atomic_inc(a, 1, 7)" => "1",
+            "loom.atomic_inc(a, 2, 4)" => "4",
+            "a" => "[3, 2, 0]",
+        ];
     /// Counts an element down: stores `value` if it is 0 or more than `value`, else the element minus 1, and gives the
     /// old value.
-    AtomicDec = "atomic_dec", Atomic, Internal, ReadWrite, Native, [
+    AtomicDec = "atomic_dec", Atomic, Function, ReadWrite, Native, [
         "[T: int](array: array[T], index..., value: T) -> T",
         "[T: int](array: array[C:T], index..., value: T) -> T",
-    ];
+    ],
+        example [
+            "a = [3, 1, 0]",
+            "loom.atomic_dec(a, 1, 7)" => "1",
+            "loom.atomic_dec(a, 2, 4)" => "0",
+            "a" => "[3, 0, 4]",
+        ];
 
     // ---- random numbers: a u32 state, PCG hash ---------------------------------------------------------------------
     /// A random state from a seed and, to give each thread its own sequence, an offset.
@@ -904,78 +916,142 @@ op_table! {
 
     // ---- blocks and warps ------------------------------------------------------------------------------------------
     /// The thread's coordinate in its block along axis 0, 1 or 2.
-    ThreadIdx = "thread_idx", Gpu, Internal, Pure, Native, ["() -> i32"];
+    ThreadIdx = "thread_idx", Gpu, Function, Pure, Native, ["() -> i32"],
+        example [
+            "loom.thread_idx()" => "0",
+            "loom.thread_idx(1)" => "0",
+        ];
     /// The block's coordinate in the grid along axis 0, 1 or 2.
-    BlockIdx = "block_idx", Gpu, Internal, Pure, Native, ["() -> i32"];
-    /// The extent of a block along axis 0, 1 or 2, in threads.
-    BlockDim = "block_dim", Gpu, Internal, Pure, Native, ["() -> i32"];
+    BlockIdx = "block_idx", Gpu, Function, Pure, Native, ["() -> i32"],
+        example ["loom.block_idx()" => "0"];
+    /// The extent of a block along axis 0, 1 or 2, in threads. On the CPU, a kernel that has nothing else of blocks runs in
+    /// blocks of one.
+    BlockDim = "block_dim", Gpu, Function, Pure, Native, ["() -> i32"],
+        example ["loom.block_dim()" => "1"];
     /// The extent of the grid along axis 0, 1 or 2, in blocks.
-    GridDim = "grid_dim", Gpu, Internal, Pure, Native, ["() -> i32"];
+    GridDim = "grid_dim", Gpu, Function, Pure, Native, ["() -> i32"],
+        example ["loom.grid_dim()" => "1"];
     /// The thread's number in its warp, 0 to 31. Threads of a block are counted along axis 0 first, and 32 that follow
     /// each other are a warp.
-    LaneId = "lane_id", Gpu, Internal, Pure, Native, ["() -> i32"];
+    LaneId = "lane_id", Gpu, Function, Pure, Native, ["() -> i32"],
+        example ["loom.lane_id()" => "0"];
     /// The number of the thread's warp in its block.
-    WarpId = "warp_id", Gpu, Internal, Pure, Native, ["() -> i32"];
+    WarpId = "warp_id", Gpu, Function, Pure, Native, ["() -> i32"],
+        example ["loom.warp_id()" => "0"];
     /// An array of constant extents that the threads of a block have in common; its elements are not set to begin with.
     /// Each place in the text is one array for each block, however often it is executed.
-    SharedArray = "shared_array", Gpu, Internal, Pure, Native, [];
+    SharedArray = "shared_array", Gpu, Function, Pure, Native, [],
+        example [
+            "tile = loom.shared_array(shape=(8, 4), dtype=int)",
+            "tile[2, 3] = 7",
+            "tile[2, 3]" => "7",
+        ];
     /// A view of the shared memory that the launch asks for with `shared_bytes`, from a byte offset on. Views may
     /// overlap.
-    DynamicShared = "dynamic_shared", Gpu, Internal, Pure, Native, [];
+    DynamicShared = "dynamic_shared", Gpu, Function, Pure, Native, [],
+        example [
+            "part = loom.dynamic_shared(shape=0, dtype=float)",
+            "part.shape[0]" => "0",
+        ];
     /// Waits until all threads of the block have come here. What they wrote before, all of them read after.
-    SyncThreads = "sync_threads", Gpu, Internal, ReadWrite, Native, ["()"], converges Block;
+    SyncThreads = "sync_threads", Gpu, Function, ReadWrite, Native, ["()"], converges Block,
+        example [
+            "tile = loom.shared_array(shape=2, dtype=float)",
+            "tile[loom.thread_idx()] = 1.5",
+            "loom.sync_threads()",
+            "tile[0]" => "1.5",
+        ];
     /// As `sync_threads`; gives whether the predicate holds in all threads of the block.
-    SyncThreadsAnd = "sync_threads_and", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Block;
+    SyncThreadsAnd = "sync_threads_and", Gpu, Function, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Block,
+        example ["loom.sync_threads_and(loom.tid() == 0)" => "True"];
     /// As `sync_threads`; gives whether the predicate holds in any thread of the block.
-    SyncThreadsOr = "sync_threads_or", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Block;
+    SyncThreadsOr = "sync_threads_or", Gpu, Function, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Block,
+        example ["loom.sync_threads_or(loom.tid() == 1)" => "False"];
     /// As `sync_threads`; gives in how many threads of the block the predicate holds.
-    SyncThreadsCount = "sync_threads_count", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> i32"], converges Block;
+    SyncThreadsCount = "sync_threads_count", Gpu, Function, ReadWrite, Native, ["(predicate: bool) -> i32"], converges Block,
+        example ["loom.sync_threads_count(loom.tid() == 0)" => "1"];
     /// What the thread wrote before is seen by others of the scope no later than what it writes after: `thread` for the
     /// thread alone, `block`, `device`, which it is unless given, or `system`, with the CPU and other devices.
-    ThreadFence = "thread_fence", Gpu, Internal, ReadWrite, Native, ["()"];
+    ThreadFence = "thread_fence", Gpu, Function, ReadWrite, Native, ["()"],
+        example [
+            "a = [3, 1]",
+            "a[0] = 5",
+            "loom.thread_fence(scope=\"block\")",
+            "a" => "[5, 1]",
+        ];
     /// Waits until all threads of the warp that the mask names, one bit each, have come here; all unless it is given.
     /// What they wrote before, they all read after.
-    SyncWarp = "sync_warp", Gpu, Internal, ReadWrite, Native, ["()", "(mask: u32)"], converges Warp;
+    SyncWarp = "sync_warp", Gpu, Function, ReadWrite, Native, ["()", "(mask: u32)"], converges Warp,
+        example [
+            "loom.sync_warp()",
+            "loom.lane_id()" => "0",
+        ];
     /// The value that another lane has: the one with this number, counted modulo `width` in the group of `width` lanes
     /// that the lane is in. Which value a lane gets whose source has exited is not defined; the interpreter gives it its
     /// own. `width` is a constant power of two, 32 unless given.
-    Shuffle = "shuffle", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T, lane: i32) -> T", "[T: scalar](value: C[T], lane: i32) -> C[T]"], converges Warp;
+    Shuffle = "shuffle", Gpu, Function, ReadWrite, Native, ["[T: scalar](value: T, lane: i32) -> T", "[T: scalar](value: C[T], lane: i32) -> C[T]"], converges Warp,
+        example [
+            "loom.shuffle(2.5, 0)" => "2.5",
+            "loom.shuffle(7, 3, width=4)" => "7",
+        ];
     /// The value of the lane that is `delta`, modulo 32, before this one; its own if that is in another group of
     /// `width`. Else as `shuffle`.
-    ShuffleUp = "shuffle_up", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T, delta: i32) -> T", "[T: scalar](value: C[T], delta: i32) -> C[T]"], converges Warp;
+    ShuffleUp = "shuffle_up", Gpu, Function, ReadWrite, Native, ["[T: scalar](value: T, delta: i32) -> T", "[T: scalar](value: C[T], delta: i32) -> C[T]"], converges Warp,
+        example ["loom.shuffle_up(7, 1)" => "7"];
     /// The value of the lane that is `delta`, modulo 32, behind this one; its own if that is in another group of
     /// `width`. Else as `shuffle`.
-    ShuffleDown = "shuffle_down", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T, delta: i32) -> T", "[T: scalar](value: C[T], delta: i32) -> C[T]"], converges Warp;
+    ShuffleDown = "shuffle_down", Gpu, Function, ReadWrite, Native, ["[T: scalar](value: T, delta: i32) -> T", "[T: scalar](value: C[T], delta: i32) -> C[T]"], converges Warp,
+        example ["loom.shuffle_down(7, 1)" => "7"];
     /// The value of the lane whose number is this one's with the bits of `mask`, modulo 32, flipped; its own if that is
     /// in a later group of `width`. Else as `shuffle`.
-    ShuffleXor = "shuffle_xor", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T, mask: i32) -> T", "[T: scalar](value: C[T], mask: i32) -> C[T]"], converges Warp;
+    ShuffleXor = "shuffle_xor", Gpu, Function, ReadWrite, Native, ["[T: scalar](value: T, mask: i32) -> T", "[T: scalar](value: C[T], mask: i32) -> C[T]"], converges Warp,
+        example ["loom.shuffle_xor(loom.vec2(1.0, 2.0), 16)" => "[1.0, 2.0]"];
     /// In which lanes of the warp the predicate holds, one bit each; 0 for those that have exited.
-    Ballot = "ballot", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> u32"], converges Warp;
+    Ballot = "ballot", Gpu, Function, ReadWrite, Native, ["(predicate: bool) -> u32"], converges Warp,
+        example ["loom.ballot(loom.lane_id() == 0)" => "1"];
     /// Whether the predicate holds in any lane of the warp.
-    WarpAny = "warp_any", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Warp;
+    WarpAny = "warp_any", Gpu, Function, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Warp,
+        example ["loom.warp_any(loom.lane_id() == 5)" => "False"];
     /// Whether the predicate holds in all lanes of the warp.
-    WarpAll = "warp_all", Gpu, Internal, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Warp;
+    WarpAll = "warp_all", Gpu, Function, ReadWrite, Native, ["(predicate: bool) -> bool"], converges Warp,
+        example ["loom.warp_all(loom.lane_id() == 0)" => "True"];
     /// Which lanes of the warp have the bits of this one's value, one bit each.
-    MatchAny = "match_any", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T) -> u32"], converges Warp;
+    MatchAny = "match_any", Gpu, Function, ReadWrite, Native, ["[T: scalar](value: T) -> u32"], converges Warp,
+        example ["loom.match_any(3)" => "1"];
     /// Which lanes of the warp there are, one bit each, if the bits of all their values are the same; else 0.
-    MatchAll = "match_all", Gpu, Internal, ReadWrite, Native, ["[T: scalar](value: T) -> u32"], converges Warp;
+    MatchAll = "match_all", Gpu, Function, ReadWrite, Native, ["[T: scalar](value: T) -> u32"], converges Warp,
+        example ["loom.match_all(3.5)" => "1"];
     /// The sum of a value over the lanes of the warp, the same in all. In the order of a tree: each lane adds the value
     /// of the lane 16 behind it, if there is one, then of that 8 behind, 4, 2 and 1; lane 0 then has the sum.
-    WarpReduceAdd = "warp_reduce_add", Gpu, Internal, ReadWrite, Native, ["[T: number](value: T) -> T", "[T: number](value: C[T]) -> C[T]"], converges Warp;
+    WarpReduceAdd = "warp_reduce_add", Gpu, Function, ReadWrite, Native, ["[T: number](value: T) -> T", "[T: number](value: C[T]) -> C[T]"], converges Warp,
+        example ["loom.warp_reduce_add(2.5)" => "2.5"];
     /// The `min` of a value over the lanes of the warp, the same in all.
-    WarpReduceMin = "warp_reduce_min", Gpu, Internal, ReadWrite, Native, ["[T: number](value: T) -> T", "[T: number](value: C[T]) -> C[T]"], converges Warp;
+    WarpReduceMin = "warp_reduce_min", Gpu, Function, ReadWrite, Native, ["[T: number](value: T) -> T", "[T: number](value: C[T]) -> C[T]"], converges Warp,
+        example ["loom.warp_reduce_min(loom.vec2(1.0, 2.0))" => "[1.0, 2.0]"];
     /// The `max` of a value over the lanes of the warp, the same in all.
-    WarpReduceMax = "warp_reduce_max", Gpu, Internal, ReadWrite, Native, ["[T: number](value: T) -> T", "[T: number](value: C[T]) -> C[T]"], converges Warp;
+    WarpReduceMax = "warp_reduce_max", Gpu, Function, ReadWrite, Native, ["[T: number](value: T) -> T", "[T: number](value: C[T]) -> C[T]"], converges Warp,
+        example ["loom.warp_reduce_max(3)" => "3"];
     /// The bitwise and of a value over the lanes of the warp, the same in all.
-    WarpReduceAnd = "warp_reduce_and", Gpu, Internal, ReadWrite, Native, ["[T: bits](value: T) -> T", "[T: int](value: C[T]) -> C[T]"], converges Warp;
+    WarpReduceAnd = "warp_reduce_and", Gpu, Function, ReadWrite, Native, ["[T: bits](value: T) -> T", "[T: int](value: C[T]) -> C[T]"], converges Warp,
+        example ["loom.warp_reduce_and(12)" => "12"];
     /// The bitwise or of a value over the lanes of the warp, the same in all.
-    WarpReduceOr = "warp_reduce_or", Gpu, Internal, ReadWrite, Native, ["[T: bits](value: T) -> T", "[T: int](value: C[T]) -> C[T]"], converges Warp;
+    WarpReduceOr = "warp_reduce_or", Gpu, Function, ReadWrite, Native, ["[T: bits](value: T) -> T", "[T: int](value: C[T]) -> C[T]"], converges Warp,
+        example ["loom.warp_reduce_or(12)" => "12"];
     /// The exclusive or of a value over the lanes of the warp, the same in all.
-    WarpReduceXor = "warp_reduce_xor", Gpu, Internal, ReadWrite, Native, ["[T: bits](value: T) -> T", "[T: int](value: C[T]) -> C[T]"], converges Warp;
+    WarpReduceXor = "warp_reduce_xor", Gpu, Function, ReadWrite, Native, ["[T: bits](value: T) -> T", "[T: int](value: C[T]) -> C[T]"], converges Warp,
+        example ["loom.warp_reduce_xor(12)" => "12"];
     /// A counter that the multiprocessor increments each clock cycle; on the CPU, one that increments in some way.
-    Clock = "clock", Gpu, Internal, ReadWrite, Native, ["() -> u64"];
+    Clock = "clock", Gpu, Function, ReadWrite, Native, ["() -> u64"],
+        example [
+            "begin = loom.clock()",
+            "loom.clock() >= begin" => "True",
+        ];
     /// Suspends the thread for about so many nanoseconds, at most a million.
-    Nanosleep = "nanosleep", Gpu, Internal, ReadWrite, Native, ["(duration: u32)"];
+    Nanosleep = "nanosleep", Gpu, Function, ReadWrite, Native, ["(duration: u32)"],
+        example [
+            "loom.nanosleep(100)",
+            "loom.tid()" => "0",
+        ];
 
     // ---- checking and printing --------------------------------------------------------------------------------------
     /// Ends the launch with an error unless the condition holds. Only checked kernels contain it.

@@ -1,9 +1,10 @@
-//! Invariants 26 and 27: barriers and warp operations are reached by all their threads together, and only from kernels.
+//! Invariant 26: barriers and warp operations are reached by all their threads together.
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::{FuncId, Inst, Region};
-use crate::function::{Function, FunctionKind, Imm, InstData, Module};
+use crate::function::{Function, FunctionKind, Imm, InstData, Module, ValueDef};
 use crate::op::{Convergence, Group, Op};
+use crate::span::Span;
 use crate::types::Type;
 use crate::uniformity::{Context, Shape, Threads, Uniformity};
 use cranelift_entity::SecondaryMap;
@@ -19,39 +20,19 @@ pub fn check_convergence(module: &Module) -> Vec<Diagnostic> {
     for id in module.functions.keys() {
         convergence_of(module, id, &mut needs);
     }
-    let mut reached: SecondaryMap<FuncId, bool> = SecondaryMap::new();
     for (id, function) in &module.functions {
         if function.kind != FunctionKind::Kernel {
             continue;
         }
         let order = callers_first(module, id);
-        for &id in &order {
-            reached[id] = true;
-        }
         for threads in [Threads::Block, Threads::Warp] {
             let mut check = Check { module, needs: &needs, threads, errors: &mut errors };
             check.kernel(&order, function.metadata.workgroup_size);
         }
     }
-    for (id, function) in module.functions.iter().filter(|(id, _)| !reached[*id]) {
-        // A function in a module without kernels may yet be called from one.
-        if module.functions.values().all(|function| function.kind == FunctionKind::Func) {
-            continue;
-        }
-        let data = function.insts.values().find(|data| data.op.info().group == Group::Gpu && is_shared(data));
-        if let Some(data) = data.filter(|_| needs[id].is_some()) {
-            let message = format!("`{}` outside a kernel", data.op.name());
-            let help = "shared memory, barriers and warp operations are for kernels and functions that they call";
-            errors.push(Diagnostic::error(Code::HirInvalid, data.span, message).help(help));
-        }
-    }
     errors.sort_by_key(|error| (error.span.file.as_u32(), error.span.start));
     errors.dedup();
     errors
-}
-
-fn is_shared(data: &InstData) -> bool {
-    data.op.info().convergence != Convergence::None || matches!(data.op, Op::SharedArray | Op::DynamicShared)
 }
 
 /// What executing a function takes, calls included; known at the end for all that it calls.
@@ -238,18 +219,27 @@ impl Check<'_> {
         let message = format!("{what} is not reached by all threads of a {threads} together");
         let mut error = Diagnostic::error(Code::Divergent, data.span, message).help(help);
         let parts = enclosing.iter().rev().copied().find(|&inst| !uniformity.cond_is_uniform(inst));
-        if let Some(inst) = parts.or_else(|| first_loss(function, uniformity, function.body)) {
-            let cond = function.insts[inst].operands.first();
-            let span = function.insts[inst].span;
-            let text = match cond {
-                Some(_) => "the threads part ways here",
-                None => "some threads leave here",
-            };
-            if span != data.span {
-                error = error.label(span, text);
-            }
+        let parts = parts.or_else(|| first_loss(function, uniformity, function.body));
+        if let Some(span) = parts.and_then(|inst| condition(function, uniformity, inst)) {
+            error = error.label(span, "this differs between the threads");
         }
         self.errors.push(error);
+    }
+}
+
+/// What threads part ways by at an instruction with regions.
+fn condition(function: &Function, uniformity: &Uniformity, inst: Inst) -> Option<Span> {
+    let data = &function.insts[inst];
+    let conditions = match data.op {
+        Op::If => data.operands.get(..1)?,
+        Op::ForRange => data.operands.get(..3)?,
+        Op::While => &function.insts[function.terminator(data.regions[0])?].operands[..],
+        _ => return None,
+    };
+    let differing = conditions.iter().copied().find(|&value| !uniformity.shape(value).is_uniform())?;
+    match function.values[differing].def {
+        ValueDef::Result(inst, _) => Some(function.insts[inst].span),
+        ValueDef::Param(..) => None,
     }
 }
 

@@ -60,7 +60,6 @@
 //!
 //! 26. What the threads of a block or a warp execute together (`Convergence`), and a call of a function that contains it,
 //!     stands where control flow is the same for all of them, as [`crate::uniformity`] sees it.
-//! 27. Only kernels, and functions that they call, use shared memory, barriers and warp operations.
 //!
 //! What an architecture lacks is no matter of validity: [`check_arch`].
 

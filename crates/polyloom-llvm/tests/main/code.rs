@@ -185,7 +185,7 @@ fn assembly_in(
     let mut module = text::parse_module(source, FileId::from_u32(0)).expect("the kernel is well formed");
     let kernel = module.functions.keys().next().expect("one kernel");
     module.functions[kernel].metadata.float_mode = float_mode;
-    let options = pipeline::Options { checked: false };
+    let options = pipeline::Options { checked: false, ..Default::default() };
     let (module, kernel) = pipeline::prepared(&module, kernel, &options).expect("the kernel is valid");
     let func = &module.functions[kernel];
     let of = |&param: &polyloom_ir::Value| match func.ty(param) {

@@ -8,7 +8,7 @@ use polyloom_llvm::LlvmBackend;
 use polyloom_passes::pipeline;
 
 fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
-    let options = pipeline::Options { checked };
+    let options = pipeline::Options { checked, ..Default::default() };
     pipeline::prepared(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"))
 }
 

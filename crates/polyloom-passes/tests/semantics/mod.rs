@@ -75,7 +75,8 @@ fn passes_keep_what_programs_compute() {
         assert_eq!(before, after, "seed {seed}, prepared\nbefore:\n{module}\nafter:\n{copy}");
         no_index_is_negative(&copy, id, seed);
 
-        let (copy, id) = prepared(&module, kernel, &Options { checked: true }).expect("small programs have no limits");
+        let (copy, id) = prepared(&module, kernel, &Options { checked: true, ..Default::default() })
+            .expect("small programs have no limits");
         assert_valid(&copy, "prepare, checked");
         match run(&copy, id, seed) {
             // Programs divide by zero, but they index no array outside.

@@ -22,7 +22,7 @@ const MAX_CHUNK: u64 = 256;
 /// A chunk that takes longer than this is followed by a shorter one.
 const CHUNK_TIME: Duration = Duration::from_millis(1);
 
-/// Runs these threads, row-major indices, of a launch of this shape.
+/// Runs these threads, row-major indices, of a launch of this shape; of a kernel that is launched in blocks, all.
 ///
 /// # Safety
 ///
@@ -44,12 +44,19 @@ pub(crate) unsafe fn interpret(
         }
     };
     let (args, mut memory) = arguments(kernel, words);
+    let grid =
+        interpreter.needs_blocks().then(|| options.grid.unwrap_or_else(|| interpreter.default_grid(threads.end)));
+    let n = grid.map_or(threads.end, |grid| grid.n_blocks());
     let (mut begin, mut chunk) = (threads.start, 1);
     let mut asked = Instant::now();
-    while begin < threads.end {
-        let end = (begin + chunk).min(threads.end);
+    while begin < n {
+        let end = (begin + chunk).min(n);
         let started = Instant::now();
-        interpreter.launch(shape, &args, &mut memory, &mut Printer, begin..end).map_err(failed)?;
+        let done = match &grid {
+            Some(grid) => interpreter.launch_grid(shape, grid, &args, &mut memory, &mut Printer, begin..end),
+            None => interpreter.launch(shape, &args, &mut memory, &mut Printer, begin..end),
+        };
+        done.map_err(failed)?;
         let ask = asked.elapsed() >= ASK_EVERY;
         if ask {
             asked = Instant::now();

@@ -15,7 +15,7 @@ use crate::fork::{PerProcess, without_fork};
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
 use polyloom_ir::interp::Interpreter;
-use polyloom_ir::{Composite, FuncId, Module};
+use polyloom_ir::{Composite, FuncId, Function, Module};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -78,6 +78,8 @@ pub(crate) struct KernelInner {
     /// Sites of the prepared kernel.
     pub(crate) sites: SiteTable,
     pub(crate) prints: bool,
+    /// Whether it is launched in blocks of threads.
+    pub(crate) needs_blocks: bool,
     pub(crate) cost: Cost,
     /// Whether it is short enough for the optimised tier: see [`MAX_OPTIMIZED_INSTS`].
     is_small: bool,
@@ -118,6 +120,7 @@ impl CpuKernel {
         let inner = KernelInner {
             name: kernel.name.clone(),
             params: Params::of(kernel).with_elements(source.elements.clone()),
+            needs_blocks: source.verified.functions.values().any(needs_blocks),
             prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
@@ -158,6 +161,11 @@ impl CpuKernel {
         &self.inner.device
     }
 
+    /// Whether it is launched in blocks of threads.
+    pub fn needs_blocks(&self) -> bool {
+        self.inner.needs_blocks
+    }
+
     /// Its variants, in the order they were made.
     pub fn variants(&self) -> Vec<VariantInfo> {
         self.inner.iter_variants().map(VariantState::info).collect()
@@ -169,12 +177,18 @@ impl CpuKernel {
     ///
     /// [`LaunchError::Compile`].
     pub fn compile(&self, launch_rank: u8) -> Result<(), LaunchError> {
-        if self.inner.device.policy() == TierPolicy::Always(Tier::Interpreter) {
+        if self.inner.needs_blocks || self.inner.device.policy() == TierPolicy::Always(Tier::Interpreter) {
             return Ok(());
         }
         let making = self.inner.making.get().lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.make_variant(&making, launch_rank, FactKey::default()).map(|_| ())
     }
+}
+
+fn needs_blocks(function: &Function) -> bool {
+    let mut needs = false;
+    function.walk(function.body, &mut |_, data| needs |= data.op.info().needs_blocks());
+    needs
 }
 
 impl KernelInner {

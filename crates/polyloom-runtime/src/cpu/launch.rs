@@ -12,6 +12,7 @@ use super::tiers;
 use crate::args::ArgBlock;
 use crate::error::LaunchError;
 use polyloom_ir::MAX_DIMS;
+use polyloom_ir::interp::Grid;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ pub struct LaunchOptions<'a> {
     pub cancel: Option<&'a AtomicBool>,
     /// Asked now and then by the calling thread; the launch stops soon after it returns true.
     pub interrupted: Option<&'a dyn Fn() -> bool>,
+    /// The blocks of a kernel that is launched in blocks; unless given, as many of the size that its metadata says as
+    /// the launch's threads take.
+    pub grid: Option<Grid>,
 }
 
 impl LaunchOptions<'_> {
@@ -65,7 +69,7 @@ pub unsafe fn launch(
     if n_threads == 0 {
         return Ok(());
     }
-    if kernel.device.policy() == TierPolicy::Always(Tier::Interpreter) {
+    if kernel.needs_blocks || kernel.device.policy() == TierPolicy::Always(Tier::Interpreter) {
         // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
         return unsafe { interpret(kernel, shape, args.words(), 0..n_threads, options) };
     }
@@ -106,6 +110,10 @@ pub unsafe fn interpret_thread(
     thread: u64,
 ) -> Result<(), LaunchError> {
     let kernel = &kernel.inner;
+    if kernel.needs_blocks {
+        let message = "a thread of a block does not run alone".to_owned();
+        return Err(LaunchError::Interpreter { kernel: kernel.name.clone(), message });
+    }
     let (_, n_threads) = checked_grid(kernel, shape, args)?;
     let range = thread.min(n_threads)..thread.saturating_add(1).min(n_threads);
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.

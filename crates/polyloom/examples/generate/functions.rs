@@ -46,13 +46,6 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         origin: Origin::Kernels,
     },
     Function {
-        name: "block_dim",
-        signature: "() -> int",
-        doc: "The number of threads in a block: 1 on the CPU.",
-        example: &[gives("loom.block_dim()", "1")],
-        origin: Origin::Kernels,
-    },
-    Function {
         name: "printf",
         signature: "(format: str, *values: object) -> None",
         doc: "Prints by a C format string.",

@@ -1,7 +1,7 @@
 //! The text of the Python type stubs. A test includes this file too: it compares the stubs with the package's.
 
 use super::functions::{FUNCTIONS, Origin};
-use polyloom_ir::op::{ExampleLine, OpInfo, Signature, TyPattern};
+use polyloom_ir::op::{ExampleLine, Group, OpInfo, Signature, TyPattern};
 use polyloom_ir::{Composite, CompositeKind, MAX_DIMS, Op, Scalar};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -47,8 +47,12 @@ fn stubs() -> String {
         // Where there is an overload for scalars, editors know that one: its type variables stand for composites too.
         let only_composites = info.signatures.iter().all(Signature::has_composites);
         let known = info.signatures.iter().filter(|signature| only_composites || !signature.has_composites());
-        let mut variants: Vec<String> = known.flat_map(stub_signatures).collect();
+        let mut variants: Vec<String> = known.flat_map(|signature| stub_signatures(info, signature)).collect();
         variants.dedup();
+        if matches!(info.op, Op::SharedArray | Op::DynamicShared) {
+            let last = if info.op == Op::SharedArray { "align" } else { "offset" };
+            variants.push(format!("(shape: Any, dtype: Any = ..., {last}: int = ...) -> _array"));
+        }
         for name in std::iter::once(&info.name).chain(info.aliases) {
             for (index, variant) in variants.iter().enumerate() {
                 let overload = if variants.len() > 1 { "@overload\n" } else { "" };
@@ -85,7 +89,7 @@ fn exported(names: &[&str]) -> String {
 }
 
 /// A signature as Python spells it; one per rank where it takes an index per dimension.
-fn stub_signatures(signature: &Signature) -> Vec<String> {
+fn stub_signatures(info: &OpInfo, signature: &Signature) -> Vec<String> {
     let ranks = if signature.params.iter().any(|p| p.ty == TyPattern::Indices) { 1..=MAX_DIMS } else { 1..=1 };
     let one = |rank: usize| {
         let mut params = Vec::new();
@@ -96,6 +100,7 @@ fn stub_signatures(signature: &Signature) -> Vec<String> {
                 params.push(format!("{}: {}", param.name, stub_type(signature, param.ty)));
             }
         }
+        params.extend(beyond_operands(info).iter().map(|param| (*param).to_owned()));
         let results: Vec<&str> = signature.results.iter().map(|&ty| stub_type(signature, ty)).collect();
         let result = match results[..] {
             [] => "None".to_owned(),
@@ -105,6 +110,17 @@ fn stub_signatures(signature: &Signature) -> Vec<String> {
         format!("({}) -> {result}", params.join(", "))
     };
     ranks.map(one).collect()
+}
+
+/// What a call says that is no operand of the op.
+fn beyond_operands(info: &OpInfo) -> &'static [&'static str] {
+    match info.op {
+        Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim => &["axis: int = ..."],
+        Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => &["width: int = ..."],
+        Op::ThreadFence => &["scope: str = ..."],
+        _ if info.group == Group::Atomic => &["*", "scope: str = ...", "order: str = ..."],
+        _ => &[],
+    }
 }
 
 fn stub_type(signature: &Signature, pattern: TyPattern) -> &'static str {

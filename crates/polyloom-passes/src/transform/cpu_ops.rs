@@ -1,0 +1,15 @@
+//! `cpu_ops`: what only GPUs have, in a kernel that runs thread by thread on the CPU.
+//!
+//! A block is one thread there, so `block_dim` is 1. Kernels that are launched in blocks are left as they are.
+
+use polyloom_ir::{Function, Imm, Op};
+
+/// Replaces what has a meaning of its own on GPUs alone.
+pub fn cpu_ops(func: &mut Function) {
+    if func.insts.values().any(|data| data.op.info().needs_blocks()) {
+        return;
+    }
+    for data in func.insts.values_mut().filter(|data| data.op == Op::BlockDim) {
+        (data.op, data.imm) = (Op::Const, Imm::Bits(1));
+    }
+}
