@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := target/stamps
 # The features that need LLVM, for the crates of the workspace that have them.
-FEATURES := polyloom/llvm polyloom-cli/llvm
+FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 
 .PHONY: help setup develop develop-release demo test lint bench docs wheel accuracy fuzz stubs warp-names warp-corpus clean
@@ -79,7 +79,7 @@ warp-corpus: $(STAMPS)/develop-release  ## run Warp's own tests and examples; wr
 	$(BIN)/python scripts/warp_corpus.py --times 3 --write docs/warp.md
 
 wheel: setup  ## a self-contained wheel in dist/, LLVM linked statically
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --out dist --no-default-features --features llvm-static
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --out dist --no-default-features --features compute-static
 	@ls -l dist
 
 accuracy: setup  ## every float32 input of every one-argument function; dense float64 samples against MPFR
@@ -88,7 +88,7 @@ accuracy: setup  ## every float32 input of every one-argument function; dense fl
 	@$(BIN)/python scripts/accuracy_f64.py target/accuracy_f64.txt
 
 fuzz: setup  ## PROGRAMS random kernels through all engines (default 100000)
-	cargo run --release -p polyloom-filetests --features llvm --example fuzz -- --programs $(or $(PROGRAMS),100000)
+	cargo run --release -p polyloom-filetests --features compute --example fuzz -- --programs $(or $(PROGRAMS),100000)
 
 clean:  ## remove everything that was built
 	rm -rf target dist site $(VENV)

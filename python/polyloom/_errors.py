@@ -121,3 +121,47 @@ class LaunchError(RuntimeError):
 # Tracebacks show where users find them.
 for _class in (Diagnostic, CompileError, LaunchError):
     _class.__module__ = "polyloom"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that the simulator found.
+
+    Attributes
+    ----------
+    kind : str
+        `"data race"`, `"out-of-bounds access"`, `"divergent barrier"` and the like.
+    kernel : str
+        Name of the kernel's entry.
+    message : str
+        What happened, with all numbers.
+    file : str or None
+    line : int or None
+        The line of source, if the code names it.
+    threads : list of tuple
+        Who: coordinates of block and thread of each, at most 32; of a race the other thread comes last.
+    address : int or None
+        The address in the simulator's memory, of an access.
+    """
+
+    kind: str
+    kernel: str
+    message: str
+    file: str | None
+    line: int | None
+    threads: list[tuple[tuple[int, int, int], tuple[int, int, int]]]
+    address: int | None
+
+
+class SanitizerError(RuntimeError):
+    """The simulator found something wrong with a kernel that ran on it.
+
+    Attributes
+    ----------
+    findings : list of Finding
+        All there is, at least one.
+    """
+
+    def __init__(self, message: str, findings: list[Finding]) -> None:
+        super().__init__(message)
+        self.findings = findings

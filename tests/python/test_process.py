@@ -29,7 +29,9 @@ x = np.zeros(100_000, np.float32)
 
 def python(tmp_path, source, **env):
     script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(source))
+    # Shells start background jobs with interrupts ignored, and what they start inherits that.
+    heed_interrupts = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    script.write_text(heed_interrupts + textwrap.dedent(source))
     return subprocess.Popen(
         [sys.executable, str(script)],
         env={**os.environ, **env},

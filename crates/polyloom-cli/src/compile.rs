@@ -2,7 +2,7 @@
 
 use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, session, types};
 use clap::ValueEnum;
-use polyloom::{Defaults, FloatMode, Form, Tier};
+use polyloom::{Arch, Defaults, FloatMode, Form, GpuForm, GpuTarget, GridShape, PtxVersion, Tier};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -25,6 +25,18 @@ pub(crate) struct Arguments {
     /// The back end that makes LLVM IR, assembly and object files; by default the best of this build
     #[arg(long, value_enum)]
     backend: Option<Backend>,
+    /// The GPU architecture of PTX, sm_75 to sm_121; with `--emit llvm`, LLVM IR is for it too
+    #[arg(long, value_name = "sm_NN")]
+    arch: Option<Arch>,
+    /// The version of PTX, such as 8.0; by default one that knows the architecture
+    #[arg(long, value_name = "N.N")]
+    ptx_version: Option<PtxVersion>,
+    /// GPU code for arrays that are dense, begin at multiples of 64 bytes and do not overlap, not for any
+    #[arg(long)]
+    dense: bool,
+    /// GPU code whose threads run through the launch by strides of the grid, not one thread for each element
+    #[arg(long)]
+    grid_stride: bool,
     /// Neither read nor keep compiled code on disk
     #[arg(long)]
     no_cache: bool,
@@ -51,6 +63,8 @@ enum Emit {
     Asm,
     /// A relocatable object file of this machine
     Obj,
+    /// PTX, the assembly language of NVIDIA GPUs
+    Ptx,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -78,21 +92,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let name = choose_kernel(&unit, &arguments.file, arguments.kernel.as_deref())?;
     let given = named(&arguments.types, "--type")?;
     let kernel = types::compile(&session, &unit, &name, &given, &BTreeMap::new())?;
-    let form = match arguments.emit {
-        Emit::Ast => Form::Ast,
-        Emit::Hir => Form::Hir,
-        Emit::HirPrepared => Form::HirPrepared,
-        Emit::Cpp => Form::Cpp,
-        Emit::Cuda => Form::Cuda,
-        Emit::Llvm => Form::LlvmIrOptimized,
-        Emit::Asm => Form::Asm,
-        Emit::Obj => Form::Obj,
-    };
     let tier = arguments.backend.map(|backend| match backend {
         Backend::Llvm => Tier::Optimized,
         Backend::Cranelift => Tier::Quick,
     });
-    let bytes = kernel.emit(form, tier).map_err(|error| Failure::Failed(error.to_string()))?;
+    let bytes = match gpu_form(arguments) {
+        Some((form, target)) => kernel.emit_gpu(form, &target).map(String::into_bytes),
+        None => kernel.emit(host_form(arguments.emit), tier),
+    };
+    let bytes = bytes.map_err(|error| Failure::Failed(error.to_string()))?;
     let default = (arguments.emit == Emit::Obj).then(|| PathBuf::from(format!("{name}.o")));
     match arguments.output.clone().or(default) {
         None => print(&bytes)?,
@@ -100,4 +108,34 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?,
     }
     Ok(())
+}
+
+/// What is asked for, if it is no GPU code.
+fn host_form(emit: Emit) -> Form {
+    match emit {
+        Emit::Ast => Form::Ast,
+        Emit::Hir => Form::Hir,
+        Emit::HirPrepared => Form::HirPrepared,
+        Emit::Cpp => Form::Cpp,
+        Emit::Cuda => Form::Cuda,
+        Emit::Llvm => Form::LlvmIrOptimized,
+        Emit::Asm | Emit::Ptx => Form::Asm,
+        Emit::Obj => Form::Obj,
+    }
+}
+
+/// What is asked for, if it is GPU code.
+fn gpu_form(arguments: &Arguments) -> Option<(GpuForm, GpuTarget)> {
+    let form = match (arguments.emit, arguments.arch) {
+        (Emit::Ptx, _) => GpuForm::Ptx,
+        (Emit::Llvm, Some(_)) => GpuForm::LlvmIrOptimized,
+        _ => return None,
+    };
+    let target = GpuTarget {
+        ptx_version: arguments.ptx_version,
+        shape: if arguments.grid_stride { GridShape::Stride } else { GridShape::OneThreadEach },
+        dense: arguments.dense,
+        ..GpuTarget::new(arguments.arch.unwrap_or(Arch::DEFAULT))
+    };
+    Some((form, target))
 }

@@ -7,6 +7,8 @@ mod check;
 mod compile;
 mod doctor;
 mod run;
+mod run_ptx;
+mod simulate;
 mod types;
 mod value;
 

@@ -2,25 +2,27 @@
 //! typed by hand here, and arrays that are too small for the grid, or empty, are soon given.
 
 use crate::value::{Argument, extents};
-use crate::{Failure, Outcome, choose_kernel, named, print, print_json, read_unit, session, types};
-use polyloom::{ArgBlock, Defaults, LaunchError, LaunchOptions, MAX_DIMS, Type};
+use crate::{Failure, Outcome, choose_kernel, named, print, print_json, read_unit, run_ptx, session, simulate, types};
+use polyloom::{ArgBlock, DEFAULT_BLOCK_SIZE, Defaults, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault, describe_report};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A .py file
+    /// A .py file, or a .ptx file, which runs on sim:0
     file: PathBuf,
     /// The kernel, if the file has several
     #[arg(long)]
     kernel: Option<String>,
     /// Number of threads: N, or NxM or N,M for two dimensions, up to four
-    #[arg(long, required = true, allow_hyphen_values = true, value_parser = grid)]
-    dim: Grid,
-    /// Where to run it
-    #[arg(long, default_value = "cpu")]
-    device: String,
+    #[arg(long, allow_hyphen_values = true, value_parser = shape)]
+    dim: Option<Shape>,
+    /// Where to run it: cpu, or sim:0, the simulator of a GPU
+    #[arg(long)]
+    device: Option<String>,
+    #[command(flatten)]
+    simulate: simulate::Arguments,
     /// An argument, NAME=VALUE: a number, for vectors and matrices all components like 1,2,3, or for arrays
     /// zeros:SHAPE, ones:SHAPE, arange:SHAPE, random:SHAPE[:SEED] or
     /// @FILE.npy, with a shape like 1024 or 64x64; elements that are vectors or matrices bring theirs
@@ -43,20 +45,40 @@ pub(crate) struct Arguments {
 
 /// The extents of a launch.
 #[derive(Clone)]
-struct Grid(Vec<u64>);
+struct Shape(Vec<u64>);
 
-fn grid(text: &str) -> Result<Grid, String> {
+fn shape(text: &str) -> Result<Shape, String> {
     let wrong = || "a number of threads is an integer of 0 or more: 1024, or 64x64".to_owned();
-    extents(text).map(Grid).ok_or_else(wrong)
+    extents(text).map(Shape).ok_or_else(wrong)
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    if arguments.device != "cpu" {
-        let device = &arguments.device;
-        return Err(Failure::Failed(format!("device `{device}` is not available: this build runs kernels on `cpu`")));
+    let is_ptx = arguments.file.extension().is_some_and(|extension| extension == "ptx");
+    let on_simulator = match arguments.device.as_deref() {
+        None => is_ptx,
+        Some("cpu") if !is_ptx => false,
+        Some("cpu") => return Err(Failure::Usage("PTX runs on --device sim:0".to_owned())),
+        Some("sim" | "sim:0") => true,
+        Some(device) => {
+            let message = format!("device `{device}` is not available: this build runs kernels on `cpu` and `sim:0`");
+            return Err(Failure::Failed(message));
+        }
+    };
+    if arguments.simulate.needs_simulator() && !on_simulator {
+        return Err(Failure::Usage("--sanitize and --counters are for --device sim:0".to_owned()));
     }
-    let dim = &arguments.dim.0[..];
-    if dim.len() > MAX_DIMS {
+    if is_ptx {
+        return run_ptx::run(&run_ptx::Request {
+            file: &arguments.file,
+            kernel: arguments.kernel.as_deref(),
+            simulate: &arguments.simulate,
+            args: &arguments.args,
+            out: &arguments.out,
+            json: arguments.json,
+        });
+    }
+    let dim = arguments.dim.as_ref().map(|shape| &shape.0[..]);
+    if dim.is_some_and(|dim| dim.len() > MAX_DIMS) {
         return Err(Failure::Usage(format!("--dim takes at most {MAX_DIMS} extents")));
     }
     let session = session(arguments.no_cache)?;
@@ -94,17 +116,33 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         values.push(Argument::parse(param, ty, &element, text).map_err(Failure::Usage)?);
     }
 
+    let n_given = dim.map(|dim| dim.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent)));
+    let default_block = kernel.function().metadata.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1]);
+    let grid = arguments.simulate.grid(n_given, default_block)?;
+    let in_a_row = [grid.n_blocks().saturating_mul(grid.block_size())];
+    let dim = dim.unwrap_or(&in_a_row);
     let mut block = ArgBlock::new();
     for value in &mut values {
         value.push(params, &mut block).map_err(|error| Failure::Failed(error.to_string()))?;
     }
     let started = Instant::now();
+    let grid = (on_simulator || kernel.needs_blocks()).then_some(grid);
+    let options = LaunchOptions { grid, ..LaunchOptions::default() };
     // SAFETY: the arrays are owned by `values`, which outlives the launch, and nothing else touches them. The
     // kernel is checked, or says that its indices are within them.
-    let done = unsafe { kernel.launch(dim, &block, &LaunchOptions::default()) };
+    let done = unsafe {
+        match on_simulator {
+            true => {
+                let (arch, sim) = (arguments.simulate.arch(), arguments.simulate.options());
+                kernel.launch_on_simulator(arch, dim, &block, &options, &sim).map(Some)
+            }
+            false => kernel.launch(dim, &block, &options).map(|()| None),
+        }
+    };
     let elapsed = started.elapsed();
-    done.map_err(|error| match &error {
+    let report = done.map_err(|error| match &error {
         LaunchError::Trap(trap) => Failure::Failed(kernel.explain(trap).message),
+        LaunchError::Simulator(fault) => Failure::Failed(describe_fault(fault)),
         _ => Failure::Failed(error.to_string()),
     })?;
 
@@ -132,6 +170,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     // The others of an empty grid may be of any size.
     let n_threads: u64 = if dim.contains(&0) { 0 } else { dim.iter().product() };
     text += &format!("{n_threads} threads in {:.3} ms\n", elapsed.as_secs_f64() * 1e3);
+    if let Some(report) = report {
+        text += &describe_report(&report, elapsed.as_secs_f64());
+    }
     print(text.as_bytes())?;
     Ok(())
 }

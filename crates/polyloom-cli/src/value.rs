@@ -136,7 +136,7 @@ pub(crate) fn type_of_file(path: &Path) -> Result<(Scalar, Vec<u64>), String> {
 }
 
 impl ArrayValue {
-    fn parse(elem: Scalar, rank: usize, element: &[u16], text: &str) -> Result<ArrayValue, String> {
+    pub(crate) fn parse(elem: Scalar, rank: usize, element: &[u16], text: &str) -> Result<ArrayValue, String> {
         if let Some(path) = text.strip_prefix('@') {
             return ArrayValue::load(elem, path.as_ref());
         }
@@ -173,6 +173,22 @@ impl ArrayValue {
             return Err(format!("an array of {} GiB or more is too large for this command", MAX_BYTES >> 30));
         };
         Ok(ArrayValue { elem, shape, words: vec![0; bytes.div_ceil(8) as usize] })
+    }
+
+    /// Its elements' bytes, in order.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.truncate(self.len() * self.elem.bytes() as usize);
+        bytes
+    }
+
+    /// Replaces its elements by these bytes, as many as [`ArrayValue::bytes`] gives.
+    pub(crate) fn set_bytes(&mut self, bytes: &[u8]) {
+        for (word, chunk) in self.words.iter_mut().zip(bytes.chunks(8)) {
+            let mut all = [0; 8];
+            all[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_le_bytes(all);
+        }
     }
 
     fn len(&self) -> usize {

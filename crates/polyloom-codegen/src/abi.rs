@@ -47,6 +47,69 @@ impl LaunchContext {
     pub const PRINT_OFFSET: i32 = std::mem::offset_of!(LaunchContext, print) as i32;
 }
 
+/// What a launch hands to a kernel on a GPU beside the arguments: the entry's first parameter, by value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GpuLaunch {
+    /// Extents of the launch; 1 past its rank.
+    pub shape: [u64; MAX_DIMS],
+    /// Address of a [`GpuReport`] in the GPU's global memory, or 0: then a failed check stops the launch.
+    pub report: u64,
+}
+
+impl GpuLaunch {
+    /// Its size.
+    pub const BYTES: u32 = size_of::<GpuLaunch>() as u32;
+    /// Byte offset of `report`.
+    pub const REPORT_OFFSET: u32 = std::mem::offset_of!(GpuLaunch, report) as u32;
+
+    /// Byte offset of `shape[axis]`.
+    pub const fn shape_offset(axis: usize) -> u32 {
+        (std::mem::offset_of!(GpuLaunch, shape) + 8 * axis) as u32
+    }
+}
+
+/// The first check that failed in a launch on a GPU. The host clears it before the launch.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub struct GpuReport {
+    /// 1 if a check has failed. A thread whose check fails exchanges 0 for 1, fills the rest if it was 0, and ends.
+    pub claimed: u64,
+    /// The site, as [`SiteTable`] numbers them.
+    pub site: u64,
+    /// The index out of bounds, or 0.
+    pub index: i64,
+    /// The extent it is out of, or 0.
+    pub extent: i64,
+    /// The thread's index in the launch.
+    pub thread: u64,
+    /// 0.
+    pub reserved: u64,
+}
+
+impl GpuReport {
+    /// Byte offset of `claimed`.
+    pub const CLAIMED_OFFSET: u32 = std::mem::offset_of!(GpuReport, claimed) as u32;
+    /// Byte offset of `site`.
+    pub const SITE_OFFSET: u32 = std::mem::offset_of!(GpuReport, site) as u32;
+    /// Byte offset of `index`.
+    pub const INDEX_OFFSET: u32 = std::mem::offset_of!(GpuReport, index) as u32;
+    /// Byte offset of `extent`.
+    pub const EXTENT_OFFSET: u32 = std::mem::offset_of!(GpuReport, extent) as u32;
+    /// Byte offset of `thread`.
+    pub const THREAD_OFFSET: u32 = std::mem::offset_of!(GpuReport, thread) as u32;
+}
+
+/// How the threads of a grid come to the elements of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum GridShape {
+    /// There are at least as many threads as elements, and each runs the kernel once at most.
+    #[default]
+    OneThreadEach,
+    /// Each thread runs the kernel for its own element and for those that follow it by multiples of the grid's threads.
+    Stride,
+}
+
 /// Where each argument lies in the argument block.
 ///
 /// Everything is a little-endian 8-byte slot: a scalar takes one (its bits zero-extended), an array `1 + 2 * ndim`:

@@ -142,6 +142,9 @@ impl Arch {
     /// The least that is supported, `sm_75`.
     pub const OLDEST: Arch = Arch { number: 75, variant: ArchVariant::Portable };
 
+    /// What code is for unless another is asked for, `sm_80`.
+    pub const DEFAULT: Arch = Arch { number: 80, variant: ArchVariant::Portable };
+
     /// The architecture of this number without a variant, if there is one.
     pub fn of_number(number: u16) -> Option<Arch> {
         Arch { number, variant: ArchVariant::Portable }.row().map(|row| Arch::portable(row.number))

@@ -24,7 +24,7 @@ pub mod types;
 pub mod uniformity;
 pub mod verify;
 
-pub use arch::{Arch, ArchLimits, ArchVariant, PtxVersion};
+pub use arch::{Arch, ArchLimits, ArchVariant, PtxVersion, UnknownArch};
 pub use builder::Builder;
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use entity::{FuncId, Inst, Region, Value};

@@ -1,42 +1,35 @@
 //! From a kernel to LLVM IR, assembly, object files and the back end's own object format.
 
 use crate::ir::Ir;
-use crate::lower;
-use crate::target::{self, Host};
+use crate::target::{self, Processor};
 use inkwell::context::Context;
 use inkwell::module::Module as LlvmModule;
-use polyloom_codegen::{CodegenError, Emit, Object, Variant};
-use polyloom_ir::{FuncId, Module};
+use polyloom_codegen::{CodegenError, Emit, Object};
 
 /// The name of the entry in objects of [`crate::LlvmBackend`], whatever the kernel is called.
 pub(crate) const ENTRY: &str = "polyloom_kernel";
 
-/// One of the readable or linkable forms of a kernel.
+/// One of the readable or linkable forms of what `lower` puts into a module, code for `processor`. `lower` gives
+/// whether LLVM may look for vectors in it.
 pub(crate) fn emit(
-    host: &Host,
-    lanes: Option<u32>,
-    module: &Module,
-    kernel: FuncId,
-    variant: &Variant,
+    processor: &Processor,
+    name: &str,
     form: Emit,
-    entry: &str,
+    lower: impl FnOnce(&Ir<'_>) -> Result<bool, CodegenError>,
 ) -> Result<Vec<u8>, CodegenError> {
     let context = Context::create();
-    let llvm = context.create_module(entry);
-    target::prepare(host, &llvm)?;
-    let lanes = {
-        let ir = Ir::new(&context, &llvm);
-        lower::kernel(&ir, host, lanes, module, kernel, variant, entry)?
-    };
+    let llvm = context.create_module(name);
+    target::prepare(processor, &llvm)?;
+    let vectorize = lower(&Ir::new(&context, &llvm))?;
     verify(&llvm)?;
     if form == Emit::LlvmIr {
         return Ok(llvm.print_to_string().to_string().into_bytes());
     }
-    target::optimize(host, &llvm, lanes == 1)?;
+    target::optimize(processor, &llvm, vectorize)?;
     match form {
         Emit::LlvmIr | Emit::LlvmIrOptimized => Ok(llvm.print_to_string().to_string().into_bytes()),
-        Emit::Asm => target::generate(host, &llvm, true),
-        Emit::Obj => target::generate(host, &llvm, false),
+        Emit::Asm => target::generate(processor, &llvm, true),
+        Emit::Obj => target::generate(processor, &llvm, false),
     }
 }
 

@@ -5,7 +5,7 @@
 //! blocks are untyped handles, and every method emits one instruction at the current position.
 //!
 //! Architecture invariant: handles never leave the compilation they were made in; [`Ir`] borrows the context and the
-//! module they live in, and only this file and `target`, `jit` call LLVM.
+//! module they live in, and only this file and `target`, `jit`, `nvptx::lines` call LLVM.
 
 use inkwell::context::{AsContextRef, Context};
 use inkwell::llvm_sys::core::*;
@@ -19,6 +19,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
 
+pub(crate) use inkwell::llvm_sys::LLVMAtomicOrdering as FenceOrder;
 pub(crate) use inkwell::llvm_sys::LLVMAtomicRMWBinOp as RmwOp;
 pub(crate) use inkwell::llvm_sys::LLVMIntPredicate::{
     LLVMIntEQ as EQ, LLVMIntNE as NE, LLVMIntSGE as SGE, LLVMIntSGT as SGT, LLVMIntSLE as SLE, LLVMIntSLT as SLT,
@@ -48,6 +49,10 @@ pub(crate) struct Fun {
     ty: LLVMTypeRef,
 }
 
+/// A line of source, or none.
+#[derive(Clone, Copy)]
+pub(crate) struct Location(LLVMMetadataRef);
+
 /// A metadata node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Meta(LLVMMetadataRef);
@@ -67,6 +72,48 @@ impl Drop for Ir<'_> {
     fn drop(&mut self) {
         // SAFETY: the builder was created in `new` and is disposed of once.
         unsafe { LLVMDisposeBuilder(self.builder) }
+    }
+}
+
+mod raw {
+    //! Handles as LLVM's own, for what only modules for GPUs have.
+
+    use super::*;
+
+    impl Val {
+        pub(crate) fn raw(value: LLVMValueRef) -> Val {
+            Val(value)
+        }
+    }
+
+    impl Ty {
+        pub(crate) fn raw(self) -> LLVMTypeRef {
+            self.0
+        }
+    }
+
+    impl Fun {
+        pub(crate) fn known(value: LLVMValueRef, ty: LLVMTypeRef) -> Fun {
+            Fun { value, ty }
+        }
+
+        pub(crate) fn value(self) -> LLVMValueRef {
+            self.value
+        }
+    }
+
+    impl Ir<'_> {
+        pub(crate) fn context(&self) -> LLVMContextRef {
+            self.context
+        }
+
+        pub(crate) fn module(&self) -> LLVMModuleRef {
+            self.module
+        }
+
+        pub(crate) fn builder(&self) -> LLVMBuilderRef {
+            self.builder
+        }
     }
 }
 
@@ -156,6 +203,12 @@ impl<'c> Ir<'c> {
         Ty(unsafe { LLVMPointerTypeInContext(self.context, 0) })
     }
 
+    /// A pointer to a GPU's global memory.
+    pub(crate) fn global_ptr(&self) -> Ty {
+        // SAFETY: as in `int`.
+        Ty(unsafe { LLVMPointerTypeInContext(self.context, 1) })
+    }
+
     pub(crate) fn void(&self) -> Ty {
         // SAFETY: as in `int`.
         Ty(unsafe { LLVMVoidTypeInContext(self.context) })
@@ -188,6 +241,12 @@ impl<'c> Ir<'c> {
             Scalar::F64 => self.f64(),
             _ => self.int(scalar.bits()),
         }
+    }
+
+    /// The bits of an integer type.
+    pub(crate) fn int_width(&self, ty: Ty) -> u32 {
+        // SAFETY: `ty` is an integer type.
+        unsafe { LLVMGetIntTypeWidth(ty.0) }
     }
 
     pub(crate) fn type_of(&self, value: Val) -> Ty {
@@ -344,6 +403,7 @@ impl<'c> Ir<'c> {
         fptoui = LLVMBuildFPToUI;
         bitcast = LLVMBuildBitCast;
         ptr_to_int = LLVMBuildPtrToInt;
+        int_to_ptr = LLVMBuildIntToPtr;
     }
 
     /// An integer scalar cut or zero-extended to another integer type.
@@ -503,34 +563,49 @@ impl<'c> Ir<'c> {
         Val(unsafe { LLVMBuildGEP2(self.builder, elem.0, pointer.0, indices.as_mut_ptr(), 1, UNNAMED) })
     }
 
-    pub(crate) fn atomic_rmw(&self, op: LLVMAtomicRMWBinOp, pointer: Val, value: Val) -> Val {
+    /// An atomic update without ordering, atomic to the threads of `scope`. Gives the old value.
+    pub(crate) fn atomic_rmw(&self, op: LLVMAtomicRMWBinOp, pointer: Val, value: Val, scope: &str) -> Val {
+        let order = LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic;
         // SAFETY: `pointer` is a pointer and the value of a type the operation takes.
-        Val(unsafe {
-            LLVMBuildAtomicRMW(self.builder, op, pointer.0, value.0, LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic, 0)
-        })
+        Val(unsafe { LLVMBuildAtomicRMWSyncScope(self.builder, op, pointer.0, value.0, order, self.sync_scope(scope)) })
     }
 
     /// Compares and exchanges integers: the old value and whether it was the expected one.
-    pub(crate) fn cmpxchg(&self, pointer: Val, expected: Val, new: Val) -> (Val, Val) {
+    pub(crate) fn cmpxchg(&self, pointer: Val, expected: Val, new: Val, scope: &str) -> (Val, Val) {
+        let order = LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic;
         // SAFETY: `pointer` is a pointer and the values are integers of one type.
         let pair = Val(unsafe {
-            LLVMBuildAtomicCmpXchg(
+            LLVMBuildAtomicCmpXchgSyncScope(
                 self.builder,
                 pointer.0,
                 expected.0,
                 new.0,
-                LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
-                LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic,
-                0,
+                order,
+                order,
+                self.sync_scope(scope),
             )
         });
         (self.extract_field(pair, 0), self.extract_field(pair, 1))
     }
 
-    /// Makes a load or store atomic, without ordering.
-    pub(crate) fn set_atomic(&self, access: Val) {
+    /// Orders accesses of memory for the threads of `scope`.
+    pub(crate) fn fence(&self, order: FenceOrder, scope: &str) {
+        // SAFETY: the builder stands in a function; fences have no operands.
+        unsafe { LLVMBuildFenceSyncScope(self.builder, order, self.sync_scope(scope), UNNAMED) };
+    }
+
+    fn sync_scope(&self, name: &str) -> u32 {
+        // SAFETY: the context is alive.
+        unsafe { LLVMGetSyncScopeID(self.context, name.as_ptr().cast(), name.len()) }
+    }
+
+    /// Makes a load or store atomic to the threads of `scope`, without ordering.
+    pub(crate) fn set_atomic(&self, access: Val, scope: &str) {
         // SAFETY: `access` is a load or store.
-        unsafe { LLVMSetOrdering(access.0, LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic) }
+        unsafe {
+            LLVMSetOrdering(access.0, LLVMAtomicOrdering::LLVMAtomicOrderingMonotonic);
+            LLVMSetAtomicSyncScopeID(access.0, self.sync_scope(scope));
+        }
     }
 
     // ---- metadata -------------------------------------------------------------------------------------------------
@@ -538,6 +613,11 @@ impl<'c> Ir<'c> {
     pub(crate) fn meta_string(&self, text: &str) -> Meta {
         // SAFETY: the context copies the text.
         Meta(unsafe { LLVMMDStringInContext2(self.context, text.as_ptr().cast(), text.len()) })
+    }
+
+    pub(crate) fn meta_i64(&self, value: u64) -> Meta {
+        // SAFETY: the constant lives in this context.
+        Meta(unsafe { LLVMValueAsMetadata(LLVMConstInt(self.int(64).0, value, 0)) })
     }
 
     pub(crate) fn meta_node(&self, operands: &[Meta]) -> Meta {
@@ -714,6 +794,22 @@ impl<'c> Ir<'c> {
     pub(crate) fn set_fast_call(&self, function: Fun) {
         // SAFETY: calls read the convention back from the function. 8 is `fastcc`.
         unsafe { LLVMSetFunctionCallConv(function.value, 8) }
+    }
+
+    /// Takes away the line of source that instructions are for, and gives it.
+    pub(crate) fn take_location(&self) -> Location {
+        // SAFETY: the builder is alive.
+        unsafe {
+            let location = LLVMGetCurrentDebugLocation2(self.builder);
+            LLVMSetCurrentDebugLocation2(self.builder, std::ptr::null_mut());
+            Location(location)
+        }
+    }
+
+    /// Gives back what [`Ir::take_location`] took.
+    pub(crate) fn set_location(&self, location: Location) {
+        // SAFETY: the location is of this context, or none.
+        unsafe { LLVMSetCurrentDebugLocation2(self.builder, location.0) }
     }
 
     /// Calls an intrinsic that is overloaded on `types`.

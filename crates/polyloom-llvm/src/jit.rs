@@ -39,7 +39,7 @@ fn check(error: LLVMErrorRef) -> Result<(), CodegenError> {
 fn jit() -> Result<&'static Jit, CodegenError> {
     static JIT: OnceLock<Result<Jit, CodegenError>> = OnceLock::new();
     let create = || {
-        crate::target::Host::get()?;
+        crate::target::Processor::host()?;
         let mut jit = null_mut();
         // SAFETY: a null builder asks for the defaults, which are those of the host.
         check(unsafe { LLVMOrcCreateLLJIT(&mut jit, null_mut()) })?;

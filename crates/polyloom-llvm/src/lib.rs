@@ -1,6 +1,6 @@
-//! The LLVM CPU back end.
+//! The LLVM back ends: machine code for the CPU, and PTX.
 //!
-//! Kernels are compiled for groups of consecutive threads: the lanes of vector registers are the threads along the
+//! For the CPU, kernels are compiled for groups of consecutive threads: the lanes of vector registers are the threads along the
 //! innermost launch axis. HIR is structured, so it goes straight to vector IR, with masks where threads part ways;
 //! LLVM's loop vectoriser has no part in it. What is the same for a whole group stays scalar.
 //!
@@ -9,6 +9,7 @@
 //! * [`lower`]: HIR to LLVM IR.
 //! * [`emit`]: the forms a kernel can be had in.
 //! * [`jit`]: object code to callable code.
+//! * [`nvptx`]: kernels for NVIDIA's GPUs.
 //!
 //! Architecture invariant: every compilation has an LLVM context of its own, so any number may run at once, and
 //! generated code needs no symbol of the process beyond what LLVM itself calls (`memcpy`, `fma` on old processors).
@@ -17,7 +18,10 @@ mod emit;
 mod ir;
 mod jit;
 mod lower;
+mod nvptx;
 mod target;
+
+pub use nvptx::{GpuOptions, Nvptx};
 
 use polyloom_codegen::{Backend, CodegenError, Emit, LoadedCode, Object, Variant, with_private_updates};
 use polyloom_ir::{FuncId, Module};
@@ -26,7 +30,7 @@ use std::sync::Arc;
 /// CPU tier 1: code that takes milliseconds to make and runs as fast as the machine can.
 #[derive(Clone, Debug)]
 pub struct LlvmBackend {
-    host: Arc<target::Host>,
+    processor: Arc<target::Processor>,
     lanes: Option<u32>,
 }
 
@@ -37,7 +41,7 @@ impl LlvmBackend {
     ///
     /// When LLVM has no code generator for it.
     pub fn new() -> Result<LlvmBackend, CodegenError> {
-        Ok(LlvmBackend { host: Arc::new(target::Host::get()?.clone()), lanes: None })
+        Ok(LlvmBackend { processor: Arc::new(target::Processor::host()?.clone()), lanes: None })
     }
 
     /// The back end for all processors of an x86-64 level: `x86-64`, `x86-64-v2`, `x86-64-v3` or `x86-64-v4`.
@@ -46,7 +50,7 @@ impl LlvmBackend {
     ///
     /// When the name is none of these or this is no x86-64 machine.
     pub fn for_cpu(name: &str) -> Result<LlvmBackend, CodegenError> {
-        Ok(LlvmBackend { host: Arc::new(target::Host::level(name)?), lanes: None })
+        Ok(LlvmBackend { processor: Arc::new(target::Processor::level(name)?), lanes: None })
     }
 
     /// Runs this many threads at a time, a power of two up to 64, instead of choosing for each kernel. For tests and
@@ -66,7 +70,10 @@ impl LlvmBackend {
         entry: &str,
     ) -> Result<Vec<u8>, CodegenError> {
         let module = &*with_private_updates(module, kernel, variant);
-        emit::emit(&self.host, self.lanes, module, kernel, variant, form, entry)
+        emit::emit(&self.processor, entry, form, |ir| {
+            let lanes = lower::kernel(ir, &self.processor, self.lanes, module, kernel, variant, entry)?;
+            Ok(lanes == 1)
+        })
     }
 }
 
@@ -77,13 +84,13 @@ impl Backend for LlvmBackend {
 
     fn description(&self) -> String {
         let (major, minor, patch) = inkwell::support::get_llvm_version();
-        format!("{major}.{minor}.{patch}, {}", self.host.cpu)
+        format!("{major}.{minor}.{patch}, {}", self.processor.cpu)
     }
 
     fn fingerprint(&self) -> String {
         let (major, minor, patch) = inkwell::support::get_llvm_version();
         let lanes = self.lanes.map(|lanes| format!(" {lanes} lanes")).unwrap_or_default();
-        let (cpu, features) = (&self.host.cpu, &self.host.features);
+        let (cpu, features) = (&self.processor.cpu, &self.processor.features);
         format!("llvm {major}.{minor}.{patch} {} {cpu} {features}{lanes}", env!("CARGO_PKG_VERSION"))
     }
 

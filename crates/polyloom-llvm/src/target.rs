@@ -1,4 +1,4 @@
-//! The host as LLVM sees it: CPU, features, optimisation, object code.
+//! Processors as LLVM sees them: the host's and NVIDIA's GPUs. Features, optimisation, object code.
 //!
 //! The kernel is vectorised by the lowering, so the pass pipeline leaves out what would look for vectors again, and
 //! keeps what cleans up straight-line code and loops.
@@ -7,15 +7,20 @@ use inkwell::OptimizationLevel;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{
-    CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetMachineOptions,
+    CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetMachineOptions, TargetTriple,
 };
 use polyloom_codegen::CodegenError;
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
-/// What is known of the host's processor.
+/// The threads of one GPU, as a scope of atomic operations.
+pub(crate) const DEVICE_SCOPE: &str = "device";
+
+/// What is known of a processor.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Host {
+pub(crate) struct Processor {
+    /// Whether it is a GPU, with an address space for each kind of memory and no way to call into the host.
+    pub(crate) is_gpu: bool,
     /// Its name, as `target-cpu` takes it.
     pub(crate) cpu: String,
     /// Its features, as `target-features` takes them.
@@ -26,14 +31,14 @@ pub(crate) struct Host {
     pub(crate) has_half_conversions: bool,
 }
 
-impl Host {
+impl Processor {
     /// This machine.
     ///
     /// # Errors
     ///
     /// When this build of LLVM has no code generator for it.
-    pub(crate) fn get() -> Result<&'static Host, CodegenError> {
-        static HOST: OnceLock<Result<Host, String>> = OnceLock::new();
+    pub(crate) fn host() -> Result<&'static Processor, CodegenError> {
+        static HOST: OnceLock<Result<Processor, String>> = OnceLock::new();
         let detect = || {
             Target::initialize_native(&InitializationConfig::default())?;
             let cpu = TargetMachine::get_host_cpu_name().to_string();
@@ -45,7 +50,7 @@ impl Host {
                 () => 16,
             };
             let has_half_conversions = !cfg!(target_arch = "x86_64") || has("f16c");
-            Ok(Host { cpu, features, vector_bytes, has_half_conversions })
+            Ok(Processor { is_gpu: false, cpu, features, vector_bytes, has_half_conversions })
         };
         HOST.get_or_init(detect).as_ref().map_err(|message| CodegenError::new(message.clone()))
     }
@@ -55,8 +60,8 @@ impl Host {
     /// # Errors
     ///
     /// When the name is none of them or this is not an x86-64 machine.
-    pub(crate) fn level(name: &str) -> Result<Host, CodegenError> {
-        Host::get()?;
+    pub(crate) fn level(name: &str) -> Result<Processor, CodegenError> {
+        Processor::host()?;
         let (vector_bytes, has_half_conversions) = match name {
             _ if !cfg!(target_arch = "x86_64") => (0, false),
             "x86-64" | "x86-64-v2" => (16, false),
@@ -67,12 +72,48 @@ impl Host {
         if vector_bytes == 0 {
             return Err(CodegenError::new(format!("`{name}` is no processor this back end can compile for")));
         }
-        Ok(Host { cpu: name.to_owned(), features: String::new(), vector_bytes, has_half_conversions })
+        Ok(Processor {
+            is_gpu: false,
+            cpu: name.to_owned(),
+            features: String::new(),
+            vector_bytes,
+            has_half_conversions,
+        })
     }
 
-    /// A target machine for this host. It belongs to one thread.
+    /// A GPU of this architecture (`sm_80`, `sm_90a`, …), its code written for this version of PTX, in tenths.
+    ///
+    /// LLVM ends the process if it does not know the one or the other, or the version is too low for the architecture:
+    /// the caller has checked both.
+    pub(crate) fn gpu(arch: &str, ptx_version: u32) -> Processor {
+        static INITIALIZE: std::sync::Once = std::sync::Once::new();
+        INITIALIZE.call_once(|| Target::initialize_nvptx(&InitializationConfig::default()));
+        Processor {
+            is_gpu: true,
+            cpu: arch.to_owned(),
+            features: format!("+ptx{ptx_version}"),
+            vector_bytes: 4,
+            has_half_conversions: true,
+        }
+    }
+
+    /// The number of a GPU's architecture, such as 80.
+    pub(crate) fn gpu_number(&self) -> Option<u32> {
+        let digits = self.cpu.strip_prefix("sm_").filter(|_| self.is_gpu)?;
+        digits.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
+    }
+
+    /// Which threads see an atomic operation as one, as LLVM names it: those of the device, or of the system.
+    pub(crate) fn atomic_scope(&self) -> &'static str {
+        if self.is_gpu { DEVICE_SCOPE } else { "" }
+    }
+
+    /// A target machine for this processor. It belongs to one thread.
     fn machine(&self) -> Result<TargetMachine, CodegenError> {
-        let triple = TargetMachine::get_default_triple();
+        let triple = match self.is_gpu {
+            true => TargetTriple::create("nvptx64-nvidia-cuda"),
+            false => TargetMachine::get_default_triple(),
+        };
         let target = Target::from_triple(&triple).map_err(|e| CodegenError::new(e.to_string()))?;
         let options = TargetMachineOptions::new()
             .set_cpu(&self.cpu)
@@ -87,26 +128,28 @@ impl Host {
 }
 
 thread_local! {
-    /// Making a target machine costs about as much as compiling a small kernel: each thread keeps its last one.
-    static MACHINE: RefCell<Option<(Host, TargetMachine)>> = const { RefCell::new(None) };
+    /// Making a target machine costs about as much as compiling a small kernel: each thread keeps its last one for the
+    /// host and its last one for GPUs.
+    static MACHINES: RefCell<[Option<(Processor, TargetMachine)>; 2]> = const { RefCell::new([None, None]) };
 }
 
 fn with_machine<R>(
-    host: &Host,
+    processor: &Processor,
     work: impl FnOnce(&TargetMachine) -> Result<R, CodegenError>,
 ) -> Result<R, CodegenError> {
-    MACHINE.with_borrow_mut(|cached| {
+    MACHINES.with_borrow_mut(|machines| {
+        let cached = &mut machines[usize::from(processor.is_gpu)];
         let machine = match cached {
-            Some((known, machine)) if known == host => machine,
-            _ => &mut cached.insert((host.clone(), host.machine()?)).1,
+            Some((known, machine)) if known == processor => machine,
+            _ => &mut cached.insert((processor.clone(), processor.machine()?)).1,
         };
         work(machine)
     })
 }
 
 /// Tells the module what machine it is for. Comes before lowering: the data layout decides how constants fold.
-pub(crate) fn prepare(host: &Host, module: &Module<'_>) -> Result<(), CodegenError> {
-    with_machine(host, |machine| {
+pub(crate) fn prepare(processor: &Processor, module: &Module<'_>) -> Result<(), CodegenError> {
+    with_machine(processor, |machine| {
         module.set_triple(&machine.get_triple());
         module.set_data_layout(&machine.get_target_data().get_data_layout());
         Ok(())
@@ -114,8 +157,8 @@ pub(crate) fn prepare(host: &Host, module: &Module<'_>) -> Result<(), CodegenErr
 }
 
 /// Runs the optimiser. `vectorize` lets LLVM look for vectors in scalar code.
-pub(crate) fn optimize(host: &Host, module: &Module<'_>, vectorize: bool) -> Result<(), CodegenError> {
-    with_machine(host, |machine| {
+pub(crate) fn optimize(processor: &Processor, module: &Module<'_>, vectorize: bool) -> Result<(), CodegenError> {
+    with_machine(processor, |machine| {
         let options = PassBuilderOptions::create();
         options.set_loop_vectorization(vectorize);
         options.set_loop_slp_vectorization(vectorize);
@@ -126,9 +169,9 @@ pub(crate) fn optimize(host: &Host, module: &Module<'_>, vectorize: bool) -> Res
 }
 
 /// Generates an object file or assembly text.
-pub(crate) fn generate(host: &Host, module: &Module<'_>, assembly: bool) -> Result<Vec<u8>, CodegenError> {
+pub(crate) fn generate(processor: &Processor, module: &Module<'_>, assembly: bool) -> Result<Vec<u8>, CodegenError> {
     let kind = if assembly { FileType::Assembly } else { FileType::Object };
-    with_machine(host, |machine| {
+    with_machine(processor, |machine| {
         machine
             .write_to_memory_buffer(module, kind)
             .map(|buffer| match assembly {

@@ -5,7 +5,9 @@ use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_erro
 use crate::generic::Generic;
 use crate::session;
 use polyloom::frontend::{Environment, FunctionHandle, check_function};
-use polyloom::{FloatMode, Form, SourceFile, TextTarget};
+use polyloom::{
+    Arch, FloatMode, Form, GpuForm, GpuTarget, GridShape, PtxVersion, SourceFile, TextTarget, UnknownArch,
+};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -199,6 +201,24 @@ impl Kernel {
         self.one()?.text(TextTarget::Cuda, comments).map_err(|error| codegen_error(&error))
     }
 
+    /// The kernel's PTX for a GPU architecture, `sm_75` to `sm_121`: for any arrays or, if `dense`, for dense ones that
+    /// begin at multiples of 64 bytes and do not overlap; with a thread for each element of a launch or, if
+    /// `grid_stride`, threads that run through the launch by strides of the grid. The entry's parameters are described
+    /// in the guide. No GPU is needed.
+    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false))]
+    fn ptx(
+        &self,
+        py: Python<'_>,
+        arch: &str,
+        ptx_version: Option<&str>,
+        dense: bool,
+        grid_stride: bool,
+    ) -> PyResult<String> {
+        let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
+        let kernel = self.one()?;
+        py.detach(|| kernel.emit_gpu(GpuForm::Ptx, &target)).map_err(|error| codegen_error(&error))
+    }
+
     /// The machine code that runs where arrays are dense and do not overlap, as assembly text.
     fn asm(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.text(Form::Asm))
@@ -266,6 +286,14 @@ impl Kernel {
         let bytes = self.one()?.emit(form, None).map_err(|error| codegen_error(&error))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+/// What GPU code is asked for.
+fn gpu_target(arch: &str, ptx_version: Option<&str>, dense: bool, grid_stride: bool) -> PyResult<GpuTarget> {
+    let arch: Arch = arch.parse().map_err(|error: UnknownArch| PyValueError::new_err(error.to_string()))?;
+    let version = ptx_version.map(str::parse::<PtxVersion>).transpose().map_err(PyValueError::new_err)?;
+    let shape = if grid_stride { GridShape::Stride } else { GridShape::OneThreadEach };
+    Ok(GpuTarget { ptx_version: version, dense, shape, ..GpuTarget::new(arch) })
 }
 
 /// The arithmetic mode a Python value names.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Why a launch did not complete.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum LaunchError {
     /// The grid has no axis or more than [`MAX_DIMS`].
     #[error("a launch has 1 to {MAX_DIMS} dimensions, not {rank}")]
@@ -44,6 +44,9 @@ pub enum LaunchError {
         /// What it met.
         message: String,
     },
+    /// The simulator found what is wrong with the kernel.
+    #[error("{0}")]
+    Simulator(Box<polyloom_ptx::Fault>),
     /// The caller cancelled the launch. Some of its threads have run.
     #[error("the launch was cancelled")]
     Cancelled,

@@ -15,6 +15,7 @@ pub mod cpu;
 pub mod error;
 mod fork;
 pub mod print;
+pub mod sim;
 
 pub use args::{ArgBlock, ArgError, Element, Footprint, Params};
 pub use background::close as close_background;
@@ -26,3 +27,4 @@ pub use cpu::pool::{MAX_THREADS, num_threads, set_num_threads};
 pub use error::{LaunchError, Trap};
 pub use fork::without_fork;
 pub use print::{PrintSink, set_print_sink};
+pub use sim::{SimKernel, SimOptions, run as run_on_simulator};

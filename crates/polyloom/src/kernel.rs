@@ -30,6 +30,7 @@ pub struct Kernel {
     types: Box<[Type]>,
     arguments: Box<[Param]>,
     has_structs: bool,
+    sim_kernels: crate::sim::SimKernels,
 }
 
 /// A form in which a kernel's code can be looked at.
@@ -95,7 +96,19 @@ impl Kernel {
         let has_structs = arguments.iter().any(|param| param.ty.as_plain().is_none());
         let ast = typed.to_string().into();
         let cpu = CpuKernel::new(device.clone(), source);
-        Ok(Kernel { module: Arc::new(module), id, ast, cpu, sources, warnings, written, types, arguments, has_structs })
+        Ok(Kernel {
+            module: Arc::new(module),
+            id,
+            ast,
+            cpu,
+            sources,
+            warnings,
+            written,
+            types,
+            arguments,
+            has_structs,
+            sim_kernels: Default::default(),
+        })
     }
 
     /// Its name.
@@ -223,6 +236,18 @@ impl Kernel {
     pub unsafe fn interpret_thread(&self, shape: &[u64], args: &ArgBlock, thread: u64) -> Result<(), LaunchError> {
         // SAFETY: passed on to the caller.
         unsafe { interpret_thread(&self.cpu, shape, args, thread) }
+    }
+
+    pub(crate) fn sim_kernels(&self) -> &crate::sim::SimKernels {
+        &self.sim_kernels
+    }
+
+    pub(crate) fn source(&self) -> &KernelSource {
+        self.cpu.source()
+    }
+
+    pub(crate) fn dense_facts(&self) -> Facts {
+        self.cpu.dense_facts()
     }
 
     /// One of the kernel's forms, as text or an object file, for launches of [`Kernel::natural_rank`]. LLVM IR and

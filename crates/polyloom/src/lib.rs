@@ -29,26 +29,31 @@
 //! ```
 
 mod call;
+mod gpu;
 mod kernel;
 pub mod scalar_bits;
 mod session;
+mod sim;
 mod text;
 
 pub use call::{Bits, CallError, is_function_of_values};
+pub use gpu::{GpuForm, GpuTarget, has_compute};
 pub use kernel::{Form, Kernel, TrapReport};
 pub use polyloom_codegen::cpp::{Options as TextOptions, Target as TextTarget};
-pub use polyloom_codegen::{Backend, CodegenError, Emit, Variant};
+pub use polyloom_codegen::{Backend, CodegenError, Emit, GridShape, Variant};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
 pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::interp::{DEFAULT_BLOCK_SIZE, Grid};
 pub use polyloom_ir::{
-    Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, Scalar, Severity,
-    SourceFile, SourceMap, Span, Type, diagnostic, op,
+    Arch, Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, PtxVersion,
+    Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,
 };
+pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, CodeCache, CpuDevice, DeviceError, Footprint, LaunchError, LaunchOptions, MAX_THREADS, Params,
-    PrintSink, Tier, TierPolicy, Trap, close_background, num_threads, set_num_threads, set_print_sink,
+    PrintSink, SimOptions, Tier, TierPolicy, Trap, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink,
 };
+pub use sim::{describe_fault, describe_report};
 pub use session::{Session, SessionError, has_llvm};
 pub use text::write_text;

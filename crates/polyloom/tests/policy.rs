@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("polyloom-codegen", &["polyloom-ir"]),
     ("polyloom-ptx", &["polyloom-ir"]),
     ("polyloom-llvm", &["polyloom-codegen", "polyloom-ir"]),
-    ("polyloom-runtime", &["polyloom-codegen", "polyloom-ir"]),
+    ("polyloom-runtime", &["polyloom-codegen", "polyloom-ir", "polyloom-ptx"]),
     (
         "polyloom",
         &[
@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "polyloom-ir",
             "polyloom-llvm",
             "polyloom-passes",
+            "polyloom-ptx",
             "polyloom-runtime",
         ],
     ),

@@ -3,8 +3,8 @@
 use super::program::{Access, Program};
 use super::random::Random;
 use polyloom::{
-    ArgBlock, CodeCache, CompileError, Composite, CpuDevice, LaunchError, LaunchOptions, PrintSink, Scalar, Session,
-    SessionError, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type, scalar_bits, set_print_sink,
+    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, LaunchError, LaunchOptions, PrintSink, Scalar, Session,
+    SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type, scalar_bits, set_print_sink,
 };
 use std::cell::RefCell;
 use std::fmt;
@@ -18,7 +18,14 @@ const LONG_EXTENTS: [u64; 3] = [600, 30, 11];
 
 /// The engines that are compared.
 pub struct Engines {
-    sessions: Vec<(&'static str, Session)>,
+    engines: Vec<Engine>,
+}
+
+struct Engine {
+    name: &'static str,
+    session: Session,
+    /// The architecture, if it is the simulator.
+    simulated: Option<Arch>,
 }
 
 /// Why a program failed.
@@ -106,7 +113,7 @@ impl Engines {
     pub fn new() -> Result<Engines, SessionError> {
         static COLLECT: Once = Once::new();
         COLLECT.call_once(|| set_print_sink(Arc::new(Collected)));
-        let mut sessions = Vec::new();
+        let mut engines = Vec::new();
         let tiers = [("interpreter", Tier::Interpreter), ("cranelift", Tier::Quick), ("llvm", Tier::Optimized)];
         for (name, tier) in tiers {
             if tier == Tier::Optimized && !polyloom::has_llvm() {
@@ -115,14 +122,25 @@ impl Engines {
             let device: CpuDevice = Session::default_device()?.with_policy(TierPolicy::Always(tier))?;
             // Programs made at random are no use to anybody's code cache on disk.
             let device = device.with_cache(CodeCache::in_memory());
-            sessions.push((name, Session::on(device)?));
+            engines.push(Engine { name, session: Session::on(device)?, simulated: None });
         }
-        Ok(Engines { sessions })
+        if polyloom::has_compute() {
+            let device = Session::default_device()?.with_cache(CodeCache::in_memory());
+            engines.push(Engine { name: "simulator", session: Session::on(device)?, simulated: Some(Arch::DEFAULT) });
+        }
+        Ok(Engines { engines })
+    }
+
+    /// The same engines, where the simulator is one of GPUs of this architecture.
+    #[must_use]
+    pub fn with_arch(mut self, arch: Arch) -> Engines {
+        self.engines.iter_mut().filter_map(|engine| engine.simulated.as_mut()).for_each(|known| *known = arch);
+        self
     }
 
     /// Names of the engines, the reference first.
     pub fn names(&self) -> Vec<&'static str> {
-        self.sessions.iter().map(|(name, _)| *name).collect()
+        self.engines.iter().map(|engine| engine.name).collect()
     }
 
     /// Runs a program on all engines with arguments drawn from `seed`.
@@ -134,8 +152,8 @@ impl Engines {
     /// there is but one thread, what it stored and printed before is compared as well.
     pub fn check(&self, program: &Program, seed: u64) -> Result<(), Box<Disagreement>> {
         let mut reference: Option<Outcome> = None;
-        for (engine, session) in &self.sessions {
-            let got = run(session, program, seed, None)?;
+        for Engine { name: engine, session, simulated } in &self.engines {
+            let got = run(session, program, seed, How::Launch(*simulated))?;
             let Some(expected) = &reference else {
                 reference = Some(got);
                 continue;
@@ -151,7 +169,7 @@ impl Engines {
                 }
                 (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(trap))) => {
                     // What is stored and printed depends on where the other threads stop.
-                    let expected = run(session, program, seed, Some(&trap.thread))?.done;
+                    let expected = run(session, program, seed, How::Thread(&trap.thread))?.done;
                     if !matches!(&expected, Err(LaunchError::Trap(alone)) if alone == trap) {
                         return Err(Box::new(Disagreement::Trapped { engine, got: trap.clone(), expected }));
                     }
@@ -170,13 +188,22 @@ impl Engines {
 struct Outcome {
     done: Result<(), LaunchError>,
     buffers: Vec<Buffer>,
-    printed: String,
+    /// `None` if it cannot be compared.
+    printed: Option<String>,
     n_threads: u64,
 }
 
-/// Runs a program with arguments drawn from `seed`. Given a thread, by its coordinates, only that one is run, and by the
-/// interpreter.
-fn run(session: &Session, program: &Program, seed: u64, only: Option<&[u64]>) -> Result<Outcome, Box<Disagreement>> {
+/// How a program is run.
+#[derive(Clone, Copy)]
+enum How<'a> {
+    /// As any launch, on the CPU or on a simulated GPU.
+    Launch(Option<Arch>),
+    /// Only the thread with these coordinates, by the interpreter.
+    Thread(&'a [u64]),
+}
+
+/// Runs a program with arguments drawn from `seed`.
+fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<Outcome, Box<Disagreement>> {
     let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
     let file = SourceFile::new("generated.py", program.text.as_str(), 1);
     let unit = SourceUnit::parse(file).map_err(rejected)?;
@@ -219,22 +246,28 @@ fn run(session: &Session, program: &Program, seed: u64, only: Option<&[u64]>) ->
         };
         if let Err(error) = filled {
             let done = Err(error.into());
-            return Ok(Outcome { done, buffers, printed: String::new(), n_threads });
+            return Ok(Outcome { done, buffers, printed: None, n_threads });
         }
     }
     PRINTED.set(Some(String::new()));
     // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say; generated kernels
     // keep their indices in bounds or have them checked.
     let done = unsafe {
-        match only {
-            None => kernel.launch(&dim, &block, &LaunchOptions::default()),
-            Some(coordinates) => {
+        match how {
+            How::Launch(None) => kernel.launch(&dim, &block, &LaunchOptions::default()),
+            How::Launch(Some(arch)) => {
+                let (options, sim) = (LaunchOptions::default(), SimOptions::default());
+                kernel.launch_on_simulator(arch, &dim, &block, &options, &sim).map(|_| ())
+            }
+            How::Thread(coordinates) => {
                 let thread = dim.iter().zip(coordinates).fold(0, |index, (extent, &at)| index * extent + at);
                 kernel.interpret_thread(&dim, &block, thread)
             }
         }
     };
     let printed = PRINTED.take().unwrap_or_default();
+    // On a GPU threads print in any order, and floats with other digits.
+    let printed = Some(printed).filter(|_| !matches!(how, How::Launch(Some(_))));
     Ok(Outcome { done, buffers, printed, n_threads })
 }
 
@@ -319,7 +352,10 @@ fn compare(engine: &'static str, expected: &Outcome, got: &Outcome) -> Result<()
             }
         }
     }
-    compare_text(engine, &expected.printed, &got.printed)
+    match (&expected.printed, &got.printed) {
+        (Some(expected), Some(got)) => compare_text(engine, expected, got),
+        _ => Ok(()),
+    }
 }
 
 fn compare_text(engine: &'static str, expected: &str, got: &str) -> Result<(), Box<Disagreement>> {

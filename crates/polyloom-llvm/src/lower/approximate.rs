@@ -18,7 +18,7 @@ impl Lower<'_, '_> {
     pub(super) fn over_cube(&mut self, inst: Inst) -> Result<Option<Rep>> {
         let data = &self.func.insts[inst];
         let [a, b] = data.operands[..] else { return Ok(None) };
-        let estimates = cfg!(target_arch = "x86_64") && self.arith.host.vector_bytes == 4 * LANES;
+        let estimates = cfg!(target_arch = "x86_64") && self.arith.processor.vector_bytes == 4 * LANES;
         let is_candidate = data.op == Op::Div && self.scalar_of(b)? == Scalar::F32;
         if !(is_candidate && estimates && self.ir.may_approximate() && self.lanes.is_multiple_of(LANES)) {
             return Ok(None);

@@ -6,7 +6,7 @@
 
 use super::cast;
 use crate::ir::*;
-use crate::target::Host;
+use crate::target::Processor;
 use polyloom_ir::{Op, Scalar};
 
 /// What emitting an op needs to know besides its operands.
@@ -15,7 +15,7 @@ pub(crate) struct Arith<'a, 'c> {
     /// The builder.
     pub(crate) ir: &'a Ir<'c>,
     /// The processor.
-    pub(crate) host: &'a Host,
+    pub(crate) processor: &'a Processor,
 }
 
 impl Arith<'_, '_> {
@@ -137,6 +137,9 @@ impl Arith<'_, '_> {
     /// `maximumnum` gives NaN where one operand of the inner one is NaN.
     fn float_min_max(&self, max: bool, a: Val, b: Val, ty: Scalar) -> Val {
         let ir = self.ir;
+        if self.processor.is_gpu {
+            return ir.binary_intrinsic(if max { "llvm.maximumnum" } else { "llvm.minimumnum" }, a, b);
+        }
         let word = ir.lanes(ir.int(ty.bits()), ir.n_lanes(a));
         let (bits_a, bits_b) = (ir.bitcast(a, word), ir.bitcast(b, word));
         // Equal operands differ in the sign of zero at most.

@@ -7,8 +7,10 @@
 use super::memory::Address;
 use super::{Lower, Rep, Result, cast};
 use crate::ir::*;
+use crate::target::DEVICE_SCOPE;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::{Inst, Op, Scalar};
+use polyloom_ir::function::{Ordering, Scope};
+use polyloom_ir::{Imm, Inst, Op, Scalar};
 
 /// The operands of one atomic.
 #[derive(Clone, Copy)]
@@ -19,8 +21,40 @@ struct Update {
 }
 
 impl Lower<'_, '_> {
-    /// Lowers an atomic. `None` if nothing uses the old value.
+    /// Lowers an atomic. `None` if nothing uses the old value. LLVM 22 drops the ordering of updates on GPUs, so the
+    /// update itself has none, and fences around it have.
     pub(crate) fn atomic(&mut self, inst: Inst) -> Result<Option<Rep>> {
+        let Imm::Memory(order) = self.func.insts[inst].imm else { return self.update_element(inst) };
+        let ir = self.ir;
+        let scope = match order.scope {
+            Scope::Thread => "singlethread",
+            Scope::Block if self.arith.processor.is_gpu => "block",
+            Scope::Device if self.arith.processor.is_gpu => DEVICE_SCOPE,
+            _ => "",
+        };
+        let (before, after) = match order.ordering {
+            Ordering::Relaxed => (None, None),
+            Ordering::Acquire => (None, Some(FenceOrder::LLVMAtomicOrderingAcquire)),
+            Ordering::Release => (Some(FenceOrder::LLVMAtomicOrderingRelease), None),
+            Ordering::AcqRel => {
+                (Some(FenceOrder::LLVMAtomicOrderingRelease), Some(FenceOrder::LLVMAtomicOrderingAcquire))
+            }
+            Ordering::SeqCst => (
+                Some(FenceOrder::LLVMAtomicOrderingSequentiallyConsistent),
+                Some(FenceOrder::LLVMAtomicOrderingAcquire),
+            ),
+        };
+        if let Some(before) = before {
+            ir.fence(before, scope);
+        }
+        let old = self.update_element(inst)?;
+        if let Some(after) = after {
+            ir.fence(after, scope);
+        }
+        Ok(old)
+    }
+
+    fn update_element(&mut self, inst: Inst) -> Result<Option<Rep>> {
         let func = self.func;
         let data = &func.insts[inst];
         self.has_effects = true;
@@ -55,6 +89,7 @@ impl Lower<'_, '_> {
         let bits = ir.int(elem.bytes() * 8);
         let signed = elem.is_signed_int();
         let direct = match update.op {
+            Op::AtomicAdd | Op::AtomicSub if self.adds_in_memory(elem) => Some(RmwOp::LLVMAtomicRMWBinOpFAdd),
             Op::AtomicAdd if elem.is_int() => Some(RmwOp::LLVMAtomicRMWBinOpAdd),
             Op::AtomicSub if elem.is_int() => Some(RmwOp::LLVMAtomicRMWBinOpSub),
             Op::AtomicMin if signed => Some(RmwOp::LLVMAtomicRMWBinOpMin),
@@ -64,20 +99,36 @@ impl Lower<'_, '_> {
             Op::AtomicAnd => Some(RmwOp::LLVMAtomicRMWBinOpAnd),
             Op::AtomicOr => Some(RmwOp::LLVMAtomicRMWBinOpOr),
             Op::AtomicXor => Some(RmwOp::LLVMAtomicRMWBinOpXor),
+            Op::AtomicInc if elem.is_unsigned_int() => Some(RmwOp::LLVMAtomicRMWBinOpUIncWrap),
+            Op::AtomicDec if elem.is_unsigned_int() => Some(RmwOp::LLVMAtomicRMWBinOpUDecWrap),
             Op::AtomicExch => Some(RmwOp::LLVMAtomicRMWBinOpXchg),
             _ => None,
         };
         let back = |bits: Val| ir.bitcast(bits, ir.scalar(elem));
         if let Some(op) = direct {
-            let old = ir.atomic_rmw(op, pointer, ir.bitcast(value, bits));
+            let is_float = op == RmwOp::LLVMAtomicRMWBinOpFAdd;
+            let value = match is_float {
+                // Subtracting is adding the negative.
+                true if update.op == Op::AtomicSub => ir.fneg(value),
+                true => value,
+                false => ir.bitcast(value, bits),
+            };
+            let old = ir.atomic_rmw(op, pointer, value, self.arith.processor.atomic_scope());
             self.tag(old, update.array)?;
-            return Ok(back(old));
+            return Ok(if is_float { old } else { back(old) });
         }
         if update.op == Op::AtomicCas {
-            let (old, _) = ir.cmpxchg(pointer, ir.bitcast(value, bits), ir.bitcast(new, bits));
+            let scope = self.arith.processor.atomic_scope();
+            let (old, _) = ir.cmpxchg(pointer, ir.bitcast(value, bits), ir.bitcast(new, bits), scope);
             return Ok(back(old));
         }
         self.exchange_until_done(update, pointer, |this, old| this.combine(update, old, value))
+    }
+
+    /// Whether the processor adds numbers of this type to memory by one instruction. In global memory, GPUs take
+    /// subnormal `float32` operands and sums for zeros (PTX ISA 9.0 §9.7.13.5).
+    fn adds_in_memory(&self, elem: Scalar) -> bool {
+        self.arith.processor.is_gpu && matches!(elem, Scalar::F32 | Scalar::F64)
     }
 
     /// Replaces an element by a function of it, trying again when another thread was faster. Gives the old value.
@@ -90,14 +141,14 @@ impl Lower<'_, '_> {
         let ir = self.ir;
         let bits = ir.int(update.elem.bytes() * 8);
         let first = ir.load(bits, pointer, update.elem.bytes());
-        ir.set_atomic(first);
+        ir.set_atomic(first, self.arith.processor.atomic_scope());
         let (from, again, done) = (ir.current(), ir.block(c"exchange"), ir.block(c"exchanged"));
         ir.br(again);
         ir.switch_to(again);
         let expected = ir.phi(bits);
         ir.add_incoming(expected, first, from);
         let new = new(self, ir.bitcast(expected, ir.scalar(update.elem)))?;
-        let (seen, stored) = ir.cmpxchg(pointer, expected, ir.bitcast(new, bits));
+        let (seen, stored) = ir.cmpxchg(pointer, expected, ir.bitcast(new, bits), self.arith.processor.atomic_scope());
         ir.add_incoming(expected, seen, ir.current());
         ir.cond_br(stored, done, again);
         ir.switch_to(done);
@@ -106,6 +157,9 @@ impl Lower<'_, '_> {
 
     /// What an element becomes.
     fn combine(&mut self, update: Update, old: Val, value: Val) -> Result<Val> {
+        if matches!(update.op, Op::AtomicInc | Op::AtomicDec) {
+            return self.count(update, old, value);
+        }
         let op = match update.op {
             Op::AtomicAdd => Op::Add,
             Op::AtomicSub => Op::Sub,
@@ -119,6 +173,22 @@ impl Lower<'_, '_> {
         let result = self.arith.emit(op, wide, wide, &[a, b]);
         let result = result.ok_or_else(|| CodegenError::new("internal error: no arithmetic for an atomic"))?;
         Ok(cast::cast(&self.arith, result, wide, elem))
+    }
+
+    /// What `atomic_inc` and `atomic_dec` store.
+    fn count(&mut self, update: Update, old: Val, limit: Val) -> Result<Val> {
+        let ir = self.ir;
+        let (ty, elem) = (ir.type_of(old), update.elem);
+        let (zero, one) = (ir.zero(ty), ir.int_const(ty, 1));
+        let less = |a, b| self.arith.emit(Op::Lt, elem, Scalar::Bool, &[a, b]);
+        let missing = || CodegenError::new("internal error: no comparison for an atomic");
+        if update.op == Op::AtomicInc {
+            let counts = less(old, limit).ok_or_else(missing)?;
+            return Ok(ir.select(counts, ir.add(old, one), zero));
+        }
+        let is_above = less(limit, old).ok_or_else(missing)?;
+        let starts_again = ir.or(ir.icmp(EQ, old, zero), is_above);
+        Ok(ir.select(starts_again, limit, ir.sub(old, one)))
     }
 
     /// All lanes update one element: combines their values first where that gives the same as updating in turn.

@@ -8,7 +8,7 @@ use super::arith::Arith;
 use super::control::Returns;
 use super::{Exec, Lower, Rep, Reps, Result};
 use crate::ir::*;
-use crate::target::Host;
+use crate::target::Processor;
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::CodegenError;
 use polyloom_ir::uniformity::{Context, Shape, Uniformity};
@@ -24,12 +24,14 @@ pub(crate) struct Callees {
 }
 
 /// What every function of a module has: the host's instructions, in its widest registers.
-pub(crate) fn set_attributes(ir: &Ir<'_>, host: &Host, function: Fun) {
-    let bits = (host.vector_bytes * 8).to_string();
-    ir.string_attribute(function, "target-cpu", &host.cpu);
-    ir.string_attribute(function, "target-features", &host.features);
-    ir.string_attribute(function, "prefer-vector-width", &bits);
-    ir.string_attribute(function, "min-legal-vector-width", &bits);
+pub(crate) fn set_attributes(ir: &Ir<'_>, processor: &Processor, function: Fun) {
+    ir.string_attribute(function, "target-cpu", &processor.cpu);
+    ir.string_attribute(function, "target-features", &processor.features);
+    if !processor.is_gpu {
+        let bits = (processor.vector_bytes * 8).to_string();
+        ir.string_attribute(function, "prefer-vector-width", &bits);
+        ir.string_attribute(function, "min-legal-vector-width", &bits);
+    }
     ir.string_attribute(function, "no-trapping-math", "true");
     ir.enum_attribute(function, FUNCTION, "nounwind");
 }
@@ -99,7 +101,7 @@ impl Lower<'_, '_> {
         let name = CString::new(format!("{}.x{lanes}", func.name).replace('\0', "_"));
         let name = name.map_err(|e| CodegenError::new(e.to_string()))?;
         let function = ir.add_function(&name, &params, result, true);
-        set_attributes(ir, self.arith.host, function);
+        set_attributes(ir, self.arith.processor, function);
         ir.set_fast_call(function);
         if func.insts.len() <= INLINE_LIMIT {
             ir.enum_attribute(function, FUNCTION, "alwaysinline");
@@ -107,9 +109,11 @@ impl Lower<'_, '_> {
         self.callees.functions.insert((id, lanes), function);
         let here = ir.current();
         let flags = ir.set_fast_math(0);
+        let location = ir.take_location();
         ir.begin(function);
         self.callee_body(func, function, lanes, &results)?;
         ir.set_fast_math(flags);
+        ir.set_location(location);
         ir.switch_to(here);
         Ok(function)
     }
@@ -136,6 +140,7 @@ impl Lower<'_, '_> {
             used: &used,
             sites: None,
             arrays: &[],
+            own_arrays: Vec::new(),
             thread: None,
             values,
             wide: FxHashMap::default(),
@@ -146,6 +151,7 @@ impl Lower<'_, '_> {
             returns: Returns::default(),
             bail_out: None,
             has_effects: false,
+            lines: None,
         };
         let mut one_by_one = false;
         func.walk(func.body, &mut |inst, data| one_by_one |= data.op == Op::Return && lower.is_divergent(inst));

@@ -59,7 +59,7 @@ fn half_to_f32(arith: &Arith<'_, '_>, bits: Val, from: Scalar) -> Val {
     if from == Scalar::BF16 {
         return ir.bitcast(ir.shl(wide, ir.int_const(word, 16)), float);
     }
-    if arith.host.has_half_conversions {
+    if arith.processor.has_half_conversions {
         return ir.fpext(ir.bitcast(bits, ir.lanes(ir.half(), lanes)), float);
     }
     // Exponent and fraction moved to their binary32 places mean 2^-112 times the value, subnormals included; the
@@ -77,7 +77,7 @@ fn f32_to_half(arith: &Arith<'_, '_>, value: Val, to: Scalar) -> Val {
     let ir = arith.ir;
     let lanes = ir.n_lanes(value);
     let (word, short) = (ir.lanes(ir.int(32), lanes), ir.lanes(ir.int(16), lanes));
-    if to == Scalar::F16 && arith.host.has_half_conversions {
+    if to == Scalar::F16 && arith.processor.has_half_conversions {
         return ir.bitcast(ir.fptrunc(value, ir.lanes(ir.half(), lanes)), short);
     }
     let constant = |bits| ir.int_const(word, bits);

@@ -4,6 +4,7 @@
 //! stands there twice: once for full groups, where the mask is known and vanishes, and once under a mask, for the
 //! end of a row and for groups the first copy gives up on ([`super::BailOut`]).
 
+use super::arguments::Arguments;
 use super::arith::Arith;
 use super::calls::{self, Callees};
 use super::control::Returns;
@@ -12,11 +13,11 @@ use super::prefetch::{self, Offsets};
 use super::values::Edge;
 use super::{BailOut, Exec, Flow, Lower, Rep, Reps, Result, width};
 use crate::ir::*;
-use crate::target::Host;
+use crate::target::Processor;
 use cranelift_entity::SecondaryMap;
 use polyloom_codegen::{ArgLayout, CodegenError, LaunchContext, SiteTable, Variant};
 use polyloom_ir::uniformity::{Context, Uniformity};
-use polyloom_ir::{FloatMode, FuncId, Function, Imm, MAX_DIMS, Module, Op, Type, Value, ValueDef};
+use polyloom_ir::{FloatMode, FuncId, Function, Imm, MAX_DIMS, Module, Op, Value, ValueDef};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::ffi::CString;
@@ -42,7 +43,7 @@ pub(crate) struct Thread {
 /// Lowers a kernel into the module and gives the number of lanes.
 pub(crate) fn kernel(
     ir: &Ir<'_>,
-    host: &Host,
+    processor: &Processor,
     lanes: Option<u32>,
     module: &Module,
     id: FuncId,
@@ -54,23 +55,19 @@ pub(crate) fn kernel(
     let rank = variant.launch_rank.clamp(1, MAX_DIMS as u8);
     let context = Context { disjoint: &disjoint, ..Context::new(module, rank) };
     let uniformity = Uniformity::of(func, &context);
-    let lanes = lanes.unwrap_or_else(|| width::choose(module, id, &uniformity, variant, host));
+    let lanes = lanes.unwrap_or_else(|| width::choose(module, id, &uniformity, variant, processor));
     let name = CString::new(name.replace('\0', "_")).map_err(|e| CodegenError::new(e.to_string()))?;
     let (ptr, wide) = (ir.ptr(), ir.int(64));
     let function = ir.add_function(&name, &[ptr, ptr, wide, wide], ir.void(), false);
-    calls::set_attributes(ir, host, function);
+    calls::set_attributes(ir, processor, function);
     for attribute in ["noalias", "readonly", "nonnull"] {
         ir.enum_attribute(function, 1, attribute);
     }
     ir.begin(function);
     let [args, context, begin, end] = [0, 1, 2, 3].map(|i| ir.param(function, i));
     let mut callees = Callees::default();
-    ir.set_fast_math(match func.metadata.float_mode {
-        FloatMode::Strict => 0,
-        FloatMode::Contract => FAST_CONTRACT,
-        FloatMode::Fast => FAST_REASSOCIATE | FAST_NO_SIGNED_ZEROS | FAST_RECIPROCAL | FAST_CONTRACT | FAST_APPROXIMATE,
-    });
-    let (params, arrays) = load_arguments(ir, func, variant, args)?;
+    ir.set_fast_math(fast_math(func.metadata.float_mode));
+    let (params, arrays) = Arguments::Block { args, layout: ArgLayout::of(func) }.load(ir, func, variant)?;
     let used = calls::used_values(func);
     let sites = SiteTable::of(func);
     let streams = prefetch::streams(func, rank);
@@ -78,7 +75,7 @@ pub(crate) fn kernel(
     let streams: Vec<_> = streams.into_iter().filter_map(|(param, at)| Some((array_of(param)?, at))).collect();
     let unit = Unit {
         ir,
-        host,
+        processor,
         module,
         func,
         lanes,
@@ -89,102 +86,38 @@ pub(crate) fn kernel(
         params: &params,
         streams: &streams,
         rank,
+        lines: None,
     };
     unit.rows(&mut callees, context, begin, end)?;
     ir.set_fast_math(0);
     Ok(lanes)
 }
 
-/// Loads scalars and array descriptors from the argument block.
-fn load_arguments(
-    ir: &Ir<'_>,
-    func: &Function,
-    variant: &Variant,
-    args: Val,
-) -> Result<(Vec<Rep>, Vec<Option<ArrayArg>>)> {
-    let layout = ArgLayout::of(func);
-    let (byte, wide) = (ir.int(8), ir.int(64));
-    let slot = |offset: u32, ty: Ty| ir.load(ty, ir.offset(byte, args, ir.i64_const(offset.into())), 8);
-    let written = func.written_arrays();
-    let domain = ir.meta_node(&[ir.meta_string("polyloom")]);
-    let scopes: Vec<Meta> = (0..func.params().len())
-        .map(|index| ir.meta_node(&[ir.meta_string(&format!("array {index}")), domain]))
-        .collect();
-    let (mut reps, mut arrays) = (Vec::new(), Vec::new());
-    for (index, &param) in func.params().iter().enumerate() {
-        let offset = layout.offsets[index];
-        let (elem, ndim) = match func.ty(param) {
-            Type::Scalar(scalar) => {
-                let bits = slot(offset, wide);
-                let ty = ir.scalar(scalar);
-                let value = match scalar.is_float() && !scalar.is_half() {
-                    true => ir.bitcast(ir.int_cast(bits, ir.int(scalar.bits())), ty),
-                    false => ir.int_cast(bits, ty),
-                };
-                reps.push(Rep::Uniform(value));
-                arrays.push(None);
-                continue;
-            }
-            Type::Array { elem, ndim, .. } => (elem, ndim),
-            other => return Err(CodegenError::new(format!("a parameter is {other}: scalarise the kernel first"))),
-        };
-        let facts = variant.facts.array(index);
-        let pointer = slot(offset, ir.ptr());
-        let extents: SmallVec<[Val; 4]> = (0..ndim)
-            .map(|axis| match facts.extents[axis as usize] {
-                Some(extent) => ir.i64_const(extent.into()),
-                None => slot(offset + ArgLayout::extent(axis), wide),
-            })
-            .collect();
-        let known_strides: SmallVec<[Option<i64>; 4]> = (0..ndim)
-            .map(|axis| {
-                let inner = &facts.extents[axis as usize + 1..ndim as usize];
-                let bytes = inner.iter().try_fold(i64::from(elem.bytes()), |bytes, extent| {
-                    extent.and_then(|extent| bytes.checked_mul(extent.into()))
-                });
-                bytes.filter(|_| facts.contiguous)
-            })
-            .collect();
-        let strides: SmallVec<[Val; 4]> = (0..ndim)
-            .map(|axis| match known_strides[axis as usize] {
-                Some(bytes) => ir.i64_const(bytes),
-                None => slot(offset + ArgLayout::stride(ndim, axis), wide),
-            })
-            .collect();
-        let apart = |other: usize| {
-            let either_written = written[index] || written[other];
-            other != index && either_written && (facts.disjoint || variant.facts.array(other).disjoint)
-        };
-        let others: Vec<Meta> = (0..func.params().len()).filter(|&o| apart(o)).map(|o| scopes[o]).collect();
-        reps.push(Rep::Array(index));
-        arrays.push(Some(ArrayArg {
-            elem,
-            pointer,
-            extents,
-            strides,
-            known_strides,
-            facts,
-            scope: ir.meta_node(&[scopes[index]]),
-            no_alias: (!others.is_empty()).then(|| ir.meta_node(&others)),
-        }));
+/// The flags of floating-point instructions in this mode.
+pub(crate) fn fast_math(mode: FloatMode) -> u32 {
+    match mode {
+        FloatMode::Strict => 0,
+        FloatMode::Contract => FAST_CONTRACT,
+        FloatMode::Fast => FAST_REASSOCIATE | FAST_NO_SIGNED_ZEROS | FAST_RECIPROCAL | FAST_CONTRACT | FAST_APPROXIMATE,
     }
-    Ok((reps, arrays))
 }
 
-/// What both copies of the body share.
-struct Unit<'a, 'c> {
-    ir: &'a Ir<'c>,
-    host: &'a Host,
-    module: &'a Module,
-    func: &'a Function,
-    lanes: u32,
-    uniformity: Option<&'a Uniformity>,
-    used: &'a SecondaryMap<Value, bool>,
-    sites: &'a SiteTable,
-    arrays: &'a [Option<ArrayArg>],
-    params: &'a [Rep],
-    streams: &'a [(&'a ArrayArg, Offsets)],
-    rank: u8,
+/// What all copies of the body share.
+pub(crate) struct Unit<'a, 'c> {
+    pub(crate) ir: &'a Ir<'c>,
+    pub(crate) processor: &'a Processor,
+    pub(crate) module: &'a Module,
+    pub(crate) func: &'a Function,
+    pub(crate) lanes: u32,
+    pub(crate) uniformity: Option<&'a Uniformity>,
+    pub(crate) used: &'a SecondaryMap<Value, bool>,
+    pub(crate) sites: &'a SiteTable,
+    pub(crate) arrays: &'a [Option<ArrayArg>],
+    pub(crate) params: &'a [Rep],
+    pub(crate) streams: &'a [(&'a ArrayArg, Offsets)],
+    pub(crate) rank: u8,
+    /// Which lines of source instructions are for, if that is wanted.
+    pub(crate) lines: Option<&'a crate::nvptx::Lines<'a>>,
 }
 
 impl<'a, 'c> Unit<'a, 'c> {
@@ -402,6 +335,11 @@ impl<'a, 'c> Unit<'a, 'c> {
         found
     }
 
+    /// The body for one thread.
+    pub(crate) fn body_of_thread(&self, callees: &mut Callees, thread: Thread) -> Result<()> {
+        self.body(callees, thread, Exec::Full, None).map(|_| ())
+    }
+
     /// One copy of the body. Gives the blocks that bail out of it.
     fn body(&self, callees: &mut Callees, thread: Thread, exec: Exec, bail_out: Option<BailOut>) -> Result<Vec<Block>> {
         let mut values = SecondaryMap::new();
@@ -410,7 +348,7 @@ impl<'a, 'c> Unit<'a, 'c> {
         }
         let mut lower = Lower {
             ir: self.ir,
-            arith: Arith { ir: self.ir, host: self.host },
+            arith: Arith { ir: self.ir, processor: self.processor },
             callees,
             module: self.module,
             func: self.func,
@@ -419,6 +357,7 @@ impl<'a, 'c> Unit<'a, 'c> {
             used: self.used,
             sites: Some(self.sites),
             arrays: self.arrays,
+            own_arrays: Vec::new(),
             thread: Some(thread),
             values,
             wide: FxHashMap::default(),
@@ -429,6 +368,7 @@ impl<'a, 'c> Unit<'a, 'c> {
             returns: Returns::default(),
             bail_out,
             has_effects: false,
+            lines: self.lines,
         };
         lower.run_to_the_end()?;
         Ok(lower.bail_out.map(|bail_out| bail_out.from).unwrap_or_default())

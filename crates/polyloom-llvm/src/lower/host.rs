@@ -56,12 +56,16 @@ impl Lower<'_, '_> {
             _ => [zero, zero],
         };
         let site = self.site(inst)?;
-        let (trap, context) = self.host_function(LaunchContext::TRAP_OFFSET)?;
         let first = self.thread.map_or(zero, |thread| thread.linear);
         let thread = ir.add(first, lane);
-        let (ptr, wide) = (ir.ptr(), ir.int(64));
-        let params = [ptr, ir.int(32), wide, wide, wide];
-        ir.call_pointer(trap, &params, &[context, site, index, extent, thread]);
+        if self.arith.processor.is_gpu {
+            self.report_to_host(site, index, extent, thread)?;
+        } else {
+            let (trap, context) = self.host_function(LaunchContext::TRAP_OFFSET)?;
+            let (ptr, wide) = (ir.ptr(), ir.int(64));
+            let params = [ptr, ir.int(32), wide, wide, wide];
+            ir.call_pointer(trap, &params, &[context, site, index, extent, thread]);
+        }
         ir.ret_void();
         ir.switch_to(holds);
         Ok(())
@@ -69,6 +73,9 @@ impl Lower<'_, '_> {
 
     /// `print`: once for every lane executing, in order.
     pub(crate) fn print(&mut self, inst: Inst) -> Result<()> {
+        if self.arith.processor.is_gpu {
+            return self.print_on_gpu(inst);
+        }
         let ir = self.ir;
         let func = self.func;
         let data = &func.insts[inst];

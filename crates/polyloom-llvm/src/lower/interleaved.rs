@@ -159,7 +159,7 @@ impl Lower<'_, '_> {
 
     /// How many lanes are transposed together: a register's.
     fn lanes_together(&self, elem: Scalar) -> u32 {
-        self.lanes.min((self.arith.host.vector_bytes / elem.bytes()).max(2))
+        self.lanes.min((self.arith.processor.vector_bytes / elem.bytes()).max(2))
     }
 
     /// The executing lanes' mask for each of the registers that their rows fill, `None` for all lanes.

@@ -65,8 +65,17 @@ impl Lower<'_, '_> {
     }
 
     pub(crate) fn array_arg(&self, index: usize) -> Result<&ArrayArg> {
-        let found = self.arrays.get(index).and_then(|arg| arg.as_ref());
+        let found = match index.checked_sub(self.arrays.len()) {
+            None => self.arrays[index].as_ref(),
+            Some(own) => self.own_arrays.get(own),
+        };
         found.ok_or_else(|| CodegenError::new("internal error: no such array"))
+    }
+
+    /// Adds an array that is no parameter.
+    pub(crate) fn add_array(&mut self, array: ArrayArg) -> Rep {
+        self.own_arrays.push(array);
+        Rep::Array(self.arrays.len() + self.own_arrays.len() - 1)
     }
 
     pub(crate) fn dim(&self, array: Value, axis: u8) -> Result<Rep> {

@@ -18,10 +18,11 @@
 //! [`approximate`] and [`cast`] everything pure.
 
 mod approximate;
+mod arguments;
 mod arith;
 mod atomics;
 mod calls;
-mod cast;
+pub(crate) mod cast;
 mod control;
 mod entry;
 mod host;
@@ -33,16 +34,19 @@ mod transpose;
 mod values;
 mod width;
 
-pub(crate) use entry::kernel;
+pub(crate) use entry::{Thread, kernel};
+pub(crate) use {
+    arguments::{Arguments, alias_domain},
+    calls::{Callees, set_attributes, used_values},
+    entry::{Unit, fast_math},
+    memory::ArrayArg,
+};
 
 use crate::ir::{Block, Ir, Val};
 use arith::Arith;
-use calls::Callees;
 use control::Frame;
 use cranelift_entity::SecondaryMap;
-use entry::Thread;
 use interleaved::RowStore;
-use memory::ArrayArg;
 use polyloom_codegen::{CodegenError, SiteTable};
 use polyloom_ir::uniformity::{Shape, Uniformity};
 use polyloom_ir::{Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
@@ -58,7 +62,7 @@ pub(crate) enum Rep {
     Affine { base: Val, stride: i64 },
     /// One element per lane.
     Vector(Val),
-    /// The array parameter with this index.
+    /// The array with this index: a parameter or, past those, one of [`Lower::own_arrays`].
     Array(usize),
 }
 
@@ -96,11 +100,11 @@ pub(crate) struct BailOut {
 
 /// The lowering of one function for one number of lanes.
 pub(crate) struct Lower<'a, 'c> {
-    ir: &'a Ir<'c>,
-    arith: Arith<'a, 'c>,
+    pub(crate) ir: &'a Ir<'c>,
+    pub(crate) arith: Arith<'a, 'c>,
     callees: &'a mut Callees,
     module: &'a Module,
-    func: &'a Function,
+    pub(crate) func: &'a Function,
     lanes: u32,
     /// `None` for one lane, where everything is uniform.
     uniformity: Option<&'a Uniformity>,
@@ -108,7 +112,9 @@ pub(crate) struct Lower<'a, 'c> {
     used: &'a SecondaryMap<Value, bool>,
     sites: Option<&'a SiteTable>,
     arrays: &'a [Option<ArrayArg>],
-    thread: Option<Thread>,
+    /// Arrays that are no parameters: numbered after those that are.
+    own_arrays: Vec<ArrayArg>,
+    pub(crate) thread: Option<Thread>,
     values: SecondaryMap<Value, Option<Rep>>,
     /// 64-bit counterparts of 32-bit indices, computed in 64 bits so that addresses need no sign extension in loops.
     wide: FxHashMap<Val, Val>,
@@ -121,9 +127,11 @@ pub(crate) struct Lower<'a, 'c> {
     bail_out: Option<BailOut>,
     /// Whether something that cannot be done twice has been emitted; the bail-out starts the group again.
     has_effects: bool,
+    /// Which lines of source instructions are for, if that is wanted.
+    lines: Option<&'a crate::nvptx::Lines<'a>>,
 }
 
-type Result<T> = std::result::Result<T, CodegenError>;
+pub(crate) type Result<T> = std::result::Result<T, CodegenError>;
 
 impl<'a, 'c> Lower<'a, 'c> {
     /// Lowers a region's instructions at the current position, where at least one lane is executing.
@@ -144,6 +152,9 @@ impl<'a, 'c> Lower<'a, 'c> {
         let mut loaded: SmallVec<[Inst; 8]> = SmallVec::new();
         for (index, &inst) in insts.iter().enumerate() {
             let data = &func.insts[inst];
+            if let Some(lines) = self.lines {
+                lines.at(self.ir, data.span);
+            }
             if data.op == Op::ArrayStore && self.part_of_row(&insts[index..], &mut rows)? {
                 continue;
             }
@@ -235,6 +246,12 @@ impl<'a, 'c> Lower<'a, 'c> {
             (Op::ArrayStore, _) => return self.array_store(inst),
             (Op::Assert | Op::Check, _) => return self.check(inst),
             (Op::Print, _) => return self.print(inst),
+            (op, _) if op.info().group == polyloom_ir::op::Group::Gpu && self.arith.processor.is_gpu => {
+                match self.gpu(inst)? {
+                    Some(rep) => rep,
+                    None => return Ok(()),
+                }
+            }
             (op, _) if op.info().group == polyloom_ir::op::Group::Atomic => match self.atomic(inst)? {
                 Some(rep) => rep,
                 None => return Ok(()),
@@ -287,7 +304,7 @@ impl<'a, 'c> Lower<'a, 'c> {
         })
     }
 
-    fn unsupported(&self, inst: Inst) -> CodegenError {
+    pub(crate) fn unsupported(&self, inst: Inst) -> CodegenError {
         let data = &self.func.insts[inst];
         let types: Vec<String> = data.operands.iter().map(|&v| self.func.ty(v).to_string()).collect();
         CodegenError {
@@ -296,7 +313,7 @@ impl<'a, 'c> Lower<'a, 'c> {
         }
     }
 
-    fn scalar_of(&self, value: Value) -> Result<Scalar> {
+    pub(crate) fn scalar_of(&self, value: Value) -> Result<Scalar> {
         match self.func.ty(value) {
             Type::Scalar(scalar) => Ok(scalar),
             _ => Err(CodegenError::new("internal error: an array where a scalar is needed")),

@@ -1,6 +1,6 @@
 //! How many threads a kernel runs at a time.
 
-use crate::target::Host;
+use crate::target::Processor;
 use polyloom_codegen::Variant;
 use polyloom_ir::uniformity::{Shape, Uniformity};
 use polyloom_ir::{FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Value};
@@ -9,7 +9,13 @@ use rustc_hash::FxHashSet;
 /// The number of lanes: as many as fill a vector register with elements of the type most of the work is done in, twice
 /// as many where that hides latency, or one where vectors cannot pay: a kernel that prints in every thread, or whose
 /// threads share all their values. One too where the order of what it prints would show the group.
-pub(crate) fn choose(module: &Module, id: FuncId, uniformity: &Uniformity, variant: &Variant, host: &Host) -> u32 {
+pub(crate) fn choose(
+    module: &Module,
+    id: FuncId,
+    uniformity: &Uniformity,
+    variant: &Variant,
+    processor: &Processor,
+) -> u32 {
     let func = &module.functions[id];
     if prints_always(func, func.body)
         || n_prints(module, func, func.body) > 1
@@ -37,8 +43,8 @@ pub(crate) fn choose(module: &Module, id: FuncId, uniformity: &Uniformity, varia
         () if two > 0 => 2,
         () => 1,
     };
-    let lanes = (host.vector_bytes / bytes).clamp(2, 32);
-    if hides_latency(module, func, uniformity, host) { (lanes * 2).min(64) } else { lanes }
+    let lanes = (processor.vector_bytes / bytes).clamp(2, 32);
+    if hides_latency(module, func, uniformity, processor) { (lanes * 2).min(64) } else { lanes }
 }
 
 /// Whether most of the work is moving elements that are no neighbours, as the fields of structs are not: what moves
@@ -88,8 +94,8 @@ fn n_prints(module: &Module, func: &Function, region: Region) -> u32 {
 
 /// Whether two groups at a time run faster than one after the other: an iteration waits for the one before, so that the
 /// units have nothing to do, and the values of both groups fit the registers.
-fn hides_latency(module: &Module, func: &Function, uniformity: &Uniformity, host: &Host) -> bool {
-    let registers = if host.vector_bytes == 64 { 32 } else { 16 };
+fn hides_latency(module: &Module, func: &Function, uniformity: &Uniformity, processor: &Processor) -> bool {
+    let registers = if processor.vector_bytes == 64 { 32 } else { 16 };
     let mut waits = false;
     let mut fits = true;
     func.walk(func.body, &mut |inst, data| {

@@ -2,4 +2,5 @@
 
 mod code;
 mod conformance;
+mod gpu;
 mod regressions;

@@ -9,7 +9,7 @@ use super::interpret::interpret;
 use super::kernel::{CpuKernel, KernelInner};
 use super::run::Run;
 use super::tiers;
-use crate::args::ArgBlock;
+use crate::args::{ArgBlock, Params};
 use crate::error::LaunchError;
 use polyloom_ir::MAX_DIMS;
 use polyloom_ir::interp::Grid;
@@ -65,7 +65,7 @@ pub unsafe fn launch(
     options: &LaunchOptions<'_>,
 ) -> Result<(), LaunchError> {
     let kernel = &kernel.inner;
-    let (grid, n_threads) = checked_grid(kernel, shape, args)?;
+    let (grid, n_threads) = checked_grid(&kernel.params, shape, args)?;
     if n_threads == 0 {
         return Ok(());
     }
@@ -114,7 +114,7 @@ pub unsafe fn interpret_thread(
         let message = "a thread of a block does not run alone".to_owned();
         return Err(LaunchError::Interpreter { kernel: kernel.name.clone(), message });
     }
-    let (_, n_threads) = checked_grid(kernel, shape, args)?;
+    let (_, n_threads) = checked_grid(&kernel.params, shape, args)?;
     let range = thread.min(n_threads)..thread.saturating_add(1).min(n_threads);
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
     unsafe { interpret(kernel, shape, args.words(), range, &LaunchOptions::default()) }
@@ -122,11 +122,15 @@ pub unsafe fn interpret_thread(
 
 /// The extents of a launch on all axes and the number of its threads, if it can be run with these arguments.
 #[inline]
-fn checked_grid(kernel: &KernelInner, shape: &[u64], args: &ArgBlock) -> Result<([u64; MAX_DIMS], u64), LaunchError> {
+pub(crate) fn checked_grid(
+    params: &Params,
+    shape: &[u64],
+    args: &ArgBlock,
+) -> Result<([u64; MAX_DIMS], u64), LaunchError> {
     if shape.is_empty() || shape.len() > MAX_DIMS {
         return Err(LaunchError::Rank { rank: shape.len() });
     }
-    args.check_complete(&kernel.params)?;
+    args.check_complete(params)?;
     let mut grid = [1; MAX_DIMS];
     grid[..shape.len()].copy_from_slice(shape);
     match n_threads(&grid) {

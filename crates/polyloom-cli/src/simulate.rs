@@ -1,0 +1,96 @@
+//! Runs on the simulator: their options.
+
+use crate::Failure;
+use clap::ValueEnum;
+use polyloom::ptx::Sanitizers;
+use polyloom::{Arch, Grid, SimOptions, num_threads};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Checks on sim:0 besides bounds and alignment, which it always makes
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CHECK,…")]
+    sanitize: Vec<Check>,
+    /// Count instructions, memory transactions and the like on sim:0, and print a table
+    #[arg(long)]
+    counters: bool,
+    /// Blocks of the grid: X, X,Y or X,Y,Z
+    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
+    grid: Option<Extents>,
+    /// Threads of a block: X, X,Y or X,Y,Z
+    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
+    block: Option<Extents>,
+    /// Dynamic shared memory of a block, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    shared: u32,
+    /// The GPU architecture that sim:0 has
+    #[arg(long, value_name = "sm_NN")]
+    arch: Option<Arch>,
+}
+
+#[derive(Clone, Copy, ValueEnum, PartialEq)]
+enum Check {
+    /// All of them
+    All,
+    /// Accesses of one place by several threads that nothing orders
+    Races,
+    /// Reads of memory that nobody wrote
+    Uninitialised,
+    /// Barriers that not all threads of a block reach together
+    Barriers,
+    /// Reads of what asynchronous copies may not have brought yet
+    Async,
+}
+
+/// Extents along three axes.
+#[derive(Clone, Copy)]
+pub(crate) struct Extents(pub(crate) [u32; 3]);
+
+fn three(text: &str) -> Result<Extents, String> {
+    let given: Option<Vec<u32>> = text.split([',', 'x']).map(|part| part.trim().parse().ok()).collect();
+    let given = given.filter(|given| (1..=3).contains(&given.len()) && !given.contains(&0));
+    let given = given.ok_or("write one to three positive integers: 4, or 4,2,1")?;
+    let mut all = [1; 3];
+    all[..given.len()].copy_from_slice(&given);
+    Ok(Extents(all))
+}
+
+impl Arguments {
+    /// The architecture to simulate.
+    pub(crate) fn arch(&self) -> Arch {
+        self.arch.unwrap_or(Arch::DEFAULT)
+    }
+
+    /// The grid of a launch: as given, or enough blocks for so many threads. Blocks are `default_block` unless given.
+    ///
+    /// # Errors
+    ///
+    /// When nothing says how many there are.
+    pub(crate) fn grid(&self, n_threads: Option<u64>, default_block: [u32; 3]) -> Result<Grid, Failure> {
+        let block = self.block.map_or(default_block, |extents| extents.0);
+        match (self.grid, n_threads) {
+            (Some(_), Some(_)) => Err(Failure::Usage("a launch is over --dim, or over --grid, not both".to_owned())),
+            (Some(grid), None) => Ok(Grid { grid: grid.0, block, shared_bytes: self.shared }),
+            (None, Some(n_threads)) => Ok(Grid::of_threads(n_threads, block, self.shared)),
+            (None, None) => Err(Failure::Usage("--dim or --grid is missing: how many threads, or blocks".to_owned())),
+        }
+    }
+
+    /// Whether anything is asked for that only the simulator has.
+    pub(crate) fn needs_simulator(&self) -> bool {
+        !self.sanitize.is_empty() || self.counters
+    }
+
+    pub(crate) fn options(&self) -> SimOptions {
+        SimOptions { sanitize: self.sanitizers(), counters: self.counters, n_threads: num_threads() }
+    }
+
+    fn sanitizers(&self) -> Sanitizers {
+        let has = |check| self.sanitize.contains(&check) || self.sanitize.contains(&Check::All);
+        Sanitizers {
+            uninitialised: has(Check::Uninitialised),
+            races: has(Check::Races),
+            barriers: has(Check::Barriers),
+            async_copies: has(Check::Async),
+        }
+    }
+}

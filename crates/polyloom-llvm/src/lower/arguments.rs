@@ -1,0 +1,134 @@
+//! The arguments of a kernel: scalars and array descriptors.
+
+use super::memory::ArrayArg;
+use super::{Rep, Result};
+use crate::ir::*;
+use polyloom_codegen::{ArgLayout, ArrayFacts, CodegenError, Variant};
+use polyloom_ir::{Function, Scalar, Type};
+use smallvec::SmallVec;
+
+/// What the base address of an aligned array is a multiple of: [`ArrayFacts::aligned`].
+const ALIGNMENT: u64 = 64;
+
+/// Where a kernel's arguments are.
+pub(crate) enum Arguments {
+    /// On the host: in a block in memory, laid out as [`ArgLayout`] says.
+    Block { args: Val, layout: ArgLayout },
+    /// On a GPU: each is a parameter of the entry, after `first` others. A scalar is passed by value; of an array, the
+    /// parameter is a pointer to what [`ArgLayout`] says.
+    Params { function: Fun, first: u32 },
+}
+
+/// What the alias scopes of arrays belong to.
+pub(crate) fn alias_domain(ir: &Ir<'_>) -> Meta {
+    ir.meta_node(&[ir.meta_string("polyloom")])
+}
+
+impl Arguments {
+    /// 8 bytes of the argument with this index, `offset` bytes from where it begins.
+    fn word(&self, ir: &Ir<'_>, index: usize, offset: u32, ty: Ty) -> Val {
+        let (base, offset) = match self {
+            Arguments::Block { args, layout } => (*args, layout.offsets[index] + offset),
+            Arguments::Params { function, first } => (ir.param(*function, first + index as u32), offset),
+        };
+        ir.load(ty, ir.offset(ir.int(8), base, ir.i64_const(offset.into())), 8)
+    }
+
+    fn scalar(&self, ir: &Ir<'_>, index: usize, scalar: Scalar) -> Val {
+        let ty = ir.scalar(scalar);
+        match self {
+            Arguments::Block { .. } => {
+                let bits = self.word(ir, index, 0, ir.int(64));
+                match scalar.is_float() && !scalar.is_half() {
+                    true => ir.bitcast(ir.int_cast(bits, ir.int(scalar.bits())), ty),
+                    false => ir.int_cast(bits, ty),
+                }
+            }
+            Arguments::Params { function, first } => {
+                let value = ir.param(*function, first + index as u32);
+                if scalar == Scalar::Bool { ir.icmp(NE, value, ir.zero(ir.type_of(value))) } else { value }
+            }
+        }
+    }
+
+    /// The base address of an array. On a GPU it is one in global memory.
+    fn pointer(&self, ir: &Ir<'_>, index: usize, facts: ArrayFacts) -> Val {
+        match self {
+            Arguments::Block { .. } => self.word(ir, index, 0, ir.ptr()),
+            Arguments::Params { .. } => {
+                let pointer = self.word(ir, index, 0, ir.global_ptr());
+                if facts.aligned {
+                    ir.attach(pointer, "align", ir.meta_node(&[ir.meta_i64(ALIGNMENT)]));
+                }
+                pointer
+            }
+        }
+    }
+
+    /// Loads scalars and array descriptors.
+    pub(crate) fn load(
+        &self,
+        ir: &Ir<'_>,
+        func: &Function,
+        variant: &Variant,
+    ) -> Result<(Vec<Rep>, Vec<Option<ArrayArg>>)> {
+        let wide = ir.int(64);
+        let written = func.written_arrays();
+        let domain = alias_domain(ir);
+        let scopes: Vec<Meta> = (0..func.params().len())
+            .map(|index| ir.meta_node(&[ir.meta_string(&format!("array {index}")), domain]))
+            .collect();
+        let (mut reps, mut arrays) = (Vec::new(), Vec::new());
+        for (index, &param) in func.params().iter().enumerate() {
+            let (elem, ndim) = match func.ty(param) {
+                Type::Scalar(scalar) => {
+                    reps.push(Rep::Uniform(self.scalar(ir, index, scalar)));
+                    arrays.push(None);
+                    continue;
+                }
+                Type::Array { elem, ndim, .. } => (elem, ndim),
+                other => return Err(CodegenError::new(format!("a parameter is {other}: scalarise the kernel first"))),
+            };
+            let facts = variant.facts.array(index);
+            let pointer = self.pointer(ir, index, facts);
+            let extents: SmallVec<[Val; 4]> = (0..ndim)
+                .map(|axis| match facts.extents[axis as usize] {
+                    Some(extent) => ir.i64_const(extent.into()),
+                    None => self.word(ir, index, ArgLayout::extent(axis), wide),
+                })
+                .collect();
+            let known_strides: SmallVec<[Option<i64>; 4]> = (0..ndim)
+                .map(|axis| {
+                    let inner = &facts.extents[axis as usize + 1..ndim as usize];
+                    let bytes = inner.iter().try_fold(i64::from(elem.bytes()), |bytes, extent| {
+                        extent.and_then(|extent| bytes.checked_mul(extent.into()))
+                    });
+                    bytes.filter(|_| facts.contiguous)
+                })
+                .collect();
+            let strides: SmallVec<[Val; 4]> = (0..ndim)
+                .map(|axis| match known_strides[axis as usize] {
+                    Some(bytes) => ir.i64_const(bytes),
+                    None => self.word(ir, index, ArgLayout::stride(ndim, axis), wide),
+                })
+                .collect();
+            let apart = |other: usize| {
+                let either_written = written[index] || written[other];
+                other != index && either_written && (facts.disjoint || variant.facts.array(other).disjoint)
+            };
+            let others: Vec<Meta> = (0..func.params().len()).filter(|&o| apart(o)).map(|o| scopes[o]).collect();
+            reps.push(Rep::Array(index));
+            arrays.push(Some(ArrayArg {
+                elem,
+                pointer,
+                extents,
+                strides,
+                known_strides,
+                facts,
+                scope: ir.meta_node(&[scopes[index]]),
+                no_alias: (!others.is_empty()).then(|| ir.meta_node(&others)),
+            }));
+        }
+        Ok((reps, arrays))
+    }
+}

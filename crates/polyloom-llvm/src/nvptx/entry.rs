@@ -1,0 +1,172 @@
+//! The entry of a kernel on a GPU.
+//!
+//! Its parameters are [`polyloom_codegen::GpuLaunch`] and then the kernel's own: a scalar by value, an array as the
+//! slots of [`polyloom_codegen::ArgLayout`]. A thread's index in the launch is its place in the grid, x first; those
+//! past the end of the launch do nothing. Where threads of a block work together, block and grid may have three
+//! dimensions, and the threads of one block follow each other; elsewhere they have one.
+
+use super::blocks::{row_major, special};
+use super::{GpuOptions, Lines};
+use crate::ir::*;
+use crate::lower::{Arguments, Result, Thread, Unit};
+use crate::lower::{Callees, fast_math, set_attributes, used_values};
+use crate::target::Processor;
+use polyloom_codegen::{ArgLayout, CodegenError, GpuLaunch, GridShape, SiteTable, Variant};
+use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, Type};
+use std::ffi::CString;
+
+/// Lowers a kernel into the module.
+pub(super) fn kernel(
+    ir: &Ir<'_>,
+    processor: &Processor,
+    module: &Module,
+    id: FuncId,
+    variant: &Variant,
+    options: GpuOptions<'_>,
+    name: &str,
+) -> Result<()> {
+    let func = &module.functions[id];
+    let function = declare(ir, processor, func, name)?;
+    let lines = options.sources.map(|sources| Lines::new(ir, sources, function, name, func.span));
+    ir.begin(function);
+    let launch = ir.param(function, 0);
+    let rank = usize::from(variant.launch_rank).clamp(1, MAX_DIMS);
+    let narrow = ir.int(32);
+    // A launch has fewer than 2^31 threads.
+    let extents: Vec<Val> = (0..rank)
+        .map(|axis| {
+            let offset = ir.i64_const(GpuLaunch::shape_offset(axis).into());
+            ir.int_cast(ir.load(ir.int(64), ir.offset(ir.int(8), launch, offset), 8), narrow)
+        })
+        .collect();
+    let n_threads = extents.iter().copied().reduce(|a, b| ir.mul(a, b)).unwrap_or_else(|| ir.int_const(narrow, 1));
+    let in_blocks = needs_blocks(func);
+    if in_blocks && options.shape == GridShape::Stride {
+        return Err(CodegenError {
+            message: "threads that wait for each other run for one element each, not by strides of the grid".to_owned(),
+            span: func.span,
+        });
+    }
+    let block_dim = special(ir, "ntid.x");
+    let first = match in_blocks {
+        true => {
+            let size = ir.mul(ir.mul(block_dim, special(ir, "ntid.y")), special(ir, "ntid.z"));
+            ir.add(ir.mul(row_major(ir, "ctaid", "nctaid"), size), row_major(ir, "tid", "ntid"))
+        }
+        false => ir.add(ir.mul(special(ir, "ctaid.x"), block_dim), special(ir, "tid.x")),
+    };
+
+    ir.set_fast_math(fast_math(func.metadata.float_mode));
+    let (params, arrays) = Arguments::Params { function, first: 1 }.load(ir, func, variant)?;
+    let (used, sites) = (used_values(func), SiteTable::of(func));
+    let unit = Unit {
+        ir,
+        processor,
+        module,
+        func,
+        lanes: 1,
+        uniformity: None,
+        used: &used,
+        sites: &sites,
+        arrays: &arrays,
+        params: &params,
+        streams: &[],
+        rank: rank as u8,
+        lines: lines.as_ref(),
+    };
+    let mut callees = Callees::default();
+    let (before, run, exit) = (ir.current(), ir.block(c"run"), ir.block(c"exit"));
+    ir.cond_br(ir.icmp(ULT, first, n_threads), run, exit);
+    ir.switch_to(run);
+    let index = match options.shape {
+        GridShape::OneThreadEach => first,
+        GridShape::Stride => {
+            let index = ir.phi(narrow);
+            ir.add_incoming(index, first, before);
+            index
+        }
+    };
+    unit.body_of_thread(&mut callees, thread(ir, launch, &extents, index))?;
+    match options.shape {
+        GridShape::OneThreadEach => ir.br(exit),
+        GridShape::Stride => {
+            let next = ir.add(index, ir.mul(block_dim, special(ir, "nctaid.x")));
+            ir.add_incoming(index, next, ir.current());
+            ir.cond_br(ir.icmp(ULT, next, n_threads), run, exit);
+        }
+    }
+    ir.switch_to(exit);
+    ir.ret_void();
+    ir.set_fast_math(0);
+    if let Some(lines) = lines {
+        lines.finish(ir);
+    }
+    Ok(())
+}
+
+/// Whether threads of a block work together: then blocks and grids may have several dimensions.
+fn needs_blocks(func: &Function) -> bool {
+    func.insts.values().any(|data| data.op.info().needs_blocks())
+}
+
+/// Adds the entry to the module, without a body.
+fn declare(ir: &Ir<'_>, processor: &Processor, func: &Function, name: &str) -> Result<Fun> {
+    let params: Vec<Type> = func.params().iter().map(|&param| func.ty(param)).collect();
+    let ty = |ty: &Type| match *ty {
+        Type::Scalar(polyloom_ir::Scalar::Bool) => Ok(ir.int(8)),
+        Type::Scalar(scalar) => Ok(ir.scalar(scalar)),
+        Type::Array { .. } => Ok(ir.ptr()),
+        other => Err(CodegenError::new(format!("a parameter is {other}: scalarise the kernel first"))),
+    };
+    let mut types = vec![ir.ptr()];
+    types.extend(params.iter().map(ty).collect::<Result<Vec<_>>>()?);
+    let name = CString::new(name).map_err(|e| CodegenError::new(e.to_string()))?;
+    let function = ir.add_function(&name, &types, ir.void(), false);
+    ir.set_gpu_kernel(function);
+    set_attributes(ir, processor, function);
+    let words = |n_bytes: u32| ir.array(ir.int(64), n_bytes / 8);
+    ir.by_value(function, 0, words(GpuLaunch::BYTES));
+    for (index, param) in params.iter().enumerate() {
+        if matches!(param, Type::Array { .. }) {
+            ir.by_value(function, index as u32 + 1, words(ArgLayout::new([*param]).size));
+        }
+    }
+    let metadata = &func.metadata;
+    if let Some(size) = metadata.workgroup_size {
+        let extents: Vec<String> = size.iter().map(u32::to_string).collect();
+        ir.string_attribute(function, "nvvm.reqntid", &extents.join(","));
+    }
+    if let Some((most_threads, least_blocks)) = metadata.launch_bounds {
+        if metadata.workgroup_size.is_none() {
+            ir.string_attribute(function, "nvvm.maxntid", &most_threads.to_string());
+        }
+        if let Some(blocks) = least_blocks {
+            ir.string_attribute(function, "nvvm.minctasm", &blocks.to_string());
+        }
+    }
+    if let Some(registers) = metadata.max_registers {
+        ir.string_attribute(function, "nvvm.maxnreg", &registers.to_string());
+    }
+    Ok(function)
+}
+
+/// The thread with this index in the launch, its coordinates found by dividing by the inner extents.
+fn thread(ir: &Ir<'_>, launch: Val, extents: &[Val], index: Val) -> Thread {
+    let wide = |value| ir.zext(value, ir.int(64));
+    let mut outer = [None; MAX_DIMS];
+    let mut rest = index;
+    let mut column = index;
+    for axis in (1..extents.len()).rev() {
+        let above = ir.udiv(rest, extents[axis]);
+        let coordinate = ir.sub(rest, ir.mul(above, extents[axis]));
+        match axis + 1 == extents.len() {
+            true => column = coordinate,
+            false => outer[axis] = Some(wide(coordinate)),
+        }
+        rest = above;
+    }
+    if extents.len() > 1 {
+        outer[0] = Some(wide(rest));
+    }
+    Thread { rank: extents.len() as u8, outer, column: wide(column), linear: wide(index), context: launch }
+}

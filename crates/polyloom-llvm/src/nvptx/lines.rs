@@ -1,0 +1,130 @@
+//! Line information: `.loc` directives that tie PTX to lines of the kernel's source.
+//!
+//! Only the directives, no description of variables: code is optimised as without them.
+
+use crate::ir::{Fun, Ir};
+use inkwell::llvm_sys::core::LLVMSetCurrentDebugLocation2;
+use inkwell::llvm_sys::debuginfo::*;
+use inkwell::llvm_sys::prelude::*;
+use polyloom_ir::{FileId, SourceMap, Span};
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, c_uint};
+use std::ptr::null_mut;
+
+/// `DebugDirectivesOnly` of LLVM's `DICompileUnit`, which the C interface takes but has no name for.
+const DIRECTIVES_ONLY: c_uint = 3;
+
+unsafe extern "C" {
+    /// As llvm-sys declares it, but with a number for the kind of emission: its enumeration lacks the one used here.
+    #[link_name = "LLVMDIBuilderCreateCompileUnit"]
+    fn create_compile_unit(
+        builder: LLVMDIBuilderRef,
+        language: LLVMDWARFSourceLanguage,
+        file: LLVMMetadataRef,
+        producer: *const c_char,
+        producer_len: usize,
+        is_optimized: LLVMBool,
+        flags: *const c_char,
+        flags_len: usize,
+        runtime_version: c_uint,
+        split_name: *const c_char,
+        split_name_len: usize,
+        kind: c_uint,
+        dwo_id: c_uint,
+        split_debug_inlining: LLVMBool,
+        debug_info_for_profiling: LLVMBool,
+        sys_root: *const c_char,
+        sys_root_len: usize,
+        sdk: *const c_char,
+        sdk_len: usize,
+    ) -> LLVMMetadataRef;
+}
+
+/// The line table of a kernel being lowered.
+pub(crate) struct Lines<'a> {
+    builder: LLVMDIBuilderRef,
+    sources: &'a SourceMap,
+    subprogram: LLVMMetadataRef,
+    /// Where lines of each file belong: inside the kernel.
+    scopes: RefCell<Vec<(FileId, LLVMMetadataRef)>>,
+}
+
+fn file(builder: LLVMDIBuilderRef, name: &str) -> LLVMMetadataRef {
+    let (folder, name) = name.rsplit_once('/').unwrap_or(("", name));
+    // SAFETY: LLVM copies both strings.
+    unsafe { LLVMDIBuilderCreateFile(builder, name.as_ptr().cast(), name.len(), folder.as_ptr().cast(), folder.len()) }
+}
+
+impl<'a> Lines<'a> {
+    /// The table of a kernel that stands at `span`.
+    pub(super) fn new(ir: &Ir<'_>, sources: &'a SourceMap, function: Fun, name: &str, span: Span) -> Lines<'a> {
+        let (path, position) = sources.locate(span).map_or(("kernel.py", 1), |(path, position)| (path, position.line));
+        let line = position as c_uint;
+        // SAFETY: the builder is disposed of when the table is finished; all strings are copied.
+        unsafe {
+            let builder = LLVMCreateDIBuilder(ir.module());
+            let file = file(builder, path);
+            let producer = concat!("polyloom ", env!("CARGO_PKG_VERSION"));
+            let empty = c"".as_ptr();
+            let python = LLVMDWARFSourceLanguage::LLVMDWARFSourceLanguagePython;
+            create_compile_unit(
+                builder,
+                python,
+                file,
+                producer.as_ptr().cast(),
+                producer.len(),
+                1,
+                empty,
+                0,
+                0,
+                empty,
+                0,
+                DIRECTIVES_ONLY,
+                0,
+                0,
+                0,
+                empty,
+                0,
+                empty,
+                0,
+            );
+            let ty = LLVMDIBuilderCreateSubroutineType(builder, file, null_mut(), 0, 0);
+            let name = (name.as_ptr().cast::<c_char>(), name.len());
+            let subprogram = LLVMDIBuilderCreateFunction(
+                builder, file, name.0, name.1, name.0, name.1, file, line, ty, 0, 1, line, 0, 1 as c_int,
+            );
+            LLVMSetSubprogram(function.value(), subprogram);
+            Lines { builder, sources, subprogram, scopes: RefCell::new(vec![(span.file, subprogram)]) }
+        }
+    }
+
+    /// Says that the instructions to come are for this place.
+    pub(crate) fn at(&self, ir: &Ir<'_>, span: Span) {
+        let Some((path, position)) = self.sources.locate(span) else { return };
+        let mut scopes = self.scopes.borrow_mut();
+        let known = scopes.iter().find(|(file, _)| *file == span.file).map(|&(_, scope)| scope);
+        // SAFETY: the builder is alive, and so are the scopes, which it made.
+        unsafe {
+            let scope = known.unwrap_or_else(|| {
+                let file = file(self.builder, path);
+                let scope = LLVMDIBuilderCreateLexicalBlockFile(self.builder, self.subprogram, file, 0);
+                scopes.push((span.file, scope));
+                scope
+            });
+            let (line, column) = (position.line as c_uint, position.column as c_uint);
+            let location = LLVMDIBuilderCreateDebugLocation(ir.context(), line, column, scope, null_mut());
+            LLVMSetCurrentDebugLocation2(ir.builder(), location);
+        }
+    }
+
+    /// Says that what is emitted next is no part of the kernel's code, and gives what to come back to.
+    pub(super) fn finish(self, ir: &Ir<'_>) {
+        ir.debug_info_version();
+        // SAFETY: the builder is alive and is disposed of once.
+        unsafe {
+            LLVMSetCurrentDebugLocation2(ir.builder(), null_mut());
+            LLVMDIBuilderFinalize(self.builder);
+            LLVMDisposeDIBuilder(self.builder);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The NVPTX back end: HIR to PTX, the assembly language of NVIDIA's GPUs, through LLVM.
+//!
+//! A kernel is lowered for one thread by [`crate::lower`]; what a thread does first, [`entry`] writes around it:
+//! finding out which thread of the launch it is. [`blocks`] is what the threads of a block do together. [`module`] is
+//! what only modules for GPUs have, [`report`] what takes the place of calls into the host, [`lines`]
+//! says which line of source an instruction is for.
+//!
+//! LLVM ends the process when it is asked for what an architecture lacks: capabilities are checked on HIR, before this.
+
+mod blocks;
+mod entry;
+mod lines;
+mod module;
+mod report;
+
+use crate::emit;
+use crate::target::Processor;
+pub(crate) use lines::Lines;
+use polyloom_codegen::{CodegenError, Emit, GridShape, Variant};
+use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
+
+/// Generates PTX for one architecture.
+#[derive(Clone, Debug)]
+pub struct Nvptx {
+    processor: Processor,
+}
+
+/// What a kernel's PTX is made for besides the architecture.
+#[derive(Clone, Copy)]
+pub struct GpuOptions<'a> {
+    /// How the threads of a launch come to their elements.
+    pub shape: GridShape,
+    /// Files to name the lines of, in `.loc` directives.
+    pub sources: Option<&'a SourceMap>,
+}
+
+impl Nvptx {
+    /// For an architecture and a version of PTX, which must know the architecture and be one that LLVM 22 writes.
+    pub fn new(arch: Arch, version: PtxVersion) -> Nvptx {
+        let tenths = u32::from(version.major) * 10 + u32::from(version.minor);
+        Nvptx { processor: Processor::gpu(&arch.to_string(), tenths) }
+    }
+
+    /// A kernel as LLVM IR or, as `Emit::Asm`, as PTX. The entry is called `name`.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel is beyond what the back end can do.
+    pub fn emit(
+        &self,
+        module: &Module,
+        kernel: FuncId,
+        variant: &Variant,
+        options: GpuOptions<'_>,
+        name: &str,
+        form: Emit,
+    ) -> Result<Vec<u8>, CodegenError> {
+        if form == Emit::Obj {
+            return Err(CodegenError::new("an object file is for the host; for a GPU there is PTX"));
+        }
+        emit::emit(&self.processor, name, form, |ir| {
+            entry::kernel(ir, &self.processor, module, kernel, variant, options, name)?;
+            // LLVM may look for neighbouring loads and stores: its vectors are what 8- and 16-byte accesses are made of.
+            Ok(true)
+        })
+    }
+}

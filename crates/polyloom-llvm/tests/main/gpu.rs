@@ -1,0 +1,85 @@
+//! PTX of every kernel of the file tests, for every architecture: LLVM ends the process on what an architecture lacks,
+//! so that this ends is what is shown. Where ptxas is at hand, it must take what comes out.
+
+use polyloom_codegen::{Emit, Facts, GridShape, Variant};
+use polyloom_ir::{Arch, FileId, FuncId, Module, parse_module};
+use polyloom_llvm::{GpuOptions, Nvptx};
+use polyloom_passes::pipeline;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The kernels of a module as back ends get them.
+fn prepared(text: &str) -> Vec<(String, Module, FuncId)> {
+    let module = parse_module(text, FileId::from_u32(0)).expect("the file is HIR");
+    let kernels = module.functions.iter().filter(|(_, function)| function.kind == polyloom_ir::FunctionKind::Kernel);
+    let prepare = |(id, function): (FuncId, &polyloom_ir::Function)| {
+        let options = pipeline::Options { checked: function.metadata.check };
+        let (prepared, kernel) = pipeline::prepared(&module, id, &options).expect("the kernel verifies");
+        (function.name.to_string(), prepared, kernel)
+    };
+    kernels.map(prepare).collect()
+}
+
+fn ptx(module: &Module, kernel: FuncId, arch: Arch) -> String {
+    let version = arch.ptx_version().max("7.0".parse().expect("it is a version"));
+    let variant = Variant { launch_rank: 1, facts: Facts::default() };
+    let options = GpuOptions { shape: GridShape::OneThreadEach, sources: None };
+    let text = Nvptx::new(arch, version).emit(module, kernel, &variant, options, "kernel", Emit::Asm);
+    String::from_utf8(text.unwrap_or_else(|error| panic!("{arch}: {error}"))).expect("PTX is text")
+}
+
+/// ptxas of the development environment, or on PATH.
+fn ptxas() -> Option<PathBuf> {
+    let packages = std::fs::read_dir(root().join(".venv/lib")).into_iter().flatten().flatten();
+    let package = packages.map(|python| python.path().join("site-packages/nvidia/cu13/bin/ptxas"));
+    let works = |path: &PathBuf| Command::new(path).arg("--version").output().is_ok_and(|done| done.status.success());
+    package.chain([PathBuf::from("ptxas")]).find(works)
+}
+
+fn files() -> Vec<(PathBuf, String)> {
+    let folder = root().join("tests/filetests/run");
+    let entries =
+        std::fs::read_dir(folder).expect("there are file tests").map(|entry| entry.expect("it is read").path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "hir")).collect();
+    files.sort();
+    let read = |path: PathBuf| (path.clone(), std::fs::read_to_string(path).expect("the file is read"));
+    files.into_iter().map(read).collect()
+}
+
+#[test]
+fn every_kernel_on_every_architecture() {
+    for (_, text) in files() {
+        for (_, module, kernel) in prepared(&text) {
+            for arch in Arch::all() {
+                assert!(ptx(&module, kernel, arch).contains(&format!(".target {arch}")));
+            }
+        }
+    }
+}
+
+#[test]
+fn ptxas_takes_every_kernel() {
+    let Some(ptxas) = ptxas() else {
+        eprintln!("skipped: there is no ptxas (PyPI: nvidia-cuda-nvcc)");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("there is a temporary folder");
+    for (path, text) in files() {
+        for (name, module, kernel) in prepared(&text) {
+            for arch in ["sm_75", "sm_80", "sm_90a", "sm_120"] {
+                let code = ptx(&module, kernel, arch.parse().expect("it is an architecture"));
+                let source = folder.path().join("kernel.ptx");
+                std::fs::write(&source, &code).expect("the file is written");
+                let mut command = Command::new(&ptxas);
+                command.args(["-arch", arch, "-o"]).arg(folder.path().join("kernel.cubin")).arg(&source);
+                let done = command.output().expect("ptxas runs");
+                let said = String::from_utf8_lossy(&done.stderr);
+                assert!(done.status.success(), "{}: {name} for {arch}: {said}\n{code}", path.display());
+            }
+        }
+    }
+}

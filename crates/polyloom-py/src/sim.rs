@@ -1,0 +1,248 @@
+//! `polyloom.sim`: the simulator's settings and reports, and PTX from elsewhere.
+
+use crate::launch::interruptible;
+use polyloom::ptx::{Class, Fault, Report, Sanitizers, Simulator};
+use polyloom::{Arch, Grid, SimOptions, UnknownArch, describe_fault, describe_report, num_threads, run_on_simulator};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What launches on `sim:0` go by.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) arch: Arch,
+    sanitize: Sanitizers,
+    counters: bool,
+}
+
+static SETTINGS: Mutex<Settings> =
+    Mutex::new(Settings { arch: Arch::DEFAULT, sanitize: NO_CHECKS, counters: false });
+
+const NO_CHECKS: Sanitizers = Sanitizers { uninitialised: false, races: false, barriers: false, async_copies: false };
+
+/// What the last launch that ran to its end did, and for how many seconds it ran.
+static LAST: Mutex<Option<(Report, f64)>> = Mutex::new(None);
+
+impl Settings {
+    pub(crate) fn get() -> Settings {
+        *SETTINGS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn options(&self) -> SimOptions {
+        SimOptions { sanitize: self.sanitize, counters: self.counters, n_threads: num_threads() }
+    }
+}
+
+/// Keeps what a launch did.
+pub(crate) fn set_last_report(report: Report, elapsed: Duration) {
+    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some((report, elapsed.as_secs_f64()));
+}
+
+/// Sets how launches on `sim:0` run; what is not given stays as it is.
+///
+/// Parameters
+/// ----------
+/// arch : str, optional
+///     The GPU architecture that is simulated, `"sm_80"` at first.
+/// sanitize : str or sequence of str, optional
+///     Checks besides those of bounds and alignment, which are always made: any of `"races"`, `"uninitialised"`,
+///     `"barriers"` and `"async"`, or `"all"`, or `"none"`.
+/// counters : bool, optional
+///     Whether to count instructions, memory transactions and the like, for `last_report`.
+#[pyfunction]
+#[pyo3(signature = (*, arch = None, sanitize = None, counters = None))]
+pub(crate) fn configure_simulator(
+    arch: Option<&str>,
+    sanitize: Option<&Bound<'_, PyAny>>,
+    counters: Option<bool>,
+) -> PyResult<()> {
+    let mut settings = Settings::get();
+    if let Some(arch) = arch {
+        settings.arch = arch.parse().map_err(|error: UnknownArch| PyValueError::new_err(error.to_string()))?;
+    }
+    if let Some(checks) = sanitize {
+        settings.sanitize = sanitizers(checks)?;
+    }
+    settings.counters = counters.unwrap_or(settings.counters);
+    *SETTINGS.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+    Ok(())
+}
+
+fn sanitizers(checks: &Bound<'_, PyAny>) -> PyResult<Sanitizers> {
+    let names: Vec<String> = match checks.extract::<String>() {
+        Ok(name) => vec![name],
+        Err(_) => checks.extract()?,
+    };
+    let mut chosen = NO_CHECKS;
+    for name in names {
+        match name.as_str() {
+            "all" => chosen = Sanitizers::ALL,
+            "none" => chosen = NO_CHECKS,
+            "races" => chosen.races = true,
+            "uninitialised" | "uninitialized" => chosen.uninitialised = true,
+            "barriers" => chosen.barriers = true,
+            "async" => chosen.async_copies = true,
+            _ => {
+                let known = "'races', 'uninitialised', 'barriers', 'async', 'all' or 'none'";
+                return Err(PyValueError::new_err(format!("sanitize is '{name}': it may be {known}")));
+            }
+        }
+    }
+    Ok(chosen)
+}
+
+/// What the last launch on `sim:0` did: a dictionary with `thread_instructions`, `warp_instructions`, `seconds`, `table`
+/// (the text that the command line prints) and, if counting is on, `classes` (instructions by class, once a thread),
+/// `divergent_branches`, `global_loads`, `global_stores`, `global_sectors`, `coalescing`, `shared_accesses`,
+/// `shared_conflicts` and `occupancy`. `None` before the first launch.
+#[pyfunction]
+pub(crate) fn last_simulator_report(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let Some((report, seconds)) = last else { return Ok(None) };
+    let found = PyDict::new(py);
+    found.set_item("thread_instructions", report.thread_instructions)?;
+    found.set_item("warp_instructions", report.warp_instructions)?;
+    found.set_item("seconds", seconds)?;
+    found.set_item("table", describe_report(&report, seconds))?;
+    if let Some(counters) = &report.counters {
+        let classes = PyDict::new(py);
+        for class in Class::ALL {
+            classes.set_item(format!("{class:?}").to_lowercase(), counters.class(class).1)?;
+        }
+        found.set_item("classes", classes)?;
+        found.set_item("divergent_branches", counters.divergent_branches)?;
+        found.set_item("global_loads", counters.global_loads)?;
+        found.set_item("global_stores", counters.global_stores)?;
+        found.set_item("global_sectors", counters.global_sectors)?;
+        found.set_item("coalescing", counters.coalescing())?;
+        found.set_item("shared_accesses", counters.shared_accesses)?;
+        found.set_item("shared_conflicts", counters.shared_conflicts)?;
+        found.set_item("occupancy", counters.occupancy.as_ref().map(|occupancy| occupancy.fraction))?;
+    }
+    Ok(Some(found))
+}
+
+/// `polyloom.SanitizerError` of what the simulator found.
+pub(crate) fn simulator_error(py: Python<'_>, fault: &Fault) -> PyErr {
+    let make = || -> PyResult<PyErr> {
+        let findings = PyList::empty(py);
+        let class = py.import("polyloom._errors")?.getattr("Finding")?;
+        for finding in &fault.findings {
+            let source = finding.site.as_ref().and_then(|site| site.source.clone());
+            let (file, line) = source.map_or((None, None), |(file, line, _)| (Some(file), Some(line)));
+            let threads: Vec<([u32; 3], [u32; 3])> =
+                finding.threads.iter().map(|thread| (thread.block, thread.thread)).collect();
+            let kind = finding.kind.name();
+            let arguments = (kind, &finding.kernel, &finding.message, file, line, threads, finding.address);
+            findings.append(class.call1(arguments)?)?;
+        }
+        let class = py.import("polyloom._errors")?.getattr("SanitizerError")?;
+        Ok(PyErr::from_value(class.call1((describe_fault(fault), findings))?))
+    };
+    make().unwrap_or_else(|error| error)
+}
+
+/// PTX that is loaded into a simulator of its own.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct SimModule {
+    module: polyloom::ptx::Module,
+    simulator: Simulator,
+    loaded: polyloom::ptx::Loaded,
+}
+
+fn ptx_errors(errors: &[polyloom::ptx::Error]) -> PyErr {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    PyValueError::new_err(lines.join("\n"))
+}
+
+#[pymethods]
+impl SimModule {
+    #[new]
+    fn new(text: &str) -> PyResult<SimModule> {
+        let module = polyloom::ptx::Module::parse(text).map_err(|errors| ptx_errors(&errors))?;
+        let simulator = Simulator::default();
+        let loaded = simulator.load(&module).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(SimModule { module, simulator, loaded })
+    }
+
+    /// The names of its kernels.
+    #[getter]
+    fn kernels(&self) -> Vec<String> {
+        self.module.kernels().into_iter().map(|kernel| kernel.name).collect()
+    }
+
+    /// A kernel's parameters: name, type and size in bytes.
+    fn parameters(&self, kernel: &str) -> PyResult<Vec<(String, String, u32)>> {
+        let kernel = self.loaded.kernel(kernel).map_err(|errors| ptx_errors(&errors))?;
+        Ok(kernel.parameters().iter().map(|p| (p.name.clone(), p.ty.clone(), p.size)).collect())
+    }
+
+    /// Runs a kernel. Each argument is the bytes of a parameter, or address, size in bytes and writability of memory
+    /// that is copied to the simulator and, if it is writable, back.
+    fn launch(
+        &self,
+        py: Python<'_>,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: Vec<Argument>,
+        shared_bytes: u32,
+    ) -> PyResult<()> {
+        let kernel = self.loaded.kernel(kernel).map_err(|errors| ptx_errors(&errors))?;
+        let memory = self.simulator.memory();
+        let failed = |error: polyloom::ptx::MemoryError| PyRuntimeError::new_err(error.to_string());
+        let (mut params, mut arrays) = (Vec::new(), Vec::new());
+        for argument in args {
+            match argument {
+                Argument::Bytes(bytes) => params.push(bytes),
+                Argument::Memory((host, n_bytes, writable)) => {
+                    let device = memory.alloc(n_bytes, 256).map_err(failed)?;
+                    // SAFETY: the Python side passes what NumPy says of a contiguous array that it holds.
+                    let bytes = unsafe { std::slice::from_raw_parts(host as *const u8, n_bytes) };
+                    memory.write(device, bytes).map_err(failed)?;
+                    arrays.push((host, n_bytes, writable, device));
+                    params.push(device.to_le_bytes().to_vec());
+                }
+            }
+        }
+        let settings = Settings::get();
+        let grid = Grid { grid, block, shared_bytes };
+        let started = Instant::now();
+        let (result, raised) = interruptible(py, |options| {
+            run_on_simulator(&kernel, settings.arch.number().into(), &params, &grid, options, &settings.options())
+        });
+        for (host, n_bytes, writable, device) in arrays {
+            if writable {
+                // SAFETY: as above, and NumPy says that the array may be written.
+                let bytes = unsafe { std::slice::from_raw_parts_mut(host as *mut u8, n_bytes) };
+                memory.read(device, bytes).map_err(failed)?;
+            }
+            // It was allocated above, and nobody else knows the address.
+            let _ = memory.free(device);
+        }
+        if let Some(raised) = raised {
+            return Err(raised);
+        }
+        let report = result.map_err(|fault| simulator_error(py, &fault))?;
+        set_last_report(report, started.elapsed());
+        Ok(())
+    }
+
+    /// The module as PTX.
+    fn __str__(&self) -> String {
+        self.module.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<PTX module with kernels {}>", self.kernels().join(", "))
+    }
+}
+
+/// What a parameter of a foreign kernel is given.
+#[derive(FromPyObject)]
+enum Argument {
+    Bytes(Vec<u8>),
+    Memory((usize, usize, bool)),
+}

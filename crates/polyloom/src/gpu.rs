@@ -1,0 +1,152 @@
+//! GPU code of a kernel, as text: no GPU is needed to make it.
+
+use crate::kernel::Kernel;
+use polyloom_codegen::{CodegenError, Facts, GridShape, Variant};
+use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
+use polyloom_runtime::without_fork;
+
+/// What GPU code is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GpuTarget {
+    /// The architecture.
+    pub arch: Arch,
+    /// The version of PTX; by default the least that the architecture needs, or 7.0.
+    pub ptx_version: Option<PtxVersion>,
+    /// How the threads of a launch come to their elements.
+    pub shape: GridShape,
+    /// Whether the code says which lines of source it is for.
+    pub lines: bool,
+    /// Whether the code is for arrays that are dense, begin at multiples of 64 bytes and do not overlap, or for any.
+    pub dense: bool,
+}
+
+impl GpuTarget {
+    /// Code for any arrays, with line information, by this architecture's own version of PTX.
+    pub fn new(arch: Arch) -> GpuTarget {
+        GpuTarget { arch, ptx_version: None, shape: GridShape::default(), lines: true, dense: false }
+    }
+
+    /// The version of PTX that is written.
+    ///
+    /// # Errors
+    ///
+    /// When the version asked for does not know the architecture or is not one that there is.
+    pub fn version(&self) -> Result<PtxVersion, CodegenError> {
+        let least = self.arch.ptx_version();
+        let Some(version) = self.ptx_version else { return Ok(least.max(OLDEST_VERSION)) };
+        if version < least {
+            let message = format!("PTX {version} does not know {}, which needs PTX {least}", self.arch);
+            return Err(CodegenError::new(message));
+        }
+        if !VERSIONS.contains(&(version.major, version.minor)) {
+            let known: Vec<String> = VERSIONS.iter().map(|(major, minor)| format!("{major}.{minor}")).collect();
+            let message = format!("PTX {version} cannot be written; the versions are {}", known.join(", "));
+            return Err(CodegenError::new(message));
+        }
+        Ok(version)
+    }
+}
+
+/// What is written unless the architecture needs a later version.
+const OLDEST_VERSION: PtxVersion = PtxVersion { major: 7, minor: 0 };
+
+/// The versions of PTX that LLVM 22 writes and that know an architecture of ours.
+const VERSIONS: [(u8, u8); 22] = [
+    (6, 3),
+    (6, 4),
+    (6, 5),
+    (7, 0),
+    (7, 1),
+    (7, 2),
+    (7, 3),
+    (7, 4),
+    (7, 5),
+    (7, 6),
+    (7, 7),
+    (7, 8),
+    (8, 0),
+    (8, 1),
+    (8, 2),
+    (8, 3),
+    (8, 4),
+    (8, 5),
+    (8, 6),
+    (8, 7),
+    (8, 8),
+    (9, 0),
+];
+
+/// A form of a kernel's GPU code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GpuForm {
+    /// LLVM IR before optimisation.
+    LlvmIr,
+    /// LLVM IR after optimisation.
+    LlvmIrOptimized,
+    /// PTX.
+    Ptx,
+}
+
+/// Whether this build makes PTX.
+pub const fn has_compute() -> bool {
+    cfg!(any(feature = "compute", feature = "compute-static"))
+}
+
+impl Kernel {
+    /// The name of the kernel's entry in GPU code.
+    pub fn gpu_entry(&self) -> String {
+        format!("{}_cuda_kernel_forward", self.name())
+    }
+
+    /// The kernel's code for a GPU, for launches of [`Kernel::natural_rank`].
+    ///
+    /// # Errors
+    ///
+    /// When this build makes none, or the kernel is beyond the target.
+    pub fn emit_gpu(&self, form: GpuForm, target: &GpuTarget) -> Result<String, CodegenError> {
+        let version = target.version()?;
+        let source = self.source();
+        let mut facts = if target.dense { self.dense_facts() } else { Facts::default() };
+        // Memory that is allocated on a GPU begins at a multiple of 256.
+        facts.arrays.iter_mut().for_each(|array| array.aligned = true);
+        let variant = Variant { launch_rank: self.natural_rank(), facts };
+        let code = (&*source.prepared, source.prepared_kernel);
+        let lines = target.lines.then(|| self.sources());
+        without_fork(|| emit(code, &variant, target, version, lines, &self.gpu_entry(), form))
+    }
+}
+
+#[cfg(any(feature = "compute", feature = "compute-static"))]
+pub(crate) fn emit(
+    (module, kernel): (&Module, FuncId),
+    variant: &Variant,
+    target: &GpuTarget,
+    version: PtxVersion,
+    sources: Option<&SourceMap>,
+    entry: &str,
+    form: GpuForm,
+) -> Result<String, CodegenError> {
+    use polyloom_codegen::Emit;
+    let backend = polyloom_llvm::Nvptx::new(target.arch, version);
+    let options = polyloom_llvm::GpuOptions { shape: target.shape, sources };
+    let form = match form {
+        GpuForm::LlvmIr => Emit::LlvmIr,
+        GpuForm::LlvmIrOptimized => Emit::LlvmIrOptimized,
+        GpuForm::Ptx => Emit::Asm,
+    };
+    let bytes = backend.emit(module, kernel, variant, options, entry, form)?;
+    String::from_utf8(bytes).map_err(|_| CodegenError::new("internal error: LLVM wrote PTX that is no text"))
+}
+
+#[cfg(not(any(feature = "compute", feature = "compute-static")))]
+pub(crate) fn emit(
+    _: (&Module, FuncId),
+    _: &Variant,
+    _: &GpuTarget,
+    _: PtxVersion,
+    _: Option<&SourceMap>,
+    _: &str,
+    _: GpuForm,
+) -> Result<String, CodegenError> {
+    Err(CodegenError::new("this build makes no PTX: it takes the cargo feature `compute`, or the Python package"))
+}

@@ -1,0 +1,106 @@
+//! Kernels on the simulator, device `sim:0`.
+
+use crate::gpu::{GpuForm, GpuTarget, emit};
+use crate::kernel::Kernel;
+use polyloom_codegen::{CodegenError, Facts, Variant};
+use polyloom_ir::{Arch, MAX_DIMS};
+use polyloom_ptx::{Class, Counters, Fault, Report, Simulator};
+use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, SimKernel, SimOptions, without_fork};
+use std::fmt::Write as _;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+/// The device `sim:0`.
+static DEVICE: LazyLock<Simulator> = LazyLock::new(Simulator::default);
+
+/// A kernel's code for the simulator, by rank of the launch and architecture.
+pub(crate) type SimKernels = Mutex<Vec<((u8, Arch), Arc<SimKernel>)>>;
+
+impl Kernel {
+    /// Runs the kernel on the simulator, device `sim:0`, as [`Kernel::launch`] does on the CPU: its PTX for the
+    /// architecture. Arrays are copied there and, those it writes, back.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`], and what the simulator finds.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch`], but that indices may be out of bounds: that is an error here.
+    pub unsafe fn launch_on_simulator(
+        &self,
+        arch: Arch,
+        shape: &[u64],
+        args: &ArgBlock,
+        options: &LaunchOptions<'_>,
+        sim: &SimOptions,
+    ) -> Result<Report, LaunchError> {
+        let rank = shape.len().clamp(1, MAX_DIMS) as u8;
+        let kernel = self.for_simulator(rank, arch);
+        let kernel = kernel.map_err(|error| LaunchError::Compile { kernel: self.name().into(), error })?;
+        // SAFETY: passed on to the caller.
+        unsafe { kernel.launch(shape, args, options, sim) }
+    }
+
+    fn for_simulator(&self, rank: u8, arch: Arch) -> Result<Arc<SimKernel>, CodegenError> {
+        let mut known = self.sim_kernels().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, kernel)) = known.iter().find(|(key, _)| *key == (rank, arch)) {
+            return Ok(kernel.clone());
+        }
+        let (source, target, entry) = (self.source(), GpuTarget::new(arch), self.gpu_entry());
+        let variant = Variant { launch_rank: rank, facts: Facts::default() };
+        let code = (&*source.prepared, source.prepared_kernel);
+        let (version, lines) = (target.version()?, Some(self.sources()));
+        let ptx = without_fork(|| emit(code, &variant, &target, version, lines, &entry, GpuForm::Ptx))?;
+        let function = &source.prepared.functions[source.prepared_kernel];
+        let number = arch.number().into();
+        let kernel = Arc::new(SimKernel::new(&DEVICE, function, self.params().clone(), &ptx, &entry, number)?);
+        known.push(((rank, arch), kernel.clone()));
+        Ok(kernel)
+    }
+}
+
+/// What the simulator found, a line for each finding.
+pub fn describe_fault(fault: &Fault) -> String {
+    match fault.findings.len() {
+        1 => fault.to_string(),
+        n => format!("{n} findings\n{fault}"),
+    }
+}
+
+/// What a launch counted, as a table, and how fast it ran.
+pub fn describe_report(report: &Report, seconds: f64) -> String {
+    let speed = report.thread_instructions as f64 / seconds.max(1e-9) / 1e6;
+    let mut text = format!("{} thread instructions, {speed:.0} million a second\n", report.thread_instructions);
+    let Some(counters) = &report.counters else { return text };
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<28} {value:>20}");
+    };
+    for class in Class::ALL {
+        let (warps, threads) = counters.class(class);
+        if warps > 0 {
+            row(&format!("{class:?} instructions").to_lowercase(), format!("{threads} ({warps} warps)"));
+        }
+    }
+    row("divergent branches", counters.divergent_branches.to_string());
+    row("global loads, a warp each", counters.global_loads.to_string());
+    row("global stores, a warp each", counters.global_stores.to_string());
+    row("32-byte sectors", counters.global_sectors.to_string());
+    row("bytes used of those moved", percent(counters.coalescing()));
+    row("shared accesses, a warp each", counters.shared_accesses.to_string());
+    row("shared bank conflicts", counters.shared_conflicts.to_string());
+    occupancy(counters, &mut row);
+    text
+}
+
+fn percent(fraction: Option<f64>) -> String {
+    fraction.map_or_else(|| "-".to_owned(), |fraction| format!("{:.0} %", 100.0 * fraction))
+}
+
+fn occupancy(counters: &Counters, row: &mut impl FnMut(&str, String)) {
+    if let Some(occupancy) = &counters.occupancy {
+        row("occupancy", percent(Some(occupancy.fraction)));
+        row("blocks a multiprocessor", occupancy.blocks.to_string());
+        row("registers a thread, estimated", occupancy.registers.to_string());
+        row("limited by", format!("{:?}", occupancy.limiter).to_lowercase());
+    }
+}

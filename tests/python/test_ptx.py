@@ -1,0 +1,172 @@
+"""PTX of kernels: made without a GPU, and assembled by NVIDIA's own assembler."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sysconfig
+
+import polyloom as loom
+import pytest
+
+ARCHES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"]
+
+
+def find_ptxas() -> str | None:
+    """ptxas of the PyPI package `nvidia-cuda-nvcc`, or on PATH."""
+    packages = pathlib.Path(sysconfig.get_path("platlib"))
+    found = sorted(packages.glob("nvidia/*/bin/ptxas"))
+    return str(found[-1]) if found else shutil.which("ptxas")
+
+
+PTXAS = find_ptxas()
+needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed (PyPI: nvidia-cuda-nvcc)")
+
+
+def assemble(ptx: str, arch: str, tmp_path: pathlib.Path) -> str:
+    """What ptxas says of the code, which it must accept."""
+    source = tmp_path / "kernel.ptx"
+    source.write_text(ptx)
+    command = [str(PTXAS), "-arch", arch, "-v", str(source), "-o", str(tmp_path / "kernel.cubin")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr + ptx
+    return done.stderr
+
+
+@loom.kernel
+def saxpy(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    y[i] = a * x[i] + y[i]
+
+
+@loom.kernel
+def transformed(
+    m: loom.array(dtype=loom.mat33), x: loom.array(dtype=loom.vec3), out: loom.array(dtype=loom.vec3, ndim=2)
+):
+    i, j = loom.tid()
+    out[i, j] = m[i] * x[j] * loom.sin(x[j][0]) + loom.vec3(loom.erf(x[j][1]))
+
+
+@loom.kernel
+def halves(x: loom.array(dtype=loom.float16), y: loom.array(dtype=loom.bfloat16), z: loom.array(dtype=loom.float64)):
+    i = loom.tid()
+    z[i] = loom.float64(x[i] * x[i]) + loom.exp(z[i]) + loom.float64(y[i] + y[i])
+    y[i] = loom.bfloat16(z[i])
+
+
+@loom.kernel
+def integers(x: loom.array(dtype=loom.int64), y: loom.array(dtype=loom.uint8), n: loom.int32, flag: bool):
+    i = loom.tid()
+    total = loom.int64(0)
+    for k in range(n):
+        total += x[k] // loom.int64(y[i]) + loom.min(x[k], x[i]) % loom.int64(7)
+        if flag and total > loom.int64(100):
+            break
+    x[i] = total
+
+
+@loom.kernel
+def atomics(
+    x: loom.array(dtype=float),
+    n: loom.array(dtype=int),
+    d: loom.array(dtype=loom.float64),
+    u: loom.array(dtype=loom.uint64),
+):
+    i = loom.tid()
+    loom.atomic_add(x, 0, x[i])
+    loom.atomic_max(x, 1, x[i])
+    n[i] = loom.atomic_add(n, 0, 1)
+    loom.atomic_xor(n, 1, i)
+    loom.atomic_cas(n, 2, i, i + 1)
+    loom.atomic_sub(d, 0, d[i])
+    loom.atomic_min(d, 1, d[i])
+    loom.atomic_max(u, 0, u[i])
+
+
+@loom.kernel(check=True)
+def checked(x: loom.array(dtype=float), k: int):
+    i = loom.tid()
+    assert k < 5, "too far"
+    x[i + k] = x[i] / float(k // i)
+
+
+@loom.kernel
+def printing(x: loom.array(dtype=float), n: int):
+    i = loom.tid()
+    loom.printf("%d: %5.2f %s %c%%\n", i, x[i], x[i] > 0.0, n)
+    print(x[i])
+
+
+KERNELS = [saxpy, transformed, halves, integers, atomics, checked, printing]
+
+
+@needs_ptxas
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("dense", [False, True], ids=["any", "dense"])
+def test_every_architecture_is_assembled(kernel, dense, tmp_path):
+    for arch in ARCHES:
+        ptx = kernel.ptx(arch, dense=dense, grid_stride=dense)
+        assert re.search(rf"^\.target {arch}$", ptx, re.M)
+        assemble(ptx, arch, tmp_path)
+
+
+def test_a_launch_is_one_thread_for_each_element():
+    ptx = saxpy.ptx()
+    assert ".visible .entry saxpy_cuda_kernel_forward(" in ptx
+    assert ptx.count("%tid.x") == 1 and "%nctaid" not in ptx
+    assert "%nctaid.x" in saxpy.ptx(grid_stride=True)
+
+
+def test_strict_arithmetic_is_not_contracted():
+    assert "mul.rn.f32" in saxpy.ptx() and "fma" not in saxpy.ptx()
+
+    @loom.kernel(float_mode="contract")
+    def contracted(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+        i = loom.tid()
+        y[i] = a * x[i] + y[i]
+
+    assert "fma.rn.f32" in contracted.ptx()
+
+
+def test_lines_of_the_source_are_named():
+    line = saxpy_line = None
+    for number, text in enumerate(pathlib.Path(__file__).read_text().splitlines(), 1):
+        if text == "    y[i] = a * x[i] + y[i]" and saxpy_line is None:
+            line = saxpy_line = number
+    ptx = saxpy.ptx()
+    assert re.search(rf"\.loc\t1 {line} ", ptx)
+    assert re.search(r'\.file\t1 ".*test_ptx\.py"', ptx)
+
+
+def test_neighbouring_elements_are_loaded_together():
+    @loom.kernel
+    def scaled(x: loom.array(dtype=loom.vec4), y: loom.array(dtype=loom.vec4)):
+        i = loom.tid()
+        y[i] = x[i] * 2.0
+
+    ptx = scaled.ptx(dense=True)
+    assert re.search(r"ld\.global(\.nc)?\.v4", ptx) and "st.global.v4" in ptx
+
+
+def test_float_sums_are_single_instructions():
+    ptx = atomics.ptx()
+    assert re.search(r"(atom|red)(\.relaxed)?(\.gpu)?\.global(\.gpu)?\.add\.f32", ptx)
+    assert re.search(r"(atom|red)(\.relaxed)?(\.gpu)?\.global(\.gpu)?\.add\.f64", ptx)
+    assert ".sys" not in ptx
+
+
+def test_the_version_of_ptx():
+    assert ".version 7.0\n" in saxpy.ptx("sm_80")
+    assert ".version 8.0\n" in saxpy.ptx("sm_90a")
+    assert ".version 8.3\n" in saxpy.ptx("sm_80", ptx_version="8.3")
+
+
+def test_what_cannot_be_had_is_said():
+    with pytest.raises(ValueError, match="no architecture `sm_81`"):
+        saxpy.ptx("sm_81")
+    with pytest.raises(ValueError, match="PTX version"):
+        saxpy.ptx("sm_80", ptx_version="new")
+    with pytest.raises(RuntimeError, match="PTX 7.0 does not know sm_90a, which needs PTX 8.0"):
+        saxpy.ptx("sm_90a", ptx_version="7.0")
+    with pytest.raises(RuntimeError, match="PTX 12.0 cannot be written"):
+        saxpy.ptx("sm_90a", ptx_version="12.0")
