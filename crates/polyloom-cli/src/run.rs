@@ -3,7 +3,9 @@
 
 use crate::value::{Argument, extents};
 use crate::{Failure, Outcome, choose_kernel, named, print, print_json, read_unit, run_ptx, session, simulate, types};
-use polyloom::{ArgBlock, DEFAULT_BLOCK_SIZE, Defaults, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault, describe_report};
+use polyloom::{
+    ArgBlock, DEFAULT_BLOCK_SIZE, Defaults, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault, describe_report,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;

@@ -24,7 +24,8 @@ pub(crate) struct Request<'a> {
 pub(crate) fn run(request: &Request<'_>) -> Outcome {
     let file = request.file;
     let failed = |message: String| Failure::Failed(message);
-    let text = std::fs::read_to_string(file).map_err(|error| failed(format!("cannot read {}: {error}", file.display())))?;
+    let text =
+        std::fs::read_to_string(file).map_err(|error| failed(format!("cannot read {}: {error}", file.display())))?;
     let located = |errors: Vec<polyloom::ptx::Error>| {
         let lines: Vec<String> = errors.iter().map(|error| format!("{}:{error}", file.display())).collect();
         failed(lines.join("\n"))
@@ -97,7 +98,8 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
         return Err(Failure::Usage(format!("--out {name}: `{name}` is no array")));
     }
     if request.json {
-        let all: BTreeMap<&str, serde_json::Value> = arrays.iter().map(|(name, _, array)| (*name, array.json())).collect();
+        let all: BTreeMap<&str, serde_json::Value> =
+            arrays.iter().map(|(name, _, array)| (*name, array.json())).collect();
         return print_json(&all);
     }
     let mut text = String::new();
@@ -116,17 +118,19 @@ enum Value {
 
 /// The scalars of PTX, by their names there: those without a sign are taken for unsigned integers.
 fn scalar(ty: &str) -> Option<Scalar> {
-    Scalar::from_name(ty).or_else(|| Some(match ty {
-        "s8" => Scalar::I8,
-        "s16" => Scalar::I16,
-        "s32" => Scalar::I32,
-        "s64" => Scalar::I64,
-        "b8" => Scalar::U8,
-        "b16" => Scalar::U16,
-        "b32" => Scalar::U32,
-        "b64" => Scalar::U64,
-        _ => return None,
-    }))
+    Scalar::from_name(ty).or_else(|| {
+        Some(match ty {
+            "s8" => Scalar::I8,
+            "s16" => Scalar::I16,
+            "s32" => Scalar::I32,
+            "s64" => Scalar::I64,
+            "b8" => Scalar::U8,
+            "b16" => Scalar::U16,
+            "b32" => Scalar::U32,
+            "b64" => Scalar::U64,
+            _ => return None,
+        })
+    })
 }
 
 /// Reads `TYPE:arange:1024` or `TYPE:@FILE.npy`, an array; `bytes:00ff…`, any bytes; `TYPE:VALUE` or `VALUE`, a scalar.

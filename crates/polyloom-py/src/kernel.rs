@@ -5,9 +5,7 @@ use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_erro
 use crate::generic::Generic;
 use crate::session;
 use polyloom::frontend::{Environment, FunctionHandle, check_function};
-use polyloom::{
-    Arch, FloatMode, Form, GpuForm, GpuTarget, GridShape, PtxVersion, SourceFile, TextTarget, UnknownArch,
-};
+use polyloom::{Arch, FloatMode, Form, GpuForm, GpuTarget, GridShape, PtxVersion, SourceFile, TextTarget, UnknownArch};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};

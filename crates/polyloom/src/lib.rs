@@ -52,8 +52,9 @@ pub use polyloom_ir::{
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, CodeCache, CpuDevice, DeviceError, Footprint, LaunchError, LaunchOptions, MAX_THREADS, Params,
-    PrintSink, SimOptions, Tier, TierPolicy, Trap, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink,
+    PrintSink, SimOptions, Tier, TierPolicy, Trap, close_background, num_threads, run_on_simulator, set_num_threads,
+    set_print_sink,
 };
-pub use sim::{describe_fault, describe_report};
 pub use session::{Session, SessionError, has_llvm};
+pub use sim::{describe_fault, describe_report};
 pub use text::write_text;

@@ -3,8 +3,9 @@
 use super::program::{Access, Program};
 use super::random::Random;
 use polyloom::{
-    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, LaunchError, LaunchOptions, PrintSink, Scalar, Session,
-    SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type, scalar_bits, set_print_sink,
+    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, LaunchError, LaunchOptions, PrintSink, Scalar,
+    Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type, scalar_bits,
+    set_print_sink,
 };
 use std::cell::RefCell;
 use std::fmt;

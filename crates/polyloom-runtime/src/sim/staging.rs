@@ -104,7 +104,8 @@ impl<'a> Staged<'a> {
                 _ => merged.push(span),
             }
         }
-        let mut staged = Staged { memory, blocks: Vec::new(), addresses: vec![None; params.len()], written: Vec::new() };
+        let mut staged =
+            Staged { memory, blocks: Vec::new(), addresses: vec![None; params.len()], written: Vec::new() };
         for host in merged {
             let n_bytes = (host.end - host.start) as usize;
             // As far above a multiple of 256 as on the host, so that what is aligned there is so here.
