@@ -25,6 +25,7 @@ try:
         _interop,
         _scalars,
         _structs,
+        sim,
         types,
         utils,
     )
@@ -39,7 +40,7 @@ from polyloom._compatibility import *  # noqa: F403
 from polyloom._composite_names import *  # noqa: F403
 from polyloom._config import Config as _Config
 from polyloom._devices import *  # noqa: F403
-from polyloom._errors import CompileError, Diagnostic, LaunchError
+from polyloom._errors import CompileError, Diagnostic, Finding, LaunchError, SanitizerError
 from polyloom._indexed import *  # noqa: F403
 from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
@@ -75,10 +76,12 @@ nan = NAN = _math.nan
 __all__ = [
     "CompileError",
     "Diagnostic",
+    "Finding",
     "Function",
     "Kernel",
     "Launch",
     "LaunchError",
+    "SanitizerError",
     "__version__",
     "bool",
     "config",
@@ -88,6 +91,7 @@ __all__ = [
     "launch",
     "map",
     "overload",
+    "sim",
     "types",
     "utils",
     *_arrays.__all__,

@@ -2,7 +2,7 @@
 
 use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, session, types};
 use clap::ValueEnum;
-use polyloom::{Arch, Defaults, FloatMode, Form, GpuForm, GpuTarget, GridShape, PtxVersion, Tier};
+use polyloom::{Arch, Defaults, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, Tier};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -97,7 +97,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Backend::Cranelift => Tier::Quick,
     });
     let bytes = match gpu_form(arguments) {
-        Some((form, target)) => kernel.emit_gpu(form, &target).map(String::into_bytes),
+        Some((form, target)) => match kernel.emit_gpu(form, &target) {
+            Ok(text) => Ok(text.into_bytes()),
+            Err(GpuError::Rejected(error)) => return Err(error.into()),
+            Err(GpuError::Codegen(error)) => Err(error),
+        },
         None => kernel.emit(host_form(arguments.emit), tier),
     };
     let bytes = bytes.map_err(|error| Failure::Failed(error.to_string()))?;

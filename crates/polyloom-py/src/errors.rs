@@ -1,6 +1,7 @@
 //! Rust errors as the package's exceptions.
 
 use crate::arguments::argument_error;
+use crate::sim::simulator_error;
 use polyloom::{CodegenError, CompileError, Diagnostic, Kernel, LaunchError, Severity, SourceMap, diagnostic};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -64,6 +65,7 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
         LaunchError::Cancelled => interrupt.unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
         LaunchError::Arguments(error) => argument_error(kernel, error),
         LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } => PyValueError::new_err(error.to_string()),
+        LaunchError::Simulator(fault) => simulator_error(py, fault),
         LaunchError::Compile { .. } | LaunchError::Interpreter { .. } => PyRuntimeError::new_err(error.to_string()),
     }
 }

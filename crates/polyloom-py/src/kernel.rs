@@ -5,7 +5,9 @@ use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_erro
 use crate::generic::Generic;
 use crate::session;
 use polyloom::frontend::{Environment, FunctionHandle, check_function};
-use polyloom::{Arch, FloatMode, Form, GpuForm, GpuTarget, GridShape, PtxVersion, SourceFile, TextTarget, UnknownArch};
+use polyloom::{
+    Arch, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, SourceFile, TextTarget, UnknownArch,
+};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
@@ -214,7 +216,10 @@ impl Kernel {
     ) -> PyResult<String> {
         let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
         let kernel = self.one()?;
-        py.detach(|| kernel.emit_gpu(GpuForm::Ptx, &target)).map_err(|error| codegen_error(&error))
+        py.detach(|| kernel.emit_gpu(GpuForm::Ptx, &target)).map_err(|error| match error {
+            GpuError::Codegen(error) => codegen_error(&error),
+            GpuError::Rejected(error) => compile_error(py, &error),
+        })
     }
 
     /// The machine code that runs where arrays are dense and do not overlap, as assembly text.

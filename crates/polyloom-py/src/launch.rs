@@ -7,7 +7,7 @@
 use crate::arguments;
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
-use crate::print;
+use crate::{print, sim};
 use polyloom::{ArgBlock, DEFAULT_BLOCK_SIZE, Grid, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -16,6 +16,7 @@ use pyo3::types::{PyInt, PyList, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 type Shape = SmallVec<[u64; MAX_DIMS]>;
 type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
@@ -32,7 +33,7 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     The arguments in the order of the kernel's parameters; the outputs follow the inputs. Arrays are passed without
 ///     a copy: NumPy arrays, `polyloom.array`s, and anything with DLPack or `__array_interface__`.
 /// device : str, optional
-///     `"cpu"`.
+///     `"cpu"`, unless given, or `"sim:0"`, the simulator of a GPU: `polyloom.sim` has its settings and reports.
 /// record_cmd : bool
 ///     Give a `Launch` to run later, any number of times, instead of running now.
 /// block_dim : int or tuple of int, optional
@@ -109,9 +110,7 @@ pub(crate) fn launch<'py>(
     for sequence in [inputs, outputs].into_iter().flatten() {
         check_sequence(kernel.get(), sequence)?;
     }
-    if let Some(device) = device {
-        check_device(device)?;
-    }
+    let device = device.map_or(Ok(Device::Cpu), Device::named)?;
     let shape = dim.filter(|dim| !dim.is_none()).map(extents_of).transpose()?;
     let mut args = Arguments::new();
     let mut in_lists = false;
@@ -135,8 +134,10 @@ pub(crate) fn launch<'py>(
     };
     let code = kernel.get().one()?;
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
-        (Some(shape), None) if !code.needs_blocks() => Dimensions { shape, grid: None },
-        (shape, _) => Dimensions::new(code, shape, grid, block.or(block_dim), shared_bytes)?,
+        (Some(shape), None) if !code.needs_blocks() && device == Device::Cpu => {
+            Dimensions { shape, grid: None, device }
+        }
+        (shape, _) => Dimensions::new(code, device, shape, grid, block.or(block_dim), shared_bytes)?,
     };
     if record_cmd {
         let args: Vec<_> = args.iter().map(|a| (**a).clone().unbind()).collect();
@@ -155,18 +156,52 @@ struct Dimensions {
     shape: Shape,
     /// Of a kernel that is launched in blocks.
     grid: Option<Grid>,
+    device: Device,
+}
+
+/// Where kernels run.
+#[derive(Clone, Copy, PartialEq)]
+enum Device {
+    Cpu,
+    Simulator,
+}
+
+impl Device {
+    fn named(device: &Bound<'_, PyAny>) -> PyResult<Device> {
+        if device.is_none() {
+            return Ok(Device::Cpu);
+        }
+        if device.cast::<PyString>().is_err() {
+            let given = device.get_type();
+            let given = given.name()?;
+            return Err(PyTypeError::new_err(format!(
+                "device is a string, not {given}: arguments of the kernel go into one list, inputs=[…], or two with outputs=[…]"
+            )));
+        }
+        let name = device.str()?;
+        match name.to_str()? {
+            "cpu" => Ok(Device::Cpu),
+            "sim" | "sim:0" => Ok(Device::Simulator),
+            name => {
+                let message = format!("device '{name}' is not available: this build runs kernels on 'cpu' and 'sim:0'");
+                Err(PyValueError::new_err(message))
+            }
+        }
+    }
 }
 
 impl Dimensions {
     /// Those of a launch that says something of blocks, or of a kernel that needs them.
     fn new(
         kernel: &polyloom::Kernel,
+        device: Device,
         shape: Option<Shape>,
         grid: Option<&Bound<'_, PyAny>>,
         block: Option<&Bound<'_, PyAny>>,
         shared_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Dimensions> {
         let metadata = &kernel.function().metadata;
+        let in_blocks = kernel.needs_blocks() || device == Device::Simulator;
         let block = match block.filter(|block| !block.is_none()) {
             Some(block) => three("block", block)?,
             None => metadata.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1]),
@@ -186,12 +221,12 @@ impl Dimensions {
             (Some(shape), None) => {
                 let n_threads = shape.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent));
                 let grid = Grid::of_threads(n_threads, block, shared_bytes);
-                Ok(Dimensions { shape, grid: kernel.needs_blocks().then_some(grid) })
+                Ok(Dimensions { shape, grid: in_blocks.then_some(grid), device })
             }
             (None, Some(grid)) => {
                 let grid = Grid { grid: three("grid", grid)?, block, shared_bytes };
                 let shape = SmallVec::from_slice(&[grid.n_blocks().saturating_mul(n_threads)]);
-                Ok(Dimensions { shape, grid: kernel.needs_blocks().then_some(grid) })
+                Ok(Dimensions { shape, grid: in_blocks.then_some(grid), device })
             }
         }
     }
@@ -247,57 +282,70 @@ fn run<'py>(
 fn run_block(
     py: Python<'_>,
     kernel: &polyloom::Kernel,
-    Dimensions { shape, grid }: &Dimensions,
+    Dimensions { shape, grid, device }: &Dimensions,
     block: &ArgBlock,
 ) -> PyResult<()> {
     let grid = *grid;
+    // SAFETY (both launches): the callers hold references to every array argument, whose memory NumPy keeps in place
+    // meanwhile; `fill` has checked type, rank and writability of each.
+    let (result, interrupt) = match device {
+        Device::Cpu => interruptible(py, |options| {
+            let options = LaunchOptions { grid, ..*options };
+            // SAFETY: as said above.
+            unsafe { kernel.launch(shape, block, &options) }
+        })?,
+        Device::Simulator => {
+            let settings = sim::Settings::get();
+            let started = Instant::now();
+            let (result, interrupt) = interruptible(py, |options| {
+                let options = LaunchOptions { grid, ..*options };
+                // SAFETY: as said above.
+                unsafe { kernel.launch_on_simulator(settings.arch, shape, block, &options, &settings.options()) }
+            })?;
+            (result.map(|report| sim::set_last_report(report, started.elapsed())), interrupt)
+        }
+    };
+    result.map_err(|error| launch_error(py, kernel, &error, interrupt))
+}
+
+/// Runs a launch without the GIL, with options by which Python's signal handlers can stop it. Gives its result and the
+/// exception that a handler raised meanwhile.
+///
+/// # Errors
+///
+/// What writing to `sys.stdout` raised meanwhile.
+pub(crate) fn interruptible<R>(
+    py: Python<'_>,
+    launch: impl FnOnce(&LaunchOptions<'_>) -> R,
+) -> PyResult<(R, Option<PyErr>)> {
     let interrupt: Cell<Option<PyErr>> = Cell::new(None);
-    let (result, raised) = {
-        let interrupt = Unshared(&interrupt);
-        py.detach(move || {
-            let interrupt = interrupt;
+    let unshared = Unshared((&interrupt, launch));
+    let (result, raised) = py
+        .detach(move || {
+            let unshared = unshared;
+            let Unshared((interrupt, launch)) = unshared;
             // Asked some fifty times a second.
             let interrupted = || {
                 if print::has_raised() {
                     return true;
                 }
                 let signals = Python::attach(|py| py.check_signals());
-                signals.map_err(|error| interrupt.0.set(Some(error))).is_err()
+                signals.map_err(|error| interrupt.set(Some(error))).is_err()
             };
-            let options = LaunchOptions { cancel: None, interrupted: Some(&interrupted), grid };
-            // SAFETY: the callers hold references to every array argument, whose memory NumPy keeps in place
-            // meanwhile; `fill` has checked type, rank and writability of each.
-            print::capture(|| unsafe { kernel.launch(shape, block, &options) })
+            let options = LaunchOptions { interrupted: Some(&interrupted), ..LaunchOptions::default() };
+            Unshared(print::capture(|| launch(&options)))
         })
-    };
-    if let Some(raised) = raised {
-        return Err(raised);
+        .0;
+    match raised {
+        Some(raised) => Err(raised),
+        None => Ok((result, interrupt.take())),
     }
-    result.map_err(|error| launch_error(py, kernel, &error, interrupt.take()))
 }
 
 /// Lets a reference into the closure that runs without the GIL, on this very thread.
 struct Unshared<T>(T);
 // SAFETY: `Python::detach` runs its closure on the calling thread, so nothing is sent anywhere.
 unsafe impl<T> Send for Unshared<T> {}
-
-fn check_device(device: &Bound<'_, PyAny>) -> PyResult<()> {
-    if device.is_none() {
-        return Ok(());
-    }
-    if device.cast::<PyString>().is_err() {
-        let given = device.get_type();
-        let given = given.name()?;
-        return Err(PyTypeError::new_err(format!(
-            "device is a string, not {given}: arguments of the kernel go into one list, inputs=[…], or two with outputs=[…]"
-        )));
-    }
-    let name = device.str()?;
-    if name == "cpu" {
-        return Ok(());
-    }
-    Err(PyValueError::new_err(format!("device '{name}' is not available: this build runs kernels on 'cpu'")))
-}
 
 fn extents_of(dim: &Bound<'_, PyAny>) -> PyResult<Shape> {
     let extent = |value: &Bound<'_, PyAny>| -> PyResult<u64> {

@@ -15,6 +15,7 @@ mod generic;
 mod kernel;
 mod launch;
 mod print;
+mod sim;
 mod structure;
 
 use polyloom::{Op, Session};
@@ -74,6 +75,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kernel::Function>()?;
     module.add_class::<captures::Captures>()?;
     module.add_class::<launch::Launch>()?;
+    module.add_class::<sim::SimModule>()?;
+    module.add_function(wrap_pyfunction!(sim::configure_simulator, module)?)?;
+    module.add_function(wrap_pyfunction!(sim::last_simulator_report, module)?)?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
     module.add_function(wrap_pyfunction!(builtins, module)?)?;
     module.add_function(wrap_pyfunction!(captures::result_types, module)?)?;

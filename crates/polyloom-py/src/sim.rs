@@ -17,8 +17,7 @@ pub(crate) struct Settings {
     counters: bool,
 }
 
-static SETTINGS: Mutex<Settings> =
-    Mutex::new(Settings { arch: Arch::DEFAULT, sanitize: NO_CHECKS, counters: false });
+static SETTINGS: Mutex<Settings> = Mutex::new(Settings { arch: Arch::DEFAULT, sanitize: NO_CHECKS, counters: false });
 
 const NO_CHECKS: Sanitizers = Sanitizers { uninitialised: false, races: false, barriers: false, async_copies: false };
 
@@ -210,9 +209,9 @@ impl SimModule {
         let settings = Settings::get();
         let grid = Grid { grid, block, shared_bytes };
         let started = Instant::now();
-        let (result, raised) = interruptible(py, |options| {
+        let (result, interrupt) = interruptible(py, |options| {
             run_on_simulator(&kernel, settings.arch.number().into(), &params, &grid, options, &settings.options())
-        });
+        })?;
         for (host, n_bytes, writable, device) in arrays {
             if writable {
                 // SAFETY: as above, and NumPy says that the array may be written.
@@ -222,8 +221,8 @@ impl SimModule {
             // It was allocated above, and nobody else knows the address.
             let _ = memory.free(device);
         }
-        if let Some(raised) = raised {
-            return Err(raised);
+        if let Some(interrupt) = interrupt {
+            return Err(interrupt);
         }
         let report = result.map_err(|fault| simulator_error(py, &fault))?;
         set_last_report(report, started.elapsed());

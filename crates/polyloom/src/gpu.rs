@@ -2,6 +2,8 @@
 
 use crate::kernel::Kernel;
 use polyloom_codegen::{CodegenError, Facts, GridShape, Variant};
+use polyloom_frontend::CompileError;
+use polyloom_ir::verify::check_arch;
 use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
 use polyloom_runtime::without_fork;
 
@@ -103,21 +105,44 @@ impl Kernel {
     /// # Errors
     ///
     /// When this build makes none, or the kernel is beyond the target.
-    pub fn emit_gpu(&self, form: GpuForm, target: &GpuTarget) -> Result<String, CodegenError> {
-        let version = target.version()?;
-        let source = self.source();
+    pub fn emit_gpu(&self, form: GpuForm, target: &GpuTarget) -> Result<String, GpuError> {
         let mut facts = if target.dense { self.dense_facts() } else { Facts::default() };
         // Memory that is allocated on a GPU begins at a multiple of 256.
         facts.arrays.iter_mut().for_each(|array| array.aligned = true);
         let variant = Variant { launch_rank: self.natural_rank(), facts };
-        let code = (&*source.prepared, source.prepared_kernel);
+        self.emit_gpu_variant(&variant, target, form)
+    }
+
+    pub(crate) fn emit_gpu_variant(
+        &self,
+        variant: &Variant,
+        target: &GpuTarget,
+        form: GpuForm,
+    ) -> Result<String, GpuError> {
+        let version = target.version()?;
+        let code = self.for_gpus()?;
+        let beyond = check_arch(code.0, code.1, target.arch);
+        if !beyond.is_empty() {
+            return Err(self.rejected(beyond).into());
+        }
         let lines = target.lines.then(|| self.sources());
-        without_fork(|| emit(code, &variant, target, version, lines, &self.gpu_entry(), form))
+        Ok(without_fork(|| emit(code, variant, target, version, lines, &self.gpu_entry(), form))?)
     }
 }
 
+/// Why there is no GPU code.
+#[derive(Debug, thiserror::Error)]
+pub enum GpuError {
+    /// The target is not what this build makes code for, or the back end is not up to the kernel.
+    #[error(transparent)]
+    Codegen(#[from] CodegenError),
+    /// The kernel asks for more than the architecture has.
+    #[error(transparent)]
+    Rejected(#[from] CompileError),
+}
+
 #[cfg(any(feature = "compute", feature = "compute-static"))]
-pub(crate) fn emit(
+fn emit(
     (module, kernel): (&Module, FuncId),
     variant: &Variant,
     target: &GpuTarget,
@@ -139,7 +164,7 @@ pub(crate) fn emit(
 }
 
 #[cfg(not(any(feature = "compute", feature = "compute-static")))]
-pub(crate) fn emit(
+fn emit(
     _: (&Module, FuncId),
     _: &Variant,
     _: &GpuTarget,

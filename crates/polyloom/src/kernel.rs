@@ -16,7 +16,7 @@ use polyloom_runtime::{
     launch, without_fork,
 };
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A kernel, ready to launch.
 pub struct Kernel {
@@ -30,6 +30,8 @@ pub struct Kernel {
     types: Box<[Type]>,
     arguments: Box<[Param]>,
     has_structs: bool,
+    /// Its HIR as back ends for GPUs get it, once one asks.
+    for_gpus: OnceLock<Result<(Module, FuncId), Vec<Diagnostic>>>,
     sim_kernels: crate::sim::SimKernels,
 }
 
@@ -107,6 +109,7 @@ impl Kernel {
             types,
             arguments,
             has_structs,
+            for_gpus: OnceLock::new(),
             sim_kernels: Default::default(),
         })
     }
@@ -242,8 +245,24 @@ impl Kernel {
         &self.sim_kernels
     }
 
-    pub(crate) fn source(&self) -> &KernelSource {
-        self.cpu.source()
+    /// Its HIR as back ends for GPUs get it.
+    ///
+    /// # Errors
+    ///
+    /// When it grows beyond the compiler's limits.
+    pub(crate) fn for_gpus(&self) -> Result<(&Module, FuncId), CompileError> {
+        let options = pipeline::Options { checked: self.function().metadata.check, gpu: true };
+        let prepared =
+            self.for_gpus.get_or_init(|| without_fork(|| pipeline::prepared(&self.module, self.id, &options)));
+        match prepared {
+            Ok((module, kernel)) => Ok((module, *kernel)),
+            Err(diagnostics) => Err(self.rejected(diagnostics.clone())),
+        }
+    }
+
+    /// An error about this kernel's source.
+    pub(crate) fn rejected(&self, diagnostics: Vec<Diagnostic>) -> CompileError {
+        CompileError { diagnostics, sources: self.sources.clone() }
     }
 
     pub(crate) fn dense_facts(&self) -> Facts {
@@ -293,7 +312,7 @@ impl Kernel {
     ///
     /// When the kernel has something that has no form in C++.
     pub fn text(&self, target: Target, comments: bool) -> Result<String, CodegenError> {
-        let options = pipeline::Options { checked: self.function().metadata.check, ..Default::default() };
+        let options = pipeline::Options { checked: self.function().metadata.check, gpu: target == Target::Cuda };
         let form = TextOptions { sources: comments.then_some(&self.sources), without_prelude: false };
         write_text(&self.module, self.id, &options, target, &form)
     }

@@ -37,7 +37,7 @@ mod sim;
 mod text;
 
 pub use call::{Bits, CallError, is_function_of_values};
-pub use gpu::{GpuForm, GpuTarget, has_compute};
+pub use gpu::{GpuError, GpuForm, GpuTarget, has_compute};
 pub use kernel::{Form, Kernel, TrapReport};
 pub use polyloom_codegen::cpp::{Options as TextOptions, Target as TextTarget};
 pub use polyloom_codegen::{Backend, CodegenError, Emit, GridShape, Variant};

@@ -1,11 +1,11 @@
 //! Kernels on the simulator, device `sim:0`.
 
-use crate::gpu::{GpuForm, GpuTarget, emit};
+use crate::gpu::{GpuError, GpuForm, GpuTarget};
 use crate::kernel::Kernel;
 use polyloom_codegen::{CodegenError, Facts, Variant};
 use polyloom_ir::{Arch, MAX_DIMS};
 use polyloom_ptx::{Class, Counters, Fault, Report, Simulator};
-use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, SimKernel, SimOptions, without_fork};
+use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, SimKernel, SimOptions};
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -36,24 +36,27 @@ impl Kernel {
     ) -> Result<Report, LaunchError> {
         let rank = shape.len().clamp(1, MAX_DIMS) as u8;
         let kernel = self.for_simulator(rank, arch);
-        let kernel = kernel.map_err(|error| LaunchError::Compile { kernel: self.name().into(), error })?;
+        let kernel = kernel.map_err(|error| {
+            let error = match error {
+                GpuError::Codegen(error) => error,
+                GpuError::Rejected(error) => CodegenError::new(error.to_string()),
+            };
+            LaunchError::Compile { kernel: self.name().into(), error }
+        })?;
         // SAFETY: passed on to the caller.
         unsafe { kernel.launch(shape, args, options, sim) }
     }
 
-    fn for_simulator(&self, rank: u8, arch: Arch) -> Result<Arc<SimKernel>, CodegenError> {
+    fn for_simulator(&self, rank: u8, arch: Arch) -> Result<Arc<SimKernel>, GpuError> {
         let mut known = self.sim_kernels().lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, kernel)) = known.iter().find(|(key, _)| *key == (rank, arch)) {
             return Ok(kernel.clone());
         }
-        let (source, target, entry) = (self.source(), GpuTarget::new(arch), self.gpu_entry());
         let variant = Variant { launch_rank: rank, facts: Facts::default() };
-        let code = (&*source.prepared, source.prepared_kernel);
-        let (version, lines) = (target.version()?, Some(self.sources()));
-        let ptx = without_fork(|| emit(code, &variant, &target, version, lines, &entry, GpuForm::Ptx))?;
-        let function = &source.prepared.functions[source.prepared_kernel];
-        let number = arch.number().into();
-        let kernel = Arc::new(SimKernel::new(&DEVICE, function, self.params().clone(), &ptx, &entry, number)?);
+        let ptx = self.emit_gpu_variant(&variant, &GpuTarget::new(arch), GpuForm::Ptx)?;
+        let (module, id) = self.for_gpus()?;
+        let (function, params, entry) = (&module.functions[id], self.params().clone(), self.gpu_entry());
+        let kernel = Arc::new(SimKernel::new(&DEVICE, function, params, &ptx, &entry, arch.number().into())?);
         known.push(((rank, arch), kernel.clone()));
         Ok(kernel)
     }

@@ -19,9 +19,10 @@ pub(crate) enum Arguments {
     Params { function: Fun, first: u32 },
 }
 
-/// What the alias scopes of arrays belong to.
-pub(crate) fn alias_domain(ir: &Ir<'_>) -> Meta {
-    ir.meta_node(&[ir.meta_string("polyloom")])
+/// The alias scope of an array.
+pub(crate) fn alias_scope(ir: &Ir<'_>, name: &str) -> Meta {
+    let domain = ir.meta_node(&[ir.meta_string("polyloom")]);
+    ir.meta_node(&[ir.meta_string(name), domain])
 }
 
 impl Arguments {
@@ -74,10 +75,8 @@ impl Arguments {
     ) -> Result<(Vec<Rep>, Vec<Option<ArrayArg>>)> {
         let wide = ir.int(64);
         let written = func.written_arrays();
-        let domain = alias_domain(ir);
-        let scopes: Vec<Meta> = (0..func.params().len())
-            .map(|index| ir.meta_node(&[ir.meta_string(&format!("array {index}")), domain]))
-            .collect();
+        let scopes: Vec<Meta> =
+            (0..func.params().len()).map(|index| alias_scope(ir, &format!("array {index}"))).collect();
         let (mut reps, mut arrays) = (Vec::new(), Vec::new());
         for (index, &param) in func.params().iter().enumerate() {
             let (elem, ndim) = match func.ty(param) {

@@ -36,7 +36,7 @@ mod width;
 
 pub(crate) use entry::{Thread, kernel};
 pub(crate) use {
-    arguments::{Arguments, alias_domain},
+    arguments::{Arguments, alias_scope},
     calls::{Callees, set_attributes, used_values},
     entry::{Unit, fast_math},
     memory::ArrayArg,

@@ -4,7 +4,7 @@
 //! exist. Warp operations name all 32 lanes; those that have exited take no part in them.
 
 use crate::ir::*;
-use crate::lower::{ArrayArg, Lower, Rep, Result, alias_domain};
+use crate::lower::{ArrayArg, Lower, Rep, Result, alias_scope};
 use polyloom_codegen::{ArrayFacts, CodegenError};
 use polyloom_ir::function::Scope;
 use polyloom_ir::op::Group;
@@ -131,7 +131,7 @@ impl Lower<'_, '_> {
             strides: strides.iter().map(|&bytes| ir.i64_const(bytes)).collect(),
             known_strides: strides.iter().map(|&bytes| Some(bytes)).collect(),
             facts: ArrayFacts { contiguous: true, offsets_fit_i32: true, ..ArrayFacts::default() },
-            scope: ir.meta_node(&[ir.meta_string(&format!("shared {}", array.id)), alias_domain(ir)]),
+            scope: ir.meta_node(&[alias_scope(ir, &format!("shared {}", array.id))]),
             no_alias: None,
         }))
     }
@@ -164,7 +164,7 @@ impl Lower<'_, '_> {
             extents,
             strides,
             facts: ArrayFacts { contiguous: true, offsets_fit_i32: true, ..ArrayFacts::default() },
-            scope: ir.meta_node(&[ir.meta_string("dynamic shared"), alias_domain(ir)]),
+            scope: ir.meta_node(&[alias_scope(ir, "dynamic shared")]),
             no_alias: None,
         }))
     }
@@ -310,7 +310,7 @@ impl Lower<'_, '_> {
 
     /// The instruction that reduces 32-bit integers, from sm_80 on.
     fn redux(&self, op: Op, elem: Scalar) -> Option<&'static str> {
-        if !matches!(elem, Scalar::I32 | Scalar::U32) || !self.arith.processor.gpu_number().is_some_and(|n| n >= 80) {
+        if !matches!(elem, Scalar::I32 | Scalar::U32) || self.arith.processor.gpu_number().is_none_or(|n| n < 80) {
             return None;
         }
         Some(match (op, elem) {

@@ -17,7 +17,7 @@ fn prepared(text: &str) -> Vec<(String, Module, FuncId)> {
     let module = parse_module(text, FileId::from_u32(0)).expect("the file is HIR");
     let kernels = module.functions.iter().filter(|(_, function)| function.kind == polyloom_ir::FunctionKind::Kernel);
     let prepare = |(id, function): (FuncId, &polyloom_ir::Function)| {
-        let options = pipeline::Options { checked: function.metadata.check };
+        let options = pipeline::Options { checked: function.metadata.check, gpu: true };
         let (prepared, kernel) = pipeline::prepared(&module, id, &options).expect("the kernel verifies");
         (function.name.to_string(), prepared, kernel)
     };

@@ -1,0 +1,231 @@
+"""Kernels on the simulator, device `sim:0`: the results of the CPU, what it finds, what it counts, foreign PTX."""
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def plain_settings():
+    yield
+    loom.sim.configure(arch="sm_80", sanitize="none", counters=False)
+
+
+@loom.kernel
+def saxpy(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    y[i] = a * x[i] + y[i]
+
+
+@loom.kernel
+def rotated(m: loom.array(dtype=loom.mat33), x: loom.array(dtype=loom.vec3), out: loom.array(dtype=loom.vec3, ndim=2)):
+    i, j = loom.tid()
+    out[i, j] = m[i] * x[j] * loom.sin(x[j][0]) + loom.vec3(loom.exp(x[j][1]))
+
+
+@loom.kernel
+def halves(x: loom.array(dtype=loom.float16), z: loom.array(dtype=loom.float64), n: loom.array(dtype=loom.int8)):
+    i = loom.tid()
+    z[i] = loom.float64(x[i] * x[i]) + loom.log(z[i]) + loom.float64(n[i] // loom.int8(3))
+    x[i] = loom.float16(z[i])
+    n[i] = n[i] * n[i] << loom.int8(1)
+
+
+@loom.kernel
+def histogram(x: loom.array(dtype=int), bins: loom.array(dtype=int)):
+    loom.atomic_add(bins, x[loom.tid()] % 16, 1)
+
+
+@loom.kernel(check=True)
+def shifted(x: loom.array(dtype=float), k: int):
+    i = loom.tid()
+    x[i + k] = x[i]
+
+
+@loom.kernel
+def unchecked_shift(x: loom.array(dtype=float), k: int):
+    i = loom.tid()
+    x[i + k] = 1.0
+
+
+@loom.kernel
+def block_sums(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    tile = loom.shared_array(128, dtype=float)
+    t = loom.thread_idx()
+    tile[t] = x[loom.tid()]
+    loom.sync_threads()
+    half = loom.int32(64)
+    while half > 0:
+        if t < half:
+            tile[t] = tile[t] + tile[t + half]
+        loom.sync_threads()
+        half = half // 2
+    if t == 0:
+        out[loom.block_idx()] = tile[0]
+
+
+@loom.kernel
+def racy_sums(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    tile = loom.shared_array(128, dtype=float)
+    t = loom.thread_idx()
+    tile[t] = x[loom.tid()]
+    out[loom.tid()] = tile[127 - t]
+
+
+@loom.kernel
+def warp_sums(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    out[loom.tid()] = loom.warp_reduce_add(x[loom.tid()])
+
+
+def both(kernel, dim, args, **options):
+    """The arrays after a launch on the CPU and after one on the simulator."""
+    results = []
+    for device in ("cpu", "sim:0"):
+        copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+        loom.launch(kernel, dim, copies, device=device, **options)
+        results.append([a for a in copies if isinstance(a, np.ndarray)])
+    return zip(*results, strict=True)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90"])
+def test_the_bits_are_those_of_the_cpu(arch):
+    loom.sim.configure(arch=arch)
+    random = np.random.default_rng(7)
+    x, y = random.normal(size=(2, 1000)).astype(np.float32)
+    for cpu, sim in both(saxpy, 1000, [0.3, x, y]):
+        np.testing.assert_array_equal(cpu, sim)
+    m = random.normal(size=(5, 3, 3)).astype(np.float32)
+    v = random.normal(size=(7, 3)).astype(np.float32)
+    for cpu, sim in both(rotated, (5, 7), [m, v, np.zeros((5, 7, 3), np.float32)]):
+        np.testing.assert_array_equal(cpu, sim)
+    h = random.normal(size=300).astype(np.float16)
+    z = random.random(300)
+    n = random.integers(-128, 128, 300).astype(np.int8)
+    for cpu, sim in both(halves, 300, [h, z, n]):
+        np.testing.assert_array_equal(cpu, sim)
+    values = random.integers(0, 1000, 5000).astype(np.int32)
+    for cpu, sim in both(histogram, 5000, [values, np.zeros(16, np.int32)]):
+        np.testing.assert_array_equal(cpu, sim)
+
+
+def test_strides_and_overlap_are_those_of_the_host():
+    buffer = np.arange(4000, dtype=np.float32)
+    expected = buffer.copy()
+    expected[0:2000:2] = 2 * expected[3000:2000:-1] + expected[0:2000:2]
+    loom.launch(saxpy, 1000, [2.0, buffer[3000:2000:-1], buffer[0:2000:2]], device="sim:0")
+    np.testing.assert_array_equal(buffer, expected)
+
+
+def test_blocks_and_warps():
+    x = np.random.default_rng(1).random(1024).astype(np.float32)
+    loom.sim.configure(sanitize="all")
+    for cpu, sim in both(block_sums, 1024, [x, np.zeros(8, np.float32)], block_dim=128):
+        np.testing.assert_array_equal(cpu, sim)
+    for cpu, sim in both(warp_sums, 1000, [x[:1000], np.zeros(1000, np.float32)]):
+        np.testing.assert_array_equal(cpu, sim)
+
+
+def test_a_race_is_found_with_its_line():
+    loom.sim.configure(sanitize="races")
+    x = np.zeros(128, np.float32)
+    with pytest.raises(loom.SanitizerError, match="data race") as caught:
+        loom.launch(racy_sums, 128, [x, x.copy()], block_dim=128, device="sim:0")
+    finding = caught.value.findings[0]
+    assert finding.kind == "data race" and finding.file == __file__
+    source = open(__file__, encoding="utf-8").read().splitlines()
+    assert "tile" in source[finding.line - 1]
+    assert len(finding.threads) >= 2
+
+
+def test_an_access_out_of_bounds_is_found_without_checks():
+    x = np.zeros(100, np.float32)
+    with pytest.raises(loom.SanitizerError, match="out-of-bounds access") as caught:
+        loom.launch(unchecked_shift, 100, [x, 8], device="sim:0")
+    assert caught.value.findings[0].line is not None
+
+
+def test_a_failed_check_is_reported_as_on_the_cpu():
+    x = np.zeros(10, np.float32)
+    messages = []
+    for device in ("cpu", "sim:0"):
+        with pytest.raises(loom.LaunchError) as caught:
+            loom.launch(shifted, 10, [x, 1], device=device)
+        messages.append((str(caught.value), caught.value.index, caught.value.extent, caught.value.thread))
+    assert messages[0] == messages[1] and messages[0][1:] == (10, 10, (9,))
+
+
+def test_what_is_counted():
+    loom.sim.configure(counters=True)
+    x = np.zeros(256, np.float32)
+    loom.launch(saxpy, 256, [2.0, x, x.copy()], device="sim:0")
+    report = loom.sim.last_report()
+    assert report["global_loads"] == 16 and report["global_stores"] == 8
+    assert report["coalescing"] > 0.8 and report["divergent_branches"] == 0
+    assert "global stores" in report["table"]
+
+
+def test_prints_reach_sys_stdout(capsys):
+    @loom.kernel
+    def speaking(x: loom.array(dtype=int)):
+        loom.printf("%d is %d\n", loom.tid(), x[loom.tid()])
+
+    loom.launch(speaking, 2, [np.array([5, 7], np.int32)], device="sim:0")
+    assert sorted(capsys.readouterr().out.splitlines()) == ["0 is 5", "1 is 7"]
+
+
+def test_settings_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="no architecture"):
+        loom.sim.configure(arch="sm_12")
+    with pytest.raises(ValueError, match="sanitize is 'race'"):
+        loom.sim.configure(sanitize="race")
+    with pytest.raises(ValueError, match="not available"):
+        loom.launch(saxpy, 1, [1.0, np.zeros(1, np.float32), np.zeros(1, np.float32)], device="cuda:0")
+
+
+FOREIGN = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry scale(.param .u64 x, .param .f32 a, .param .u32 n) {
+    .reg .pred %p<2>;
+    .reg .b32 %r<6>;
+    .reg .f32 %f<4>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [x];
+    ld.param.f32 %f1, [a];
+    ld.param.u32 %r1, [n];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.u32 %r5, %r2, %r3, %r4;
+    setp.ge.u32 %p1, %r5, %r1;
+    @%p1 ret;
+    mul.wide.u32 %rd2, %r5, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.f32 %f2, [%rd3];
+    mul.rn.f32 %f3, %f2, %f1;
+    st.global.f32 [%rd3], %f3;
+    ret;
+}
+"""
+
+
+def test_foreign_ptx_runs():
+    module = loom.sim.Module(FOREIGN)
+    assert module.kernels == ["scale"]
+    kernel = module.kernel("scale")
+    x = np.arange(100, dtype=np.float32)
+    kernel.launch(grid=2, block=64, args=[x, 0.5, 100])
+    np.testing.assert_array_equal(x, np.arange(100) / 2)
+    with pytest.raises(TypeError, match="takes 3 arguments"):
+        kernel.launch(1, 1, [x])
+    with pytest.raises(TypeError, match=r"parameter 'a' is \.f32"):
+        kernel.launch(1, 1, [x, "half", 3])
+    with pytest.raises(loom.SanitizerError, match="out-of-bounds"):
+        kernel.launch(2, 64, [x, 0.5, 128])
+    assert loom.sim.Module(str(module)).kernels == ["scale"]
+
+
+def test_what_is_wrong_with_ptx_is_said_with_its_place():
+    with pytest.raises(ValueError, match="^9:5: expected"):
+        loom.sim.Module(FOREIGN.replace("    .reg .f32 %f<4>;", "    .reg .f32 %f<4"))
