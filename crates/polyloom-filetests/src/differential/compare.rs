@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn random_programs_stay_out_of_the_users_code_cache() {
         let engines = Engines::new().expect("the back ends work here");
-        for (name, session) in &engines.sessions {
+        for Engine { name, session, .. } in &engines.engines {
             assert_eq!(session.device().cache().directory(), None, "{name}");
         }
     }
