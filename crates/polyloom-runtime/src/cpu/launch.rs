@@ -6,7 +6,7 @@
 
 use super::device::{Tier, TierPolicy};
 use super::interpret::interpret;
-use super::kernel::{CpuKernel, KernelInner};
+use super::kernel::CpuKernel;
 use super::run::Run;
 use super::tiers;
 use crate::args::{ArgBlock, Params};

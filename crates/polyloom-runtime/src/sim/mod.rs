@@ -63,7 +63,7 @@ impl SimKernel {
         let module = polyloom_ptx::Module::parse(ptx).map_err(all)?;
         let loaded = simulator.load(&module).map_err(|error| CodegenError::new(error.to_string()))?;
         Ok(SimKernel {
-            name: function.name.as_str().into(),
+            name: function.name.clone(),
             simulator: simulator.clone(),
             kernel: loaded.kernel(entry).map_err(all)?,
             params,
