@@ -6,6 +6,7 @@ use polyloom::ptx::Sanitizers;
 use polyloom::{Arch, Grid, SimOptions, num_threads};
 
 #[derive(clap::Args)]
+#[group(skip)]
 pub(crate) struct Arguments {
     /// Checks on sim:0 besides bounds and alignment, which it always makes
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CHECK,…")]

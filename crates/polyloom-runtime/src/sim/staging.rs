@@ -110,7 +110,8 @@ impl<'a> Staged<'a> {
             let n_bytes = (host.end - host.start) as usize;
             // As far above a multiple of 256 as on the host, so that what is aligned there is so here.
             let skew = host.start % ALIGNMENT;
-            let device = memory.alloc(n_bytes + skew as usize, ALIGNMENT)?;
+            // Whole words: PTX updates 16-bit elements by exchanges of the word they are in.
+            let device = memory.alloc((n_bytes + skew as usize).next_multiple_of(4), ALIGNMENT)?;
             staged.blocks.push(Block { host: host.clone(), device });
             // SAFETY: the run is made of overlapping spans of arrays that the caller vouches for.
             let bytes = unsafe { std::slice::from_raw_parts(host.start as *const u8, n_bytes) };
