@@ -76,12 +76,14 @@ pub fn describe_report(report: &Report, seconds: f64) -> String {
     let mut text = format!("{} thread instructions, {speed:.0} million a second\n", report.thread_instructions);
     let Some(counters) = &report.counters else { return text };
     let mut row = |name: &str, value: String| {
-        let _ = writeln!(text, "  {name:<28} {value:>20}");
+        // Numbers stand below each other, and what is said about one behind it.
+        let (number, rest) = value.split_once(' ').unwrap_or((&value, ""));
+        let _ = writeln!(text, "  {}", format!("{name:<30} {number:>14} {rest}").trim_end());
     };
     for class in Class::ALL {
         let (warps, threads) = counters.class(class);
         if warps > 0 {
-            row(&format!("{class:?} instructions").to_lowercase(), format!("{threads} ({warps} warps)"));
+            row(&class_name(class), format!("{threads} ({warps} warps)"));
         }
     }
     row("divergent branches", counters.divergent_branches.to_string());
@@ -93,6 +95,19 @@ pub fn describe_report(report: &Report, seconds: f64) -> String {
     row("shared bank conflicts", counters.shared_conflicts.to_string());
     occupancy(counters, &mut row);
     text
+}
+
+/// The class's own name, in words.
+fn class_name(class: Class) -> String {
+    let name = format!("{class:?}");
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    format!("{words} instructions")
 }
 
 fn percent(fraction: Option<f64>) -> String {
