@@ -363,6 +363,11 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.program.functions[self.program.kernel].name
+    }
+
     /// What it takes, in order.
     pub fn parameters(&self) -> &[ParameterInfo] {
         &self.program.parameters

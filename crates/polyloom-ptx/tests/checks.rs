@@ -208,3 +208,20 @@ fn freed_memory_is_named_as_such() {
     assert!(fault.findings[0].message.contains("128-byte allocation"), "{}", fault.findings[0]);
     assert!(fault.findings[0].message.ends_with("that was freed"), "{}", fault.findings[0]);
 }
+
+#[test]
+fn arriving_at_a_barrier_is_not_waiting_for_it() {
+    // The lower warp writes, both come to the barrier, the upper reads; and the other way round.
+    let body = |lower: &str, upper: &str| {
+        format!(
+            "setp.ge.u32 %p0, %r0, 32;\n@%p0 bra UPPER;\nst.shared.u32 [%r8], %r0;\n{lower}\nbra DONE;\n\
+             UPPER:\n{upper}\nld.shared.u32 %r2, [%r10];\nst.global.u32 [%rd0], %r2;\nDONE:"
+        )
+    };
+    let [waits, arrives] = ["bar.sync 1, 64;", "bar.arrive 1, 64;"];
+    check(FindingKind::Race, &body(waits, arrives), &body(waits, waits));
+    check(FindingKind::Race, &body(arrives, ""), &body(arrives, waits));
+    // What is written after arriving is not ordered by the barrier.
+    let late = body(&format!("{arrives}\nst.shared.u32 [%r8], 5;"), waits);
+    check(FindingKind::Race, &late, &body(&format!("st.shared.u32 [%r8], 5;\n{arrives}"), waits));
+}

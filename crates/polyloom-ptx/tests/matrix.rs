@@ -115,3 +115,80 @@ fn matrices_are_loaded_by_rows_and_transposed() {
         }
     }
 }
+
+/// `wmma`: loads, a product with the accumulator, and a store, in all shapes; `each` packs a small integer.
+fn whole_matrices(
+    shape: (usize, usize, usize),
+    ty: &str,
+    registers: (usize, usize),
+    bytes: usize,
+    pack: fn(i32) -> u32,
+) {
+    let (m, n, k) = shape;
+    let name = format!("m{m}n{n}k{k}");
+    let integral = ty == "s8";
+    let result = if integral { "s32" } else { "f32" };
+    let list =
+        |from: usize, count: usize| (from..from + count).map(|i| format!("%r{i}")).collect::<Vec<_>>().join(", ");
+    let types = if ty == "f16" { "f32.f32".to_owned() } else { format!("{result}.{ty}.{ty}.{result}") };
+    let text = format!(
+        ".version 8.6\n.target sm_90\n.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c) {{\n.reg .b32 %r<32>;\n\
+         .reg .b64 %a, %b, %c;\nld.param.u64 %a, [a];\nld.param.u64 %b, [b];\nld.param.u64 %c, [c];\n\
+         wmma.load.a.sync.aligned.row.{name}.global.{ty} {{{a}}}, [%a], {k};\n\
+         wmma.load.b.sync.aligned.col.{name}.global.{ty} {{{b}}}, [%b];\n\
+         wmma.load.c.sync.aligned.row.{name}.global.{result} {{{c}}}, [%c], {n};\n\
+         wmma.mma.sync.aligned.row.col.{name}.{types} {{{c}}}, {{{a}}}, {{{b}}}, {{{c}}};\n\
+         wmma.store.d.sync.aligned.row.{name}.global.{result} [%c], {{{c}}}, {n};\nret;\n}}\n",
+        a = list(0, registers.0),
+        b = list(8, registers.1),
+        c = list(16, 8),
+    );
+    let packed = |count: usize, value: &dyn Fn(usize) -> i32| -> Vec<u8> {
+        (0..count).flat_map(|i| pack(value(i)).to_le_bytes()[..bytes].to_vec()).collect()
+    };
+    let a = packed(m * k, &|i| entry(i / k, i % k, 1));
+    let b = packed(n * k, &|i| entry(i % k, i / k, 2));
+    let out = |value: i32| if integral { value as u32 } else { (value as f32).to_bits() };
+    let c: Vec<u32> = (0..m * n).map(|i| out(i as i32)).collect();
+    let found: Vec<u32> = values(&launch(&text, "k", 1, 32, vec![array(&a), array(&b), array(&c)])[2]);
+    for row in 0..m {
+        for column in 0..n {
+            let sum: i32 = (0..k).map(|at| entry(row, at, 1) * entry(at, column, 2)).sum();
+            assert_eq!(found[row * n + column], out(sum + (row * n + column) as i32), "{name} {ty} ({row}, {column})");
+        }
+    }
+}
+
+#[test]
+fn whole_matrices_of_every_shape() {
+    for shape in [(16, 16, 16), (32, 8, 16), (8, 32, 16)] {
+        whole_matrices(shape, "f16", (8, 8), 2, half);
+        let (a, b) = (shape.0 / 4, shape.1 / 4);
+        whole_matrices(shape, "bf16", (a, b), 2, brain);
+        whole_matrices(shape, "s8", (a / 2, b / 2), 1, |x| x as u32 & 0xff);
+    }
+    whole_matrices((16, 16, 8), "tf32", (4, 4), 4, |x| (x as f32).to_bits());
+}
+
+#[test]
+fn matrices_are_stored_and_transposed() {
+    // `stmatrix` is the inverse of `ldmatrix`, and `movmatrix` transposes in registers.
+    let body = "mov.u32 %t, %tid.x;\nshl.b32 %t, %t, 4;\nmov.u32 %r20, tile;\nadd.u32 %r20, %r20, %t;\n\
+                stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r20], {%r0, %r1, %r2, %r3};\nbar.sync 0;\n\
+                ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%d0, %d1}, [%r20];\n\
+                movmatrix.sync.aligned.m8n8.trans.b16 %d2, %d0;\nmov.b32 %d3, 0;";
+    let input: Vec<u32> = (0..128).map(|i| i * 0x1_0003).collect();
+    let out = fragments(body, 4, &input);
+    for lane in 0..32usize {
+        // Transposed twice is as it was.
+        assert_eq!(out[lane * 4 + 2], input[lane * 4]);
+        let element = |matrix: usize, row: usize, column: usize| {
+            input[(row * 4 + column / 2) * 4 + matrix] >> (column % 2 * 16) & 0xffff
+        };
+        for matrix in 0..2 {
+            let (row, column) = (lane % 4 * 2, lane / 4);
+            let expected = element(matrix, row, column) | element(matrix, row + 1, column) << 16;
+            assert_eq!(out[lane * 4 + matrix], expected);
+        }
+    }
+}

@@ -5,13 +5,26 @@ use polyloom_ptx::{Launch, Module, Sanitizers};
 use std::sync::Mutex;
 
 const TEXT: &str = include_str!("ptx/nvrtc_kernels.ptx");
+/// `ptx/nvrtc_kernels_90.cu`, for compute_90.
+const TEXT_90: &str = include_str!("ptx/nvrtc_kernels_90.ptx");
 
 /// Runs a kernel three ways: plain, on several host threads, and with all checks, which find nothing.
 fn run(kernel: &str, grid: [u32; 3], block: [u32; 3], shared: u32, args: impl Fn() -> Vec<Arg>) -> Vec<Vec<u8>> {
+    run_in(TEXT, kernel, grid, block, shared, args)
+}
+
+fn run_in(
+    text: &str,
+    kernel: &str,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    args: impl Fn() -> Vec<Arg>,
+) -> Vec<Vec<u8>> {
     let plain = Launch { grid, block, dynamic_shared_bytes: shared, arch: 80, ..Launch::default() };
     let several = Launch { threads: 4, counters: true, ..plain };
     let checked = Launch { sanitize: Sanitizers::ALL, ..plain };
-    let mut results = [plain, several, checked].map(|launch| match try_launch(TEXT, kernel, args(), launch) {
+    let mut results = [plain, several, checked].map(|launch| match try_launch(text, kernel, args(), launch) {
         Ok((arrays, _)) => arrays,
         Err(fault) => panic!("{kernel}: {fault}"),
     });
@@ -28,12 +41,14 @@ fn integers(count: usize) -> Vec<i32> {
 
 #[test]
 fn every_kernel_decodes() {
-    let simulator = polyloom_ptx::Simulator::default();
-    let module = Module::parse(TEXT).expect("it parses");
-    let loaded = simulator.load(&module).expect("it loads");
-    for kernel in module.kernels() {
-        if let Err(errors) = loaded.kernel(&kernel.name) {
-            panic!("{}: {errors:#?}", kernel.name);
+    for text in [TEXT, TEXT_90] {
+        let simulator = polyloom_ptx::Simulator::default();
+        let module = Module::parse(text).expect("it parses");
+        let loaded = simulator.load(&module).expect("it loads");
+        for kernel in module.kernels() {
+            if let Err(errors) = loaded.kernel(&kernel.name) {
+                panic!("{}: {errors:#?}", kernel.name);
+            }
         }
     }
 }
@@ -346,3 +361,132 @@ fn findings_name_lines_of_the_source() {
 
 /// Where `bitonic` loads its keys.
 const LINE_OF_BITONIC_LOAD: u32 = 70;
+
+#[test]
+fn layer_norm() {
+    let (rows, columns) = (3, 150);
+    let (x, gain) = (numbers(rows * columns), numbers(columns));
+    let out = run_in(TEXT_90, "layer_norm", [3, 1, 1], [64, 1, 1], 0, || {
+        vec![array(&x), array(&gain), array(&vec![0.0f32; rows * columns]), value(columns as i32)]
+    });
+    for (row, found) in x.chunks(columns).zip(values::<f32>(&out[2]).chunks(columns)) {
+        let row: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
+        let mean = row.iter().sum::<f64>() / columns as f64;
+        let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / columns as f64;
+        for (i, found) in found.iter().enumerate() {
+            let expected = (row[i] - mean) / (variance + 1e-5).sqrt() * f64::from(gain[i]);
+            assert!((f64::from(*found) - expected).abs() < 2e-5 * expected.abs().max(1.0), "{found} {expected}");
+        }
+    }
+}
+
+#[test]
+fn flash_attention() {
+    let n = 128;
+    let part =
+        |seed: usize| -> Vec<f32> { (0..n * 16).map(|i| ((i * 31 + seed * 17) % 23) as f32 * 0.1 - 1.1).collect() };
+    let [q, k, v] = [1, 2, 3].map(part);
+    let out = run_in(TEXT_90, "attention", [2, 1, 1], [64, 1, 1], 0, || {
+        vec![array(&q), array(&k), array(&v), array(&vec![0.0f32; n * 16]), value(n as i32)]
+    });
+    let found = values::<f32>(&out[3]);
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+    for (t, query) in q.chunks(16).enumerate() {
+        let weights: Vec<f64> = k.chunks(16).map(|key| (dot(query, key) * 0.25).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        for i in 0..16 {
+            let expected = (0..n).map(|j| weights[j] * f64::from(v[j * 16 + i])).sum::<f64>() / total;
+            assert!((f64::from(found[t * 16 + i]) - expected).abs() < 1e-5, "{t} {i}");
+        }
+    }
+}
+
+#[test]
+fn barriers_that_count() {
+    let x: Vec<i32> = (0..96).map(|i| i % 5).collect();
+    let out = run_in(TEXT_90, "counts", [1, 1, 1], [96, 1, 1], 0, || vec![array(&x), array(&[0i32; 96])]);
+    let odd = x.iter().filter(|x| *x % 2 == 1).count() as i32;
+    assert_eq!(values::<i32>(&out[1]), vec![odd + 1000; 96]);
+}
+
+#[test]
+fn switches() {
+    let code: Vec<i32> = (0..128).map(|i| i % 14).collect();
+    let a: Vec<i32> = (0..128).map(|i| i * 3 % 40).collect();
+    let out =
+        run_in(TEXT_90, "dispatch", [2, 1, 1], [64, 1, 1], 0, || vec![array(&code), array(&a), array(&[0i32; 128])]);
+    let expected: Vec<i32> = (0..128)
+        .map(|t| {
+            let x = a[t];
+            match code[t] {
+                0 => x + 1,
+                1 => x * 3,
+                2 => x ^ 0x55,
+                3 => x << 2,
+                4 => x >> 3,
+                5 => -x,
+                6 => x * x,
+                7 => (0..x).map(|i| i * i).sum(),
+                8 => x & 0xf0,
+                9 => x % 5,
+                10 => !x,
+                11 => x / 7,
+                _ => 12345,
+            }
+        })
+        .collect();
+    assert_eq!(values::<i32>(&out[2]), expected);
+}
+
+#[test]
+fn atomics_of_halves_and_doubles() {
+    let out = run_in(TEXT_90, "half_atomics", [2, 1, 1], [32, 1, 1], 0, || {
+        vec![array(&[0u32]), array(&[0u16]), array(&[0.0f64, 0.0])]
+    });
+    assert_eq!(values::<u32>(&out[0]), [0x5000_5400]);
+    assert_eq!(values::<u16>(&out[1]), [0x4280]);
+    assert_eq!(values::<f64>(&out[2])[0], 16.0);
+    assert_eq!(values::<i32>(&out[2])[2], 31);
+}
+
+#[test]
+fn sleeping_locks_and_clocks() {
+    let out = run_in(TEXT_90, "sleeping_lock", [2, 1, 1], [64, 1, 1], 0, || vec![array(&[0u32]), array(&[0i32])]);
+    assert_eq!(values::<i32>(&out[1]), [128]);
+    let out = run_in(TEXT_90, "time", [1, 1, 1], [32, 1, 1], 0, || vec![array(&[0i64; 32])]);
+    assert!(values::<i64>(&out[0]).iter().all(|time| *time >= 100));
+}
+
+#[test]
+fn failed_assertions() {
+    let launch = Launch { block: [32, 1, 1], ..Launch::default() };
+    let mut x = [1i32; 32];
+    try_launch(TEXT_90, "asserts", vec![array(&x)], launch).expect("all are positive");
+    x[9] = -1;
+    let fault = try_launch(TEXT_90, "asserts", vec![array(&x)], launch).expect_err("one is not");
+    assert_eq!(fault.findings[0].message, "assertion `in[t] >= 0` failed in asserts, kernels.cu:93");
+    assert_eq!(fault.findings[0].threads.len(), 1);
+}
+
+#[test]
+fn named_barriers_between_two_warps() {
+    let x = numbers(128);
+    let out = run_in(TEXT_90, "pipes", [1, 1, 1], [64, 1, 1], 0, || vec![array(&x), array(&[0.0f32; 32])]);
+    let expected: Vec<f32> = (0..32).map(|lane| (0..4).fold(0.0, |sum, i| sum + x[i * 32 + 31 - lane])).collect();
+    assert_eq!(values::<f32>(&out[1]), expected);
+}
+
+#[test]
+fn tensor_cores_with_bytes() {
+    let a: Vec<i8> = (0..16 * 32).map(|i| (i * 11 % 255) as u8 as i8).collect();
+    let b: Vec<i8> = (0..8 * 32).map(|i| (i * 7 % 253) as u8 as i8).collect();
+    let out =
+        run_in(TEXT_90, "tensor_int8", [1, 1, 1], [32, 1, 1], 0, || vec![array(&a), array(&b), array(&[0i32; 128])]);
+    let found = values::<i32>(&out[2]);
+    for row in 0..16 {
+        for column in 0..8 {
+            let expected: i32 = (0..32).map(|k| i32::from(a[row * 32 + k]) * i32::from(b[column * 32 + k])).sum();
+            assert_eq!(found[row * 8 + column], expected);
+        }
+    }
+}

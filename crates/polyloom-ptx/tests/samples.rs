@@ -40,3 +40,91 @@ fn going_past_the_end_ends_the_launch() {
     assert!(text.contains("0 bytes past the end of the 64-byte allocation at 0x7f"), "{text}");
     assert!(text.ends_with("by thread (16, 0, 0) of block (0, 0, 0) and 15 more"), "{text}");
 }
+
+/// A launch of one block of what LLVM wrote.
+fn run(name: &str, kernel: &str, threads: u32, shared: u32, args: Vec<Arg>) -> Vec<Vec<u8>> {
+    let launch = Launch { block: [threads, 1, 1], dynamic_shared_bytes: shared, ..Launch::default() };
+    match try_launch(&text(name), kernel, args, launch) {
+        Ok((arrays, _)) => arrays,
+        Err(fault) => panic!("{fault}"),
+    }
+}
+
+#[test]
+fn reversal_through_shared_memory() {
+    let x: Vec<u32> = (0..256).collect();
+    let out = run("llvm_barrier_shared", "rev", 256, 1024, vec![array(&x)]);
+    assert_eq!(values::<u32>(&out[0]), x.into_iter().rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn shuffles() {
+    let x: Vec<u32> = (0..32).map(|i| i * i).collect();
+    let out = run("llvm_shfl", "k", 32, 0, vec![array(&x), array(&[0u32; 32])]);
+    // Down by 16, then across 8 in segments of 16.
+    let down: Vec<u32> = (0..32).map(|lane| if lane < 16 { x[lane + 16] } else { x[lane] }).collect();
+    let across: Vec<u32> = (0..32).map(|lane: usize| down[lane ^ 8]).collect();
+    assert_eq!(values::<u32>(&out[0]), across);
+    // Lane 0 after `up` by one keeps its own zero, which all get; the last lane has nobody below.
+    let expected: Vec<u32> = (0..32).map(|lane| u32::from(lane < 31)).collect();
+    assert_eq!(values::<u32>(&out[1]), expected);
+}
+
+#[test]
+fn votes_matches_and_reductions() {
+    let out = run("llvm_vote_match_redux", "k", 32, 0, vec![array(&[0u32; 32])]);
+    // ballot of lanes above 7 is the same in all lanes, so all match, `match.all` gives all lanes, whose sum wraps.
+    let sum = u32::MAX.wrapping_mul(32);
+    let predicates = 1 + 1;
+    let expected = sum.wrapping_add(u32::MAX).wrapping_add(predicates).wrapping_add(u32::MAX);
+    assert_eq!(values::<u32>(&out[0]), [expected; 32]);
+}
+
+#[test]
+fn copies_and_products_of_matrices() {
+    let x: Vec<u32> = (0..256).collect();
+    let out = run("llvm_cpasync", "k", 64, 0, vec![array(&x), array(&[0u32; 64])]);
+    // The last copy has a source of no bytes, so it leaves zeros.
+    assert_eq!(values::<u32>(&out[1]), [0; 64]);
+    let ones = [0x3c00_3c00u32; 128];
+    let out = run("llvm_wmma", "k", 32, 0, vec![array(&ones), array(&ones), array(&[0.0f32; 256])]);
+    assert_eq!(values::<f32>(&out[2]), [16.0; 256]);
+}
+
+#[test]
+fn atomics_and_orders() {
+    let out = run("llvm_atomic_order_matrix", "rmw", 32, 0, vec![array(&[0u32])]);
+    assert_eq!(values::<u32>(&out[0]), [6 * 32]);
+    let out = run("llvm_atomic_order_matrix", "cas", 32, 0, vec![array(&[0u32])]);
+    assert_eq!(values::<u32>(&out[0]), [1]);
+    let out = run("llvm_atomic_order_matrix", "scoped", 32, 0, vec![array(&[0u32])]);
+    assert_eq!(values::<u32>(&out[0]), [64]);
+    let out = run("llvm_generic_ptr_infer", "k", 1, 0, vec![array(&[9u32]), array(&[0u32])]);
+    assert_eq!(values::<u32>(&out[1]), [9]);
+}
+
+#[test]
+fn fast_arithmetic() {
+    let out = run("llvm_fastmath", "k", 1, 0, vec![array(&[0.0f32]), value(1.5f32), value(2.5f32)]);
+    let (a, b) = (1.5f64, 2.5f64);
+    let x = ((a * b + a) * b + a) / b / a;
+    let expected = (1.0 / x.sqrt().sqrt().sin().exp2().log2().sqrt()).max(a);
+    let found = f64::from(values::<f32>(&out[0])[0]);
+    assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+}
+
+#[test]
+fn what_the_simulator_lacks_is_named_with_its_place() {
+    let refused = |name: &str| -> Vec<String> {
+        let simulator = polyloom_ptx::Simulator::default();
+        let loaded = simulator.load(&crate::device::module(&text(name))).expect("it loads");
+        let errors = loaded.kernel("k").err().expect("it is refused");
+        errors.iter().map(ToString::to_string).collect()
+    };
+    let wgmma = refused("llvm_wgmma_inlineasm");
+    assert_eq!(wgmma[0], "22:2: the simulator has no instruction `wgmma`");
+    assert_eq!(wgmma.len(), 4);
+    let tensor = refused("llvm_tma_mbarrier");
+    assert!(tensor[0].contains("the simulator has no instruction `cp.async.bulk.tensor"), "{tensor:?}");
+    assert_eq!(refused("llvm_libdevice")[0], "48:2: the module does not define `__nv_expf`");
+}

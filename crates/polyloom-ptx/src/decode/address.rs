@@ -90,7 +90,7 @@ impl Decoder<'_> {
                         let (space, found) = (space.map_or("", Space::name), found.name());
                         return line.error(format!("`{name}` is in `.{found}`, not in `.{space}`"));
                     }
-                    Ok((constant(address), Some(found)))
+                    Ok((constant(address), Some(space.unwrap_or(found))))
                 }
                 Some(Symbol::Frame { offset: place, .. }) => {
                     let offset = offset.wrapping_add(place.into());

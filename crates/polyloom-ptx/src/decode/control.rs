@@ -36,7 +36,11 @@ impl Decoder<'_> {
             "ret" => Op::Return,
             "exit" => Op::Exit,
             "trap" => Op::Trap,
-            "nanosleep" => Op::Sleep,
+            "nanosleep" => {
+                line.mods.ty()?;
+                line.check(1, 1)?;
+                Op::Sleep
+            }
             // A debugger's stop, a counter, hints.
             _ => {
                 line.mods.rest();
@@ -76,6 +80,8 @@ impl Decoder<'_> {
             (Target::Function(index), Some((info.results.clone(), info.parameters.clone())))
         } else if name == "vprintf" {
             (Target::Print, None)
+        } else if name == "__assertfail" {
+            (Target::Assertion, None)
         } else {
             return line.error(format!("the module does not define `{name}`"));
         };

@@ -561,7 +561,7 @@ impl<'a> Decoder<'a> {
                     match &call.target {
                         super::op::Target::Function(callee) => callees[index].push(*callee),
                         super::op::Target::Pointer(_) => indirect = true,
-                        super::op::Target::Print => {}
+                        super::op::Target::Print | super::op::Target::Assertion => {}
                     }
                 }
             }

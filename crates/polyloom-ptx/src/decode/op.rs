@@ -233,7 +233,10 @@ pub(crate) struct Call {
 pub(crate) enum Target {
     Function(usize),
     Pointer(Source<u64>),
+    /// `vprintf`
     Print,
+    /// `__assertfail`
+    Assertion,
 }
 
 /// Special registers (PTX ISA 9.0 §10).

@@ -36,6 +36,8 @@ pub(crate) struct BlockState {
 struct BarrierState {
     /// Lanes of each warp that arrived.
     arrived: Vec<u32>,
+    /// Those of them that wait for it.
+    waiters: Vec<u32>,
     waiting: bool,
     expected: Option<u32>,
     completed: u64,
@@ -43,6 +45,22 @@ struct BarrierState {
     sites: Vec<u32>,
     gathered: Resume,
     result: Resume,
+}
+
+impl BarrierState {
+    /// Nobody has arrived. Keeps its memory, since blocks come by the thousand.
+    fn reset(&mut self, warps: usize) {
+        for lanes in [&mut self.arrived, &mut self.waiters] {
+            lanes.clear();
+            lanes.resize(warps, 0);
+        }
+        self.sites.clear();
+        self.waiting = false;
+        self.expected = None;
+        self.completed = 0;
+        self.gathered = Resume::default();
+        self.result = Resume::default();
+    }
 }
 
 /// What a barrier with a reduction gives to all threads.
@@ -113,11 +131,10 @@ impl Block {
         for warp in &mut self.warps {
             warp.reset(context);
         }
-        state.present = self.warps.iter().map(|warp| warp.present).collect();
+        state.present.clear();
+        state.present.extend(self.warps.iter().map(|warp| warp.present));
         state.alive.clone_from(&state.present);
-        for barrier in &mut state.barriers {
-            *barrier = BarrierState { arrived: vec![0; self.warps.len()], ..BarrierState::default() };
-        }
+        state.barriers.iter_mut().for_each(|barrier| barrier.reset(self.warps.len()));
         state.checks = context.new_checks(linear).map(Box::new);
     }
 
@@ -230,10 +247,16 @@ impl BlockState {
         let barrier = &mut self.barriers[id];
         barrier.result = std::mem::take(&mut barrier.gathered);
         barrier.arrived.fill(0);
+        barrier.waiters.fill(0);
         barrier.sites.clear();
         barrier.waiting = false;
         barrier.expected = None;
         barrier.completed += 1;
+    }
+
+    /// Who waits at a barrier.
+    pub(crate) fn barrier_waiters(&self, id: usize) -> &[u32] {
+        &self.barriers[id].waiters
     }
 
     /// Who has arrived at a barrier, the instructions they did so at, and whether it is for all threads.
@@ -270,8 +293,12 @@ impl Warp {
             return Err(self.finding(context, block, inst, FindingKind::DivergentBarrier, &message, lanes));
         }
         let count = barrier.count.as_ref().map(|count| count.get(&self.registers)[leader]);
+        if !barrier.waits {
+            block.observe_arrival(id, self.index, lanes);
+        }
         let state = &mut block.barriers[id as usize];
         state.arrived[self.index as usize] |= lanes;
+        state.waiters[self.index as usize] |= if barrier.waits { lanes } else { 0 };
         state.waiting = true;
         state.expected = count.or(state.expected);
         if !state.sites.contains(&path.pc) {

@@ -12,27 +12,18 @@ impl Warp {
     pub(super) fn call(
         &mut self,
         context: &Context<'_>,
+        block: &BlockState,
         path: &mut Path,
         inst: &Inst,
         call: &Call,
         lanes: u32,
     ) -> Result<Step, Box<Finding>> {
-        let fault = |warp: &Warp, kind, message: &str| {
-            Box::new(Finding {
-                kind,
-                kernel: context.kernel().to_owned(),
-                site: Some(context.site(inst)),
-                other: None,
-                threads: Vec::new(),
-                address: None,
-                message: format!("{message} (lanes 0x{lanes:x} of warp {})", warp.index),
-            })
-        };
         let (function, lanes) = match &call.target {
             Target::Print => {
                 self.print(context, inst, call, lanes)?;
                 return Ok(Step::Next);
             }
+            Target::Assertion => return Err(self.failed_assertion(context, block, inst, call, lanes)),
             Target::Function(function) => (*function, lanes),
             Target::Pointer(pointer) => {
                 // The first lane's function; lanes that call another stay here.
@@ -41,14 +32,15 @@ impl Warp {
                 let same = lanes_of(lanes).fold(0, |set, lane| set | u32::from(addresses[lane] == first) << lane);
                 let Some(function) = context.function_at(first) else {
                     let message = format!("0x{first:x} is the address of no function this kernel may call");
-                    return Err(fault(self, FindingKind::IllegalCall, &message));
+                    return Err(self.finding(context, block, inst, FindingKind::IllegalCall, &message, same));
                 };
                 debug_assert!(first >= window::FUNCTIONS);
                 (function, same)
             }
         };
         let Some(frame) = self.enter(context, path, function as u32) else {
-            return Err(fault(self, FindingKind::StackOverflow, "calls nest too deep for local memory"));
+            let message = "calls nest too deep for local memory";
+            return Err(self.finding(context, block, inst, FindingKind::StackOverflow, message, lanes));
         };
         let (caller, callee) = (self.frames[path.frame as usize].base, self.frames[frame as usize].base);
         for (given, taken) in call.arguments.iter().zip(&context.program.functions[function].parameters) {

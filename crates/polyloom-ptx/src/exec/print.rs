@@ -1,5 +1,7 @@
-//! `vprintf`, which CUDA's `printf` becomes: a format and a buffer of arguments, both by generic address.
+//! `vprintf`, which CUDA's `printf` becomes: a format and a buffer of arguments, both by generic address; and
+//! `__assertfail`, which `assert` becomes.
 
+use super::block::BlockState;
 use super::grid::Context;
 use super::registers::{LANES, lanes_of};
 use super::warp::Warp;
@@ -56,6 +58,25 @@ impl Warp {
             }
         }
         Ok(())
+    }
+
+    /// The message, file, line and function of an assertion that failed.
+    pub(super) fn failed_assertion(
+        &self,
+        context: &Context<'_>,
+        block: &BlockState,
+        inst: &Inst,
+        call: &Call,
+        lanes: u32,
+    ) -> Box<Finding> {
+        let lane = lanes.trailing_zeros() as usize;
+        let argument = |index: usize| call.arguments.get(index).map_or(0, |place| self.read_place(place)[lane]);
+        let text = |index: usize| {
+            let bytes = self.text(context, lane, argument(index)).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let message = format!("assertion `{}` failed in {}, {}:{}", text(0), text(3), text(1), argument(2) as u32);
+        self.finding(context, block, inst, FindingKind::Trap, &message, lanes)
     }
 
     fn read_place(&self, place: &Place) -> [u64; LANES] {

@@ -34,6 +34,7 @@ impl Warp {
         let launch = context.launch;
         let lanes = |f: fn(u32) -> u32| std::array::from_fn(|lane| u64::from(f(lane as u32)));
         let all = |value: u64| [value; LANES];
+        let clock = self.executed + u64::from(self.running) + block.clock;
         let values = match which {
             Special::ThreadIndex(axis) => self.threads[axis].map(u64::from),
             Special::BlockSize(axis) => all(launch.block[axis].into()),
@@ -44,8 +45,8 @@ impl Warp {
             Special::WarpCount => all(context.warps.into()),
             Special::Processor => all(block.linear % PROCESSORS),
             Special::ProcessorCount => all(PROCESSORS),
-            Special::Clock => all(self.executed + block.clock),
-            Special::ClockHigh => all((self.executed + block.clock) >> 32),
+            Special::Clock => all(clock),
+            Special::ClockHigh => all(clock >> 32),
             Special::Time => all(context.started.elapsed().as_nanos() as u64),
             Special::TimeHigh => all(context.started.elapsed().as_nanos() as u64 >> 32),
             Special::LanesEqual => lanes(|lane| 1 << lane),

@@ -100,8 +100,9 @@ pub(crate) struct Warp {
     pub(crate) local_bytes: u32,
     /// The allocation the last access went to.
     pub(crate) recent: usize,
-    /// Instructions run, which is what clocks show.
+    /// Instructions run, which with those of the present turn is what clocks show.
     pub(crate) executed: u64,
+    pub(crate) running: u32,
     pub(crate) thread_instructions: u64,
 }
 
@@ -119,6 +120,7 @@ impl Warp {
             local_bytes: 0,
             recent: 0,
             executed: 0,
+            running: 0,
             thread_instructions: 0,
         }
     }
@@ -242,7 +244,10 @@ impl Warp {
                 }
                 Op::Branch(target) => self.branch(context, block, path, lanes, *target),
                 _ if lanes == 0 => Step::Next,
-                _ => self.execute(context, block, path, inst, lanes)?,
+                _ => {
+                    self.running = ran;
+                    self.execute(context, block, path, inst, lanes)?
+                }
             };
             match step {
                 Step::Next => path.pc += 1,
@@ -257,6 +262,7 @@ impl Warp {
                 break Step::Pause;
             }
         };
+        self.running = 0;
         self.executed += u64::from(ran);
         self.thread_instructions += u64::from(ran) * u64::from(mask.count_ones());
         Ok((step, ran))
@@ -316,7 +322,7 @@ impl Warp {
                 }
                 self.split_off(path, lanes)
             }
-            Op::Call(call) => self.call(context, path, inst, call, lanes),
+            Op::Call(call) => self.call(context, block, path, inst, call, lanes),
             Op::Return => self.ret(context, block, path, lanes),
             Op::Exit => self.exit(context, block, path, lanes),
             Op::Trap => Err(self.finding(context, block, inst, FindingKind::Trap, "`trap` was executed", lanes)),

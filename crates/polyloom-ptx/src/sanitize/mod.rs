@@ -19,9 +19,10 @@ use crate::memory::window;
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::Space;
 use copies::Copies;
-use order::{BlockTime, Board};
+use order::{BlockTime, Board, Knowledge};
 use race::{Record, Shadow};
-use std::sync::PoisonError;
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, PoisonError};
 
 /// The most threads a finding names.
 const MAX_THREADS: usize = 32;
@@ -42,6 +43,8 @@ pub(crate) struct BlockChecks {
     shadow: Shadow,
     board: Board,
     copies: Copies,
+    /// What threads that arrived at a barrier without waiting did before.
+    given: FxHashMap<usize, Vec<Arc<Knowledge>>>,
 }
 
 impl BlockChecks {
@@ -53,6 +56,7 @@ impl BlockChecks {
             shadow: Shadow::default(),
             board: Board::default(),
             copies: Copies::default(),
+            given: FxHashMap::default(),
         }
     }
 }
@@ -125,7 +129,16 @@ impl BlockState {
     pub(crate) fn observe_warp_sync(&mut self, warp: u32, lanes: u32) {
         if let Some(checks) = &mut self.checks {
             let threads: Vec<usize> = lanes_of(lanes).map(|lane| thread_of(warp, lane)).collect();
-            checks.time.join(&threads);
+            checks.time.join(&threads, &[]);
+        }
+    }
+
+    /// Lanes arrive at a barrier that they do not wait for: what they did is for those who do.
+    pub(crate) fn observe_arrival(&mut self, id: u32, warp: u32, lanes: u32) {
+        let Some(checks) = &mut self.checks else { return };
+        for lane in lanes_of(lanes) {
+            let given = checks.time.release(thread_of(warp, lane));
+            checks.given.entry(id as usize).or_default().push(given);
         }
     }
 
@@ -133,13 +146,17 @@ impl BlockState {
     pub(crate) fn observe_barrier(&mut self, context: &Context<'_>, id: usize) {
         let Some(mut checks) = self.checks.take() else { return };
         let (arrived, sites, for_all) = self.barrier_arrivals(id);
-        if arrived.iter().zip(self.alive_lanes()).all(|(arrived, alive)| arrived & alive == *alive) {
+        let waiters = self.barrier_waiters(id);
+        let given = checks.given.remove(&id).unwrap_or_default();
+        // Threads that have exited count as having come: what they did is over.
+        let all = waiters.iter().zip(self.alive_lanes()).all(|(waiters, alive)| waiters & alive == *alive);
+        if all && given.is_empty() {
             checks.time.next_phase();
         } else {
-            let warps = (0..).zip(arrived);
+            let warps = (0..).zip(waiters);
             let threads = warps.flat_map(|(warp, lanes)| lanes_of(*lanes).map(move |lane| thread_of(warp, lane)));
             let threads: Vec<usize> = threads.collect();
-            checks.time.join(&threads);
+            checks.time.join(&threads, &given);
         }
         if checks.sanitize.barriers {
             self.check_barrier(context, arrived, sites, for_all);

@@ -19,7 +19,7 @@ pub(super) struct Stamp {
 
 /// What a thread has learnt.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-struct Knowledge {
+pub(super) struct Knowledge {
     /// Of these blocks, all phases before.
     blocks: FxHashMap<u32, u32>,
     /// Of these threads, all up to that phase and clock.
@@ -96,7 +96,7 @@ impl BlockTime {
     }
 
     /// What a thread can give away: what it knows, its block's past phases, and itself until now.
-    fn release(&mut self, thread: usize) -> Arc<Knowledge> {
+    pub(super) fn release(&mut self, thread: usize) -> Arc<Knowledge> {
         let stamp = self.stamp(thread);
         let mut knowledge = Knowledge::clone(&self.threads[thread].knowledge);
         knowledge.blocks.insert(self.block, self.phase);
@@ -110,9 +110,10 @@ impl BlockTime {
         Arc::make_mut(known).learn(other);
     }
 
-    /// Threads of a warp, or those at a partial barrier, come to know what each of them did.
-    pub(super) fn join(&mut self, threads: &[usize]) {
+    /// Threads of a warp, or those at a partial barrier, come to know what each of them did, and what is `given` to them.
+    pub(super) fn join(&mut self, threads: &[usize], given: &[Arc<Knowledge>]) {
         let mut all = Knowledge::default();
+        given.iter().for_each(|given| all.learn(given));
         for thread in threads {
             let released = self.release(*thread);
             all.learn(&released);
