@@ -197,6 +197,8 @@ class Recorder:
 
     def _freeze(self, value: Any, arrays: list[FrozenArray]) -> Any:
         if isinstance(value, wp.array):
+            if type(value).__ctype__ is not wp.array.__ctype__:
+                raise NotRecorded("an array that Warp is told to find elsewhere")
             arrays.append(_array(value))
             return arrays[-1]
         if isinstance(value, wp.indexedarray):
