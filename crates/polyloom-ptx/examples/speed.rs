@@ -1,4 +1,5 @@
-//! How many thread-instructions a second the simulator runs on one core: `cargo run --release -p polyloom-ptx --example speed`.
+//! How many thread-instructions a second the simulator runs on one core:
+//! `cargo run --release -p polyloom-ptx --example speed`.
 
 use polyloom_ptx::{Launch, Module, Simulator};
 use std::time::Instant;

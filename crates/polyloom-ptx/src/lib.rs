@@ -1,11 +1,12 @@
-//! PTX, NVIDIA's virtual instruction set, on machines with no GPU: a parser, a printer, and a simulator that runs kernels
-//! and checks them.
+//! PTX, NVIDIA's virtual instruction set, on machines with no GPU: a parser, a printer, and a simulator that runs
+//! kernels and checks them.
 //!
-//! [`Module::parse`] reads PTX as LLVM, NVRTC and people write it. A [`Simulator`] is a device with memory of its own:
-//! it loads modules, whose kernels run with [`Kernel::launch`]. Accesses are always checked for bounds and alignment, no
-//! host memory can be reached; [`Sanitizers`] add checks for races, uninitialised memory, divergent barriers and
-//! asynchronous copies nobody waited for. Arithmetic gives the bits PTX prescribes; where PTX prescribes an error bound
-//! (`ex2.approx` and the like), the result is within it and may differ from a GPU's in the last places.
+//! [`Module::parse`] reads PTX as LLVM, NVRTC and people write it. A [`Simulator`] is a device with memory of its
+//! own: it loads modules, whose kernels run with [`Kernel::launch`]. Accesses are always checked for bounds and
+//! alignment, no host memory can be reached; [`Sanitizers`] add checks for races, uninitialised memory, divergent
+//! barriers and asynchronous copies nobody waited for. Arithmetic gives the bits PTX prescribes; where PTX prescribes
+//! an error bound (`ex2.approx` and the like), the result is within it and may differ from a GPU's in the last
+//! places.
 //!
 //! Not simulated: textures and surfaces, `wgmma`, `tcgen05`, tensor copies, clusters of more than one block, video
 //! instructions, device-side launches. A kernel that has one is refused when it is loaded, with the line.

@@ -39,7 +39,8 @@ impl Module {
     /// Parses PTX text, or says everything that is wrong with it.
     ///
     /// ```
-    /// let module = polyloom_ptx::Module::parse(".version 8.0\n.target sm_80\n.visible .entry nothing() { ret; }").unwrap();
+    /// let text = ".version 8.0\n.target sm_80\n.visible .entry nothing() { ret; }";
+    /// let module = polyloom_ptx::Module::parse(text).unwrap();
     /// assert_eq!(module.kernels()[0].name, "nothing");
     /// ```
     pub fn parse(text: &str) -> Result<Module, Vec<Error>> {

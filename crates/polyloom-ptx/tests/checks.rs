@@ -191,7 +191,7 @@ fn bounds_and_alignment_of_every_space() {
     );
     check(FindingKind::OutOfBounds, "mov.u64 %rd5, 0;\nld.u32 %r2, [%rd5];", "ld.u32 %r2, [%rd4];");
     check(FindingKind::OutOfBounds, "st.global.u32 [%rd4+1024], 1;", "st.global.u32 [%rd4+1020], 1;");
-    check(FindingKind::OutOfBounds, "st.global.u32 [%rd4-4], 1;", "ld.global.u32 %r2, [%rd4];");
+    check(FindingKind::OutOfBounds, "st.global.u32 [%rd4+-4], 1;", "ld.global.u32 %r2, [%rd4];");
 }
 
 #[test]

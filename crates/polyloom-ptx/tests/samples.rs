@@ -128,3 +128,13 @@ fn what_the_simulator_lacks_is_named_with_its_place() {
     assert!(tensor[0].contains("the simulator has no instruction `cp.async.bulk.tensor"), "{tensor:?}");
     assert_eq!(refused("llvm_libdevice")[0], "48:2: the module does not define `__nv_expf`");
 }
+
+#[test]
+fn debug_information() {
+    let module = crate::device::module(&text("llvm_debug_info"));
+    assert_eq!(module.kernels().len(), 1);
+    let launch = Launch { block: [8, 1, 1], ..Launch::default() };
+    let fault = try_launch(&text("llvm_debug_info"), "k", vec![array(&[0u32; 4])], launch).expect_err("too short");
+    let source = fault.findings[0].site.clone().and_then(|site| site.source);
+    assert_eq!(source, Some(("/src/kernels.py".to_owned(), 5, 5)));
+}

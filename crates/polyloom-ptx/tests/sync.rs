@@ -3,8 +3,8 @@
 use crate::device::{Arg, array, launch, try_launch, value, values};
 use polyloom_ptx::{FindingKind, Launch};
 
-/// A kernel of one output, whose registers are `%r0` to `%r31`, `%rd0` to `%rd15`, `%p0` to `%p7`; `%r0` is the thread's
-/// index and `%rd0` the address of its word of the output.
+/// A kernel of one output, whose registers are `%r0` to `%r31`, `%rd0` to `%rd15`, `%p0` to `%p7`; `%r0` is the
+/// thread's index and `%rd0` the address of its word of the output.
 pub(crate) fn kernel(body: &str) -> String {
     format!(
         ".version 8.6\n.target sm_90\n.extern .shared .align 16 .b8 dynamic[];\n.visible .entry k(.param .u64 out, .param .u64 other) {{\n\

@@ -26,6 +26,9 @@ fn printing_and_parsing_again_changes_nothing() {
         let printed = module.to_string();
         let again = Module::parse(&printed).unwrap_or_else(|errors| panic!("{name} printed: {errors:#?}\n{printed}"));
         assert_eq!(again.to_string(), printed, "{name}");
+        if let Ok(folder) = std::env::var("POLYLOOM_PTX_DUMP") {
+            std::fs::write(format!("{folder}/printed_{name}.ptx"), &printed).expect("the folder is writable");
+        }
     }
 }
 

@@ -90,7 +90,8 @@ fn clamp(value: i128, ty: Type) -> u64 {
     value.clamp(least, most) as u64
 }
 
-/// A float as an integer; out of range it saturates, and a NaN is zero, or the top bit where f64 or 64 bits are involved.
+/// A float as an integer; out of range it saturates, and a NaN is zero, or the top bit where f64 or 64 bits are
+/// involved.
 fn integer_from_float(x: f64, from: Type, to: Type, rounding: Rounding) -> u64 {
     if x.is_nan() {
         let top = from == Type::F64 || to.bits() == 64;

@@ -1,7 +1,7 @@
 //! From the syntax tree to a program: names resolved, types checked, branches made indices.
 //!
-//! Each group of instructions has a file, in which each instruction is one arm that says what it computes. What PTX does
-//! not have, or the simulator does not, is an error with its place that names it.
+//! Each group of instructions has a file, in which each instruction is one arm that says what it computes. What PTX
+//! does not have, or the simulator does not, is an error with its place that names it.
 
 mod address;
 mod atomic;

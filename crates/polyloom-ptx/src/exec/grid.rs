@@ -1,7 +1,8 @@
 //! A launch: its checks before it starts, and its blocks over the host's threads.
 //!
-//! Each host thread takes blocks in order and runs the oldest it has. A block that only waits in loops goes to the back,
-//! and another is begun beside it, so blocks may wait for each other, as with locks and barriers of the whole grid.
+//! Each host thread takes blocks in order and runs the oldest it has. A block that only waits in loops goes to the
+//! back, and another is begun beside it, so blocks may wait for each other, as with locks and barriers of the whole
+//! grid.
 
 use super::block::{Block, Progress};
 use crate::counters::Counters;

@@ -1,7 +1,7 @@
 //! `mbarrier`: phases that end when all arrivals and bytes that were expected have come (PTX ISA 9.0 §9.7.13.15).
 //!
-//! The 64 bits of the object are the machine's. Here bit 63 is the parity of the phase, bits 0 to 19 the count each phase
-//! begins with, bits 20 to 39 what is still to arrive, bits 40 to 62 the bytes still to come, plus 2^22.
+//! The 64 bits of the object are the machine's. Here bit 63 is the parity of the phase, bits 0 to 19 the count each
+//! phase begins with, bits 20 to 39 what is still to arrive, bits 40 to 62 the bytes still to come, plus 2^22.
 
 use super::block::BlockState;
 use super::grid::Context;

@@ -1,10 +1,10 @@
 //! One warp: its lanes' paths, which of them runs, and the loop over instructions.
 //!
-//! Lanes that are at the same instruction with the same callers run as one path. Where a branch divides a path, the part
-//! in the deepest call goes first, and of those the one at the lowest instruction, which lets paths meet again where code
-//! is laid out as compilers do; paths that meet become one. A path that keeps branching backwards while another could
-//! run lets that one run for a while, so lanes that wait for other lanes do not wait forever; one that spins alone lets
-//! the block's other warps, and then other blocks, go on.
+//! Lanes that are at the same instruction with the same callers run as one path. Where a branch divides a path, the
+//! part in the deepest call goes first, and of those the one at the lowest instruction, which lets paths meet again
+//! where code is laid out as compilers do; paths that meet become one. A path that keeps branching backwards while
+//! another could run lets that one run for a while, so lanes that wait for other lanes do not wait forever; one that
+//! spins alone lets the block's other warps, and then other blocks, go on.
 
 use super::block::{BlockState, Resume};
 use super::grid::Context;

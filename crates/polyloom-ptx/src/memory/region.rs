@@ -1,7 +1,8 @@
 //! Bytes that several host threads may read and write at once, as threads of a GPU do.
 //!
-//! All of the crate's `unsafe` is here. Every access is checked against the region's length and its own alignment, is of
-//! 1, 2, 4 or 8 bytes, and is atomic on the host, so what PTX leaves undefined (a data race) is never undefined in Rust.
+//! All of the crate's `unsafe` is here. Every access is checked against the region's length and its own alignment, is
+//! of 1, 2, 4 or 8 bytes, and is atomic on the host, so what PTX leaves undefined (a data race) is never undefined in
+//! Rust.
 
 #![expect(unsafe_code, reason = "memory that threads share without locks")]
 
@@ -46,8 +47,8 @@ impl Region {
         self.length
     }
 
-    /// Where an access of `size` bytes, a power of two, at `offset` lies. Panics if that is outside or misaligned: callers
-    /// check first, to say what is wrong.
+    /// Where an access of `size` bytes, a power of two, at `offset` lies. Panics if that is outside or misaligned:
+    /// callers check first, to say what is wrong.
     #[inline]
     fn at(&self, offset: usize, size: usize) -> *mut u8 {
         let inside = offset <= self.length && size <= self.length - offset;

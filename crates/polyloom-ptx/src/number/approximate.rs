@@ -1,8 +1,8 @@
 //! The approximate functions of f32: `sin.approx`, `ex2.approx` and so on (PTX ISA 9.0 §9.7.3).
 //!
-//! The ISA bounds their errors and leaves their bits to the machine. Here each is computed in f64 by the host's library
-//! and rounded once, which is within every bound (the tightest is 1 ulp, of `rcp.approx`), and is not what a GPU gives bit
-//! by bit. Results at the ends of the ranges are the ISA's.
+//! The ISA bounds their errors and leaves their bits to the machine. Here each is computed in f64 by the host's
+//! library and rounded once, which is within every bound (the tightest is 1 ulp, of `rcp.approx`), and is not what a
+//! GPU gives bit by bit. Results at the ends of the ranges are the ISA's.
 
 /// `rcp.approx`
 pub(crate) fn reciprocal(x: f32) -> f32 {

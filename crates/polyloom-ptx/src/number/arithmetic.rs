@@ -49,7 +49,8 @@ pub(crate) fn two_sum(a: f64, b: f64) -> (f64, f64) {
     (sum, (a - (sum - b_part)) + (b - b_part))
 }
 
-/// `rounded + error`, rounded to odd, `rounded` being its rounding to the nearest. An `error` that is no number is zero.
+/// `rounded + error`, rounded to odd, `rounded` being its rounding to the nearest. An `error` that is no number is
+/// zero.
 #[inline]
 pub(crate) fn odd(rounded: f64, error: f64) -> f64 {
     let bits = rounded.to_bits();

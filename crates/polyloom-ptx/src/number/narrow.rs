@@ -39,8 +39,8 @@ impl Format {
     }
 }
 
-/// The bits of `x` in `format`. `x` is exact, or was rounded to odd, which rounds the same way afterwards as long as the
-/// format has two bits fewer (Boldo and Melquiond, "When double rounding is odd", 2005).
+/// The bits of `x` in `format`. `x` is exact, or was rounded to odd, which rounds the same way afterwards as long as
+/// the format has two bits fewer (Boldo and Melquiond, "When double rounding is odd", 2005).
 pub(crate) fn narrow(x: f64, format: Format, rounding: Rounding) -> u64 {
     let negative = x.is_sign_negative();
     let sign = if negative { format.sign_bit() } else { 0 };

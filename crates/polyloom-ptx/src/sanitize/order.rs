@@ -110,7 +110,8 @@ impl BlockTime {
         Arc::make_mut(known).learn(other);
     }
 
-    /// Threads of a warp, or those at a partial barrier, come to know what each of them did, and what is `given` to them.
+    /// Threads of a warp, or those at a partial barrier, come to know what each of them did, and what is `given` to
+    /// them.
     pub(super) fn join(&mut self, threads: &[usize], given: &[Arc<Knowledge>]) {
         let mut all = Knowledge::default();
         given.iter().for_each(|given| all.learn(given));

@@ -1,7 +1,8 @@
 //! Who accessed which bytes last, and whether the next access is ordered after that.
 //!
-//! Memory is watched by words of four bytes, each with its last write and two of the reads since; words that are accessed
-//! in part are watched by byte. Two reads suffice to find a race of some read with a later write, whoever makes that.
+//! Memory is watched by words of four bytes, each with its last write and two of the reads since; words that are
+//! accessed in part are watched by byte. Two reads suffice to find a race of some read with a later write, whoever
+//! makes that.
 
 use super::order::{BlockTime, Stamp, reaches};
 use crate::decode::op::{Order, Scope};
@@ -92,8 +93,8 @@ impl Shadow {
         &mut page[(word % PAGE) as usize]
     }
 
-    /// An access of bytes: what it races with and where. `same(at, other)` tells that byte `at` of what is written is what
-    /// another wrote there.
+    /// An access of bytes: what it races with and where. `same(at, other)` tells that byte `at` of what is written is
+    /// what another wrote there.
     pub(super) fn access(
         &mut self,
         time: &BlockTime,

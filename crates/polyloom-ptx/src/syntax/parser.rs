@@ -118,7 +118,8 @@ impl<'a> Parser<'a> {
         result
     }
 
-    /// Notes an error and goes behind the next `;`, or before the `}` or end that comes first. True if that was possible.
+    /// Notes an error and goes behind the next `;`, or before the `}` or end that comes first. True if that was
+    /// possible.
     pub(super) fn recover(&mut self, error: Error) -> bool {
         self.errors.push(error);
         if self.errors.len() >= MAX_ERRORS {

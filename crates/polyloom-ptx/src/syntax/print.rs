@@ -21,12 +21,9 @@ fn linkage(f: &mut Formatter<'_>, linkage: Option<Linkage>) -> Result {
     }
 }
 
+/// `+4`, or `+-4`: assemblers take no other form of a negative offset.
 fn offset(f: &mut Formatter<'_>, offset: i64) -> Result {
-    match offset {
-        0 => Ok(()),
-        1.. => write!(f, "+{offset}"),
-        _ => write!(f, "{offset}"),
-    }
+    if offset == 0 { Ok(()) } else { write!(f, "+{offset}") }
 }
 
 impl Display for Ast {

@@ -80,8 +80,8 @@ pub(crate) fn triples(of: &[u64]) -> [Vec<u64>; 3] {
     all
 }
 
-/// What one instruction makes of columns of operands. It is written with `%d`, `%a`, `%b`, `%c`; a type of `pred` stands
-/// for the lowest bit. `also` is a second result, of 32 bits.
+/// What one instruction makes of columns of operands. It is written with `%d`, `%a`, `%b`, `%c`; a type of `pred`
+/// stands for the lowest bit. `also` is a second result, of 32 bits.
 pub(crate) fn evaluate(instruction: &str, result: &str, operands: &[(&str, &[u64])]) -> Vec<u64> {
     let count = operands[0].1.len();
     let mut text = String::from(".version 8.6\n.target sm_100\n.visible .entry k(.param .u64 out");
@@ -110,11 +110,6 @@ pub(crate) fn evaluate(instruction: &str, result: &str, operands: &[(&str, &[u64
         text += &format!("st.global.{} [%base], %d;\n", register(result));
     }
     text += "ret;\n}\n";
-    // For looking at, and for assembling elsewhere.
-    if let Ok(folder) = std::env::var("POLYLOOM_PTX_DUMP") {
-        let name: String = instruction.chars().take(80).map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
-        std::fs::write(format!("{folder}/{name}.ptx"), &text).expect("the folder is writable");
-    }
     let block = 256;
     let padded = count.next_multiple_of(block);
     let mut args = vec![array(&vec![0u64; padded])];
