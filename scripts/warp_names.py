@@ -5,13 +5,13 @@ usage: python scripts/warp_names.py [docs/warp.md]
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import defaultdict
 from pathlib import Path
 
 import polyloom
 import warp
+from polyloom._absent import REASONS, reason_of
 from warp._src.context import builtin_functions
 
 # Groups of builtins that Polyloom leaves to Warp.
@@ -41,25 +41,6 @@ INTERNAL = {
 }
 # Python's own names, which kernels use as they are.
 PYTHON = {"float", "int", "len", "print", "range", "reversed"}
-# Why names of the rest of the package are out of scope: the first of these that a name matches, whatever its case.
-REASONS = [
-    ("Warp's errors; Polyloom's are `CompileError` and `LaunchError`", r"^warp.*error$"),
-    (
-        "CUDA devices: streams, events, graphs, memory pools, allocators",
-        r"cuda|stream|event|graph|capture|mempool|peer|allocat|memory|can_access|ipc_handle|lto_cache|^timing|"
-        r"timing_?result|suggested_block_size|launch_tiled|deterministic",
-    ),
-    ("geometry, volumes, textures", r"mesh|bvh|hashgrid|volume|texture|glbuffer|cubql"),
-    ("Omniverse Fabric", r"fabric"),
-    ("kernels within JAX", r"jax"),
-    ("arrays of Paddle, which DLPack passes on", r"paddle"),
-    ("gradients, which come later", r"^(tape|grad|func_grad|func_replay)$"),
-    (
-        "native code in kernels, and kernels built ahead of time",
-        r"native|build|aot|address_of|get_cpu_kernel_cache_key",
-    ),
-    ("Warp's messages about itself", r"log|print_diagnostics"),
-]
 # Where the same program gives another result, or another error, on purpose.
 DIFFERENCES = {
     "block_dim": "1 on the CPU in kernels that use nothing else of blocks; Warp has blocks on the CPU behind a setting",
@@ -100,11 +81,6 @@ def names_of(words: list[str]) -> str:
 
 def is_known(name: str) -> bool:
     return name in PYTHON or hasattr(polyloom, name)
-
-
-def reason_of(name: str) -> str:
-    """Why a name is out of scope; nothing if it is not."""
-    return next((reason for reason, pattern in REASONS if re.search(pattern, name, re.IGNORECASE)), "")
 
 
 def report() -> str:

@@ -56,6 +56,13 @@ if _typing.TYPE_CHECKING:
 else:
     from polyloom._kernel import Kernel
 
+    # Out of sight of type checkers: to them it would make every name one of the package.
+    def __getattr__(name):
+        from polyloom._absent import absent
+
+        raise absent(name)
+
+
 config = _Config()
 
 # Warp's name for what stands for an object elsewhere.

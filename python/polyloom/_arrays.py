@@ -399,6 +399,9 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     def __setitem__(self, index: Any, value: Any) -> None:
         self.numpy()[self._key(index)] = _elements(value, self.dtype)
 
+    def __str__(self) -> str:
+        return str(self.numpy())
+
     def __repr__(self) -> str:
         return f"array({np.array2string(self.numpy(), separator=', ', prefix='array(')}, dtype={_name(self.dtype)})"
 

@@ -12,15 +12,24 @@ _WITHOUT_EFFECT = (
     "cache_kernels",
     "compile_time_trace",
     "cpu_compiler_flags",
+    "cuda_arch_suffix",
     "cuda_output",
     "default_grid_stride",
+    "deterministic",
+    "deterministic_debug",
+    "deterministic_max_records",
     "enable_backward",
     "enable_cpu_blocks",
     "enable_graph_capture_module_load_by_default",
+    "enable_mathdx_fft",
+    "enable_mathdx_gemm",
+    "enable_mathdx_solver",
     "enable_mempools_at_init",
     "enable_tiles_in_stack_memory",
     "enable_vector_component_overwrites",
     "kernel_cache_dir",
+    "launch_array_access_mode",
+    "legacy_cpu_linker",
     "line_directives",
     "lineinfo",
     "llvm_cuda",
@@ -112,7 +121,9 @@ class Config:
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_") or not hasattr(type(self), name):
             known = ", ".join(("check", "float_mode", "lint", "num_threads", "mode"))
-            raise AttributeError(f"config has no setting {name!r}: there are {known}, and Warp's, which have no effect")
+            raise AttributeError(
+                f"config has no setting {name!r}: there are {known}, and such of Warp's as change no result"
+            )
         object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:

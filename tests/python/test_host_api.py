@@ -214,6 +214,29 @@ def test_warps_settings_may_be_set():
         loom.config.chekc = True
 
 
+def test_what_programs_for_warp_ask_of_kernels_and_arrays():
+    @loom.func
+    def half(x: float):
+        return 0.5 * x
+
+    @loom.kernel
+    def halve(a: loom.array(dtype=float)):
+        a[loom.tid()] = half(a[loom.tid()])
+
+    assert (halve.key, half.key) == ("halve", "half")
+    assert str(loom.array([1.0, 2.0])) == "[1. 2.]"
+    assert repr(loom.array([1.0, 2.0])) == "array([1., 2.], dtype=float32)"
+
+
+def test_what_there_is_not_says_why():
+    for name, reason in [("Tape", "gradients, which come later"), ("Mesh", "geometry"), ("tile_load", "tiles")]:
+        assert not hasattr(loom, name)
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': Polyloom is without {reason}"):
+            getattr(loom, name)
+    with pytest.raises(AttributeError, match="no attribute 'kernle'$"):
+        loom.kernle  # noqa: B018
+
+
 def test_launches_take_what_warps_take():
     @loom.kernel
     def one(x: loom.array(dtype=float)):

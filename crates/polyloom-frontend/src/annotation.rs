@@ -205,7 +205,7 @@ impl AnnotationReader<'_> {
                 code: Code::BadAnnotation,
                 range: expr.range(),
                 message: format!("`{name}` is not a type of kernels"),
-                help: TYPES_HELP.to_owned(),
+                help: self.types_help(),
             });
         }
         if path.len() > 1 && path.last() == Some(&"ndarray") {
@@ -233,7 +233,7 @@ impl AnnotationReader<'_> {
                 Some(near) if is_python(&near) => format!("did you mean `{near}`?"),
                 Some("array") => format!("write `{}.array(dtype=float)`", self.package()),
                 Some(near) => format!("did you mean `{}.{near}`?", self.package()),
-                None => TYPES_HELP.to_owned(),
+                None => self.types_help(),
             },
         })
     }
@@ -242,6 +242,14 @@ impl AnnotationReader<'_> {
     fn package(&self) -> &'static str {
         let is_package = |name: &&str| matches!((self.lookup)(&[*name]), Some(Captured::Module(module)) if PACKAGES.contains(&&*module));
         ["loom", "wp", "polyloom", "pl"].into_iter().find(is_package).unwrap_or("loom")
+    }
+
+    fn types_help(&self) -> String {
+        let package = self.package();
+        format!(
+            "types are `float`, `int`, `bool`, `{package}.float64`, `{package}.vec3` and their like, and \
+             `{package}.array(dtype=float)`"
+        )
     }
 
     fn named(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
@@ -255,7 +263,7 @@ impl AnnotationReader<'_> {
                 code: Code::BadAnnotation,
                 range: expr.range(),
                 message: format!("the string {text:?} is not an annotation"),
-                help: TYPES_HELP.to_owned(),
+                help: self.types_help(),
             }),
             Captured::ArrayConstructor(_) => Err(AnnotationError {
                 code: Code::BadAnnotation,
@@ -268,7 +276,7 @@ impl AnnotationReader<'_> {
                 code: Code::BadAnnotation,
                 range: expr.range(),
                 message: format!("{} is not a type", other.describe()),
-                help: TYPES_HELP.to_owned(),
+                help: self.types_help(),
             }),
         }
     }
@@ -288,7 +296,7 @@ impl AnnotationReader<'_> {
             code: Code::BadAnnotation,
             range: expr.range(),
             message: "this annotation is not a type".to_owned(),
-            help: TYPES_HELP.to_owned(),
+            help: self.types_help(),
         }
     }
 
@@ -475,9 +483,6 @@ fn is_tuple(expr: &Expr) -> bool {
 fn is_composite(name: &str) -> bool {
     Composite::from_python_name(name).is_some()
 }
-
-const TYPES_HELP: &str =
-    "types are `float`, `int`, `bool`, `loom.float64`, `loom.vec3` and their like, and `loom.array(dtype=float)`";
 
 fn array_of(elem: Elem, ndim: u8) -> ParamType {
     match elem {

@@ -209,6 +209,19 @@ pub(crate) fn other_name(name: &str) -> Option<&'static str> {
     .filter(|known| package_member(known).is_some())
 }
 
+/// What a builtin of Warp's is about that has no counterpart here.
+pub(crate) fn left_out(name: &str) -> Option<&'static str> {
+    let groups = [
+        ("tile_", "tiles"),
+        ("mesh_", "meshes"),
+        ("bvh_", "bounding volume hierarchies"),
+        ("hash_grid_", "hash grids"),
+        ("volume_", "volumes"),
+        ("texture_", "textures"),
+    ];
+    groups.into_iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, what)| what)
+}
+
 /// Functions of the package and of NumPy that make arrays, which kernels cannot.
 pub(crate) fn makes_arrays(name: &str) -> bool {
     matches!(

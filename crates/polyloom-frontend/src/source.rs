@@ -8,7 +8,7 @@ use crate::error::CompileError;
 use polyloom_ir::{Code, Diagnostic, FileId, SourceFile, SourceMap, Span};
 use ruff_python_ast::token::TokenKind;
 use ruff_python_ast::{self as ast, Expr, Stmt};
-use ruff_python_parser::{LexicalErrorType, Mode, ParseErrorType, ParseOptions};
+use ruff_python_parser::{LexicalErrorType, Mode, ParseErrorType, ParseOptions, Parsed};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl SourceUnit {
     ///
     /// # Errors
     ///
-    /// Every syntax error of the file, as [`Code::Syntax`]; [`Code::Limit`] if it is too long or too deeply nested.
+    /// The first syntax errors of the file, as [`Code::Syntax`]; [`Code::Limit`] if it is too long or too deeply nested.
     pub fn parse(file: SourceFile) -> Result<Arc<SourceUnit>, CompileError> {
         let mut sources = SourceMap::new();
         let id = sources.add(file.clone());
@@ -94,7 +94,7 @@ impl SourceUnit {
             return fail(vec![diagnostic]);
         }
         let parsed = ruff_python_parser::parse_unchecked(&file.text, ParseOptions::from(Mode::Module));
-        let diagnostics: Vec<Diagnostic> = parsed.errors().iter().map(|e| syntax_error(id, e)).collect();
+        let diagnostics = syntax_errors(id, &file.text, &parsed);
         let Some(parsed) = parsed.try_into_module() else { return fail(diagnostics) };
         if !diagnostics.is_empty() {
             return fail(diagnostics);
@@ -186,6 +186,61 @@ impl SourceUnit {
     pub(crate) fn text(&self, range: TextRange) -> &str {
         self.file.text.get(range.start().to_usize()..range.end().to_usize()).unwrap_or_default()
     }
+}
+
+/// Syntax errors beyond this are not reported: most of them follow from those before.
+const MAX_SYNTAX_ERRORS: usize = 5;
+
+/// What is wrong with a text: one error for each line, up to the first bracket that is never closed, since everything
+/// after that is misread.
+fn syntax_errors(file: FileId, text: &str, parsed: &Parsed<ast::Mod>) -> Vec<Diagnostic> {
+    let errors = parsed.errors();
+    if errors.is_empty() {
+        return Vec::new();
+    }
+    let unclosed = unclosed_bracket(parsed);
+    let mut diagnostics = Vec::new();
+    let mut last = None;
+    for error in errors {
+        let at = error.location.start().to_usize();
+        let is_new_line = last.is_none_or(|last| text.get(last..at).is_some_and(|between| between.contains('\n')));
+        let is_before = unclosed.is_none_or(|bracket| error.location.start() < bracket.start());
+        if is_before && is_new_line && diagnostics.len() < MAX_SYNTAX_ERRORS {
+            diagnostics.push(syntax_error(file, error));
+            last = Some(at);
+        }
+    }
+    if let Some(bracket) = unclosed
+        && diagnostics.len() < MAX_SYNTAX_ERRORS
+    {
+        let span = Span::new(file, bracket.start().to_u32(), bracket.end().to_u32());
+        let character = text.get(bracket.start().to_usize()..bracket.end().to_usize()).unwrap_or_default();
+        let message = format!("`{character}` is never closed");
+        diagnostics.push(Diagnostic::error(Code::Syntax, span, message).help("close the bracket"));
+    }
+    diagnostics
+}
+
+/// The first bracket that is open where another kind is closed, or at the end.
+fn unclosed_bracket(parsed: &Parsed<ast::Mod>) -> Option<TextRange> {
+    let mut open: Vec<(TokenKind, TextRange)> = Vec::new();
+    for token in parsed.tokens() {
+        let closing = match token.kind() {
+            TokenKind::Lpar => TokenKind::Rpar,
+            TokenKind::Lsqb => TokenKind::Rsqb,
+            TokenKind::Lbrace => TokenKind::Rbrace,
+            kind @ (TokenKind::Rpar | TokenKind::Rsqb | TokenKind::Rbrace) => {
+                match open.pop() {
+                    Some((closing, bracket)) if closing != kind => return Some(bracket),
+                    _ => {}
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        open.push((closing, token.range()));
+    }
+    open.first().map(|(_, bracket)| *bracket)
 }
 
 fn syntax_error(file: FileId, error: &ruff_python_parser::ParseError) -> Diagnostic {

@@ -109,6 +109,12 @@ impl Kernel {
         self.name()
     }
 
+    /// The kernel's name, as Warp's programs ask for it.
+    #[getter]
+    fn key(&self) -> &str {
+        self.name()
+    }
+
     /// The kernel's name.
     #[getter]
     pub(crate) fn name(&self) -> &str {
@@ -346,6 +352,12 @@ impl Function {
     #[getter(__name__)]
     fn python_name(&self) -> String {
         self.handle.name().to_string()
+    }
+
+    /// The function's name, as Warp's programs ask for it.
+    #[getter]
+    fn key(&self) -> String {
+        self.python_name()
     }
 
     #[getter(__doc__)]

@@ -66,3 +66,21 @@ def k(n: int, a: loom.array(dtype=float)):
 @loom.kernel
 async def later(a: loom.array(dtype=float)):
     a[0] = 1.0
+
+
+@loom.kernel
+def inner_definitions(a: loom.array(dtype=float)):
+    def inner(x):
+        return x
+
+    class Inner:
+        x = 1.0
+
+    a[0] = inner(a[0]) + Inner.x
+    a[0] = inner
+
+
+@loom.kernel
+def left_out(a: loom.array(dtype=float)):
+    t = loom.tile_load(a, shape=4)
+    m = loom.mesh_query_point(loom.uint64(0), loom.vec3(), 1.0)

@@ -200,6 +200,8 @@ impl<'a> Checker<'_, '_, 'a> {
                     format!("write `{last}`")
                 } else if let Some(known) = members::other_name(last) {
                     format!("write `{owner}.{known}`")
+                } else if let Some(what) = members::left_out(last) {
+                    format!("the language is the core of Warp's, without {what}")
                 } else if let Some(help) = members::instead_of_python(last, &owner) {
                     help
                 } else {

@@ -1,11 +1,11 @@
 //! Constructs outside the kernel language, each with what to write instead.
 
-use super::function::Checker;
+use super::function::{Checker, Name};
 use crate::typed_ast::Expr;
 use polyloom_ir::{Code, Span};
 use ruff_python_ast as ast;
 
-impl Checker<'_, '_, '_> {
+impl<'a> Checker<'_, '_, 'a> {
     /// Rejects an expression that is not of the language.
     pub(super) fn unsupported_expr(&mut self, expr: &ast::Expr, span: Span) -> Expr {
         let (what, help) = match expr {
@@ -38,8 +38,14 @@ impl Checker<'_, '_, '_> {
     }
 
     /// Rejects a statement that is not of the language.
-    pub(super) fn unsupported_stmt(&mut self, stmt: &ast::Stmt) {
+    pub(super) fn unsupported_stmt(&mut self, stmt: &'a ast::Stmt) {
         let span = self.span(stmt);
+        // What uses the name would only repeat the report.
+        match stmt {
+            ast::Stmt::FunctionDef(def) => drop(self.names.insert(def.name.as_str(), Name::Poisoned)),
+            ast::Stmt::ClassDef(def) => drop(self.names.insert(def.name.as_str(), Name::Poisoned)),
+            _ => {}
+        }
         let (what, help, keyword) = match stmt {
             ast::Stmt::Try(_) => ("`try`", "check for the bad case with `if`", "try"),
             ast::Stmt::Raise(_) => ("`raise`", "use `assert`, or write an error code to an array", "raise"),

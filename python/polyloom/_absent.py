@@ -1,0 +1,38 @@
+"""What of Warp's package there is not here, and why."""
+
+from __future__ import annotations
+
+import re
+
+# Why a public name of Warp's has no counterpart: the first of these that it matches, whatever its case.
+REASONS = [
+    ("Warp's errors; Polyloom's are `CompileError` and `LaunchError`", r"^warp.*error$"),
+    (
+        "CUDA devices: streams, events, graphs, memory pools, allocators",
+        r"cuda|stream|event|graph|capture|mempool|peer|allocat|memory|can_access|ipc_handle|lto_cache|^timing|"
+        r"timing_?result|suggested_block_size|launch_tiled|deterministic",
+    ),
+    ("geometry, volumes, textures", r"mesh|bvh|hashgrid|volume|texture|glbuffer|cubql"),
+    ("tiles", r"^tile"),
+    ("Omniverse Fabric", r"fabric"),
+    ("kernels within JAX", r"jax"),
+    ("arrays of Paddle, which DLPack passes on", r"paddle"),
+    ("gradients, which come later", r"^(tape|grad|func_grad|func_replay)$"),
+    (
+        "native code in kernels, and kernels built ahead of time",
+        r"native|build|aot|address_of|get_cpu_kernel_cache_key",
+    ),
+    ("Warp's messages about itself", r"log|print_diagnostics"),
+]
+
+
+def reason_of(name: str) -> str:
+    """Why there is no such name; nothing if that is not known."""
+    return next((reason for reason, pattern in REASONS if re.search(pattern, name, re.IGNORECASE)), "")
+
+
+def absent(name: str) -> AttributeError:
+    """The error for a name that the package does not have."""
+    message = f"module 'polyloom' has no attribute {name!r}"
+    reason = "" if name.startswith("_") else reason_of(name)
+    return AttributeError(f"{message}: Polyloom is without {reason}" if reason else message, name=name)
