@@ -7,6 +7,7 @@ mod device;
 mod fuzz;
 mod instructions;
 mod matrix;
+mod modules;
 mod nvrtc;
 mod samples;
 mod sync;

@@ -273,3 +273,15 @@ fn a_launch_must_fit_the_kernel() {
     let large = Launch { block: [2000, 1, 1], ..fine };
     assert_eq!(refused(large, vec![value(1u32)]), "a block has at most 1024 threads and 64 in z, not (2000, 1, 1)");
 }
+
+#[test]
+fn copies_arrive_at_mbarriers() {
+    let body = "setp.ne.u32 %p0, %r0, 0;\n@%p0 bra READY;\nmbarrier.init.shared.b64 [tile], 32;\nREADY:\nbar.sync 0;\n\
+                ld.param.u64 %rd4, [other];\nmul.wide.u32 %rd5, %r0, 4;\nadd.u64 %rd4, %rd4, %rd5;\nmov.u32 %r8, tile;\n\
+                shl.b32 %r9, %r0, 2;\nadd.u32 %r8, %r8, %r9;\ncp.async.ca.shared.global [%r8+16], [%rd4], 4;\n\
+                cp.async.mbarrier.arrive.noinc.shared.b64 [tile];\nWAIT:\nmbarrier.try_wait.parity.shared.b64 %p1, [tile], 0;\n\
+                @!%p1 bra WAIT;\nmov.u32 %r10, tile;\nsub.u32 %r10, %r10, %r9;\nld.shared.u32 %r1, [%r10+140];\nst.global.u32 [%rd0], %r1;";
+    let x: Vec<u32> = (0..32).map(|i| i * i + 1).collect();
+    let out = launch(&kernel(body), "k", 1, 32, vec![array(&[0u32; 32]), array(&x)]);
+    assert_eq!(values::<u32>(&out[0]), x.into_iter().rev().collect::<Vec<_>>());
+}

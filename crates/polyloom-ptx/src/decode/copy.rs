@@ -14,6 +14,9 @@ impl Decoder<'_> {
             return Ok((self.mbarrier(line)?, Class::Barrier));
         }
         let all = &line.instruction.operands;
+        if line.instruction.modifiers.starts_with(&["async", "mbarrier", "arrive"].map(str::to_owned)) {
+            return self.arrive_after_copies(line);
+        }
         if !line.mods.take("async")
             || line.instruction.modifiers.iter().any(|name| name == "bulk" || name == "mbarrier")
         {
@@ -61,6 +64,25 @@ impl Decoder<'_> {
             }
         }
         Ok((Op::AsyncCopy(Box::new(AsyncCopy { to, to_space, from, size, source_size, ignore })), Class::AsyncCopy))
+    }
+
+    /// `cp.async.mbarrier.arrive`: copies are done when they are begun, so it arrives at once. Without `.noinc` it counts
+    /// itself as expected first, and nothing changes.
+    fn arrive_after_copies(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let counts = line.mods.take("noinc");
+        for name in ["async", "mbarrier", "arrive"] {
+            line.mods.take(name);
+        }
+        let space = take_space(&mut line.mods);
+        line.mods.ty()?;
+        line.check(1, 1)?;
+        let (address, space) = self.address(line, &line.instruction.operands[0], space)?;
+        if !counts {
+            return Ok((Op::Nothing, Class::Barrier));
+        }
+        let (state, count) = (Destination::Sink, Source::constant(1));
+        let kind = MBarrierKind::Arrive { state, count, expected: None, drop: false };
+        Ok((Op::MBarrier(Box::new(MBarrier { address, space, kind })), Class::Barrier))
     }
 
     fn mbarrier(&mut self, line: &mut Line<'_>) -> Decoded<Op> {

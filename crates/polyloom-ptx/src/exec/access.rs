@@ -60,8 +60,9 @@ impl Warp {
         match address.base {
             AddressBase::Nothing => [offset; LANES],
             AddressBase::Frame => [offset + u64::from(self.registers.base().local); LANES],
+            // 32-bit addresses wrap around, as an index before the variable in question does.
             AddressBase::Word(slot) => {
-                u32::lanes(&self.registers, slot).map(|value| u64::from(value).wrapping_add(offset))
+                u32::lanes(&self.registers, slot).map(|value| value.wrapping_add(offset as u32).into())
             }
             AddressBase::Double(slot) => u64::lanes(&self.registers, slot).map(|value| value.wrapping_add(offset)),
         }

@@ -1,0 +1,103 @@
+//! Variables, functions and calls in the forms the ISA manual shows.
+
+use crate::device::{array, launch, module, try_launch, values};
+use crate::sync::kernel;
+use polyloom_ptx::{Launch, Simulator};
+
+fn run(head: &str, body: &str) -> Vec<u32> {
+    let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
+    values(&launch(&text, "k", 1, 32, vec![array(&[0u32; 32]), array(&[0u32; 32])])[0])
+}
+
+#[test]
+fn functions_of_register_parameters() {
+    // The ISA manual's example of a function, with a predicate besides.
+    let head = ".func (.reg .u32 %res) inc_ptr (.reg .u32 %ptr, .reg .u32 %inc, .reg .pred %twice) {\n\
+                add.u32 %res, %ptr, %inc;\n@%twice add.u32 %res, %res, %inc;\nret;\n}";
+    let body = "and.b32 %r2, %r0, 1;\nsetp.eq.u32 %p0, %r2, 0;\ncall (%r1), inc_ptr, (%r0, 4, %p0);\nst.global.u32 [%rd0], %r1;";
+    let expected: Vec<u32> = (0..32).map(|t| t + if t % 2 == 0 { 8 } else { 4 }).collect();
+    assert_eq!(run(head, body), expected);
+}
+
+#[test]
+fn functions_of_memory_parameters() {
+    // A struct of a byte, a word and two doubles, taken and given back in `.param` space.
+    let head = ".func (.param .align 8 .b8 out[24]) swap (.param .align 8 .b8 in[24]) {\n.reg .b32 %x;\n.reg .b64 %y, %z;\n\
+                ld.param.u8 %x, [in];\nst.param.b8 [out], %x;\nld.param.b32 %x, [in+4];\nadd.u32 %x, %x, 1;\nst.param.b32 [out+4], %x;\n\
+                ld.param.b64 %y, [in+8];\nld.param.b64 %z, [in+16];\nst.param.b64 [out+8], %z;\nst.param.b64 [out+16], %y;\nret;\n}";
+    let body = "{\n.param .align 8 .b8 a[24];\n.param .align 8 .b8 r[24];\nst.param.b8 [a], 7;\nst.param.b32 [a+4], %r0;\n\
+                st.param.b64 [a+8], 100;\nst.param.b64 [a+16], 2000;\ncall.uni (r), swap, (a);\nld.param.u8 %r1, [r];\n\
+                ld.param.b32 %r2, [r+4];\nld.param.b64 %rd5, [r+8];\nld.param.b64 %rd6, [r+16];\n}\nmul.lo.u64 %rd5, %rd5, 2;\n\
+                add.u64 %rd5, %rd5, %rd6;\ncvt.u32.u64 %r3, %rd5;\nadd.u32 %r3, %r3, %r2;\nadd.u32 %r3, %r3, %r1;\nst.global.u32 [%rd0], %r3;";
+    let expected: Vec<u32> = (0..32).map(|t| 2 * 2000 + 100 + t + 1 + 7).collect();
+    assert_eq!(run(head, body), expected);
+}
+
+#[test]
+fn lanes_call_different_functions() {
+    let head = ".func (.param .b32 r) one (.param .b32 a) {\n.reg .b32 %x;\nld.param.b32 %x, [a];\nadd.u32 %x, %x, 1;\nst.param.b32 [r], %x;\nret;\n}\n\
+                .func (.param .b32 r) two (.param .b32 a) {\n.reg .b32 %x;\nld.param.b32 %x, [a];\nmul.lo.u32 %x, %x, 10;\n\
+                st.param.b32 [r], %x;\nret;\n}\n.global .u64 functions[2] = {one, two};";
+    let body = "and.b32 %r1, %r0, 1;\nmul.wide.u32 %rd5, %r1, 8;\nmov.u64 %rd6, functions;\nadd.u64 %rd6, %rd6, %rd5;\n\
+                ld.global.u64 %rd7, [%rd6];\n{\n.param .b32 a;\n.param .b32 r;\nst.param.b32 [a], %r0;\n\
+                P: .callprototype (.param .b32 _) _ (.param .b32 _);\ncall (r), %rd7, (a), P;\nld.param.b32 %r2, [r];\n}\n\
+                st.global.u32 [%rd0], %r2;";
+    let expected: Vec<u32> = (0..32).map(|t| if t % 2 == 0 { t + 1 } else { t * 10 }).collect();
+    assert_eq!(run(head, body), expected);
+}
+
+#[test]
+fn variables_and_their_initial_values() {
+    let head = ".const .align 4 .b8 bytes[8] = {1, 2, 3, 4, 0xff};\n.const .f32 scale = 2.5;\n.global .align 8 .u16 grid[2][3] = {{1, 2}, {3, 4, 5}};\n\
+                .global .u64 address = grid;\n.global .s32 negative = -(3 + 4) * 2;\n.global .align 4 .b32 zeros[4];";
+    let body = "ld.const.u8 %r1, [bytes+4];\nld.const.u8 %r2, [bytes+7];\nadd.u32 %r1, %r1, %r2;\nld.const.f32 %r3, [scale];\n\
+                cvt.rni.u32.f32 %r3, %r3;\nadd.u32 %r1, %r1, %r3;\nld.global.u64 %rd5, [address];\nld.global.u16 %h0, [%rd5+6];\n\
+                ld.u16 %h1, [%rd5+4];\ncvt.u32.u16 %r4, %h0;\ncvt.u32.u16 %r5, %h1;\nshl.b32 %r4, %r4, 10;\nadd.u32 %r1, %r1, %r4;\n\
+                add.u32 %r1, %r1, %r5;\nld.global.s32 %r6, [negative];\nadd.s32 %r1, %r1, %r6;\nld.global.b32 %r7, [zeros+12];\n\
+                add.u32 %r1, %r1, %r7;\nst.global.u32 [%rd0], %r1;";
+    // 255 + 0 + 2 (2.5 to even) + 3 << 10 + 0 - 14 + 0
+    assert_eq!(run(head, body), [255 + 2 + 3 * 1024 - 14; 32]);
+}
+
+#[test]
+fn vectors_of_registers() {
+    let body = ".reg .v4 .b32 %v;\nmov.b32 %v.x, %r0;\nmov.b32 %v.y, 2;\nmov.b32 %v.z, 3;\nmov.b32 %v.w, 4;\nld.param.u64 %rd4, [other];\n\
+                setp.ne.u32 %p0, %r0, 5;\n@%p0 ret;\nst.global.v4.b32 [%rd4], %v;\n.reg .v2 .b32 %u;\nld.global.v2.b32 %u, [%rd4+8];\n\
+                add.u32 %r1, %u.x, %u.y;\nst.global.u32 [%rd0], %r1;";
+    let mut expected = vec![0; 32];
+    expected[5] = 7;
+    assert_eq!(run("", body), expected);
+}
+
+#[test]
+fn wrong_instructions_are_named_with_their_places() {
+    let simulator = Simulator::default();
+    let body = "add.u32 %r1, %r2;\nadd.u32 %rd1, %r2, %r3;\nmul.u32 %r1, %r2, %r3;\nfrob.b32 %r1, %r2;\nadd.f32.quick %r1, %r2, %r3;\n\
+                mov.b32 %r1, %nothing;\nbra NOWHERE;\nst.param.b32 [out], %r1;\nld.global.b32 %r1, [tile];\nadd.u32 5, %r1, %r2;";
+    let errors = simulator.load(&module(&kernel(body))).expect("it loads").kernel("k").err().expect("it is refused");
+    let messages: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "`add` takes 3 operands, not 2",
+            "`%rd1` has 64 bits, an operand of type `.u32` has 32",
+            "an integer product needs `.lo`, `.hi` or `.wide`",
+            "the simulator has no instruction `frob`",
+            "the simulator has no `.quick` for `add`",
+            "`%nothing` is not declared",
+            "`.param` cannot be written",
+            "`tile` is in `.shared`, not in `.global`",
+            "`5` is no register to write to",
+            "there is no label `NOWHERE`",
+        ]
+    );
+    assert_eq!(errors[0].position.line, 11);
+}
+
+#[test]
+fn constants_are_not_written() {
+    let text =
+        kernel("mov.u64 %rd5, table;\nst.u32 [%rd5], 1;").replacen(".visible", ".const .u32 table = 5;\n.visible", 1);
+    let fault = try_launch(&text, "k", vec![array(&[0u32]), array(&[0u32])], Launch::default()).expect_err("a fault");
+    assert!(fault.findings[0].message.starts_with("constant memory at 0x7f"), "{fault}");
+}
