@@ -96,13 +96,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Backend::Llvm => Tier::Optimized,
         Backend::Cranelift => Tier::Quick,
     });
-    let bytes = match gpu_form(arguments) {
-        Some((form, target)) => match kernel.emit_gpu(form, &target) {
+    let bytes = match wanted(arguments) {
+        Wanted::Gpu(form, target) => match kernel.emit_gpu(form, &target) {
             Ok(text) => Ok(text.into_bytes()),
             Err(GpuError::Rejected(error)) => return Err(error.into()),
             Err(GpuError::Codegen(error)) => Err(error),
         },
-        None => kernel.emit(host_form(arguments.emit), tier),
+        Wanted::Host(form) => kernel.emit(form, tier),
     };
     let bytes = bytes.map_err(|error| Failure::Failed(error.to_string()))?;
     let default = (arguments.emit == Emit::Obj).then(|| PathBuf::from(format!("{name}.o")));
@@ -114,32 +114,33 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     Ok(())
 }
 
-/// What is asked for, if it is no GPU code.
-fn host_form(emit: Emit) -> Form {
-    match emit {
+/// A form on the one side or the other.
+enum Wanted {
+    Host(Form),
+    Gpu(GpuForm, GpuTarget),
+}
+
+/// What is asked for.
+fn wanted(arguments: &Arguments) -> Wanted {
+    let for_gpu = |form| {
+        let target = GpuTarget {
+            ptx_version: arguments.ptx_version,
+            shape: if arguments.grid_stride { GridShape::Stride } else { GridShape::OneThreadEach },
+            dense: arguments.dense,
+            ..GpuTarget::new(arguments.arch.unwrap_or(Arch::DEFAULT))
+        };
+        Wanted::Gpu(form, target)
+    };
+    Wanted::Host(match arguments.emit {
+        Emit::Ptx => return for_gpu(GpuForm::Ptx),
+        Emit::Llvm if arguments.arch.is_some() => return for_gpu(GpuForm::LlvmIrOptimized),
         Emit::Ast => Form::Ast,
         Emit::Hir => Form::Hir,
         Emit::HirPrepared => Form::HirPrepared,
         Emit::Cpp => Form::Cpp,
         Emit::Cuda => Form::Cuda,
         Emit::Llvm => Form::LlvmIrOptimized,
-        Emit::Asm | Emit::Ptx => Form::Asm,
+        Emit::Asm => Form::Asm,
         Emit::Obj => Form::Obj,
-    }
-}
-
-/// What is asked for, if it is GPU code.
-fn gpu_form(arguments: &Arguments) -> Option<(GpuForm, GpuTarget)> {
-    let form = match (arguments.emit, arguments.arch) {
-        (Emit::Ptx, _) => GpuForm::Ptx,
-        (Emit::Llvm, Some(_)) => GpuForm::LlvmIrOptimized,
-        _ => return None,
-    };
-    let target = GpuTarget {
-        ptx_version: arguments.ptx_version,
-        shape: if arguments.grid_stride { GridShape::Stride } else { GridShape::OneThreadEach },
-        dense: arguments.dense,
-        ..GpuTarget::new(arguments.arch.unwrap_or(Arch::DEFAULT))
-    };
-    Some((form, target))
+    })
 }

@@ -66,7 +66,9 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
         LaunchError::Arguments(error) => argument_error(kernel, error),
         LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } => PyValueError::new_err(error.to_string()),
         LaunchError::Simulator(fault) => simulator_error(py, fault),
-        LaunchError::Compile { .. } | LaunchError::Interpreter { .. } => PyRuntimeError::new_err(error.to_string()),
+        LaunchError::Compile { .. } | LaunchError::Interpreter { .. } | LaunchError::Memory { .. } => {
+            PyRuntimeError::new_err(error.to_string())
+        }
     }
 }
 

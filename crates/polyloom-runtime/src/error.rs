@@ -44,6 +44,14 @@ pub enum LaunchError {
         /// What it met.
         message: String,
     },
+    /// The simulator has no memory for the arrays.
+    #[error("kernel `{kernel}` cannot run on the simulator: {message}")]
+    Memory {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// What the simulator says.
+        message: String,
+    },
     /// The simulator found what is wrong with the kernel.
     #[error("{0}")]
     Simulator(Box<polyloom_ptx::Fault>),

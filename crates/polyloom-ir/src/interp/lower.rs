@@ -254,10 +254,10 @@ impl Lower<'_, '_> {
 
     fn collective(&mut self, inst: Inst, data: &InstData) -> Result<(), InterpError> {
         let elem = data.operands.first().map_or(Type::BOOL, |&value| self.func.ty(value));
-        let combine = match evaluator(reduction(data.op), &[elem, elem], elem) {
-            _ if reduction(data.op) == data.op => None,
-            Some(Evaluator::Binary(f)) => Some(f),
-            _ => return Err(self.no_definition(data)),
+        let combine = match data.op.info().reduces_by().map(|op| evaluator(op, &[elem, elem], elem)) {
+            None => None,
+            Some(Some(Evaluator::Binary(f))) => Some(f),
+            Some(_) => return Err(self.no_definition(data)),
         };
         let index = self.code.collectives.len() as u32;
         self.code.collectives.push(Collective {
@@ -467,19 +467,6 @@ fn axis(data: &InstData) -> u8 {
 
 fn is_half(ty: Type) -> bool {
     ty.as_scalar().is_some_and(Scalar::is_half)
-}
-
-/// What `warp_reduce_add` and its like combine values by; other ops as they are.
-fn reduction(op: Op) -> Op {
-    match op {
-        Op::WarpReduceAdd => Op::Add,
-        Op::WarpReduceMin => Op::Min,
-        Op::WarpReduceMax => Op::Max,
-        Op::WarpReduceAnd => Op::BitAnd,
-        Op::WarpReduceOr => Op::BitOr,
-        Op::WarpReduceXor => Op::BitXor,
-        op => op,
-    }
 }
 
 /// What `atomic_inc` and `atomic_dec` store.

@@ -191,6 +191,19 @@ impl OpInfo {
         self.effect == Effect::Terminator
     }
 
+    /// What `warp_reduce_add` and its like combine values by.
+    pub fn reduces_by(&self) -> Option<Op> {
+        Some(match self.op {
+            Op::WarpReduceAdd => Op::Add,
+            Op::WarpReduceMin => Op::Min,
+            Op::WarpReduceMax => Op::Max,
+            Op::WarpReduceAnd => Op::BitAnd,
+            Op::WarpReduceOr => Op::BitOr,
+            Op::WarpReduceXor => Op::BitXor,
+            _ => return None,
+        })
+    }
+
     /// Whether a kernel that has it is launched in blocks of threads, on the CPU too. `block_dim` alone is no reason: a
     /// block is one thread then.
     pub fn needs_blocks(&self) -> bool {

@@ -96,7 +96,7 @@ impl Lower<'_, '_> {
                 let (bits, width) = self.match_bits(value);
                 ir.extract_field(call(&format!("llvm.nvvm.match.all.sync.i{width}p"), &[full, bits]), 0)
             }
-            (op, &[value]) if combines_with(op).is_some() => match elem {
+            (op, &[value]) if op.info().reduces_by().is_some() => match elem {
                 Some(elem) => self.warp_reduce(op, elem, value)?,
                 None => return Err(self.unsupported(inst)),
             },
@@ -301,7 +301,7 @@ impl Lower<'_, '_> {
 
     fn combine_lanes(&mut self, op: Op, elem: Scalar, a: Val, b: Val) -> Result<Val> {
         let unknown = || CodegenError::new(format!("internal error: no arithmetic for `{}`", op.name()));
-        let with = combines_with(op).ok_or_else(unknown)?;
+        let with = op.info().reduces_by().ok_or_else(unknown)?;
         let wide = if elem.is_half() { Scalar::F32 } else { elem };
         let [a, b] = [a, b].map(|x| crate::lower::cast::cast(&self.arith, x, elem, wide));
         let result = self.arith.emit(with, wide, wide, &[a, b]).ok_or_else(unknown)?;
@@ -343,19 +343,6 @@ fn fence(ir: &Ir<'_>, scope: Scope) {
         Scope::System => "llvm.nvvm.membar.sys",
     };
     ir.intrinsic(name, &[], &[]);
-}
-
-/// The op of two values that a reduction is made of.
-fn combines_with(op: Op) -> Option<Op> {
-    Some(match op {
-        Op::WarpReduceAdd => Op::Add,
-        Op::WarpReduceMin => Op::Min,
-        Op::WarpReduceMax => Op::Max,
-        Op::WarpReduceAnd => Op::BitAnd,
-        Op::WarpReduceOr => Op::BitOr,
-        Op::WarpReduceXor => Op::BitXor,
-        _ => return None,
-    })
 }
 
 fn dense_strides(elem: Scalar, extents: &[u32]) -> Vec<i64> {

@@ -165,7 +165,7 @@ impl SimKernel {
     }
 
     fn out_of_memory(&self, message: &str) -> LaunchError {
-        LaunchError::Compile { kernel: self.name.clone(), error: CodegenError::new(message) }
+        LaunchError::Memory { kernel: self.name.clone(), message: message.to_owned() }
     }
 }
 
