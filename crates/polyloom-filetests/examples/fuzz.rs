@@ -2,21 +2,25 @@
 //!
 //! ```text
 //! fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR]
+//! fuzz --cpp COMPILER [--programs N] [--seed FIRST] [--out DIR]
 //! fuzz --show SEED
 //! ```
+//!
+//! With `--cpp` the engine is C++ text, through this compiler, instead of those of the build.
 //!
 //! The seed a worker is at stands in DIR/running_WORKER, for when a program brings the process down. Each disagreement
 //! is shrunk and written to DIR (by default `target/fuzz`) as a file that the differential tests can
 //! take over. The exit status is 1 if there was one.
 
-use polyloom_filetests::differential::{Disagreement, Engines, generate, shrink};
-use std::path::PathBuf;
+use polyloom_filetests::differential::{Disagreement, Engines, Program, TextEngine, generate, shrink};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 fn main() -> ExitCode {
     let (mut programs, mut first, mut threads, mut out) = (100_000u64, 0u64, 2usize, PathBuf::from("target/fuzz"));
+    let mut cpp = None;
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let value = arguments.next().unwrap_or_default();
@@ -30,9 +34,12 @@ fn main() -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             ("--threads", Ok(n)) => threads = n.max(1) as usize,
+            ("--cpp", _) if !value.is_empty() => cpp = Some(value),
             ("--out", _) if !value.is_empty() => out = value.into(),
             _ => {
-                eprintln!("usage: fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR] | fuzz --show SEED");
+                eprintln!(
+                    "usage: fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR] [--cpp COMPILER] | fuzz --show SEED"
+                );
                 return ExitCode::from(2);
             }
         }
@@ -47,6 +54,9 @@ fn main() -> ExitCode {
     if let Err(error) = std::fs::create_dir_all(&out) {
         eprintln!("fuzz: cannot make {}: {error}", out.display());
         return ExitCode::FAILURE;
+    }
+    if let Some(compiler) = cpp {
+        return fuzz_text(&engines, &compiler, first, programs, &out);
     }
     let started = Instant::now();
     let (next, failures) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -88,5 +98,32 @@ fn main() -> ExitCode {
         engines.names().join(", "),
         started.elapsed().as_secs_f64()
     );
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// How many programs a C++ compiler is given at a time.
+const BATCH: u64 = 64;
+
+fn fuzz_text(engines: &Engines, compiler: &str, first: u64, programs: u64, out: &Path) -> ExitCode {
+    let Some(engine) = TextEngine::new(compiler, out.to_owned()) else {
+        eprintln!("fuzz: there is no {compiler}");
+        return ExitCode::FAILURE;
+    };
+    let started = Instant::now();
+    let mut failures = 0;
+    for begin in (first..first + programs).step_by(BATCH as usize) {
+        let seeds = begin..(begin + BATCH).min(first + programs);
+        let batch: Vec<(u64, Program)> = seeds.map(|seed| (seed, generate(seed))).collect();
+        for (index, found) in engine.check(engines, &batch) {
+            failures += 1;
+            let (seed, program) = &batch[index];
+            let found = found.to_string().replace('\n', "\n# ");
+            let text = format!("# test differential\n# seed {seed}: {found}\n{}\n{}", program.header(), program.text);
+            eprintln!("{text}");
+            let _ = std::fs::write(out.join(format!("seed_{seed}.py")), text);
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{programs} programs from seed {first} as C++ text: {failures} disagreements, {seconds:.0} s");
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

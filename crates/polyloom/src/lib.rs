@@ -49,6 +49,7 @@ pub use polyloom_ir::{
     Arch, Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, PtxVersion,
     Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,
 };
+pub use polyloom_passes::Options as PassOptions;
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, CodeCache, CpuDevice, DeviceError, Footprint, LaunchError, LaunchOptions, MAX_THREADS, Params,

@@ -33,7 +33,8 @@ pub fn write_text(
     target: Target,
     form: &TextOptions<'_>,
 ) -> Result<String, CodegenError> {
-    let (module, kernel) = for_text(module, kernel, options).map_err(|diagnostics| match diagnostics.first() {
+    let options = Options { gpu: target == Target::Cuda, ..*options };
+    let (module, kernel) = for_text(module, kernel, &options).map_err(|diagnostics| match diagnostics.first() {
         Some(first) => CodegenError { message: first.message.clone(), span: first.span },
         None => CodegenError { message: "the kernel is beyond the compiler's limits".to_owned(), span: Span::NONE },
     })?;

@@ -28,7 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("polyloom-cli", &["polyloom"]),
     ("polyloom-py", &["polyloom", "polyloom-cli"]),
-    ("polyloom-filetests", &["polyloom", "polyloom-frontend", "polyloom-ir", "polyloom-passes"]),
+    ("polyloom-filetests", &["polyloom", "polyloom-codegen", "polyloom-frontend", "polyloom-ir", "polyloom-passes"]),
 ];
 
 /// Crates from elsewhere that only these crates of ours may use.

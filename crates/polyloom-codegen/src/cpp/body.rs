@@ -27,14 +27,14 @@ pub(super) struct Body<'a, 'u> {
     /// Whether arithmetic is that of the float mode `strict`.
     pub is_strict: bool,
     pub out: String,
-    layout: Layout,
-    call_effect: CallEffect<'a>,
-    declared: EntitySet<Variable>,
-    declarations: FxHashMap<Inst, SmallVec<[Variable; 2]>>,
-    jumps: Jumps,
+    pub(super) layout: Layout,
+    pub(super) call_effect: CallEffect<'a>,
+    pub(super) declared: EntitySet<Variable>,
+    pub(super) declarations: FxHashMap<Inst, SmallVec<[Variable; 2]>>,
+    pub(super) jumps: Jumps,
     /// Loops and blocks around the current place, from the outermost on.
-    around: Vec<Inst>,
-    indent: usize,
+    pub(super) around: Vec<Inst>,
+    pub(super) indent: usize,
     sites: FxHashMap<Inst, u32>,
     /// The line of the source that the last comment shows.
     line: Option<u32>,
@@ -42,11 +42,11 @@ pub(super) struct Body<'a, 'u> {
 
 /// Jumps that C++ has no statement for.
 #[derive(Default)]
-struct Jumps {
+pub(super) struct Jumps {
     /// What is left from within an inner loop.
-    left: FxHashSet<Inst>,
+    pub(super) left: FxHashSet<Inst>,
     /// What is continued from within an inner loop.
-    continued: FxHashSet<Inst>,
+    pub(super) continued: FxHashSet<Inst>,
     /// Whether a kernel returns from within a loop.
     returns: bool,
 }
@@ -162,11 +162,43 @@ impl<'a, 'u> Body<'a, 'u> {
             Target::Cpp => "extern \"C\" void",
         };
         let unused = if dim_is_used { "" } else { "[[maybe_unused]] " };
-        let _ = write!(self.out, "{begin} {name}({unused}launch_bounds dim");
+        let bounds = if target == Target::Cuda { launch_bounds(self.func, self.unit.in_blocks) } else { String::new() };
+        let _ = write!(self.out, "{begin} {bounds}{name}(");
+        let first = self.out.len();
+        let _ = write!(self.out, "{unused}launch_bounds dim");
         self.unit.need_scalar(Scalar::U64);
         if !self.func.params().is_empty() {
             self.out.push_str(", ");
             self.parameters(true);
+        }
+        if self.out.len() > MAX_SIGNATURE {
+            let parameters = self.out.split_off(first);
+            let mut depth = 0;
+            self.out.push_str("\n    ");
+            for c in parameters.chars() {
+                // A space after a comma between parameters, not one in `array<float, 1>`.
+                depth += match c {
+                    '<' => 1,
+                    '>' => -1,
+                    _ => 0,
+                };
+                match c {
+                    ' ' if depth == 0 && self.out.ends_with(',') => self.out.push_str("\n    "),
+                    c => self.out.push(c),
+                }
+            }
+        }
+        if self.unit.in_blocks && target == Target::Cuda {
+            // Threads of a block work together: each has one place in the launch.
+            self.unit.need(Helper::ThreadNumber);
+            self.out.push_str(
+                ") {\n    const uint64 thread = thread_number();\n    if (thread >= dim.size()) {\n        return;\n    }\n",
+            );
+            self.indent = 1;
+            self.composite_parameters();
+            self.region(self.func.body);
+            self.out.push_str("}\n");
+            return self.out;
         }
         match target {
             Target::Cuda => self.out.push_str(
@@ -244,28 +276,28 @@ impl<'a, 'u> Body<'a, 'u> {
 
     // ---- lines -----------------------------------------------------------------------------------------------------
 
-    fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         for _ in 0..self.indent {
             self.out.push_str("    ");
         }
     }
 
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.out.push_str(";\n");
     }
 
-    fn line(&mut self, text: &str) {
+    pub(super) fn line(&mut self, text: &str) {
         self.start();
         self.out.push_str(text);
         self.out.push('\n');
     }
 
-    fn open(&mut self, text: &str) {
+    pub(super) fn open(&mut self, text: &str) {
         self.line(text);
         self.indent += 1;
     }
 
-    fn close(&mut self, text: &str) {
+    pub(super) fn close(&mut self, text: &str) {
         self.indent -= 1;
         self.line(text);
     }
@@ -282,7 +314,7 @@ impl<'a, 'u> Body<'a, 'u> {
 
     // ---- statements ------------------------------------------------------------------------------------------------
 
-    fn region(&mut self, region: Region) {
+    pub(super) fn region(&mut self, region: Region) {
         let func = self.func;
         for &inst in &func.regions[region].insts {
             let data = &func.insts[inst];
@@ -292,7 +324,7 @@ impl<'a, 'u> Body<'a, 'u> {
         }
     }
 
-    fn statement(&mut self, inst: Inst, data: &InstData, region: Region) {
+    pub(super) fn statement(&mut self, inst: Inst, data: &InstData, region: Region) {
         if !data.op.info().is_terminator() {
             self.comment(data.span);
         }
@@ -305,6 +337,7 @@ impl<'a, 'u> Body<'a, 'u> {
                 }
             }
         }
+        self.atomic_fence(data, true);
         match data.op {
             Op::If => {
                 self.start();
@@ -337,6 +370,7 @@ impl<'a, 'u> Body<'a, 'u> {
                 self.end();
             }
             Op::Check | Op::Assert => self.check(inst, data),
+            Op::SharedArray => self.declare_shared(inst, data),
             Op::Print => {
                 self.start();
                 self.print_call(data);
@@ -345,9 +379,7 @@ impl<'a, 'u> Body<'a, 'u> {
             Op::WithComponent | Op::WithComponentAt => self.with_component(data),
             _ if data.results.len() > 1 => self.several_results(inst, data),
             _ => match data.results.first() {
-                Some(&result) if self.plan.live.contains(result) => {
-                    self.assign(result, |body| body.operation(inst, result))
-                }
+                Some(&result) if self.plan.live.contains(result) => self.assign_operation(inst, data, result),
                 Some(&result) => {
                     self.start();
                     self.operation(inst, result);
@@ -360,6 +392,7 @@ impl<'a, 'u> Body<'a, 'u> {
                 }
             },
         }
+        self.atomic_fence(data, false);
     }
 
     /// A call without a result.
@@ -372,7 +405,27 @@ impl<'a, 'u> Body<'a, 'u> {
                 self.list(&data.operands);
                 self.out.push(')');
             }
+            _ if self.gpu(data) => {}
             _ => self.library_statement(inst, data),
+        }
+    }
+
+    /// Assigns what an instruction computes; as `x += y` what changes a variable so.
+    fn assign_operation(&mut self, inst: Inst, data: &InstData, result: Value) {
+        let variable = self.variables.of(result);
+        let changes_itself = data.operands.len() == 2
+            && variable.is_some_and(|variable| self.declared.contains(variable))
+            && self.variables.of(data.operands[0]) == variable;
+        let sign = if changes_itself { self.compound_operator(data, result) } else { None };
+        match sign {
+            Some(sign) => {
+                self.start();
+                self.raw(data.operands[0]);
+                let _ = write!(self.out, " {sign}= ");
+                self.changed_by(data, result);
+                self.end();
+            }
+            None => self.assign(result, |body| body.operation(inst, result)),
         }
     }
 
@@ -398,7 +451,7 @@ impl<'a, 'u> Body<'a, 'u> {
     }
 
     /// Hands values to the results of an instruction, or to what a loop carries.
-    fn hand(&mut self, values: &[Value], to: Inst) {
+    pub(super) fn hand(&mut self, values: &[Value], to: Inst) {
         let func = self.func;
         let copies: SmallVec<[(Variable, Value); 4]> = func.insts[to]
             .results
@@ -463,215 +516,14 @@ impl<'a, 'u> Body<'a, 'u> {
         }
     }
 
-    // ---- control flow ----------------------------------------------------------------------------------------------
-
-    /// An `if`, from the word on.
-    fn if_(&mut self, data: &InstData) {
-        let begin = self.out.len();
-        self.out.push_str("if (");
-        self.value(data.operands[0], Precedence::Any);
-        self.out.push_str(") {\n");
-        let inside = self.out.len();
-        self.indent += 1;
-        self.region(data.regions[0]);
-        self.indent -= 1;
-        let otherwise = data.regions[1];
-        if self.out.len() == inside {
-            // Nothing happens if the condition holds.
-            self.out.truncate(begin);
-            self.out.push_str("if (!");
-            self.value(data.operands[0], Precedence::Unary);
-            self.out.push_str(") {\n");
-            self.indent += 1;
-            self.region(otherwise);
-            self.indent -= 1;
-            self.line("}");
-            return;
-        }
-        let end = self.out.len();
-        if let Some(inner) = self.only_if(otherwise) {
-            self.start();
-            self.out.push_str("} else ");
-            self.if_(&self.func.insts[inner]);
-            return;
-        }
-        self.line("} else {");
-        let inside = self.out.len();
-        self.indent += 1;
-        self.region(otherwise);
-        self.indent -= 1;
-        if self.out.len() == inside {
-            self.out.truncate(end);
-        }
-        self.line("}");
-    }
-
-    /// The `if` that is all there is in a region.
-    fn only_if(&self, region: Region) -> Option<Inst> {
-        let func = self.func;
-        let (&last, before) = func.regions[region].insts.split_last()?;
-        let mut statements =
-            before.iter().copied().filter(|&inst| self.plan.is_statement(inst, &func.insts[inst], self.call_effect));
-        let only = statements.next()?;
-        let hands_nothing_on = func.insts[last].op == Op::Yield
-            && func.insts[last].operands.iter().zip(&func.insts[self.layout.owner(region)?].results).all(
-                |(&from, &to)| self.variables.of(to).is_none() || self.variables.of(from) == self.variables.of(to),
-            );
-        let alone = statements.next().is_none()
-            && hands_nothing_on
-            && func.insts[only].op == Op::If
-            && !self.declarations.contains_key(&only)
-            && !self.unit.has_comments();
-        alone.then_some(only)
-    }
-
-    fn for_range(&mut self, inst: Inst, data: &InstData) {
-        let func = self.func;
-        let region = data.regions[0];
-        let counter = func.regions[region].params[0];
-        self.hand(&data.operands[3..], inst);
-        let (Some(variable), Some(ty)) = (self.variables.of(counter), self.scalar_of(counter)) else { return };
-        self.declared.insert(variable);
-        let name = self.variables.all[variable].name.clone();
-        let ty_name = self.unit.type_name(ty.into());
-        let minus_one = u64::MAX >> (64 - ty.bits());
-        let (low, high) = (data.operands[0], data.operands[1]);
-        self.start();
-        match func.as_const(data.operands[2]) {
-            Some(step) if step == 1 || (step == minus_one && ty.is_signed_int()) => {
-                let (sign, next) = if step == 1 { ("<", "++") } else { (">", "--") };
-                let _ = write!(self.out, "for ({ty_name} {name} = ");
-                self.bits(low, Precedence::Any);
-                let _ = write!(self.out, "; {name} {sign} ");
-                self.value(high, Precedence::Shift);
-                let _ = writeln!(self.out, "; {next}{name}) {{");
-            }
-            _ => {
-                let unused = if self.plan.is_used(counter) { "" } else { "[[maybe_unused]] " };
-                let _ = write!(self.out, "for ({unused}const {ty_name} {name} : ");
-                self.call(Helper::Range, &data.operands[..3]);
-                self.out.push_str(") {\n");
-            }
-        }
-        self.loop_body(inst, region);
-        self.close("}");
-        self.left_label(inst);
-    }
-
-    fn while_(&mut self, inst: Inst, data: &InstData) {
-        let func = self.func;
-        let [condition, body] = [data.regions[0], data.regions[1]];
-        self.hand(&data.operands, inst);
-        let Some((&last, before)) = func.regions[condition].insts.split_last() else { return };
-        let is_expression =
-            before.iter().all(|&inst| !self.plan.is_statement(inst, &func.insts[inst], self.call_effect));
-        if is_expression && func.insts[last].op == Op::Yield {
-            self.start();
-            self.out.push_str("while (");
-            self.value(func.insts[last].operands[0], Precedence::Any);
-            self.out.push_str(") {\n");
-            self.loop_body(inst, body);
-        } else {
-            self.line("while (true) {");
-            self.around.push(inst);
-            self.indent += 1;
-            for &inner in before {
-                let data = &func.insts[inner];
-                if self.plan.is_statement(inner, data, self.call_effect) {
-                    self.statement(inner, data, condition);
-                }
-            }
-            let goes_on = func.insts[last].op == Op::Yield;
-            if goes_on {
-                self.start();
-                self.out.push_str("if (!");
-                self.value(func.insts[last].operands[0], Precedence::Unary);
-                self.out.push_str(") {\n");
-                self.indent += 1;
-                self.line("break;");
-                self.close("}");
-            } else {
-                self.statement(last, &func.insts[last], condition);
-            }
-            self.indent -= 1;
-            self.around.pop();
-            if goes_on {
-                self.loop_body(inst, body);
-            } else {
-                self.indent += 1;
-            }
-        }
-        self.close("}");
-        self.left_label(inst);
-    }
-
-    /// What a loop repeats, with the label that inner loops continue it at.
-    fn loop_body(&mut self, inst: Inst, region: Region) {
-        self.around.push(inst);
-        self.indent += 1;
-        let is_continued = self.jumps.continued.contains(&inst);
-        if is_continued {
-            self.open("{");
-        }
-        self.region(region);
-        if is_continued {
-            self.close("}");
-            let text = format!("continue_{}:;", number(inst));
-            self.line(&text);
-        }
-        self.around.pop();
-    }
-
-    fn left_label(&mut self, inst: Inst) {
-        if self.jumps.left.contains(&inst) {
-            let text = format!("break_{}:;", number(inst));
-            self.line(&text);
-        }
-    }
-
-    fn jump(&mut self, data: &InstData) {
-        let Imm::Target(target) = data.imm else { return };
-        self.hand(&data.operands, target);
-        let is_near = self.around.last() == Some(&target);
-        let word = if data.op == Op::Break { "break" } else { "continue" };
-        let text = if is_near { format!("{word};") } else { format!("goto {word}_{};", number(target)) };
-        self.line(&text);
-    }
-
-    fn return_(&mut self, data: &InstData, region: Region) {
-        if self.func.kind == FunctionKind::Kernel {
-            if region != self.func.body {
-                self.line(if self.around.is_empty() { "continue;" } else { "goto next_thread;" });
-            }
-            return;
-        }
-        match data.operands[..] {
-            [] if region == self.func.body => {}
-            [] => self.line("return;"),
-            [value] => {
-                self.start();
-                self.out.push_str("return ");
-                self.bits(value, Precedence::Any);
-                self.end();
-            }
-            _ => {
-                self.start();
-                self.out.push_str("return {");
-                self.list(&data.operands);
-                self.out.push('}');
-                self.end();
-            }
-        }
-    }
-
     // ---- other effects ---------------------------------------------------------------------------------------------
 
     fn check(&mut self, inst: Inst, data: &InstData) {
         let site = self.sites.get(&inst).copied().unwrap_or(0);
         self.unit.need(Helper::Fail);
         self.start();
-        self.out.push_str("if (!");
-        self.value(data.operands[0], Precedence::Unary);
+        self.out.push_str("if (");
+        self.negated(data.operands[0]);
         self.out.push_str(") {\n");
         self.indent += 1;
         self.start();
@@ -789,6 +641,20 @@ impl<'a, 'u> Body<'a, 'u> {
     }
 }
 
-fn number(inst: Inst) -> u32 {
+pub(super) fn number(inst: Inst) -> u32 {
     inst.as_u32()
+}
+
+/// The length from which a signature has a line for each parameter.
+const MAX_SIGNATURE: usize = 110;
+
+/// What a kernel promises of its blocks.
+fn launch_bounds(func: &Function, in_blocks: bool) -> String {
+    let metadata = &func.metadata;
+    match (metadata.launch_bounds, metadata.workgroup_size) {
+        (Some((threads, Some(blocks))), _) => format!("__launch_bounds__({threads}, {blocks}) "),
+        (Some((threads, None)), _) => format!("__launch_bounds__({threads}) "),
+        (None, Some([x, y, z])) if in_blocks => format!("__launch_bounds__({}) ", x * y * z),
+        _ => String::new(),
+    }
 }

@@ -5,6 +5,7 @@ use super::expression::Precedence;
 use super::prelude::Helper;
 use super::unit::{Callee, Target};
 use polyloom_ir::format::{Piece, pieces};
+use polyloom_ir::function::Scope;
 use polyloom_ir::{Imm, Inst, InstData, Op, Scalar, Type, Value};
 use std::fmt::Write as _;
 
@@ -20,7 +21,12 @@ impl Body<'_, '_> {
             _ => None,
         };
         if let Some(name) = cuda {
-            let _ = write!(self.out, "{name}(&");
+            let scope = match data.imm {
+                Imm::Memory(order) if order.scope == Scope::Block => "_block",
+                Imm::Memory(order) if order.scope == Scope::System => "_system",
+                _ => "",
+            };
+            let _ = write!(self.out, "{name}{scope}(&");
             self.element(inst, data.operands[0], indices);
         } else {
             let helper = atomic_helper(data.op);
@@ -49,16 +55,20 @@ impl Body<'_, '_> {
             let _ = write!(self.out, "{}(", helper.name());
             self.element(inst, data.operands[0], indices);
         }
-        self.out.push_str(", ");
-        self.list(values);
+        for &value in values {
+            self.out.push_str(", ");
+            self.whole(value);
+        }
         self.out.push(')');
     }
 
     /// A library op without a result, or with several.
     pub(super) fn library_statement(&mut self, _: Inst, data: &InstData) {
         let types: Vec<Type> = data.operands.iter().map(|&v| self.func.ty(v)).collect();
-        let name = match self.unit.definition(data.op, &types) {
-            Some(Callee::Function(name) | Callee::Widened(name)) => name,
+        let results: Vec<Type> = data.results.iter().map(|&v| self.func.ty(v)).collect();
+        let (name, is_widened) = match self.unit.definition(data.op, &types, &results) {
+            Some(Callee::Function(name)) => (name, false),
+            Some(Callee::Widened(name)) => (name, true),
             _ => {
                 self.unit.refuse(format!("`{}` has no form in C++", data.op.name()), data.span);
                 return;
@@ -69,7 +79,7 @@ impl Body<'_, '_> {
             if index > 0 {
                 self.out.push_str(", ");
             }
-            if self.scalar_of(operand).is_some_and(Scalar::is_half) {
+            if is_widened && self.scalar_of(operand).is_some_and(Scalar::is_half) {
                 self.out.push_str("float(");
                 self.value(operand, Precedence::Any);
                 self.out.push(')');
@@ -165,6 +175,8 @@ fn atomic_helper(op: Op) -> Helper {
         Op::AtomicXor => Helper::AtomicXor,
         Op::AtomicCas => Helper::AtomicCas,
         Op::AtomicExch => Helper::AtomicExch,
+        Op::AtomicInc => Helper::AtomicInc,
+        Op::AtomicDec => Helper::AtomicDec,
         _ => Helper::AtomicAdd,
     }
 }
@@ -182,6 +194,8 @@ fn cuda_atomic(op: Op, ty: Scalar) -> Option<&'static str> {
         (Op::AtomicXor, I32 | U32 | U64) => "atomicXor",
         (Op::AtomicExch, I32 | U32 | U64 | F32) => "atomicExch",
         (Op::AtomicCas, I32 | U32 | U64) => "atomicCAS",
+        (Op::AtomicInc, U32) => "atomicInc",
+        (Op::AtomicDec, U32) => "atomicDec",
         _ => return None,
     })
 }

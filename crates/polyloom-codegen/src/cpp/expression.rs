@@ -8,7 +8,7 @@ use super::body::Body;
 use super::prelude::Helper;
 use super::range::interval;
 use super::types;
-use super::unit::{Callee, Target};
+use super::unit::Callee;
 use polyloom_ir::op::Lowering;
 use polyloom_ir::{Composite, Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
@@ -35,10 +35,10 @@ pub(super) enum Precedence {
 
 /// What an expression looks like from outside.
 #[derive(Clone, Copy)]
-struct Shape {
-    precedence: Precedence,
+pub(super) struct Shape {
+    pub(super) precedence: Precedence,
     /// Whether its type is the unsigned one of the value's width.
-    is_modular: bool,
+    pub(super) is_modular: bool,
 }
 
 const CALL: Shape = Shape { precedence: Precedence::Postfix, is_modular: false };
@@ -49,7 +49,7 @@ fn exact(precedence: Precedence) -> Shape {
 
 impl Body<'_, '_> {
     /// The instruction that a value is the folded result of.
-    fn folded_inst(&self, value: Value) -> Option<Inst> {
+    pub(super) fn folded_inst(&self, value: Value) -> Option<Inst> {
         match self.func.values[value].def {
             ValueDef::Result(inst, _) if self.plan.folded.contains(value) => Some(inst),
             _ => None,
@@ -62,6 +62,10 @@ impl Body<'_, '_> {
 
     /// Writes a value of its own type.
     pub(super) fn value(&mut self, value: Value, least: Precedence) {
+        if self.shared_array(value).is_some() {
+            self.static_view(value);
+            return;
+        }
         let shape = self.shape(value);
         if shape.is_modular
             && let Some(ty) = self.scalar_of(value)
@@ -87,7 +91,7 @@ impl Body<'_, '_> {
         }
     }
 
-    fn shape(&self, value: Value) -> Shape {
+    pub(super) fn shape(&self, value: Value) -> Shape {
         let Some(inst) = self.folded_inst(value) else { return CALL };
         let data = &self.func.insts[inst];
         self.inst_shape(data, value)
@@ -150,18 +154,18 @@ impl Body<'_, '_> {
     }
 
     /// Whether a sum, difference, product or negation of integers is computed as unsigned.
-    fn wraps(&self, data: &InstData, ty: Scalar) -> bool {
+    pub(super) fn wraps(&self, data: &InstData, ty: Scalar) -> bool {
         ty.is_signed_int() && !super::range::is_exact(self.func, data, ty)
     }
 
     /// Whether a divisor is a constant that every dividend can be divided by.
-    fn has_plain_divisor(&self, data: &InstData, ty: Scalar) -> bool {
+    pub(super) fn has_plain_divisor(&self, data: &InstData, ty: Scalar) -> bool {
         let Some(divisor) = data.operands.get(1).and_then(|&v| self.func.as_const(v)) else { return false };
         let minus_one = u64::MAX >> (64 - ty.bits());
         ty.is_int() && divisor != 0 && !(ty.is_signed_int() && divisor == minus_one)
     }
 
-    fn has_plain_count(&self, data: &InstData, ty: Scalar) -> bool {
+    pub(super) fn has_plain_count(&self, data: &InstData, ty: Scalar) -> bool {
         data.operands.get(1).and_then(|&v| self.func.as_const(v)).is_some_and(|count| count < ty.bits().into())
     }
 
@@ -181,7 +185,7 @@ impl Body<'_, '_> {
     }
 
     /// Writes a value without regard to what is around it.
-    fn raw(&mut self, value: Value) {
+    pub(super) fn raw(&mut self, value: Value) {
         match self.folded_inst(value) {
             Some(inst) => self.operation(inst, value),
             None => match self.variables.of(value) {
@@ -212,7 +216,7 @@ impl Body<'_, '_> {
         }
     }
 
-    fn unsupported(&mut self, data: &InstData) {
+    pub(super) fn unsupported(&mut self, data: &InstData) {
         self.unit.refuse(format!("`{}` has no form in C++", data.op.name()), data.span);
     }
 
@@ -240,6 +244,11 @@ impl Body<'_, '_> {
                 if let (Imm::Bits(bits), Some(ty)) = (&data.imm, ty.as_scalar()) {
                     self.constant(ty, *bits);
                 }
+            }
+            Op::Dim if self.shared_array(data.operands[0]).is_some() => {
+                let extent =
+                    self.shared_array(data.operands[0]).and_then(|a| a.extents.get(usize::from(axis(data))).copied());
+                let _ = write!(self.out, "{}", extent.unwrap_or(1));
             }
             Op::Dim => {
                 self.unit.need(Helper::Array);
@@ -274,7 +283,12 @@ impl Body<'_, '_> {
                     self.value(data.operands[1], Precedence::Any);
                     self.out.push(']');
                 } else {
-                    self.call(Helper::Component, &data.operands);
+                    self.unit.need(Helper::Component);
+                    self.out.push_str("component(");
+                    self.whole(data.operands[0]);
+                    self.out.push_str(", ");
+                    self.value(data.operands[1], Precedence::Any);
+                    self.out.push(')');
                 }
             }
             Op::WrapIndex => {
@@ -312,7 +326,7 @@ impl Body<'_, '_> {
                 }
             }
             _ if data.op.info().group == polyloom_ir::op::Group::Atomic => self.atomic(inst, data),
-            _ => return false,
+            _ => return self.gpu(data),
         }
         true
     }
@@ -346,7 +360,7 @@ impl Body<'_, '_> {
     }
 
     /// An operand of `&&` or `||`. Compilers warn of one in the other.
-    fn logical_operand(&mut self, value: Value, within: Precedence) {
+    pub(super) fn logical_operand(&mut self, value: Value, within: Precedence) {
         let precedence = self.shape(value).precedence;
         let mixed = matches!(precedence, Precedence::And | Precedence::Or) && precedence != within;
         self.value(value, if mixed { Precedence::Postfix } else { within });
@@ -373,6 +387,18 @@ impl Body<'_, '_> {
         };
     }
 
+    /// A value as an argument of a template, which must not take an element of an array for what it holds.
+    pub(super) fn whole(&mut self, value: Value) {
+        if self.func.ty(value).as_composite().is_none() || self.folded_inst(value).is_none() {
+            self.value(value, Precedence::Any);
+            return;
+        }
+        self.out.push_str(&self.unit.type_name(self.func.ty(value)));
+        self.out.push('(');
+        self.value(value, Precedence::Any);
+        self.out.push(')');
+    }
+
     /// Values with commas between them.
     pub(super) fn list(&mut self, values: &[Value]) {
         for (index, &value) in values.iter().enumerate() {
@@ -396,9 +422,21 @@ impl Body<'_, '_> {
         let (elem, ndim) = self.func.ty(array).as_any_array().unwrap_or((Type::F32, 0));
         let ndim = usize::from(ndim).min(indices.len());
         self.unit.need(Helper::Array);
-        self.value(array, Precedence::Postfix);
         let (outer, inner) = indices.split_at(ndim);
-        self.indices(inst, array, outer, 0, None);
+        if let Some(extents) = self.shared_array(array).map(|array| array.extents.clone()) {
+            // An array of arrays, as CUDA declares it.
+            self.raw(array);
+            for (axis, &index) in outer.iter().enumerate() {
+                self.out.push('[');
+                self.index(inst, index, axis, |body| {
+                    let _ = write!(body.out, "{}", extents.get(axis).copied().unwrap_or(1));
+                });
+                self.out.push(']');
+            }
+        } else {
+            self.value(array, Precedence::Postfix);
+            self.indices(inst, array, outer, 0, None);
+        }
         if let Some(composite) = elem.as_composite()
             && !inner.is_empty()
         {
@@ -414,26 +452,31 @@ impl Body<'_, '_> {
                 self.out.push_str(", ");
             }
             let axis = first + number;
-            if !self.negative.contains(&(inst, axis as u8)) {
-                self.value(index, Precedence::Any);
-                continue;
-            }
-            self.unit.need(Helper::Wrap);
-            self.out.push_str("wrap(");
-            self.value(index, Precedence::Any);
-            self.out.push_str(", ");
-            match of {
+            self.index(inst, index, axis, |body| match of {
                 Some(composite) => {
-                    let _ = write!(self.out, "{}", composite.shape().get(number).copied().unwrap_or(1));
+                    let _ = write!(body.out, "{}", composite.shape().get(number).copied().unwrap_or(1));
                 }
                 None => {
-                    self.value(array, Precedence::Postfix);
-                    let _ = write!(self.out, ".shape[{axis}]");
+                    body.value(array, Precedence::Postfix);
+                    let _ = write!(body.out, ".shape[{axis}]");
                 }
-            }
-            self.out.push(')');
+            });
         }
         self.out.push(close);
+    }
+
+    /// An index along an axis, counted from the start; `extent` writes how many places the axis has.
+    fn index(&mut self, inst: Inst, index: Value, axis: usize, extent: impl FnOnce(&mut Self)) {
+        if !self.negative.contains(&(inst, axis as u8)) {
+            self.value(index, Precedence::Any);
+            return;
+        }
+        self.unit.need(Helper::Wrap);
+        self.out.push_str("wrap(");
+        self.value(index, Precedence::Any);
+        self.out.push_str(", ");
+        extent(self);
+        self.out.push(')');
     }
 
     /// The operator that composites are combined with.
@@ -453,7 +496,7 @@ impl Body<'_, '_> {
     fn defined(&mut self, data: &InstData, ty: Type) {
         let func = self.func;
         let types: Vec<Type> = data.operands.iter().map(|&v| func.ty(v)).collect();
-        let Some(callee) = self.unit.definition(data.op, &types) else {
+        let Some(callee) = self.unit.definition(data.op, &types, &[ty]) else {
             self.unsupported(data);
             return;
         };
@@ -503,318 +546,6 @@ impl Body<'_, '_> {
             }
             (Callee::Widened(_), None) => self.unsupported(data),
         }
-    }
-
-    // ---- scalars
-    // ------------------------------------------------------------------------------------------------------
-
-    fn scalar(&mut self, data: &InstData, result: Value, ty: Scalar) {
-        use Precedence::*;
-        self.unit.need_scalar(ty);
-        let func = self.func;
-        let operand = data.operands.first().and_then(|&v| func.ty(v).as_scalar()).unwrap_or(ty);
-        match data.op {
-            Op::Mul if self.is_rounded_product(result) => {
-                self.out.push_str(if ty == Scalar::F32 { "__fmul_rn(" } else { "__dmul_rn(" });
-                self.list(&data.operands);
-                self.out.push(')');
-            }
-            Op::Add => self.ring(data, ty, " + ", Sum, Sum, Product),
-            Op::Sub => self.ring(data, ty, " - ", Sum, Sum, Product),
-            Op::Mul => self.ring(data, ty, " * ", Product, Product, Unary),
-            Op::Neg if ty.is_float() => self.prefix("-", data),
-            Op::Neg => self.negation(data, ty),
-            Op::Div if ty.is_float() => self.binary(data, " / ", Product, Unary),
-            Op::Div if self.has_plain_divisor(data, ty) => self.narrow(ty, |b| b.binary(data, " / ", Product, Unary)),
-            Op::Mod if self.has_plain_divisor(data, ty) => self.narrow(ty, |b| b.binary(data, " % ", Product, Unary)),
-            Op::FloorDiv => self.narrow(ty, |b| b.binary(data, " / ", Product, Unary)),
-            Op::Div => self.call(Helper::Divide, &data.operands),
-            Op::Mod => self.call(Helper::Remainder, &data.operands),
-            Op::Eq => self.compared(data, " == ", Relation),
-            Op::Ne => self.compared(data, " != ", Relation),
-            Op::Lt => self.compared(data, " < ", Shift),
-            Op::Le => self.compared(data, " <= ", Shift),
-            Op::Gt => self.compared(data, " > ", Shift),
-            Op::Ge => self.compared(data, " >= ", Shift),
-            Op::BitAnd | Op::BitOr if ty == Scalar::Bool => {
-                let (sign, precedence) = if data.op == Op::BitAnd { (" && ", And) } else { (" || ", Or) };
-                self.logical_operand(data.operands[0], precedence);
-                self.out.push_str(sign);
-                // Equal operators need no parentheses, but values on the right of their own kind keep theirs.
-                self.logical_operand(data.operands[1], precedence);
-            }
-            Op::BitXor if ty == Scalar::Bool => self.binary(data, " != ", Relation, Relation),
-            Op::BitAnd => self.bit_operation(data, ty, " & ", BitAnd),
-            Op::BitOr => self.bit_operation(data, ty, " | ", BitOr),
-            Op::BitXor => self.bit_operation(data, ty, " ^ ", BitXor),
-            Op::Not => self.prefix("!", data),
-            Op::Invert => self.narrow(ty, |b| b.prefix("~", data)),
-            Op::Lshift if self.has_plain_count(data, ty) => self.shifted(data, ty, " << "),
-            Op::Rshift if self.has_plain_count(data, ty) => self.shifted(data, ty, " >> "),
-            Op::Lshift => self.call(Helper::ShiftLeft, &data.operands),
-            Op::Rshift => self.call(Helper::ShiftRight, &data.operands),
-            Op::Cast => self.cast(data, operand, ty),
-            Op::Bitcast => {
-                self.unit.need(Helper::Bitcast);
-                let _ = write!(self.out, "bitcast<{}>(", types::scalar(ty));
-                self.list(&data.operands);
-                self.out.push(')');
-            }
-            Op::Abs if ty.is_unsigned_int() => self.value(data.operands[0], Postfix),
-            Op::Min | Op::Max | Op::Abs | Op::Sqrt | Op::Floor | Op::Ceil | Op::Trunc | Op::Rint | Op::Fma => {
-                self.function(data, ty);
-            }
-            _ => self.unsupported(data),
-        }
-    }
-
-    /// A function that the prelude has for `float`, `double` and integers.
-    fn function(&mut self, data: &InstData, ty: Scalar) {
-        let helper = match data.op {
-            Op::Min => Helper::Min,
-            Op::Max => Helper::Max,
-            Op::Abs => Helper::Abs,
-            Op::Sqrt => Helper::Sqrt,
-            Op::Floor => Helper::Floor,
-            Op::Ceil => Helper::Ceil,
-            Op::Trunc => Helper::Trunc,
-            Op::Rint => Helper::Rint,
-            _ => Helper::Fma,
-        };
-        if !ty.is_half() {
-            self.call(helper, &data.operands);
-            return;
-        }
-        // A fused product of 16-bit numbers is exact in `double`.
-        let wide = if data.op == Op::Fma { "double" } else { "float" };
-        self.unit.need(helper);
-        let _ = write!(self.out, "{}({}(", types::scalar(ty), helper.name());
-        for (index, &operand) in data.operands.iter().enumerate() {
-            let _ = write!(self.out, "{}{wide}(", if index > 0 { ", " } else { "" });
-            self.value(operand, Precedence::Any);
-            self.out.push(')');
-        }
-        self.out.push_str("))");
-    }
-
-    /// Writes something of a type narrower than `int`, which C++ computes as `int`.
-    fn narrow(&mut self, ty: Scalar, write: impl FnOnce(&mut Self)) {
-        let narrow = ty.is_int() && ty.bits() < 32;
-        if narrow {
-            let _ = write!(self.out, "{}(", types::scalar(ty));
-        }
-        write(self);
-        if narrow {
-            self.out.push(')');
-        }
-    }
-
-    fn prefix(&mut self, sign: &str, data: &InstData) {
-        self.out.push_str(sign);
-        let value = data.operands[0];
-        // No two signs in a row.
-        let twice = self.shape(value).precedence == Precedence::Unary;
-        self.value(value, if twice { Precedence::Postfix } else { Precedence::Unary });
-    }
-
-    fn binary(&mut self, data: &InstData, sign: &str, left: Precedence, right: Precedence) {
-        self.value(data.operands[0], left);
-        self.out.push_str(sign);
-        self.value(data.operands[1], right);
-    }
-
-    fn compared(&mut self, data: &InstData, sign: &str, side: Precedence) {
-        if data.operands[0] == data.operands[1] {
-            self.unit.compares_with_limits();
-        }
-        if let Some(ty) = self.scalar_of(data.operands[0]).filter(|ty| ty.is_int()) {
-            let ends = [0, 1 << (ty.bits() - 1), u64::MAX >> (64 - ty.bits()), u64::MAX >> (65 - ty.bits())];
-            let is_end = |&value: &Value| self.func.as_const(value).is_some_and(|bits| ends.contains(&bits));
-            if data.operands.iter().any(is_end) {
-                self.unit.compares_with_limits();
-            }
-        }
-        self.binary(data, sign, side, side);
-    }
-
-    /// A sum, difference or product.
-    fn ring(
-        &mut self,
-        data: &InstData,
-        ty: Scalar,
-        sign: &'static str,
-        precedence: Precedence,
-        left: Precedence,
-        right: Precedence,
-    ) {
-        let [a, b] = [data.operands[0], data.operands[1]];
-        if ty.is_float() || ty.is_unsigned_int() && ty.bits() >= 32 || ty.bits() >= 32 && !self.wraps(data, ty) {
-            self.binary(data, sign, left, right);
-            return;
-        }
-        if ty.bits() < 32 {
-            // Sums and products of narrow numbers fit `int`, but for products of 16 unsigned bits.
-            let unsigned = ty == Scalar::U16 && precedence == Precedence::Product;
-            self.narrow(ty, |body| {
-                if unsigned {
-                    body.unit.need_scalar(Scalar::U32);
-                    body.out.push_str("uint32(");
-                    body.value(a, Precedence::Any);
-                    body.out.push_str(") * ");
-                    body.value(b, right);
-                } else {
-                    body.binary(data, sign, left, right);
-                }
-            });
-            return;
-        }
-        let mask = u64::MAX >> (64 - ty.bits());
-        let constant = |body: &Self, v: Value| body.folded_inst(v).and_then(|_| body.func.as_const(v));
-        let suffix = if ty == Scalar::I64 { "ull" } else { "u" };
-        if let Some(bits) = constant(self, b) {
-            // Adding a negative number is subtracting a positive one.
-            let minus = bits.wrapping_neg() & mask;
-            let (sign, bits) = match sign {
-                " + " if minus < bits => (" - ", minus),
-                " - " if minus < bits => (" + ", minus),
-                _ => (sign, bits),
-            };
-            self.bits(a, left);
-            let _ = write!(self.out, "{sign}{bits}{suffix}");
-        } else if let Some(bits) = constant(self, a) {
-            let _ = write!(self.out, "{bits}{suffix}{sign}");
-            self.bits(b, right);
-        } else if self.shape(a).is_modular || self.shape(b).is_modular {
-            self.bits(a, left);
-            self.out.push_str(sign);
-            self.bits(b, right);
-        } else {
-            let unsigned = types::unsigned(ty);
-            self.unit.need_scalar(unsigned);
-            let _ = write!(self.out, "{}(", types::scalar(unsigned));
-            self.bits(a, Precedence::Any);
-            self.out.push(')');
-            self.out.push_str(sign);
-            self.bits(b, right);
-        }
-    }
-
-    fn negation(&mut self, data: &InstData, ty: Scalar) {
-        if ty.bits() < 32 {
-            self.narrow(ty, |body| body.prefix("-", data));
-        } else if ty.is_unsigned_int() || !self.wraps(data, ty) {
-            self.prefix("-", data);
-        } else {
-            let unsigned = types::unsigned(ty);
-            self.unit.need_scalar(unsigned);
-            let _ = write!(self.out, "-{}(", types::scalar(unsigned));
-            self.bits(data.operands[0], Precedence::Any);
-            self.out.push(')');
-        }
-    }
-
-    fn bit_operation(&mut self, data: &InstData, ty: Scalar, sign: &str, precedence: Precedence) {
-        // Compilers warn of operators of other kinds beside these.
-        let side = |body: &Self, v: Value| {
-            if body.shape(v).precedence == precedence { precedence } else { Precedence::Unary }
-        };
-        let (left, right) = (side(self, data.operands[0]), side(self, data.operands[1]));
-        self.narrow(ty, |body| {
-            body.bits(data.operands[0], left);
-            body.out.push_str(sign);
-            body.bits(data.operands[1], right.max(precedence));
-        });
-    }
-
-    fn shifted(&mut self, data: &InstData, ty: Scalar, sign: &str) {
-        let count = self.func.as_const(data.operands[1]).unwrap_or(0);
-        let left = data.op == Op::Lshift && ty.is_signed_int();
-        self.narrow(ty, |body| {
-            if left && !body.shape(data.operands[0]).is_modular {
-                let unsigned = if ty == Scalar::I64 { Scalar::U64 } else { Scalar::U32 };
-                body.unit.need_scalar(unsigned);
-                let _ = write!(body.out, "{}(", types::scalar(unsigned));
-                body.bits(data.operands[0], Precedence::Any);
-                body.out.push(')');
-            } else if data.op == Op::Lshift {
-                body.bits(data.operands[0], Precedence::Unary);
-            } else {
-                body.value(data.operands[0], Precedence::Unary);
-            }
-            let _ = write!(body.out, "{sign}{count}");
-        });
-    }
-
-    fn cast(&mut self, data: &InstData, from: Scalar, to: Scalar) {
-        let value = data.operands[0];
-        match (from, to) {
-            _ if from == to => self.value(value, Precedence::Postfix),
-            (_, Scalar::Bool) => {
-                self.value(value, Precedence::Relation);
-                let _ = write!(
-                    self.out,
-                    " != {}",
-                    if from == Scalar::F64 {
-                        "0.0"
-                    } else if from.is_float() {
-                        "0.0f"
-                    } else {
-                        "0"
-                    }
-                );
-            }
-            (_, _) if from.is_float() && to.is_int() => {
-                self.unit.need(Helper::Truncate);
-                let _ = write!(self.out, "truncate<{}>(", types::scalar(to));
-                if from.is_half() {
-                    self.out.push_str("float(");
-                }
-                self.value(value, Precedence::Any);
-                self.out.push_str(if from.is_half() { "))" } else { ")" });
-            }
-            // Rounded to `double` first, where that makes a difference.
-            (Scalar::I64 | Scalar::U64, Scalar::F16 | Scalar::BF16) => {
-                let _ = write!(self.out, "{}(double(", types::scalar(to));
-                self.value(value, Precedence::Any);
-                self.out.push_str("))");
-            }
-            (_, Scalar::F16 | Scalar::BF16) if from != Scalar::F32 && from != Scalar::F64 => {
-                let _ =
-                    write!(self.out, "{}({}(", types::scalar(to), if from.bits() > 16 { "double" } else { "float" });
-                self.value(value, Precedence::Any);
-                self.out.push_str("))");
-            }
-            _ => {
-                let _ = write!(self.out, "{}(", types::scalar(to));
-                if from.is_int() && to.is_int() && from.bits() >= to.bits() {
-                    self.bits(value, Precedence::Any);
-                } else {
-                    self.value(value, Precedence::Any);
-                }
-                self.out.push(')');
-            }
-        }
-    }
-
-    /// Whether a product must be written so that no compiler makes it part of a fused multiply-add: one of CUDA code
-    /// that may meet a sum.
-    pub(super) fn is_rounded_product(&self, product: Value) -> bool {
-        let is_float = matches!(self.func.ty(product), Type::F32 | Type::F64);
-        self.unit.target() == Target::Cuda && self.is_strict && is_float && self.may_meet_a_sum(product)
-    }
-
-    fn may_meet_a_sum(&self, value: Value) -> bool {
-        self.users[value].iter().any(|&user| {
-            let data = &self.func.insts[user];
-            match data.op {
-                Op::Mul | Op::Div | Op::Sqrt | Op::Floor | Op::Ceil | Op::Trunc | Op::Rint | Op::Cast | Op::Print => {
-                    false
-                }
-                Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => false,
-                Op::ArrayStore => !self.is_only_written(data.operands[0]),
-                _ => true,
-            }
-        })
     }
 }
 

@@ -12,9 +12,12 @@
 //!
 //! Architecture invariant: nothing here changes HIR, and nothing depends on a compiler of C++ being at hand.
 
+mod arithmetic;
 mod body;
+mod control;
 mod effects;
 mod expression;
+mod gpu;
 mod layout;
 mod names;
 mod plan;

@@ -2,163 +2,25 @@
 
 use polyloom_ir::Composite;
 use rustc_hash::FxHashSet;
+use std::sync::LazyLock;
 
-/// Words that are no names in C++ or CUDA C++, macros among them.
-const KEYWORDS: &[&str] = &[
-    "alignas",
-    "alignof",
-    "and",
-    "and_eq",
-    "asm",
-    "assert",
-    "auto",
-    "bitand",
-    "bitor",
-    "bool",
-    "break",
-    "case",
-    "catch",
-    "char",
-    "char16_t",
-    "char32_t",
-    "char8_t",
-    "class",
-    "co_await",
-    "co_return",
-    "co_yield",
-    "compl",
-    "concept",
-    "const",
-    "const_cast",
-    "consteval",
-    "constexpr",
-    "constinit",
-    "continue",
-    "decltype",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "dynamic_cast",
-    "else",
-    "enum",
-    "explicit",
-    "export",
-    "extern",
-    "false",
-    "float",
-    "for",
-    "friend",
-    "goto",
-    "if",
-    "inline",
-    "int",
-    "linux",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "noexcept",
-    "not",
-    "not_eq",
-    "nullptr",
-    "operator",
-    "or",
-    "or_eq",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "reinterpret_cast",
-    "requires",
-    "return",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "static_assert",
-    "static_cast",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "thread_local",
-    "throw",
-    "true",
-    "try",
-    "typedef",
-    "typeid",
-    "typename",
-    "typeof",
-    "union",
-    "unix",
-    "unsigned",
-    "using",
-    "virtual",
-    "void",
-    "volatile",
-    "wchar_t",
-    "while",
-    "xor",
-    "xor_eq",
-    "NULL",
-    "EOF",
-    "NAN",
-    "INFINITY",
-    "stdin",
-    "stdout",
-    "stderr",
-    "errno",
-    "main",
-    "printf",
-    "threadIdx",
-    "blockIdx",
-    "blockDim",
-    "gridDim",
-    "warpSize",
-];
-
-/// What the prelude and every kernel define.
-const PRELUDE: &[&str] = &[
-    "array",
-    "bfloat16",
-    "begin",
-    "bitcast",
-    "bool8",
-    "component",
-    "dim",
-    "divide",
-    "element",
-    "end",
-    "fail",
-    "float16",
-    "inf",
-    "int16",
-    "int64",
-    "int8",
-    "launch_bounds",
-    "mat",
-    "nan",
-    "next_thread",
-    "polyloom",
-    "quat_",
-    "range",
-    "remainder",
-    "set_component",
-    "shift_left",
-    "shift_right",
-    "thread",
-    "transform_",
-    "trap_report",
-    "truncate",
-    "uint16",
-    "uint32",
-    "uint64",
-    "uint8",
-    "vec",
-    "wrap",
-    "wrap_place",
-];
+/// Words that are no names in C++ or CUDA C++, macros among them, and what preludes and every kernel define.
+const RESERVED: &str = "
+    alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char char16_t char32_t
+    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit
+    continue decltype default delete do double dynamic_cast else enum explicit export extern false float for
+    friend goto if inline int linux long mutable namespace new noexcept not not_eq nullptr operator or or_eq
+    private protected public register reinterpret_cast requires return short signed sizeof static
+    static_assert static_cast struct switch template this thread_local throw true try typedef typeid
+    typename typeof union unix unsigned using virtual void volatile wchar_t while xor xor_eq NULL EOF NAN
+    INFINITY stdin stdout stderr errno main printf threadIdx blockIdx blockDim gridDim warpSize
+    array atomicAdd atomic_update begin bfloat16 bitcast bool8 clock64 compare_and_swap component components
+    composite_array dim divide dynamic_shared element end fail float16 from_before from_behind from_flipped
+    from_lane inf int16 int64 int8 lane_id launch_bounds mat match_all match_any nan next_thread polyloom
+    quat_ range range_of remainder set_component shared_view shift_left shift_right shuffle stride thread
+    thread_in_block thread_number transform_ trap_report truncate uint16 uint32 uint64 uint8 vec warp_id
+    warp_reduce wrap wrap_place
+";
 
 /// The names taken in a scope.
 #[derive(Clone, Default)]
@@ -189,8 +51,8 @@ impl Names {
 }
 
 fn is_reserved(name: &str) -> bool {
-    KEYWORDS.contains(&name)
-        || PRELUDE.contains(&name)
+    static RESERVED_NAMES: LazyLock<FxHashSet<&str>> = LazyLock::new(|| RESERVED.split_whitespace().collect());
+    RESERVED_NAMES.contains(name)
         || (name.starts_with(['v', 'm', 'q', 't', 's']) && Composite::from_python_name(name).is_some())
 }
 

@@ -56,7 +56,10 @@ fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<
             (number, number)
         }
         Op::Tid | Op::TidLinear => (0, (1 << 31) - 2),
-        Op::Dim => (0, (1 << 31) - 1),
+        Op::ThreadIdx => (0, 1023),
+        Op::LaneId | Op::WarpId => (0, 31),
+        Op::BlockIdx => (0, (1 << 31) - 2),
+        Op::Dim | Op::BlockDim | Op::GridDim => (0, (1 << 31) - 1),
         Op::Cast if func.ty(data.operands[0]).as_scalar().is_some_and(|from| !from.is_float()) => operand(0),
         Op::Add | Op::Sub | Op::Mul | Op::Neg => arithmetic(func, data, depth)?,
         Op::Min => {

@@ -1,6 +1,7 @@
 //! One text: what it consists of and in which order it is written.
 
 use super::body::Body;
+use super::gpu::needs_blocks;
 use super::names::{Names, identifier};
 use super::prelude::{Helper, half};
 use super::{Options, Semantics, types};
@@ -77,6 +78,8 @@ pub(super) struct Unit<'u> {
     scalars: FxHashSet<Scalar>,
     composites: Vec<Composite>,
     needs_printf: bool,
+    /// Whether the kernel's threads work together, so that none is run after another.
+    pub(super) in_blocks: bool,
     compares_with_limits: bool,
     /// Texts of functions, each after those it calls.
     functions: Vec<FunctionText>,
@@ -97,6 +100,7 @@ impl<'u> Unit<'u> {
             scalars: [Scalar::U64].into_iter().collect(),
             composites: Vec::new(),
             needs_printf: false,
+            in_blocks: false,
             compares_with_limits: false,
             functions: Vec::new(),
             user: FxHashMap::default(),
@@ -236,7 +240,11 @@ impl<'u> Unit<'u> {
         }
         let name = match callees.is_library {
             true => {
-                let name = identifier(func.name.split('.').next().unwrap_or(&func.name));
+                let base = func.name.split('.').next().unwrap_or(&func.name);
+                // On components, beside the function of composites that has the op's name.
+                let is_flat =
+                    Op::from_name(base).is_some_and(|op| op.info().signatures.iter().any(|s| s.has_composites()));
+                let name = identifier(if is_flat { &func.name } else { base });
                 self.library.insert(func.name.to_string(), name.clone());
                 name
             }
@@ -278,12 +286,12 @@ impl<'u> Unit<'u> {
     }
 
     /// How the op for operands of these types is called, which writes its definition.
-    pub(super) fn definition(&mut self, op: Op, types: &[Type]) -> Option<Callee> {
+    pub(super) fn definition(&mut self, op: Op, types: &[Type], results: &[Type]) -> Option<Callee> {
         let widened = |ty: &Type| match *ty {
             Type::Scalar(scalar) if scalar.is_half() => Type::F32,
             ty => ty,
         };
-        let is_composite = types.iter().any(|ty| ty.as_composite().is_some());
+        let is_composite = types.iter().chain(results).any(|ty| ty.as_composite().is_some());
         let types: SmallVec<[Type; 4]> =
             if is_composite { SmallVec::from_slice(types) } else { types.iter().map(widened).collect() };
         let key = (op, types);
@@ -324,6 +332,7 @@ impl<'u> Unit<'u> {
         let effects = effects_of(module);
         let call_effect = |data: &InstData| call_effect(&effects, data);
         let is_strict = func.metadata.float_mode == FloatMode::Strict;
+        self.in_blocks = needs_blocks(module, func);
         let name = super::kernel_name(&func.name, self.target);
         self.names.reserve(&name);
         let names = self.names.clone();

@@ -65,6 +65,8 @@ pub enum Disagreement {
         /// What the interpreter makes of that thread alone.
         expected: Result<(), LaunchError>,
     },
+    /// There is no C++ text, it does not compile, or it reports a failed check where there is none or the reverse.
+    Text(String),
     /// Two engines print different text.
     Printed {
         /// The engine that differs from the interpreter.
@@ -80,6 +82,7 @@ impl fmt::Display for Disagreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Disagreement::Rejected(error) => write!(f, "rejected:\n{error}"),
+            Disagreement::Text(message) => write!(f, "C++ text: {message}"),
             Disagreement::Failed { engine, error } => write!(f, "{engine} fails: {error}"),
             Disagreement::Trapped { engine, got, expected } => {
                 write!(f, "{engine} reports `{got}` ({got:?}); that thread alone ")?;
@@ -139,6 +142,11 @@ impl Engines {
         self
     }
 
+    /// What the engine leaves that others are compared with.
+    pub(super) fn reference(&self, program: &Program, seed: u64) -> Result<Outcome, Box<Disagreement>> {
+        run(&self.engines[0].session, program, seed, How::Launch(None))
+    }
+
     /// Names of the engines, the reference first.
     pub fn names(&self) -> Vec<&'static str> {
         self.engines.iter().map(|engine| engine.name).collect()
@@ -186,14 +194,56 @@ impl Engines {
 }
 
 /// What a launch leaves.
-struct Outcome {
-    done: Result<(), LaunchError>,
+pub(super) struct Outcome {
+    pub(super) done: Result<(), LaunchError>,
     buffers: Vec<Buffer>,
     /// `None` if it cannot be compared.
     printed: Option<String>,
     n_threads: u64,
     /// Whether atomic sums may have taken subnormal numbers for zeros.
     sums_flush: bool,
+}
+
+impl Outcome {
+    /// What a launch that ran to its end left in memory. What it printed cannot be compared.
+    pub(super) fn of_buffers(buffers: Vec<Buffer>, n_threads: u64) -> Outcome {
+        Outcome { done: Ok(()), buffers, printed: None, n_threads, sums_flush: false }
+    }
+}
+
+/// What a program is launched with.
+pub(super) struct Arguments {
+    pub(super) dim: Vec<u64>,
+    pub(super) scalars: Vec<u64>,
+    pub(super) buffers: Vec<Buffer>,
+}
+
+impl Arguments {
+    /// The same arguments for every engine: everything is drawn from the seed in the same order.
+    pub(super) fn draw(program: &Program, seed: u64) -> Arguments {
+        let mut random = Random::new(seed ^ 0x005e_ed0f_a7f5);
+        // Now and then a row long enough for compiled code to align what it stores.
+        let most = match random.below(100) {
+            0..12 => LONG_EXTENTS,
+            // One thread alone fails at the same place everywhere.
+            75.. if program.is_checked() => [1; 3],
+            _ => EXTENTS,
+        };
+        let dim: Vec<u64> =
+            (0..program.rank).map(|_| 1 + random.below(most[program.rank - 1] as usize) as u64).collect();
+        let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
+        let mut buffers: Vec<Buffer> = Vec::new();
+        let mut shape = Vec::new();
+        for array in &program.arrays {
+            shape = match array.access {
+                Access::Own => dim.clone(),
+                _ if array.same_shape => shape,
+                _ => (0..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64).collect(),
+            };
+            buffers.push(Buffer::new(&mut random, array.elem, &shape));
+        }
+        Arguments { dim, scalars, buffers }
+    }
 }
 
 /// How a program is run.
@@ -212,29 +262,8 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
     let unit = SourceUnit::parse(file).map_err(rejected)?;
     let kernel = session.compile_file_kernel(&unit, "kernel").map_err(rejected)?;
 
-    // The same arguments for every engine: everything is drawn from the seed in the same order.
-    let mut random = Random::new(seed ^ 0x005e_ed0f_a7f5);
-    // Now and then a row long enough for compiled code to align what it stores.
-    let most = match random.below(100) {
-        0..12 => LONG_EXTENTS,
-        // One thread alone fails at the same place everywhere.
-        75.. if program.is_checked() => [1; 3],
-        _ => EXTENTS,
-    };
-    let dim: Vec<u64> = (0..program.rank).map(|_| 1 + random.below(most[program.rank - 1] as usize) as u64).collect();
+    let Arguments { dim, scalars, mut buffers } = Arguments::draw(program, seed);
     let n_threads = dim.iter().product();
-    let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
-    let mut buffers: Vec<Buffer> = Vec::new();
-    let mut shape = Vec::new();
-    for array in &program.arrays {
-        shape = match array.access {
-            Access::Own => dim.clone(),
-            _ if array.same_shape => shape,
-            _ => (0..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64).collect(),
-        };
-        buffers.push(Buffer::new(&mut random, array.elem, &shape));
-    }
-
     let mut block = ArgBlock::new();
     let (mut scalars, mut arrays) = (scalars.into_iter(), buffers.iter_mut());
     for &ty in kernel.params().types() {
@@ -277,12 +306,12 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
 }
 
 /// An array's memory with room around it, so that a stray store shows.
-struct Buffer {
+pub(super) struct Buffer {
     elem: Scalar,
     words: Vec<u64>,
     offset: usize,
-    shape: Vec<u64>,
-    strides: Vec<i64>,
+    pub(super) shape: Vec<u64>,
+    pub(super) strides: Vec<i64>,
 }
 
 impl Buffer {
@@ -320,7 +349,7 @@ impl Buffer {
         buffer
     }
 
-    fn base(&mut self) -> *mut u8 {
+    pub(super) fn base(&mut self) -> *mut u8 {
         // Within the allocation by construction.
         self.words.as_mut_ptr().cast::<u8>().wrapping_add(self.offset)
     }
@@ -344,7 +373,7 @@ impl Buffer {
 }
 
 /// All of memory is compared, what lies between and around the elements too. Any NaN equals any NaN.
-fn compare(engine: &'static str, expected: &Outcome, got: &Outcome) -> Result<(), Box<Disagreement>> {
+pub(super) fn compare(engine: &'static str, expected: &Outcome, got: &Outcome) -> Result<(), Box<Disagreement>> {
     let got_sums_flush = got.sums_flush;
     for (array, (expected, got)) in expected.buffers.iter().zip(&got.buffers).enumerate() {
         let elem = expected.elem;

@@ -2,7 +2,7 @@
 //!
 //! [`generate`] makes a kernel from a seed, [`Engines::check`] runs it on the interpreter, Cranelift and, where the
 //! build has it, LLVM, with arguments from the same seed, and compares every element of every array. [`shrink`] makes a
-//! disagreement small enough to read. Programs that once disagreed are kept under `tests/filetests/differential` and
+//! disagreement small enough to read. [`TextEngine`] does the same for C++ text, many kernels at a time. Programs that once disagreed are kept under `tests/filetests/differential` and
 //! run with the tests.
 
 mod arrays;
@@ -19,8 +19,10 @@ mod random;
 mod shrink;
 mod statements;
 mod structs;
+mod text;
 
 pub use compare::{Disagreement, Engines};
 pub use generate::generate;
 pub use program::{Access, ArrayParam, Program};
 pub use shrink::shrink;
+pub use text::TextEngine;

@@ -389,7 +389,9 @@ impl Ranges<'_> {
                 let value = if to.is_signed_int() { (i128::from(bits) << shift) >> shift } else { i128::from(bits) };
                 return Interval::new(value, value);
             }
-            (Op::Tid | Op::TidLinear, _) => return Interval::new(0, i128::from(i32::MAX) - 1),
+            (Op::ThreadIdx | Op::BlockIdx | Op::LaneId | Op::WarpId | Op::Tid | Op::TidLinear, _) => {
+                return Interval::new(0, i128::from(i32::MAX) - 1);
+            }
             (Op::Dim, &Imm::Axis(axis)) => {
                 let has_element = self.access == Some((data.operands[0], axis));
                 return Interval::new(i128::from(has_element), i128::from(i32::MAX));

@@ -1,0 +1,175 @@
+//! Functions of the prelude for blocks, warps and shared memory: CUDA C++ alone.
+
+pub(super) const THREAD_NUMBER: &str = r"
+// The thread's number in its block: threads are counted along x first.
+$Funsigned int thread_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+
+// The thread's number in the launch, of which each block has the next part.
+$Fuint64 thread_number() {
+    const uint64 block = blockIdx.x + uint64(gridDim.x) * (blockIdx.y + uint64(gridDim.y) * blockIdx.z);
+    return block * (blockDim.x * blockDim.y * blockDim.z) + thread_in_block();
+}
+";
+
+pub(super) const LANE_ID: &str = r"
+$Fint lane_id() { return int(thread_in_block() % 32); }
+";
+
+pub(super) const WARP_ID: &str = r"
+$Fint warp_id() { return int(thread_in_block() / 32); }
+";
+
+pub(super) const DYNAMIC_SHARED: &str = r"
+extern __shared__ __align__(16) unsigned char dynamic_shared[];
+";
+
+pub(super) const SHARED_VIEW: &str = r"
+// A dense array in shared memory, the components of its elements among the extents.
+template <typename A, typename... Extents>
+$FA shared_view(void *data, Extents... extents) {
+    A view;
+    const int64 all[] = {int64(extents)...};
+    int64 stride = sizeof(*view.data);
+    for (int axis = int(sizeof...(extents)) - 1; axis >= 0; --axis) {
+        view.shape[axis] = all[axis];
+        view.strides[axis] = stride;
+        stride *= all[axis];
+    }
+    view.data = static_cast<decltype(view.data)>(data);
+    return view;
+}
+";
+
+pub(super) const COMPONENTS: &str = r"
+// What is made of each component.
+template <typename C, typename F>
+$FC components(C x, F f) {
+    for (int i = 0; i < int(sizeof(x.c) / sizeof(x.c[0])); ++i) {
+        x.c[i] = f(x.c[i]);
+    }
+    return x;
+}
+";
+
+pub(super) const SHUFFLE: &str = r"
+// Values of other lanes, of types that CUDA has no shuffle for: 32 bits at a time.
+struct from_lane {
+    static $Munsigned int get(unsigned int x, int lane, int width) {
+        return __shfl_sync(0xffffffffu, x, lane, width);
+    }
+};
+struct from_before {
+    static $Munsigned int get(unsigned int x, int delta, int width) {
+        return __shfl_up_sync(0xffffffffu, x, delta, width);
+    }
+};
+struct from_behind {
+    static $Munsigned int get(unsigned int x, int delta, int width) {
+        return __shfl_down_sync(0xffffffffu, x, delta, width);
+    }
+};
+struct from_flipped {
+    static $Munsigned int get(unsigned int x, int mask, int width) {
+        return __shfl_xor_sync(0xffffffffu, x, mask, width);
+    }
+};
+
+template <typename From, typename T>
+$FT shuffle(T x, int lane, int width = 32) {
+    unsigned int words[(sizeof(T) + 3) / 4] = {};
+    memcpy(words, &x, sizeof(T));
+    for (unsigned int &word : words) {
+        word = From::get(word, lane, width);
+    }
+    memcpy(&x, words, sizeof(T));
+    return x;
+}
+";
+
+pub(super) const MATCH_ANY: &str = r"
+// The lanes that have the bits of this one's value.
+template <typename T>
+$Funsigned int match_any(T x) {
+    uint64 bits = 0;
+    memcpy(&bits, &x, sizeof(T));
+    return __match_any_sync(0xffffffffu, bits);
+}
+";
+
+pub(super) const MATCH_ALL: &str = r"
+// The lanes there are, if the bits of all their values are the same; else 0.
+template <typename T>
+$Funsigned int match_all(T x) {
+    uint64 bits = 0;
+    memcpy(&bits, &x, sizeof(T));
+    int all = 0;
+    const unsigned int lanes = __ballot_sync(0xffffffffu, 1);
+    __match_all_sync(lanes, bits, &all);
+    return all != 0 ? lanes : 0;
+}
+";
+
+pub(super) const WARP_REDUCE: &str = r"
+// Combines the values of all lanes there are, as a tree: each lane with that 16 behind, then 8, 4, 2 and 1.
+template <typename T, typename F>
+$FT warp_reduce(T x, F combine) {
+    const unsigned int lanes = __ballot_sync(0xffffffffu, 1);
+    const int lane = int(thread_in_block() % 32);
+    for (int delta = 16; delta > 0; delta /= 2) {
+        const T other = shuffle<from_behind>(x, delta);
+        if (lane + delta < 32 && (lanes >> (lane + delta) & 1) != 0) {
+            x = combine(x, other);
+        }
+    }
+    return shuffle<from_lane>(x, 0);
+}
+";
+
+// Sums of integers wrap.
+pub(super) const WARP_REDUCE_ADD: &str = r"
+template <typename T>
+$FT warp_reduce_add(T x) {
+    return warp_reduce(x, [](T a, T b) { return T(a + b); });
+}
+$Fint warp_reduce_add(int x) {
+    return warp_reduce(x, [](int a, int b) { return int(0u + a + b); });
+}
+$Fint64 warp_reduce_add(int64 x) {
+    return warp_reduce(x, [](int64 a, int64 b) { return int64(0ull + a + b); });
+}
+";
+
+pub(super) const WARP_REDUCE_MIN: &str = r"
+template <typename T>
+$FT warp_reduce_min(T x) {
+    return warp_reduce(x, [](T a, T b) { return min(a, b); });
+}
+";
+
+pub(super) const WARP_REDUCE_MAX: &str = r"
+template <typename T>
+$FT warp_reduce_max(T x) {
+    return warp_reduce(x, [](T a, T b) { return max(a, b); });
+}
+";
+
+pub(super) const WARP_REDUCE_AND: &str = r"
+template <typename T>
+$FT warp_reduce_and(T x) {
+    return warp_reduce(x, [](T a, T b) { return T(a & b); });
+}
+";
+
+pub(super) const WARP_REDUCE_OR: &str = r"
+template <typename T>
+$FT warp_reduce_or(T x) {
+    return warp_reduce(x, [](T a, T b) { return T(a | b); });
+}
+";
+
+pub(super) const WARP_REDUCE_XOR: &str = r"
+template <typename T>
+$FT warp_reduce_xor(T x) {
+    return warp_reduce(x, [](T a, T b) { return T(a ^ b); });
+}
+";

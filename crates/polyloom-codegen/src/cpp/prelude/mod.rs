@@ -1,0 +1,121 @@
+//! The prelude: what texts rely on, written out in those that do.
+//!
+//! `$F` stands before functions and `$M` before member functions for what the target wants there. What `strict`
+//! arithmetic computes, `polyloom_ir::eval` says; these functions follow it.
+
+mod arithmetic;
+mod atomics;
+mod gpu;
+mod types;
+
+use super::unit::Target;
+pub(super) use types::half;
+
+macro_rules! helpers {
+    ($($(#[doc = $doc:literal])* $helper:ident = $name:literal, needs [$($needed:ident),*], $cpp:expr $(, cuda $cuda:expr)?;)*) => {
+        /// A piece of the prelude. Pieces are written in this order.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub(super) enum Helper {
+            $($(#[doc = $doc])* $helper,)*
+        }
+
+        impl Helper {
+            /// What it defines.
+            pub(super) fn name(self) -> &'static str {
+                match self {
+                    $(Helper::$helper => $name,)*
+                }
+            }
+
+            /// What it relies on in turn.
+            pub(super) fn needs(self) -> &'static [Helper] {
+                match self {
+                    $(Helper::$helper => &[$(Helper::$needed),*],)*
+                }
+            }
+
+            /// Its text.
+            pub(super) fn text(self, target: Target) -> &'static str {
+                match (self, target) {
+                    $($((Helper::$helper, Target::Cuda) => $cuda,)?)*
+                    $((Helper::$helper, _) => $cpp,)*
+                }
+            }
+        }
+    };
+}
+
+helpers! {
+    /// How many elements types have in memory.
+    Vec = "vec", needs [], types::VEC;
+    Mat = "mat", needs [], types::MAT;
+    Quat = "quat_", needs [], types::QUAT;
+    Transform = "transform_", needs [], types::TRANSFORM;
+    Array = "array", needs [], types::ARRAY;
+    /// Arrays of composites.
+    CompositeArray = "array", needs [Array], types::COMPOSITE_ARRAY;
+    VecArray = "array", needs [CompositeArray, Vec], types::VEC_ARRAY;
+    MatArray = "array", needs [CompositeArray, Mat], types::MAT_ARRAY;
+    QuatArray = "array", needs [CompositeArray, Quat], types::QUAT_ARRAY;
+    TransformArray = "array", needs [CompositeArray, Transform], types::TRANSFORM_ARRAY;
+    Bool8 = "bool8", needs [], types::BOOL8;
+    Fail = "fail", needs [], types::FAIL, cuda types::FAIL_CUDA;
+    Bitcast = "bitcast", needs [], types::BITCAST, cuda types::BITCAST_CUDA;
+    Half = "float16", needs [Bitcast], "";
+    Infinity = "inf", needs [], arithmetic::INFINITY, cuda arithmetic::INFINITY_CUDA;
+    NotANumber = "nan", needs [], arithmetic::NOT_A_NUMBER, cuda arithmetic::NOT_A_NUMBER_CUDA;
+    Wrap = "wrap", needs [], arithmetic::WRAP;
+    WrapPlace = "wrap_place", needs [], arithmetic::WRAP_PLACE;
+    Component = "component", needs [], arithmetic::COMPONENT;
+    SetComponent = "set_component", needs [], arithmetic::SET_COMPONENT;
+    Divide = "divide", needs [], arithmetic::DIVIDE;
+    Remainder = "remainder", needs [], arithmetic::REMAINDER;
+    ShiftLeft = "shift_left", needs [], arithmetic::SHIFT_LEFT;
+    ShiftRight = "shift_right", needs [], arithmetic::SHIFT_RIGHT;
+    Truncate = "truncate", needs [], arithmetic::TRUNCATE;
+    Min = "min", needs [Bitcast], arithmetic::MIN, cuda arithmetic::MIN_CUDA;
+    Max = "max", needs [Bitcast], arithmetic::MAX, cuda arithmetic::MAX_CUDA;
+    Abs = "abs", needs [], arithmetic::ABS, cuda arithmetic::ABS_CUDA;
+    Sqrt = "sqrt", needs [], arithmetic::SQRT, cuda arithmetic::SQRT_CUDA;
+    Floor = "floor", needs [], arithmetic::FLOOR, cuda arithmetic::FLOOR_CUDA;
+    Ceil = "ceil", needs [], arithmetic::CEIL, cuda arithmetic::CEIL_CUDA;
+    Trunc = "trunc", needs [], arithmetic::TRUNC, cuda arithmetic::TRUNC_CUDA;
+    Rint = "rint", needs [], arithmetic::RINT, cuda arithmetic::RINT_CUDA;
+    Fma = "fma", needs [], arithmetic::FMA, cuda arithmetic::FMA_CUDA;
+    Range = "range", needs [], arithmetic::RANGE;
+    /// Compare-and-swap loops.
+    AtomicUpdate = "atomic_update", needs [], atomics::ATOMIC_UPDATE, cuda atomics::ATOMIC_UPDATE_CUDA;
+    AtomicAdd = "atomic_add", needs [AtomicUpdate], atomics::ATOMIC_ADD, cuda atomics::ATOMIC_ADD_CUDA;
+    AtomicSub = "atomic_sub", needs [AtomicUpdate], atomics::ATOMIC_SUB;
+    AtomicMin = "atomic_min", needs [AtomicUpdate, Min], atomics::ATOMIC_MIN;
+    AtomicMax = "atomic_max", needs [AtomicUpdate, Max], atomics::ATOMIC_MAX;
+    AtomicAnd = "atomic_and", needs [AtomicUpdate], atomics::ATOMIC_AND;
+    AtomicOr = "atomic_or", needs [AtomicUpdate], atomics::ATOMIC_OR;
+    AtomicXor = "atomic_xor", needs [AtomicUpdate], atomics::ATOMIC_XOR;
+    AtomicExch = "atomic_exch", needs [AtomicUpdate], atomics::ATOMIC_EXCH;
+    AtomicCas = "atomic_cas", needs [AtomicUpdate], atomics::ATOMIC_CAS, cuda atomics::ATOMIC_CAS_CUDA;
+    /// Signed sums wrap.
+    WrappingAtomics = "atomic_add", needs [AtomicAdd, AtomicSub], atomics::WRAPPING_ATOMICS, cuda atomics::WRAPPING_ATOMICS_CUDA;
+    CompositeAdd = "atomic_add", needs [CompositeArray, AtomicAdd], atomics::COMPOSITE_ADD;
+    CompositeSub = "atomic_sub", needs [CompositeArray, AtomicSub], atomics::COMPOSITE_SUB;
+    CompositeMin = "atomic_min", needs [CompositeArray, AtomicMin], atomics::COMPOSITE_MIN;
+    CompositeMax = "atomic_max", needs [CompositeArray, AtomicMax], atomics::COMPOSITE_MAX;
+    ThreadNumber = "thread_number", needs [], gpu::THREAD_NUMBER;
+    LaneId = "lane_id", needs [ThreadNumber], gpu::LANE_ID;
+    WarpId = "warp_id", needs [ThreadNumber], gpu::WARP_ID;
+    DynamicShared = "dynamic_shared", needs [], gpu::DYNAMIC_SHARED;
+    SharedView = "shared_view", needs [Array], gpu::SHARED_VIEW;
+    Components = "components", needs [], gpu::COMPONENTS;
+    Shuffle = "shuffle", needs [], gpu::SHUFFLE;
+    MatchAny = "match_any", needs [], gpu::MATCH_ANY;
+    MatchAll = "match_all", needs [], gpu::MATCH_ALL;
+    WarpReduce = "warp_reduce", needs [ThreadNumber, Shuffle], gpu::WARP_REDUCE;
+    WarpReduceAdd = "warp_reduce_add", needs [WarpReduce], gpu::WARP_REDUCE_ADD;
+    WarpReduceMin = "warp_reduce_min", needs [WarpReduce, Min], gpu::WARP_REDUCE_MIN;
+    WarpReduceMax = "warp_reduce_max", needs [WarpReduce, Max], gpu::WARP_REDUCE_MAX;
+    WarpReduceAnd = "warp_reduce_and", needs [WarpReduce], gpu::WARP_REDUCE_AND;
+    WarpReduceOr = "warp_reduce_or", needs [WarpReduce], gpu::WARP_REDUCE_OR;
+    WarpReduceXor = "warp_reduce_xor", needs [WarpReduce], gpu::WARP_REDUCE_XOR;
+    AtomicInc = "atomic_inc", needs [AtomicUpdate], atomics::ATOMIC_INC;
+    AtomicDec = "atomic_dec", needs [AtomicUpdate], atomics::ATOMIC_DEC;
+}

@@ -1,0 +1,144 @@
+//! Random kernels as C++ text, through a C++ compiler: many in one file, since it takes long to start.
+
+use super::compare::{Arguments, Disagreement, Engines, Outcome, compare};
+use super::program::Program;
+use polyloom::{LaunchError, TextOptions, TextTarget, write_text};
+use polyloom_codegen::LaunchContext;
+use polyloom_codegen::LoadedCode as _;
+use polyloom_codegen::conformance::text::{Batch, Compiler, Library};
+use polyloom_frontend::{FileEnvironment, Options, SourceUnit, compile_kernel};
+use polyloom_ir::{Function, MAX_DIMS, SourceFile, Type};
+use polyloom_passes::text::for_text;
+use std::ffi::c_void;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const NAME: &str = "C++ text";
+
+/// C++ text as an engine.
+pub struct TextEngine {
+    compiler: Compiler,
+    folder: PathBuf,
+}
+
+impl TextEngine {
+    /// The engine with this compiler, which leaves its files in `folder`; `None` if there is no such compiler.
+    pub fn new(compiler: &str, folder: PathBuf) -> Option<TextEngine> {
+        let compiler = Compiler::find(compiler)?.without_warnings();
+        Some(TextEngine { compiler, folder })
+    }
+
+    /// Runs programs with arguments drawn from their seeds and compares them with the interpreter. Gives the numbers of
+    /// those that differ.
+    pub fn check(&self, engines: &Engines, programs: &[(u64, Program)]) -> Vec<(usize, Box<Disagreement>)> {
+        let mut found = Vec::new();
+        let mut batch = Batch::default();
+        let mut texts = Vec::new();
+        for (index, (_, program)) in programs.iter().enumerate() {
+            match text_of(program) {
+                Ok((text, function)) => {
+                    batch.add(&text, &function);
+                    texts.push(Some((text, function)));
+                }
+                Err(error) => {
+                    found.push((index, error));
+                    texts.push(None);
+                }
+            }
+        }
+        let library = batch.compile(&self.compiler, &self.folder).unwrap_or_default();
+        for (index, (text, (seed, program))) in texts.into_iter().zip(programs).enumerate() {
+            let Some((text, function)) = text else { continue };
+            if let Err(error) = self.compare(engines, program, *seed, &text, &function, &library) {
+                found.push((index, error));
+            }
+        }
+        found
+    }
+
+    fn compare(
+        &self,
+        engines: &Engines,
+        program: &Program,
+        seed: u64,
+        text: &str,
+        function: &Function,
+        library: &Library,
+    ) -> Result<(), Box<Disagreement>> {
+        let expected = engines.reference(program, seed)?;
+        let alone;
+        let entry = match library.get(text) {
+            Some(entry) => entry,
+            None => {
+                // Something in its file does not compile: perhaps not this.
+                let mut batch = Batch::default();
+                batch.add(text, function);
+                let compiled = batch.compile(&self.compiler, &self.folder);
+                alone = compiled.map_err(|error| Box::new(Disagreement::Text(error)))?;
+                let missing = || Box::new(Disagreement::Text("the kernel is missing".to_owned()));
+                alone.get(text).ok_or_else(missing)?
+            }
+        };
+        let Arguments { dim, scalars, mut buffers } = Arguments::draw(program, seed);
+        let mut block: Vec<u64> = Vec::new();
+        let (mut scalars, mut arrays) = (scalars.into_iter(), buffers.iter_mut());
+        for &param in function.params() {
+            for ty in function.ty(param).components() {
+                match ty {
+                    Type::Scalar(_) | Type::Composite(_) => block.push(scalars.next().unwrap_or(0)),
+                    Type::Array { .. } | Type::CompositeArray { .. } => {
+                        let Some(buffer) = arrays.next() else { continue };
+                        block.push(buffer.base() as u64);
+                        block.extend(&buffer.shape);
+                        block.extend(buffer.strides.iter().map(|&stride| stride as u64));
+                    }
+                }
+            }
+        }
+        let trapped = AtomicBool::new(false);
+        let mut shape = [1; MAX_DIMS];
+        shape[..dim.len()].copy_from_slice(&dim);
+        let context = LaunchContext { shape, trap, print, data: (&raw const trapped).cast_mut().cast::<c_void>() };
+        // SAFETY: the block is laid out as the function's parameters say and its arrays outlive the call; the
+        // interpreter has run the same program with the same arguments.
+        unsafe { entry.entry()(block.as_ptr().cast(), &context, 0, dim.iter().product()) };
+        match (&expected.done, trapped.load(Ordering::Relaxed)) {
+            (Ok(()), false) => compare(NAME, &expected, &Outcome::of_buffers(buffers, dim.iter().product())),
+            // What is stored depends on where the other threads stop.
+            (Err(LaunchError::Trap(_)), true) => Ok(()),
+            (Ok(()), true) => Err(Box::new(Disagreement::Text("reports a failed check".to_owned()))),
+            (Err(LaunchError::Trap(trap)), false) => {
+                Err(Box::new(Disagreement::Text(format!("does not report `{trap}`"))))
+            }
+            (Err(error), _) => Err(Box::new(Disagreement::Failed { engine: "interpreter", error: error.clone() })),
+        }
+    }
+}
+
+extern "C" fn trap(context: *const LaunchContext, _: u32, _: i64, _: i64, _: u64) {
+    // SAFETY: `compare` passes a context whose data is an `AtomicBool` that outlives the call.
+    unsafe { (*(*context).data.cast::<AtomicBool>()).store(true, Ordering::Relaxed) };
+}
+
+extern "C" fn print(_: *const LaunchContext, _: u32, _: *const u64) {}
+
+/// A program's text, and the function it is of. What it prints is not compared, and left out.
+fn text_of(program: &Program) -> Result<(String, Function), Box<Disagreement>> {
+    let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
+    let file = SourceFile::new("generated.py", program.text.as_str(), 1);
+    let unit = SourceUnit::parse(file).map_err(rejected)?;
+    let named = |&index: &usize| unit.functions().get(index).is_some_and(|function| &*function.name == "kernel");
+    let missing = || Box::new(Disagreement::Text("there is no kernel".to_owned()));
+    let index = unit.kernels().find(named).ok_or_else(missing)?;
+    let function = FileEnvironment::new(&unit).function(index);
+    let compiled = compile_kernel(&function, &Options::default()).map_err(rejected)?;
+    let checked = compiled.module.functions[compiled.kernel].metadata.check;
+    let options = polyloom_passes::Options { checked, gpu: false };
+    let failed = |message: String| Box::new(Disagreement::Text(message));
+    let text = write_text(&compiled.module, compiled.kernel, &options, TextTarget::Cpp, &TextOptions::default())
+        .map_err(|error| failed(error.to_string()))?;
+    let (module, kernel) = for_text(&compiled.module, compiled.kernel, &options)
+        .map_err(|errors| failed(errors.first().map_or_else(String::new, |error| error.message.clone())))?;
+    let text = text.replace("#include <cstdio>\n", "").replace("printf(\"", "ignore(\"");
+    Ok((text, module.functions[kernel].clone()))
+}

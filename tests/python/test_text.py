@@ -1,0 +1,133 @@
+"""C++ and CUDA C++ text: every kernel of the file tests compiles without a warning, and computes what it should."""
+
+import ctypes
+import glob
+import re
+import runpy
+import shutil
+import site
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+FILE_TESTS = Path(__file__).parent.parent / "filetests"
+CXX_FLAGS = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-x", "c++"]
+
+
+def find(pattern):
+    """A file of one of NVIDIA's packages."""
+    for folder in site.getsitepackages():
+        if found := glob.glob(f"{folder}/nvidia/cu13/{pattern}"):
+            return found[0]
+    return None
+
+
+def texts(target):
+    """The texts of the kernels of the file tests but the generic ones, which have none before types are given."""
+    found = []
+    for folder in ("run", "differential", "cpp", "cuda"):
+        for path in sorted((FILE_TESTS / folder).glob("*.py")):
+            names = runpy.run_path(str(path)).values()
+            found += [getattr(k, target)() for k in names if isinstance(k, loom.Kernel) and not k.is_generic]
+    assert len(found) > 60
+    return found
+
+
+class Nvrtc:
+    """NVIDIA's run-time compiler, which needs no GPU."""
+
+    def __init__(self, path):
+        self.library = ctypes.CDLL(path)
+
+    def compile(self, text, arch):
+        """The log and the PTX of a text."""
+        program = ctypes.c_void_p()
+        self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None)
+        options = (ctypes.c_char_p * 1)(f"--gpu-architecture={arch}".encode())
+        failed = self.library.nvrtcCompileProgram(program, 1, options)
+        log = self._text(program, "nvrtcGetProgramLog")
+        ptx = "" if failed else self._text(program, "nvrtcGetPTX")
+        self.library.nvrtcDestroyProgram(ctypes.byref(program))
+        return log, ptx
+
+    def _text(self, program, function):
+        size = ctypes.c_size_t()
+        getattr(self.library, f"{function}Size")(program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        getattr(self.library, function)(program, buffer)
+        return buffer.value.decode()
+
+
+@pytest.fixture(scope="module")
+def nvrtc():
+    path = find("lib/libnvrtc.so.13")
+    if path is None:
+        pytest.skip("nvidia-cuda-nvrtc is not installed")
+    return Nvrtc(path)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_cuda_text_compiles_without_a_warning(nvrtc, arch, tmp_path):
+    ptxas = find("bin/ptxas")
+    for text in texts("cuda"):
+        log, ptx = nvrtc.compile(text, arch)
+        assert log.strip("\n \0") == "", f"{log}\n{text}"
+        assert "_cuda_kernel_forward" in ptx
+    if ptxas is None:
+        pytest.skip("nvidia-cuda-nvcc is not installed")
+    # One is enough: what NVRTC writes, ptxas takes.
+    (tmp_path / "kernel.ptx").write_text(ptx)
+    subprocess.run([ptxas, f"-arch={arch}", tmp_path / "kernel.ptx", "-o", tmp_path / "kernel.cubin"], check=True)
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_cpp_text_compiles_without_a_warning(compiler, tmp_path):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    # Each in a namespace of its own, and includes before all of them.
+    units = ["#include <cstdio>\n"]
+    for number, text in enumerate(texts("cpp")):
+        text = text.replace("#include <cstdio>\n", "").replace("namespace polyloom", f"namespace unit_{number}")
+        units.append(re.sub(r"\b(\w+)_cpu_kernel_forward\(", rf"\1_{number}(", text))
+    (tmp_path / "kernels.cpp").write_text("\n".join(units))
+    done = subprocess.run(
+        [compiler, *CXX_FLAGS, "-fsyntax-only", tmp_path / "kernels.cpp"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[:4000]
+
+
+@loom.kernel
+def axpy(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    y[i] = a * x[i] + y[i]
+
+
+def test_a_compiled_text_runs(tmp_path):
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    (tmp_path / "axpy.cpp").write_text(axpy.cpp())
+    library = tmp_path / "axpy.so"
+    subprocess.run(["g++", *CXX_FLAGS, "-fPIC", "-shared", tmp_path / "axpy.cpp", "-o", library], check=True)
+
+    class LaunchBounds(ctypes.Structure):
+        _fields_ = [("shape", ctypes.c_uint64 * 4), ("report", ctypes.c_uint64)]
+
+    class Array(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("shape", ctypes.c_int64 * 1), ("strides", ctypes.c_int64 * 1)]
+
+    def array(values):
+        return Array(values.ctypes.data, values.shape, values.strides)
+
+    x, y = np.arange(10, dtype=np.float32), np.ones(10, dtype=np.float32)
+    kernel = ctypes.CDLL(str(library)).axpy_cpu_kernel_forward
+    bounds = LaunchBounds((10, 1, 1, 1), 0)
+    kernel(bounds, ctypes.c_float(2.0), array(x), array(y), ctypes.c_uint64(0), ctypes.c_uint64(10))
+    np.testing.assert_array_equal(y, 2 * np.arange(10) + 1)
+
+
+def test_comments_are_lines_of_the_source():
+    assert "// y[i] = a * x[i] + y[i]\n" in axpy.cuda(comments=True)
+    assert "// y[i]" not in axpy.cuda()
