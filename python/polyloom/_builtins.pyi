@@ -1251,6 +1251,27 @@ def erfcinv(x: T) -> T:
     """
 
 @overload
+def load_readonly(array: _array, i: int) -> T:
+    """An element of an array that nothing writes while the kernel runs, past the cache for what may change. Indices as for `a[i]`.
+
+    >>> a = [3, 1, 4]
+    >>> loom.load_readonly(a, -1)
+    4
+    """
+
+@overload
+def load_readonly(array: _array, i: int, j: int) -> T:
+    """An element of an array that nothing writes while the kernel runs, past the cache for what may change. Indices as for `a[i]`."""
+
+@overload
+def load_readonly(array: _array, i: int, j: int, k: int) -> T:
+    """An element of an array that nothing writes while the kernel runs, past the cache for what may change. Indices as for `a[i]`."""
+
+@overload
+def load_readonly(array: _array, i: int, j: int, k: int, l: int) -> T:
+    """An element of an array that nothing writes while the kernel runs, past the cache for what may change. Indices as for `a[i]`."""
+
+@overload
 def lower_bound(arr: _array, value: T) -> int:
     """The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to but not including `arr_end` if they are given; the last index if there is none. Limits outside the array are its ends.
 
@@ -1965,6 +1986,79 @@ def warp_reduce_xor(value: T) -> T:
     12
     """
 
+def mma_load_a(array: _array, row: int, col: int, *, layout: str = ...) -> _Vector:
+    """The lane's part of a 16 × 16 matrix, the left factor of `mma`, that begins at this row and column: of `float16`, `bfloat16`, `float32` (`tf32`), `int8` or `uint8`. `layout="col"` reads an array that is indexed by the matrix's column first.
+
+    >>> m = loom.shared_array(shape=(16, 16), dtype=loom.float16)
+    >>> m[0, 1] = loom.float16(1.5)
+    >>> loom.mma_load_a(m, 0, 0)[1]
+    1.5
+    """
+
+def mma_load_b(array: _array, row: int, col: int, *, layout: str = ..., n: int = ...) -> _Vector:
+    """The lane's part of a 16 × n matrix, the right factor of `mma`, that begins at this row and column; n is 16 unless it is given as 8. Else as `mma_load_a`.
+
+    >>> m = loom.shared_array(shape=(16, 16), dtype=loom.float16)
+    >>> m[1, 0] = loom.float16(1.5)
+    >>> loom.mma_load_b(m, 0, 0, n=8)[1]
+    1.5
+    """
+
+def mma_load_c(array: _array, row: int, col: int, *, layout: str = ..., n: int = ...) -> _Vector:
+    """The lane's part of a 16 × n matrix that `mma` adds to, of `float32` or `int32`. Else as `mma_load_b`.
+
+    >>> m = loom.shared_array(shape=(16, 16), dtype=float)
+    >>> m[0, 1] = 1.5
+    >>> loom.mma_load_c(m, 0, 0)[1]
+    1.5
+    """
+
+def mma_store(array: _array, row: int, col: int, value: _Vector, *, layout: str = ...) -> None:
+    """Stores the lane's part of the result of an `mma`, from this row and column on.
+
+    >>> m = loom.shared_array(shape=(16, 8), dtype=float)
+    >>> loom.mma_store(m, 0, 0, loom.vec4(2.5))
+    >>> m[0, 1]
+    2.5
+    """
+
+def mma(a: _Vector, b: _Vector, c: _Vector) -> _Vector:
+    """The product of a 16 × 16 matrix and a 16 × n one, plus a 16 × n one, by the tensor core; each lane of the warp has a part of them. Products of floats are exact and added in `float32` from the first on; the tensor core rounds otherwise, so the last bits may differ. Of `float32` factors the upper ten bits of the mantissas count (`tf32`).
+
+    >>> a = loom.vector(length=8, dtype=loom.float16)
+    >>> b = loom.vector(length=4, dtype=loom.float16)
+    >>> loom.mma(a, b, loom.vec4(2.5))
+    [2.5, 2.5, 2.5, 2.5]
+    """
+
+def async_copy(target: Any, source: Any, count: int = ..., bypass: bool = ...) -> None:
+    """Begins to copy elements that follow each other, `count` from `source` on, from global to shared memory; they take 4, 8 or 16 bytes. `bypass=True`, for 16, leaves the multiprocessor's cache alone. What is copied is there after `async_wait` and, for other threads, a barrier.
+
+    >>> a = [3.0, 1.0]
+    >>> m = loom.shared_array(shape=2, dtype=float)
+    >>> loom.async_copy(m[0], a[0], count=2)
+    >>> loom.async_commit()
+    >>> loom.async_wait()
+    >>> m[1]
+    1.0
+    """
+
+def async_commit() -> None:
+    """Makes a group of the copies that the thread has begun since the last one.
+
+    >>> loom.async_commit()
+    >>> loom.tid()
+    0
+    """
+
+def async_wait(pending: int = ...) -> None:
+    """Waits until at most `pending`, 0 unless it is given, of the groups that the thread has made are under way.
+
+    >>> loom.async_wait(1)
+    >>> loom.tid()
+    0
+    """
+
 def clock() -> int:
     """A counter that the multiprocessor increments each clock cycle; on the CPU, one that increments in some way.
 
@@ -2023,6 +2117,9 @@ __all__ = [
     "argmin",
     "asin",
     "asinh",
+    "async_commit",
+    "async_copy",
+    "async_wait",
     "atan",
     "atan2",
     "atanh",
@@ -2097,6 +2194,7 @@ __all__ = [
     "length",
     "length_sq",
     "lerp",
+    "load_readonly",
     "log",
     "log10",
     "log1p",
@@ -2112,6 +2210,11 @@ __all__ = [
     "matrix_from_rows",
     "max",
     "min",
+    "mma",
+    "mma_load_a",
+    "mma_load_b",
+    "mma_load_c",
+    "mma_store",
     "mod",
     "mul",
     "nanosleep",

@@ -111,3 +111,65 @@ def test_a_divergent_barrier_is_an_error():
 def test_outside_kernels_there_are_no_blocks():
     with pytest.raises(TypeError):
         loom.thread_idx()
+
+
+@loom.kernel(block_dim=32)
+def matmul_f16(
+    a: loom.array(dtype=loom.float16, ndim=2),
+    b: loom.array(dtype=loom.float16, ndim=2),
+    c: loom.array(dtype=float, ndim=2),
+):
+    row = loom.block_idx(0) * 16
+    col = loom.block_idx(1) * 16
+    total = loom.mma_load_c(c, row, col)
+    for k in range(a.shape[1] // 16):
+        part_a = loom.mma_load_a(a, row, k * 16)
+        part_b = loom.mma_load_b(b, k * 16, col)
+        total = loom.mma(part_a, part_b, total)
+    loom.mma_store(c, row, col, total)
+
+
+@loom.kernel(block_dim=32)
+def matmul_tf32(
+    a: loom.array(dtype=float, ndim=2), b: loom.array(dtype=float, ndim=2), c: loom.array(dtype=float, ndim=2)
+):
+    part_a = loom.mma_load_a(a, 0, 0, layout="col")
+    part_b = loom.mma_load_b(b, 0, 0, n=8)
+    loom.mma_store(c, 0, 0, loom.mma(part_a, part_b, loom.vec4(1.0)))
+
+
+@loom.kernel(block_dim=32)
+def matmul_i8(
+    a: loom.array(dtype=loom.int8, ndim=2), b: loom.array(dtype=loom.int8, ndim=2), c: loom.array(dtype=int, ndim=2)
+):
+    shared_a = loom.shared_array(shape=(16, 16), dtype=loom.int8)
+    shared_b = loom.shared_array(shape=(8, 16), dtype=loom.int8)
+    lane = loom.lane_id()
+    loom.async_copy(shared_a[lane // 2, lane % 2 * 8], a[lane // 2, lane % 2 * 8], count=8)
+    if lane < 8:
+        loom.async_copy(shared_b[lane, 0], b[lane, 0], count=16, bypass=True)
+    loom.async_commit()
+    loom.async_wait()
+    loom.sync_threads()
+    part_a = loom.mma_load_a(shared_a, 0, 0)
+    part_b = loom.mma_load_b(shared_b, 0, 0, layout="col", n=8)
+    loom.mma_store(c, 0, 0, loom.mma(part_a, part_b, loom.vec4i()))
+
+
+def test_tensor_core_products():
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-8, 8, (32, 32)).astype(np.float16) / 4 for _ in range(2))
+    c = np.ones((32, 32), np.float32)
+    loom.launch(matmul_f16, grid=(2, 2), inputs=[a, b], outputs=[c])
+    np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64) + 1)
+
+    a, b = rng.random((16, 16)).astype(np.float32), rng.random((16, 8)).astype(np.float32)
+    c = np.zeros((16, 8), np.float32)
+    loom.launch(matmul_tf32, grid=1, inputs=[a, b], outputs=[c])
+    tf32 = [(x.view(np.uint32) & 0xFFFFE000).view(np.float32).astype(np.float64) for x in (a, b)]
+    np.testing.assert_allclose(c, tf32[0].T @ tf32[1] + 1, rtol=1e-6)
+
+    a, b = rng.integers(-128, 128, (16, 16)).astype(np.int8), rng.integers(-128, 128, (8, 16)).astype(np.int8)
+    c = np.zeros((16, 8), np.int32)
+    loom.launch(matmul_i8, grid=1, inputs=[a, b], outputs=[c])
+    np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32).T)

@@ -48,7 +48,8 @@ const OTHERS: [&str; 14] = [
 #[test]
 fn every_builtin_occurs_in_random_kernels() {
     // Random kernels are launched thread by thread.
-    let of_threads = |info: &&op::OpInfo| info.group != op::Group::Gpu && !info.needs_blocks();
+    let of_threads =
+        |info: &&op::OpInfo| info.group != op::Group::Gpu && !info.needs_blocks() && info.op != Op::LoadReadonly;
     let table = Op::all().filter(|info| info.is_builtin()).filter(of_threads);
     let mut missing: Vec<&str> = table.flat_map(|info| info.aliases.iter().copied().chain([info.name])).collect();
     missing.extend(OTHERS);

@@ -137,6 +137,9 @@ impl CanonicalForm {
                 self.bytes.extend_from_slice(&[11, *scope as u8, *ordering as u8]);
             }
             Imm::Width(width) => self.bytes.extend_from_slice(&[12, *width]),
+            Imm::Fragment(fragment) => self.bytes.extend_from_slice(&[13, fragment.by_columns.into(), fragment.n]),
+            Imm::Copy(copy) => self.bytes.extend_from_slice(&[14, copy.count, copy.bypass.into()]),
+            Imm::Pending(n) => self.bytes.extend_from_slice(&[15, *n]),
         }
         self.number(data.operands.len() as u32);
         for &operand in &data.operands {

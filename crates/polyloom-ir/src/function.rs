@@ -5,6 +5,7 @@
 //! structured code means it stands earlier in the same region or in an enclosing one.
 
 use crate::entity::{FuncId, Inst, Region, Value};
+use crate::fragment::Fragment;
 use crate::metadata::{ExecutionConstraints, KernelMetadata};
 use crate::op::{Effect, Op};
 use crate::span::Span;
@@ -41,6 +42,21 @@ pub enum Imm {
     Memory(MemoryOrder),
     /// `shuffle` and its like: lanes in a group.
     Width(u8),
+    /// `mma_load_a` and its like: how the array holds the matrix.
+    Fragment(Fragment),
+    /// `async_copy`: how much.
+    Copy(CopySize),
+    /// `async_wait`: how many groups of copies may still be under way.
+    Pending(u8),
+}
+
+/// What an `async_copy` copies, and past which caches.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CopySize {
+    /// How many elements, which follow each other in both arrays.
+    pub count: u8,
+    /// Whether the multiprocessor's own cache is left out, as it can be for 16 bytes.
+    pub bypass: bool,
 }
 
 /// A static array in shared memory. Instructions of one `id` name the same memory.

@@ -12,6 +12,7 @@ pub mod diagnostic;
 pub mod entity;
 pub mod eval;
 pub mod format;
+pub mod fragment;
 pub mod function;
 pub mod generate;
 pub mod interp;

@@ -441,7 +441,7 @@ impl Walk<'_> {
                 _ => Shape::Uniform,
             },
             Op::TidLinear => Shape::Affine { stride: 1, exact: true },
-            Op::ArrayLoad => match self.func.param_index(data.operands[0]) {
+            Op::ArrayLoad | Op::LoadReadonly => match self.func.param_index(data.operands[0]) {
                 Some(index) if !self.written[index] && (self.context.disjoint)(index) => {
                     if self.all_uniform(&data.operands[1..]) { Shape::Uniform } else { Shape::Varying }
                 }

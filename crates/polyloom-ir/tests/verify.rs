@@ -394,3 +394,52 @@ fn invariant_12_immediates_are_of_the_kind_the_op_needs() {
     check_broken(|f| f.insts[TID()].imm = Imm::None, &["`tid` carries an immediate of another kind"]);
     check_broken(|f| f.insts[IF()].imm = Imm::Axis(0), &["`if` carries an immediate of another kind"]);
 }
+
+/// What an architecture has to say about the first kernel of a module.
+fn beyond(text: &str, arch: &str) -> Vec<String> {
+    let module = parse_module(text, FileId::from_u32(0)).expect("it can be read");
+    assert_eq!(verify_module(&module), Ok(()));
+    let arch: Arch = arch.parse().expect("it is an architecture");
+    check_arch(&module, FuncId::from_u32(0), arch).into_iter().map(|error| error.message).collect()
+}
+
+#[test]
+fn shared_memory_beyond_the_architecture_is_an_error() {
+    let of = |n: u32, dynamic: u32| {
+        format!(
+            "kernel @k() [shared_bytes = {dynamic}] {{\n  %0: array<f32, 1, shared> = shared_array 0 ({n}) align 16\n  \
+             %1: array<f32, 1, shared> = shared_array 0 ({n}) align 16\n  return\n}}\n"
+        )
+    };
+    assert_eq!(beyond(&of(12_288, 0), "sm_75"), [""; 0]);
+    assert_eq!(
+        beyond(&of(32_768, 0), "sm_90"),
+        [
+            "the kernel's static shared arrays are too large: it needs 131072 B, sm_90 allows 232448 B opt-in / 49152 B static"
+        ]
+    );
+    assert_eq!(beyond(&of(1024, 100_000), "sm_80"), [""; 0]);
+    assert_eq!(
+        beyond(&of(1024, 100_000), "sm_86"),
+        ["the kernel's blocks share too much memory: it needs 104096 B, sm_86 allows 101376 B opt-in / 49152 B static"]
+    );
+}
+
+#[test]
+fn blocks_registers_and_ops_beyond_the_architecture_are_errors() {
+    let text = "kernel @k() [workgroup_size = (64, 32, 1), max_registers = 300] {\n  call @f\n  return\n}\n\
+                func @f() {\n  async_commit\n  return\n}\n";
+    assert_eq!(
+        beyond(text, "sm_75"),
+        [
+            "`async_commit` needs sm_80 or later, not sm_75",
+            "a block of 2048 threads: sm_75 allows 1024, at most 1024 × 1024 × 64",
+            "300 registers for each thread: sm_75 has 255",
+        ]
+    );
+    let text = "kernel @k() [workgroup_size = (1, 1, 128), launch_bounds = (512)] {\n  return\n}\n";
+    assert_eq!(
+        beyond(text, "sm_120a"),
+        ["a block of [1, 1, 128] threads: sm_120a allows 1024, at most 1024 × 1024 × 64"]
+    );
+}

@@ -5,6 +5,7 @@
 //! flow, which no array could be.
 
 use super::call::Argument;
+use super::element::Indexed;
 use super::function::{Checker, Name};
 use crate::annotation::elements;
 use crate::constant;
@@ -13,6 +14,8 @@ use crate::number::Number;
 use crate::typed_ast::{Expr, ExprKind, ExprType, Stmt, StmtKind, Target};
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::diagnostic::near_names;
+use polyloom_ir::fragment::{Fragment, Matrix, fragment_type};
+use polyloom_ir::function::CopySize;
 use polyloom_ir::op::Group;
 use polyloom_ir::{
     AddressSpace, Code, Composite, Imm, MAX_DIMS, MemoryOrder, Op, Ordering, Scope, SharedArray, Span, Type,
@@ -37,6 +40,9 @@ impl<'a> Checker<'_, '_, 'a> {
                 let help = format!("write `tile = {name}(…)` on a line of its own, and then use `tile`");
                 self.reject(Code::Unsupported, span, message, help)
             }
+            Op::MmaLoadA | Op::MmaLoadB | Op::MmaLoadC | Op::MmaStore => self.fragment(op, call, name, span),
+            Op::AsyncCopy => self.async_copy(call, name, span),
+            Op::AsyncWait => self.async_wait(call, name, span),
             op if op.info().group == Group::Atomic
                 && (call.arguments.find_keyword("scope").is_some()
                     || call.arguments.find_keyword("order").is_some()) =>
@@ -126,6 +132,151 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         let value = self.op_call(op, arguments, name, span);
         with(value, Imm::Memory(MemoryOrder { scope, ordering }))
+    }
+
+    /// `mma_load_a(array, row, col, layout)` and its like.
+    fn fragment(&mut self, op: Op, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+        let matrix = match op {
+            Op::MmaLoadA => Matrix::A,
+            Op::MmaLoadB => Matrix::B,
+            _ => Matrix::C,
+        };
+        let layout = call.arguments.find_keyword("layout").map(|keyword| &keyword.value);
+        let by_columns = self.named_option(layout, "layout", &["row", "col"], |name| match name {
+            "row" => Some(false),
+            "col" => Some(true),
+            _ => None,
+        });
+        let (Some(by_columns), Some(mut arguments)) = (by_columns, self.arguments_but(call, &["layout"])) else {
+            return Expr::error(span);
+        };
+        let has_n = !matches!(op, Op::MmaLoadA | Op::MmaStore);
+        let given = arguments.iter().position(|argument| has_n && argument.name == Some("n"));
+        let given = given.map(|place| arguments.remove(place).value);
+        let usage = match op {
+            Op::MmaStore => format!("write `{name}(array, row, col, value)`"),
+            _ if has_n => format!("write `{name}(array, row, col, n=16)`"),
+            _ => format!("write `{name}(array, row, col)`"),
+        };
+        let n_arguments = if op == Op::MmaStore { 4 } else { 3 };
+        if arguments.len() != n_arguments || arguments.iter().any(|argument| argument.name.is_some()) {
+            let message = format!("`{name}` takes a matrix, a row and a column");
+            return self.reject(Code::NoOverload, span, message, usage);
+        }
+        let mut values = arguments.into_iter().map(|argument| argument.value);
+        let (Some(array), Some(row), Some(column)) = (values.next(), values.next(), values.next()) else {
+            return Expr::error(span);
+        };
+        let value = values.next();
+        let n = match (given, &value) {
+            (Some(n), _) => known_int(&n).and_then(|n| u8::try_from(n).ok()).unwrap_or(0),
+            // A lane has half as many elements as there are columns.
+            (None, Some(value)) => {
+                let composite = value.ty.as_value().and_then(Type::as_composite);
+                composite.map_or(0, |composite| 2 * composite.n_components().min(100) as u8)
+            }
+            (None, None) => 16,
+        };
+        let elem = array.ty.as_value().and_then(Type::as_array).filter(|(_, ndim)| *ndim == 2);
+        let part = elem.and_then(|(elem, _)| fragment_type(matrix, elem, n)).map(Type::Composite);
+        let (Some(part), Some(array)) = (part, self.whole_array(array)) else {
+            let message = format!("`{name}` takes a whole array of two dimensions and such elements, n of 8 or 16");
+            return self.reject(Code::NoOverload, span, message, "the reference lists the types of elements");
+        };
+        let mut args = vec![array];
+        for (number, what) in [(row, "the row"), (column, "the column")] {
+            args.push(self.expect_value(number, Type::I32, Code::TypeMismatch, what));
+        }
+        let ty = match value {
+            Some(value) => {
+                args.push(self.expect_value(value, part, Code::TypeMismatch, "the lane's part"));
+                ExprType::Values(SmallVec::new())
+            }
+            None => ExprType::Value(part),
+        };
+        if args.iter().any(Expr::is_error) {
+            return Expr::error(span);
+        }
+        Expr::new(ExprKind::OpWith { op, imm: Imm::Fragment(Fragment { by_columns, n }), args }, ty, span)
+    }
+
+    /// The variable that holds an array, if it is not a part of one.
+    fn whole_array(&self, array: Expr) -> Option<Expr> {
+        match array.kind {
+            ExprKind::View { array: local, ref indices } if indices.is_empty() && !self.fixed.contains_key(&local) => {
+                Some(Expr::new(ExprKind::Local(local), array.ty, array.span))
+            }
+            ExprKind::Local(_) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// `async_copy(tile[i], a[j], count=4)`.
+    fn async_copy(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+        let usage = format!("write `{name}(tile[i], a[j], count=4)`");
+        let argument = |name, place| call.arguments.find_argument_value(name, place);
+        let (to, from) = (argument("target", 0), argument("source", 1));
+        let elements = to.zip(from).and_then(|(to, from)| Some((self.array_element(to)?, self.array_element(from)?)));
+        let Some((to, from)) = elements else {
+            let message = format!("`{name}` takes an element of a shared array and one of an array of numbers");
+            return self.reject(Code::NoOverload, span, message, usage);
+        };
+        let count = argument("count", 2).map_or(Some(1), |count| known_int(&self.expr(count)));
+        let bypass = argument("bypass", 3).map(|bypass| self.expr(bypass));
+        let bypass = match bypass.map(|bypass| bypass.kind) {
+            None => Some(false),
+            Some(ExprKind::Const(bits)) => Some(bits != 0),
+            Some(_) => None,
+        };
+        let space = |element: &Expr| element.ty.as_value().and_then(Type::space);
+        let elem = |element: &Expr| element.ty.as_value().and_then(Type::as_array).map(|(elem, _)| elem);
+        let (Some(target), Some(count), Some(bypass)) = (elem(&to[0]), count, bypass) else {
+            return self.reject(Code::NoOverload, span, format!("the count of `{name}` is a constant"), usage);
+        };
+        let bytes = count.saturating_mul(target.bytes().into());
+        let fits = if bypass { bytes == 16 } else { matches!(bytes, 4 | 8 | 16) };
+        if !fits || elem(&from[0]) != Some(target) {
+            let message = format!("`{name}` copies 4, 8 or 16 bytes of elements of one type; here it is {bytes}");
+            return self.reject(
+                Code::NoOverload,
+                span,
+                message,
+                "choose another `count`; with `bypass=True`, 16 bytes",
+            );
+        }
+        if space(&to[0]) != Some(AddressSpace::Shared) || space(&from[0]) != Some(AddressSpace::Global) {
+            let message = format!("`{name}` copies from an argument's memory to shared memory");
+            return self.reject(Code::NoOverload, span, message, usage);
+        }
+        let imm = Imm::Copy(CopySize { count: count as u8, bypass });
+        let args = to.into_iter().chain(from).collect();
+        let kind = ExprKind::OpWith { op: Op::AsyncCopy, imm, args };
+        Expr::new(kind, ExprType::Values(SmallVec::new()), span)
+    }
+
+    /// An element of an array of scalars, as the array and its indices.
+    fn array_element(&mut self, expr: &'a ast::Expr) -> Option<Vec<Expr>> {
+        let ast::Expr::Subscript(subscript) = expr else { return None };
+        let span = self.span(expr);
+        match self.indexed(subscript, span)? {
+            Indexed::Element(element, ty) if ty.as_scalar().is_some() => {
+                let is_scalars = element.array.ty.as_value().and_then(Type::as_array).is_some();
+                is_scalars.then(|| std::iter::once(*element.array).chain(element.indices).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// `async_wait(pending)`.
+    fn async_wait(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
+        let given = call.arguments.find_argument_value("pending", 0).map(|pending| self.expr(pending));
+        let pending = given.map_or(Some(0), |pending| known_int(&pending).and_then(|n| u8::try_from(n).ok()));
+        let Some(pending) = pending.filter(|_| call.arguments.len() <= 1) else {
+            let message = format!("`{name}` takes a constant number of groups");
+            return self.reject(Code::NoOverload, span, message, format!("write `{name}()` or `{name}(1)`"));
+        };
+        let kind = ExprKind::OpWith { op: Op::AsyncWait, imm: Imm::Pending(pending), args: Vec::new() };
+        Expr::new(kind, ExprType::Values(SmallVec::new()), span)
     }
 
     /// What a string names; the default if there is none.

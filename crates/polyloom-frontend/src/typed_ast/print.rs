@@ -214,6 +214,12 @@ impl Printer<'_> {
                 match imm {
                     Imm::Axis(axis) => parts.push(axis.to_string()),
                     Imm::Width(width) => parts.push(format!("width={width}")),
+                    Imm::Fragment(fragment) => {
+                        let layout = if fragment.by_columns { "col" } else { "row" };
+                        parts.push(format!("layout={layout:?}, n={}", fragment.n));
+                    }
+                    Imm::Copy(copy) => parts.push(format!("count={}", copy.count)),
+                    Imm::Pending(n) => parts.push(n.to_string()),
                     Imm::Memory(order) => {
                         parts.push(format!("scope={:?}", order.scope.name()));
                         parts.push(format!("order={:?}", order.ordering.name()));

@@ -9,9 +9,10 @@ use super::prepare::Collective;
 use super::run::{Calls, Machine, Stop};
 use super::{Grid, InterpError};
 use crate::arch::WARP_SIZE;
+use crate::fragment::{flat_operands, multiply};
 use crate::op::{Convergence, Op};
 use crate::types::MAX_DIMS;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// Most threads in a block, on any GPU.
@@ -219,9 +220,17 @@ impl Machine<'_> {
             let value = |thread: &Thread| (thread.stop == Some(stop)).then(|| thread.stack[slot(operand)]);
             threads.iter().map(value).collect()
         };
-        let results = results(collective, &operands(0), &operands(1));
+        let results: Vec<SmallVec<[u64; 1]>> = match flat_operands(&collective.types) {
+            Some((factor, n)) if collective.op == Op::Mma => {
+                let all = |thread: &Thread| collective.operands.iter().map(|&o| thread.stack[slot(o)]).collect();
+                let lanes: Vec<Option<Vec<u64>>> =
+                    threads.iter().map(|thread| (thread.stop == Some(stop)).then(|| all(thread))).collect();
+                multiply(factor, n, &lanes).into_iter().map(SmallVec::from_vec).collect()
+            }
+            _ => results(collective, &operands(0), &operands(1)).into_iter().map(|result| smallvec![result]).collect(),
+        };
         for (number, thread) in threads.iter_mut().enumerate().filter(|(_, thread)| thread.stop == Some(stop)) {
-            if let (Some(to), Some(&result)) = (collective.to, results.get(number)) {
+            for (&to, &result) in collective.to.iter().zip(results.get(number).into_iter().flatten()) {
                 thread.stack[slot(to)] = result;
             }
             thread.stop = None;

@@ -185,10 +185,11 @@ impl Lower<'_, '_> {
             }
             Op::Clock => self.emit(Step::Clock { to: results[0] }),
             // Threads run one after another and see each other's writes at once; nobody measures how long they sleep.
-            Op::ThreadFence | Op::Nanosleep => {}
+            Op::ThreadFence | Op::Nanosleep | Op::AsyncCommit | Op::AsyncWait => {}
+            Op::AsyncCopy => self.async_copy(inst, data),
             op if op.info().convergence != Convergence::None => self.collective(inst, data)?,
 
-            Op::ArrayLoad => {
+            Op::ArrayLoad | Op::LoadReadonly => {
                 let (access, ..) = self.access(inst, data);
                 self.emit(Step::Load { to: results[0], access });
             }
@@ -264,7 +265,8 @@ impl Lower<'_, '_> {
             op: data.op,
             convergence: data.op.info().convergence,
             operands: data.operands.iter().map(|&value| self.slots[value]).collect(),
-            to: data.results.first().map(|&value| self.slots[value]),
+            to: data.results.iter().map(|&value| self.slots[value]).collect(),
+            types: data.operands.iter().map(|&value| self.func.ty(value)).collect(),
             width: if let Imm::Width(width) = data.imm { width } else { 32 },
             combine,
             inst,
@@ -272,6 +274,45 @@ impl Lower<'_, '_> {
         self.code.spans.insert(inst, data.span);
         self.emit(Step::Collective { index });
         Ok(())
+    }
+
+    /// Copies at once: nothing may look at the elements before `async_wait`.
+    fn async_copy(&mut self, inst: Inst, data: &InstData) {
+        let Imm::Copy(copy) = data.imm else { return };
+        let n_to = 1 + usize::from(self.func.ty(data.operands[0]).as_array().map_or(0, |(_, ndim)| ndim));
+        let (to, from) = data.operands.split_at(n_to);
+        for number in 0..copy.count {
+            let value = self.scratch();
+            let access = self.element_behind(inst, from, number);
+            self.emit(Step::Load { to: value, access });
+            let access = self.element_behind(inst, to, number);
+            self.emit(Step::Store { value, access });
+        }
+        self.code.spans.insert(inst, data.span);
+    }
+
+    /// The element so many places behind that of these operands, an array and indices, along the last axis.
+    fn element_behind(&mut self, inst: Inst, operands: &[Value], number: u8) -> u32 {
+        let (elem, _) = self.func.ty(operands[0]).as_array().unwrap_or((Scalar::U8, 0));
+        let mut indices: SmallVec<[Index; 4]> = operands[1..].iter().map(|&value| self.index(value)).collect();
+        if let (Some(last), Some(&value)) = (indices.last_mut(), operands.last())
+            && let ty = self.func.ty(value)
+            && let (Some(scalar), Some(Evaluator::Binary(f))) = (ty.as_scalar(), evaluator(Op::Add, &[ty, ty], ty))
+        {
+            let offset = self.scratch();
+            self.code.frame[offset as usize] = u64::from(number) & (u64::MAX >> (64 - scalar.bits()));
+            let moved = self.scratch();
+            self.emit(Step::Binary { f, to: moved, a: last.slot, b: offset });
+            last.slot = moved;
+        }
+        let access = self.code.accesses.len() as u32;
+        self.code.accesses.push(Access { array: self.slots[operands[0]], indices, elem, inst });
+        access
+    }
+
+    fn index(&self, value: Value) -> Index {
+        let ty = self.func.ty(value).as_scalar().unwrap_or(Scalar::I32);
+        Index { slot: self.slots[value], is_signed: ty.is_signed_int(), unused_bits: 64 - ty.bits() }
     }
 
     fn no_definition(&self, data: &InstData) -> InterpError {
@@ -341,11 +382,7 @@ impl Lower<'_, '_> {
     /// The element an instruction accesses, the operands after its indices, and the element's type.
     fn access(&mut self, inst: Inst, data: &InstData) -> (u32, Slots, Scalar) {
         let (elem, ndim) = self.func.ty(data.operands[0]).as_array().unwrap_or((Scalar::U8, 0));
-        let indices = data.operands[1..].iter().take(ndim.into()).map(|&value| {
-            let ty = self.func.ty(value).as_scalar().unwrap_or(Scalar::I32);
-            Index { slot: self.slots[value], is_signed: ty.is_signed_int(), unused_bits: 64 - ty.bits() }
-        });
-        let indices = indices.collect();
+        let indices = data.operands[1..].iter().take(ndim.into()).map(|&value| self.index(value)).collect();
         let access = self.code.accesses.len() as u32;
         self.code.accesses.push(Access { array: self.slots[data.operands[0]], indices, elem, inst });
         self.code.spans.insert(inst, data.span);

@@ -355,9 +355,10 @@ impl Interpreter {
         }
         let mut machine = run::Machine::new(self, args, memory, host);
         machine.start(shape, range.start);
+        let mut calls = Calls::default();
         for _ in range {
             machine.thread()?;
-            machine.run(&mut Calls::default(), &mut stack)?;
+            machine.run(&mut calls, &mut stack)?;
             machine.next_thread();
         }
         Ok(())

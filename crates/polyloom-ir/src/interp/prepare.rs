@@ -177,8 +177,10 @@ pub(super) struct Collective {
     pub(super) op: Op,
     pub(super) convergence: Convergence,
     pub(super) operands: SmallVec<[Slot; 2]>,
-    /// None for a barrier.
-    pub(super) to: Option<Slot>,
+    /// The operands' types.
+    pub(super) types: SmallVec<[Type; 2]>,
+    /// None for a barrier, several for `mma`.
+    pub(super) to: SmallVec<[Slot; 1]>,
     /// Lanes in a group.
     pub(super) width: u8,
     /// `warp_reduce_add` and its like: what combines two values.

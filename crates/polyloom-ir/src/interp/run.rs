@@ -133,7 +133,10 @@ impl<'a> Machine<'a> {
                     return Ok(Stop::Waits { code: current.code, index, base: current.base });
                 }
                 Left::Returned => {
-                    let Some(caller) = calls.outer.pop() else { return Ok(Stop::Done) };
+                    let Some(caller) = calls.outer.pop() else {
+                        calls.current = Activation::default();
+                        return Ok(Stop::Done);
+                    };
                     let call = &self.interpreter.codes[caller.code as usize].calls[caller.call as usize];
                     for (index, &result) in call.results.iter().enumerate() {
                         stack[(caller.base + result) as usize] = stack[calls.current.base as usize + index];

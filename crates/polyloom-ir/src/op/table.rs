@@ -715,6 +715,10 @@ op_table! {
     ArrayLoad = "array_load", Array, Internal, Read, Native, ["[T: scalar](array: array[T], index...) -> T", "[T: scalar](array: array[C], index...) -> C[T]", "[T: scalar](array: array[C:T], index...) -> T"];
     /// Writes an element; indices as for `array_load`.
     ArrayStore = "array_store", Array, Internal, Write, Native, ["[T: scalar](array: array[T], index..., value: T)", "[T: scalar](array: array[C], index..., value: C[T])", "[T: scalar](array: array[C:T], index..., value: T)"];
+    /// An element of an array that nothing writes while the kernel runs, past the cache for what may change. Indices as
+    /// for `a[i]`.
+    LoadReadonly = "load_readonly", Array, Function, Read, Native, ["[T: scalar](array: array[T], index...) -> T", "[T: scalar](array: array[C], index...) -> C[T]", "[T: scalar](array: array[C:T], index...) -> T"],
+        example ["a = [3, 1, 4]", "loom.load_readonly(a, -1)" => "4"];
     /// The first index of a sorted array whose element is not less than `value`, of the indices from `arr_begin` up to
     /// but not including `arr_end` if they are given; the last index if there is none. Limits outside the array are its
     /// ends.
@@ -1040,6 +1044,48 @@ op_table! {
     /// The exclusive or of a value over the lanes of the warp, the same in all.
     WarpReduceXor = "warp_reduce_xor", Gpu, Function, ReadWrite, Native, ["[T: bits](value: T) -> T", "[T: int](value: C[T]) -> C[T]"], converges Warp,
         example ["loom.warp_reduce_xor(12)" => "12"];
+    /// The lane's part of a 16 × 16 matrix, the left factor of `mma`, that begins at this row and column: of `float16`,
+    /// `bfloat16`, `float32` (`tf32`), `int8` or `uint8`. `layout="col"` reads an array that is indexed by the matrix's
+    /// column first.
+    MmaLoadA = "mma_load_a", Gpu, Function, Read, Scalarised, [], converges Warp, since 80,
+        example ["m = loom.shared_array(shape=(16, 16), dtype=loom.float16)", "m[0, 1] = loom.float16(1.5)", "loom.mma_load_a(m, 0, 0)[1]" => "1.5"];
+    /// The lane's part of a 16 × n matrix, the right factor of `mma`, that begins at this row and column; n is 16 unless
+    /// it is given as 8. Else as `mma_load_a`.
+    MmaLoadB = "mma_load_b", Gpu, Function, Read, Scalarised, [], converges Warp, since 80,
+        example ["m = loom.shared_array(shape=(16, 16), dtype=loom.float16)", "m[1, 0] = loom.float16(1.5)", "loom.mma_load_b(m, 0, 0, n=8)[1]" => "1.5"];
+    /// The lane's part of a 16 × n matrix that `mma` adds to, of `float32` or `int32`. Else as `mma_load_b`.
+    MmaLoadC = "mma_load_c", Gpu, Function, Read, Scalarised, [], converges Warp, since 80,
+        example ["m = loom.shared_array(shape=(16, 16), dtype=float)", "m[0, 1] = 1.5", "loom.mma_load_c(m, 0, 0)[1]" => "1.5"];
+    /// Stores the lane's part of the result of an `mma`, from this row and column on.
+    MmaStore = "mma_store", Gpu, Function, Write, Scalarised, [], converges Warp, since 80,
+        example ["m = loom.shared_array(shape=(16, 8), dtype=float)", "loom.mma_store(m, 0, 0, loom.vec4(2.5))", "m[0, 1]" => "2.5"];
+    /// The product of a 16 × 16 matrix and a 16 × n one, plus a 16 × n one, by the tensor core; each lane of the warp has
+    /// a part of them. Products of floats are exact and added in `float32` from the first on; the tensor core rounds
+    /// otherwise, so the last bits may differ. Of `float32` factors the upper ten bits of the mantissas count (`tf32`).
+    Mma = "mma", Gpu, Function, ReadWrite, Native, [
+        "(a: vec[f16 8], b: vec[f16 4], c: vec[f32 4]) -> vec[f32 4]",
+        "(a: vec[f16 8], b: vec[f16 8], c: vec[f32 8]) -> vec[f32 8]",
+        "(a: vec[bf16 8], b: vec[bf16 4], c: vec[f32 4]) -> vec[f32 4]",
+        "(a: vec[bf16 8], b: vec[bf16 8], c: vec[f32 8]) -> vec[f32 8]",
+        "(a: vec[f32 8], b: vec[f32 4], c: vec[f32 4]) -> vec[f32 4]",
+        "(a: vec[f32 8], b: vec[f32 8], c: vec[f32 8]) -> vec[f32 8]",
+        "(a: vec[i8 8], b: vec[i8 4], c: vec[i32 4]) -> vec[i32 4]",
+        "(a: vec[i8 8], b: vec[i8 8], c: vec[i32 8]) -> vec[i32 8]",
+        "(a: vec[u8 8], b: vec[u8 4], c: vec[i32 4]) -> vec[i32 4]",
+        "(a: vec[u8 8], b: vec[u8 8], c: vec[i32 8]) -> vec[i32 8]",
+    ], converges Warp, since 80,
+        example ["a = loom.vector(length=8, dtype=loom.float16)", "b = loom.vector(length=4, dtype=loom.float16)", "loom.mma(a, b, loom.vec4(2.5))" => "[2.5, 2.5, 2.5, 2.5]"];
+    /// Begins to copy elements that follow each other, `count` from `source` on, from global to shared memory; they take
+    /// 4, 8 or 16 bytes. `bypass=True`, for 16, leaves the multiprocessor's cache alone. What is copied is there after
+    /// `async_wait` and, for other threads, a barrier.
+    AsyncCopy = "async_copy", Gpu, Function, ReadWrite, Native, [], since 80,
+        example ["a = [3.0, 1.0]", "m = loom.shared_array(shape=2, dtype=float)", "loom.async_copy(m[0], a[0], count=2)", "loom.async_commit()", "loom.async_wait()", "m[1]" => "1.0"];
+    /// Makes a group of the copies that the thread has begun since the last one.
+    AsyncCommit = "async_commit", Gpu, Function, ReadWrite, Native, ["()"], since 80,
+        example ["loom.async_commit()", "loom.tid()" => "0"];
+    /// Waits until at most `pending`, 0 unless it is given, of the groups that the thread has made are under way.
+    AsyncWait = "async_wait", Gpu, Function, ReadWrite, Native, ["()"], since 80,
+        example ["loom.async_wait(1)", "loom.tid()" => "0"];
     /// A counter that the multiprocessor increments each clock cycle; on the CPU, one that increments in some way.
     Clock = "clock", Gpu, Function, ReadWrite, Native, ["() -> u64"],
         example [

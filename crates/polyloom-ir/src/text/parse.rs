@@ -10,9 +10,10 @@ use super::lexer::{Kind, Token};
 use super::reader::{Failed, Parsed, Reader};
 use crate::diagnostic::{Code, Diagnostic, near_names};
 use crate::entity::{FuncId, Inst, Region, Value};
+use crate::fragment::Fragment;
 use crate::function::{
-    AxisExtent, CheckKind, Function, FunctionKind, Imm, MemoryOrder, Module, Operands, Ordering, RegionData, Scope,
-    SharedArray,
+    AxisExtent, CheckKind, CopySize, Function, FunctionKind, Imm, MemoryOrder, Module, Operands, Ordering, RegionData,
+    Scope, SharedArray,
 };
 use crate::op::{Convergence, Group, Op};
 use crate::span::{FileId, Span};
@@ -330,6 +331,19 @@ impl<'t> Reader<'t> {
                 let scope = self.choice("a scope", Scope::from_name)?;
                 Ok(Imm::Memory(MemoryOrder { scope, ordering: Ordering::SeqCst }))
             }
+            Op::MmaLoadA | Op::MmaLoadB | Op::MmaLoadC | Op::MmaStore => {
+                let by_columns = match () {
+                    () if self.eat_word("rows") => false,
+                    () if self.eat_word("columns") => true,
+                    () => return self.expected("`rows` or `columns`"),
+                };
+                Ok(Imm::Fragment(Fragment { by_columns, n: self.number("a number of columns")? }))
+            }
+            Op::AsyncCopy => {
+                let count = self.number("a number of elements")?;
+                Ok(Imm::Copy(CopySize { count, bypass: self.eat_word("bypass") }))
+            }
+            Op::AsyncWait => Ok(Imm::Pending(self.number("a number of groups")?)),
             op if op.info().convergence == Convergence::Warp && self.peek().kind == Kind::Number => {
                 Ok(Imm::Width(self.number("a number of lanes")?))
             }

@@ -223,6 +223,12 @@ impl<'a> Printer<'a> {
             Imm::Memory(order) if data.op == Op::ThreadFence => write!(f, " {}", order.scope.name())?,
             Imm::Memory(order) => write!(f, " {} {}", order.scope.name(), order.ordering.name())?,
             Imm::Width(width) => write!(f, " {width}")?,
+            Imm::Fragment(fragment) => {
+                let layout = if fragment.by_columns { "columns" } else { "rows" };
+                write!(f, " {layout} {}", fragment.n)?;
+            }
+            Imm::Copy(copy) => write!(f, " {}{}", copy.count, if copy.bypass { " bypass" } else { "" })?,
+            Imm::Pending(n) => write!(f, " {n}")?,
         }
         for (i, &value) in data.operands.iter().enumerate() {
             write!(f, "{} {}", if i > 0 { "," } else { "" }, self.value(value))?;

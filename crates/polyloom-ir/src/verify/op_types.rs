@@ -3,7 +3,8 @@
 use super::function::{Checker, list};
 use crate::arch::WARP_SIZE;
 use crate::entity::{FuncId, Inst};
-use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, SharedArray};
+use crate::fragment::{Fragment, Matrix, accumulator, flat_operands, fragment_type};
+use crate::function::{AxisExtent, CheckKind, CopySize, Function, FunctionKind, Imm, InstData, SharedArray};
 use crate::op::{Group, Op};
 use crate::types::{AddressSpace, MAX_DIMS, Scalar, Type};
 
@@ -15,6 +16,9 @@ pub(super) fn immediate_fits(data: &InstData) -> bool {
             matches!(data.imm, Imm::Axis(_))
         }
         Op::SharedArray => matches!(data.imm, Imm::Shared(_)),
+        Op::MmaLoadA | Op::MmaLoadB | Op::MmaLoadC | Op::MmaStore => matches!(data.imm, Imm::Fragment(_)),
+        Op::AsyncCopy => matches!(data.imm, Imm::Copy(_)),
+        Op::AsyncWait => matches!(data.imm, Imm::Pending(_)),
         Op::ThreadFence => matches!(data.imm, Imm::Memory(_)),
         Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => matches!(data.imm, Imm::Width(_)),
         op if op.info().group == Group::Atomic => matches!(data.imm, Imm::None | Imm::Memory(_)),
@@ -93,6 +97,12 @@ pub(super) fn check(checker: &mut Checker<'_>, inst: Inst, data: &InstData) {
             }
         }
         (Op::SharedArray, Imm::Shared(array)) => shared_array(checker, inst, &operands, &results, array),
+        (_, Imm::Fragment(fragment)) => fragment_access(checker, inst, data, &operands, &results, *fragment),
+        (Op::Mma, _) if let Some((factor, n)) = flat_operands(&operands) => {
+            let sum = accumulator(factor).unwrap_or(factor);
+            checker.gives(inst, &vec![sum.into(); usize::from(n) / 2]);
+        }
+        (Op::AsyncCopy, Imm::Copy(copy)) => async_copy(checker, inst, &operands, *copy),
         (Op::DynamicShared, _) => dynamic_shared(checker, inst, &operands, &results),
         (Op::Print, _) => {
             if operands.iter().any(|ty| ty.as_scalar().is_none()) {
@@ -138,6 +148,63 @@ fn shared_array(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], result
     if !array.align.is_power_of_two() || array.align > MAX_ALIGN {
         checker.error(inst, format!("`shared_array` is aligned to {}, which is no power of two", array.align));
     }
+}
+
+/// `mma_load_a` and its like, as long as there are composites.
+fn fragment_access(
+    checker: &mut Checker<'_>,
+    inst: Inst,
+    data: &InstData,
+    operands: &[Type],
+    results: &[Type],
+    fragment: Fragment,
+) {
+    let matrix = match data.op {
+        Op::MmaLoadA => Matrix::A,
+        Op::MmaLoadB => Matrix::B,
+        _ => Matrix::C,
+    };
+    let elem = operands.first().and_then(|ty| ty.as_array()).filter(|(_, ndim)| *ndim == 2);
+    let part = elem.and_then(|(elem, _)| fragment_type(matrix, elem, fragment.n)).map(Type::Composite);
+    let fits = match (data.op, operands, results) {
+        (Op::MmaStore, [_, row, column, value], []) => [*row, *column] == [Type::I32; 2] && part == Some(*value),
+        (_, [_, row, column], [result]) => [*row, *column] == [Type::I32; 2] && part == Some(*result),
+        _ => false,
+    };
+    if !fits {
+        let (takes, gives, name) = (list(operands), list(results), data.op.name());
+        let message =
+            format!("`{name}` takes a matrix, a row and a column, not {takes}, or gives another type than {gives}");
+        checker.error(inst, message);
+    }
+}
+
+fn async_copy(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], copy: CopySize) {
+    let element = |operands: &[Type]| -> Option<(Scalar, AddressSpace, usize)> {
+        let (elem, ndim) = operands.first()?.as_array()?;
+        let indices = operands.get(1..=usize::from(ndim))?;
+        let are_indices = indices.iter().all(|ty| ty.as_scalar().is_some_and(Scalar::is_int));
+        Some((elem, operands[0].space()?, 1 + indices.len())).filter(|_| are_indices)
+    };
+    let to = element(operands);
+    let from = to.and_then(|(.., n)| element(&operands[n..]));
+    let fits = match (to, from) {
+        (Some((to, AddressSpace::Shared, n)), Some((from, AddressSpace::Global, m))) => {
+            let bytes = to.bytes() * u32::from(copy.count);
+            let size_fits = if copy.bypass { bytes == 16 } else { matches!(bytes, 4 | 8 | 16) };
+            to == from && n + m == operands.len() && size_fits
+        }
+        _ => false,
+    };
+    if !fits {
+        let message = format!(
+            "`async_copy` of {} elements copies 4, 8 or 16 bytes from global to shared memory, not {}",
+            copy.count,
+            list(operands)
+        );
+        checker.error(inst, message);
+    }
+    checker.gives(inst, &[]);
 }
 
 fn dynamic_shared(checker: &mut Checker<'_>, inst: Inst, operands: &[Type], results: &[Type]) {

@@ -1,6 +1,6 @@
 //! `cpu_ops`: what only GPUs have, in a kernel that runs thread by thread on the CPU.
 //!
-//! A block is one thread there, so `block_dim` is 1. Kernels that are launched in blocks are left as they are.
+//! A block is one thread there, so `block_dim` is 1; and there is one cache for all loads. Kernels that are launched in blocks are left as they are.
 
 use polyloom_ir::{Function, Imm, Op};
 
@@ -9,7 +9,11 @@ pub fn cpu_ops(func: &mut Function) {
     if func.insts.values().any(|data| data.op.info().needs_blocks()) {
         return;
     }
-    for data in func.insts.values_mut().filter(|data| data.op == Op::BlockDim) {
-        (data.op, data.imm) = (Op::Const, Imm::Bits(1));
+    for data in func.insts.values_mut() {
+        match data.op {
+            Op::BlockDim => (data.op, data.imm) = (Op::Const, Imm::Bits(1)),
+            Op::LoadReadonly => data.op = Op::ArrayLoad,
+            _ => {}
+        }
     }
 }

@@ -49,10 +49,7 @@ fn stubs() -> String {
         let known = info.signatures.iter().filter(|signature| only_composites || !signature.has_composites());
         let mut variants: Vec<String> = known.flat_map(|signature| stub_signatures(info, signature)).collect();
         variants.dedup();
-        if matches!(info.op, Op::SharedArray | Op::DynamicShared) {
-            let last = if info.op == Op::SharedArray { "align" } else { "offset" };
-            variants.push(format!("(shape: Any, dtype: Any = ..., {last}: int = ...) -> _array"));
-        }
+        variants.extend(own_signature(info.op).map(str::to_owned));
         for name in std::iter::once(&info.name).chain(info.aliases) {
             for (index, variant) in variants.iter().enumerate() {
                 let overload = if variants.len() > 1 { "@overload\n" } else { "" };
@@ -112,11 +109,27 @@ fn stub_signatures(info: &OpInfo, signature: &Signature) -> Vec<String> {
     ranks.map(one).collect()
 }
 
+/// The signature of an op whose types the table does not say.
+fn own_signature(op: Op) -> Option<&'static str> {
+    Some(match op {
+        Op::SharedArray => "(shape: Any, dtype: Any = ..., align: int = ...) -> _array",
+        Op::DynamicShared => "(shape: Any, dtype: Any = ..., offset: int = ...) -> _array",
+        Op::MmaLoadA => "(array: _array, row: int, col: int, *, layout: str = ...) -> _Vector",
+        Op::MmaLoadB | Op::MmaLoadC => {
+            "(array: _array, row: int, col: int, *, layout: str = ..., n: int = ...) -> _Vector"
+        }
+        Op::MmaStore => "(array: _array, row: int, col: int, value: _Vector, *, layout: str = ...) -> None",
+        Op::AsyncCopy => "(target: Any, source: Any, count: int = ..., bypass: bool = ...) -> None",
+        _ => return None,
+    })
+}
+
 /// What a call says that is no operand of the op.
 fn beyond_operands(info: &OpInfo) -> &'static [&'static str] {
     match info.op {
         Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim => &["axis: int = ..."],
         Op::Shuffle | Op::ShuffleUp | Op::ShuffleDown | Op::ShuffleXor => &["width: int = ..."],
+        Op::AsyncWait => &["pending: int = ..."],
         Op::ThreadFence => &["scope: str = ..."],
         _ if info.group == Group::Atomic => &["*", "scope: str = ...", "order: str = ..."],
         _ => &[],

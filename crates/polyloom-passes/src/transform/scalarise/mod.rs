@@ -16,6 +16,7 @@ mod rotation;
 
 use super::expand_library::{library_call, take};
 use cranelift_entity::SecondaryMap;
+use polyloom_ir::fragment::{Fragment, Matrix, Part, place};
 use polyloom_ir::function::Operands;
 use polyloom_ir::op::{Convergence, Lowering};
 use polyloom_ir::{
@@ -162,7 +163,11 @@ impl Rewrite<'_, '_> {
             self.shared(data, &operands);
             return;
         }
-        if on_composites && data.op.info().convergence != Convergence::None {
+        if let Imm::Fragment(fragment) = data.imm {
+            self.fragment(data, &types, &operands, fragment);
+            return;
+        }
+        if on_composites && data.op.info().convergence != Convergence::None && data.op != Op::Mma {
             self.exchange(data, &operands);
             return;
         }
@@ -234,7 +239,7 @@ impl Rewrite<'_, '_> {
 
     /// A load, a store or an atomic update of all components of an element.
     fn access(&mut self, op: Op, elem: Composite, operands: &[Components], imm: &Imm) -> Components {
-        let reads = op == Op::ArrayLoad;
+        let reads = matches!(op, Op::ArrayLoad | Op::LoadReadonly);
         let (indices, value) = match operands.split_last() {
             Some((value, indices)) if !reads => (indices, Some(value)),
             _ => (operands, None),
@@ -273,6 +278,52 @@ impl Rewrite<'_, '_> {
         let new = self.builder.inst(data.op, &operands, &flat(ty), imm);
         let array = self.builder.func.insts[new].results[0];
         self.define(data.results[0], smallvec![array]);
+    }
+
+    /// A lane's part of a matrix: a load or a store of each of its elements.
+    fn fragment(&mut self, data: &InstData, types: &[Type], operands: &[Components], fragment: Fragment) {
+        let matrix = match data.op {
+            Op::MmaLoadA => Matrix::A,
+            Op::MmaLoadB => Matrix::B,
+            _ => Matrix::C,
+        };
+        let Some((elem, _)) = types[0].as_array() else { return };
+        let (array, origin) = (operands[0][0], [operands[1][0], operands[2][0]]);
+        let stored = operands.get(3);
+        let n_elements = match (stored, data.results.first()) {
+            (Some(value), _) => value.len(),
+            (None, result) => result.map_or(0, |&result| flat(self.old.ty(result)).len()),
+        };
+        let new = self.builder.inst(Op::LaneId, &[], &[Type::I32], Imm::None);
+        let lane = self.builder.func.insts[new].results[0];
+        let [two, three] = [2, 3].map(|n| self.builder.const_int(Scalar::I32, n));
+        let parts = [self.op(Op::Rshift, &[lane, two]), self.op(Op::BitAnd, &[lane, three])];
+        let mut components = Components::new();
+        for number in 0..n_elements {
+            let place = place(matrix, elem, number);
+            let mut indices = [(place.row, origin[0]), (place.column, origin[1])].map(|(coordinate, first)| {
+                let part = parts[usize::from(coordinate.part == Part::Member)];
+                let [factor, offset] =
+                    [coordinate.factor, coordinate.offset].map(|n| self.builder.const_int(Scalar::I32, n.into()));
+                let scaled = self.op(Op::Mul, &[part, factor]);
+                let inside = self.op(Op::Add, &[scaled, offset]);
+                self.op(Op::Add, &[first, inside])
+            });
+            if fragment.by_columns {
+                indices.swap(0, 1);
+            }
+            let element = [array, indices[0], indices[1]];
+            match stored {
+                Some(value) => {
+                    let operands = [element[0], element[1], element[2], value[number]];
+                    self.builder.inst(Op::ArrayStore, &operands, &[], Imm::None);
+                }
+                None => components.push(self.builder.op(Op::ArrayLoad, &element)),
+            }
+        }
+        if let Some(&result) = data.results.first() {
+            self.define(result, components);
+        }
     }
 
     /// A shuffle or a reduction of a composite: that of each component.

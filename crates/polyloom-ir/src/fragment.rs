@@ -1,0 +1,219 @@
+//! Tensor-core fragments: which elements of its matrices each lane of a warp holds, and what their product is.
+//!
+//! The matrices are 16 × 16 (`a`), 16 × n (`b`) and 16 × n (`c`, the accumulator and the result), n being 8 or 16: one or
+//! two of the tensor core's instructions. The places are those of `mma.m16n8k16` for 16-bit floats and 8-bit integers,
+//! and of two `mma.m16n8k8` for `tf32` (PTX ISA 9.0 §9.7.14.5); the second half of a fragment with n = 16 is that of the
+//! columns from 8 on.
+
+use crate::arch::WARP_SIZE;
+use crate::eval::eval;
+use crate::op::Op;
+use crate::types::{Composite, Scalar, Type};
+
+/// Which of the matrices.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Matrix {
+    /// The left factor.
+    A,
+    /// The right factor.
+    B,
+    /// What is added, and the result.
+    C,
+}
+
+/// How a fragment is read from an array or written to one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Fragment {
+    /// Whether the array holds the matrix's columns, one after another, instead of its rows: it is indexed by the column
+    /// first.
+    pub by_columns: bool,
+    /// Columns of `b` and `c`: 8 or 16.
+    pub n: u8,
+}
+
+/// Where in its matrix a lane has an element: row and column, each of them a multiple of a part of the lane's number, plus
+/// an offset.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The row.
+    pub row: Coordinate,
+    /// The column.
+    pub column: Coordinate,
+}
+
+/// `part * factor + offset`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Coordinate {
+    /// Which part of the lane's number.
+    pub part: Part,
+    /// See above.
+    pub factor: u8,
+    /// See above.
+    pub offset: u8,
+}
+
+/// A part of a lane's number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Which group of four lanes it is in: the upper three bits.
+    Group,
+    /// Which of the four it is: the lower two.
+    Member,
+}
+
+impl Coordinate {
+    fn of(part: Part, factor: u8, offset: usize) -> Coordinate {
+        Coordinate { part, factor, offset: offset as u8 }
+    }
+
+    /// The coordinate of a lane.
+    pub fn at(self, lane: usize) -> usize {
+        let part = match self.part {
+            Part::Group => lane / 4,
+            Part::Member => lane % 4,
+        };
+        part * usize::from(self.factor) + usize::from(self.offset)
+    }
+}
+
+/// What the elements of the accumulator are for factors of this type; `None` if there are no such products. Factors of
+/// `f32` are `tf32`: of their mantissas the upper ten bits count.
+pub fn accumulator(factor: Scalar) -> Option<Scalar> {
+    match factor {
+        Scalar::F16 | Scalar::BF16 | Scalar::F32 => Some(Scalar::F32),
+        Scalar::I8 | Scalar::U8 => Some(Scalar::I32),
+        _ => None,
+    }
+}
+
+/// The type of a lane's part of a matrix with these elements; `None` if there is none.
+pub fn fragment_type(matrix: Matrix, elem: Scalar, n: u8) -> Option<Composite> {
+    let fits = match matrix {
+        Matrix::A | Matrix::B => accumulator(elem).is_some(),
+        Matrix::C => matches!(elem, Scalar::F32 | Scalar::I32),
+    };
+    let columns = if matrix == Matrix::A { 16 } else { n };
+    (fits && matches!(n, 8 | 16)).then(|| Composite::Vector { elem, len: u16::from(columns) * 16 / WARP_SIZE as u16 })
+}
+
+/// Where a lane has the element with this number of its fragment, for factors of this type.
+pub fn place(matrix: Matrix, factor: Scalar, number: usize) -> Place {
+    // The number within the instruction that a half of a wide fragment belongs to, and where its columns begin.
+    let (i, first) = if matrix == Matrix::A { (number, 0) } else { (number % 4, number / 4 * 8) };
+    let group = |offset: usize| Coordinate::of(Part::Group, 1, offset);
+    let inner = |factor: u8, offset: usize| Coordinate::of(Part::Member, factor, offset);
+    match (matrix, factor.bytes()) {
+        (Matrix::A, 1) => Place { row: group(i / 4 * 8), column: inner(4, i % 4) },
+        (Matrix::A, 2) => Place { row: group(i / 2 % 2 * 8), column: inner(2, i % 2 + i / 4 * 8) },
+        (Matrix::A, _) => Place { row: group(i % 2 * 8), column: inner(1, i / 2 % 2 * 4 + i / 4 * 8) },
+        (Matrix::B, 1) => Place { row: inner(4, i), column: group(first) },
+        (Matrix::B, 2) => Place { row: inner(2, i % 2 + i / 2 * 8), column: group(first) },
+        (Matrix::B, _) => Place { row: inner(1, i % 2 * 4 + i / 2 * 8), column: group(first) },
+        (Matrix::C, _) => Place { row: group(i / 2 * 8), column: inner(2, i % 2 + first) },
+    }
+}
+
+/// The factors' type and the number of columns, if these are the components of the operands of an `mma`: 8 of `a`, 4 or 8
+/// of `b`, as many of `c`.
+pub fn flat_operands(operands: &[Type]) -> Option<(Scalar, u8)> {
+    let factor = operands.first()?.as_scalar()?;
+    let n: usize = match operands.len() {
+        16 => 4,
+        24 => 8,
+        _ => return None,
+    };
+    let sum = accumulator(factor)?;
+    let fits = operands.iter().enumerate().all(|(i, &ty)| ty == if i < 8 + n { factor } else { sum }.into());
+    fits.then_some((factor, n as u8 * 2))
+}
+
+/// What `mma` gives each lane, given its components of `a`, `b` and `c`, in that order, by lane; lanes that are not there
+/// count as zeros. An element of the result starts as that of `c`, to which the products of the row's and column's
+/// elements are added from the first on, each rounded to the accumulator's type once, as by `fma`.
+pub(crate) fn multiply(factor: Scalar, n: u8, lanes: &[Option<Vec<u64>>]) -> Vec<Vec<u64>> {
+    let n = usize::from(n);
+    let sum = accumulator(factor).unwrap_or(Scalar::F32);
+    let (mut a, mut b, mut c) = ([[0; 16]; 16], [[0; 16]; 16], [[0; 16]; 16]);
+    let n_half = n / 2;
+    for (lane, values) in lanes.iter().enumerate() {
+        let Some(values) = values else { continue };
+        let parts =
+            [(Matrix::A, &mut a, 0, 8), (Matrix::B, &mut b, 8, n_half), (Matrix::C, &mut c, 8 + n_half, n_half)];
+        for (matrix, to, first, len) in parts {
+            for i in 0..len {
+                let place = place(matrix, factor, i);
+                to[place.row.at(lane)][place.column.at(lane)] = values[first + i];
+            }
+        }
+    }
+    for row in 0..16 {
+        for column in 0..n {
+            for k in 0..16 {
+                c[row][column] = add_product(factor, sum, a[row][k], b[k][column], c[row][column]);
+            }
+        }
+    }
+    let of_lane = |lane: usize| {
+        let element = |i: usize| {
+            let place = place(Matrix::C, factor, i);
+            c[place.row.at(lane)][place.column.at(lane)]
+        };
+        (0..n_half).map(element).collect()
+    };
+    (0..lanes.len()).map(of_lane).collect()
+}
+
+fn add_product(factor: Scalar, sum: Scalar, a: u64, b: u64, c: u64) -> u64 {
+    let wide = |bits: u64| match factor {
+        Scalar::F32 => bits & 0xffff_e000,
+        _ => eval(Op::Cast, &[factor.into()], &[bits], sum.into()).unwrap_or(0),
+    };
+    let ty = Type::Scalar(sum);
+    let (a, b) = (wide(a), wide(b));
+    if sum == Scalar::F32 {
+        return eval(Op::Fma, &[ty; 3], &[a, b, c], ty).unwrap_or(0);
+    }
+    let product = eval(Op::Mul, &[ty; 2], &[a, b], ty).unwrap_or(0);
+    eval(Op::Add, &[ty; 2], &[product, c], ty).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every element of every matrix is in one lane, at one place.
+    #[test]
+    fn fragments_cover_their_matrices() {
+        for factor in [Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::I8, Scalar::U8] {
+            for n in [8u8, 16] {
+                for (matrix, rows, columns) in [(Matrix::A, 16, 16), (Matrix::B, 16, n), (Matrix::C, 16, n)] {
+                    let elem = if matrix == Matrix::C { accumulator(factor).unwrap() } else { factor };
+                    let len = fragment_type(matrix, elem, n).unwrap().n_components();
+                    let mut places: Vec<(usize, usize)> = (0..32)
+                        .flat_map(|lane| (0..len).map(move |i| (lane, place(matrix, factor, i))))
+                        .map(|(lane, place)| (place.row.at(lane), place.column.at(lane)))
+                        .collect();
+                    places.sort_unstable();
+                    let all: Vec<(usize, usize)> =
+                        (0..rows).flat_map(|row| (0..usize::from(columns)).map(move |column| (row, column))).collect();
+                    assert_eq!(places, all, "{matrix:?} of {factor}, n = {n}");
+                }
+            }
+        }
+    }
+
+    /// Against the places as the manual's figures for 16-bit factors give them.
+    #[test]
+    fn places_are_those_of_the_manual() {
+        let at = |matrix, factor, i, lane| {
+            let place = place(matrix, factor, i);
+            (place.row.at(lane), place.column.at(lane))
+        };
+        assert_eq!(at(Matrix::A, Scalar::F16, 2, 5), (9, 2));
+        assert_eq!(at(Matrix::A, Scalar::F16, 7, 31), (15, 15));
+        assert_eq!(at(Matrix::B, Scalar::F16, 3, 6), (13, 1));
+        assert_eq!(at(Matrix::C, Scalar::F16, 3, 6), (9, 5));
+        assert_eq!(at(Matrix::A, Scalar::I8, 6, 6), (9, 10));
+        assert_eq!(at(Matrix::B, Scalar::F32, 1, 6), (6, 1));
+    }
+}
