@@ -377,6 +377,13 @@ impl Ranges<'_> {
         if depth <= 1 { self.ranges[value] } else { self.look(value, depth - 1) }
     }
 
+    /// An extent of a static shared array.
+    fn shared_extent(&self, array: Value, axis: u8) -> Option<i128> {
+        let ValueDef::Result(inst, _) = self.func.values[array].def else { return None };
+        let Imm::Shared(array) = &self.func.insts[inst].imm else { return None };
+        array.extents.get(usize::from(axis)).map(|&extent| extent.into())
+    }
+
     /// The interval of an instruction's one result from those of its operands.
     fn compute(&mut self, inst: Inst, result: Value, depth: u32) -> Interval {
         let func = self.func;
@@ -389,8 +396,14 @@ impl Ranges<'_> {
                 let value = if to.is_signed_int() { (i128::from(bits) << shift) >> shift } else { i128::from(bits) };
                 return Interval::new(value, value);
             }
-            (Op::ThreadIdx | Op::BlockIdx | Op::LaneId | Op::WarpId | Op::Tid | Op::TidLinear, _) => {
-                return Interval::new(0, i128::from(i32::MAX) - 1);
+            (Op::Tid | Op::TidLinear, _) => return Interval::new(0, i128::from(i32::MAX) - 1),
+            (Op::ThreadIdx, _) => return Interval::new(0, 1023),
+            (Op::LaneId | Op::WarpId, _) => return Interval::new(0, 31),
+            (Op::BlockDim, _) => return Interval::new(1, 1024),
+            (Op::BlockIdx, _) => return Interval::new(0, i128::from(i32::MAX) - 1),
+            (Op::GridDim, _) => return Interval::new(1, i32::MAX.into()),
+            (Op::Dim, &Imm::Axis(axis)) if let Some(extent) = self.shared_extent(data.operands[0], axis) => {
+                return Interval::new(extent, extent);
             }
             (Op::Dim, &Imm::Axis(axis)) => {
                 let has_element = self.access == Some((data.operands[0], axis));
