@@ -31,7 +31,11 @@ def texts(target):
     for folder in ("run", "differential", "cpp", "cuda"):
         for path in sorted((FILE_TESTS / folder).glob("*.py")):
             names = runpy.run_path(str(path)).values()
-            found += [getattr(k, target)() for k in names if isinstance(k, loom.Kernel) and not k.is_generic]
+            for kernel in (k for k in names if isinstance(k, loom.Kernel) and not k.is_generic):
+                try:
+                    found.append(getattr(kernel, target)())
+                except RuntimeError as error:
+                    assert target == "cpp" and "needs CUDA C++" in str(error)
     assert len(found) > 60
     return found
 

@@ -40,11 +40,15 @@ impl Body<'_, '_> {
                     self.unit.need(Helper::WrappingAtomics);
                 }
             } else {
-                self.unit.need(match data.op {
-                    Op::AtomicSub => Helper::CompositeSub,
-                    Op::AtomicMin => Helper::CompositeMin,
-                    Op::AtomicMax => Helper::CompositeMax,
-                    _ => Helper::CompositeAdd,
+                self.unit.need(match (data.op, self.shared_array(data.operands[0]).is_some()) {
+                    (Op::AtomicSub, false) => Helper::CompositeSub,
+                    (Op::AtomicMin, false) => Helper::CompositeMin,
+                    (Op::AtomicMax, false) => Helper::CompositeMax,
+                    (_, false) => Helper::CompositeAdd,
+                    (Op::AtomicSub, true) => Helper::SharedCompositeSub,
+                    (Op::AtomicMin, true) => Helper::SharedCompositeMin,
+                    (Op::AtomicMax, true) => Helper::SharedCompositeMax,
+                    (_, true) => Helper::SharedCompositeAdd,
                 });
                 if let Some(composite) = ty.as_composite()
                     && matches!(composite.elem(), Scalar::I32 | Scalar::I64)

@@ -164,7 +164,18 @@ impl Body<'_, '_> {
         let extents: String = array.extents.iter().map(|extent| format!("[{extent}]")).collect();
         let natural = elem.as_composite().map_or_else(|| elem.as_scalar(), |c| Some(c.elem())).map_or(1, Scalar::bytes);
         let align = if array.align > natural { format!("__align__({}) ", array.align) } else { String::new() };
-        self.line(&format!("__shared__ {align}{ty} {name}{extents};"));
+        let unused = if self.is_only_stored(array.id) { "[[maybe_unused]] " } else { "" };
+        self.line(&format!("{unused}__shared__ {align}{ty} {name}{extents};"));
+    }
+
+    /// Whether nothing reads a static shared array, of which compilers would warn.
+    fn is_only_stored(&self, id: u32) -> bool {
+        let mut is_read = false;
+        self.func.walk(self.func.body, &mut |_, data| {
+            let read = if data.op == Op::ArrayStore { &data.operands[1..] } else { &data.operands[..] };
+            is_read |= read.iter().any(|&value| self.shared_array(value).is_some_and(|array| array.id == id));
+        });
+        !is_read
     }
 
     fn first_of_shared(&self, id: u32) -> Option<Inst> {

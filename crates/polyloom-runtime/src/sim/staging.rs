@@ -108,8 +108,7 @@ impl<'a> Staged<'a> {
             Staged { memory, blocks: Vec::new(), addresses: vec![None; params.len()], written: Vec::new() };
         for host in merged {
             let n_bytes = (host.end - host.start) as usize;
-            // As far above a multiple of 256 as on the host, so that what is aligned there is so here.
-            let skew = host.start % ALIGNMENT;
+            let skew = skew(host.start);
             // Whole words: PTX updates 16-bit elements by exchanges of the word they are in.
             let device = memory.alloc((n_bytes + skew as usize).next_multiple_of(4), ALIGNMENT)?;
             staged.blocks.push(Block { host: host.clone(), device });
@@ -133,7 +132,7 @@ impl<'a> Staged<'a> {
 
     fn on_device(&self, host: u64) -> Option<u64> {
         let block = self.blocks.iter().find(|block| block.host.contains(&host))?;
-        Some(block.device + block.host.start % ALIGNMENT + (host - block.host.start))
+        Some(block.device + skew(block.host.start) + (host - block.host.start))
     }
 
     /// Copies the elements of arrays that the kernel writes back to the host.
@@ -156,6 +155,12 @@ impl<'a> Staged<'a> {
 
 /// What allocations begin at multiples of.
 const ALIGNMENT: u64 = 256;
+
+/// How far into its allocation memory of the host goes: what is aligned there for the widest access is so here, and
+/// nothing else depends on where the host has it.
+fn skew(host: u64) -> u64 {
+    host % 16
+}
 
 fn host_arrays(params: &Params, words: &[u64]) -> Vec<HostArray> {
     let array = |(param, ty): (usize, &Type)| {

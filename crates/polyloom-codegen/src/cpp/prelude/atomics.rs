@@ -182,53 +182,60 @@ $Fint64 atomic_sub(int64 &element, int64 value) {
 }
 ";
 
-pub(super) const COMPOSITE_ADD: &str = r"
+/// An update of an element of an array of composites, by updates of its components.
+macro_rules! by_components {
+    ($name:literal) => {
+        concat!(
+            "
 // All components, one by one.
 template <typename C, typename T, int Axes, int Cols>
-$FC atomic_add(const element<C, T, Axes, Cols> &place, const C &value) {
+$FC ",
+            $name,
+            "(const element<C, T, Axes, Cols> &place, const C &value) {
     C old;
     for (int i = 0; i < int(sizeof(value.c) / sizeof(value.c[0])); ++i) {
-        old.c[i] = atomic_add(place.at(i / Cols, i % Cols), value.c[i]);
+        old.c[i] = ",
+            $name,
+            "(place.at(i / Cols, i % Cols), value.c[i]);
     }
     return old;
 }
-";
+"
+        )
+    };
+}
 
-pub(super) const COMPOSITE_SUB: &str = r"
+/// The same of a shared array, whose elements are the composites themselves.
+macro_rules! by_shared_components {
+    ($name:literal) => {
+        concat!(
+            "
 // All components, one by one.
-template <typename C, typename T, int Axes, int Cols>
-$FC atomic_sub(const element<C, T, Axes, Cols> &place, const C &value) {
-    C old;
+template <template <typename, int...> class C, typename T, int... Extents>
+$FC<T, Extents...> ",
+            $name,
+            "(C<T, Extents...> &place, C<T, Extents...> value) {
+    C<T, Extents...> old;
     for (int i = 0; i < int(sizeof(value.c) / sizeof(value.c[0])); ++i) {
-        old.c[i] = atomic_sub(place.at(i / Cols, i % Cols), value.c[i]);
+        old.c[i] = ",
+            $name,
+            "(place.c[i], value.c[i]);
     }
     return old;
 }
-";
+"
+        )
+    };
+}
 
-pub(super) const COMPOSITE_MIN: &str = r"
-// All components, one by one.
-template <typename C, typename T, int Axes, int Cols>
-$FC atomic_min(const element<C, T, Axes, Cols> &place, const C &value) {
-    C old;
-    for (int i = 0; i < int(sizeof(value.c) / sizeof(value.c[0])); ++i) {
-        old.c[i] = atomic_min(place.at(i / Cols, i % Cols), value.c[i]);
-    }
-    return old;
-}
-";
-
-pub(super) const COMPOSITE_MAX: &str = r"
-// All components, one by one.
-template <typename C, typename T, int Axes, int Cols>
-$FC atomic_max(const element<C, T, Axes, Cols> &place, const C &value) {
-    C old;
-    for (int i = 0; i < int(sizeof(value.c) / sizeof(value.c[0])); ++i) {
-        old.c[i] = atomic_max(place.at(i / Cols, i % Cols), value.c[i]);
-    }
-    return old;
-}
-";
+pub(super) const COMPOSITE_ADD: &str = by_components!("atomic_add");
+pub(super) const COMPOSITE_SUB: &str = by_components!("atomic_sub");
+pub(super) const COMPOSITE_MIN: &str = by_components!("atomic_min");
+pub(super) const COMPOSITE_MAX: &str = by_components!("atomic_max");
+pub(super) const SHARED_COMPOSITE_ADD: &str = by_shared_components!("atomic_add");
+pub(super) const SHARED_COMPOSITE_SUB: &str = by_shared_components!("atomic_sub");
+pub(super) const SHARED_COMPOSITE_MIN: &str = by_shared_components!("atomic_min");
+pub(super) const SHARED_COMPOSITE_MAX: &str = by_shared_components!("atomic_max");
 
 pub(super) const ATOMIC_INC: &str = r"
 // Counts up to `value` and starts again at 0.

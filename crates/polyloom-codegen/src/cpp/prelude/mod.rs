@@ -100,6 +100,10 @@ helpers! {
     CompositeSub = "atomic_sub", needs [CompositeArray, AtomicSub], atomics::COMPOSITE_SUB;
     CompositeMin = "atomic_min", needs [CompositeArray, AtomicMin], atomics::COMPOSITE_MIN;
     CompositeMax = "atomic_max", needs [CompositeArray, AtomicMax], atomics::COMPOSITE_MAX;
+    SharedCompositeAdd = "atomic_add", needs [AtomicAdd], atomics::SHARED_COMPOSITE_ADD;
+    SharedCompositeSub = "atomic_sub", needs [AtomicSub], atomics::SHARED_COMPOSITE_SUB;
+    SharedCompositeMin = "atomic_min", needs [AtomicMin], atomics::SHARED_COMPOSITE_MIN;
+    SharedCompositeMax = "atomic_max", needs [AtomicMax], atomics::SHARED_COMPOSITE_MAX;
     ThreadNumber = "thread_number", needs [], gpu::THREAD_NUMBER;
     LaneId = "lane_id", needs [ThreadNumber], gpu::LANE_ID;
     WarpId = "warp_id", needs [ThreadNumber], gpu::WARP_ID;
