@@ -84,6 +84,10 @@ mod raw {
         pub(crate) fn raw(value: LLVMValueRef) -> Val {
             Val(value)
         }
+
+        pub(crate) fn value(self) -> LLVMValueRef {
+            self.0
+        }
     }
 
     impl Ty {

@@ -417,8 +417,13 @@ impl Body<'_, '_> {
         self.out.push(')');
     }
 
-    /// An element of an array, or a component of one.
+    /// An element of an array, or a component of one. The indices are operands of the instruction from the second on.
     pub(super) fn element(&mut self, inst: Inst, array: Value, indices: &[Value]) {
+        self.element_at(inst, array, indices, 1);
+    }
+
+    /// As `element`, for indices that are operands from this number on.
+    pub(super) fn element_at(&mut self, inst: Inst, array: Value, indices: &[Value], first: usize) {
         let (elem, ndim) = self.func.ty(array).as_any_array().unwrap_or((Type::F32, 0));
         let ndim = usize::from(ndim).min(indices.len());
         self.unit.need(Helper::Array);
@@ -428,19 +433,19 @@ impl Body<'_, '_> {
             self.raw(array);
             for (axis, &index) in outer.iter().enumerate() {
                 self.out.push('[');
-                self.index(inst, index, axis, |body| {
+                self.index(inst, index, first + axis, |body| {
                     let _ = write!(body.out, "{}", extents.get(axis).copied().unwrap_or(1));
                 });
                 self.out.push(']');
             }
         } else {
             self.value(array, Precedence::Postfix);
-            self.indices(inst, array, outer, 0, None);
+            self.indices(inst, array, outer, first, None);
         }
         if let Some(composite) = elem.as_composite()
             && !inner.is_empty()
         {
-            self.indices(inst, array, inner, ndim, Some(composite));
+            self.indices(inst, array, inner, first + ndim, Some(composite));
         }
     }
 
@@ -451,23 +456,23 @@ impl Body<'_, '_> {
             if number > 0 {
                 self.out.push_str(", ");
             }
-            let axis = first + number;
-            self.index(inst, index, axis, |body| match of {
+            self.index(inst, index, first + number, |body| match of {
                 Some(composite) => {
                     let _ = write!(body.out, "{}", composite.shape().get(number).copied().unwrap_or(1));
                 }
                 None => {
                     body.value(array, Precedence::Postfix);
-                    let _ = write!(body.out, ".shape[{axis}]");
+                    let _ = write!(body.out, ".shape[{number}]");
                 }
             });
         }
         self.out.push(close);
     }
 
-    /// An index along an axis, counted from the start; `extent` writes how many places the axis has.
-    fn index(&mut self, inst: Inst, index: Value, axis: usize, extent: impl FnOnce(&mut Self)) {
-        if !self.negative.contains(&(inst, axis as u8)) {
+    /// An index along an axis, counted from the start: the operand with this number. `extent` writes how many places
+    /// the axis has.
+    fn index(&mut self, inst: Inst, index: Value, operand: usize, extent: impl FnOnce(&mut Self)) {
+        if !self.negative.contains(&(inst, operand as u8)) {
             self.value(index, Precedence::Any);
             return;
         }

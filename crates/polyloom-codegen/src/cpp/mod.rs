@@ -39,7 +39,7 @@ pub trait Semantics {
     /// its parameters are the op's operands and its results the op's.
     fn definition(&self, op: Op, types: &[Type]) -> Option<Arc<Module>>;
 
-    /// The indices of array accesses that may be negative: the access and the axis.
+    /// The indices of array accesses that may be negative: the access and the operand's number.
     fn negative_indices(&self, func: &Function) -> Vec<(Inst, u8)>;
 }
 

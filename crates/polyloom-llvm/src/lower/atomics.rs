@@ -27,7 +27,8 @@ impl Lower<'_, '_> {
         let Imm::Memory(order) = self.func.insts[inst].imm else { return self.update_element(inst) };
         let ir = self.ir;
         let scope = match order.scope {
-            Scope::Thread => "singlethread",
+            // A thread sees its own accesses in order.
+            Scope::Thread => return self.update_element(inst),
             Scope::Block if self.arith.processor.is_gpu => "block",
             Scope::Device if self.arith.processor.is_gpu => DEVICE_SCOPE,
             _ => "",

@@ -57,7 +57,7 @@ enum RowAxis {
 }
 
 impl Lower<'_, '_> {
-    pub(super) fn array(&self, value: Value) -> Result<usize> {
+    pub(crate) fn array(&self, value: Value) -> Result<usize> {
         match self.rep(value)? {
             Rep::Array(index) => Ok(index),
             _ => Err(CodegenError::new("internal error: a scalar where an array is needed")),

@@ -39,7 +39,7 @@ pub(crate) use {
     arguments::{Arguments, alias_scope},
     calls::{Callees, set_attributes, used_values},
     entry::{Unit, fast_math},
-    memory::ArrayArg,
+    memory::{Address, ArrayArg},
 };
 
 use crate::ir::{Block, Ir, Val};
@@ -126,7 +126,7 @@ pub(crate) struct Lower<'a, 'c> {
     returns: control::Returns,
     bail_out: Option<BailOut>,
     /// Whether something that cannot be done twice has been emitted; the bail-out starts the group again.
-    has_effects: bool,
+    pub(crate) has_effects: bool,
     /// Which lines of source instructions are for, if that is wanted.
     lines: Option<&'a crate::nvptx::Lines<'a>>,
 }
@@ -242,7 +242,16 @@ impl<'a, 'c> Lower<'a, 'c> {
                 }
                 return Ok(());
             }
-            (Op::ArrayLoad, _) => self.array_load(inst)?,
+            (Op::LoadReadonly, _) if self.arith.processor.is_gpu => self.load_readonly(inst)?,
+            (Op::ArrayLoad | Op::LoadReadonly, _) => self.array_load(inst)?,
+            (Op::AsyncCopy, _) if self.arith.processor.is_gpu => return self.async_copy(inst),
+            (Op::Mma, _) if self.arith.processor.is_gpu => {
+                let results = self.mma(inst)?;
+                for (&result, rep) in data.results.iter().zip(results) {
+                    self.values[result] = Some(rep);
+                }
+                return Ok(());
+            }
             (Op::ArrayStore, _) => return self.array_store(inst),
             (Op::Assert | Op::Check, _) => return self.check(inst),
             (Op::Print, _) => return self.print(inst),

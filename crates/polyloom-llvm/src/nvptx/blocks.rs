@@ -100,6 +100,15 @@ impl Lower<'_, '_> {
                 Some(elem) => self.warp_reduce(op, elem, value)?,
                 None => return Err(self.unsupported(inst)),
             },
+            (Op::AsyncCommit, _) => {
+                call("llvm.nvvm.cp.async.commit.group", &[]);
+                return Ok(None);
+            }
+            (Op::AsyncWait, _) => {
+                let Imm::Pending(pending) = data.imm else { return Err(self.unsupported(inst)) };
+                call("llvm.nvvm.cp.async.wait.group", &[ir.int_const(ir.int(32), pending.into())]);
+                return Ok(None);
+            }
             (Op::Clock, _) => call("llvm.nvvm.read.ptx.sreg.clock64", &[]),
             (Op::Nanosleep, &[duration]) => {
                 call("llvm.nvvm.nanosleep", &[duration]);

@@ -1,17 +1,20 @@
 //! The NVPTX back end: HIR to PTX, the assembly language of NVIDIA's GPUs, through LLVM.
 //!
 //! A kernel is lowered for one thread by [`crate::lower`]; what a thread does first, [`entry`] writes around it:
-//! finding out which thread of the launch it is. [`blocks`] is what the threads of a block do together. [`module`] is
+//! finding out which thread of the launch it is. [`blocks`] is what the threads of a block do together,
+//! [`tensor`] what the tensor core does for a warp, [`copies`] what memory does meanwhile. [`module`] is
 //! what only modules for GPUs have, [`report`] what takes the place of calls into the host, [`lines`]
 //! says which line of source an instruction is for.
 //!
 //! LLVM ends the process when it is asked for what an architecture lacks: capabilities are checked on HIR, before this.
 
 mod blocks;
+mod copies;
 mod entry;
 mod lines;
 mod module;
 mod report;
+mod tensor;
 
 use crate::emit;
 use crate::target::Processor;

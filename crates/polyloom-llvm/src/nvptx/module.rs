@@ -1,6 +1,6 @@
 //! What LLVM modules for GPUs have and those for the host do not: kernels, parameters by value, external functions, text.
 
-use crate::ir::{Fun, Ir, Ty, Val};
+use crate::ir::{FUNCTION, Fun, Ir, Ty, Val};
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::*;
 use std::ffi::{CStr, CString};
@@ -16,6 +16,16 @@ impl Ir<'_> {
     pub(super) fn set_gpu_kernel(&self, function: Fun) {
         // SAFETY: nothing calls a kernel from code.
         unsafe { LLVMSetFunctionCallConv(function.value(), KERNEL_CALL) }
+    }
+
+    /// Says that the threads of a warp make this call together: it must not come under other conditions.
+    pub(super) fn set_convergent(&self, call: Val) {
+        let name = c"convergent";
+        // SAFETY: the call is one just made; the attribute takes no value.
+        unsafe {
+            let kind = LLVMGetEnumAttributeKindForName(name.as_ptr(), name.count_bytes());
+            LLVMAddCallSiteAttribute(call.value(), FUNCTION, LLVMCreateEnumAttribute(self.context(), kind, 0));
+        }
     }
 
     /// Passes what the pointer parameter points at by value: a number of 8-byte words.

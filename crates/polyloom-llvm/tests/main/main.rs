@@ -3,4 +3,5 @@
 mod code;
 mod conformance;
 mod gpu;
+mod ops;
 mod regressions;

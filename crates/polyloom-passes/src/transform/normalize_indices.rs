@@ -14,7 +14,7 @@
 //! exactly so: back ends that vectorise look for this form. `i64` indices do the same in `i64`; narrower signed ones
 //! are converted to `i32` first; unsigned ones are never negative.
 
-use crate::analysis::range::{Index, possibly_negative_indices};
+use crate::analysis::range::{Index, accessed, possibly_negative_indices};
 use polyloom_ir::{Builder, Function, Op, Region, Scalar, Span, Type, Value};
 
 /// Makes the wrap of indices that may be negative explicit. Gives whether there are any.
@@ -31,11 +31,18 @@ fn insert_region(func: &mut Function, region: Region, wraps: &[Index], next: &mu
     let capacity = func.regions[region].insts.len() + 8;
     let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
     for inst in insts {
-        while let Some(&(_, axis)) = wraps.get(*next).filter(|(wrapped, _)| *wrapped == inst) {
-            *next += 1;
-            let data = &func.insts[inst];
-            let (array, index, span) = (data.operands[0], data.operands[1 + axis as usize], data.span);
-            func.insts[inst].operands[1 + axis as usize] = wrap(func, region, array, axis, index, span);
+        for element in accessed(func, inst) {
+            for axis in 0..element.n_indices {
+                let operand = element.first + axis;
+                if wraps.get(*next) != Some(&(inst, operand)) {
+                    continue;
+                }
+                *next += 1;
+                let data = &func.insts[inst];
+                let (index, span) = (data.operands[operand as usize], data.span);
+                let wrapped = wrap(func, region, element.array, axis, index, span);
+                func.insts[inst].operands[operand as usize] = wrapped;
+            }
         }
         func.regions[region].insts.push(inst);
         for inner in 0..func.insts[inst].regions.len() {

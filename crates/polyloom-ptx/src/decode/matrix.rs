@@ -1,8 +1,8 @@
 //! Matrices spread over a warp: `ldmatrix`, `stmatrix`, `movmatrix`, `mma` and `wmma` (PTX ISA 9.0 §9.7.14).
 //!
-//! A product sums the exact products in f64, in the order of k, adds the accumulator last and rounds once. The ISA asks
-//! for at least single precision and leaves the order to the machine. How the fragments of `wmma` lie in registers is
-//! the machine's as well; those of `mma` are the ISA's.
+//! A product of floats adds the exact products to the accumulator one by one, in the order of k, each sum rounded to f32.
+//! The ISA asks for at least that precision and leaves the order, and how sums are rounded, to the machine. How the
+//! fragments of `wmma` lie in registers is the machine's as well; those of `mma` are the ISA's.
 
 use super::address::take_space;
 use super::function::Decoder;
@@ -11,6 +11,7 @@ use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::exec::registers::{Compute, LANES, Registers, Source, put};
 use crate::number::Rounding;
+use crate::number::arithmetic::fma;
 use crate::number::half::{bf16_to_f32, f16_to_f32};
 use crate::number::narrow::{E4M3, E5M2, F16, F32, narrow, widen};
 use crate::syntax::ast::Operand;
@@ -374,12 +375,13 @@ impl Decoder<'_> {
             c.read(registers, &mut sum);
             for row in 0..m {
                 for column in 0..n {
-                    let products = (0..k).map(|at| left[row * k + at] * right[at * n + column]);
+                    let mut factors = (0..k).map(|at| (left[row * k + at], right[at * n + column]));
                     let cell = &mut sum[row * n + column];
-                    *cell = if d_type == Type::F64 {
-                        (0..k).fold(*cell, |sum, at| left[row * k + at].mul_add(right[at * n + column], sum))
-                    } else {
-                        products.sum::<f64>() + *cell
+                    *cell = match d_type {
+                        Type::F64 => factors.fold(*cell, |sum, (a, b)| a.mul_add(b, sum)),
+                        // Exact: a sum of integers is far below 2^53.
+                        Type::S(32) => factors.fold(*cell, |sum, (a, b)| sum + a * b),
+                        _ => factors.fold(*cell as f32, |sum, (a, b)| fma(a as f32, b as f32, sum)).into(),
                     };
                 }
             }

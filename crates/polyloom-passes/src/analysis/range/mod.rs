@@ -24,14 +24,15 @@ const MAX_ROUNDS: usize = 4;
 /// How far back a value's computation is looked at again.
 const MAX_DEPTH: u32 = 5;
 
-/// An index operand: the access and the axis.
+/// An index operand: the access and the operand's number.
 pub type Index = (Inst, u8);
 
 /// The indices of array accesses that may be negative, in the order of [`Function::walk`].
 pub fn possibly_negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
     let signed_index = |&v: &Value| func.ty(v).as_scalar().is_some_and(Scalar::is_signed_int);
     let any = func.insts.values().any(|data| {
-        matches!(data.op.info().group, Group::Array | Group::Atomic) && data.operands.iter().skip(1).any(signed_index)
+        (matches!(data.op.info().group, Group::Array | Group::Atomic) || data.op == Op::AsyncCopy)
+            && data.operands.iter().skip(1).any(signed_index)
     });
     if !any {
         return SmallVec::new();
@@ -65,20 +66,46 @@ pub fn possibly_negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
     ranges.found
 }
 
-/// The array and the number of indices of an instruction that accesses an element, or a component of one.
-pub fn accessed_array(func: &Function, inst: Inst) -> Option<(Value, u8)> {
+/// An element, or a component of one, that an instruction accesses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Accessed {
+    /// The array.
+    pub array: Value,
+    /// The number of the operand that is the first index.
+    pub first: u8,
+    /// How many indices there are.
+    pub n_indices: u8,
+    /// How many elements are accessed, from this one on along the last axis.
+    pub count: u8,
+}
+
+/// The elements that an instruction accesses: one, or the two that `async_copy` begins with.
+pub fn accessed(func: &Function, inst: Inst) -> SmallVec<[Accessed; 2]> {
     let data = &func.insts[inst];
-    if !matches!(data.op.info().group, Group::Array | Group::Atomic) {
-        return None;
+    if let (Op::AsyncCopy, Imm::Copy(copy)) = (data.op, &data.imm) {
+        let is_array = |&place: &usize| func.ty(data.operands[place]).as_any_array().is_some();
+        let places: SmallVec<[usize; 2]> = (0..data.operands.len()).filter(is_array).collect();
+        let ends = places.iter().copied().skip(1).chain([data.operands.len()]);
+        let element = |(&place, end): (&usize, usize)| Accessed {
+            array: data.operands[place],
+            first: place as u8 + 1,
+            n_indices: (end - place) as u8 - 1,
+            count: copy.count,
+        };
+        return places.iter().zip(ends).map(element).collect();
     }
-    let array = *data.operands.first()?;
+    if !matches!(data.op.info().group, Group::Array | Group::Atomic) {
+        return SmallVec::new();
+    }
     let n_values = match data.op {
-        Op::ArrayLoad => 0,
+        Op::ArrayLoad | Op::LoadReadonly => 0,
         Op::AtomicCas => 2,
         _ => 1,
     };
-    func.ty(array).as_any_array()?;
-    Some((array, data.operands.len().checked_sub(1 + n_values)? as u8))
+    let array = data.operands.first().copied().filter(|&array| func.ty(array).as_any_array().is_some());
+    let n_indices = data.operands.len().checked_sub(1 + n_values);
+    let element = array.zip(n_indices);
+    element.map(|(array, n)| Accessed { array, first: 1, n_indices: n as u8, count: 1 }).into_iter().collect()
 }
 
 /// The interval of values that are no integers. Nothing is concluded from it.
@@ -154,8 +181,8 @@ impl Ranges<'_> {
                 Op::Break | Op::Continue => self.exit(inst),
                 Op::Check | Op::Assert => self.assume(data.operands[0], true, MAX_DEPTH),
                 _ => {
-                    if let Some((array, ndim)) = accessed_array(func, inst) {
-                        self.access(inst, array, ndim);
+                    for element in accessed(func, inst) {
+                        self.access(inst, element);
                     }
                     for &result in &data.results {
                         self.ranges[result] = self.full(result);
@@ -169,15 +196,16 @@ impl Ranges<'_> {
         yielded
     }
 
-    fn access(&mut self, inst: Inst, array: Value, ndim: u8) {
-        for axis in 0..ndim {
-            let index = self.func.insts[inst].operands[1 + axis as usize];
+    fn access(&mut self, inst: Inst, element: Accessed) {
+        for axis in 0..element.n_indices {
+            let operand = element.first + axis;
+            let index = self.func.insts[inst].operands[operand as usize];
             if !self.func.ty(index).as_scalar().is_some_and(Scalar::is_signed_int) {
                 continue;
             }
-            self.access = Some((array, axis));
+            self.access = Some((element.array, axis));
             if self.ranges[index].low < 0 && self.look(index, MAX_DEPTH).low < 0 {
-                self.found.push((inst, axis));
+                self.found.push((inst, operand));
             }
             self.access = None;
         }
