@@ -1,6 +1,6 @@
 //! What kernels say to the host: failed checks, assertions, prints.
 
-use super::launch::{Trapped, assert_same, dense, kernel_of, module, run, trapped};
+use super::launch::{Trapped, assert_same, dense, kernel_of, module, run, trapped, view};
 use super::{Preparation, Subject};
 use crate::abi::{LaunchContext, SiteKind, SiteTable};
 use crate::backend::Facts;
@@ -59,9 +59,10 @@ pub fn traps(subject: &Subject<'_>) {
         panic!("the wrong site: {:?}", sites.sites[site as usize])
     };
     assert_eq!((&**array, *axis), ("a", 0));
-    // Threads before the failing one are done; those after it are not.
+    // Threads before the failing one are done; those after it are not, where threads run in order.
     let out = memory.elements(Scalar::I32, args[1]);
-    assert!(out[12..].iter().all(|&x| x == 0), "threads ran on after a failed check: {out:?}");
+    let runs_in_order = !subject.is_device();
+    assert!(!runs_in_order || out[12..].iter().all(|&x| x == 0), "threads ran on after a failed check: {out:?}");
     assert_eq!(out[11], 0);
     ranked_trap(subject);
     assertion(subject);
@@ -127,20 +128,34 @@ pub fn checks(subject: &Subject<'_>) {
         let mut n_traps = 0;
         for thread in 0..n as u64 {
             let (mut expected, mut actual) = (memory.clone(), memory.clone());
-            let range = thread..thread + 1;
-            let outcome = interpreter.launch(&[n as u64], &args, &mut expected, &mut Printed::default(), range.clone());
+            // A device runs no thread of a launch alone, but a launch of one thread over its elements.
+            let (args, shape, range) = match subject.is_device() {
+                true => (
+                    [element(&args[0], index, thread), element(&args[1], Scalar::I32, thread), args[2], args[3]],
+                    1,
+                    0..1,
+                ),
+                false => (args, n as u64, thread..thread + 1),
+            };
+            let outcome = interpreter.launch(&[shape], &args, &mut expected, &mut Printed::default(), range.clone());
             let want: Vec<Trapped> = match outcome {
                 Ok(()) => Vec::new(),
                 Err(InterpError::Trap(trap)) => vec![trapped(&sites, &trap)],
                 Err(error) => panic!("the reference fails: {error}\n{prepared}"),
             };
             n_traps += want.len();
-            let events = run(&code, function, &[n as u64], &args, &mut actual, std::slice::from_ref(&range));
+            let events = run(&code, function, &[shape], &args, &mut actual, std::slice::from_ref(&range));
             assert_eq!(events.traps, want, "{} in thread {thread}\n{prepared}", subject.name());
             assert_same(subject, function, &args, &expected, &actual, || format!("thread {thread}\n{prepared}"));
         }
         assert!(n_traps > n / 4 && n_traps < n, "{n_traps} traps of {n} threads show little");
     }
+}
+
+/// A view of one element of a dense array.
+fn element(array: &Arg, elem: Scalar, at: u64) -> Arg {
+    let Arg::Array(array) = array else { panic!("it is an array") };
+    view(array.buffer, at as i64 * i64::from(elem.bytes()), &[1], &[elem.bytes().into()])
 }
 
 fn assertion(subject: &Subject<'_>) {
@@ -191,7 +206,15 @@ pub fn prints(subject: &Subject<'_>) {
         let events = run(&code, function, &[n as u64], &args, &mut memory, std::slice::from_ref(&(0..n as u64)));
         let printed = (0..n).filter(|i| i & 3 != 3);
         let expected: Vec<(u32, Vec<u64>)> = printed.map(|i| (0, vec![i as u64, values[i]])).collect();
-        assert_eq!(events.prints, expected, "{} prints of {}", subject.name(), ty.name());
+        if subject.is_device() {
+            let mut text = Printed::default();
+            for (_, slots) in &expected {
+                polyloom_ir::interp::Host::print(&mut text, "%d %g", &[Scalar::I32.into(), ty.into()], slots);
+            }
+            assert_eq!(events.text, text.0, "{} prints of {}", subject.name(), ty.name());
+        } else {
+            assert_eq!(events.prints, expected, "{} prints of {}", subject.name(), ty.name());
+        }
         let marks: Vec<u64> = (0..n as u64).map(|i| i & 3).collect();
         expected_memory.buffers[1] = marks.iter().flat_map(|m| (*m as u32).to_le_bytes()).collect();
         assert_same(subject, function, &args, &expected_memory, &memory, || text.clone());

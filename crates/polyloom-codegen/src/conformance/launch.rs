@@ -20,12 +20,22 @@ pub struct Events {
     pub traps: Vec<Trapped>,
     /// Printed values: site and slots.
     pub prints: Vec<(u32, Vec<u64>)>,
+    /// Printed text, of engines that hand over no values.
+    pub text: String,
+}
+
+/// Code for a device, which has memory of its own.
+pub trait DeviceCode {
+    /// Runs all threads of a launch.
+    fn launch(&self, kernel: &Function, shape: &[u64], args: &[Arg], memory: &mut BufferMemory) -> Events;
 }
 
 /// A kernel that is ready to run.
 pub enum Code {
     /// Machine code.
     Machine(Arc<dyn LoadedCode>),
+    /// Code for a device.
+    Device(Box<dyn DeviceCode>),
     /// The interpreter's own form.
     Interpreted(Interpreter),
 }
@@ -173,7 +183,7 @@ impl Launch {
     }
 }
 
-/// Runs ranges of a launch, one after another until one traps.
+/// Runs ranges of a launch, one after another until one traps; on a device all of it.
 pub fn run(
     code: &Code,
     kernel: &Function,
@@ -188,6 +198,7 @@ pub fn run(
             let _ = ranges.iter().cloned().all(|range| launch.run(range));
             launch.finish(memory)
         }
+        Code::Device(code) => code.launch(kernel, shape, args, memory),
         Code::Interpreted(interpreter) => interpret(interpreter, kernel, shape, args, memory, ranges),
     }
 }
@@ -208,7 +219,7 @@ fn interpret(
         Err(InterpError::Trap(trap)) => vec![trapped(&sites, &trap)],
         Err(error) => panic!("the interpreter fails: {error}"),
     };
-    Events { traps, prints: host.prints }
+    Events { traps, prints: host.prints, text: String::new() }
 }
 
 /// A failed check of the interpreter as compiled code reports it.
@@ -330,7 +341,8 @@ pub fn compare(subject: &Subject<'_>, text: &str, shape: &[u64], args: &[Arg], m
     for facts in [Facts::default(), known] {
         let (prepared, id, code) =
             subject.load(&module, kernel, Preparation::Unchecked, shape.len() as u8, facts.clone());
-        for ranges in splits(total) {
+        let n_splits = if subject.is_device() { 1 } else { usize::MAX };
+        for ranges in splits(total).into_iter().take(n_splits) {
             let mut actual = memory.clone();
             let kernel = &prepared.functions[id];
             let events = run(&code, kernel, shape, args, &mut actual, &ranges);

@@ -81,7 +81,7 @@ macro_rules! conformance_tests {
 pub type Prepare = dyn Fn(&Module, FuncId, bool) -> (Module, FuncId);
 
 /// Makes a prepared kernel ready to run.
-pub type Load<'a> = dyn Fn(&Module, FuncId) -> Result<Code, String> + 'a;
+pub type Load<'a> = dyn Fn(&Module, FuncId, &Variant) -> Result<Code, String> + 'a;
 
 /// What happens to a kernel before a back end sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,6 +101,9 @@ pub enum Engine<'a> {
     Backend(&'a dyn Backend),
     /// What a function makes of a prepared kernel, and a name for it.
     Loader(&'static str, &'a Load<'a>),
+    /// The same for a device, which runs launches as a whole, threads in no order, and whose atomic sums of `f32` take
+    /// subnormal numbers for zeros.
+    Device(&'static str, &'a Load<'a>),
     /// The interpreter, which knows one float mode, `strict`, and is right in all.
     Interpreter,
 }
@@ -120,9 +123,14 @@ impl Subject<'_> {
     pub fn name(&self) -> &'static str {
         match self.engine {
             Engine::Backend(backend) => backend.name(),
-            Engine::Loader(name, _) => name,
+            Engine::Loader(name, _) | Engine::Device(name, _) => name,
             Engine::Interpreter => "interpreter",
         }
+    }
+
+    /// Whether its engine is a device.
+    pub fn is_device(&self) -> bool {
+        matches!(self.engine, Engine::Device(..))
     }
 
     /// Whether an engine may give `got` where one operation, rounded once, gives `want`.
@@ -168,7 +176,7 @@ impl Subject<'_> {
                 .and_then(|object| backend.load(&object))
                 .map(Code::Machine)
                 .map_err(|error| error.to_string()),
-            Engine::Loader(_, load) => load(&prepared, id),
+            Engine::Loader(_, load) | Engine::Device(_, load) => load(&prepared, id, &variant),
             Engine::Interpreter => {
                 Interpreter::new(&prepared, id).map(Code::Interpreted).map_err(|error| error.to_string())
             }

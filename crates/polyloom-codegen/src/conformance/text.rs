@@ -7,7 +7,7 @@
 use super::Subject;
 use super::launch::Code;
 use crate::abi::{ArgLayout, KernelEntry};
-use crate::backend::LoadedCode;
+use crate::backend::{LoadedCode, Variant};
 use crate::cpp::{Options, Semantics, Target, emit, kernel_name};
 use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{FuncId, Function, Module, Scalar, Type};
@@ -263,7 +263,7 @@ pub fn check(compiler: &Compiler, semantics: &dyn Semantics, prepare: &super::Pr
         emit(module, kernel, Target::Cpp, &Options::default(), semantics).map_err(|error| error.to_string())
     };
     let batch = Mutex::new(Batch::default());
-    let collect = |module: &Module, kernel: FuncId| -> Result<Code, String> {
+    let collect = |module: &Module, kernel: FuncId, _: &Variant| -> Result<Code, String> {
         let text = text(module, kernel)?;
         batch.lock().unwrap_or_else(PoisonError::into_inner).add(&text, &module.functions[kernel]);
         Interpreter::new(module, kernel).map(Code::Interpreted).map_err(|error| error.to_string())
@@ -276,7 +276,7 @@ pub fn check(compiler: &Compiler, semantics: &dyn Semantics, prepare: &super::Pr
     let library = library.unwrap_or_else(|error| panic!("{} refuses {error}", compiler.program));
     // A loaded library needs its file no longer.
     let _ = std::fs::remove_dir_all(&folder);
-    run(prepare, suites, &|module: &Module, kernel: FuncId| {
+    run(prepare, suites, &|module: &Module, kernel: FuncId, _: &Variant| {
         let code = library.get(&text(module, kernel)?).ok_or("a kernel was not collected")?;
         Ok(Code::Machine(code))
     });

@@ -113,11 +113,17 @@ impl Arith<'_, '_> {
     fn shift(&self, op: Op, x: Val, count: Val, ty: Scalar) -> Val {
         let ir = self.ir;
         let width = ir.int_const(ir.type_of(x), ty.bits().into());
-        if op == Op::Rshift && ty.is_signed_int() {
+        let clamped = || {
             let most = ir.int_const(ir.type_of(x), (ty.bits() - 1).into());
-            return ir.ashr(x, ir.binary_intrinsic("llvm.umin", count, most));
+            ir.binary_intrinsic("llvm.umin", count, most)
+        };
+        if op == Op::Rshift && ty.is_signed_int() {
+            return ir.ashr(x, clamped());
         }
-        let shifted = if op == Op::Lshift { ir.shl(x, count) } else { ir.lshr(x, count) };
+        // NVPTX takes the choice below for a shift that PTX's own does alone, whose count has but 32 bits: LLVM 22 then
+        // loses the upper half of wider counts (llvm/llvm-project#201165).
+        let by = if self.processor.is_gpu && ty.bits() == 64 { clamped() } else { count };
+        let shifted = if op == Op::Lshift { ir.shl(x, by) } else { ir.lshr(x, by) };
         ir.select(ir.icmp(ULT, count, width), shifted, ir.zero(ir.type_of(x)))
     }
 

@@ -5,3 +5,4 @@ mod conformance;
 mod gpu;
 mod ops;
 mod regressions;
+mod simulator;

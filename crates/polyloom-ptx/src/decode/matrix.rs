@@ -375,7 +375,7 @@ impl Decoder<'_> {
             c.read(registers, &mut sum);
             for row in 0..m {
                 for column in 0..n {
-                    let mut factors = (0..k).map(|at| (left[row * k + at], right[at * n + column]));
+                    let factors = (0..k).map(|at| (left[row * k + at], right[at * n + column]));
                     let cell = &mut sum[row * n + column];
                     *cell = match d_type {
                         Type::F64 => factors.fold(*cell, |sum, (a, b)| a.mul_add(b, sum)),
