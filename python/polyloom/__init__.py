@@ -40,7 +40,7 @@ from polyloom._compatibility import *  # noqa: F403
 from polyloom._composite_names import *  # noqa: F403
 from polyloom._config import Config as _Config
 from polyloom._devices import *  # noqa: F403
-from polyloom._errors import CompileError, Diagnostic, Finding, LaunchError, SanitizerError
+from polyloom._errors import CompileError, DeviceError, Diagnostic, Finding, LaunchError, SanitizerError
 from polyloom._indexed import *  # noqa: F403
 from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
@@ -82,6 +82,7 @@ nan = NAN = _math.nan
 
 __all__ = [
     "CompileError",
+    "DeviceError",
     "Diagnostic",
     "Finding",
     "Function",

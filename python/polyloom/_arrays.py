@@ -3,6 +3,9 @@
 `array` is both the annotation of a kernel parameter (`array(dtype=float32, ndim=2)`) and, given data or a shape, an
 array in memory: a thin owner of a NumPy array. An array of vectors or matrices owns an array of their components, the
 last axes of which are an element's.
+
+Of an array in a device's memory, the NumPy array (`_storage`) only says how the elements lie there: there is nothing
+behind it that the host could read. Views are made of it as on the host; elements go through `_fetched` and `_put`.
 """
 
 from __future__ import annotations
@@ -196,13 +199,15 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     copy : bool
         Whether to copy `data` even when it could be shared.
     device : str, optional
-        `"cpu"`.
+        Where the elements are: `"cpu"`, `"sim:0"` or `"cuda:0"`; by default where those of `data` are or, if it is no
+        array of the package's, the device that `set_device` names.
     requires_grad : bool
         Kept as an attribute; nothing computes gradients yet.
     pinned : bool
-        Without effect, as on every device that is the CPU.
+        Without effect.
     ptr : int, optional
-        Address of the first element of memory to see as an array of `shape`; the memory must outlive the array.
+        Address of the first element of memory of `device` to see as an array of `shape`; the memory must outlive the
+        array.
     strides : int or tuple of int, optional
         With `ptr`, distances in bytes between neighbours along each axis.
 
@@ -225,6 +230,8 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     grad: None = None
     # Of an array of structs, the views of their fields that launches are given, once one has made them.
     _leaves: list[Any] | None
+    # Whose memory it is, if another package's.
+    _owner: Any
 
     def __new__(
         cls,
@@ -239,14 +246,26 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         ptr: int | None = None,
         strides: int | Sequence[int] | None = None,
     ) -> Any:
-        get_device(device)
         if ptr is not None:
             if data is not None or shape is None:
                 raise TypeError("array() over memory at an address takes a shape and no data")
-            return _at(ptr, _extents(shape), _element_type(float32 if dtype is None else dtype), strides)
+            element = _element_type(float32 if dtype is None else dtype)
+            return _at(ptr, _extents(shape), element, strides, get_device(device))
         if strides is not None:
             raise TypeError("array() takes strides of memory at an address, ptr, alone")
-        made = cls._made(data, dtype, shape, ndim, copy)
+        if not isinstance(data, array) and hasattr(data, "__cuda_array_interface__"):
+            data = from_cuda_interface(data)
+        if device is None and isinstance(data, array):
+            device = data.device
+        where = get_device(device)
+        if data is None and shape is not None:
+            made = empty(shape, float32 if dtype is None else dtype, where)
+        elif isinstance(data, array) and where == data.device and not where.is_cpu and not copy:
+            made = data._seen_as(dtype, shape, ndim)
+        else:
+            made = cls._made(data, dtype, shape, ndim, copy)
+            if isinstance(made, array):
+                made = made.to(where)
         if requires_grad and isinstance(made, array):
             made.requires_grad = True
         return made
@@ -276,10 +295,9 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
             if not is_open(dtype) and not isinstance(dtype, GenericComposite):
                 dtype = _element_type(dtype)
             return ArrayAnnotation(dtype, n)
-        if data is None:
-            return empty(shape, float32 if dtype is None else dtype)  # type: ignore[arg-type]
         source = data
-        if not hasattr(source, "__array_interface__") and hasattr(source, "__dlpack__"):
+        is_foreign = not isinstance(source, array) and not hasattr(source, "__array_interface__")
+        if is_foreign and hasattr(source, "__dlpack__"):
             source = np.from_dlpack(source)
         if dtype is None and isinstance(source, array):
             dtype = source.dtype
@@ -316,25 +334,60 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         return cls(dtype=dtype, ndim=ndim)
 
     @classmethod
-    def _wrap(cls, storage: NDArray[Any], dtype: ElementType | None = None) -> array:
+    def _wrap(
+        cls, storage: NDArray[Any], dtype: ElementType | None = None, memory: _native.DeviceMemory | None = None
+    ) -> array:
         element = dtype._type if isinstance(dtype, CompositeClass) else None
         ndim = storage.ndim - (0 if element is None else len(element.shape))
         if not 1 <= ndim <= 4:
             raise ValueError(f"an array has 1 to 4 dimensions, not {ndim}")
-        self: array = _native.ArrayBase.__new__(cls, storage, element)
+        self: array = _native.ArrayBase.__new__(cls, storage, element, memory)
         self._leaves = None
         self.dtype = dtype_of(storage.dtype) if dtype is None else dtype
         return self
 
+    def _view(self, storage: NDArray[Any], dtype: ElementType | None = None) -> array:
+        """An array over some of this one's memory."""
+        return array._wrap(storage, self.dtype if dtype is None else dtype, self._memory)
+
+    def _seen_as(self, dtype: Any, shape: Any, ndim: int | None) -> array:
+        """This array on a device as one of this type, shape and number of dimensions, over the same memory."""
+        made = self if dtype is None or _element_type(dtype) is self.dtype else self.view(dtype)
+        if shape is not None:
+            made = made.reshape(shape)
+        if ndim not in (None, made.ndim):
+            raise ValueError(f"data of shape {made.shape} has {made.ndim} dimensions, not {ndim}")
+        return made
+
+    def _elements_as(self, dtype: Any) -> array:
+        """This array of scalars with its last axes as the components of elements of this type, over the same memory."""
+        wanted = _element_type(dtype)
+        if _numpy(wanted) != self._storage.dtype:
+            raise TypeError(f"elements of type {_name(self.dtype)} are none of type {_name(wanted)}")
+        return self._view(_elementwise(self._storage, wanted), wanted)
+
+    def _fetched(self, part: NDArray[Any]) -> NDArray[Any]:
+        """The elements that a view of `_storage` stands for, where the host can read them."""
+        return part if self._memory is None else self._memory.read(part)
+
+    def _put(self, part: NDArray[Any], values: Any) -> None:
+        """Writes elements of the host's, as many or fewer, to those that a view of `_storage` stands for."""
+        if self._memory is None:
+            part[...] = values
+            return
+        given = np.empty(part.shape, part.dtype)
+        given[...] = values
+        self._memory.write(part, given)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents."""
-        return self.numpy().shape[: self.ndim]
+        return self._storage.shape[: self.ndim]
 
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return self.numpy().ndim - len(_inner(self.dtype))
+        return self._storage.ndim - len(_inner(self.dtype))
 
     @property
     def size(self) -> int:
@@ -344,29 +397,30 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     @property
     def strides(self) -> tuple[int, ...]:
         """Distance in bytes between neighbours along each axis."""
-        return self.numpy().strides[: self.ndim]
+        return self._storage.strides[: self.ndim]
 
     @property
     def ptr(self) -> int:
-        """Address of the first element."""
-        return int(self.numpy().ctypes.data)
+        """Address of the first element, in the memory of its device."""
+        return int(self._storage.ctypes.data)
 
     @property
     def capacity(self) -> int:
         """Bytes from the first element to the end of the last."""
-        storage = self.numpy()
+        storage = self._storage
         reach = [step * (extent - 1) for step, extent in zip(storage.strides, storage.shape, strict=True) if step > 0]
         return sum(reach) + storage.itemsize if storage.size else 0
 
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements follow each other in memory."""
-        return bool(self.numpy().flags.c_contiguous)
+        return bool(self._storage.flags.c_contiguous)
 
     @property
     def device(self) -> Device:
         """Where the elements are."""
-        return get_device()
+        memory = self._memory
+        return get_device("cpu") if memory is None else Device(memory.device)
 
     @property
     def T(self) -> array:  # noqa: N802 - NumPy's name
@@ -374,7 +428,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         return self.transpose()
 
     def __len__(self) -> int:
-        return len(self.numpy())
+        return len(self._storage)
 
     def _key(self, index: Any) -> Any:
         """An index of elements as one of components."""
@@ -385,19 +439,40 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         rest = () if any(part is Ellipsis for part in parts) else (Ellipsis,)
         return (*parts, *rest, *(slice(None),) * len(inner))
 
+    def _part(self, index: Any) -> Any:
+        """What an index of elements chooses of `_storage`."""
+        if self._memory is None:
+            return self._storage[self._key(index)]
+        parts = index if isinstance(index, tuple) else (index,)
+        for part in parts:
+            if not (part is Ellipsis or isinstance(part, (int, np.integer, slice))) or isinstance(part, bool):
+                raise TypeError(
+                    f"an array on {self.device} is indexed by integers and slices, not by {type(part).__name__}: "
+                    "index array.numpy()"
+                )
+        # With an ellipsis a single element is an array of no dimensions too, which is not looked at.
+        key = self._key(index)
+        key = key if isinstance(key, tuple) else (key,)
+        return self._storage[key if any(part is Ellipsis for part in key) else (*key, Ellipsis)]
+
     def __getitem__(self, index: Any) -> Any:
-        item = self.numpy()[self._key(index)]
+        item = self._part(index)
         if isinstance(self.dtype, StructClass):
-            return array._wrap(item, self.dtype) if isinstance(item, np.ndarray) else of_record(self.dtype, item)
+            if isinstance(item, np.ndarray) and item.ndim:
+                return self._view(item)
+            return of_record(self.dtype, self._fetched(item))
         if isinstance(self.dtype, CompositeClass):
             if item.ndim == len(self.dtype._shape_):
-                return self.dtype(readable(item, self.dtype._wp_scalar_type_))
+                return self.dtype(readable(self._fetched(item), self.dtype._wp_scalar_type_))
         elif not isinstance(item, np.ndarray) or not item.ndim:
-            return readable(np.asarray(item), self.dtype)[()]
-        return array._wrap(item, self.dtype)
+            return readable(np.asarray(self._fetched(item)), self.dtype)[()]
+        return self._view(item)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.numpy()[self._key(index)] = _elements(value, self.dtype)
+        if self._memory is None:
+            self._storage[self._key(index)] = _elements(value, self.dtype)
+        else:
+            self._put(self._part(index), _elements(value, self.dtype))
 
     def __str__(self) -> str:
         return str(self.numpy())
@@ -410,13 +485,39 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        return self.numpy().__array_interface__
+        if self._memory is not None:
+            raise AttributeError(f"an array on {self.device} is not in the host's memory")
+        return self._storage.__array_interface__
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """How other packages see an array on a CUDA device (CUDA Array Interface, version 3)."""
+        if not self.device.is_cuda:
+            raise AttributeError(f"an array on {self.device} is not in the memory of a CUDA device")
+        storage = self._storage
+        return {
+            "shape": storage.shape,
+            "typestr": storage.dtype.str,
+            "descr": storage.dtype.descr,
+            "data": (self.ptr if self.size else 0, False),
+            "strides": None if self.is_contiguous else storage.strides,
+            # What was asked for before is done before: everything is in the default stream.
+            "stream": 1,
+            "version": 3,
+        }
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self.numpy().__dlpack__(**options)
+        self._check_dlpack()
+        return self._storage.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
-        return self.numpy().__dlpack_device__()
+        self._check_dlpack()
+        return self._storage.__dlpack_device__()
+
+    def _check_dlpack(self) -> None:
+        if self._memory is not None:
+            way = "__cuda_array_interface__" if self.device.is_cuda else "array.numpy()"
+            raise BufferError(f"an array on {self.device} is not passed on through DLPack: use {way}")
 
     __add__ = _operator("add")
     __sub__ = _operator("sub")
@@ -443,20 +544,35 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def fill_(self, value: Any) -> array:
         """Sets every element to `value` and gives the array."""
-        self.numpy()[...] = _elements(value, self.dtype)
+        self._put(self._storage, _elements(value, self.dtype))
         return self
 
     def zero_(self) -> array:
         """Sets every element to 0 and gives the array."""
         if isinstance(self.dtype, StructClass):
-            self.numpy()[...] = np.zeros((), self.dtype.numpy_dtype())
+            self._put(self._storage, np.zeros((), self.dtype.numpy_dtype()))
             return self
         return self.fill_(0)
 
     def assign(self, source: Any) -> array:
         """Copies the elements of `source`, of the same shape, into this array and gives it."""
-        self.numpy()[...] = _elements(source, self.dtype)
+        if self._memory is not None and isinstance(source, array) and self._copied_on_device(source):
+            return self
+        self._put(self._storage, _elements(source, self.dtype))
         return self
+
+    def _copied_on_device(self, source: array) -> bool:
+        """Copies the elements of another array on the same device, if both are dense and alike."""
+        memory, other = self._memory, source._memory
+        if memory is None or other is None or memory.device != other.device:
+            return False
+        if source.dtype is not self.dtype or source.shape != self.shape:
+            return False
+        n_bytes = self._storage.nbytes
+        if not (self.is_contiguous and source.is_contiguous) or abs(self.ptr - source.ptr) < n_bytes:
+            return False
+        memory.copy_from(self.ptr, other, source.ptr, n_bytes)
+        return True
 
     def reshape(self, shape: int | Sequence[int]) -> array:
         """The same elements, over the same memory, with these extents, of which one may be -1.
@@ -476,7 +592,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
             raise ValueError(f"an array of shape {self.shape} cannot have the shape {_extents(shape)}")
         if not self.is_contiguous:
             raise ValueError("the elements do not follow each other in memory: reshape array.contiguous()")
-        return array._wrap(self.numpy().reshape(extents + inner), self.dtype)
+        return self._view(self._storage.reshape(extents + inner))
 
     def flatten(self) -> array:
         """The same elements, over the same memory, along one axis."""
@@ -500,8 +616,8 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
             )
         if not self.is_contiguous:
             raise ValueError("the elements do not follow each other in memory: view array.contiguous()")
-        bits = self.numpy().reshape(-1).view(_numpy(wanted))
-        return array._wrap(bits.reshape(self.shape + _inner(wanted)), wanted)
+        bits = self._storage.reshape(-1).view(_numpy(wanted))
+        return self._view(bits.reshape(self.shape + _inner(wanted)), wanted)
 
     def contiguous(self) -> array:
         """This array if its elements follow each other in memory, else a copy whose elements do."""
@@ -513,8 +629,8 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         order = tuple(range(n))[::-1] if axes is None else tuple(axes)
         if sorted(order) != list(range(n)):
             raise ValueError(f"the axes of an array of {n} dimensions are 0 to {n - 1}, each once, not {order}")
-        storage = self.numpy()
-        return array._wrap(storage.transpose(*order, *range(n, storage.ndim)), self.dtype)
+        storage = self._storage
+        return self._view(storage.transpose(*order, *range(n, storage.ndim)))
 
     def list(self) -> list[Any]:
         """The elements, row by row, as Python values."""
@@ -528,13 +644,67 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         return readable(flat, self.dtype).tolist()  # type: ignore[no-any-return]
 
     def to(self, device: DeviceLike, requires_grad: bool | None = None) -> array:
-        """This array: there is one device."""
-        get_device(device)
-        return self
+        """This array if it is on the device, else a copy there.
+
+        Examples
+        --------
+        >>> import polyloom as loom
+        >>> x = loom.array([1.0, 2.0]).to("sim:0")
+        >>> x.device, x.numpy()
+        ('sim:0', array([1., 2.], dtype=float32))
+        """
+        where = get_device(device)
+        return self if where == self.device else clone(self, where, requires_grad)
 
 
-def _at(ptr: int, extents: tuple[int, ...], dtype: ElementType, strides: int | Sequence[int] | None) -> array:
-    """The array of these extents at an address."""
+def _on_device(extents: tuple[int, ...], scalar: np.dtype[Any], device: Device) -> tuple[Any, _native.DeviceMemory]:
+    """New memory of a device, and how an array lies in it."""
+    memory = _native.DeviceMemory(device, math.prod(extents) * scalar.itemsize)
+    return _layout(memory.address, extents, scalar, None), memory
+
+
+def _layout(
+    address: int, extents: tuple[int, ...], scalar: np.dtype[Any], strides: tuple[int, ...] | None
+) -> NDArray[Any]:
+    """How an array lies in memory: a NumPy array that must not be looked into unless the memory is the host's."""
+    if not math.prod(extents):
+        return np.empty(extents, scalar)
+    if strides is None:
+        reach = math.prod(extents) * scalar.itemsize
+    else:
+        reach = scalar.itemsize + sum(step * (extent - 1) for step, extent in zip(strides, extents, strict=True))
+    memory: Any = (ctypes.c_byte * reach).from_address(address)
+    return np.ndarray(extents, scalar, memory, 0, strides)
+
+
+def from_cuda_interface(source: Any) -> array:
+    """An array over the memory of another package's array on a GPU, which it keeps."""
+    interface = source.__cuda_array_interface__
+    address, is_read_only = interface["data"]
+    if is_read_only:
+        raise ValueError("is read-only memory of a GPU, which kernels cannot tell from other memory: pass a copy")
+    strides = interface.get("strides")
+    storage = _layout(address or 0, tuple(interface["shape"]), np.dtype(interface["typestr"]), strides)
+    device = getattr(source, "device", None)
+    # PyTorch says `index`, CuPy `id`.
+    numbers = [getattr(device, name, None) for name in ("index", "id")]
+    number = next((each for each in numbers if isinstance(each, int)), 0)
+    memory = _native.DeviceMemory(f"cuda:{number}", _reach(storage), address or 0)
+    made = array._wrap(storage, None, memory)
+    made._owner = source
+    return made
+
+
+def _reach(storage: NDArray[Any]) -> int:
+    """Bytes from an array's first to its last, of one without negative strides."""
+    steps = zip(storage.strides, storage.shape, strict=True)
+    return storage.itemsize + sum(step * (extent - 1) for step, extent in steps) if storage.size else 0
+
+
+def _at(
+    ptr: int, extents: tuple[int, ...], dtype: ElementType, strides: int | Sequence[int] | None, device: Device
+) -> array:
+    """The array of these extents at an address of a device."""
     scalar, inner = _numpy(dtype), _inner(dtype)
     within = tuple(scalar.itemsize * math.prod(inner[axis + 1 :]) for axis in range(len(inner)))
     size = scalar.itemsize * math.prod(inner)
@@ -546,13 +716,12 @@ def _at(ptr: int, extents: tuple[int, ...], dtype: ElementType, strides: int | S
             raise ValueError(f"{len(steps)} strides for {len(extents)} dimensions")
         if min(steps, default=0) < 0:
             raise ValueError("strides of memory at an address are not negative")
-    reach = size + sum(step * (extent - 1) for step, extent in zip(steps, extents, strict=True))
-    if not math.prod(extents):
-        return array._wrap(np.empty(extents + inner, scalar), dtype)
-    if not ptr:
+    if math.prod(extents) and not ptr:
         raise ValueError("there is no array at address 0")
-    memory: Any = (ctypes.c_byte * reach).from_address(ptr)
-    return array._wrap(np.ndarray(extents + inner, scalar, memory, 0, steps + within), dtype)
+    storage = _layout(ptr, extents + inner, scalar, steps + within)
+    if device.is_cpu:
+        return array._wrap(storage, dtype)
+    return array._wrap(storage, dtype, _native.DeviceMemory(device, _reach(storage), ptr))
 
 
 class _ArrayOfRank:
@@ -605,7 +774,7 @@ def empty(
     dtype : scalar type or class such as `vec3`
         Element type.
     device : str, optional
-        `"cpu"`.
+        Where the elements are: `"cpu"`, `"sim:0"` or `"cuda:0"`; by default the device that `set_device` names.
     requires_grad : bool
         Kept as an attribute; nothing computes gradients yet.
     pinned : bool
@@ -617,7 +786,13 @@ def empty(
     >>> loom.empty((2, 3)).shape
     (2, 3)
     """
-    return _allocated(np.empty, shape, dtype, device, requires_grad)
+    where, wanted = get_device(device), _element_type(dtype)
+    extents, scalar = _extents(shape) + _inner(wanted), _numpy(wanted)
+    storage, memory = (np.empty(extents, scalar), None) if where.is_cpu else _on_device(extents, scalar, where)
+    made = array._wrap(storage, wanted, memory)
+    if requires_grad:
+        made.requires_grad = True
+    return made
 
 
 def zeros(
@@ -635,15 +810,13 @@ def zeros(
     >>> loom.zeros(3, dtype=int).numpy()
     array([0, 0, 0], dtype=int32)
     """
-    return _allocated(np.zeros, shape, dtype, device, requires_grad)
-
-
-def _allocated(
-    make: Callable[..., NDArray[Any]], shape: Shape, dtype: ElementTypeLike, device: DeviceLike, requires_grad: bool
-) -> array:
-    get_device(device)
-    wanted = _element_type(dtype)
-    made = array._wrap(make(_extents(shape) + _inner(wanted), _numpy(wanted)), wanted)
+    where, wanted = get_device(device), _element_type(dtype)
+    if where.is_cpu:
+        made = array._wrap(np.zeros(_extents(shape) + _inner(wanted), _numpy(wanted)), wanted)
+    else:
+        made = empty(shape, wanted, where)
+        if made._memory is not None:
+            made._memory.clear()
     if requires_grad:
         made.requires_grad = True
     return made
@@ -698,7 +871,7 @@ def from_numpy(
     shape : int or tuple of int, optional
         Extents.
     device, requires_grad
-        As for `empty`.
+        As for `empty`; on another device than the CPU it is a copy.
 
     Examples
     --------
@@ -738,7 +911,7 @@ def from_ptr(
     shape : int or tuple of int, optional
         Extents.
     device : str, optional
-        `"cpu"`.
+        The device whose memory it is; as for `empty`.
     """
     wanted = length if shape is None else shape
     return array(ptr=ptr, dtype=dtype, shape=wanted, device=device)  # type: ignore[no-any-return]
@@ -747,10 +920,12 @@ def from_ptr(
 def empty_like(
     src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
 ) -> array:
-    """An uninitialised array with the shape and type of `src`."""
-    src = src if isinstance(src, array) else from_numpy(np.asarray(src))
+    """An uninitialised array with the shape and type of `src`, on its device unless another is given."""
+    if not isinstance(src, array):
+        src = array(src, copy=False, device="cpu")
+        device = get_device(device)
     needs_grad = src.requires_grad if requires_grad is None else requires_grad
-    return empty(src.shape, src.dtype, device, needs_grad)
+    return empty(src.shape, src.dtype, src.device if device is None else device, needs_grad)
 
 
 def zeros_like(
@@ -775,12 +950,12 @@ def full_like(
 
 
 def clone(src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None) -> array:
-    """A new array with the elements of `src`."""
+    """A new array with the elements of `src`, on its device unless another is given."""
     return empty_like(src, device, requires_grad).assign(src)
 
 
 def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None) -> None:
-    """Copies elements of `src` into `dest`.
+    """Copies elements of `src` into `dest`, from one device to another if they are on two.
 
     Arrays of the same shape are copied whole. Otherwise, and with offsets or a count, elements are counted row by row,
     and both arrays must have theirs one after the other in memory.
@@ -803,8 +978,8 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
     array([0., 2., 3., 0.], dtype=float32)
     """
     check_no_stream(stream)
-    dest = dest if isinstance(dest, array) else from_numpy(dest)
-    src = src if isinstance(src, array) else from_numpy(np.asarray(src))
+    dest = dest if isinstance(dest, array) else from_numpy(dest, device="cpu")
+    src = src if isinstance(src, array) else from_numpy(np.asarray(src), device="cpu")
     if not (dest_offset or src_offset or count) and dest.shape == src.shape:
         dest.assign(src)
         return
@@ -815,4 +990,5 @@ def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: 
         if offset + n > each.size or n < 0:
             raise ValueError(f"{n} elements from number {offset} are more than the {name} has, {each.size}")
     if n:
-        dest.flatten()[dest_offset : dest_offset + n] = src.flatten()[src_offset : src_offset + n]
+        part = dest.flatten()[dest_offset : dest_offset + n]
+        part.assign(src.flatten()[src_offset : src_offset + n])

@@ -1,6 +1,7 @@
-"""Devices. Kernels run on the CPU, so there is one.
+"""Devices: the CPU, the simulator of a GPU, and NVIDIA's GPUs.
 
-A device is the string of its name, so that whatever takes a name takes a device.
+A device is the string of its name, so that whatever takes a name takes a device. Nothing here looks for a GPU before a
+program asks for one.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import platform
 from types import TracebackType
 from typing import Any
 
+from polyloom import _native
+from polyloom._errors import DeviceError
+
 __all__ = [
     "Device",
     "DeviceLike",
     "ScopedDevice",
+    "get_cuda_device",
     "get_cuda_device_count",
     "get_cuda_devices",
     "get_device",
@@ -29,15 +34,15 @@ __all__ = [
 
 
 class Device(str):
-    """A device by its name, such as `cpu`.
+    """A device by its name: `cpu`, `sim:0` or `cuda:0`.
 
     Examples
     --------
     >>> import polyloom as loom
     >>> loom.get_device()
     'cpu'
-    >>> loom.get_device().is_cpu
-    True
+    >>> loom.get_device("sim:0").is_cpu
+    False
     """
 
     __slots__ = ()
@@ -50,42 +55,63 @@ class Device(str):
     @property
     def name(self) -> str:
         """What the device is called by its maker."""
-        return platform.processor() or platform.machine()
+        if self.is_cuda:
+            return str(self._properties["name"])
+        return "simulator of a GPU" if self.is_sim else platform.processor() or platform.machine()
 
     @property
     def ordinal(self) -> int:
-        """Number among CUDA devices; the CPU's is -1."""
-        return -1
+        """Number among CUDA devices; -1 for others."""
+        return int(self.partition(":")[2]) if self.is_cuda else -1
+
+    @property
+    def arch(self) -> int:
+        """Ten times the compute capability of a GPU, such as 90; 0 for others."""
+        return int(self._properties["arch"]) if self.is_cuda else 0
+
+    @property
+    def sm_count(self) -> int:
+        """How many multiprocessors a GPU has; 0 for others."""
+        return int(self._properties["sm_count"]) if self.is_cuda else 0
 
     @property
     def is_cpu(self) -> bool:
         """Whether this is the CPU."""
-        return True
+        return self == "cpu"
+
+    @property
+    def is_sim(self) -> bool:
+        """Whether this is the simulator of a GPU."""
+        return self.startswith("sim:")
 
     @property
     def is_cuda(self) -> bool:
         """Whether this is a CUDA device."""
-        return False
+        return self.startswith("cuda:")
 
     @property
     def is_primary(self) -> bool:
-        """Whether this is the device itself, as the CPU is."""
+        """Whether this is the device itself, and not another context on it."""
         return True
 
     @property
     def is_uva(self) -> bool:
-        """Whether addresses of the device are addresses of the process, as the CPU's are."""
-        return True
+        """Whether no address of the device is another one of the process."""
+        return not self.is_sim
 
     @property
     def total_memory(self) -> int:
-        """Bytes of memory."""
-        return _memory("SC_PHYS_PAGES")
+        """Bytes of memory; for the simulator the machine's."""
+        return int(self._properties["total_memory"]) if self.is_cuda else _memory("SC_PHYS_PAGES")
 
     @property
     def free_memory(self) -> int:
         """Bytes of memory that nothing uses."""
-        return _memory("SC_AVPHYS_PAGES")
+        return _native.cuda_free_memory(self.ordinal) if self.is_cuda else _memory("SC_AVPHYS_PAGES")
+
+    @property
+    def _properties(self) -> dict[str, Any]:
+        return next(each for each in _native.cuda_devices() if each["alias"] == self)
 
 
 def _memory(pages: str) -> int:
@@ -106,28 +132,32 @@ def get_device(ident: DeviceLike = None) -> Device:
     Raises
     ------
     ValueError
-        If there is no such device.
+        If no device has such a name.
+    DeviceError
+        If this machine does not have it.
     """
-    if ident is None or ident == "cpu":
+    if ident == "cpu":
         return _CPU
+    if ident is None:
+        return Device(_native.default_device())
     if not isinstance(ident, str):
         raise TypeError(f"a device is given by its name, such as 'cpu', not by {type(ident).__name__}")
-    raise ValueError(f"device {str(ident)!r} is not available: this build runs kernels on 'cpu'")
+    return Device(_native.check_device(str(ident)))
 
 
 def get_devices() -> list[Device]:
-    """All devices."""
-    return [_CPU]
+    """The CPU and the CUDA devices of this machine. The simulator `sim:0`, which is there always, is not among them."""
+    return [_CPU, *get_cuda_devices()]
 
 
 def get_preferred_device() -> Device:
-    """The fastest device."""
-    return _CPU
+    """The fastest device: the first CUDA device if there is one, else the CPU."""
+    return next(iter(get_cuda_devices()), _CPU)
 
 
 def set_device(ident: DeviceLike) -> None:
-    """Sets the device that is used by default: of one, that it exists is all there is to check."""
-    get_device(ident)
+    """Sets the device that launches and new arrays are on where none is named. At first it is the CPU."""
+    _native.set_default_device(get_device(ident))
 
 
 def is_cpu_available() -> bool:
@@ -136,23 +166,41 @@ def is_cpu_available() -> bool:
 
 
 def is_cuda_available() -> bool:
-    """Whether kernels run on CUDA devices: not in this build."""
-    return False
+    """Whether kernels run on CUDA devices: whether there is a driver that sees a GPU."""
+    return get_cuda_device_count() > 0
 
 
 def is_device_available(device: DeviceLike) -> bool:
     """Whether kernels run on a device."""
-    return device is None or device == "cpu"
+    try:
+        get_device(device)
+    except (DeviceError, ValueError):
+        return False
+    return True
 
 
 def get_cuda_device_count() -> int:
     """Number of CUDA devices that kernels run on."""
-    return 0
+    return len(get_cuda_devices())
 
 
 def get_cuda_devices() -> list[Device]:
-    """The CUDA devices that kernels run on."""
-    return []
+    """The CUDA devices that kernels run on; none if there is no driver."""
+    try:
+        return [Device(each["alias"]) for each in _native.cuda_devices()]
+    except DeviceError:
+        return []
+
+
+def get_cuda_device(ordinal: int | None = None) -> Device:
+    """The CUDA device of this number, the first by default.
+
+    Raises
+    ------
+    DeviceError
+        If this machine does not have it.
+    """
+    return get_device(f"cuda:{ordinal or 0}")
 
 
 class ScopedDevice:
@@ -161,32 +209,46 @@ class ScopedDevice:
     Examples
     --------
     >>> import polyloom as loom
-    >>> with loom.ScopedDevice("cpu") as device:
-    ...     x = loom.zeros(3, device=device)
+    >>> with loom.ScopedDevice("sim:0"):
+    ...     x = loom.zeros(3)
+    >>> x.device
+    'sim:0'
     """
 
     def __init__(self, device: DeviceLike) -> None:
         self.device = get_device(device)
+        self._before: list[Device] = []
 
     def __enter__(self) -> Device:
+        self._before.append(get_device())
+        set_device(self.device)
         return self.device
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        return None
+        set_device(self._before.pop())
 
 
 def synchronize() -> None:
-    """Nothing: a launch on the CPU returns when it is done."""
+    """Waits until all CUDA devices in use have done what they were asked for.
+
+    On the CPU and the simulator a launch returns when it is done.
+
+    Raises
+    ------
+    DeviceError
+        What went wrong in kernels that ran meanwhile.
+    """
+    _native.synchronize()
 
 
 def synchronize_device(device: DeviceLike = None) -> None:
-    """Nothing but to check that there is such a device: a launch on the CPU returns when it is done."""
-    get_device(device)
+    """Waits until a device has done what it was asked for."""
+    _native.synchronize(get_device(device))
 
 
 def check_no_stream(stream: Any) -> None:
-    """Rejects a CUDA stream, which the CPU has none of."""
+    """Rejects a CUDA stream: everything of a device happens in one."""
     if stream is not None:
-        raise ValueError("streams are of CUDA devices, and kernels run on 'cpu'")
+        raise ValueError("streams are not there: launches and copies run one after the other, without stream")

@@ -118,8 +118,15 @@ class LaunchError(RuntimeError):
         self.thread = thread
 
 
+class DeviceError(RuntimeError):
+    """A device is not there, has too little memory, or fails.
+
+    Where NVIDIA's driver fails, the message has the driver's own words.
+    """
+
+
 # Tracebacks show where users find them.
-for _class in (Diagnostic, CompileError, LaunchError):
+for _class in (Diagnostic, CompileError, DeviceError, LaunchError):
     _class.__module__ = "polyloom"
 
 

@@ -1,4 +1,5 @@
-"""Arrays and types of NumPy, PyTorch and JAX. Memory is shared through DLPack; none of these packages is needed."""
+"""Arrays and types of NumPy, PyTorch and JAX. Memory of the host is shared through DLPack, that of CUDA devices through
+the CUDA Array Interface; none of these packages is needed."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polyloom._arrays import ElementTypeLike, array
+from polyloom._arrays import ElementTypeLike, array, from_cuda_interface
 from polyloom._composites import CompositeClass
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._scalars import DType, DTypeLike, bfloat16, dtype_of
@@ -92,7 +93,7 @@ def dtype_to_jax(warp_dtype: DTypeLike) -> Any:
 
 
 def device_from_torch(torch_device: Any) -> Device:
-    """The device of a device of PyTorch: the CPU, or an error."""
+    """The device of a device of PyTorch."""
     return get_device(str(torch_device))
 
 
@@ -102,13 +103,16 @@ def device_to_torch(warp_device: DeviceLike) -> str:
 
 
 def device_from_jax(jax_device: Any) -> Device:
-    """The device of a device of JAX: the CPU, or an error."""
+    """The device of a device of JAX."""
+    if jax_device.platform in ("gpu", "cuda"):
+        return get_device(f"cuda:{jax_device.id}")
     return get_device(jax_device.platform)
 
 
 def device_to_jax(warp_device: DeviceLike) -> Any:
     """The JAX device of a device."""
-    return importlib.import_module("jax").devices(str(get_device(warp_device)))[0]
+    device = get_device(warp_device)
+    return importlib.import_module("jax").devices(device.partition(":")[0])[max(device.ordinal, 0)]
 
 
 def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = None) -> array:
@@ -117,7 +121,7 @@ def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = N
     Parameters
     ----------
     source : object
-        An array on the CPU with `__dlpack__`: of NumPy, PyTorch, JAX, CuPy …
+        An array on the CPU with `__dlpack__`: of NumPy, PyTorch, JAX …; or one on a CUDA device, of PyTorch, CuPy …
     dtype : scalar type or class such as `vec3`, optional
         Element type; that of `source` by default. With vectors or matrices its last axes are the components.
     hint
@@ -131,8 +135,11 @@ def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = N
     >>> x[1]
     array([1., 2., 3.], dtype=float32)
     """
+    if hasattr(source, "__cuda_array_interface__"):
+        made = from_cuda_interface(source)
+        return made if dtype is None else made._elements_as(dtype)
     shared = source if isinstance(source, np.ndarray) else np.from_dlpack(source)
-    return array(shared, dtype=dtype, copy=False)  # type: ignore[no-any-return]
+    return array(shared, dtype=dtype, copy=False, device="cpu")  # type: ignore[no-any-return]
 
 
 def to_dlpack(wp_array: array) -> Any:
@@ -143,7 +150,7 @@ def to_dlpack(wp_array: array) -> Any:
 def from_torch(
     t: Any, dtype: ElementTypeLike | None = None, requires_grad: bool | None = None, grad: Any = None
 ) -> array:
-    """An array over the memory of a PyTorch tensor on the CPU.
+    """An array over the memory of a PyTorch tensor on the CPU or a CUDA device.
 
     Parameters
     ----------
@@ -164,7 +171,8 @@ def from_torch(
 
 def to_torch(a: array, requires_grad: bool | None = None) -> Any:
     """A PyTorch tensor over the memory of an array; components of vectors and matrices are further axes."""
-    tensor = importlib.import_module("torch").from_dlpack(a)
+    torch = importlib.import_module("torch")
+    tensor = torch.as_tensor(a, device=str(a.device)) if a.device.is_cuda else torch.from_dlpack(a)
     if a.requires_grad if requires_grad is None else requires_grad:
         tensor.requires_grad_(True)
     return tensor

@@ -20,7 +20,7 @@ from polyloom import _native
 from polyloom._arrays import array, empty
 from polyloom._builtins import Builtin, tid  # type: ignore[attr-defined]
 from polyloom._composites import Composite, CompositeClass
-from polyloom._devices import DeviceLike, get_device
+from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._kernel import _cells, _make, _unit_of
 from polyloom._scalars import DType, TypedConstant, bfloat16, dtype_of
 
@@ -73,9 +73,9 @@ def map(  # noqa: A001 - Warp's name
     return_kernel : bool
         Return the kernel, which takes inputs and outputs, instead of running it.
     block_dim : int, optional
-        Without effect on the CPU.
+        Without effect.
     device : str, optional
-        `"cpu"`.
+        Where the arrays are; by default that says where it runs.
 
     Returns
     -------
@@ -91,11 +91,11 @@ def map(  # noqa: A001 - Warp's name
     >>> loom.map(loom.length, loom.array([[3, 4], [6, 8]], dtype=loom.vec2)).numpy()
     array([ 5., 10.], dtype=float32)
     """
-    get_device(device)
     arrays = [each for each in inputs if isinstance(each, (array, np.ndarray))]
     if not arrays:
         raise TypeError("map() needs an array among its inputs")
-    given = [array(each, copy=False) if isinstance(each, np.ndarray) else each for each in inputs]
+    where = _device_of(arrays) if device is None else get_device(device)
+    given = [array(each, copy=False, device=where) if isinstance(each, np.ndarray) else each for each in inputs]
     shape = _broadcast([each.shape for each in given if isinstance(each, array)])
     stored = [getattr(each.dtype, "_wp_scalar_type_", each.dtype) for each in given if isinstance(each, array)]
     scalars = {each for each in stored if isinstance(each, DType)}
@@ -105,17 +105,22 @@ def map(  # noqa: A001 - Warp's name
     if return_kernel:
         return kernel
     if given_out is None:
-        outputs = [empty(shape, each) for each in result_types]
+        outputs = [empty(shape, each, where) for each in result_types]
     else:
         outputs = list(given_out)
         for each in outputs:
             if each.shape != shape:
                 raise ValueError(f"the results have the shape {shape}, and `out` has {each.shape}")
     if math.prod(shape):
-        _native.launch(kernel, shape, [*given, *outputs])
+        _native.launch(kernel, shape, [*given, *outputs], device=where)
     if out is not None:
         return out
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _device_of(arrays: list[Any]) -> Device:
+    """The device of the first array that is on one: that all are there, the launch checks."""
+    return next((each.device for each in arrays if isinstance(each, array)), get_device("cpu"))
 
 
 def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:

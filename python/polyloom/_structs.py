@@ -363,7 +363,7 @@ def array_leaves(ty: _native.StructType, ndim: int, value: Any) -> list[Any]:
         if known is not None and isinstance(value.dtype, StructClass) and value.dtype._type == ty:
             if value.ndim == ndim:
                 return known
-        storage = value.numpy()
+        storage = value._storage
     elif isinstance(value, np.ndarray):
         storage = value
     elif hasattr(value, "__array_interface__"):
@@ -379,6 +379,8 @@ def array_leaves(ty: _native.StructType, ndim: int, value: Any) -> list[Any]:
     found: list[Any] = []
     _views(storage, cls, found)
     if isinstance(value, array):
+        if value._memory is not None:
+            found = [_native.ArrayBase(field, None, value._memory) for field in found]
         value._leaves = found
     return found
 

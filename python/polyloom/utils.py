@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -40,20 +41,28 @@ def _first(values: array, count: int | None, what: str) -> NDArray[Any]:
     return flat[:count]
 
 
-def _written(values: array, count: int, what: str) -> NDArray[Any]:
-    """The same to be written to, which elements that do not follow each other in memory cannot be as one axis."""
+def _write(values: array, count: int, what: str, elements: NDArray[Any]) -> None:
+    """Writes the first elements, which they can only be if all follow each other in memory."""
     if not values.is_contiguous:
         raise ValueError(f"the elements of {what} do not follow each other in memory")
-    return _first(values, count, what)
+    if not 0 <= count <= values.size:
+        raise ValueError(f"{what} has {values.size} elements, not {count}")
+    storage = values._storage
+    first = storage.reshape((values.size, *storage.shape[values.ndim :]))[:count]
+    values._put(first, elements.reshape(first.shape))
+
+
+def _write_all(values: array, elements: NDArray[Any]) -> None:
+    values._put(values._storage, np.reshape(elements, values._storage.shape))
 
 
 def _reduced(sums: NDArray[Any], like: array, out: array | None, axis: int | None) -> Any:
     """Sums of components as the result of a reduction."""
     if out is not None:
-        out.numpy()[...] = sums.reshape(out.numpy().shape)
+        _write_all(out, sums)
         return out
     if axis is not None:
-        return array._wrap(np.ascontiguousarray(sums), like.dtype)
+        return array._wrap(np.ascontiguousarray(sums), like.dtype).to(like.device)
     if not isinstance(like.dtype, CompositeClass):
         return sums.item()
     element: Any = like.dtype
@@ -99,7 +108,7 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
     _check_float(a)
     if a.shape != b.shape or a.dtype is not b.dtype:
         raise ValueError(f"inner products are of arrays of one shape and type, not of {a.shape} and {b.shape}")
-    within = tuple(range(a.ndim, a.numpy().ndim))
+    within = tuple(range(a.ndim, a._storage.ndim))
     if axis is None:
         products = _first(a, count, "the array") * _first(b, count, "the array")
         sums = products.sum()
@@ -108,10 +117,10 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
         sums = (a.numpy() * b.numpy()).sum(axis=within).sum(axis=axis, keepdims=True)
     scalar = _scalar(a.dtype)
     if out is None and axis is not None:
-        return array._wrap(np.ascontiguousarray(sums), scalar)
+        return array._wrap(np.ascontiguousarray(sums), scalar).to(a.device)
     if out is None:
         return sums.item()
-    out.numpy()[...] = np.reshape(sums, out.numpy().shape)
+    _write_all(out, sums)
     return out
 
 
@@ -138,7 +147,7 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
     sums = np.cumsum(storage, axis=0, dtype=storage.dtype)
     if not inclusive:
         sums = np.concatenate([np.zeros_like(storage[:1]), sums[:-1]])
-    out_array.numpy()[...] = sums.reshape(out_array.numpy().shape)
+    _write_all(out_array, sums)
 
 
 def array_cast(in_array: array, out_array: array, count: int | None = None) -> None:
@@ -151,13 +160,18 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
     count : int, optional
         How many elements to convert; all by default.
     """
-    source, target = in_array.numpy(), out_array.numpy()
-    if count is not None:
-        source, target = _first(in_array, count, "the source"), _written(out_array, count, "the destination")
-    if source.size != target.size:
-        raise ValueError(f"{source.size} numbers do not go into an array of {target.size}")
+    target = out_array._storage
+    source = in_array.numpy() if count is None else _first(in_array, count, "the source")
+    inner = math.prod(target.shape[out_array.ndim :])
+    room = target.size if count is None else count * inner
+    if source.size != room:
+        raise ValueError(f"{source.size} numbers do not go into an array of {room}")
     with np.errstate(invalid="ignore", over="ignore"):
-        target[...] = source.reshape(target.shape).astype(target.dtype)
+        numbers = source.astype(target.dtype)
+    if count is None:
+        _write_all(out_array, numbers)
+    else:
+        _write(out_array, count, "the destination", numbers)
 
 
 def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0, end_bit: int | None = None) -> None:
@@ -184,8 +198,7 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
     mask = (1 << end) - (1 << begin_bit)
     order = np.argsort(bits & bits.dtype.type(mask), kind="stable")
     for each in (keys, values):
-        sorted_part = _written(each, count, "an array to sort")
-        sorted_part[...] = sorted_part[order]
+        _write(each, count, "an array to sort", _first(each, count, "an array to sort")[order])
 
 
 def _ordered_bits(keys: NDArray[Any]) -> NDArray[Any]:
@@ -230,8 +243,8 @@ def runlength_encode(
     n = len(starts)
     if min(run_values.size, run_lengths.size) < len(found):
         raise ValueError(f"the runs of {len(found)} values need arrays as long")
-    _written(run_values, n, "the array of runs")[...] = found[starts]
-    _written(run_lengths, n, "the array of lengths")[...] = np.diff(np.append(starts, len(found)))
+    _write(run_values, n, "the array of runs", found[starts])
+    _write(run_lengths, n, "the array of lengths", np.diff(np.append(starts, len(found))))
     if run_count is None:
         return n
     run_count[0] = n

@@ -179,7 +179,7 @@ def test_settings_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="sanitize is 'race'"):
         loom.sim.configure(sanitize="race")
     with pytest.raises(ValueError, match="not available"):
-        loom.launch(saxpy, 1, [1.0, np.zeros(1, np.float32), np.zeros(1, np.float32)], device="cuda:0")
+        loom.launch(saxpy, 1, [1.0, np.zeros(1, np.float32), np.zeros(1, np.float32)], device="gpu")
 
 
 FOREIGN = """

@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// The back end that makes LLVM IR, assembly and object files; by default the best of this build
     #[arg(long, value_enum)]
     backend: Option<Backend>,
-    /// The GPU architecture of PTX, sm_75 to sm_121; with `--emit llvm`, LLVM IR is for it too
+    /// The GPU architecture of PTX and cubins, sm_75 to sm_121; with `--emit llvm`, LLVM IR is for it too
     #[arg(long, value_name = "sm_NN")]
     arch: Option<Arch>,
     /// The version of PTX, such as 8.0; by default one that knows the architecture
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Neither read nor keep compiled code on disk
     #[arg(long)]
     no_cache: bool,
-    /// Where to write it; standard output by default, NAME.o for object files
+    /// Where to write it; standard output by default, NAME.o for object files, NAME.cubin for cubins
     #[arg(short, long)]
     output: Option<PathBuf>,
 }
@@ -65,6 +65,8 @@ enum Emit {
     Obj,
     /// PTX, the assembly language of NVIDIA GPUs
     Ptx,
+    /// PTX assembled for GPUs of one architecture, by NVIDIA's ptxas or nvJitLink
+    Cubin,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -97,15 +99,19 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Backend::Cranelift => Tier::Quick,
     });
     let bytes = match wanted(arguments) {
-        Wanted::Gpu(form, target) => match kernel.emit_gpu(form, &target) {
-            Ok(text) => Ok(text.into_bytes()),
-            Err(GpuError::Rejected(error)) => return Err(error.into()),
-            Err(GpuError::Codegen(error)) => Err(error),
-        },
-        Wanted::Host(form) => kernel.emit(form, tier),
+        Wanted::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
+        Wanted::Cubin(target) => kernel.cubin(&target),
+        Wanted::Host(form) => kernel.emit(form, tier).map_err(GpuError::Codegen),
     };
-    let bytes = bytes.map_err(|error| Failure::Failed(error.to_string()))?;
-    let default = (arguments.emit == Emit::Obj).then(|| PathBuf::from(format!("{name}.o")));
+    let bytes = bytes.map_err(|error| match error {
+        GpuError::Rejected(error) => error.into(),
+        GpuError::Codegen(error) => Failure::Failed(error.to_string()),
+    })?;
+    let default = match arguments.emit {
+        Emit::Obj => Some(PathBuf::from(format!("{name}.o"))),
+        Emit::Cubin => Some(PathBuf::from(format!("{name}.cubin"))),
+        _ => None,
+    };
     match arguments.output.clone().or(default) {
         None => print(&bytes)?,
         Some(path) => std::fs::write(&path, &bytes)
@@ -118,22 +124,21 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 enum Wanted {
     Host(Form),
     Gpu(GpuForm, GpuTarget),
+    Cubin(GpuTarget),
 }
 
 /// What is asked for.
 fn wanted(arguments: &Arguments) -> Wanted {
-    let for_gpu = |form| {
-        let target = GpuTarget {
-            ptx_version: arguments.ptx_version,
-            shape: if arguments.grid_stride { GridShape::Stride } else { GridShape::OneThreadEach },
-            dense: arguments.dense,
-            ..GpuTarget::new(arguments.arch.unwrap_or(Arch::DEFAULT))
-        };
-        Wanted::Gpu(form, target)
+    let target = GpuTarget {
+        ptx_version: arguments.ptx_version,
+        shape: if arguments.grid_stride { GridShape::Stride } else { GridShape::OneThreadEach },
+        dense: arguments.dense,
+        ..GpuTarget::new(arguments.arch.unwrap_or(Arch::DEFAULT))
     };
     Wanted::Host(match arguments.emit {
-        Emit::Ptx => return for_gpu(GpuForm::Ptx),
-        Emit::Llvm if arguments.arch.is_some() => return for_gpu(GpuForm::LlvmIrOptimized),
+        Emit::Ptx => return Wanted::Gpu(GpuForm::Ptx, target),
+        Emit::Cubin => return Wanted::Cubin(target),
+        Emit::Llvm if arguments.arch.is_some() => return Wanted::Gpu(GpuForm::LlvmIrOptimized, target),
         Emit::Ast => Form::Ast,
         Emit::Hir => Form::Hir,
         Emit::HirPrepared => Form::HirPrepared,

@@ -1,7 +1,7 @@
 //! `polyloom doctor`: what this build and this machine have. It fails if kernels cannot run.
 
 use crate::{Failure, Outcome, print, print_json};
-use polyloom::{Session, Tier, has_llvm, num_threads};
+use polyloom::{Session, Tier, find_assembler, has_llvm, num_threads};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -58,6 +58,10 @@ fn findings() -> Vec<Finding> {
         }
         Err(error) => found.push(needed("back ends", false, error.to_string())),
     }
+    found.push(match find_assembler() {
+        Ok(path) => optional("assembler", true, format!("{}, for cubins", path.display())),
+        Err(error) => optional("assembler", false, error.to_string()),
+    });
     let gpu = if has_llvm() { "not in this build" } else { "not in this build, which is the light one" };
     found.push(optional("gpu", false, gpu.to_owned()));
     found

@@ -9,7 +9,7 @@ use crate::environment::capture;
 use crate::structure;
 use numpy::npyffi;
 use polyloom::frontend::{Captured, ParamType, Pattern};
-use polyloom::{ArgBlock, ArgError, Composite, CompositeKind, Footprint, Scalar, Type, ValueType, scalar_bits};
+use polyloom::{ArgBlock, ArgError, Composite, CompositeKind, Device, Footprint, Scalar, Type, ValueType, scalar_bits};
 use pyo3::exceptions::{PyException, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -21,12 +21,14 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// An array argument that the kernel writes.
 struct Written {
     param: usize,
+    /// Whether it is in the memory of the launch's device, where addresses have nothing to do with the host's.
+    is_resident: bool,
     /// The NumPy array, which the arguments or what is kept beside them hold.
     array: *mut npyffi::PyArrayObject,
     footprint: Footprint,
 }
 
-/// Fills `block` with `args` for `kernel`. `kept` receives objects made on the way, which must live until the launch is
+/// Fills `block` with `args` for a launch of `kernel` on `device`. `kept` receives objects made on the way, which must live until the launch is
 /// over.
 ///
 /// # Errors
@@ -35,6 +37,7 @@ struct Written {
 pub(crate) fn fill<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,
+    device: Device,
     args: &[Borrowed<'_, 'py, PyAny>],
     block: &mut ArgBlock,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
@@ -43,20 +46,20 @@ pub(crate) fn fill<'py>(
         return Err(wrong_count(kernel, args.len()));
     }
     if !kernel.has_structs() {
-        return fill_leaves(py, kernel, args, block, kept);
+        return fill_leaves(py, kernel, device, args, block, kept);
     }
     let mut leaves: SmallVec<[Bound<'py, PyAny>; 16]> = SmallVec::new();
     for (index, (arg, param)) in args.iter().zip(kernel.arguments()).enumerate() {
         match param.ty.as_plain() {
             Some(_) => leaves.push((**arg).clone()),
             None => {
-                let of_struct = structure::leaves(arg, param.ty);
+                let of_struct = struct_leaves(arg, param.ty, device);
                 leaves.extend(of_struct.map_err(|e| named(py, e, &argument_name(kernel, index)))?.iter());
             }
         }
     }
     let borrowed: SmallVec<[Borrowed<'_, 'py, PyAny>; 16]> = leaves.iter().map(Bound::as_borrowed).collect();
-    let filled = fill_leaves(py, kernel, &borrowed, block, kept);
+    let filled = fill_leaves(py, kernel, device, &borrowed, block, kept);
     drop(borrowed);
     // Views of fields were made here.
     kept.extend(leaves);
@@ -67,6 +70,7 @@ pub(crate) fn fill<'py>(
 fn fill_leaves<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,
+    device: Device,
     args: &[Borrowed<'_, 'py, PyAny>],
     block: &mut ArgBlock,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
@@ -92,34 +96,49 @@ fn fill_leaves<'py>(
         };
         // Vectors before it are several parameters of the machine code.
         let is_written = kernel.writes(block.len());
-        let array = array_argument(py, kernel, index, arg, ty, is_written, kept)?;
+        let (array, is_resident) = array_argument(py, kernel, device, index, arg, ty, is_written, kept)?;
         // SAFETY: the argument, or `kept`, holds the array, whose rank is right, and no Python code runs here.
         let (base, shape, strides) = unsafe { memory(array, ty.rank) };
         block.array(params, ty.elem, base, shape, strides).map_err(|e| argument_error(kernel, &e))?;
+        if is_resident {
+            block.set_resident();
+        }
         if is_written && let Some(&footprint) = block.footprints().last() {
-            written.push(Written { param: index, array, footprint });
+            written.push(Written { param: index, is_resident, array, footprint });
         }
     }
     check_overlap(py, kernel, &written)
 }
 
-/// Whether `arg` fits the parameter with this index, whatever the other arguments are.
+/// Whether `arg` fits the parameter with this index in a launch on `device`, whatever the other arguments are.
 ///
 /// # Errors
 ///
 /// As [`fill`].
-pub(crate) fn check(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg: &Bound<'_, PyAny>) -> PyResult<()> {
+pub(crate) fn check(
+    py: Python<'_>,
+    kernel: &polyloom::Kernel,
+    device: Device,
+    index: usize,
+    arg: &Bound<'_, PyAny>,
+) -> PyResult<()> {
     let Some(param) = kernel.arguments().get(index) else { return Ok(()) };
     let first: usize = kernel.arguments()[..index].iter().map(|param| param.ty.n_leaves()).sum();
     let leaves = match param.ty.as_plain() {
-        Some(_) => return check_leaf(py, kernel, first, arg),
-        None => structure::leaves(arg, param.ty).map_err(|e| named(py, e, &argument_name(kernel, index)))?,
+        Some(_) => return check_leaf(py, kernel, device, first, arg),
+        None => struct_leaves(arg, param.ty, device).map_err(|e| named(py, e, &argument_name(kernel, index)))?,
     };
-    leaves.iter().enumerate().try_for_each(|(leaf, arg)| check_leaf(py, kernel, first + leaf, &arg))
+    leaves.iter().enumerate().try_for_each(|(leaf, arg)| check_leaf(py, kernel, device, first + leaf, &arg))
 }
 
 /// [`check`] for a parameter of the kernel's HIR.
-fn check_leaf(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg: &Bound<'_, PyAny>) -> PyResult<()> {
+fn check_leaf(
+    py: Python<'_>,
+    kernel: &polyloom::Kernel,
+    device: Device,
+    index: usize,
+    arg: &Bound<'_, PyAny>,
+) -> PyResult<()> {
     let ty = match kernel.types().get(index) {
         Some(&Type::Scalar(scalar)) => {
             return scalar_argument(arg, scalar).map(drop).map_err(|e| named(py, e, &leaf_name(kernel, index)));
@@ -133,7 +152,7 @@ fn check_leaf(py: Python<'_>, kernel: &polyloom::Kernel, index: usize, arg: &Bou
     };
     let components = |ty: &Type| ty.as_composite().map_or(1, Composite::n_components);
     let param = kernel.types()[..index].iter().map(components).sum();
-    array_argument(py, kernel, index, arg, ty, kernel.writes(param), &mut SmallVec::new()).map(drop)
+    array_argument(py, kernel, device, index, arg, ty, kernel.writes(param), &mut SmallVec::new()).map(drop)
 }
 
 /// The type of the parameter that an argument of a generic kernel makes of `wanted`.
@@ -321,18 +340,22 @@ unsafe fn component_bits(object: *mut npyffi::PyArrayObject, composite: Composit
     Ok(memory.chunks_exact(bytes).map(bits).collect())
 }
 
-/// The NumPy array behind an argument, of the right type and rank, and writable if need be.
+/// The NumPy array behind an argument, of the right type and rank, and writable if need be; and whether it is one in the
+/// memory of the launch's device.
 #[inline]
+#[expect(clippy::too_many_arguments, reason = "an argument, its parameter and the launch")]
 fn array_argument<'py>(
     py: Python<'py>,
     kernel: &polyloom::Kernel,
+    device: Device,
     index: usize,
     arg: &Bound<'py, PyAny>,
     ty: ArrayType,
     is_written: bool,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
-) -> PyResult<*mut npyffi::PyArrayObject> {
-    let array = array_object(py, arg, ty, kept).map_err(|e| named(py, e, &leaf_name(kernel, index)))?;
+) -> PyResult<(*mut npyffi::PyArrayObject, bool)> {
+    let found = array_object(py, arg, ty, device, kept).map_err(|e| named(py, e, &leaf_name(kernel, index)))?;
+    let (array, is_resident) = found;
     let check = || {
         // SAFETY: the argument, or `kept`, holds the array.
         unsafe { check_array(array, ty) }.map_err(|m| PyTypeError::new_err(at(kernel, index, &m)))
@@ -347,7 +370,7 @@ fn array_argument<'py>(
         // That has run code of the argument's type.
         check()?;
     }
-    Ok(array)
+    Ok((array, is_resident))
 }
 
 /// `argument 'x' of kernel 'k'`, of an argument as the source has it.
@@ -410,7 +433,7 @@ pub(crate) fn argument_error(kernel: &polyloom::Kernel, error: &ArgError) -> PyE
 fn check_overlap(py: Python<'_>, kernel: &polyloom::Kernel, written: &[Written]) -> PyResult<()> {
     for (i, a) in written.iter().enumerate() {
         for b in &written[..i] {
-            if a.footprint.overlaps(&b.footprint) && shares_memory(py, a, b)? {
+            if a.is_resident == b.is_resident && a.footprint.overlaps(&b.footprint) && shares_memory(py, a, b)? {
                 let other = param_name(kernel, b.param);
                 let message = format!("overlaps argument '{other}' in memory, and the kernel writes both");
                 return Err(PyValueError::new_err(at(kernel, a.param, &message)));
@@ -515,18 +538,21 @@ fn type_name(arg: &Bound<'_, PyAny>) -> String {
     arg.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string())
 }
 
-/// The NumPy array behind an argument; one made on the way is put into `kept`.
+/// The NumPy array behind an argument, and whether it is one in the memory of the launch's device; one made on the way is
+/// put into `kept`.
 fn array_object<'py>(
     py: Python<'py>,
     arg: &Bound<'py, PyAny>,
     ty: ArrayType,
+    device: Device,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
-) -> PyResult<*mut npyffi::PyArrayObject> {
+) -> PyResult<(*mut npyffi::PyArrayObject, bool)> {
     // SAFETY: `arg` is a live object.
     if unsafe { npyffi::PyArray_Check(py, arg.as_ptr()) } != 0 {
-        return Ok(arg.as_ptr().cast());
+        return Ok((arg.as_ptr().cast(), false));
     }
     if let Ok(array) = arg.cast::<ArrayBase>() {
+        check_device(array, device)?;
         let given = array.get().element();
         if given.is_some() && given != ty.element {
             let given = given.map_or_else(String::new, Composite::python_name);
@@ -536,7 +562,14 @@ fn array_object<'py>(
                 ty.element_text(),
             )));
         }
-        return Ok(array.get().object().cast());
+        return Ok((array.get().object().cast(), device != Device::Cpu));
+    }
+    if matches!(device, Device::Cuda(_)) && arg.hasattr("__cuda_array_interface__")? {
+        // Another package's array on a GPU: the same, over its memory.
+        let array = py.import("polyloom._arrays")?.call_method1("from_cuda_interface", (arg,))?;
+        let found = array_object(py, &array, ty, device, kept)?;
+        kept.push(array);
+        return Ok(found);
     }
     let numpy = py.import("numpy")?;
     let converted = if arg.is_none() {
@@ -560,7 +593,26 @@ fn array_object<'py>(
     };
     let pointer = converted.as_ptr();
     kept.push(converted);
-    Ok(pointer.cast())
+    Ok((pointer.cast(), false))
+}
+
+/// What a launch gives for an argument that is a struct or an array of structs.
+fn struct_leaves<'py>(arg: &Bound<'py, PyAny>, ty: ValueType, device: Device) -> PyResult<Bound<'py, PyList>> {
+    if let Ok(array) = arg.cast::<ArrayBase>() {
+        check_device(array, device)?;
+    }
+    structure::leaves(arg, ty)
+}
+
+/// An array of the package's is on the launch's device; whatever else is in the host's memory is copied there.
+fn check_device(array: &Bound<'_, ArrayBase>, device: Device) -> PyResult<()> {
+    let on = array.get().device();
+    if on == device {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!(
+        "is on device '{on}', and the launch is on '{device}': launch with device='{on}', or pass .to('{device}') of it"
+    )))
 }
 
 /// Why an object with `__dlpack__` is no argument.

@@ -2,7 +2,9 @@
 
 use crate::arguments::argument_error;
 use crate::sim::simulator_error;
-use polyloom::{CodegenError, CompileError, Diagnostic, Kernel, LaunchError, Severity, SourceMap, diagnostic};
+use polyloom::{
+    CodegenError, CompileError, DeviceFailure, Diagnostic, Kernel, LaunchError, Severity, SourceMap, diagnostic,
+};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -66,10 +68,22 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
         LaunchError::Arguments(error) => argument_error(kernel, error),
         LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } => PyValueError::new_err(error.to_string()),
         LaunchError::Simulator(fault) => simulator_error(py, fault),
-        LaunchError::Compile { .. } | LaunchError::Interpreter { .. } | LaunchError::Memory { .. } => {
-            PyRuntimeError::new_err(error.to_string())
-        }
+        LaunchError::Device { .. } => device_exception(py, error.to_string()),
+        LaunchError::Compile { .. } | LaunchError::Interpreter { .. } => PyRuntimeError::new_err(error.to_string()),
     }
+}
+
+/// `polyloom.DeviceError`.
+pub(crate) fn device_error(py: Python<'_>, failure: &DeviceFailure) -> PyErr {
+    device_exception(py, failure.to_string())
+}
+
+fn device_exception(py: Python<'_>, message: String) -> PyErr {
+    let make = || -> PyResult<PyErr> {
+        let class = py.import("polyloom._errors")?.getattr("DeviceError")?;
+        Ok(PyErr::from_value(class.call1((message,))?))
+    };
+    make().unwrap_or_else(|error| error)
 }
 
 /// A back end's refusal.

@@ -3,6 +3,7 @@
 use crate::environment::LiveEnvironment;
 use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_error};
 use crate::generic::Generic;
+use crate::packages;
 use crate::session;
 use polyloom::frontend::{Environment, FunctionHandle, check_function};
 use polyloom::{
@@ -10,7 +11,7 @@ use polyloom::{
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A parsed source file.
@@ -222,10 +223,26 @@ impl Kernel {
     ) -> PyResult<String> {
         let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
         let kernel = self.one()?;
-        py.detach(|| kernel.emit_gpu(GpuForm::Ptx, &target)).map_err(|error| match error {
-            GpuError::Codegen(error) => codegen_error(&error),
-            GpuError::Rejected(error) => compile_error(py, &error),
-        })
+        py.detach(|| kernel.emit_gpu(GpuForm::Ptx, &target)).map_err(|error| gpu_error(py, &error))
+    }
+
+    /// The kernel's PTX, assembled for GPUs of one architecture: a cubin. Parameters are those of `ptx`. No GPU is
+    /// needed, but NVIDIA's assembler is: `ptxas` on PATH, in a CUDA tool kit or of the package `nvidia-cuda-nvcc`, or
+    /// the library `libnvJitLink`.
+    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false))]
+    fn cubin<'py>(
+        &self,
+        py: Python<'py>,
+        arch: &str,
+        ptx_version: Option<&str>,
+        dense: bool,
+        grid_stride: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
+        let kernel = self.one()?;
+        packages::tell(py)?;
+        let bytes = py.detach(|| kernel.cubin(&target)).map_err(|error| gpu_error(py, &error))?;
+        Ok(PyBytes::new(py, &bytes))
     }
 
     /// The machine code that runs where arrays are dense and do not overlap, as assembly text.
@@ -294,6 +311,14 @@ impl Kernel {
     fn text(&self, form: Form) -> PyResult<String> {
         let bytes = self.one()?.emit(form, None).map_err(|error| codegen_error(&error))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Why there is no GPU code.
+fn gpu_error(py: Python<'_>, error: &GpuError) -> PyErr {
+    match error {
+        GpuError::Codegen(error) => codegen_error(error),
+        GpuError::Rejected(error) => compile_error(py, error),
     }
 }
 

@@ -7,8 +7,8 @@
 use crate::arguments;
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
-use crate::{print, sim};
-use polyloom::{ArgBlock, DEFAULT_BLOCK_SIZE, Grid, LaunchOptions, MAX_DIMS};
+use crate::{device, print, sim};
+use polyloom::{ArgBlock, DEFAULT_BLOCK_SIZE, Device, Grid, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -33,7 +33,10 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     The arguments in the order of the kernel's parameters; the outputs follow the inputs. Arrays are passed without
 ///     a copy: NumPy arrays, `polyloom.array`s, and anything with DLPack or `__array_interface__`.
 /// device : str, optional
-///     `"cpu"`, unless given, or `"sim:0"`, the simulator of a GPU: `polyloom.sim` has its settings and reports.
+///     `"cpu"`; `"sim:0"`, the simulator of a GPU, of which `polyloom.sim` has settings and reports; or `"cuda:0"` and so
+///     on, an NVIDIA GPU. By default the device that `set_device` or `ScopedDevice` names, `"cpu"` at first.
+///     Arrays of the package are on the launch's device; NumPy arrays and others in the host's memory are copied to
+///     the device and, if the kernel writes them, back.
 /// record_cmd : bool
 ///     Give a `Launch` to run later, any number of times, instead of running now.
 /// block_dim : int or tuple of int, optional
@@ -52,6 +55,8 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 /// ------
 /// TypeError, ValueError, OverflowError
 ///     If an argument does not fit; the message names it.
+/// DeviceError
+///     If the device is not there, has too little memory, or fails.
 /// LaunchError
 ///     If a check of a checked kernel fails.
 ///
@@ -95,7 +100,7 @@ pub(crate) fn launch<'py>(
 ) -> PyResult<Option<Py<Launch>>> {
     let _without_effect = (record_tape, max_blocks);
     if stream.is_some() {
-        return Err(PyValueError::new_err("streams are of CUDA devices, and kernels run on 'cpu'"));
+        return Err(PyValueError::new_err("streams are not there: launches run one after the other, without stream"));
     }
     let mut gradients = [adj_inputs, adj_outputs].into_iter().flatten();
     if adjoint || gradients.any(|sequence| sequence.len().is_ok_and(|n| n > 0)) {
@@ -110,7 +115,7 @@ pub(crate) fn launch<'py>(
     for sequence in [inputs, outputs].into_iter().flatten() {
         check_sequence(kernel.get(), sequence)?;
     }
-    let device = device.map_or(Ok(Device::Cpu), Device::named)?;
+    let device = device.map_or_else(|| Ok(device::default()), device_of)?;
     let shape = dim.filter(|dim| !dim.is_none()).map(extents_of).transpose()?;
     let mut args = Arguments::new();
     let mut in_lists = false;
@@ -141,7 +146,7 @@ pub(crate) fn launch<'py>(
     };
     if record_cmd {
         let args: Vec<_> = args.iter().map(|a| (**a).clone().unbind()).collect();
-        let ready = Ready::new(py, code, &args)?;
+        let ready = Ready::new(py, code, device, &args)?;
         let state = State { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
         return Ok(Some(Py::new(py, Launch { kernel: kernel.clone().unbind(), state: Mutex::new(state) })?));
     }
@@ -159,35 +164,19 @@ struct Dimensions {
     device: Device,
 }
 
-/// Where kernels run.
-#[derive(Clone, Copy, PartialEq)]
-enum Device {
-    Cpu,
-    Simulator,
-}
-
-impl Device {
-    fn named(device: &Bound<'_, PyAny>) -> PyResult<Device> {
-        if device.is_none() {
-            return Ok(Device::Cpu);
-        }
-        if device.cast::<PyString>().is_err() {
-            let given = device.get_type();
-            let given = given.name()?;
-            return Err(PyTypeError::new_err(format!(
-                "device is a string, not {given}: arguments of the kernel go into one list, inputs=[…], or two with outputs=[…]"
-            )));
-        }
-        let name = device.str()?;
-        match name.to_str()? {
-            "cpu" => Ok(Device::Cpu),
-            "sim" | "sim:0" => Ok(Device::Simulator),
-            name => {
-                let message = format!("device '{name}' is not available: this build runs kernels on 'cpu' and 'sim:0'");
-                Err(PyValueError::new_err(message))
-            }
-        }
+/// The device that a launch names.
+fn device_of(device: &Bound<'_, PyAny>) -> PyResult<Device> {
+    if device.is_none() {
+        return Ok(device::default());
     }
+    if device.cast::<PyString>().is_err() {
+        let given = device.get_type();
+        let given = given.name()?;
+        return Err(PyTypeError::new_err(format!(
+            "device is a string, not {given}: arguments of the kernel go into one list, inputs=[…], or two with outputs=[…]"
+        )));
+    }
+    device::named(device.str()?.to_str()?)
 }
 
 impl Dimensions {
@@ -201,7 +190,7 @@ impl Dimensions {
         shared_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Dimensions> {
         let metadata = &kernel.function().metadata;
-        let in_blocks = kernel.needs_blocks() || device == Device::Simulator;
+        let in_blocks = kernel.needs_blocks() || device != Device::Cpu;
         let block = match block.filter(|block| !block.is_none()) {
             Some(block) => three("block", block)?,
             None => metadata.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1]),
@@ -273,7 +262,7 @@ fn run<'py>(
     let mut block = BLOCK.take().unwrap_or_default();
     block.clear();
     let mut held = SmallVec::new();
-    let done = arguments::fill(py, kernel, args, &mut block, &mut held)
+    let done = arguments::fill(py, kernel, dimensions.device, args, &mut block, &mut held)
         .and_then(|()| run_block(py, kernel, dimensions, &block));
     BLOCK.set(Some(block));
     done
@@ -286,13 +275,18 @@ fn run_block(
     block: &ArgBlock,
 ) -> PyResult<()> {
     let grid = *grid;
-    // SAFETY (both launches): the callers hold references to every array argument, whose memory NumPy keeps in place
+    // SAFETY (all launches): the callers hold references to every array argument, whose memory NumPy keeps in place
     // meanwhile; `fill` has checked type, rank and writability of each.
     let (result, interrupt) = match device {
         Device::Cpu => interruptible(py, |options| {
             let options = LaunchOptions { grid, ..*options };
             // SAFETY: as said above.
             unsafe { kernel.launch(shape, block, &options) }
+        })?,
+        Device::Cuda(number) => interruptible(py, |options| {
+            let options = LaunchOptions { grid, ..*options };
+            // SAFETY: as said above; arrays on the device keep their memory until a kernel that uses it has run.
+            unsafe { kernel.launch_on_cuda(*number, shape, block, &options) }
         })?,
         Device::Simulator => {
             let settings = sim::Settings::get();
@@ -425,10 +419,10 @@ struct Ready {
 }
 
 impl Ready {
-    fn new(py: Python<'_>, kernel: &polyloom::Kernel, args: &[Py<PyAny>]) -> PyResult<Ready> {
+    fn new(py: Python<'_>, kernel: &polyloom::Kernel, device: Device, args: &[Py<PyAny>]) -> PyResult<Ready> {
         let borrowed: Arguments<'_, '_> = args.iter().map(|a| a.bind_borrowed(py)).collect();
         let (mut block, mut made) = (ArgBlock::new(), SmallVec::new());
-        arguments::fill(py, kernel, &borrowed, &mut block, &mut made)?;
+        arguments::fill(py, kernel, device, &borrowed, &mut block, &mut made)?;
         let held = args.iter().map(|a| a.clone_ref(py)).chain(made.into_iter().map(Bound::unbind)).collect();
         Ok(Ready { block, _held: held })
     }
@@ -474,7 +468,7 @@ impl Launch {
             return Err(PyIndexError::new_err(message));
         };
         // Alone: two arrays that overlap may be about to be replaced both.
-        arguments::check(py, kernel, index, value.bind(py))?;
+        arguments::check(py, kernel, self.device(), index, value.bind(py))?;
         self.change(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
         Ok(())
     }
@@ -494,7 +488,7 @@ impl Launch {
             let given = values.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
             PyTypeError::new_err(format!("set_params takes a sequence of arguments, not {given}"))
         })?;
-        let ready = Arc::new(Ready::new(py, self.kernel.bind(py).get().one()?, &values)?);
+        let ready = Arc::new(Ready::new(py, self.kernel.bind(py).get().one()?, self.device(), &values)?);
         self.change(|state| (std::mem::replace(&mut state.args, values), state.ready.replace(ready)));
         Ok(())
     }
@@ -543,6 +537,10 @@ impl Launch {
         use_(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn device(&self) -> Device {
+        self.with(|state| state.dimensions.device)
+    }
+
     /// Replaces arguments. What they replace is dropped once the lock is free.
     fn change<R>(&self, replace: impl FnOnce(&mut State) -> R) {
         let outdated = self.with(|state| {
@@ -556,7 +554,7 @@ impl Launch {
         let (args, n_changes) = self.with(|state| {
             (state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>(), state.n_changes)
         });
-        let ready = Arc::new(Ready::new(py, kernel, &args)?);
+        let ready = Arc::new(Ready::new(py, kernel, self.device(), &args)?);
         // Another thread may have changed the arguments meanwhile.
         let outdated = self.with(|state| match state.n_changes == n_changes {
             true => state.ready.replace(ready.clone()),

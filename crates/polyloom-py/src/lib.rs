@@ -9,11 +9,13 @@ mod builtin_call;
 mod captures;
 mod composite;
 mod config;
+mod device;
 mod environment;
 mod errors;
 mod generic;
 mod kernel;
 mod launch;
+mod packages;
 mod print;
 mod sim;
 mod structure;
@@ -54,8 +56,9 @@ fn builtins() -> Vec<(&'static str, String)> {
 
 /// Runs the command line and gives its exit status.
 #[pyfunction]
-fn command(py: Python<'_>, arguments: Vec<String>) -> i32 {
-    py.detach(|| print::to_process_during(|| polyloom_cli::run(arguments)))
+fn command(py: Python<'_>, arguments: Vec<String>) -> PyResult<i32> {
+    packages::tell(py)?;
+    Ok(py.detach(|| print::to_process_during(|| polyloom_cli::run(arguments))))
 }
 
 /// The package's native half.
@@ -66,6 +69,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.py().import("atexit")?.call_method1("register", (wrap_pyfunction!(close, module)?,))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<array::ArrayBase>()?;
+    module.add_class::<device::DeviceMemory>()?;
     module.add_class::<composite::CompositeType>()?;
     module.add_class::<composite::CompositeBase>()?;
     module.add_class::<structure::StructType>()?;
@@ -76,6 +80,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<captures::Captures>()?;
     module.add_class::<launch::Launch>()?;
     module.add_class::<sim::SimModule>()?;
+    module.add_function(wrap_pyfunction!(device::default_device, module)?)?;
+    module.add_function(wrap_pyfunction!(device::set_default_device, module)?)?;
+    module.add_function(wrap_pyfunction!(device::check_device, module)?)?;
+    module.add_function(wrap_pyfunction!(device::cuda_devices_of_machine, module)?)?;
+    module.add_function(wrap_pyfunction!(device::cuda_free_memory, module)?)?;
+    module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(sim::configure_simulator, module)?)?;
     module.add_function(wrap_pyfunction!(sim::last_simulator_report, module)?)?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;

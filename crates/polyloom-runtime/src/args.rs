@@ -122,6 +122,11 @@ pub enum ArgError {
         /// Size of an element.
         bytes: u32,
     },
+    /// An array in a device's memory, where one of the host is wanted.
+    OnDevice {
+        /// The parameter.
+        name: Arc<str>,
+    },
     /// A slice with another number of elements than its shape.
     Length {
         /// The parameter.
@@ -148,6 +153,9 @@ impl ArgError {
             ArgError::TooLarge { name, reason } => (name, format!("is too large: {reason}")),
             ArgError::Misaligned { name, bytes } => {
                 (name, format!("has elements that are not aligned to {bytes} bytes; pass a copy"))
+            }
+            ArgError::OnDevice { name } => {
+                (name, "is in the memory of a device, and the launch is on the CPU".to_owned())
             }
             ArgError::Length { name, elements, wanted } => {
                 (name, format!("has {elements} elements, its shape wants {wanted}"))
@@ -191,6 +199,8 @@ pub struct ArgBlock {
     n_params: usize,
     /// The [`Params::id`] of the first parameter given.
     given_for: u64,
+    /// The parameters whose arrays are in a device's memory.
+    resident: SmallVec<[u32; 8]>,
 }
 
 /// How an array lies in memory.
@@ -262,6 +272,7 @@ impl ArgBlock {
     pub fn clear(&mut self) {
         self.words.clear();
         self.footprints.clear();
+        self.resident.clear();
         self.n_params = 0;
     }
 
@@ -421,6 +432,29 @@ impl ArgBlock {
             overlaps_itself,
         });
         Ok(())
+    }
+
+    /// Says that the array given last is in the memory of the device that the launch is on, not in the host's.
+    pub fn set_resident(&mut self) {
+        self.resident.push(self.n_params.saturating_sub(1) as u32);
+    }
+
+    /// Whether the array that is this parameter is in a device's memory.
+    pub(crate) fn is_resident(&self, param: usize) -> bool {
+        self.resident.contains(&(param as u32))
+    }
+
+    /// Whether all arrays are the host's.
+    ///
+    /// # Errors
+    ///
+    /// [`ArgError::OnDevice`].
+    #[inline]
+    pub(crate) fn check_on_host(&self, params: &Params) -> Result<(), ArgError> {
+        match self.resident.first().and_then(|&param| params.names.get(param as usize)) {
+            None => Ok(()),
+            Some(name) => Err(ArgError::OnDevice { name: name.clone() }),
+        }
     }
 
     /// Gives the next parameter: a dense row-major array over a slice.

@@ -1,6 +1,7 @@
 //! Why a launch did not complete.
 
 use crate::args::ArgError;
+use crate::device::DeviceFailure;
 use polyloom_codegen::CodegenError;
 use polyloom_codegen::abi::{Site, SiteKind};
 use polyloom_ir::{CheckKind, MAX_DIMS};
@@ -44,13 +45,13 @@ pub enum LaunchError {
         /// What it met.
         message: String,
     },
-    /// The simulator has no memory for the arrays.
-    #[error("kernel `{kernel}` cannot run on the simulator: {message}")]
-    Memory {
+    /// The device is not there, has no memory for the arrays, or fails.
+    #[error("kernel `{kernel}`: {failure}")]
+    Device {
         /// The kernel.
         kernel: Arc<str>,
-        /// What the simulator says.
-        message: String,
+        /// What is wrong with the device.
+        failure: DeviceFailure,
     },
     /// The simulator found what is wrong with the kernel.
     #[error("{0}")]

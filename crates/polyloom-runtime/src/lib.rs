@@ -12,6 +12,9 @@ pub mod args;
 mod background;
 pub mod cache;
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+pub mod device;
 pub mod error;
 mod fork;
 pub mod print;
@@ -24,6 +27,8 @@ pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
 pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};
 pub use cpu::launch::{LaunchOptions, interpret_thread, launch};
 pub use cpu::pool::{MAX_THREADS, num_threads, set_num_threads};
+pub use device::layout::Layout;
+pub use device::{Buffer, CudaInfo, Device, DeviceFailure, Memory};
 pub use error::{LaunchError, Trap};
 pub use fork::without_fork;
 pub use print::{PrintSink, set_print_sink};

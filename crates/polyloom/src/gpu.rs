@@ -6,6 +6,7 @@ use polyloom_frontend::CompileError;
 use polyloom_ir::verify::check_arch;
 use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
 use polyloom_runtime::without_fork;
+use std::path::PathBuf;
 
 /// What GPU code is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +114,17 @@ impl Kernel {
         self.emit_gpu_variant(&variant, target, form)
     }
 
+    /// The kernel's PTX, assembled: a cubin, which runs on GPUs of the target's architecture alone. No GPU is needed, but
+    /// NVIDIA's assembler is, which [`find_assembler`] looks for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::emit_gpu`], and if there is no assembler or it does not take the PTX.
+    pub fn cubin(&self, target: &GpuTarget) -> Result<Vec<u8>, GpuError> {
+        let ptx = self.emit_gpu(GpuForm::Ptx, target)?;
+        Ok(assemble(self, &ptx, target.arch)?)
+    }
+
     pub(crate) fn emit_gpu_variant(
         &self,
         variant: &Variant,
@@ -140,6 +152,49 @@ pub enum GpuError {
     #[error(transparent)]
     Rejected(#[from] CompileError),
 }
+
+/// Where NVIDIA's assembler is.
+///
+/// # Errors
+///
+/// When there is none: what was looked for.
+#[cfg(any(feature = "compute", feature = "compute-static"))]
+pub fn find_assembler() -> Result<PathBuf, CodegenError> {
+    let found = polyloom_runtime::cuda::Assembler::find();
+    found.map(|assembler| assembler.path().to_owned()).map_err(|error| CodegenError::new(error.to_string()))
+}
+
+/// Where NVIDIA's assembler is.
+///
+/// # Errors
+///
+/// In this build always.
+#[cfg(not(any(feature = "compute", feature = "compute-static")))]
+pub fn find_assembler() -> Result<PathBuf, CodegenError> {
+    Err(CodegenError::new(NO_PTX))
+}
+
+/// Says in which folders Python's packages are, NVIDIA's among them.
+pub fn set_package_folders(folders: Vec<PathBuf>) {
+    #[cfg(any(feature = "compute", feature = "compute-static"))]
+    polyloom_runtime::cuda::set_package_folders(folders);
+    #[cfg(not(any(feature = "compute", feature = "compute-static")))]
+    drop(folders);
+}
+
+#[cfg(any(feature = "compute", feature = "compute-static"))]
+fn assemble(kernel: &Kernel, ptx: &str, arch: Arch) -> Result<Vec<u8>, CodegenError> {
+    let made = polyloom_runtime::cuda::cubin(kernel.cache(), ptx, arch);
+    made.map_err(|error| CodegenError::new(error.to_string()))
+}
+
+#[cfg(not(any(feature = "compute", feature = "compute-static")))]
+fn assemble(_: &Kernel, _: &str, _: Arch) -> Result<Vec<u8>, CodegenError> {
+    Err(CodegenError::new(NO_PTX))
+}
+
+#[cfg(not(any(feature = "compute", feature = "compute-static")))]
+const NO_PTX: &str = "this build makes no PTX: it takes the cargo feature `compute`, or the Python package";
 
 #[cfg(any(feature = "compute", feature = "compute-static"))]
 fn emit(
@@ -173,5 +228,5 @@ fn emit(
     _: &str,
     _: GpuForm,
 ) -> Result<String, CodegenError> {
-    Err(CodegenError::new("this build makes no PTX: it takes the cargo feature `compute`, or the Python package"))
+    Err(CodegenError::new(NO_PTX))
 }

@@ -33,6 +33,11 @@ pub struct Kernel {
     /// Its HIR as back ends for GPUs get it, once one asks.
     for_gpus: OnceLock<Result<(Module, FuncId), Vec<Diagnostic>>>,
     sim_kernels: crate::sim::SimKernels,
+    #[cfg_attr(
+        not(any(feature = "compute", feature = "compute-static")),
+        expect(dead_code, reason = "there are none")
+    )]
+    cuda_kernels: crate::cuda::CudaKernels,
 }
 
 /// A form in which a kernel's code can be looked at.
@@ -111,6 +116,7 @@ impl Kernel {
             has_structs,
             for_gpus: OnceLock::new(),
             sim_kernels: Default::default(),
+            cuda_kernels: Default::default(),
         })
     }
 
@@ -245,6 +251,11 @@ impl Kernel {
         &self.sim_kernels
     }
 
+    #[cfg(any(feature = "compute", feature = "compute-static"))]
+    pub(crate) fn cuda_kernels(&self) -> &crate::cuda::CudaKernels {
+        &self.cuda_kernels
+    }
+
     /// Its HIR as back ends for GPUs get it.
     ///
     /// # Errors
@@ -258,6 +269,12 @@ impl Kernel {
             Ok((module, kernel)) => Ok((module, *kernel)),
             Err(diagnostics) => Err(self.rejected(diagnostics.clone())),
         }
+    }
+
+    /// The cache of its device.
+    #[cfg(any(feature = "compute", feature = "compute-static"))]
+    pub(crate) fn cache(&self) -> &polyloom_runtime::CodeCache {
+        self.cpu.device().cache()
     }
 
     /// An error about this kernel's source.

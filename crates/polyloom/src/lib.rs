@@ -29,6 +29,9 @@
 //! ```
 
 mod call;
+#[cfg_attr(not(any(feature = "compute", feature = "compute-static")), path = "cuda_absent.rs")]
+mod cuda;
+mod device;
 mod gpu;
 mod kernel;
 pub mod scalar_bits;
@@ -37,7 +40,8 @@ mod sim;
 mod text;
 
 pub use call::{Bits, CallError, is_function_of_values};
-pub use gpu::{GpuError, GpuForm, GpuTarget, has_compute};
+pub use device::{cuda_devices, cuda_free_bytes, device_memory, synchronize};
+pub use gpu::{GpuError, GpuForm, GpuTarget, find_assembler, has_compute, set_package_folders};
 pub use kernel::{Form, Kernel, TrapReport};
 pub use polyloom_codegen::cpp::{Options as TextOptions, Target as TextTarget};
 pub use polyloom_codegen::{Backend, CodegenError, Emit, GridShape, Variant};
@@ -52,9 +56,9 @@ pub use polyloom_ir::{
 pub use polyloom_passes::Options as PassOptions;
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
-    ArgBlock, ArgError, CodeCache, CpuDevice, DeviceError, Footprint, LaunchError, LaunchOptions, MAX_THREADS, Params,
-    PrintSink, SimOptions, Tier, TierPolicy, Trap, close_background, num_threads, run_on_simulator, set_num_threads,
-    set_print_sink,
+    ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,
+    LaunchError, LaunchOptions, Layout, MAX_THREADS, Params, PrintSink, SimOptions, Tier, TierPolicy, Trap,
+    close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink,
 };
 pub use session::{Session, SessionError, has_llvm};
 pub use sim::{describe_fault, describe_report};

@@ -2,15 +2,12 @@
 
 use crate::gpu::{GpuError, GpuForm, GpuTarget};
 use crate::kernel::Kernel;
-use polyloom_codegen::{CodegenError, Facts, Variant};
+use polyloom_codegen::{Facts, Variant};
 use polyloom_ir::{Arch, MAX_DIMS};
-use polyloom_ptx::{Class, Counters, Fault, Report, Simulator};
+use polyloom_ptx::{Class, Counters, Fault, Report};
 use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, SimKernel, SimOptions};
 use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-
-/// The device `sim:0`.
-static DEVICE: LazyLock<Simulator> = LazyLock::new(Simulator::default);
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A kernel's code for the simulator, by rank of the launch and architecture.
 pub(crate) type SimKernels = Mutex<Vec<((u8, Arch), Arc<SimKernel>)>>;
@@ -36,13 +33,7 @@ impl Kernel {
     ) -> Result<Report, LaunchError> {
         let rank = shape.len().clamp(1, MAX_DIMS) as u8;
         let kernel = self.for_simulator(rank, arch);
-        let kernel = kernel.map_err(|error| {
-            let error = match error {
-                GpuError::Codegen(error) => error,
-                GpuError::Rejected(error) => CodegenError::new(error.to_string()),
-            };
-            LaunchError::Compile { kernel: self.name().into(), error }
-        })?;
+        let kernel = kernel.map_err(|error| self.not_compiled(error))?;
         // SAFETY: passed on to the caller.
         unsafe { kernel.launch(shape, args, options, sim) }
     }
@@ -56,7 +47,7 @@ impl Kernel {
         let ptx = self.emit_gpu_variant(&variant, &GpuTarget::new(arch), GpuForm::Ptx)?;
         let (module, id) = self.for_gpus()?;
         let (function, params, entry) = (&module.functions[id], self.params().clone(), self.gpu_entry());
-        let kernel = Arc::new(SimKernel::new(&DEVICE, function, params, &ptx, &entry, arch.number().into())?);
+        let kernel = Arc::new(SimKernel::new(function, params, &ptx, &entry, arch.number().into())?);
         known.push(((rank, arch), kernel.clone()));
         Ok(kernel)
     }

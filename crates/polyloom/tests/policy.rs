@@ -47,6 +47,8 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("cranelift-native", &["polyloom-codegen"]),
     ("cranelift-object", &["polyloom-codegen"]),
     ("rustc_apfloat", &["polyloom-ptx"]),
+    ("cudarc", &["polyloom-runtime"]),
+    ("libloading", &["polyloom-runtime"]),
     ("libc", &["polyloom-codegen", "polyloom-runtime"]),
 ];
 
@@ -58,6 +60,7 @@ const LICENCES: &[&str] = &[
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
+    "ISC",
     "MIT",
     "MIT-0",
     "Unicode-3.0",

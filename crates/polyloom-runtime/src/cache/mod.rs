@@ -155,6 +155,27 @@ impl CodeCache {
         }
     }
 
+    /// What `make` makes of the inputs that `parts` spell, from the cache if it has been made before.
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn artefact<E>(&self, parts: &[&str], make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
+        let mut hasher = blake3::Hasher::new();
+        for part in [env!("CARGO_PKG_VERSION"), env!("POLYLOOM_BUILD")].iter().chain(parts) {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        let key = *hasher.finalize().as_bytes();
+        if let Some(Cached::Object(object)) = self.get(&key) {
+            return Ok(object.bytes.clone());
+        }
+        let bytes = make()?;
+        self.put(key, Arc::new(Object { bytes: bytes.clone() }));
+        Ok(bytes)
+    }
+
     /// Remembers the code made from the object under `key`.
     pub(crate) fn loaded(&self, key: &CacheKey, code: &Arc<dyn LoadedCode>) {
         if let Some(entry) = self.memory().entries.get_mut(key) {

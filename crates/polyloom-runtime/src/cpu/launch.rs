@@ -66,6 +66,7 @@ pub unsafe fn launch(
 ) -> Result<(), LaunchError> {
     let kernel = &kernel.inner;
     let (grid, n_threads) = checked_grid(&kernel.params, shape, args)?;
+    args.check_on_host(&kernel.params)?;
     if n_threads == 0 {
         return Ok(());
     }
@@ -115,6 +116,7 @@ pub unsafe fn interpret_thread(
         return Err(LaunchError::Interpreter { kernel: kernel.name.clone(), message });
     }
     let (_, n_threads) = checked_grid(&kernel.params, shape, args)?;
+    args.check_on_host(&kernel.params)?;
     let range = thread.min(n_threads)..thread.saturating_add(1).min(n_threads);
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
     unsafe { interpret(kernel, shape, args.words(), range, &LaunchOptions::default()) }

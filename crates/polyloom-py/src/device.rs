@@ -1,0 +1,218 @@
+//! Devices and their memory as Python objects.
+
+use crate::errors::device_error;
+use numpy::npyffi;
+use polyloom::{Buffer, CudaInfo, Device, DeviceFailure, Layout, cuda_devices, cuda_free_bytes, device_memory};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::sync::{Mutex, PoisonError};
+
+/// The device that is used where none is named.
+static DEFAULT: Mutex<Device> = Mutex::new(Device::Cpu);
+
+/// The device of this name.
+///
+/// # Errors
+///
+/// If no device has such a name. Whether there is one is another matter.
+pub(crate) fn named(name: &str) -> PyResult<Device> {
+    Device::from_name(name).ok_or_else(|| {
+        let known = "devices are 'cpu', 'sim:0', the simulator of a GPU, and GPUs: 'cuda:0' and so on";
+        PyValueError::new_err(format!("device '{name}' is not available: {known}"))
+    })
+}
+
+/// The device that is used where none is named.
+pub(crate) fn default() -> Device {
+    *DEFAULT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Its name.
+#[pyfunction]
+pub(crate) fn default_device() -> String {
+    default().to_string()
+}
+
+/// Makes a device the one that is used where none is named.
+#[pyfunction]
+pub(crate) fn set_default_device(name: &str) -> PyResult<()> {
+    let device = named(name)?;
+    *DEFAULT.lock().unwrap_or_else(PoisonError::into_inner) = device;
+    Ok(())
+}
+
+/// The name of a device as it is spelled in full: `cuda:0` for `cuda`.
+///
+/// # Errors
+///
+/// `ValueError` if no device has such a name, and `DeviceError` if this machine does not have it.
+#[pyfunction]
+pub(crate) fn check_device(py: Python<'_>, name: &str) -> PyResult<String> {
+    let device = named(name)?;
+    if let Device::Cuda(number) = device {
+        let found = py.detach(cuda_devices).map_err(|failure| device_error(py, &failure))?;
+        if !found.iter().any(|info| info.number == number) {
+            // Asking for it says why.
+            py.detach(|| device_memory(device)).map_err(|failure| device_error(py, &failure))?;
+        }
+    }
+    Ok(device.to_string())
+}
+
+/// The CUDA devices of this machine, a dictionary for each.
+///
+/// # Errors
+///
+/// `DeviceError` if there is no driver, or it fails.
+#[pyfunction]
+#[pyo3(name = "cuda_devices")]
+pub(crate) fn cuda_devices_of_machine(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let list = PyList::empty(py);
+    for info in py.detach(cuda_devices).map_err(|failure| device_error(py, &failure))? {
+        let CudaInfo { number, name, capability: (major, minor), memory_bytes, n_multiprocessors } = info;
+        let found = PyDict::new(py);
+        found.set_item("alias", Device::Cuda(number).to_string())?;
+        found.set_item("name", name)?;
+        found.set_item("arch", major * 10 + minor)?;
+        found.set_item("total_memory", memory_bytes)?;
+        found.set_item("sm_count", n_multiprocessors)?;
+        list.append(found)?;
+    }
+    Ok(list)
+}
+
+/// Bytes of a CUDA device's memory that nothing uses.
+#[pyfunction]
+pub(crate) fn cuda_free_memory(py: Python<'_>, number: u32) -> PyResult<u64> {
+    py.detach(|| cuda_free_bytes(number)).map_err(|failure| device_error(py, &failure))
+}
+
+/// Waits until a device has done all it was asked for; without a name, all that are in use.
+#[pyfunction]
+#[pyo3(signature = (name = None))]
+pub(crate) fn synchronize(py: Python<'_>, name: Option<&str>) -> PyResult<()> {
+    let device = name.map(named).transpose()?;
+    py.detach(|| polyloom::synchronize(device)).map_err(|failure| device_error(py, &failure))
+}
+
+/// Memory of a device that arrays are in.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct DeviceMemory {
+    buffer: Buffer,
+}
+
+#[pymethods]
+impl DeviceMemory {
+    /// So many bytes of a device's memory; with an address, those that somebody else has allocated there and keeps.
+    #[new]
+    #[pyo3(signature = (device, n_bytes, address = None))]
+    fn new(py: Python<'_>, device: &str, n_bytes: usize, address: Option<u64>) -> PyResult<DeviceMemory> {
+        let device = named(device)?;
+        let made = py.detach(|| -> Result<Buffer, DeviceFailure> {
+            let memory = device_memory(device)?;
+            match address {
+                None => Buffer::new(memory, n_bytes),
+                Some(address) => Ok(Buffer::borrowed(memory, address, n_bytes)),
+            }
+        });
+        Ok(DeviceMemory { buffer: made.map_err(|failure| device_error(py, &failure))? })
+    }
+
+    /// The name of the device.
+    #[getter(device)]
+    fn device_name(&self) -> String {
+        self.device().to_string()
+    }
+
+    /// Where it begins on the device.
+    #[getter]
+    fn address(&self) -> u64 {
+        self.buffer.address()
+    }
+
+    /// The elements of an array in this memory, which `layout` describes, as a NumPy array of the host's.
+    pub(crate) fn read<'py>(&self, layout: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = layout.py();
+        let array = layout_of(layout)?;
+        let made = py.import("numpy")?.call_method1("empty", (layout.getattr("shape")?, layout.getattr("dtype")?))?;
+        let (address, n_bytes) = memory_of(&made)?;
+        py.detach(|| {
+            // SAFETY: NumPy has just made the array, dense, of the shape and type whose bytes these are, and nobody
+            // else knows it.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, n_bytes) };
+            self.buffer.read(&array, bytes)
+        })
+        .map_err(|failure| device_error(py, &failure))?;
+        Ok(made)
+    }
+
+    /// Copies the elements of a dense NumPy array to those of an array in this memory, of the same shape and type.
+    fn write(&self, layout: &Bound<'_, PyAny>, values: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = layout.py();
+        let array = layout_of(layout)?;
+        if !values.getattr("flags")?.getattr("c_contiguous")?.extract::<bool>()? {
+            return Err(PyValueError::new_err("values that are copied to a device are dense"));
+        }
+        let (address, n_bytes) = memory_of(values)?;
+        py.detach(|| {
+            // SAFETY: the caller holds the array, which is dense and has so many bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, n_bytes) };
+            self.buffer.write(&array, bytes)
+        })
+        .map_err(|failure| device_error(py, &failure))
+    }
+
+    /// Sets all bytes to 0.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.buffer.clear()).map_err(|failure| device_error(py, &failure))
+    }
+
+    /// Copies bytes from an address of `other`, memory on the same device, to one of this.
+    fn copy_from(
+        &self,
+        py: Python<'_>,
+        to: u64,
+        other: &Bound<'_, DeviceMemory>,
+        from: u64,
+        n_bytes: usize,
+    ) -> PyResult<()> {
+        let other = &other.get().buffer;
+        py.detach(|| self.buffer.copy_from(to, other, from, n_bytes)).map_err(|failure| device_error(py, &failure))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<{} bytes at 0x{:x} of {}>", self.buffer.n_bytes(), self.buffer.address(), self.device())
+    }
+}
+
+impl DeviceMemory {
+    #[inline]
+    pub(crate) fn device(&self) -> Device {
+        self.buffer.device()
+    }
+}
+
+/// Address and size of what a NumPy array's elements take.
+fn memory_of(array: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
+    // SAFETY: `array` is a live object.
+    if unsafe { npyffi::PyArray_Check(array.py(), array.as_ptr()) } == 0 {
+        return Err(PyTypeError::new_err("expected a NumPy array"));
+    }
+    // SAFETY: it is an array.
+    let address = unsafe { (*array.as_ptr().cast::<npyffi::PyArrayObject>()).fields.data } as usize;
+    Ok((address, array.getattr("nbytes")?.extract()?))
+}
+
+/// Where a NumPy array says that its elements are.
+fn layout_of(array: &Bound<'_, PyAny>) -> PyResult<Layout> {
+    let (address, _) = memory_of(array)?;
+    let (extents, strides): (Vec<u64>, Vec<i64>) =
+        (array.getattr("shape")?.extract()?, array.getattr("strides")?.extract()?);
+    Ok(Layout {
+        base: address as u64,
+        elem_bytes: array.getattr("itemsize")?.extract()?,
+        extents: extents.into(),
+        strides: strides.into(),
+    })
+}

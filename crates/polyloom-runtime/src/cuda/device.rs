@@ -1,0 +1,248 @@
+//! CUDA devices: what they are, and their memory.
+//!
+//! Everything of a device happens in its primary context, which other libraries of the process share, and on the
+//! default stream: what is asked for later happens later.
+
+use super::driver::{describe, driver, is_started};
+use crate::device::entry::absent;
+use crate::device::{CudaInfo, Device, DeviceFailure, Memory};
+use crate::fork::PerProcess;
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::{DriverError, result, sys};
+use polyloom_ir::{Arch, PtxVersion};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A device, ready to run kernels.
+pub struct CudaDevice {
+    info: CudaInfo,
+    arch: Arch,
+    context: Context,
+}
+
+/// A device's primary context. It is kept for the rest of the process: arrays may live as long.
+struct Context(sys::CUcontext);
+
+// SAFETY: a context is a handle, which any thread may make its current one, several at once.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+/// The devices that are in use.
+static DEVICES: PerProcess<Mutex<BTreeMap<u32, Arc<CudaDevice>>>> = PerProcess::new();
+
+/// The devices of this machine.
+///
+/// # Errors
+///
+/// When there is no driver, or it fails.
+pub fn devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
+    let driver = driver().map_err(|reason| absent(Device::Cuda(0), reason))?;
+    (0..driver.n_devices).map(|number| info(number).map(|(info, _)| info)).collect()
+}
+
+/// Waits until the devices that are in use have done everything.
+///
+/// # Errors
+///
+/// Those of the kernels that ran.
+pub fn synchronize() -> Result<(), DeviceFailure> {
+    if !is_started() {
+        return Ok(());
+    }
+    let devices: Vec<Arc<CudaDevice>> =
+        DEVICES.get().lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+    devices.iter().try_for_each(|device| device.synchronize())
+}
+
+fn failed(number: u32, what: &'static str) -> impl Fn(DriverError) -> DeviceFailure {
+    move |error| DeviceFailure::Driver { device: Device::Cuda(number), what, reason: describe(error) }
+}
+
+/// What a device is, and the driver's handle of it.
+fn info(number: u32) -> Result<(CudaInfo, sys::CUdevice), DeviceFailure> {
+    let device = Device::Cuda(number);
+    let n_devices = driver().map_err(|reason| absent(device, reason))?.n_devices;
+    let ordinal = i32::try_from(number).ok().filter(|_| number < n_devices);
+    let ordinal = ordinal.ok_or_else(|| {
+        absent(
+            device,
+            match n_devices {
+                0 => "the driver sees no GPU".to_owned(),
+                1 => "there is one GPU, 'cuda:0'".to_owned(),
+                n => format!("there are {n} GPUs, 'cuda:0' to 'cuda:{}'", n - 1),
+            },
+        )
+    })?;
+    let asked = || -> Result<(CudaInfo, sys::CUdevice), DriverError> {
+        let handle = result::device::get(ordinal)?;
+        // SAFETY: the handle is the driver's.
+        let attribute = |attribute| unsafe { result::device::get_attribute(handle, attribute) };
+        let unsigned = |value: i32| u16::try_from(value).unwrap_or(0);
+        let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let info = CudaInfo {
+            number,
+            name: result::device::get_name(handle)?,
+            capability: (unsigned(major), unsigned(minor)),
+            // SAFETY: as above.
+            memory_bytes: unsafe { result::device::total_mem(handle)? } as u64,
+            n_multiprocessors: u32::try_from(multiprocessors).unwrap_or(0),
+        };
+        Ok((info, handle))
+    };
+    asked().map_err(failed(number, "say what it is"))
+}
+
+/// The latest architecture whose code runs on a device of this compute capability and that a driver for this version of
+/// PTX knows.
+fn arch_for((major, minor): (u16, u16), ptx_version: PtxVersion) -> Option<Arch> {
+    let number = major * 10 + minor;
+    let is_fit = |arch: &Arch| *arch == arch.base() && arch.number() <= number && arch.ptx_version() <= ptx_version;
+    Arch::all().filter(is_fit).max_by_key(|arch| arch.number())
+}
+
+impl CudaDevice {
+    /// The device of this number.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or it cannot be used.
+    pub fn get(number: u32) -> Result<Arc<CudaDevice>, DeviceFailure> {
+        let mut devices = DEVICES.get().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = devices.get(&number) {
+            return Ok(device.clone());
+        }
+        let device = Arc::new(CudaDevice::open(number)?);
+        devices.insert(number, device.clone());
+        Ok(device)
+    }
+
+    fn open(number: u32) -> Result<CudaDevice, DeviceFailure> {
+        let (info, handle) = info(number)?;
+        let ptx_version = driver().map_err(|reason| absent(Device::Cuda(number), reason))?.ptx_version;
+        let arch = arch_for(info.capability, ptx_version).ok_or_else(|| {
+            let ((major, minor), name) = (info.capability, &info.name);
+            let reason = format!("{name} has compute capability {major}.{minor}, and 7.5 is the least that will do");
+            absent(Device::Cuda(number), reason)
+        })?;
+        // SAFETY: the handle is the driver's.
+        let context = unsafe { result::primary_ctx::retain(handle) }.map_err(failed(number, "be set up"))?;
+        Ok(CudaDevice { info, arch, context: Context(context) })
+    }
+
+    /// What it is.
+    pub fn info(&self) -> &CudaInfo {
+        &self.info
+    }
+
+    /// The architecture that code for it is made for.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// Waits until it has done everything it was asked for.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernels that ran.
+    pub fn synchronize(&self) -> Result<(), DeviceFailure> {
+        self.within("finish", result::ctx::synchronize)
+    }
+
+    /// Bytes of its memory that nothing uses.
+    ///
+    /// # Errors
+    ///
+    /// When the driver fails.
+    pub fn free_bytes(&self) -> Result<u64, DeviceFailure> {
+        self.within("say how much memory is free", result::mem_get_info).map(|(free, _)| free as u64)
+    }
+
+    /// Calls the driver in the device's context.
+    pub(super) fn within<R>(
+        &self,
+        what: &'static str,
+        call: impl FnOnce() -> Result<R, DriverError>,
+    ) -> Result<R, DeviceFailure> {
+        // SAFETY: the context is live for the rest of the process.
+        let entered = unsafe { result::ctx::set_current(self.context.0) };
+        entered.and_then(|()| call()).map_err(failed(self.info.number, what))
+    }
+}
+
+impl Memory for CudaDevice {
+    fn device(&self) -> Device {
+        Device::Cuda(self.info.number)
+    }
+
+    fn alloc(&self, n_bytes: usize) -> Result<u64, DeviceFailure> {
+        // SAFETY: asking for memory touches none.
+        self.within("allocate memory", || match unsafe { result::malloc_sync(n_bytes) } {
+            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
+            other => other.map(Some),
+        })?
+        .ok_or(DeviceFailure::OutOfMemory { device: self.device(), n_bytes })
+    }
+
+    fn free(&self, address: u64) {
+        // A device that is lost has lost its memory too.
+        // SAFETY: whoever frees has allocated it here and does not use it afterwards. The driver waits for kernels that
+        // may.
+        let _ = self.within("free memory", || unsafe { result::free_sync(address) });
+    }
+
+    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
+        // SAFETY: the driver checks that the address is of as many bytes that it has allocated.
+        self.within("copy memory to the host", || unsafe { result::memcpy_dtoh_sync(bytes, address) })
+    }
+
+    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceFailure> {
+        // SAFETY: as in `read`.
+        self.within("copy memory from the host", || unsafe { result::memcpy_htod_sync(address, bytes) })
+    }
+
+    fn fill(&self, address: u64, byte: u8, n_bytes: usize) -> Result<(), DeviceFailure> {
+        // SAFETY: as in `read`.
+        self.within("set memory", || unsafe { result::memset_d8_sync(address, byte, n_bytes) })
+    }
+
+    fn copy(&self, to: u64, from: u64, n_bytes: usize) -> Result<(), DeviceFailure> {
+        // SAFETY: as in `read`.
+        self.within("copy memory", || unsafe { result::memcpy_dtod_sync(to, from, n_bytes) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_for_the_latest_architecture_that_runs() {
+        let check = |capability, ptx: &str, expect: Option<&str>| {
+            let found = arch_for(capability, ptx.parse().unwrap()).map(|arch| arch.to_string());
+            assert_eq!(found.as_deref(), expect, "{capability:?} {ptx}");
+        };
+        check((7, 0), "9.0", None);
+        check((7, 5), "7.0", Some("sm_75"));
+        check((8, 0), "7.0", Some("sm_80"));
+        check((8, 6), "9.0", Some("sm_86"));
+        check((9, 0), "8.7", Some("sm_90"));
+        check((9, 0), "7.4", Some("sm_87"));
+        check((10, 0), "9.0", Some("sm_100"));
+        check((12, 1), "8.7", Some("sm_120"));
+        check((13, 0), "9.0", Some("sm_121"));
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_an_error() {
+        let error = CudaDevice::get(1000).err().unwrap();
+        let message = error.to_string();
+        assert!(matches!(error, DeviceFailure::Absent { device: Device::Cuda(1000), .. }), "{message}");
+        assert!(message.starts_with("device 'cuda:1000' is not available: "), "{message}");
+        if devices().is_err() {
+            assert_eq!(synchronize(), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Kernels on a CUDA device.
+
+use super::device::CudaDevice;
+use crate::args::{ArgBlock, Params};
+use crate::cpu::launch::LaunchOptions;
+use crate::device::entry::{DEFAULT_BLOCK, Entry};
+use crate::device::{Device, DeviceFailure};
+use crate::error::LaunchError;
+use cudarc::driver::sys::CUfunction_attribute as Attribute;
+use cudarc::driver::{result, sys};
+use polyloom_codegen::CodegenError;
+use polyloom_ir::Function;
+use polyloom_ir::interp::Grid;
+use std::ffi::{CString, c_void};
+use std::sync::Arc;
+
+/// A kernel's PTX, compiled by the driver.
+pub struct CudaKernel {
+    entry: Entry,
+    device: Arc<CudaDevice>,
+    code: Code,
+}
+
+/// A module of the driver's, and the kernel in it.
+struct Code {
+    module: sys::CUmodule,
+    function: sys::CUfunction,
+}
+
+// SAFETY: both are handles, which any thread with the context may use, several at once.
+unsafe impl Send for Code {}
+// SAFETY: as above.
+unsafe impl Sync for Code {}
+
+/// Shared memory that a block has without asking, in bytes.
+const SHARED_UNASKED: u32 = 48 << 10;
+
+/// Room for what the driver's compiler has to say, in bytes.
+const LOG_BYTES: usize = 16 << 10;
+
+impl CudaKernel {
+    /// Has the driver compile a kernel: its HIR as the back end got it, and the PTX made of it for the device's
+    /// architecture with its entry's name.
+    ///
+    /// # Errors
+    ///
+    /// What the driver says of the PTX.
+    pub fn new(
+        device: &Arc<CudaDevice>,
+        function: &Function,
+        params: Params,
+        ptx: &str,
+        entry: &str,
+    ) -> Result<CudaKernel, CodegenError> {
+        let no_text = |_| CodegenError::new("internal error: PTX with a zero byte");
+        let (text, name) = (CString::new(ptx).map_err(no_text)?, CString::new(entry).map_err(no_text)?);
+        let mut log = vec![0u8; LOG_BYTES];
+        let mut options = [
+            sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+            sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+            sys::CUjit_option::CU_JIT_GENERATE_LINE_INFO,
+        ];
+        // Numbers are passed as pointers that are these numbers.
+        let mut values: [*mut c_void; 3] =
+            [log.as_mut_ptr().cast(), std::ptr::without_provenance_mut(LOG_BYTES), std::ptr::without_provenance_mut(1)];
+        let made = device.within("compile the kernel", || {
+            let mut module = std::ptr::null_mut();
+            // SAFETY: the text ends in a zero byte, there are as many options as values, the log has the room that is
+            // said, and all outlive the call.
+            unsafe {
+                let n_options = options.len() as u32;
+                let image = text.as_ptr().cast();
+                sys::cuModuleLoadDataEx(&mut module, image, n_options, options.as_mut_ptr(), values.as_mut_ptr())
+                    .result()?;
+            }
+            // SAFETY: the module has just been loaded.
+            match unsafe { result::module::get_function(module, name) } {
+                Ok(function) => Ok(Code { module, function }),
+                Err(error) => {
+                    // SAFETY: nobody else knows the module.
+                    let _ = unsafe { result::module::unload(module) };
+                    Err(error)
+                }
+            }
+        });
+        match made {
+            Ok(code) => Ok(CudaKernel { entry: Entry::new(function, params), device: device.clone(), code }),
+            Err(failure) => {
+                let log = String::from_utf8_lossy(&log);
+                let log = log.trim_end_matches(['\0', '\n', ' ']);
+                Err(CodegenError::new(if log.is_empty() { failure.to_string() } else { format!("{failure}\n{log}") }))
+            }
+        }
+    }
+
+    /// Runs the kernel over a grid of threads.
+    ///
+    /// It returns when all have run if arrays of the host are among the arguments or the kernel may have something to
+    /// say, what it prints or a check that fails. Otherwise it may return before: copying from the device waits for the
+    /// kernel, as [`CudaDevice::synchronize`] does, and has the errors that come of it.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`]. What the threads had written by then is in the arrays.
+    ///
+    /// # Safety
+    ///
+    /// As [`crate::launch`]. Arrays on the device are live until the kernel has run.
+    pub unsafe fn launch(
+        &self,
+        shape: &[u64],
+        args: &ArgBlock,
+        options: &LaunchOptions<'_>,
+    ) -> Result<(), LaunchError> {
+        // SAFETY: the caller vouches for the arrays.
+        let prepared = unsafe { self.entry.prepare(&*self.device, shape, args)? };
+        let Some(prepared) = prepared else { return Ok(()) };
+        let grid = options.grid.unwrap_or_else(|| Grid::of_threads(prepared.n_threads, DEFAULT_BLOCK, 0));
+        self.start(&grid, &prepared.params).map_err(|failure| self.entry.failed(failure))?;
+        if !self.entry.has_sites() && !prepared.has_staged_arrays() {
+            return Ok(());
+        }
+        self.device.synchronize().map_err(|failure| self.entry.failed(failure))?;
+        // SAFETY: as above.
+        match unsafe { self.entry.finish(&prepared)? } {
+            Some(trap) => Err(trap),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a launch into the default stream. The driver copies the parameters.
+    fn start(&self, grid: &Grid, params: &[Vec<u8>]) -> Result<(), DeviceFailure> {
+        let shared = i32::try_from(grid.shared_bytes).map_err(|_| DeviceFailure::Driver {
+            device: Device::Cuda(self.device.info().number),
+            what: "launch the kernel",
+            reason: format!("{} bytes of shared memory are more than any block has", grid.shared_bytes),
+        })?;
+        let mut pointers: Vec<*mut c_void> =
+            params.iter().map(|bytes| bytes.as_ptr().cast_mut().cast::<c_void>()).collect();
+        let triple = |[x, y, z]: [u32; 3]| (x, y, z);
+        self.device.within("launch the kernel", || {
+            // SAFETY: the function is of a live module; the pointers are to the bytes of its parameters, of the sizes
+            // that its entry declares, which the driver reads before it returns.
+            unsafe {
+                if grid.shared_bytes > SHARED_UNASKED {
+                    let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                    result::function::set_function_attribute(self.code.function, attribute, shared)?;
+                }
+                let (blocks, threads) = (triple(grid.grid), triple(grid.block));
+                let stream = result::stream::null();
+                let function = self.code.function;
+                result::launch_kernel(function, blocks, threads, grid.shared_bytes, stream, &mut pointers)
+            }
+        })
+    }
+}
+
+impl Drop for CudaKernel {
+    fn drop(&mut self) {
+        // Launches may not have run yet. What fails here, a launch or a copy has said or will say.
+        let _ = self.device.within("unload the kernel", || {
+            result::ctx::synchronize()?;
+            // SAFETY: the module is unloaded once, and nothing of it runs.
+            unsafe { result::module::unload(self.code.module) }
+        });
+    }
+}

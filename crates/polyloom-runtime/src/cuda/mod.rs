@@ -1,0 +1,15 @@
+//! NVIDIA GPUs: the assembler of their code, and the driver that runs it.
+//!
+//! Nothing of NVIDIA's is linked: programs and libraries are looked for when they are needed, and that one is missing
+//! is an error like any other. `cudarc` declares the driver's functions and would panic where there is no driver;
+//! [`driver`] asks first, and nothing here calls the driver before it has.
+
+mod assembler;
+mod device;
+mod driver;
+mod kernel;
+mod nvjitlink;
+
+pub use assembler::{AssembleError, Assembler, cubin, set_package_folders};
+pub use device::{CudaDevice, devices, synchronize};
+pub use kernel::CudaKernel;

@@ -1,0 +1,181 @@
+//! What a launch hands to a kernel's entry on a device, and what it learns from it: the parameters that
+//! [`GpuLaunch`] and [`ArgLayout`] lay out, and the first check that failed.
+
+use super::staging::Staged;
+use super::{Device, DeviceFailure, Memory};
+use crate::args::{ArgBlock, Params};
+use crate::cpu::launch::checked_grid;
+use crate::error::{LaunchError, Trap};
+use polyloom_codegen::abi::SiteKind;
+use polyloom_codegen::{ArgLayout, GpuLaunch, GpuReport, SiteTable};
+use polyloom_ir::{Function, MAX_DIMS, Type};
+use std::sync::Arc;
+
+/// A kernel as launches on a device know it.
+pub(crate) struct Entry {
+    pub(crate) name: Arc<str>,
+    params: Params,
+    written: Vec<bool>,
+    sites: SiteTable,
+}
+
+/// What a launch has ready for the kernel.
+pub(crate) struct Prepared<'a> {
+    /// The bytes of the entry's parameters.
+    pub(crate) params: Vec<Vec<u8>>,
+    pub(crate) n_threads: u64,
+    extents: [u64; MAX_DIMS],
+    rank: usize,
+    staged: Staged<'a>,
+    report: Option<Report<'a>>,
+}
+
+/// A [`GpuReport`] on the device.
+struct Report<'a> {
+    memory: &'a dyn Memory,
+    address: u64,
+}
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        self.memory.free(self.address);
+    }
+}
+
+impl Entry {
+    /// Of a kernel's HIR as the back end got it.
+    pub(crate) fn new(function: &Function, params: Params) -> Entry {
+        Entry {
+            name: function.name.clone(),
+            params,
+            written: function.written_arrays(),
+            sites: SiteTable::of(function),
+        }
+    }
+
+    /// Whether the kernel may have something to say: a check that fails, or what it prints.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn has_sites(&self) -> bool {
+        !self.sites.sites.is_empty()
+    }
+
+    /// Brings the arrays to the device. Nothing is to be run if this gives nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the arguments do not fit, or the device has no memory for them.
+    ///
+    /// # Safety
+    ///
+    /// As [`Staged::new`].
+    pub(crate) unsafe fn prepare<'a>(
+        &self,
+        memory: &'a dyn Memory,
+        shape: &[u64],
+        args: &ArgBlock,
+    ) -> Result<Option<Prepared<'a>>, LaunchError> {
+        let (extents, n_threads) = checked_grid(&self.params, shape, args)?;
+        if n_threads == 0 {
+            return Ok(None);
+        }
+        // SAFETY: the caller vouches for the arrays.
+        let staged = unsafe { Staged::new(memory, &self.params, args, &self.written) };
+        let staged = staged.map_err(|failure| self.failed(failure))?;
+        let is_check = |kind: &SiteKind| !matches!(kind, SiteKind::Print(..));
+        let report = match self.sites.sites.iter().any(|site| is_check(&site.kind)) {
+            true => Some(Report::new(memory).map_err(|failure| self.failed(failure))?),
+            false => None,
+        };
+        let mut launch = extents.to_vec();
+        launch.push(report.as_ref().map_or(0, |report| report.address));
+        debug_assert_eq!(launch.len() * 8, GpuLaunch::BYTES as usize);
+        let params = self.parameters(&launch, args, &staged);
+        Ok(Some(Prepared { params, n_threads, extents, rank: shape.len(), staged, report }))
+    }
+
+    fn parameters(&self, launch: &[u64], args: &ArgBlock, staged: &Staged<'_>) -> Vec<Vec<u8>> {
+        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let mut params = vec![bytes(launch)];
+        let layout = self.params.layout();
+        for (index, &ty) in self.params.types().iter().enumerate() {
+            let words = &args.words()[layout.offsets[index] as usize / 8..];
+            match ty {
+                Type::Scalar(scalar) => params.push(words[0].to_le_bytes()[..scalar.bytes() as usize].to_vec()),
+                _ => {
+                    let mut slots = words[..ArgLayout::new([ty]).size as usize / 8].to_vec();
+                    if !args.is_resident(index) {
+                        slots[0] = staged.address(index).unwrap_or(0);
+                    }
+                    params.push(bytes(&slots));
+                }
+            }
+        }
+        params
+    }
+
+    /// Brings what the kernel has written back to the host. Gives the check that failed first, if one did.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    ///
+    /// # Safety
+    ///
+    /// As [`Staged::copy_back`].
+    pub(crate) unsafe fn finish(&self, prepared: &Prepared<'_>) -> Result<Option<LaunchError>, LaunchError> {
+        // SAFETY: passed on to the caller.
+        unsafe { prepared.staged.copy_back() }.map_err(|failure| self.failed(failure))?;
+        let Some(report) = &prepared.report else { return Ok(None) };
+        let mut bytes = [0; size_of::<GpuReport>()];
+        report.memory.read(report.address, &mut bytes).map_err(|failure| self.failed(failure))?;
+        Ok(self.trap(&bytes, prepared))
+    }
+
+    fn trap(&self, report: &[u8; size_of::<GpuReport>()], prepared: &Prepared<'_>) -> Option<LaunchError> {
+        let word = |offset: u32| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&report[offset as usize..offset as usize + 8]);
+            u64::from_le_bytes(word)
+        };
+        if word(GpuReport::CLAIMED_OFFSET) == 0 {
+            return None;
+        }
+        let site = self.sites.sites.get(word(GpuReport::SITE_OFFSET) as usize)?.clone();
+        Some(LaunchError::Trap(Box::new(Trap {
+            kernel: self.name.clone(),
+            index: Trap::index_at(&site, word(GpuReport::INDEX_OFFSET) as i64),
+            site,
+            extent: word(GpuReport::EXTENT_OFFSET) as i64,
+            thread: Trap::coordinates(&prepared.extents, prepared.rank, word(GpuReport::THREAD_OFFSET)),
+        })))
+    }
+
+    /// A device's failure in a launch of this kernel.
+    pub(crate) fn failed(&self, failure: DeviceFailure) -> LaunchError {
+        LaunchError::Device { kernel: self.name.clone(), failure }
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl Prepared<'_> {
+    /// Whether some array was brought to the device for this launch.
+    pub(crate) fn has_staged_arrays(&self) -> bool {
+        self.staged.has_arrays()
+    }
+}
+
+impl<'a> Report<'a> {
+    fn new(memory: &'a dyn Memory) -> Result<Report<'a>, DeviceFailure> {
+        let report = Report { memory, address: memory.alloc(size_of::<GpuReport>())? };
+        memory.fill(report.address, 0, size_of::<GpuReport>())?;
+        Ok(report)
+    }
+}
+
+/// Threads of a block of a kernel that knows no blocks.
+pub(crate) const DEFAULT_BLOCK: [u32; 3] = [256, 1, 1];
+
+/// The device of an entry's memory, for messages.
+pub(crate) fn absent(device: Device, reason: impl Into<String>) -> DeviceFailure {
+    DeviceFailure::Absent { device, reason: reason.into() }
+}

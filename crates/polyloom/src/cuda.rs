@@ -1,0 +1,73 @@
+//! Kernels on CUDA devices.
+
+use crate::gpu::{GpuError, GpuForm, GpuTarget};
+use crate::kernel::Kernel;
+use polyloom_codegen::{Facts, Variant};
+use polyloom_ir::MAX_DIMS;
+use polyloom_runtime::cuda::{self, CudaDevice, CudaKernel};
+use polyloom_runtime::{ArgBlock, CudaInfo, DeviceFailure, LaunchError, LaunchOptions, Memory};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A kernel's code on devices, by rank of the launch and number of the device.
+pub(crate) type CudaKernels = Mutex<Vec<((u8, u32), Arc<CudaKernel>)>>;
+
+pub(crate) fn devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
+    cuda::devices()
+}
+
+pub(crate) fn memory(number: u32) -> Result<Arc<dyn Memory>, DeviceFailure> {
+    let device: Arc<dyn Memory> = CudaDevice::get(number)?;
+    Ok(device)
+}
+
+pub(crate) fn free_bytes(number: u32) -> Result<u64, DeviceFailure> {
+    CudaDevice::get(number)?.free_bytes()
+}
+
+pub(crate) fn synchronize(number: Option<u32>) -> Result<(), DeviceFailure> {
+    match number {
+        Some(number) => CudaDevice::get(number)?.synchronize(),
+        None => cuda::synchronize(),
+    }
+}
+
+impl Kernel {
+    /// Runs the kernel on a CUDA device, as [`Kernel::launch`] does on the CPU: the driver compiles its PTX for the
+    /// device's architecture. Arrays of the host are copied there and, those it writes, back.
+    ///
+    /// # Errors
+    ///
+    /// [`LaunchError`]; of kernels that only use arrays on the device, those of running it may come later.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch`], and arrays on the device are live until the kernel has run.
+    pub unsafe fn launch_on_cuda(
+        &self,
+        number: u32,
+        shape: &[u64],
+        args: &ArgBlock,
+        options: &LaunchOptions<'_>,
+    ) -> Result<(), LaunchError> {
+        let device = CudaDevice::get(number);
+        let device = device.map_err(|failure| LaunchError::Device { kernel: self.name().into(), failure })?;
+        let rank = shape.len().clamp(1, MAX_DIMS) as u8;
+        let kernel = self.for_cuda(rank, number, &device).map_err(|error| self.not_compiled(error))?;
+        // SAFETY: passed on to the caller.
+        unsafe { kernel.launch(shape, args, options) }
+    }
+
+    fn for_cuda(&self, rank: u8, number: u32, device: &Arc<CudaDevice>) -> Result<Arc<CudaKernel>, GpuError> {
+        let mut known = self.cuda_kernels().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, kernel)) = known.iter().find(|(key, _)| *key == (rank, number)) {
+            return Ok(kernel.clone());
+        }
+        let variant = Variant { launch_rank: rank, facts: Facts::default() };
+        let ptx = self.emit_gpu_variant(&variant, &GpuTarget::new(device.arch()), GpuForm::Ptx)?;
+        let (module, id) = self.for_gpus()?;
+        let (function, params, entry) = (&module.functions[id], self.params().clone(), self.gpu_entry());
+        let kernel = Arc::new(CudaKernel::new(device, function, params, &ptx, &entry)?);
+        known.push(((rank, number), kernel.clone()));
+        Ok(kernel)
+    }
+}

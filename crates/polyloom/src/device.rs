@@ -1,0 +1,64 @@
+//! Devices with memory of their own: what there is, that memory, and waiting for them.
+
+use crate::cuda;
+use crate::gpu::GpuError;
+use crate::kernel::Kernel;
+use polyloom_codegen::CodegenError;
+use polyloom_runtime::{CudaInfo, Device, DeviceFailure, LaunchError, Memory, sim};
+use std::sync::Arc;
+
+/// A device's memory, for arrays that stay there.
+///
+/// # Errors
+///
+/// When this machine has no such device; of `cpu` it is the process's own.
+pub fn device_memory(device: Device) -> Result<Arc<dyn Memory>, DeviceFailure> {
+    match device {
+        Device::Cpu => Err(DeviceFailure::Absent { device, reason: "its memory is the process's own".to_owned() }),
+        Device::Simulator => Ok(sim::memory()),
+        Device::Cuda(number) => cuda::memory(number),
+    }
+}
+
+/// The CUDA devices of this machine. Asking loads NVIDIA's driver.
+///
+/// # Errors
+///
+/// When this build or this machine has no driver, or it fails.
+pub fn cuda_devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
+    cuda::devices()
+}
+
+/// Bytes of a CUDA device's memory that nothing uses.
+///
+/// # Errors
+///
+/// When there is no such device, or it fails.
+pub fn cuda_free_bytes(number: u32) -> Result<u64, DeviceFailure> {
+    cuda::free_bytes(number)
+}
+
+/// Waits until a device has done all it was asked for; without one, all that are in use. A launch on the CPU or the
+/// simulator returns when it is done.
+///
+/// # Errors
+///
+/// When there is no such device, and those of the kernels that ran.
+pub fn synchronize(device: Option<Device>) -> Result<(), DeviceFailure> {
+    match device {
+        Some(Device::Cpu | Device::Simulator) => Ok(()),
+        Some(Device::Cuda(number)) => cuda::synchronize(Some(number)),
+        None => cuda::synchronize(None),
+    }
+}
+
+impl Kernel {
+    /// Why a launch on a device has no code to run.
+    pub(crate) fn not_compiled(&self, error: GpuError) -> LaunchError {
+        let error = match error {
+            GpuError::Codegen(error) => error,
+            GpuError::Rejected(error) => CodegenError::new(error.to_string()),
+        };
+        LaunchError::Compile { kernel: self.name().into(), error }
+    }
+}

@@ -1,0 +1,99 @@
+"""Cubins: PTX assembled by whatever assembler of NVIDIA's there is."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import polyloom as loom
+import pytest
+
+ELF = b"\x7fELF"
+# The machine that an ELF file is for: e_machine of NVIDIA's GPUs.
+EM_CUDA = 190
+
+PROGRAM = """
+import sys, polyloom as loom
+
+@loom.kernel
+def double(x: loom.array(dtype=float)):
+    i = loom.tid()
+    x[i] = 2.0 * x[i]
+
+sys.stdout.buffer.write(double.cubin(sys.argv[1]))
+"""
+
+
+@loom.kernel
+def double(x: loom.array(dtype=float)):
+    i = loom.tid()
+    x[i] = 2.0 * x[i]
+
+
+def cubin(arch="sm_80"):
+    try:
+        return double.cubin(arch)
+    except RuntimeError as error:
+        if "no assembler" in str(error):
+            pytest.skip(str(error))
+        raise
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_90a", "sm_120"])
+def test_code_for_every_architecture(arch):
+    made = cubin(arch)
+    assert made[:4] == ELF and int.from_bytes(made[18:20], "little") == EM_CUDA
+    assert b"double_cuda_kernel_forward" in made
+    assert double.cubin(arch) == made
+
+
+def test_lines_of_the_source_are_in_it():
+    assert pathlib.Path(__file__).name.encode() in cubin()
+
+
+def test_what_cannot_be_had_is_said():
+    with pytest.raises(ValueError, match="no architecture `sm_81`"):
+        double.cubin("sm_81")
+    with pytest.raises(RuntimeError, match="PTX 7.0 does not know sm_90a"):
+        double.cubin("sm_90a", ptx_version="7.0")
+
+
+def run(tmp_path, arguments, **variables):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    environment = {name: os.environ[name] for name in ("HOME", "LD_LIBRARY_PATH", "PYTHONPATH") if name in os.environ}
+    environment |= {"POLYLOOM_CACHE": "0", "CUDA_HOME": "", "CUDA_PATH": ""} | variables
+    return subprocess.run([sys.executable, *arguments(script)], capture_output=True, env=environment, cwd=tmp_path)
+
+
+def test_the_program_on_path_comes_first(tmp_path):
+    program = tmp_path / "bin" / "ptxas"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nfor last; do :; done\nprintf "assembled $1" > "$last"\n')
+    program.chmod(0o755)
+    done = run(tmp_path, lambda script: [script, "sm_80"], PATH=f"{program.parent}:/usr/bin:/bin")
+    assert done.stdout == b"assembled --gpu-name=sm_80", done.stderr
+
+
+def test_a_program_that_fails_is_quoted(tmp_path):
+    program = tmp_path / "bin" / "ptxas"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho fatal: out of luck >&2\nexit 1\n")
+    program.chmod(0o755)
+    done = run(tmp_path, lambda script: [script, "sm_80"], PATH=f"{program.parent}:/usr/bin:/bin")
+    assert done.returncode == 1
+    assert b"RuntimeError" in done.stderr and b"does not take the code for sm_80: fatal: out of luck" in done.stderr
+
+
+def test_the_command_line_writes_a_file(tmp_path):
+    cubin()
+
+    def compile(*options):
+        return lambda script: ["-m", "polyloom", "compile", script, "--emit", "cubin", *options]
+
+    done = run(tmp_path, compile("--arch", "sm_90"), PATH="")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "double.cubin").read_bytes()[:4] == ELF
+    done = run(tmp_path, compile("-o", "other.bin"), PATH="")
+    assert done.returncode == 0 and (tmp_path / "other.bin").read_bytes()[:4] == ELF
+    assert run(tmp_path, compile("--arch", "sm_90", "--ptx-version", "7.0"), PATH="").returncode == 1
