@@ -136,10 +136,10 @@ def get_device(ident: DeviceLike = None) -> Device:
     DeviceError
         If this machine does not have it.
     """
+    if ident is None:
+        ident = _native.default_device()
     if ident == "cpu":
         return _CPU
-    if ident is None:
-        return Device(_native.default_device())
     if not isinstance(ident, str):
         raise TypeError(f"a device is given by its name, such as 'cpu', not by {type(ident).__name__}")
     return Device(_native.check_device(str(ident)))

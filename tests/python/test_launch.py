@@ -303,8 +303,10 @@ def test_overlapping_outputs_are_refused_and_interleaved_ones_are_not():
 
 def test_wrong_device_dim_and_kernel():
     x, y = arrays()
-    with pytest.raises(ValueError, match="cuda:0"):
-        loom.launch(saxpy, 8, [1.0, x, y], device="cuda:0")
+    with pytest.raises(ValueError, match="device 'gpu' is not available"):
+        loom.launch(saxpy, 8, [1.0, x, y], device="gpu")
+    with pytest.raises(loom.DeviceError, match="device 'cuda:99' is not available"):
+        loom.launch(saxpy, 8, [1.0, x, y], device="cuda:99")
     with pytest.raises(ValueError, match="negative"):
         loom.launch(saxpy, -1, [1.0, x, y])
     with pytest.raises(ValueError, match="1 to 4"):

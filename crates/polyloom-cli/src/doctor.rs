@@ -1,7 +1,7 @@
 //! `polyloom doctor`: what this build and this machine have. It fails if kernels cannot run.
 
 use crate::{Failure, Outcome, print, print_json};
-use polyloom::{Session, Tier, find_assembler, has_llvm, num_threads};
+use polyloom::{Session, Tier, cuda_devices, find_assembler, num_threads};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -59,10 +59,18 @@ fn findings() -> Vec<Finding> {
         Err(error) => found.push(needed("back ends", false, error.to_string())),
     }
     found.push(match find_assembler() {
-        Ok(path) => optional("assembler", true, format!("{}, for cubins", path.display())),
-        Err(error) => optional("assembler", false, error.to_string()),
+        Ok(path) => optional("assembler", true, path.display().to_string()),
+        Err(_) => optional("assembler", false, "none, for cubins: pip install nvidia-cuda-nvcc brings one".to_owned()),
     });
-    let gpu = if has_llvm() { "not in this build" } else { "not in this build, which is the light one" };
-    found.push(optional("gpu", false, gpu.to_owned()));
+    match cuda_devices() {
+        Ok(devices) if devices.is_empty() => found.push(optional("gpu", false, "the driver sees none".to_owned())),
+        Ok(devices) => found.extend(devices.iter().map(|gpu| {
+            let (major, minor) = gpu.capability;
+            let gib = gpu.memory_bytes as f64 / f64::from(1 << 30);
+            let detail = format!("cuda:{}, {}, compute capability {major}.{minor}, {gib:.0} GiB", gpu.number, gpu.name);
+            optional("gpu", true, detail)
+        })),
+        Err(failure) => found.push(optional("gpu", false, failure.to_string())),
+    }
     found
 }

@@ -4,7 +4,8 @@
 use crate::value::{Argument, extents};
 use crate::{Failure, Outcome, choose_kernel, named, print, print_json, read_unit, run_ptx, session, simulate, types};
 use polyloom::{
-    ArgBlock, DEFAULT_BLOCK_SIZE, Defaults, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault, describe_report,
+    ArgBlock, DEFAULT_BLOCK_SIZE, Defaults, Device, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault,
+    describe_report,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ pub(crate) struct Arguments {
     /// Number of threads: N, or NxM or N,M for two dimensions, up to four
     #[arg(long, allow_hyphen_values = true, value_parser = shape)]
     dim: Option<Shape>,
-    /// Where to run it: cpu, or sim:0, the simulator of a GPU
+    /// Where to run it: cpu, sim:0, the simulator of a GPU, or cuda:0 and so on, an NVIDIA GPU
     #[arg(long)]
     device: Option<String>,
     #[command(flatten)]
@@ -56,17 +57,17 @@ fn shape(text: &str) -> Result<Shape, String> {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let is_ptx = arguments.file.extension().is_some_and(|extension| extension == "ptx");
-    let on_simulator = match arguments.device.as_deref() {
-        None => is_ptx,
-        Some("cpu") if !is_ptx => false,
-        Some("cpu") => return Err(Failure::Usage("PTX runs on --device sim:0".to_owned())),
-        Some("sim" | "sim:0") => true,
-        Some(device) => {
-            let message = format!("device `{device}` is not available: this build runs kernels on `cpu` and `sim:0`");
-            return Err(Failure::Failed(message));
-        }
+    let device = match arguments.device.as_deref() {
+        None if is_ptx => Device::Simulator,
+        None => Device::Cpu,
+        Some(name) => Device::from_name(name).ok_or_else(|| {
+            Failure::Usage(format!("there is no device `{name}`: devices are cpu, sim:0, and GPUs, cuda:0 and so on"))
+        })?,
     };
-    if arguments.simulate.needs_simulator() && !on_simulator {
+    if is_ptx && device != Device::Simulator {
+        return Err(Failure::Usage("PTX runs on --device sim:0".to_owned()));
+    }
+    if arguments.simulate.needs_simulator() && device != Device::Simulator {
         return Err(Failure::Usage("--sanitize and --counters are for --device sim:0".to_owned()));
     }
     if is_ptx {
@@ -128,17 +129,18 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         value.push(params, &mut block).map_err(|error| Failure::Failed(error.to_string()))?;
     }
     let started = Instant::now();
-    let grid = (on_simulator || kernel.needs_blocks()).then_some(grid);
+    let grid = (device != Device::Cpu || kernel.needs_blocks()).then_some(grid);
     let options = LaunchOptions { grid, ..LaunchOptions::default() };
     // SAFETY: the arrays are owned by `values`, which outlives the launch, and nothing else touches them. The
     // kernel is checked, or says that its indices are within them.
     let done = unsafe {
-        match on_simulator {
-            true => {
+        match device {
+            Device::Simulator => {
                 let (arch, sim) = (arguments.simulate.arch(), arguments.simulate.options());
                 kernel.launch_on_simulator(arch, dim, &block, &options, &sim).map(Some)
             }
-            false => kernel.launch(dim, &block, &options).map(|()| None),
+            Device::Cuda(number) => kernel.launch_on_cuda(number, dim, &block, &options).map(|()| None),
+            Device::Cpu => kernel.launch(dim, &block, &options).map(|()| None),
         }
     };
     let elapsed = started.elapsed();

@@ -2,7 +2,9 @@
 
 use crate::errors::device_error;
 use numpy::npyffi;
-use polyloom::{Buffer, CudaInfo, Device, DeviceFailure, Layout, cuda_devices, cuda_free_bytes, device_memory};
+use polyloom::{
+    Buffer, CudaInfo, Device, DeviceFailure, Layout, cuda_device, cuda_devices, cuda_free_bytes, device_memory,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -51,11 +53,7 @@ pub(crate) fn set_default_device(name: &str) -> PyResult<()> {
 pub(crate) fn check_device(py: Python<'_>, name: &str) -> PyResult<String> {
     let device = named(name)?;
     if let Device::Cuda(number) = device {
-        let found = py.detach(cuda_devices).map_err(|failure| device_error(py, &failure))?;
-        if !found.iter().any(|info| info.number == number) {
-            // Asking for it says why.
-            py.detach(|| device_memory(device)).map_err(|failure| device_error(py, &failure))?;
-        }
+        py.detach(|| cuda_device(number)).map_err(|failure| device_error(py, &failure))?;
     }
     Ok(device.to_string())
 }

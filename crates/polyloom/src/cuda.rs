@@ -15,6 +15,10 @@ pub(crate) fn devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
     cuda::devices()
 }
 
+pub(crate) fn device_info(number: u32) -> Result<CudaInfo, DeviceFailure> {
+    cuda::device_info(number)
+}
+
 pub(crate) fn memory(number: u32) -> Result<Arc<dyn Memory>, DeviceFailure> {
     let device: Arc<dyn Memory> = CudaDevice::get(number)?;
     Ok(device)

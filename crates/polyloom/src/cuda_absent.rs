@@ -16,6 +16,10 @@ pub(crate) fn devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
     absent(None)
 }
 
+pub(crate) fn device_info(number: u32) -> Result<CudaInfo, DeviceFailure> {
+    absent(Some(number))
+}
+
 pub(crate) fn memory(number: u32) -> Result<Arc<dyn Memory>, DeviceFailure> {
     absent(Some(number))
 }

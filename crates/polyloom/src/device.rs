@@ -29,6 +29,15 @@ pub fn cuda_devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
     cuda::devices()
 }
 
+/// The CUDA device of this number.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn cuda_device(number: u32) -> Result<CudaInfo, DeviceFailure> {
+    cuda::device_info(number)
+}
+
 /// Bytes of a CUDA device's memory that nothing uses.
 ///
 /// # Errors

@@ -40,7 +40,7 @@ mod sim;
 mod text;
 
 pub use call::{Bits, CallError, is_function_of_values};
-pub use device::{cuda_devices, cuda_free_bytes, device_memory, synchronize};
+pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, synchronize};
 pub use gpu::{GpuError, GpuForm, GpuTarget, find_assembler, has_compute, set_package_folders};
 pub use kernel::{Form, Kernel, TrapReport};
 pub use polyloom_codegen::cpp::{Options as TextOptions, Target as TextTarget};

@@ -41,6 +41,15 @@ pub fn devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
     (0..driver.n_devices).map(|number| info(number).map(|(info, _)| info)).collect()
 }
 
+/// The device of this number, without setting it up.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn device_info(number: u32) -> Result<CudaInfo, DeviceFailure> {
+    info(number).map(|(info, _)| info)
+}
+
 /// Waits until the devices that are in use have done everything.
 ///
 /// # Errors

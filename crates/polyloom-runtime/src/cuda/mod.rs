@@ -11,5 +11,5 @@ mod kernel;
 mod nvjitlink;
 
 pub use assembler::{AssembleError, Assembler, cubin, set_package_folders};
-pub use device::{CudaDevice, devices, synchronize};
+pub use device::{CudaDevice, device_info, devices, synchronize};
 pub use kernel::CudaKernel;
