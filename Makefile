@@ -13,7 +13,7 @@ STAMPS := target/stamps
 FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test lint bench docs wheel accuracy fuzz stubs warp-names warp-corpus clean
+.PHONY: help setup develop develop-release demo test test-gpu lint bench docs wheel accuracy fuzz stubs warp-names warp-corpus clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -50,6 +50,9 @@ test: $(STAMPS)/develop  ## all tests: Rust, file tests, Python
 	cargo test --workspace --exclude polyloom-py --features "$(FEATURES)"
 	@echo "==> Python tests"
 	$(BIN)/python -m pytest
+
+test-gpu: $(STAMPS)/develop  ## tests on an NVIDIA GPU, and on its simulator; GPU_TESTING.md says more
+	$(BIN)/python -m pytest tests/gpu
 
 lint: setup  ## formatting, clippy, dependency policy, Python linters; the light build with no LLVM in reach
 	cargo fmt --all --check

@@ -20,6 +20,7 @@ try:
         _builtins,
         _compatibility,
         _composite_names,
+        _creation,
         _devices,
         _indexed,
         _interop,
@@ -39,6 +40,7 @@ from polyloom._builtins import *  # noqa: F403
 from polyloom._compatibility import *  # noqa: F403
 from polyloom._composite_names import *  # noqa: F403
 from polyloom._config import Config as _Config
+from polyloom._creation import *  # noqa: F403
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, DeviceError, Diagnostic, Finding, LaunchError, SanitizerError
 from polyloom._indexed import *  # noqa: F403
@@ -106,6 +108,7 @@ __all__ = [
     *_builtins.__all__,
     *_compatibility.__all__,
     *_composite_names.__all__,
+    *_creation.__all__,
     *_indexed.__all__,
     *_devices.__all__,
     *_interop.__all__,

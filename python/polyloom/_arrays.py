@@ -18,34 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import numpy as np
 
 from polyloom import _native
-from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open, matrix, vector
-from polyloom._devices import Device, DeviceLike, check_no_stream, get_device
+from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open
+from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, float32, int32, readable, stored
 from polyloom._structs import StructClass, of_record, records
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "array",
-    "array1d",
-    "array2d",
-    "array3d",
-    "array4d",
-    "clone",
-    "copy",
-    "empty",
-    "empty_like",
-    "from_numpy",
-    "from_ptr",
-    "full",
-    "full_like",
-    "ones",
-    "ones_like",
-    "ref",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ["array", "array1d", "array2d", "array3d", "array4d", "ref"]
 
 # What an array's elements are: a scalar type, a class such as `vec3`, or a struct.
 ElementType = DType | CompositeClass | StructClass
@@ -259,7 +240,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
             device = data.device
         where = get_device(device)
         if data is None and shape is not None:
-            made = empty(shape, float32 if dtype is None else dtype, where)
+            made = uninitialised(shape, _element_type(float32 if dtype is None else dtype), where)
         elif isinstance(data, array) and where == data.device and not where.is_cpu and not copy:
             made = data._seen_as(dtype, shape, ndim)
         else:
@@ -621,7 +602,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def contiguous(self) -> array:
         """This array if its elements follow each other in memory, else a copy whose elements do."""
-        return self if self.is_contiguous else clone(self)
+        return self if self.is_contiguous else self._copied_to(self.device)
 
     def transpose(self, axes: Sequence[int] | None = None) -> array:
         """The array with its axes in another order, by default reversed, over the same memory."""
@@ -654,13 +635,31 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         ('sim:0', array([1., 2.], dtype=float32))
         """
         where = get_device(device)
-        return self if where == self.device else clone(self, where, requires_grad)
+        return self if where == self.device else self._copied_to(where, requires_grad)
+
+    def _copied_to(self, device: Device, requires_grad: bool | None = None) -> array:
+        made = uninitialised(self.shape, self.dtype, device).assign(self)
+        made.requires_grad = self.requires_grad if requires_grad is None else requires_grad
+        return made
 
 
-def _on_device(extents: tuple[int, ...], scalar: np.dtype[Any], device: Device) -> tuple[Any, _native.DeviceMemory]:
-    """New memory of a device, and how an array lies in it."""
+Shape = int | Sequence[int]
+
+
+def _extents(shape: Shape) -> tuple[int, ...]:
+    try:
+        return tuple(shape)  # type: ignore[arg-type]
+    except TypeError:
+        return (shape,)  # type: ignore[return-value]
+
+
+def uninitialised(shape: Shape, dtype: ElementType, device: Device) -> array:
+    """An array whose elements are whatever they are."""
+    extents, scalar = _extents(shape) + _inner(dtype), _numpy(dtype)
+    if device.is_cpu:
+        return array._wrap(np.empty(extents, scalar), dtype)
     memory = _native.DeviceMemory(device, math.prod(extents) * scalar.itemsize)
-    return _layout(memory.address, extents, scalar, None), memory
+    return array._wrap(_layout(memory.address, extents, scalar, None), dtype, memory)
 
 
 def _layout(
@@ -746,249 +745,3 @@ array1d = _ArrayOfRank(1)
 array2d = _ArrayOfRank(2)
 array3d = _ArrayOfRank(3)
 array4d = _ArrayOfRank(4)
-
-
-Shape = int | Sequence[int]
-
-
-def _extents(shape: Shape) -> tuple[int, ...]:
-    try:
-        return tuple(shape)  # type: ignore[arg-type]
-    except TypeError:
-        return (shape,)  # type: ignore[return-value]
-
-
-def empty(
-    shape: Shape,
-    dtype: ElementTypeLike = float32,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-) -> array:
-    """An uninitialised array.
-
-    Parameters
-    ----------
-    shape : int or tuple of int
-        Extents, 1 to 4 of them.
-    dtype : scalar type or class such as `vec3`
-        Element type.
-    device : str, optional
-        Where the elements are: `"cpu"`, `"sim:0"` or `"cuda:0"`; by default the device that `set_device` names.
-    requires_grad : bool
-        Kept as an attribute; nothing computes gradients yet.
-    pinned : bool
-        Without effect.
-
-    Examples
-    --------
-    >>> import polyloom as loom
-    >>> loom.empty((2, 3)).shape
-    (2, 3)
-    """
-    where, wanted = get_device(device), _element_type(dtype)
-    extents, scalar = _extents(shape) + _inner(wanted), _numpy(wanted)
-    storage, memory = (np.empty(extents, scalar), None) if where.is_cpu else _on_device(extents, scalar, where)
-    made = array._wrap(storage, wanted, memory)
-    if requires_grad:
-        made.requires_grad = True
-    return made
-
-
-def zeros(
-    shape: Shape,
-    dtype: ElementTypeLike = float32,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-) -> array:
-    """An array of zeros; parameters as for `empty`.
-
-    Examples
-    --------
-    >>> import polyloom as loom
-    >>> loom.zeros(3, dtype=int).numpy()
-    array([0, 0, 0], dtype=int32)
-    """
-    where, wanted = get_device(device), _element_type(dtype)
-    if where.is_cpu:
-        made = array._wrap(np.zeros(_extents(shape) + _inner(wanted), _numpy(wanted)), wanted)
-    else:
-        made = empty(shape, wanted, where)
-        if made._memory is not None:
-            made._memory.clear()
-    if requires_grad:
-        made.requires_grad = True
-    return made
-
-
-def ones(
-    shape: Shape,
-    dtype: ElementTypeLike = float32,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-) -> array:
-    """An array of ones; parameters as for `empty`."""
-    return full(shape, 1, dtype, device, requires_grad)
-
-
-def full(
-    shape: Shape,
-    value: Any = 0,
-    dtype: ElementTypeLike | None = None,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-    pinned: bool = False,
-) -> array:
-    """An array filled with `value`; `float32`, `int32` or `vec3` by the value's type unless `dtype` says otherwise.
-
-    Examples
-    --------
-    >>> import polyloom as loom
-    >>> loom.full(2, 1.5).numpy()
-    array([1.5, 1.5], dtype=float32)
-    """
-    return empty(shape, type(value) if dtype is None else dtype, device, requires_grad).fill_(value)
-
-
-def from_numpy(
-    arr: NDArray[Any],
-    dtype: ElementTypeLike | None = None,
-    shape: Shape | None = None,
-    device: DeviceLike = None,
-    requires_grad: bool = False,
-) -> array:
-    """An array over a NumPy array's own memory; copied only if `dtype` asks for another element type.
-
-    Parameters
-    ----------
-    arr : numpy.ndarray
-        The elements.
-    dtype : scalar type or class such as `vec3`, optional
-        Element type; that of `arr` by default. If it is not given but `shape` is, the axes of `arr` that `shape` leaves
-        over are an element's: one makes vectors, two make matrices.
-    shape : int or tuple of int, optional
-        Extents.
-    device, requires_grad
-        As for `empty`; on another device than the CPU it is a copy.
-
-    Examples
-    --------
-    >>> import numpy as np, polyloom as loom
-    >>> x = np.zeros(2, np.float32)
-    >>> _ = loom.from_numpy(x).fill_(7)
-    >>> x
-    array([7., 7.], dtype=float32)
-    """
-    if dtype is None and shape is not None:
-        inner = np.shape(arr)[len(_extents(shape)) :]
-        if len(inner) in (1, 2) and np.shape(arr) == _extents(shape) + inner:
-            scalar = dtype_of(arr.dtype)
-            dtype = vector(inner[0], scalar) if len(inner) == 1 else matrix(inner, scalar)
-    return array(  # type: ignore[no-any-return]
-        arr, dtype=dtype, shape=shape, copy=False, device=device, requires_grad=requires_grad
-    )
-
-
-def from_ptr(
-    ptr: int,
-    length: int,
-    dtype: ElementTypeLike | None = None,
-    shape: Shape | None = None,
-    device: DeviceLike = None,
-) -> array:
-    """An array over memory at an address, which must outlive it.
-
-    Parameters
-    ----------
-    ptr : int
-        Address of the first element.
-    length : int
-        Number of elements, unless `shape` is given.
-    dtype : scalar type or class such as `vec3`, optional
-        Element type; `float32` by default.
-    shape : int or tuple of int, optional
-        Extents.
-    device : str, optional
-        The device whose memory it is; as for `empty`.
-    """
-    wanted = length if shape is None else shape
-    return array(ptr=ptr, dtype=dtype, shape=wanted, device=device)  # type: ignore[no-any-return]
-
-
-def empty_like(
-    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
-) -> array:
-    """An uninitialised array with the shape and type of `src`, on its device unless another is given."""
-    if not isinstance(src, array):
-        src = array(src, copy=False, device="cpu")
-        device = get_device(device)
-    needs_grad = src.requires_grad if requires_grad is None else requires_grad
-    return empty(src.shape, src.dtype, src.device if device is None else device, needs_grad)
-
-
-def zeros_like(
-    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
-) -> array:
-    """An array of zeros with the shape and type of `src`."""
-    return empty_like(src, device, requires_grad).zero_()
-
-
-def ones_like(
-    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
-) -> array:
-    """An array of ones with the shape and type of `src`."""
-    return empty_like(src, device, requires_grad).fill_(1)
-
-
-def full_like(
-    src: Any, value: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
-) -> array:
-    """An array filled with `value` with the shape and type of `src`."""
-    return empty_like(src, device, requires_grad).fill_(value)
-
-
-def clone(src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None) -> array:
-    """A new array with the elements of `src`, on its device unless another is given."""
-    return empty_like(src, device, requires_grad).assign(src)
-
-
-def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None) -> None:
-    """Copies elements of `src` into `dest`, from one device to another if they are on two.
-
-    Arrays of the same shape are copied whole. Otherwise, and with offsets or a count, elements are counted row by row,
-    and both arrays must have theirs one after the other in memory.
-
-    Parameters
-    ----------
-    dest, src : array or numpy.ndarray
-        Where to, and where from.
-    dest_offset, src_offset : int
-        Elements to skip.
-    count : int
-        Number of elements; all of `src` that follow its offset if it is 0.
-
-    Examples
-    --------
-    >>> import polyloom as loom
-    >>> x = loom.zeros(4)
-    >>> loom.copy(x, loom.array([1.0, 2.0, 3.0]), dest_offset=1, src_offset=1)
-    >>> x.numpy()
-    array([0., 2., 3., 0.], dtype=float32)
-    """
-    check_no_stream(stream)
-    dest = dest if isinstance(dest, array) else from_numpy(dest, device="cpu")
-    src = src if isinstance(src, array) else from_numpy(np.asarray(src), device="cpu")
-    if not (dest_offset or src_offset or count) and dest.shape == src.shape:
-        dest.assign(src)
-        return
-    if min(dest_offset, src_offset, count) < 0:
-        raise ValueError("offsets and count are not negative")
-    n = count or src.size - src_offset
-    for name, each, offset in (("source", src, src_offset), ("destination", dest, dest_offset)):
-        if offset + n > each.size or n < 0:
-            raise ValueError(f"{n} elements from number {offset} are more than the {name} has, {each.size}")
-    if n:
-        part = dest.flatten()[dest_offset : dest_offset + n]
-        part.assign(src.flatten()[src_offset : src_offset + n])

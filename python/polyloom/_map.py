@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from polyloom import _native
-from polyloom._arrays import array, empty
+from polyloom._arrays import array
 from polyloom._builtins import Builtin, tid  # type: ignore[attr-defined]
 from polyloom._composites import Composite, CompositeClass
+from polyloom._creation import empty
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._kernel import _cells, _make, _unit_of
 from polyloom._scalars import DType, TypedConstant, bfloat16, dtype_of

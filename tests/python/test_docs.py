@@ -14,6 +14,8 @@ from polyloom import _builtins, _native
     [
         "polyloom",
         "polyloom._arrays",
+        "polyloom._creation",
+        "polyloom._devices",
         "polyloom._builtins",
         "polyloom._compatibility",
         "polyloom._composites",

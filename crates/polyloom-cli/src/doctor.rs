@@ -1,7 +1,7 @@
 //! `polyloom doctor`: what this build and this machine have. It fails if kernels cannot run.
 
 use crate::{Failure, Outcome, print, print_json};
-use polyloom::{Session, Tier, cuda_devices, find_assembler, num_threads};
+use polyloom::{DeviceFailure, Session, Tier, cuda_devices, find_assembler, num_threads};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -70,6 +70,7 @@ fn findings() -> Vec<Finding> {
             let detail = format!("cuda:{}, {}, compute capability {major}.{minor}, {gib:.0} GiB", gpu.number, gpu.name);
             optional("gpu", true, detail)
         })),
+        Err(DeviceFailure::Absent { reason, .. }) => found.push(optional("gpu", false, reason)),
         Err(failure) => found.push(optional("gpu", false, failure.to_string())),
     }
     found

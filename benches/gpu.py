@@ -1,0 +1,133 @@
+"""Speed on an NVIDIA GPU: launches, copies, saxpy, and a matrix product against PyTorch's, which is cuBLAS's.
+
+Prints why it skips where there is no GPU. Times are medians; nothing is written.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import polyloom as loom
+
+DEVICE = "cuda:0"
+TILE = 32
+
+
+@loom.kernel
+def nothing(x: loom.array(dtype=float)):
+    i = loom.tid()
+    if i < 0:
+        x[0] = 1.0
+
+
+@loom.kernel
+def saxpy(a: float, x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    y[i] = a * x[i] + y[i]
+
+
+@loom.kernel(block_dim=(TILE, TILE), float_mode="contract")
+def matmul(a: loom.array(dtype=float, ndim=2), b: loom.array(dtype=float, ndim=2), c: loom.array(dtype=float, ndim=2)):
+    tile_a = loom.shared_array(shape=(TILE, TILE), dtype=float)
+    tile_b = loom.shared_array(shape=(TILE, TILE), dtype=float)
+    x, y = loom.thread_idx(0), loom.thread_idx(1)
+    row, column = loom.block_idx(1) * TILE + y, loom.block_idx(0) * TILE + x
+    total = loom.float32(0.0)
+    for k in range(a.shape[1] // TILE):
+        tile_a[y, x] = a[row, k * TILE + x]
+        tile_b[y, x] = b[k * TILE + y, column]
+        loom.sync_threads()
+        for i in range(TILE):
+            total += tile_a[y, i] * tile_b[i, x]
+        loom.sync_threads()
+    c[row, column] = total
+
+
+def seconds(run: Callable[[], object], repeat: int = 20, at_once: int = 1) -> float:
+    """The median time of a run, of which so many are waited for at once."""
+    run()
+    loom.synchronize()
+    times = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        for _ in range(at_once):
+            run()
+        loom.synchronize()
+        times.append((time.perf_counter() - started) / at_once)
+    return statistics.median(times)
+
+
+def report(what: str, value: str) -> None:
+    print(f"{what:<44} {value:>14}")
+
+
+def launches() -> None:
+    x = loom.zeros(1, device=DEVICE)
+    recorded = loom.launch(nothing, 1, [x], device=DEVICE, record_cmd=True)
+    report("launch and wait", f"{seconds(recorded.launch, 200) * 1e6:.2f} µs")
+    report("launch, 1000 at once", f"{seconds(recorded.launch, 10, 1000) * 1e6:.2f} µs")
+    plain = seconds(lambda: loom.launch(nothing, 1, [x], device=DEVICE), 10, 1000)
+    report("launch that is not recorded, 1000 at once", f"{plain * 1e6:.2f} µs")
+
+
+def copies() -> None:
+    host = np.ones(64 << 20, np.float32)
+    there, other = loom.array(host, device=DEVICE), loom.empty(host.size, device=DEVICE)
+    for name, run, moved in [
+        ("copy to the device", lambda: there.assign(host), 1),
+        ("copy from the device", there.numpy, 1),
+        ("copy within the device", lambda: loom.copy(other, there), 2),
+    ]:
+        report(name, f"{moved * host.nbytes / seconds(run) / 1e9:.1f} GB/s")
+
+
+def saxpys() -> None:
+    n = 64 << 20
+    x, y = loom.ones(n, device=DEVICE), loom.zeros(n, device=DEVICE)
+    took = seconds(lambda: loom.launch(saxpy, n, [2.0, x, y], device=DEVICE), 20, 10)
+    report(f"saxpy of {n >> 20} Mi elements", f"{3 * 4 * n / took / 1e9:.0f} GB/s")
+
+
+def matmuls() -> None:
+    n = 2048
+    random = np.random.default_rng(1)
+    host = [random.random((n, n), np.float32) for _ in range(2)]
+    a, b = (loom.array(each, device=DEVICE) for each in host)
+    c = loom.zeros((n, n), device=DEVICE)
+    grid = (n // TILE, n // TILE)
+    ours = seconds(lambda: loom.launch(matmul, grid=grid, inputs=[a, b, c], device=DEVICE))
+    report(f"float32 matmul of {n}, 32 x 32 tiles", f"{2 * n**3 / ours / 1e12:.2f} TFLOP/s")
+    try:
+        import torch
+    except ImportError:
+        print("cuBLAS: skipped, PyTorch is not installed")
+        return
+    if not torch.cuda.is_available():
+        print("cuBLAS: skipped, this PyTorch knows no CUDA")
+        return
+    left, right = (torch.from_numpy(each).cuda() for each in host)
+    out = torch.empty_like(left)
+    error = (loom.to_torch(c) - torch.matmul(left.double(), right.double())).abs().max().item()
+    theirs = seconds(lambda: torch.matmul(left, right, out=out))
+    report("the same by cuBLAS, through PyTorch", f"{2 * n**3 / theirs / 1e12:.2f} TFLOP/s")
+    report("largest difference from float64", f"{error:.1e}")
+
+
+def main() -> None:
+    if not loom.is_cuda_available():
+        try:
+            loom.get_device(DEVICE)
+        except loom.DeviceError as error:
+            print(f"skipped: {error}")
+        return
+    device = loom.get_device(DEVICE)
+    print(f"{device.name}, sm_{device.arch}, {device.sm_count} multiprocessors")
+    for each in (launches, copies, saxpys, matmuls):
+        each()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+"""Functions that make arrays and copy them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from polyloom._arrays import ElementTypeLike, Shape, _element_type, _extents, _inner, _numpy, array, uninitialised
+from polyloom._composites import matrix, vector
+from polyloom._devices import DeviceLike, check_no_stream, get_device
+from polyloom._scalars import dtype_of, float32
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "clone",
+    "copy",
+    "empty",
+    "empty_like",
+    "from_numpy",
+    "from_ptr",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]
+
+
+def empty(
+    shape: Shape,
+    dtype: ElementTypeLike = float32,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+) -> array:
+    """An uninitialised array.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Extents, 1 to 4 of them.
+    dtype : scalar type or class such as `vec3`
+        Element type.
+    device : str, optional
+        Where the elements are: `"cpu"`, `"sim:0"` or `"cuda:0"`; by default the device that `set_device` names.
+    requires_grad : bool
+        Kept as an attribute; nothing computes gradients yet.
+    pinned : bool
+        Without effect.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.empty((2, 3)).shape
+    (2, 3)
+    """
+    where, wanted = get_device(device), _element_type(dtype)
+    made = uninitialised(shape, wanted, where)
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def zeros(
+    shape: Shape,
+    dtype: ElementTypeLike = float32,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+) -> array:
+    """An array of zeros; parameters as for `empty`.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.zeros(3, dtype=int).numpy()
+    array([0, 0, 0], dtype=int32)
+    """
+    where, wanted = get_device(device), _element_type(dtype)
+    if where.is_cpu:
+        made = array._wrap(np.zeros(_extents(shape) + _inner(wanted), _numpy(wanted)), wanted)
+    else:
+        made = uninitialised(shape, wanted, where)
+        if made._memory is not None:
+            made._memory.clear()
+    if requires_grad:
+        made.requires_grad = True
+    return made
+
+
+def ones(
+    shape: Shape,
+    dtype: ElementTypeLike = float32,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+) -> array:
+    """An array of ones; parameters as for `empty`."""
+    return full(shape, 1, dtype, device, requires_grad)
+
+
+def full(
+    shape: Shape,
+    value: Any = 0,
+    dtype: ElementTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+) -> array:
+    """An array filled with `value`; `float32`, `int32` or `vec3` by the value's type unless `dtype` says otherwise.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> loom.full(2, 1.5).numpy()
+    array([1.5, 1.5], dtype=float32)
+    """
+    return empty(shape, type(value) if dtype is None else dtype, device, requires_grad).fill_(value)
+
+
+def from_numpy(
+    arr: NDArray[Any],
+    dtype: ElementTypeLike | None = None,
+    shape: Shape | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+) -> array:
+    """An array over a NumPy array's own memory; copied only if `dtype` asks for another element type.
+
+    Parameters
+    ----------
+    arr : numpy.ndarray
+        The elements.
+    dtype : scalar type or class such as `vec3`, optional
+        Element type; that of `arr` by default. If it is not given but `shape` is, the axes of `arr` that `shape` leaves
+        over are an element's: one makes vectors, two make matrices.
+    shape : int or tuple of int, optional
+        Extents.
+    device, requires_grad
+        As for `empty`; on another device than the CPU it is a copy.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> x = np.zeros(2, np.float32)
+    >>> _ = loom.from_numpy(x).fill_(7)
+    >>> x
+    array([7., 7.], dtype=float32)
+    """
+    if dtype is None and shape is not None:
+        inner = np.shape(arr)[len(_extents(shape)) :]
+        if len(inner) in (1, 2) and np.shape(arr) == _extents(shape) + inner:
+            scalar = dtype_of(arr.dtype)
+            dtype = vector(inner[0], scalar) if len(inner) == 1 else matrix(inner, scalar)
+    return array(  # type: ignore[no-any-return]
+        arr, dtype=dtype, shape=shape, copy=False, device=device, requires_grad=requires_grad
+    )
+
+
+def from_ptr(
+    ptr: int,
+    length: int,
+    dtype: ElementTypeLike | None = None,
+    shape: Shape | None = None,
+    device: DeviceLike = None,
+) -> array:
+    """An array over memory at an address, which must outlive it.
+
+    Parameters
+    ----------
+    ptr : int
+        Address of the first element.
+    length : int
+        Number of elements, unless `shape` is given.
+    dtype : scalar type or class such as `vec3`, optional
+        Element type; `float32` by default.
+    shape : int or tuple of int, optional
+        Extents.
+    device : str, optional
+        The device whose memory it is; as for `empty`.
+    """
+    wanted = length if shape is None else shape
+    return array(ptr=ptr, dtype=dtype, shape=wanted, device=device)  # type: ignore[no-any-return]
+
+
+def empty_like(
+    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+) -> array:
+    """An uninitialised array with the shape and type of `src`, on its device unless another is given."""
+    if not isinstance(src, array):
+        src = array(src, copy=False, device="cpu")
+        device = get_device(device)
+    needs_grad = src.requires_grad if requires_grad is None else requires_grad
+    return empty(src.shape, src.dtype, src.device if device is None else device, needs_grad)
+
+
+def zeros_like(
+    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+) -> array:
+    """An array of zeros with the shape and type of `src`."""
+    return empty_like(src, device, requires_grad).zero_()
+
+
+def ones_like(
+    src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+) -> array:
+    """An array of ones with the shape and type of `src`."""
+    return empty_like(src, device, requires_grad).fill_(1)
+
+
+def full_like(
+    src: Any, value: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
+) -> array:
+    """An array filled with `value` with the shape and type of `src`."""
+    return empty_like(src, device, requires_grad).fill_(value)
+
+
+def clone(src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None) -> array:
+    """A new array with the elements of `src`, on its device unless another is given."""
+    return empty_like(src, device, requires_grad).assign(src)
+
+
+def copy(dest: Any, src: Any, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None) -> None:
+    """Copies elements of `src` into `dest`, from one device to another if they are on two.
+
+    Arrays of the same shape are copied whole. Otherwise, and with offsets or a count, elements are counted row by row,
+    and both arrays must have theirs one after the other in memory.
+
+    Parameters
+    ----------
+    dest, src : array or numpy.ndarray
+        Where to, and where from.
+    dest_offset, src_offset : int
+        Elements to skip.
+    count : int
+        Number of elements; all of `src` that follow its offset if it is 0.
+
+    Examples
+    --------
+    >>> import polyloom as loom
+    >>> x = loom.zeros(4)
+    >>> loom.copy(x, loom.array([1.0, 2.0, 3.0]), dest_offset=1, src_offset=1)
+    >>> x.numpy()
+    array([0., 2., 3., 0.], dtype=float32)
+    """
+    check_no_stream(stream)
+    dest = dest if isinstance(dest, array) else from_numpy(dest, device="cpu")
+    src = src if isinstance(src, array) else from_numpy(np.asarray(src), device="cpu")
+    if not (dest_offset or src_offset or count) and dest.shape == src.shape:
+        dest.assign(src)
+        return
+    if min(dest_offset, src_offset, count) < 0:
+        raise ValueError("offsets and count are not negative")
+    n = count or src.size - src_offset
+    for name, each, offset in (("source", src, src_offset), ("destination", dest, dest_offset)):
+        if offset + n > each.size or n < 0:
+            raise ValueError(f"{n} elements from number {offset} are more than the {name} has, {each.size}")
+    if n:
+        part = dest.flatten()[dest_offset : dest_offset + n]
+        part.assign(src.flatten()[src_offset : src_offset + n])
