@@ -4,7 +4,6 @@
 //! default stream: what is asked for later happens later.
 
 use super::driver::{describe, driver, is_started};
-use crate::device::entry::absent;
 use crate::device::{CudaInfo, Device, DeviceFailure, Memory};
 use crate::fork::PerProcess;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
@@ -62,6 +61,10 @@ pub fn synchronize() -> Result<(), DeviceFailure> {
     let devices: Vec<Arc<CudaDevice>> =
         DEVICES.get().lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
     devices.iter().try_for_each(|device| device.synchronize())
+}
+
+fn absent(device: Device, reason: String) -> DeviceFailure {
+    DeviceFailure::Absent { device, reason }
 }
 
 fn failed(number: u32, what: &'static str) -> impl Fn(DriverError) -> DeviceFailure {

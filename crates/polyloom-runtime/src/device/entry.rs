@@ -2,7 +2,7 @@
 //! [`GpuLaunch`] and [`ArgLayout`] lay out, and the first check that failed.
 
 use super::staging::Staged;
-use super::{Device, DeviceFailure, Memory};
+use super::{DeviceFailure, Memory};
 use crate::args::{ArgBlock, Params};
 use crate::cpu::launch::checked_grid;
 use crate::error::{LaunchError, Trap};
@@ -174,8 +174,3 @@ impl<'a> Report<'a> {
 
 /// Threads of a block of a kernel that knows no blocks.
 pub(crate) const DEFAULT_BLOCK: [u32; 3] = [256, 1, 1];
-
-/// The device of an entry's memory, for messages.
-pub(crate) fn absent(device: Device, reason: impl Into<String>) -> DeviceFailure {
-    DeviceFailure::Absent { device, reason: reason.into() }
-}
