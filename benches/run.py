@@ -24,6 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gpu_code
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PEERS = ["polyloom", "polyloom fast", "numpy", "numba", "numba fastmath", "warp"]
@@ -482,6 +484,7 @@ def report(samples: Samples, rounds: int, corpus: list[dict[str, Any]]) -> str:
         row = [f"{pretty(s)} ({s / own:.1f}×)" for s in (seconds(samples, p, 1, name) for p in ("numba", "warp"))]
         lines.append(f"| {title} | {pretty(own)} | " + " | ".join(row) + " |")
     lines += corpus_section(corpus)
+    lines += gpu_code.section()
     return "\n".join(lines) + "\n"
 
 

@@ -149,6 +149,8 @@ class Finding:
         Who: coordinates of block and thread of each, at most 32; of a race the other thread comes last.
     address : int or None
         The address in the simulator's memory, of an access.
+    other : tuple of str and int, or None
+        File and line of the other access of a race, or of the other barrier that threads wait at.
     """
 
     kind: str
@@ -158,6 +160,7 @@ class Finding:
     line: int | None
     threads: list[tuple[tuple[int, int, int], tuple[int, int, int]]]
     address: int | None
+    other: tuple[str, int] | None
 
 
 class SanitizerError(RuntimeError):

@@ -1,28 +1,19 @@
 """C++ and CUDA C++ text: every kernel of the file tests compiles without a warning, and computes what it should."""
 
 import ctypes
-import glob
 import re
 import runpy
 import shutil
-import site
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import polyloom as loom
 import pytest
+from nvidia import Nvrtc, find
 
 FILE_TESTS = Path(__file__).parent.parent / "filetests"
 CXX_FLAGS = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-x", "c++"]
-
-
-def find(pattern):
-    """A file of one of NVIDIA's packages."""
-    for folder in site.getsitepackages():
-        if found := glob.glob(f"{folder}/nvidia/cu13/{pattern}"):
-            return found[0]
-    return None
 
 
 def texts(target):
@@ -38,31 +29,6 @@ def texts(target):
                     assert target == "cpp" and "needs CUDA C++" in str(error)
     assert len(found) > 60
     return found
-
-
-class Nvrtc:
-    """NVIDIA's run-time compiler, which needs no GPU."""
-
-    def __init__(self, path):
-        self.library = ctypes.CDLL(path)
-
-    def compile(self, text, arch):
-        """The log and the PTX of a text."""
-        program = ctypes.c_void_p()
-        self.library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None)
-        options = (ctypes.c_char_p * 1)(f"--gpu-architecture={arch}".encode())
-        failed = self.library.nvrtcCompileProgram(program, 1, options)
-        log = self._text(program, "nvrtcGetProgramLog")
-        ptx = "" if failed else self._text(program, "nvrtcGetPTX")
-        self.library.nvrtcDestroyProgram(ctypes.byref(program))
-        return log, ptx
-
-    def _text(self, program, function):
-        size = ctypes.c_size_t()
-        getattr(self.library, f"{function}Size")(program, ctypes.byref(size))
-        buffer = ctypes.create_string_buffer(size.value)
-        getattr(self.library, function)(program, buffer)
-        return buffer.value.decode()
 
 
 @pytest.fixture(scope="module")

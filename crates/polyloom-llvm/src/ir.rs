@@ -11,7 +11,8 @@ use inkwell::context::{AsContextRef, Context};
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{
-    LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMIntPredicate, LLVMLinkage, LLVMRealPredicate, LLVMTypeKind,
+    LLVMAtomicOrdering, LLVMAtomicRMWBinOp, LLVMInlineAsmDialect, LLVMIntPredicate, LLVMLinkage, LLVMRealPredicate,
+    LLVMTypeKind,
 };
 use inkwell::module::Module;
 use polyloom_ir::Scalar;
@@ -780,6 +781,21 @@ impl<'c> Ir<'c> {
             );
             LLVMSetInstructionCallConv(call, LLVMGetFunctionCallConv(function.value));
             Val(call)
+        }
+    }
+
+    /// Assembly text with effects, of the arguments and with one result.
+    pub(crate) fn inline_asm(&self, result: Ty, text: &str, constraints: &str, args: &[Val]) -> Val {
+        // SAFETY: the constraints are those of the arguments' types and the result's.
+        unsafe {
+            let mut params: Vec<LLVMTypeRef> = args.iter().map(|v| LLVMTypeOf(v.0)).collect();
+            let mut args: Vec<LLVMValueRef> = args.iter().map(|v| v.0).collect();
+            let ty = LLVMFunctionType(result.0, params.as_mut_ptr(), params.len() as u32, 0);
+            let (text, text_len) = (text.as_ptr().cast(), text.len());
+            let (constraints, constraints_len) = (constraints.as_ptr().cast(), constraints.len());
+            let dialect = LLVMInlineAsmDialect::LLVMInlineAsmDialectATT;
+            let code = LLVMGetInlineAsm(ty, text, text_len, constraints, constraints_len, 1, 0, dialect, 0);
+            Val(LLVMBuildCall2(self.builder, ty, code, args.as_mut_ptr(), args.len() as u32, UNNAMED))
         }
     }
 

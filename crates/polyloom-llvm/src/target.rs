@@ -15,6 +15,8 @@ use std::sync::OnceLock;
 
 /// The threads of one GPU, as a scope of atomic operations.
 pub(crate) const DEVICE_SCOPE: &str = "device";
+/// Those of a block.
+pub(crate) const BLOCK_SCOPE: &str = "block";
 
 /// What is known of a processor.
 #[derive(Clone, PartialEq, Eq, Debug)]

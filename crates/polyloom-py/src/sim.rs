@@ -131,10 +131,12 @@ pub(crate) fn simulator_error(py: Python<'_>, fault: &Fault) -> PyErr {
         for finding in &fault.findings {
             let source = finding.site.as_ref().and_then(|site| site.source.clone());
             let (file, line) = source.map_or((None, None), |(file, line, _)| (Some(file), Some(line)));
+            let other = finding.other.as_ref().and_then(|site| site.source.as_ref());
+            let other = other.map(|(file, line, _)| (file, *line));
             let threads: Vec<([u32; 3], [u32; 3])> =
                 finding.threads.iter().map(|thread| (thread.block, thread.thread)).collect();
             let kind = finding.kind.name();
-            let arguments = (kind, &finding.kernel, &finding.message, file, line, threads, finding.address);
+            let arguments = (kind, &finding.kernel, &finding.message, file, line, threads, finding.address, other);
             findings.append(class.call1(arguments)?)?;
         }
         let class = py.import("polyloom._errors")?.getattr("SanitizerError")?;

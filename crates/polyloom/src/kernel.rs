@@ -3,7 +3,7 @@
 use crate::text::write_text;
 use polyloom_codegen::cpp::{Options as TextOptions, Target};
 use polyloom_codegen::{CodegenError, Emit, Facts, Variant};
-use polyloom_frontend::typed_ast::Param;
+use polyloom_frontend::typed_ast::{Param, Program};
 use polyloom_frontend::{CompileError, Compiled};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Kernel {
     module: Arc<Module>,
     id: FuncId,
-    ast: Arc<str>,
+    typed: Program,
     cpu: CpuKernel,
     sources: SourceMap,
     warnings: Vec<Diagnostic>,
@@ -101,12 +101,11 @@ impl Kernel {
         let function = typed.functions.iter().find(|f| f.name == module.functions[id].name);
         let arguments: Box<[Param]> = function.map_or_else(Box::default, |function| function.params.as_slice().into());
         let has_structs = arguments.iter().any(|param| param.ty.as_plain().is_none());
-        let ast = typed.to_string().into();
         let cpu = CpuKernel::new(device.clone(), source);
         Ok(Kernel {
             module: Arc::new(module),
             id,
-            ast,
+            typed,
             cpu,
             sources,
             warnings,
@@ -301,7 +300,7 @@ impl Kernel {
             return Err(CodegenError::new(message));
         }
         let emit = match form {
-            Form::Ast => return Ok(self.ast.as_bytes().to_vec()),
+            Form::Ast => return Ok(self.typed.to_string().into_bytes()),
             Form::Hir => return Ok(self.module.to_string().into_bytes()),
             Form::HirPrepared => return Ok(source.prepared.to_string().into_bytes()),
             Form::Cpp => return self.text(Target::Cpp, false).map(String::into_bytes),

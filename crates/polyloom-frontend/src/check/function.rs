@@ -114,6 +114,7 @@ impl Compilation<'_> {
         types: &[ValueType],
     ) -> Option<FunctionId> {
         self.spent = Spent::default();
+        self.is_alone = kind == FunctionKind::Func;
         let given: SmallVec<[Given; 4]> = types.iter().map(|ty| Given::Value(*ty)).collect();
         self.check_instance(handle, kind, &given, Span::NONE)
     }

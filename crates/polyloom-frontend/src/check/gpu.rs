@@ -244,7 +244,8 @@ impl<'a> Checker<'_, '_, 'a> {
                 "choose another `count`; with `bypass=True`, 16 bytes",
             );
         }
-        if space(&to[0]) != Some(AddressSpace::Shared) || space(&from[0]) != Some(AddressSpace::Global) {
+        let to_shared = self.compilation.is_alone || space(&to[0]) == Some(AddressSpace::Shared);
+        if !to_shared || space(&from[0]) != Some(AddressSpace::Global) {
             let message = format!("`{name}` copies from an argument's memory to shared memory");
             return self.reject(Code::NoOverload, span, message, usage);
         }

@@ -144,6 +144,8 @@ pub(crate) struct Compilation<'o> {
     /// The function instances being checked, outermost first.
     stack: Vec<Open>,
     finished: Vec<FunctionHandle>,
+    /// Whether a function on its own is being checked: where the memory of its arrays is, calls will say.
+    is_alone: bool,
     names: FxHashSet<Arc<str>>,
     /// What has been spent on the kernel, or the function on its own, being checked.
     spent: Spent,
@@ -177,6 +179,7 @@ impl<'o> Compilation<'o> {
             stack: Vec::new(),
             finished: Vec::new(),
             names: FxHashSet::default(),
+            is_alone: false,
             spent: Spent::default(),
             suggestions_left: MAX_SUGGESTIONS,
             n_shared_arrays: 0,

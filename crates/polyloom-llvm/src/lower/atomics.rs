@@ -7,10 +7,10 @@
 use super::memory::Address;
 use super::{Lower, Rep, Result, cast};
 use crate::ir::*;
-use crate::target::DEVICE_SCOPE;
+use crate::target::{BLOCK_SCOPE, DEVICE_SCOPE};
 use polyloom_codegen::CodegenError;
 use polyloom_ir::function::{Ordering, Scope};
-use polyloom_ir::{Imm, Inst, Op, Scalar};
+use polyloom_ir::{AddressSpace, Imm, Inst, Op, Scalar};
 
 /// The operands of one atomic.
 #[derive(Clone, Copy)]
@@ -18,21 +18,27 @@ struct Update {
     op: Op,
     elem: Scalar,
     array: usize,
+    /// The threads that see it as one, as LLVM names them.
+    scope: &'static str,
 }
 
 impl Lower<'_, '_> {
     /// Lowers an atomic. `None` if nothing uses the old value. LLVM 22 drops the ordering of updates on GPUs, so the
     /// update itself has none, and fences around it have.
     pub(crate) fn atomic(&mut self, inst: Inst) -> Result<Option<Rep>> {
-        let Imm::Memory(order) = self.func.insts[inst].imm else { return self.update_element(inst) };
+        let widest = self.arith.processor.atomic_scope();
+        let data = &self.func.insts[inst];
+        let Imm::Memory(order) = data.imm else { return self.update_element(inst, widest) };
         let ir = self.ir;
         let scope = match order.scope {
             // A thread sees its own accesses in order.
-            Scope::Thread => return self.update_element(inst),
-            Scope::Block if self.arith.processor.is_gpu => "block",
+            Scope::Thread => return self.update_element(inst, widest),
+            Scope::Block if self.arith.processor.is_gpu => BLOCK_SCOPE,
             Scope::Device if self.arith.processor.is_gpu => DEVICE_SCOPE,
             _ => "",
         };
+        // Only the threads of a block have its shared memory.
+        let is_shared = self.func.ty(data.operands[0]).space() == Some(AddressSpace::Shared);
         let (before, after) = match order.ordering {
             Ordering::Relaxed => (None, None),
             Ordering::Acquire => (None, Some(FenceOrder::LLVMAtomicOrderingAcquire)),
@@ -48,14 +54,14 @@ impl Lower<'_, '_> {
         if let Some(before) = before {
             ir.fence(before, scope);
         }
-        let old = self.update_element(inst)?;
+        let old = self.update_element(inst, if is_shared { widest } else { scope })?;
         if let Some(after) = after {
             ir.fence(after, scope);
         }
         Ok(old)
     }
 
-    fn update_element(&mut self, inst: Inst) -> Result<Option<Rep>> {
+    fn update_element(&mut self, inst: Inst, scope: &'static str) -> Result<Option<Rep>> {
         let func = self.func;
         let data = &func.insts[inst];
         self.has_effects = true;
@@ -66,7 +72,7 @@ impl Lower<'_, '_> {
         let values = self.reps(values)?;
         let reps = self.reps(indices)?;
         let used = data.results.first().is_some_and(|&result| self.used[result]);
-        let update = Update { op: data.op, elem, array };
+        let update = Update { op: data.op, elem, array, scope };
         let address = self.address(array, indices, &reps)?;
         if let (Address::One(pointer), true) = (&address, self.lanes == 1) {
             let pointer = *pointer;
@@ -114,16 +120,54 @@ impl Lower<'_, '_> {
                 true => value,
                 false => ir.bitcast(value, bits),
             };
-            let old = ir.atomic_rmw(op, pointer, value, self.arith.processor.atomic_scope());
-            self.tag(old, update.array)?;
-            return Ok(if is_float { old } else { back(old) });
+            let old = if self.arith.processor.is_gpu && update.scope != DEVICE_SCOPE {
+                self.update_in_scope(update, op, pointer, value)
+            } else {
+                let old = ir.atomic_rmw(op, pointer, value, update.scope);
+                self.tag(old, update.array)?;
+                Some(old)
+            };
+            if let Some(old) = old {
+                return Ok(if is_float { old } else { back(old) });
+            }
         }
         if update.op == Op::AtomicCas {
-            let scope = self.arith.processor.atomic_scope();
-            let (old, _) = ir.cmpxchg(pointer, ir.bitcast(value, bits), ir.bitcast(new, bits), scope);
+            let (old, _) = ir.cmpxchg(pointer, ir.bitcast(value, bits), ir.bitcast(new, bits), update.scope);
             return Ok(back(old));
         }
         self.exchange_until_done(update, pointer, |this, old| this.combine(update, old, value))
+    }
+
+    /// An update as PTX says it, since LLVM 22 takes every one but `cmpxchg` for one of the device's scope. `None` if
+    /// PTX has no such instruction.
+    fn update_in_scope(&self, update: Update, op: RmwOp, pointer: Val, value: Val) -> Option<Val> {
+        let bits = update.elem.bits();
+        let sign = if update.elem.is_signed_int() { 's' } else { 'u' };
+        let value = if op == RmwOp::LLVMAtomicRMWBinOpSub { self.ir.neg(value) } else { value };
+        let (name, class) = match op {
+            RmwOp::LLVMAtomicRMWBinOpFAdd => ("add", 'f'),
+            RmwOp::LLVMAtomicRMWBinOpAdd | RmwOp::LLVMAtomicRMWBinOpSub => ("add", 'u'),
+            RmwOp::LLVMAtomicRMWBinOpMin | RmwOp::LLVMAtomicRMWBinOpUMin => ("min", sign),
+            RmwOp::LLVMAtomicRMWBinOpMax | RmwOp::LLVMAtomicRMWBinOpUMax => ("max", sign),
+            RmwOp::LLVMAtomicRMWBinOpAnd => ("and", 'b'),
+            RmwOp::LLVMAtomicRMWBinOpOr => ("or", 'b'),
+            RmwOp::LLVMAtomicRMWBinOpXor => ("xor", 'b'),
+            RmwOp::LLVMAtomicRMWBinOpXchg => ("exch", 'b'),
+            RmwOp::LLVMAtomicRMWBinOpUIncWrap if bits == 32 => ("inc", 'u'),
+            RmwOp::LLVMAtomicRMWBinOpUDecWrap if bits == 32 => ("dec", 'u'),
+            _ => return None,
+        };
+        let register = match (class, bits) {
+            ('f', 32) => 'f',
+            ('f', _) => 'd',
+            (_, 32) => 'r',
+            (_, 64) => 'l',
+            _ => return None,
+        };
+        let scope = if update.scope == BLOCK_SCOPE { "cta" } else { "sys" };
+        let text = format!("atom.relaxed.{scope}.{name}.{class}{bits} $0, [$1], $2;");
+        let constraints = format!("={register},l,{register},~{{memory}}");
+        Some(self.ir.inline_asm(self.ir.type_of(value), &text, &constraints, &[pointer, value]))
     }
 
     /// Whether the processor adds numbers of this type to memory by one instruction. In global memory, GPUs take
@@ -142,14 +186,14 @@ impl Lower<'_, '_> {
         let ir = self.ir;
         let bits = ir.int(update.elem.bytes() * 8);
         let first = ir.load(bits, pointer, update.elem.bytes());
-        ir.set_atomic(first, self.arith.processor.atomic_scope());
+        ir.set_atomic(first, update.scope);
         let (from, again, done) = (ir.current(), ir.block(c"exchange"), ir.block(c"exchanged"));
         ir.br(again);
         ir.switch_to(again);
         let expected = ir.phi(bits);
         ir.add_incoming(expected, first, from);
         let new = new(self, ir.bitcast(expected, ir.scalar(update.elem)))?;
-        let (seen, stored) = ir.cmpxchg(pointer, expected, ir.bitcast(new, bits), self.arith.processor.atomic_scope());
+        let (seen, stored) = ir.cmpxchg(pointer, expected, ir.bitcast(new, bits), update.scope);
         ir.add_incoming(expected, seen, ir.current());
         ir.cond_br(stored, done, again);
         ir.switch_to(done);
@@ -162,6 +206,10 @@ impl Lower<'_, '_> {
             return self.count(update, old, value);
         }
         let op = match update.op {
+            Op::AtomicExch => return Ok(value),
+            Op::AtomicAnd => Op::BitAnd,
+            Op::AtomicOr => Op::BitOr,
+            Op::AtomicXor => Op::BitXor,
             Op::AtomicAdd => Op::Add,
             Op::AtomicSub => Op::Sub,
             Op::AtomicMin => Op::Min,

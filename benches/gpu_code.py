@@ -1,0 +1,243 @@
+"""How fast GPU code is made and simulated, against Warp and NVRTC: `python benches/gpu_code.py` prints the tables.
+
+Three questions: how long it takes from the text of a small kernel in Python to PTX; how many kernels a second become
+CUDA C++; and how many instructions of threads a second the simulator runs. Everything is on one core, forward only,
+and with nothing cached. Peers are processes of their own that take turns.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+CHUNKS = ["@wp.kernel" + part for part in (HERE / "small_kernels.py").read_text().split("@wp.kernel")[1:]]
+ARCH = 80
+ROUNDS = 5
+# Kernels become text so fast that one round of them is too short to measure.
+TEXT_ROUNDS = 100
+
+
+def texts(prefix: str = "") -> Iterator[tuple[str, Any, str]]:
+    """The small kernels, each in a file of its own and new every time: its name, its code, its text."""
+    for index, chunk in enumerate(CHUNKS):
+        source = prefix + chunk
+        file = f"<small kernel {index} at {time.perf_counter_ns()}>"
+        linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+        yield file, compile(source, file, "exec"), source
+        del linecache.cache[file]
+
+
+def polyloom_kernels() -> Iterator[Callable[[], Any]]:
+    """Functions that define one of the kernels."""
+    import polyloom as wp
+
+    for _, code, _ in texts():
+
+        def define(code: Any = code) -> Any:
+            namespace = {"wp": wp, "__name__": "small"}
+            exec(code, namespace)
+            return next(value for value in namespace.values() if isinstance(value, wp.Kernel))
+
+        yield define
+
+
+def measure_polyloom() -> dict[str, Any]:
+    def seconds(make: Callable[[Any], Any], rounds: int) -> list[float]:
+        samples = []
+        for _ in range(rounds):
+            for define in polyloom_kernels():
+                before = time.perf_counter()
+                make(define())
+                samples.append(time.perf_counter() - before)
+        return samples
+
+    # The first code that is made sets up the compiler.
+    seconds(lambda kernel: (kernel.ptx(f"sm_{ARCH}"), kernel.cuda()), 1)
+    return {
+        "ptx": seconds(lambda kernel: kernel.ptx(f"sm_{ARCH}"), ROUNDS),
+        "text": seconds(lambda kernel: kernel.cuda(), TEXT_ROUNDS),
+    }
+
+
+def measure_nvrtc() -> dict[str, Any]:
+    """NVIDIA's compiler on the CUDA C++ text of the kernels: what a generator of text has to add to its own time."""
+    sys.path.insert(0, str(HERE.parent / "tests" / "python"))
+    from nvidia import Nvrtc, find
+
+    path = find("lib/libnvrtc.so.13")
+    if path is None:
+        return {}
+    nvrtc = Nvrtc(path)
+    sources = [define().cuda() for define in polyloom_kernels()]
+    samples = []
+    for index in range(ROUNDS + 1):
+        for source in sources:
+            before = time.perf_counter()
+            log, ptx = nvrtc.compile(source, f"sm_{ARCH}")
+            samples.append(time.perf_counter() - before)
+            assert ptx, log
+        if index == 0:
+            samples.clear()
+    return {"ptx": samples}
+
+
+def measure_warp() -> dict[str, Any]:
+    import importlib.util
+
+    import warp as wp
+    from warp._src import context
+
+    wp.config.quiet = True
+    wp.config.enable_backward = False
+    wp.config.cache_kernels = False
+    wp.config.kernel_cache_dir = os.environ["WARP_CACHE_PATH"]
+    wp.init()
+    folder = Path(tempfile.mkdtemp(dir=os.environ["WARP_CACHE_PATH"]))
+    count = 0
+
+    def seconds(make: Callable[[Any], Any], rounds: int) -> list[float]:
+        nonlocal count
+        samples = []
+        for _ in range(rounds):
+            for _, _, source in texts("import warp as wp\n"):
+                count += 1
+                path = folder / f"small_{count}.py"
+                path.write_text(source)
+                spec = importlib.util.spec_from_file_location(path.stem, path)
+                module = importlib.util.module_from_spec(spec)
+                sys.modules[path.stem] = module
+                before = time.perf_counter()
+                spec.loader.exec_module(module)
+                make(wp.get_module(path.stem))
+                samples.append(time.perf_counter() - before)
+        return samples
+
+    def text(module: Any) -> str:
+        options = module.resolve_options(wp.config, block_dim=256) | {"output_arch": ARCH, "block_dim": 256}
+        return context.ModuleBuilder(module, options, target="cuda").codegen("cuda")
+
+    def ptx(module: Any) -> None:
+        wp.compile_aot_module(module, arch=ARCH, module_dir=folder / module.name, use_ptx=True)
+
+    seconds(lambda module: (text(module), ptx(module)), 1)
+    return {"ptx": seconds(ptx, 1), "text": seconds(text, ROUNDS)}
+
+
+def measure_simulator() -> dict[str, Any]:
+    """Millions of instructions of threads a second on one host thread, checks off and on, by kernel."""
+    import numpy as np
+    import polyloom as loom
+
+    sys.path.insert(0, str(HERE.parent / "examples" / "gpu"))
+    import flash_attention
+    import matmul
+    import reduction
+    import softmax
+
+    namespace = {}
+    for define in polyloom_kernels():
+        kernel = define()
+        namespace[kernel.key] = kernel
+    random = np.random.default_rng(0)
+    x, y = random.random((2, 1 << 17)).astype(np.float32)
+    a, b = random.random((2, 128, 128)).astype(np.float32)
+    q, k, v = random.normal(size=(3, 2, 256, flash_attention.DIM)).astype(np.float32)
+    starts, steps = np.arange(1, 8193, dtype=np.int32), np.zeros(8192, np.int32)
+    runs: dict[str, Callable[[], Any]] = {
+        "polynomial": lambda: loom.launch(namespace["polynomial"], x.size, [x, y], device="sim:0"),
+        "logistic": lambda: loom.launch(namespace["logistic"], x.size, [x, y, 1.0], device="sim:0"),
+        "collatz, divergent": lambda: loom.launch(namespace["collatz"], starts.size, [starts, steps], device="sim:0"),
+        "matmul, shared memory": lambda: matmul.product(a, b, "sim:0"),
+        "reduction, shuffles": lambda: reduction.array_sum(x, "sim:0"),
+        "softmax": lambda: softmax.softmax(x.reshape(256, -1), "sim:0"),
+        "flash attention": lambda: flash_attention.attention(q, k, v, True, "sim:0"),
+    }
+    found = {}
+    for name, run in runs.items():
+        speeds = []
+        for checks, rounds in (("none", 5), ("all", 2)):
+            loom.sim.configure(sanitize=checks)
+            best = 0.0
+            for _ in range(rounds):
+                run()
+                report = loom.sim.last_report()
+                best = max(best, report["thread_instructions"] / report["seconds"] / 1e6)
+            speeds.append(best)
+        found[name] = speeds
+    return found
+
+
+CHILDREN = {
+    "polyloom": measure_polyloom,
+    "nvrtc": measure_nvrtc,
+    "warp": measure_warp,
+    "simulator": measure_simulator,
+}
+
+
+def collect() -> dict[str, dict[str, Any]]:
+    """What every child measured."""
+    with tempfile.TemporaryDirectory() as cache:
+        env = {**os.environ, "POLYLOOM_CACHE": "0", "POLYLOOM_NUM_THREADS": "1", "WARP_CACHE_PATH": cache}
+        found: dict[str, dict[str, Any]] = {}
+        for name in CHILDREN:
+            print(f"GPU code: {name}", file=sys.stderr, flush=True)
+            pinned = ["taskset", "-c", "0"] if sys.platform == "linux" else []
+            command = [*pinned, sys.executable, str(Path(__file__).resolve()), "--child", name]
+            done = subprocess.run(command, env=env, capture_output=True, text=True)
+            if done.returncode:
+                print(f"{name} is left out:\n{done.stderr}", file=sys.stderr)
+                continue
+            found[name] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+
+def section() -> list[str]:
+    """The rows for the scoreboard."""
+    found = collect()
+    own = found["polyloom"]
+    ptx = statistics.median(own["ptx"])
+    rate = 1 / statistics.mean(own["text"])
+    lines = [
+        "",
+        "## GPU code",
+        "",
+        "Small kernels from text in Python, forward only, one core, nothing cached (`benches/gpu_code.py`). NVRTC's",
+        "time is that for Polyloom's CUDA C++ text, and has no Python in it.",
+        "",
+        "| | polyloom | warp (ratio) | NVRTC (ratio) |",
+        "|---|---|---|---|",
+    ]
+    cells = []
+    for peer in ("warp", "nvrtc"):
+        times = found.get(peer, {}).get("ptx")
+        cells.append(
+            f"{statistics.median(times) * 1e3:.1f} ms ({statistics.median(times) / ptx:.1f}×)" if times else ""
+        )
+    lines.append(f"| Python to PTX, median | {ptx * 1e3:.2f} ms | " + " | ".join(cells) + " |")
+    warp = found.get("warp", {}).get("text")
+    cell = f"{1 / statistics.mean(warp):.0f} ({rate * statistics.mean(warp):.0f}×)" if warp else ""
+    lines.append(f"| Python to CUDA C++, kernels a second | {rate:.0f} | {cell} | |")
+    lines += ["", "Millions of instructions of threads that the simulator runs a second:", ""]
+    lines += ["| kernel | checks off | all checks |", "|---|---|---|"]
+    lines += [f"| {name} | {off:.0f} | {on:.1f} |" for name, (off, on) in found["simulator"].items()]
+    return lines
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        answers = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+        print(json.dumps(CHILDREN[sys.argv[2]]()), file=answers, flush=True)
+    else:
+        print("\n".join(section()))

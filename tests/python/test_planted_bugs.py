@@ -1,0 +1,73 @@
+"""Every planted bug is found, of the right kind and at the right line, and nothing is found in a corrected twin."""
+
+from __future__ import annotations
+
+import polyloom as loom
+import pytest
+from planted import (
+    CASES,
+    CHECK,
+    COMPILE,
+    RACE,
+    UNINITIALISED,
+    Case,
+    barriers,
+    bounds,
+    global_races,
+    shared_races,
+    uninitialised,
+)
+
+MODULES = [shared_races, global_races, bounds, barriers, uninitialised]
+
+
+@pytest.fixture(autouse=True)
+def all_checks():
+    loom.sim.configure(sanitize="all")
+    yield
+    loom.sim.configure(sanitize="none")
+
+
+def launch(case: Case, function, shared_bytes: int) -> None:
+    kernel = loom.kernel(check=case.kind == CHECK, block_dim=case.block)(function)
+    loom.launch(
+        kernel, grid=case.grid, block=case.block, inputs=case.fresh_args(), shared_bytes=shared_bytes, device="sim:0"
+    )
+
+
+def name(case: Case) -> str:
+    return case.bug.__name__
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_bug_is_found(case: Case):
+    lines = case.lines()
+    assert lines
+    if case.kind == COMPILE:
+        with pytest.raises(loom.CompileError) as refused:
+            launch(case, case.bug, case.shared_bytes)
+        assert {found.line for found in refused.value.diagnostics} <= lines
+    elif case.kind == CHECK:
+        with pytest.raises(loom.LaunchError) as failed:
+            launch(case, case.bug, case.shared_bytes)
+        assert failed.value.line in lines
+    else:
+        with pytest.raises(loom.SanitizerError) as caught:
+            launch(case, case.bug, case.shared_bytes)
+        # What a missing barrier lets a thread read too early may also be memory that nobody has written yet.
+        kinds = {finding.kind for finding in caught.value.findings}
+        assert case.kind in kinds and kinds <= {case.kind, UNINITIALISED}
+        for finding in caught.value.findings:
+            assert finding.file == case.bug.__code__.co_filename and finding.line in lines, finding
+            assert (finding.other is not None) == (finding.kind == RACE), finding
+            assert finding.other is None or finding.other[1] in lines, finding
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_twin_is_clean(case: Case):
+    launch(case, case.twin, case.shared_bytes if case.twin_shared_bytes is None else case.twin_shared_bytes)
+
+
+def test_there_are_enough():
+    assert len(CASES) >= 40
+    assert len({case.bug.__name__ for case in CASES}) == len(CASES)
