@@ -74,8 +74,6 @@ def test_bitonic_sort(device, n):
 
 @pytest.mark.parametrize("shape", [(16, 8, 16), (32, 32, 48), (40, 65, 33)])
 def test_tensor_core_matmul(device, shape):
-    if device == "sim:0":
-        pytest.skip("there is no PTX of asynchronous copies and tensor cores yet")
     m, n, k = shape
     a, b = normal(m, k).astype(np.float16), normal(k, n, seed=1).astype(np.float16)
     expected = a.astype(np.float64) @ b.astype(np.float64)

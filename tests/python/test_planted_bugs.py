@@ -13,12 +13,13 @@ from planted import (
     Case,
     barriers,
     bounds,
+    copies,
     global_races,
     shared_races,
     uninitialised,
 )
 
-MODULES = [shared_races, global_races, bounds, barriers, uninitialised]
+MODULES = [shared_races, global_races, bounds, barriers, uninitialised, copies]
 
 
 @pytest.fixture(autouse=True)

@@ -1,8 +1,8 @@
-"""Asynchronous copies: waits that are missing or too few, barriers that are missing beside them, odd addresses."""
+"""Asynchronous copies: waits that are missing or too few, barriers that are missing beside them, ends of arrays."""
 
 import polyloom as loom
 
-from planted import ASYNC, MISALIGNED, RACE, numbers, plant, zeros
+from planted import ASYNC, BOUNDS, RACE, numbers, plant, zeros
 
 
 def no_wait(x: loom.array(dtype=float), out: loom.array(dtype=float)):
@@ -136,25 +136,31 @@ def copied_over_twin(x: loom.array(dtype=float), out: loom.array(dtype=float)):
 plant(RACE, copied_over, copied_over_twin, [numbers(128), zeros(64)])
 
 
-def odd_rows(x: loom.array(dtype=float, ndim=2), out: loom.array(dtype=float, ndim=2)):
-    tile = loom.shared_array(shape=(4, 8), dtype=float)
+def past_the_end(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    tile = loom.shared_array(shape=64, dtype=float)
     t = loom.thread_idx()
-    if t < 8:
-        loom.async_copy(tile[t // 2, t % 2 * 4], x[t // 2, t % 2 * 4], count=4)  # BUG
+    if t < 16:
+        loom.async_copy(tile[t * 4], x[t * 4], count=4)  # BUG
     loom.async_commit()
     loom.async_wait()
     loom.sync_threads()
-    out[t // 8, t % 8] = tile[t // 8, t % 8]
+    if t < x.shape[0]:
+        out[t] = tile[t]
 
 
-def odd_rows_twin(x: loom.array(dtype=float, ndim=2), out: loom.array(dtype=float, ndim=2)):
-    tile = loom.shared_array(shape=(4, 8), dtype=float)
+def past_the_end_twin(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    tile = loom.shared_array(shape=64, dtype=float)
     t = loom.thread_idx()
-    loom.async_copy(tile[t // 8, t % 8], x[t // 8, t % 8])
+    if t * 4 + 4 <= x.shape[0]:
+        loom.async_copy(tile[t * 4], x[t * 4], count=4)
+    elif t * 4 < x.shape[0]:
+        for k in range(t * 4, x.shape[0]):
+            tile[k] = x[k]
     loom.async_commit()
     loom.async_wait()
     loom.sync_threads()
-    out[t // 8, t % 8] = tile[t // 8, t % 8]
+    if t < x.shape[0]:
+        out[t] = tile[t]
 
 
-plant(MISALIGNED, odd_rows, odd_rows_twin, [numbers(4, 9), zeros(4, 8)], block=32)
+plant(BOUNDS, past_the_end, past_the_end_twin, [numbers(62), zeros(62)])
