@@ -163,7 +163,10 @@ impl Warp {
     ) -> Box<Finding> {
         let address = addresses[lanes.trailing_zeros() as usize];
         let place = match space {
-            Space::Shared => context.describe_shared(address.wrapping_sub(base), block.shared.len() as u64),
+            Space::Shared => {
+                let place = context.describe_shared(address.wrapping_sub(base));
+                format!("{place}; the block has {} bytes", block.shared.len())
+            }
             Space::Local => format!("outside the {} bytes of local memory", self.local_bytes),
             Space::Param => format!("outside the {} bytes of parameters", context.parameters.len()),
             _ => context.device.describe(address),

@@ -90,18 +90,15 @@ impl Context<'_> {
     }
 
     /// In words, what is at an address of shared memory.
-    pub(crate) fn describe_shared(&self, offset: u64, length: u64) -> String {
-        let named = self.program.shared.iter().rev().find(|(start, _, _)| u64::from(*start) <= offset);
+    pub(crate) fn describe_shared(&self, offset: u64) -> String {
         let dynamic = self.launch.dynamic_shared_bytes;
         if dynamic > 0 && offset >= u64::from(self.program.dynamic_shared) {
             let past = offset.wrapping_sub(u64::from(self.program.dynamic_shared));
             return format!("byte {past} of the {dynamic} bytes of dynamic shared memory");
         }
-        match named {
-            Some((start, size, name)) => {
-                format!("byte {} of `{name}` ({size} bytes); the block has {length}", offset - u64::from(*start))
-            }
-            None => format!("outside the block's {length} bytes"),
+        match self.program.shared.iter().rev().find(|(start, _, _)| u64::from(*start) <= offset) {
+            Some((start, size, name)) => format!("byte {} of `{name}` ({size} bytes)", offset - u64::from(*start)),
+            None => format!("byte {offset} of shared memory"),
         }
     }
 

@@ -80,7 +80,7 @@ fn generic(context: &Context<'_>, place: Where, offset: usize) -> u64 {
 fn place_name(context: &Context<'_>, place: Where, offset: usize) -> String {
     match place {
         Where::Global(_) => context.device.describe(generic(context, place, offset)),
-        _ => format!("{} of shared memory", context.describe_shared(offset as u64, context.shared_bytes.into())),
+        _ => context.describe_shared(offset as u64),
     }
 }
 
