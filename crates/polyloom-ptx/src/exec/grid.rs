@@ -106,12 +106,21 @@ impl Context<'_> {
         self.stop.load(Relaxed) || (self.launch.interrupt)()
     }
 
-    /// Notes what a check found, once for each kind and place.
+    /// Notes what a check found, once for each kind and line, or pair of lines whichever of them came second.
     pub(crate) fn report(&self, finding: Finding) {
+        type Line<'a> = Option<(Option<&'a str>, u32)>;
+        fn line(site: &Option<Site>) -> Line<'_> {
+            site.as_ref().map(|site| match &site.source {
+                Some((file, line, _)) => (Some(file.as_str()), *line),
+                None => (None, site.position.line),
+            })
+        }
+        fn lines(finding: &Finding) -> (Line<'_>, Line<'_>) {
+            let (here, there) = (line(&finding.site), line(&finding.other));
+            if there.is_some() && there < here { (there, here) } else { (here, there) }
+        }
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = findings
-            .iter()
-            .any(|each| each.kind == finding.kind && each.site == finding.site && each.other == finding.other);
+        let known = findings.iter().any(|each| each.kind == finding.kind && lines(each) == lines(&finding));
         if !known && findings.len() < MAX_FINDINGS {
             findings.push(finding);
         }
