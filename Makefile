@@ -47,7 +47,7 @@ demo: $(STAMPS)/develop-release  ## simulate a fluid and draw it, against NumPy
 
 test: $(STAMPS)/develop  ## all tests: Rust, file tests, Python
 	@echo "==> Rust tests"
-	cargo test --workspace --exclude polyloom-py --features "$(FEATURES)"
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) cargo test --workspace --exclude polyloom-py --features "$(FEATURES)"
 	@echo "==> Python tests"
 	$(BIN)/python -m pytest
 

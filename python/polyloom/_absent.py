@@ -8,7 +8,7 @@ import re
 REASONS = [
     ("Warp's errors; Polyloom's are `CompileError` and `LaunchError`", r"^warp.*error$"),
     (
-        "CUDA devices: streams, events, graphs, memory pools, allocators",
+        "streams, events, graphs, memory pools and allocators of CUDA devices",
         r"cuda|stream|event|graph|capture|mempool|peer|allocat|memory|can_access|ipc_handle|lto_cache|^timing|"
         r"timing_?result|suggested_block_size|launch_tiled|deterministic",
     ),

@@ -120,6 +120,10 @@ class indexedarray:  # noqa: N801 - the kernel language's name
                 chosen = np.arange(extent, dtype=np.int32)
             elif not isinstance(chosen, array):
                 chosen = np.asarray(chosen, np.int32)
+            if isinstance(chosen, array):
+                chosen = chosen.to(data.device)
+            elif not data.device.is_cpu:
+                chosen = array(chosen, device=data.device)
             setattr(made, f"indices{axis}", chosen)
         return made
 

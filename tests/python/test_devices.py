@@ -149,6 +149,19 @@ def test_composites_and_structs_there():
         loom.launch(drop, 3, [bodies.to("cpu"), 0.25], device=SIM)
 
 
+def test_indexed_arrays_there():
+    @loom.kernel
+    def negate(a: loom.indexedarray(dtype=float)):
+        a[loom.tid()] = -a[loom.tid()]
+
+    data = loom.array([1.0, 2.0, 3.0, 4.0], device=SIM)
+    for indices in ([3, 0], loom.array([3, 0], dtype=int)):
+        chosen = loom.indexedarray(data, [indices])
+        loom.launch(negate, chosen.shape, [chosen], device=SIM)
+        assert chosen.numpy().tolist() == [data[3], data[0]]
+    assert data.list() == [1, 2, 3, 4]
+
+
 def test_launches_use_the_arrays_in_place():
     x, y = loom.array(np.arange(8), dtype=float, device=SIM), loom.ones(8, device=SIM)
     host = np.zeros(8, np.float32)

@@ -4,7 +4,7 @@ use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, session, t
 use clap::ValueEnum;
 use polyloom::{Arch, Defaults, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, Tier};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -37,6 +37,9 @@ pub(crate) struct Arguments {
     /// GPU code whose threads run through the launch by strides of the grid, not one thread for each element
     #[arg(long)]
     grid_stride: bool,
+    /// Also write what there is to know of GPU code, as JSON: for `--emit ptx`, `cubin` and `cuda`
+    #[arg(long, value_name = "FILE")]
+    metadata: Option<PathBuf>,
     /// Neither read nor keep compiled code on disk
     #[arg(long)]
     no_cache: bool,
@@ -98,26 +101,39 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Backend::Llvm => Tier::Optimized,
         Backend::Cranelift => Tier::Quick,
     });
-    let bytes = match wanted(arguments) {
+    let is_for_gpus = matches!(arguments.emit, Emit::Ptx | Emit::Cubin | Emit::Cuda);
+    if arguments.metadata.is_some() && !is_for_gpus {
+        return Err(Failure::Usage("--metadata is of GPU code: --emit ptx, cubin or cuda".to_owned()));
+    }
+    let refused = |error| match error {
+        GpuError::Rejected(error) => Failure::from(error),
+        GpuError::Codegen(error) => Failure::Failed(error.to_string()),
+    };
+    let target = target(arguments);
+    let bytes = match wanted(arguments, target) {
         Wanted::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
         Wanted::Cubin(target) => kernel.cubin(&target),
         Wanted::Host(form) => kernel.emit(form, tier).map_err(GpuError::Codegen),
     };
-    let bytes = bytes.map_err(|error| match error {
-        GpuError::Rejected(error) => error.into(),
-        GpuError::Codegen(error) => Failure::Failed(error.to_string()),
-    })?;
+    let bytes = bytes.map_err(refused)?;
     let default = match arguments.emit {
         Emit::Obj => Some(PathBuf::from(format!("{name}.o"))),
         Emit::Cubin => Some(PathBuf::from(format!("{name}.cubin"))),
         _ => None,
     };
-    match arguments.output.clone().or(default) {
-        None => print(&bytes)?,
-        Some(path) => std::fs::write(&path, &bytes)
-            .map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))?,
+    if let Some(path) = &arguments.metadata {
+        let metadata = kernel.gpu_metadata(&target).map_err(refused)?;
+        let text = serde_json::to_string_pretty(&metadata).map_err(|error| Failure::Failed(error.to_string()))?;
+        write(path, format!("{text}\n").as_bytes())?;
     }
-    Ok(())
+    match arguments.output.clone().or(default) {
+        None => print(&bytes),
+        Some(path) => write(&path, &bytes),
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Outcome {
+    std::fs::write(path, bytes).map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
 }
 
 /// A form on the one side or the other.
@@ -127,14 +143,18 @@ enum Wanted {
     Cubin(GpuTarget),
 }
 
-/// What is asked for.
-fn wanted(arguments: &Arguments) -> Wanted {
-    let target = GpuTarget {
+/// What GPU code is for.
+fn target(arguments: &Arguments) -> GpuTarget {
+    GpuTarget {
         ptx_version: arguments.ptx_version,
         shape: if arguments.grid_stride { GridShape::Stride } else { GridShape::OneThreadEach },
         dense: arguments.dense,
         ..GpuTarget::new(arguments.arch.unwrap_or(Arch::DEFAULT))
-    };
+    }
+}
+
+/// What is asked for.
+fn wanted(arguments: &Arguments, target: GpuTarget) -> Wanted {
     Wanted::Host(match arguments.emit {
         Emit::Ptx => return Wanted::Gpu(GpuForm::Ptx, target),
         Emit::Cubin => return Wanted::Cubin(target),

@@ -16,6 +16,7 @@
 
 #![deny(unsafe_code)]
 
+mod contents;
 mod counters;
 mod decode;
 mod error;
@@ -28,6 +29,7 @@ mod report;
 mod sanitize;
 pub mod syntax;
 
+pub use contents::Contents;
 pub use counters::Counters;
 pub use decode::op::{Class, Limits, ParameterInfo};
 pub use error::{Error, Position};

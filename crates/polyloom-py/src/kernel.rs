@@ -245,6 +245,27 @@ impl Kernel {
         Ok(PyBytes::new(py, &bytes))
     }
 
+    /// What there is to know of the kernel's GPU code, as a dictionary: `ptx_version`, `target_archs`, `least_arch`,
+    /// `required_features`, `entry_points`, `device_functions`, `constant_memory`, `shared_memory`, `launch_bounds`,
+    /// `max_registers`, `address_spaces`, `parameters` and more; and whether a GPU was there when the code was made,
+    /// `cuda_available_at_generation` and `codegen_only`, for which it looks for NVIDIA's driver. Parameters are those of
+    /// `ptx`.
+    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false))]
+    fn gpu_metadata<'py>(
+        &self,
+        py: Python<'py>,
+        arch: &str,
+        ptx_version: Option<&str>,
+        dense: bool,
+        grid_stride: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
+        let kernel = self.one()?;
+        let metadata = py.detach(|| kernel.gpu_metadata(&target)).map_err(|error| gpu_error(py, &error))?;
+        let text = serde_json::to_string(&metadata).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
     /// The machine code that runs where arrays are dense and do not overlap, as assembly text.
     fn asm(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.text(Form::Asm))

@@ -15,6 +15,7 @@ mod errors;
 mod generic;
 mod kernel;
 mod launch;
+mod numpy_array;
 mod packages;
 mod print;
 mod sim;
