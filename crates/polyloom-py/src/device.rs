@@ -8,10 +8,11 @@ use polyloom::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The device that is used where none is named.
-static DEFAULT: Mutex<Device> = Mutex::new(Device::Cpu);
+/// The device that is used where none is named: 0 for the CPU, 1 for the simulator, 2 and more for GPUs. Every launch
+/// reads it.
+static DEFAULT: AtomicU64 = AtomicU64::new(0);
 
 /// The device of this name.
 ///
@@ -26,8 +27,13 @@ pub(crate) fn named(name: &str) -> PyResult<Device> {
 }
 
 /// The device that is used where none is named.
+#[inline]
 pub(crate) fn default() -> Device {
-    *DEFAULT.lock().unwrap_or_else(PoisonError::into_inner)
+    match DEFAULT.load(Ordering::Relaxed) {
+        0 => Device::Cpu,
+        1 => Device::Simulator,
+        number => Device::Cuda((number - 2) as u32),
+    }
 }
 
 /// Its name.
@@ -39,8 +45,12 @@ pub(crate) fn default_device() -> String {
 /// Makes a device the one that is used where none is named.
 #[pyfunction]
 pub(crate) fn set_default_device(name: &str) -> PyResult<()> {
-    let device = named(name)?;
-    *DEFAULT.lock().unwrap_or_else(PoisonError::into_inner) = device;
+    let number = match named(name)? {
+        Device::Cpu => 0,
+        Device::Simulator => 1,
+        Device::Cuda(number) => u64::from(number) + 2,
+    };
+    DEFAULT.store(number, Ordering::Relaxed);
     Ok(())
 }
 
