@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arch;
+pub mod block_plan;
 pub mod builder;
 pub mod canonical;
 pub mod diagnostic;

@@ -143,6 +143,14 @@ pub const PASSES: &[Pass] = &[
             Ok(())
         },
     },
+    Pass {
+        name: "split_blocks",
+        doc: "For CPUs: turns a kernel that is launched in blocks into one whose threads are the blocks.",
+        run: |module, func, _| {
+            blocks::split_blocks(module, func);
+            Ok(())
+        },
+    },
 ];
 
 impl Pass {

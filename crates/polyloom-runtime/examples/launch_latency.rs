@@ -25,6 +25,7 @@ fn saxpy() -> Option<KernelSource> {
         prepared_kernel: id,
         hash: [1; 32],
         elements: Vec::new(),
+        blocks: None,
     })
 }
 

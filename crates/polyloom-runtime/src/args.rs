@@ -41,6 +41,14 @@ impl Params {
         Params { elements, ..self }
     }
 
+    /// The first so many of these parameters.
+    pub(crate) fn truncated(mut self, len: usize) -> Params {
+        self.types.truncate(len);
+        self.names.truncate(len);
+        self.layout = ArgLayout::new(self.types.iter().copied());
+        self
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.types.len()

@@ -11,6 +11,7 @@ use polyloom_ir::text::attributes;
 use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::pipeline;
+use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_runtime::{
     ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, interpret_thread,
     launch, without_fork,
@@ -82,11 +83,17 @@ impl Kernel {
     pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Result<Kernel, CompileError> {
         let Compiled { module, kernel: id, sources, warnings, typed } = compiled;
         let options = pipeline::Options { checked: module.functions[id].metadata.check, ..Default::default() };
-        let (prepared, prepared_kernel) = match without_fork(|| pipeline::prepared(&module, id, &options)) {
+        let (mut prepared, prepared_kernel) = match without_fork(|| pipeline::prepared(&module, id, &options)) {
             Ok(prepared) => prepared,
             Err(diagnostics) => return Err(CompileError { diagnostics, sources }),
         };
         let (verified, verified_kernel) = pipeline::interpretable(&module, id, &options);
+        let needs_blocks = verified.functions.values().any(|function| {
+            let mut needs = false;
+            function.walk(function.body, &mut |_, data| needs |= data.op.info().needs_blocks());
+            needs
+        });
+        let blocks = if needs_blocks { split_blocks(&mut prepared, prepared_kernel) } else { None };
         let hash = canonical_hash(&prepared, prepared_kernel);
         let written = prepared.functions[prepared_kernel].written_arrays();
         let source = KernelSource {
@@ -96,6 +103,7 @@ impl Kernel {
             prepared_kernel,
             hash,
             elements: polyloom_passes::transform::scalarise::elements(&module.functions[id]),
+            blocks,
         };
         let types = module.functions[id].params().iter().map(|&param| module.functions[id].ty(param)).collect();
         let function = typed.functions.iter().find(|f| f.name == module.functions[id].name);
@@ -295,8 +303,8 @@ impl Kernel {
     pub fn emit(&self, form: Form, tier: Option<Tier>) -> Result<Vec<u8>, CodegenError> {
         let source = self.cpu.source();
         let is_machine_code = !matches!(form, Form::Ast | Form::Hir | Form::HirPrepared);
-        if self.needs_blocks() && is_machine_code {
-            let message = "there is no CPU code of a kernel with blocks of threads: ask for its HIR or for GPU code";
+        if self.needs_blocks() && source.blocks.is_none() && is_machine_code {
+            let message = "the interpreter runs this kernel on the CPU: ask for its HIR or for GPU code";
             return Err(CodegenError::new(message));
         }
         let emit = match form {
@@ -318,7 +326,9 @@ impl Kernel {
         let missing = "this build has no such back end: LLVM needs the feature `llvm`";
         let Some(backend) = backend else { return Err(CodegenError::new(missing)) };
         let facts = if form == Form::Obj { Facts::default() } else { self.cpu.dense_facts() };
-        let variant = Variant { launch_rank: self.natural_rank(), facts };
+        // The threads of a kernel of blocks are the blocks, in a row.
+        let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
+        let variant = Variant { launch_rank, facts };
         without_fork(|| backend.emit(&source.prepared, source.prepared_kernel, &variant, emit))
     }
 

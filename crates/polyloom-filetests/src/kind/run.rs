@@ -16,14 +16,17 @@
 //!
 //! In a Python file the comments start with `#` and the functions are its kernels.
 //!
-//! What ends well is run three times: as written, and prepared for back ends without and with checks.
+//! What ends well is run three times: as written, and prepared for back ends without and with checks. What is launched in
+//! blocks is also split at barriers after it is prepared, and must be such that it can be.
 
 use super::python;
 use super::value::{Reader, Value, matches_value};
 use crate::case::Case;
+use polyloom_ir::block_plan::{BlockLaunch, BlockPlan};
 use polyloom_ir::function::CheckKind;
-use polyloom_ir::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
-use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Module, Type};
+use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, InterpError, Interpreter, Printed};
+use polyloom_ir::{FuncId, Function, FunctionKind, Imm, MAX_DIMS, Module, Type};
+use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::transform::scalarise::scalarise;
 use polyloom_passes::{Options, prepared};
 
@@ -133,6 +136,15 @@ impl Directive {
             outcome
                 .and_then(|outcome| self.compare(&outcome))
                 .map_err(|message| format!("{how}: {message}\n{copy}"))?;
+            let mut copy = copy;
+            if Interpreter::new(module, self.func).is_ok_and(|interpreter| interpreter.needs_blocks()) {
+                let Some(plan) = split_blocks(&mut copy, kernel) else {
+                    return Err(format!("{how} it cannot be split at barriers\n{copy}"));
+                };
+                self.execute_split(&copy, kernel, &plan)
+                    .and_then(|outcome| self.compare(&outcome))
+                    .map_err(|message| format!("{how} and split at barriers: {message}\n{copy}"))?;
+            }
         }
         Ok(())
     }
@@ -143,30 +155,73 @@ impl Directive {
         let describe = |error: InterpError| describe(module, error);
         let interpreter = Interpreter::new(module, func).map_err(describe)?.with_max_steps(MAX_STEPS);
         let (mut memory, mut host) = (BufferMemory::default(), Printed::default());
-        let arguments: Vec<Arg> = self
-            .arguments
-            .iter()
-            .map(|argument| match argument {
-                Value::Scalar(_, bits) => Arg::Scalar(*bits),
-                Value::Array(elem, extents, bits) => memory.add_array(*elem, extents, bits),
-            })
-            .collect();
+        let arguments = self.arguments(&mut memory);
         let values = if function.kind == FunctionKind::Kernel {
             let n_threads = self.shape.iter().product();
             interpreter.launch(&self.shape, &arguments, &mut memory, &mut host, 0..n_threads).map_err(describe)?;
-            let arrays = self.arguments.iter().zip(&arguments).filter_map(|(value, &argument)| match value {
-                Value::Array(elem, extents, _) => {
-                    Some(Value::Array(*elem, extents.clone(), memory.elements(*elem, argument)))
-                }
-                Value::Scalar(..) => None,
-            });
-            arrays.collect()
+            self.arrays(&memory, &arguments)
         } else {
             let bits = interpreter.call_with(&arguments, &mut memory, &mut host).map_err(describe)?;
             let scalars = function.results.iter().filter_map(|ty| ty.as_scalar());
             scalars.zip(bits).map(|(ty, bits)| Value::Scalar(ty, bits)).collect()
         };
         Ok(Outcome { values, printed: host.0 })
+    }
+
+    /// Runs a kernel that does the work of whole blocks.
+    fn execute_split(&self, module: &Module, func: FuncId, plan: &BlockPlan) -> Result<Outcome, String> {
+        let function = &module.functions[func];
+        let describe = |error: InterpError| describe(module, error);
+        let interpreter = Interpreter::new(module, func).map_err(describe)?.with_max_steps(MAX_STEPS);
+        let mut shape = [1; MAX_DIMS];
+        shape.iter_mut().zip(&self.shape).for_each(|(extent, &given)| *extent = given);
+        let grid = interpreter.default_grid(shape.iter().product());
+        let launch = BlockLaunch { grid, shape };
+        let (mut memory, mut host) = (BufferMemory::default(), Printed::default());
+        let mut arguments = self.arguments(&mut memory);
+        let types: Vec<Type> = function.params().iter().map(|&param| function.ty(param)).collect();
+        let mut dynamic = None;
+        for (param, ty) in plan.with_types(&types) {
+            let array = ty.as_array().and_then(|(elem, _)| param.memory(elem, &launch));
+            let Some(array) = array else {
+                arguments.push(Arg::Scalar(param.scalar(&launch).unwrap_or(0)));
+                continue;
+            };
+            let mut add = || {
+                // Whatever the memory held before must not matter.
+                memory.buffers.push(vec![0xa5; array.bytes as usize]);
+                memory.buffers.len() as u32 - 1
+            };
+            let buffer = if param.is_dynamic() { *dynamic.get_or_insert_with(add) } else { add() };
+            let mut view = ArrayArg { buffer, ..ArrayArg::default() };
+            for (axis, (&extent, &stride)) in array.extents.iter().zip(&array.strides).enumerate() {
+                (view.extents[axis], view.strides[axis]) = (extent as i64, stride);
+            }
+            arguments.push(Arg::Array(view));
+        }
+        let n_blocks = grid.n_blocks();
+        interpreter.launch(&[n_blocks], &arguments, &mut memory, &mut host, 0..n_blocks).map_err(describe)?;
+        Ok(Outcome { values: self.arrays(&memory, &arguments), printed: host.0 })
+    }
+
+    /// The arguments, arrays among them in memory.
+    fn arguments(&self, memory: &mut BufferMemory) -> Vec<Arg> {
+        let argument = |argument: &Value| match argument {
+            Value::Scalar(_, bits) => Arg::Scalar(*bits),
+            Value::Array(elem, extents, bits) => memory.add_array(*elem, extents, bits),
+        };
+        self.arguments.iter().map(argument).collect()
+    }
+
+    /// What is in the arrays among the arguments.
+    fn arrays(&self, memory: &BufferMemory, arguments: &[Arg]) -> Vec<Value> {
+        let arrays = self.arguments.iter().zip(arguments).filter_map(|(value, &argument)| match value {
+            Value::Array(elem, extents, _) => {
+                Some(Value::Array(*elem, extents.clone(), memory.elements(*elem, argument)))
+            }
+            Value::Scalar(..) => None,
+        });
+        arrays.collect()
     }
 
     fn compare(&self, outcome: &Outcome) -> Result<(), String> {

@@ -5,7 +5,7 @@ use super::reader::{Parsed, Reader};
 use crate::diagnostic::near_names;
 use crate::metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "kind",
     "target",
     "workgroup_size",
@@ -14,6 +14,7 @@ const NAMES: [&str; 16] = [
     "max_registers",
     "float_mode",
     "check",
+    "by_block",
     "hint",
     "no_allocation",
     "no_syscalls",
@@ -43,6 +44,7 @@ impl Reader<'_> {
         let name = self.str(token);
         match name {
             "check" => metadata.check = true,
+            "by_block" => metadata.by_block = true,
             "no_allocation" => constraints.no_allocation = true,
             "no_syscalls" => constraints.no_syscalls = true,
             "inline_always" => constraints.inline_always = true,

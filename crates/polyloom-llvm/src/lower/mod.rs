@@ -42,7 +42,7 @@ pub(crate) use {
     memory::{Address, ArrayArg},
 };
 
-use crate::ir::{Block, Ir, Val};
+use crate::ir::{Block, FenceOrder, Ir, Val};
 use arith::Arith;
 use control::Frame;
 use cranelift_entity::SecondaryMap;
@@ -260,6 +260,11 @@ impl<'a, 'c> Lower<'a, 'c> {
                     Some(rep) => rep,
                     None => return Ok(()),
                 }
+            }
+            (Op::ThreadFence, _) => {
+                self.has_effects = true;
+                self.ir.fence(FenceOrder::LLVMAtomicOrderingSequentiallyConsistent, "");
+                return Ok(());
             }
             (op, _) if op.info().group == polyloom_ir::op::Group::Atomic => match self.atomic(inst)? {
                 Some(rep) => rep,

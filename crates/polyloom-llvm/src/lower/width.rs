@@ -8,7 +8,8 @@ use rustc_hash::FxHashSet;
 
 /// The number of lanes: as many as fill a vector register with elements of the type most of the work is done in, twice
 /// as many where that hides latency, or one where vectors cannot pay: a kernel that prints in every thread, or whose
-/// threads share all their values. One too where the order of what it prints would show the group.
+/// threads share all their values. One too where each thread does the work of a block of threads, in loops that LLVM
+/// vectorises by itself, and where the order of what it prints would show the group.
 pub(crate) fn choose(
     module: &Module,
     id: FuncId,
@@ -17,6 +18,9 @@ pub(crate) fn choose(
     processor: &Processor,
 ) -> u32 {
     let func = &module.functions[id];
+    if func.metadata.by_block {
+        return 1;
+    }
     if prints_always(func, func.body)
         || n_prints(module, func, func.body) > 1
         || mostly_scatters(func, uniformity, variant)

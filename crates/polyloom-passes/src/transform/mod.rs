@@ -1,5 +1,6 @@
 //! Transformations of HIR, one a file. [`crate::PASSES`] lists them.
 
+pub mod blocks;
 pub mod cpu_ops;
 pub mod cse;
 pub mod dce;

@@ -68,18 +68,21 @@ pub(crate) struct FactPlan {
     /// Parameter, axis and extent of the axes that are components of composites: the launch sees to these.
     components: SmallVec<[(u32, u8, u32); 4]>,
     n_params: usize,
+    /// What always holds of the parameters behind these, which the launch makes.
+    of_launch: Vec<ArrayFacts>,
 }
 
 impl FactPlan {
     /// The plan for a kernel in prepared HIR. `elements` says, by parameter, which composites an array's last axes are
-    /// the components of; it may be shorter than the parameters are many.
-    pub(crate) fn of(kernel: &Function, elements: &[Option<Composite>]) -> FactPlan {
+    /// the components of; it may be shorter than the parameters are many. `of_launch` is what holds of the last parameters.
+    pub(crate) fn of(kernel: &Function, elements: &[Option<Composite>], of_launch: Vec<ArrayFacts>) -> FactPlan {
         let layout = ArgLayout::of(kernel);
         let written = kernel.written_arrays();
         let mut arrays = SmallVec::new();
         let mut extents = SmallVec::new();
         let mut components = SmallVec::new();
-        for (param, &value) in kernel.params().iter().enumerate() {
+        let n_params = kernel.params().len().saturating_sub(of_launch.len());
+        for (param, &value) in kernel.params().iter().enumerate().take(n_params) {
             let Type::Array { ndim, .. } = kernel.ty(value) else { continue };
             let word = layout.offsets[param] / 8;
             if arrays.len() < MAX_ARRAYS {
@@ -96,7 +99,7 @@ impl FactPlan {
                 }
             }
         }
-        FactPlan { arrays, extents, components, n_params: kernel.params().len() }
+        FactPlan { arrays, extents, components, n_params, of_launch }
     }
 
     /// What holds of these arguments, which are complete.
@@ -151,6 +154,7 @@ impl FactPlan {
         for &(param, axis, extent) in &self.components {
             arrays[param as usize].extents[usize::from(axis)] = Some(extent);
         }
+        arrays.extend_from_slice(&self.of_launch);
         Facts { arrays }
     }
 

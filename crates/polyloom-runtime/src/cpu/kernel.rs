@@ -4,6 +4,7 @@
 //! the launch that first needs them and live as long as the kernel; a launch finds its variant without a lock. Code is
 //! never freed before the kernel, so a launch may go on using an entry that has just been replaced.
 
+use super::blocks;
 use super::cost::Cost;
 use super::device::{CpuDevice, Tier, TierPolicy};
 use super::facts::{FactKey, FactPlan};
@@ -14,6 +15,7 @@ use crate::error::LaunchError;
 use crate::fork::{PerProcess, without_fork};
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
+use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::interp::Interpreter;
 use polyloom_ir::{Composite, FuncId, Function, Module};
 use std::ffi::c_void;
@@ -46,6 +48,9 @@ pub struct KernelSource {
     pub hash: [u8; 32],
     /// By parameter of the prepared kernel, if its last axes are the components of a composite: which.
     pub elements: Vec<Option<Composite>>,
+    /// Of a kernel that is launched in blocks: what the last parameters of the prepared kernel are, whose threads are
+    /// blocks. If there is none, the interpreter runs it.
+    pub blocks: Option<BlockPlan>,
 }
 
 /// A kernel on a [`CpuDevice`].
@@ -117,15 +122,17 @@ impl CpuKernel {
         let kernel = &source.prepared.functions[source.prepared_kernel];
         assert!(source.verified.functions.get(source.verified_kernel).is_some(), "no such kernel");
         let sites = SiteTable::of(kernel);
+        let of_launch = source.blocks.as_ref().map(blocks::facts).unwrap_or_default();
+        let n_arguments = kernel.params().len().saturating_sub(of_launch.len());
         let inner = KernelInner {
             name: kernel.name.clone(),
-            params: Params::of(kernel).with_elements(source.elements.clone()),
+            params: Params::of(kernel).truncated(n_arguments).with_elements(source.elements.clone()),
             needs_blocks: source.verified.functions.values().any(needs_blocks),
             prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
             is_small: source.prepared.functions.values().map(|f| f.insts.len()).sum::<usize>() <= MAX_OPTIMIZED_INSTS,
-            plan: FactPlan::of(kernel, &source.elements),
+            plan: FactPlan::of(kernel, &source.elements, of_launch),
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
             interpreter: PerProcess::new(),
             making: PerProcess::new(),
@@ -177,9 +184,11 @@ impl CpuKernel {
     ///
     /// [`LaunchError::Compile`].
     pub fn compile(&self, launch_rank: u8) -> Result<(), LaunchError> {
-        if self.inner.needs_blocks || self.inner.device.policy() == TierPolicy::Always(Tier::Interpreter) {
+        let is_interpreted = self.inner.needs_blocks && self.inner.source.blocks.is_none();
+        if is_interpreted || self.inner.device.policy() == TierPolicy::Always(Tier::Interpreter) {
             return Ok(());
         }
+        let launch_rank = if self.inner.needs_blocks { 1 } else { launch_rank };
         let making = self.inner.making.get().lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.make_variant(&making, launch_rank, FactKey::default()).map(|_| ())
     }

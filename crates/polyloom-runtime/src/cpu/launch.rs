@@ -4,15 +4,17 @@
 //! calling thread with no allocation, no lock and no clock. Longer ones are cut into chunks, between which the launch
 //! looks whether it should stop and whether better code has arrived.
 
+use super::blocks::BlockRun;
 use super::device::{Tier, TierPolicy};
 use super::interpret::interpret;
-use super::kernel::CpuKernel;
+use super::kernel::{CpuKernel, KernelInner};
 use super::run::Run;
 use super::tiers;
 use crate::args::{ArgBlock, Params};
 use crate::error::LaunchError;
 use polyloom_ir::MAX_DIMS;
-use polyloom_ir::interp::Grid;
+use polyloom_ir::block_plan::BlockLaunch;
+use polyloom_ir::interp::{DEFAULT_BLOCK_SIZE, Grid};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -70,18 +72,25 @@ pub unsafe fn launch(
     if n_threads == 0 {
         return Ok(());
     }
-    if kernel.needs_blocks || kernel.device.policy() == TierPolicy::Always(Tier::Interpreter) {
+    let mut rank = shape.len() as u8;
+    let is_interpreted = kernel.device.policy() == TierPolicy::Always(Tier::Interpreter);
+    let blocks = if is_interpreted { None } else { blocks_of(kernel, grid, n_threads, rank, options) };
+    if is_interpreted || (kernel.needs_blocks && blocks.is_none()) {
         // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
         return unsafe { interpret(kernel, shape, args.words(), 0..n_threads, options) };
     }
-    let rank = shape.len() as u8;
+    let (mut grid, mut n_threads) = (grid, n_threads);
+    if let Some(blocks) = &blocks {
+        (rank, grid) = (1, blocks.grid());
+        n_threads = grid[0];
+    }
     let variant = kernel.variant(rank, args)?;
     let ns = n_threads as f32 * variant.ns_per_thread();
     let (n_before, is_hot) = variant.record(ns);
     if is_hot {
         tiers::promote(kernel, variant);
     }
-    let run = Run::new(kernel, variant, args.words(), grid, rank, n_threads);
+    let run = Run::new(kernel, variant, args.words(), grid, rank, n_threads, blocks);
     // Only a steady kernel takes as long as it did last time; any other must leave room for the launch to be stopped
     // or shared. Now and then even a small launch is timed.
     // SAFETY: the caller vouches for the arguments, and `check_complete` for their number.
@@ -92,6 +101,24 @@ pub unsafe fn launch(
             run.run_in_chunks(options, n_before == 0 || !kernel.cost.steady)
         }
     }
+}
+
+/// The blocks of a launch, if the kernel's threads are blocks.
+#[inline]
+fn blocks_of(
+    kernel: &KernelInner,
+    shape: [u64; MAX_DIMS],
+    n_threads: u64,
+    rank: u8,
+    options: &LaunchOptions<'_>,
+) -> Option<BlockRun> {
+    let plan = kernel.source.blocks.as_ref()?;
+    let function = kernel.source.prepared.functions.get(kernel.source.prepared_kernel)?;
+    let grid = options.grid.unwrap_or_else(|| {
+        let block = function.metadata.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1]);
+        Grid::of_threads(n_threads, block, function.metadata.shared_bytes.unwrap_or(0))
+    });
+    BlockRun::new(plan, function, BlockLaunch { grid, shape }, rank)
 }
 
 /// Runs by the interpreter, whatever the device's policy, one thread of a launch: the one with this row-major index.

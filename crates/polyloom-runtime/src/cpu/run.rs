@@ -4,6 +4,7 @@
 //! of uneven length even out. Every chunk is timed: the pace of the launch so far sets the length of the next chunk
 //! and, kept with the variant, the way the next launch goes about it.
 
+use super::blocks::{BlockMemory, BlockRun};
 use super::device::Tier;
 use super::kernel::{KernelInner, VariantState};
 use super::launch::{ASK_EVERY, LaunchOptions};
@@ -51,6 +52,8 @@ pub(crate) struct Run<'a> {
     stop: AtomicBool,
     trap: OnceLock<TrapRecord>,
     output: OrderedOutput,
+    /// If the kernel's threads are blocks.
+    blocks: Option<BlockRun>,
 }
 
 struct TrapRecord {
@@ -67,6 +70,8 @@ struct Participant<'a> {
     /// Whether text can go out at once.
     prints_directly: Cell<bool>,
     text: RefCell<String>,
+    /// If the kernel's threads are blocks: the memory of the one that runs.
+    memory: Option<BlockMemory>,
 }
 
 impl<'a> Run<'a> {
@@ -79,6 +84,7 @@ impl<'a> Run<'a> {
         grid: [u64; MAX_DIMS],
         rank: u8,
         n_threads: u64,
+        blocks: Option<BlockRun>,
     ) -> Run<'a> {
         Run {
             kernel,
@@ -92,6 +98,7 @@ impl<'a> Run<'a> {
             stop: AtomicBool::new(false),
             trap: OnceLock::new(),
             output: OrderedOutput::default(),
+            blocks,
         }
     }
 
@@ -134,7 +141,8 @@ impl<'a> Run<'a> {
                 // In vector code one thread takes as long as many do: it bounds the pace and does not measure it.
                 self.set_pace(known);
                 let size = ((PROBE_NS / known) as u64).min((MAX_CHUNK_NS / first.max(1.0)) as u64);
-                let size = size.max(1).next_multiple_of(GRAIN).min(self.share(1));
+                let grain = if self.blocks.is_some() { 1 } else { GRAIN };
+                let size = size.max(1).next_multiple_of(grain).min(self.share(1));
                 // Later chunks begin at multiples of the grain again.
                 // SAFETY: the caller vouches for the arguments.
                 unsafe { caller.take_chunk(size - 1) };
@@ -178,12 +186,16 @@ impl<'a> Run<'a> {
     fn trap_error(&self, record: &TrapRecord) -> LaunchError {
         let nowhere = || Site { span: Span::NONE, kind: SiteKind::Assert("".into()) };
         let site = self.kernel.sites.sites.get(record.site as usize).cloned().unwrap_or_else(nowhere);
+        let (shape, rank) = match &self.blocks {
+            Some(blocks) => (&blocks.launch.shape, blocks.rank),
+            None => (&self.grid, self.rank),
+        };
         LaunchError::Trap(Box::new(Trap {
             kernel: self.kernel.name.clone(),
             index: Trap::index_at(&site, record.index),
             site,
             extent: record.extent,
-            thread: Trap::coordinates(&self.grid, self.rank.into(), record.thread),
+            thread: Trap::coordinates(shape, rank.into(), record.thread),
         }))
     }
 
@@ -209,6 +221,7 @@ impl<'a> Run<'a> {
         let size = share.max(shortest).min(longest).max(1);
         let row = self.grid[usize::from(self.rank).clamp(1, MAX_DIMS) - 1];
         let grain = match row * GRAIN.div_ceil(row) {
+            _ if self.blocks.is_some() => 1,
             rows if self.rank > 1 && rows <= size => rows,
             _ if longest < GRAIN && self.variant.tier() == Tier::Quick => 1,
             _ if longest < GRAIN => GRAIN_OF_LONG_THREADS,
@@ -223,7 +236,8 @@ impl<'a> Run<'a> {
 impl<'a> Participant<'a> {
     #[inline]
     fn new(run: &'a Run<'a>, is_caller: bool) -> Participant<'a> {
-        Participant { run, is_caller, prints_directly: Cell::new(false), text: RefCell::default() }
+        let memory = run.blocks.as_ref().map(|blocks| blocks.participant(run.words));
+        Participant { run, is_caller, prints_directly: Cell::new(false), text: RefCell::default(), memory }
     }
 
     /// Runs threads `begin..end` on this thread.
@@ -240,9 +254,10 @@ impl<'a> Participant<'a> {
             data: std::ptr::from_ref(self).cast_mut().cast::<c_void>(),
         };
         let entry = self.run.variant.entry();
+        let words = self.memory.as_ref().map_or(self.run.words, |memory| &memory.words);
         // SAFETY: the block is complete for this kernel, its code lives as long as the kernel, the context outlives
         // the call, and the range lies in the grid.
-        unsafe { entry(self.run.words.as_ptr().cast(), &context, begin, end) }
+        unsafe { entry(words.as_ptr().cast(), &context, begin, end) }
     }
 
     /// Claims and runs the next `size` threads, at least one; gives how many nanoseconds each of them took, or nothing
@@ -315,6 +330,10 @@ impl<'o> Watch<'o> {
 unsafe extern "C" fn on_trap(context: *const LaunchContext, site: u32, index: i64, extent: i64, thread: u64) {
     // SAFETY: compiled code hands back the context it was given, whose data is a participant of the launch under way.
     let participant = unsafe { &*(*context).data.cast::<Participant<'_>>() };
+    let thread = match (&participant.run.blocks, &participant.memory) {
+        (Some(blocks), Some(memory)) => thread * blocks.launch.grid.block_size() + memory.failed_thread(),
+        _ => thread,
+    };
     // The first one wins.
     let _ = participant.run.trap.set(TrapRecord { site, index, extent, thread });
     participant.run.stop.store(true, Ordering::Relaxed);

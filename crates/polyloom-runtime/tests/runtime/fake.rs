@@ -170,6 +170,7 @@ pub(crate) fn source(kernel: Function) -> KernelSource {
         prepared_kernel: id,
         hash,
         elements: Vec::new(),
+        blocks: None,
     }
 }
 

@@ -267,6 +267,10 @@ impl<'a> Lowering<'a> {
             | Op::AtomicExch => self.atomic(data),
             Op::Assert | Op::Check => self.check(inst, data),
             Op::Print => self.print(inst, data),
+            Op::ThreadFence => {
+                self.builder.ins().fence();
+                Ok(())
+            }
             Op::Tid | Op::TidLinear | Op::Dim => self.index_op(data),
             _ => self.scalar_op(data),
         }

@@ -1,0 +1,342 @@
+//! `split_blocks`: a kernel of blocks of threads becomes an ordinary one, for CPUs, whose threads are the blocks.
+//!
+//! What stands between two barriers becomes a loop over the threads of the block, and control flow around barriers stays
+//! outside those loops: it is the same for all of these threads, as the verifier has seen to. Between two barriers, what
+//! has warp operations becomes a loop over warps, split in the same way at these into loops over lanes:
+//!
+//! ```text
+//! x = a[i]                        for warp in 0 .. n_warps:
+//! s = warp_reduce_add(x)              for lane in 0 .. 32: e[lane] = a[…]
+//! if lane_id() == 0:                  s = the sum of e
+//!     part[warp_id()] = s             for lane in 0 .. 32: if lane == 0: part[warp] = s
+//! sync_threads()
+//! y = part[0]                     for t in 0 .. n: …
+//! ```
+//!
+//! So threads run in the interpreter's order, and prints and atomic updates of a block come in that order too.
+//!
+//! - A value that differs between threads and lives longer than such a loop is kept in memory, an element for each thread,
+//!   or for each lane if only its warp needs it ([`Home`]). What is cheap is made again instead. A value that is the same
+//!   for all threads of the loop is one value outside ([`Split::outer`]).
+//! - A thread that leaves early, which it may where no barrier follows, is marked as away until it meets the others again
+//!   (`outer.rs`).
+//! - Shared arrays, kept values and what warp operations exchange are parameters that the launch makes
+//!   ([`polyloom_ir::block_plan`]); so back ends learn nothing new.
+//! - Atomic updates of shared memory are plain, since one thread of the CPU runs a block; so are barriers nothing.
+//!
+//! Threads past the end of the launch are not there, as in the interpreter; loops run over those that are.
+
+mod collective;
+mod emit;
+mod facts;
+mod memory;
+mod op;
+mod outer;
+mod thread;
+
+use crate::analysis::effects::CallEffects;
+use crate::transform::{cse, dce, fold, licm};
+use cranelift_entity::SecondaryMap;
+use cranelift_entity::packed_option::PackedOption;
+use emit::Emit;
+use facts::{Facts, Level, Use};
+use memory::Home;
+use polyloom_ir::arch::WARP_SIZE;
+use polyloom_ir::block_plan::{BlockParam, BlockPlan};
+use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// Most instructions of a kernel that is split. Longer ones would become longer still.
+const MAX_INSTS: usize = 20_000;
+
+/// Splits a prepared kernel that is launched in blocks, if it can be split, and says what parameters it has then.
+pub fn split_blocks(module: &mut Module, kernel: FuncId) -> Option<BlockPlan> {
+    let func = &module.functions[kernel];
+    if func.kind != FunctionKind::Kernel || func.insts.len() > MAX_INSTS {
+        return None;
+    }
+    let any_block = split(module, func, None);
+    let (func, plan) = any_block.or_else(|| split(module, func, Some(func.metadata.workgroup_size?)))?;
+    module.functions[kernel] = func;
+    let calls = CallEffects::of(module, kernel);
+    let func = &mut module.functions[kernel];
+    fold::fold(func);
+    cse::cse(func, &calls);
+    licm::licm(func, &calls);
+    dce::dce(func, &calls);
+    debug_assert_eq!(polyloom_ir::verify_function(func, None), Ok(()), "split HIR is valid");
+    Some(plan)
+}
+
+/// The kernel, split for blocks of these extents, or of any.
+fn split(module: &Module, func: &Function, block: Option<[u32; 3]>) -> Option<(Function, BlockPlan)> {
+    let params = func.params().iter().zip(&func.param_names).map(|(&param, name)| (&**name, func.ty(param)));
+    let mut made = Function::new(func.name.clone(), FunctionKind::Kernel, params, &[]);
+    made.metadata = func.metadata.clone();
+    made.metadata.by_block = true;
+    made.constraints = func.constraints.clone();
+    made.span = func.span;
+    let region = made.body;
+    let mut emit = Emit { func: made, region, span: func.span };
+    let nothing = emit.int(0);
+    let mut split = Split {
+        facts: Facts::of(module, func, block),
+        func,
+        emit,
+        plan: Vec::new(),
+        scalars: Vec::new(),
+        shared: Vec::new(),
+        dynamic: Vec::new(),
+        exchanges: FxHashMap::default(),
+        outer: SecondaryMap::new(),
+        of_warp: Vec::new(),
+        block_cells: Vec::new(),
+        homes: SecondaryMap::new(),
+        chunks: SecondaryMap::new(),
+        use_chunks: FxHashMap::default(),
+        n_chunks: 0,
+        current: Chunk::default(),
+        frames: Vec::new(),
+        own_counter: None,
+        exits: FxHashMap::default(),
+        away: Vec::new(),
+        away_state: None,
+        failed_thread: None,
+        clock: None,
+        first: nothing,
+        n_threads: nothing,
+        is_flat: nothing,
+        impossible: false,
+    };
+    for (index, &param) in func.params().iter().enumerate() {
+        split.outer[param] = split.emit.func.params()[index].into();
+    }
+    split.kernel();
+    if split.impossible {
+        return None;
+    }
+    Some((split.emit.func, BlockPlan { params: split.plan, block }))
+}
+
+/// Which loop over threads an instruction is in: by number, that of the block, and within it that of a warp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Chunk {
+    block: u32,
+    warp: u32,
+}
+
+/// Where the results of an instruction with regions outside of the loops over threads are, and what such a loop carries.
+#[derive(Clone, Copy, Debug)]
+enum Joined {
+    /// One value.
+    Outer,
+    /// Memory.
+    Home(Home),
+    /// Nobody uses it.
+    Unused,
+}
+
+/// An instruction with regions, outside of the loops over threads, that is being made.
+struct Frame {
+    /// The instruction it is made from.
+    old: Inst,
+    new: Inst,
+    level: Level,
+    joined: SmallVec<[Joined; 4]>,
+}
+
+/// The threads that code runs for.
+#[derive(Clone, Copy)]
+struct Around {
+    level: Level,
+    /// The number, in the block, of the first of them; and how many there are.
+    base: Value,
+    count: Value,
+    /// The warp's number and the loop over warps.
+    warp: Option<(Value, Inst)>,
+}
+
+/// A thread that code is made for.
+struct At {
+    /// Its number in the block.
+    thread: Value,
+    /// Its lane and warp, if the loop is one over lanes.
+    lane: Option<(Value, Value)>,
+    /// Its coordinates in the block, if they are known.
+    coordinates: Option<[Value; 3]>,
+    /// What the values of the kernel are, in this thread.
+    values: FxHashMap<Value, Value>,
+    /// What the loops and blocks of the kernel are.
+    targets: FxHashMap<Inst, Inst>,
+    /// What is broken out of to leave the code early.
+    exit: Option<Inst>,
+    /// Whether nothing of the kernel follows.
+    is_last: bool,
+}
+
+struct Split<'a> {
+    facts: Facts<'a>,
+    func: &'a Function,
+    emit: Emit,
+    plan: Vec<BlockParam>,
+    /// Parameters in the plan that are no memory.
+    scalars: Vec<(BlockParam, Value)>,
+    /// Static shared arrays by number.
+    shared: Vec<(u32, Value)>,
+    /// Dynamic shared memory as arrays of a type, with elements at each byte or not.
+    dynamic: Vec<(Scalar, bool, Value)>,
+    /// What warp operations exchange values through.
+    exchanges: FxHashMap<Inst, SmallVec<[Value; 3]>>,
+    /// What values of the kernel are outside of the loops over threads.
+    outer: SecondaryMap<Value, PackedOption<Value>>,
+    /// Those of `outer` that are so within the loop over warps alone.
+    of_warp: Vec<Value>,
+    /// Values that the loop over warps leaves behind in memory of one element.
+    block_cells: Vec<Value>,
+    homes: SecondaryMap<Value, Option<Home>>,
+    chunks: SecondaryMap<Inst, Chunk>,
+    /// Operands that are read elsewhere than the instruction stands.
+    use_chunks: FxHashMap<Use, Chunk>,
+    n_chunks: u32,
+    current: Chunk,
+    frames: Vec<Frame>,
+    /// What the next region begins with.
+    own_counter: Option<outer::Item>,
+    /// Numbers of the places where threads that left early are back: the end of an instruction or, with `true`, of an
+    /// iteration; `None` is the kernel's end.
+    exits: FxHashMap<(Option<Inst>, bool), u32>,
+    /// The places for which threads may be on their way now.
+    away: Vec<u32>,
+    /// By thread: the place it is on its way to, or 0.
+    away_state: Option<Value>,
+    failed_thread: Option<Value>,
+    clock: Option<Value>,
+    /// The number in the launch of the block's first thread; how many threads the block has; whether it has more than one
+    /// along axis 0 alone.
+    first: Value,
+    n_threads: Value,
+    is_flat: Value,
+    /// Whether something was met that cannot be split.
+    impossible: bool,
+}
+
+impl Split<'_> {
+    /// The whole kernel.
+    fn kernel(&mut self) {
+        let around = self.prologue();
+        let after_prologue = self.emit.func.regions[self.emit.region].insts.len();
+        self.region(&around, self.func.body, true);
+        self.clear_memory(after_prologue);
+    }
+
+    /// Which threads there are.
+    fn prologue(&mut self) -> Around {
+        let extents: [Value; 3] = [0, 1, 2].map(|axis| self.scalar_param(BlockParam::BlockExtent(axis)));
+        let n_launched = self.scalar_param(BlockParam::Threads);
+        let one = self.emit.int(1);
+        let rows = self.emit.op(Op::Mul, &[extents[1], extents[2]]);
+        self.is_flat = self.emit.compare(Op::Eq, rows, one);
+        let size = self.emit.op(Op::Mul, &[extents[0], rows]);
+        let number = self.emit.value_with(Op::Tid, &[], Type::I32, Imm::Axis(0));
+        let wide: [Value; 3] = [number, size, n_launched].map(|value| self.emit.cast(value, Scalar::I64));
+        let first = self.emit.op(Op::Mul, &[wide[0], wide[1]]);
+        let rest = self.emit.op(Op::Sub, &[wide[2], first]);
+        let count = self.emit.op(Op::Min, &[rest, wide[1]]);
+        let zero = self.emit.constant(Scalar::I64, 0);
+        let none = self.emit.compare(Op::Le, count, zero);
+        self.emit.leave_if(none, |emit| {
+            emit.inst(Op::Return, &[], &[], Imm::None);
+        });
+        self.first = self.emit.cast(first, Scalar::I32);
+        self.n_threads = self.emit.cast(count, Scalar::I32);
+        let base = self.emit.int(0);
+        Around { level: Level::Block, base, count: self.n_threads, warp: None }
+    }
+
+    /// The loop over warps around `body`.
+    fn warps(&mut self, body: impl FnOnce(&mut Self, &Around)) {
+        let size = self.emit.int(WARP_SIZE);
+        let (zero, all_but_one) = (self.emit.int(0), self.emit.int(WARP_SIZE - 1));
+        let sum = self.emit.op(Op::Add, &[self.n_threads, all_but_one]);
+        let shift = self.emit.int(WARP_SIZE.trailing_zeros());
+        let n_warps = self.emit.op(Op::Rshift, &[sum, shift]);
+        let this = self.emit.begin_loop(zero, n_warps, &[]);
+        let warp = this.params[0];
+        let base = self.emit.op(Op::Lshift, &[warp, shift]);
+        let rest = self.emit.op(Op::Sub, &[self.n_threads, base]);
+        let count = self.emit.op(Op::Min, &[rest, size]);
+        body(self, &Around { level: Level::Warp, base, count, warp: Some((warp, this.inst)) });
+        self.end_region(&[]);
+        self.emit.leave_loop(&this);
+    }
+
+    /// The loop over the threads around `body`, which is given what the loop carries and gives what it carries on.
+    fn threads(
+        &mut self,
+        around: &Around,
+        coordinates: bool,
+        carried: &[Value],
+        body: impl FnOnce(&mut Self, &mut At, &[Value]) -> SmallVec<[Value; 4]>,
+    ) -> SmallVec<[Value; 2]> {
+        let zero = self.emit.int(0);
+        let mut at = At {
+            thread: zero,
+            lane: None,
+            coordinates: None,
+            values: FxHashMap::default(),
+            targets: FxHashMap::default(),
+            exit: None,
+            is_last: false,
+        };
+        if around.level == Level::Warp || !coordinates {
+            let this = self.emit.begin_loop(zero, around.count, carried);
+            at.thread = this.params[0];
+            if let Some((warp, _)) = around.warp {
+                at.lane = Some((at.thread, warp));
+                at.thread = self.emit.op(Op::Add, &[around.base, at.thread]);
+            }
+            let next = body(self, &mut at, &this.params[1..]);
+            return self.emit.end_loop(this, &next);
+        }
+        let extents: [Value; 3] = [0, 1, 2].map(|axis| self.scalar_param(BlockParam::BlockExtent(axis)));
+        let z = self.emit.begin_loop(zero, extents[2], carried);
+        let y = self.emit.begin_loop(zero, extents[1], &z.params[1..]);
+        let rows = self.emit.op(Op::Mul, &[z.params[0], extents[1]]);
+        let row = self.emit.op(Op::Add, &[rows, y.params[0]]);
+        let row_base = self.emit.op(Op::Mul, &[row, extents[0]]);
+        let rest = self.emit.op(Op::Sub, &[around.count, row_base]);
+        let end = self.emit.op(Op::Min, &[rest, extents[0]]);
+        let x = self.emit.begin_loop(zero, end, &y.params[1..]);
+        at.thread = self.emit.op(Op::Add, &[row_base, x.params[0]]);
+        at.coordinates = Some([x.params[0], y.params[0], z.params[0]]);
+        let next = body(self, &mut at, &x.params[1..]);
+        let next = self.emit.end_loop(x, &next);
+        let next = self.emit.end_loop(y, &next);
+        self.emit.end_loop(z, &next)
+    }
+
+    /// Ends the current region with `yield`, unless its end is not reached.
+    fn end_region(&mut self, values: &[Value]) {
+        if self.is_at_dead_end() {
+            self.emit.inst(Op::Unreachable, &[], &[], Imm::None);
+        } else {
+            self.emit.yield_(values);
+        }
+    }
+
+    fn is_at_dead_end(&self) -> bool {
+        let last = self.emit.func.regions[self.emit.region].insts.last();
+        last.is_some_and(|&last| {
+            let owns_regions = !self.emit.func.insts[last].regions.is_empty();
+            owns_regions && !crate::analysis::exits::falls_through(&self.emit.func, last)
+        })
+    }
+
+    /// Whether the user's code has a name for a value, and then the same for the one made of it.
+    fn name(&mut self, old: Value, new: Value) {
+        if let Some(name) = &self.func.value_names[old] {
+            self.emit.func.value_names[new] = Some(name.clone());
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The code of a loop over threads: what each of them does between two barriers.
+
+use super::outer::Item;
+use super::{Around, At, Chunk, Joined, Level, Split};
+use cranelift_entity::EntitySet;
+use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Type, Value};
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
+impl Split<'_> {
+    /// Makes the loop over the threads that do these things, and what of them is wanted outside of it.
+    pub(super) fn thread_chunk(&mut self, around: &Around, items: &[Item], is_last: bool) {
+        self.n_chunks += 1;
+        self.current = match around.level {
+            Level::Block => Chunk { block: self.n_chunks, warp: self.n_chunks },
+            Level::Warp => Chunk { block: self.current.block, warp: self.n_chunks },
+        };
+        self.mark(items);
+        let outside = self.values_from_outside(items);
+        let coordinates =
+            outside.iter().any(|&value| self.facts.is_of_coordinates(value)) || self.asks_for_coordinates(items);
+        let leaves = items.iter().any(|item| match item {
+            Item::Inst(inst) => !self.facts.jumps_out_of(*inst).is_empty(),
+            _ => false,
+        });
+        let may_be_away = !self.away.is_empty();
+        let votes: Vec<Inst> =
+            items.iter().filter_map(|item| if let Item::Vote(inst) = item { Some(*inst) } else { None }).collect();
+        if !votes.is_empty() && (leaves || may_be_away) {
+            self.impossible = true;
+        }
+        let carried: SmallVec<[Value; 4]> = votes.iter().map(|&inst| self.before_vote(inst)).collect();
+        let mut cells = Vec::new();
+        let results = self.threads(around, coordinates, &carried, |this, at, carried| {
+            at.is_last = is_last;
+            let body = (leaves || may_be_away).then(|| this.begin_body(at, may_be_away));
+            for value in outside {
+                let here = this.value(at, value);
+                at.values.insert(value, here);
+            }
+            let mut next = SmallVec::new();
+            for item in items {
+                this.item(around, at, item, carried, &mut next, &mut cells);
+            }
+            if let Some(outside) = body {
+                this.end_region(&[]);
+                this.emit.region = outside;
+            }
+            next
+        });
+        for (&inst, &result) in votes.iter().zip(&results) {
+            self.set_outer(around.level, self.func.insts[inst].results[0], result);
+        }
+        let first = self.first_of(around);
+        for value in cells {
+            let Some(home) = self.homes[value] else { continue };
+            let loaded = self.load_home(home, &first);
+            self.set_outer(around.level, value, loaded);
+            if around.level == Level::Warp && self.escapes_block(value) {
+                self.block_cells.push(value);
+            }
+        }
+    }
+
+    /// Notes which loop instructions, and operands read elsewhere than their instruction stands, are in.
+    pub(super) fn mark(&mut self, items: &[Item]) {
+        let chunk = self.current;
+        for item in items {
+            match item {
+                Item::Inst(inst) => {
+                    self.chunks[*inst] = chunk;
+                    for &region in &self.func.insts[*inst].regions {
+                        self.func.walk(region, &mut |inner, _| self.chunks[inner] = chunk);
+                    }
+                }
+                Item::Receive(inst) => self.chunks[*inst] = chunk,
+                Item::Give(inst) | Item::Vote(inst) => {
+                    for index in 0..self.n_given(*inst) {
+                        self.use_chunks.insert((*inst, index), chunk);
+                    }
+                }
+                Item::Move(moves) => {
+                    for (_, _, used) in moves {
+                        self.use_chunks.extend(used.map(|used| (used, chunk)));
+                    }
+                }
+                Item::Away(_) | Item::Count { .. } => {}
+            }
+        }
+    }
+
+    /// Values that items use and do not define, constants and arrays left out.
+    fn values_from_outside(&self, items: &[Item]) -> Vec<Value> {
+        let func = self.func;
+        let mut inside = EntitySet::new();
+        let mut used = Vec::new();
+        let mut seen = FxHashSet::default();
+        for item in items {
+            match item {
+                Item::Inst(inst) => {
+                    let mut visit = |inner: Inst| {
+                        let data = &func.insts[inner];
+                        inside.extend(data.results.iter().copied());
+                        data.regions.iter().for_each(|&r| inside.extend(func.regions[r].params.iter().copied()));
+                        used.extend(data.operands.iter().copied());
+                        for view in data.operands.iter().filter_map(|operand| self.facts.views.get(operand)) {
+                            used.extend([view.offset].iter().chain(&view.extents).copied());
+                        }
+                    };
+                    visit(*inst);
+                    for &region in &func.insts[*inst].regions {
+                        func.walk(region, &mut |inner, _| visit(inner));
+                    }
+                }
+                Item::Receive(inst) => {
+                    let first = self.n_given(*inst) as usize;
+                    used.extend(func.insts[*inst].operands[first..].iter().copied());
+                    inside.extend(func.insts[*inst].results.iter().copied());
+                }
+                Item::Give(inst) | Item::Vote(inst) => {
+                    used.extend(func.insts[*inst].operands[..self.n_given(*inst) as usize].iter().copied());
+                }
+                Item::Move(moves) => used.extend(moves.iter().map(|(value, ..)| *value)),
+                Item::Count { counter, begin, .. } => {
+                    inside.extend([*counter]);
+                    used.push(*begin);
+                }
+                Item::Away(_) => {}
+            }
+        }
+        used.retain(|&value| {
+            let is_scalar = func.ty(value).as_scalar().is_some();
+            is_scalar && !inside.contains(value) && func.as_const(value).is_none() && seen.insert(value)
+        });
+        used
+    }
+
+    fn asks_for_coordinates(&self, items: &[Item]) -> bool {
+        let mut asks = false;
+        for item in items {
+            if let Item::Inst(inst) = item {
+                asks |= self.func.insts[*inst].op == Op::ThreadIdx;
+                for &region in &self.func.insts[*inst].regions {
+                    self.func.walk(region, &mut |_, data| asks |= data.op == Op::ThreadIdx);
+                }
+            }
+        }
+        asks
+    }
+
+    /// Begins what a thread may leave early, and does if it is away already.
+    fn begin_body(&mut self, at: &mut At, may_be_away: bool) -> Region {
+        let inst = self.emit.inst(Op::Block, &[], &[], Imm::None);
+        let body = self.emit.new_region(&[]);
+        self.emit.func.insts[inst].regions.push(body);
+        let outside = self.emit.enter(body);
+        at.exit = Some(inst);
+        if may_be_away {
+            let state = self.away_state();
+            let state = self.emit.load(state, &[at.thread]);
+            let here = self.emit.int(0);
+            let is_away = self.emit.compare(Op::Ne, state, here);
+            self.emit.leave_if(is_away, |emit| {
+                emit.inst(Op::Break, &[], &[], Imm::Target(inst));
+            });
+        }
+        outside
+    }
+
+    fn item(
+        &mut self,
+        around: &Around,
+        at: &mut At,
+        item: &Item,
+        carried: &[Value],
+        next: &mut SmallVec<[Value; 4]>,
+        cells: &mut Vec<Value>,
+    ) {
+        match item {
+            Item::Inst(inst) => {
+                self.inst(at, *inst);
+                self.keep_results(around, at, *inst, cells);
+            }
+            Item::Receive(inst) => {
+                self.emit.span = self.func.insts[*inst].span;
+                self.receive(around, at, *inst);
+                self.keep_results(around, at, *inst, cells);
+            }
+            Item::Give(inst) => {
+                self.emit.span = self.func.insts[*inst].span;
+                self.give(at, *inst);
+            }
+            Item::Vote(inst) => {
+                self.emit.span = self.func.insts[*inst].span;
+                let voted = self.vote(at, *inst, carried[next.len()]);
+                next.push(voted);
+            }
+            Item::Move(moves) => {
+                let values: Vec<Value> = moves.iter().map(|(value, ..)| self.value(at, *value)).collect();
+                for ((_, home, _), value) in moves.iter().zip(values) {
+                    self.store_home(*home, at, value);
+                }
+            }
+            Item::Count { counter, begin, passed } => {
+                let begin = self.value(at, *begin);
+                let value = self.emit.op(Op::Add, &[begin, *passed]);
+                at.values.insert(*counter, value);
+                self.name(*counter, value);
+                if let Some(home) = self.homes[*counter] {
+                    self.store_home(home, at, value);
+                }
+            }
+            Item::Away(to) => {
+                let state = self.away_state();
+                let to = self.emit.int(*to);
+                self.emit.store(state, &[at.thread], to);
+            }
+        }
+    }
+
+    /// Keeps the results of an instruction that are wanted outside of the loop.
+    fn keep_results(&mut self, around: &Around, at: &mut At, inst: Inst, cells: &mut Vec<Value>) {
+        if self.is_at_dead_end() {
+            return;
+        }
+        for &result in &self.func.insts[inst].results {
+            if self.func.ty(result).as_scalar().is_none() || self.facts.is_remade(result) || !self.escapes(result) {
+                continue;
+            }
+            let of_block = self.escapes_block(result);
+            let level = if of_block { Level::Block } else { around.level };
+            let home = if self.facts.is_uniform(level, result) {
+                cells.push(result);
+                self.cell(result)
+            } else {
+                self.varying_home(result, of_block)
+            };
+            let value = self.value(at, result);
+            self.store_home(home, at, value);
+        }
+    }
+
+    fn used_in(&self, used: super::Use) -> Chunk {
+        self.use_chunks.get(&used).copied().unwrap_or(self.chunks[used.0])
+    }
+
+    /// Whether a value is wanted outside of the loop over threads that is being made.
+    fn escapes(&self, value: Value) -> bool {
+        self.facts.users(value).iter().any(|&used| self.used_in(used) != self.current)
+    }
+
+    /// Whether a value is wanted outside of the loop over warps that is being made or, if there is none, of that over
+    /// threads.
+    pub(super) fn escapes_block(&self, value: Value) -> bool {
+        self.facts.users(value).iter().any(|&used| self.used_in(used).block != self.current.block)
+    }
+
+    /// What a value of the kernel is in a thread.
+    pub(super) fn value(&mut self, at: &mut At, value: Value) -> Value {
+        if let Some(&known) = at.values.get(&value) {
+            return known;
+        }
+        if let Some(bits) = self.func.as_const(value) {
+            let ty = self.facts.scalar(value).unwrap_or(Scalar::I32);
+            return self.emit.constant(ty, bits);
+        }
+        if let Some(known) = self.outer[value].expand() {
+            return known;
+        }
+        if self.facts.is_remade(value)
+            && let polyloom_ir::ValueDef::Result(inst, _) = self.func.values[value].def
+        {
+            return self.remake(at, inst);
+        }
+        match self.homes[value] {
+            Some(home) => self.load_home(home, at),
+            None => {
+                // Something was overlooked; better no code than wrong code.
+                self.impossible = true;
+                let ty = self.facts.scalar(value).unwrap_or(Scalar::I32);
+                self.emit.constant(ty, 0)
+            }
+        }
+    }
+
+    pub(super) fn all_values(&mut self, at: &mut At, values: &[Value]) -> SmallVec<[Value; 4]> {
+        values.iter().map(|&value| self.value(at, value)).collect()
+    }
+
+    /// An instruction of the kernel, with all in its regions.
+    pub(super) fn inst(&mut self, at: &mut At, inst: Inst) {
+        let func = self.func;
+        let data = &func.insts[inst];
+        self.emit.span = data.span;
+        if data.regions.is_empty() {
+            self.plain(at, inst);
+            return;
+        }
+        let operands = self.all_values(at, &data.operands);
+        let types: SmallVec<[Type; 4]> = data.results.iter().map(|&result| func.ty(result)).collect();
+        let made = self.emit.inst(data.op, &operands, &types, data.imm.clone());
+        at.targets.insert(inst, made);
+        for &region in &data.regions {
+            let params: SmallVec<[Type; 4]> = func.regions[region].params.iter().map(|&param| func.ty(param)).collect();
+            let inner = self.emit.new_region(&params);
+            self.emit.func.insts[made].regions.push(inner);
+            for (index, &param) in func.regions[region].params.iter().enumerate() {
+                let new = self.emit.func.regions[inner].params[index];
+                at.values.insert(param, new);
+                self.name(param, new);
+            }
+            let outside = self.emit.enter(inner);
+            for &inner in &func.regions[region].insts {
+                self.inst(at, inner);
+            }
+            self.emit.region = outside;
+        }
+        for (index, &result) in data.results.iter().enumerate() {
+            let new = self.emit.func.insts[made].results[index];
+            at.values.insert(result, new);
+            self.name(result, new);
+        }
+    }
+
+    /// A `break`, `continue` or `return` of a thread out of the loop over threads.
+    pub(super) fn leave(&mut self, at: &mut At, inst: Inst) {
+        let data = &self.func.insts[inst];
+        let Some(exit) = at.exit else {
+            self.impossible = true;
+            return;
+        };
+        let place = match (data.op, &data.imm) {
+            (Op::Break | Op::Continue, Imm::Target(target)) => {
+                let frame = self.frames.iter().find(|frame| frame.old == *target);
+                let Some(joined) = frame.map(|frame| frame.joined.clone()) else {
+                    self.impossible = true;
+                    return;
+                };
+                let values = self.all_values(at, &data.operands);
+                for (joined, value) in joined.into_iter().zip(values) {
+                    match joined {
+                        Joined::Home(home) => self.store_home(home, at, value),
+                        Joined::Unused => {}
+                        Joined::Outer => self.impossible = true,
+                    }
+                }
+                (Some(*target), data.op == Op::Continue)
+            }
+            _ => (None, false),
+        };
+        if place.0.is_some() || !at.is_last {
+            let number = self.away_to(place);
+            let state = self.away_state();
+            let number = self.emit.int(number);
+            self.emit.store(state, &[at.thread], number);
+        }
+        self.emit.inst(Op::Break, &[], &[], Imm::Target(exit));
+    }
+}
