@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import polyloom as loom
 import pytest
@@ -173,3 +175,55 @@ def test_tensor_core_products():
     c = np.zeros((16, 8), np.int32)
     loom.launch(matmul_i8, grid=1, inputs=[a, b], outputs=[c])
     np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32).T)
+
+
+@loom.kernel(block_dim=64, check=True)
+def beyond(a: loom.array(dtype=float)):
+    tile = loom.shared_array(shape=64, dtype=float)
+    t = loom.thread_idx()
+    tile[t] = a[loom.tid()]
+    loom.sync_threads()
+    a[loom.tid()] = tile[t + loom.block_idx()]
+
+
+@loom.kernel(block_dim=32, check=True)
+def asserts(a: loom.array(dtype=int)):
+    s = loom.warp_reduce_add(a[loom.tid()])
+    assert s < 32 or loom.lane_id() < 5, "too many"
+
+
+def test_a_failed_check_names_the_thread():
+    a = np.zeros(192, np.float32)
+    # Of the last block two threads fail, and the launch reports the first; of two blocks, either.
+    with pytest.raises(
+        loom.LaunchError, match=r"index 64 is out of bounds for axis 0 of `tile` with extent 64"
+    ) as error:
+        loom.launch(beyond, dim=128, inputs=[a])
+    assert "thread [127]" in str(error.value)
+    with pytest.raises(loom.LaunchError, match=r"thread \[(127|190)\]"):
+        loom.launch(beyond, dim=192, inputs=[a])
+    counts = np.zeros(96, np.int32)
+    counts[40:80] = 1
+    with pytest.raises(loom.LaunchError, match=r"too many.*thread \[37\]"):
+        counts[64:] = 0
+        counts[32:64] = 1
+        loom.launch(asserts, dim=96, inputs=[counts])
+
+
+@loom.kernel
+def rounds(a: loom.array(dtype=loom.uint32), n: int):
+    x = loom.uint32(loom.tid())
+    for _i in range(n):
+        x = loom.shuffle_xor(x, 1) * loom.uint32(1664525) + loom.uint32(1013904223)
+        loom.sync_threads()
+    a[loom.tid()] = x
+
+
+def test_a_long_launch_can_be_interrupted():
+    a = np.zeros(1 << 20, np.uint32)
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    with pytest.raises(KeyboardInterrupt):
+        # Hours, if it were not.
+        loom.launch(rounds, dim=1 << 20, inputs=[a, 10_000])
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)

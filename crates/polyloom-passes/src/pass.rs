@@ -147,7 +147,9 @@ pub const PASSES: &[Pass] = &[
         name: "split_blocks",
         doc: "For CPUs: turns a kernel that is launched in blocks into one whose threads are the blocks.",
         run: |module, func, _| {
-            blocks::split_blocks(module, func);
+            if blocks::needs_blocks(&module.functions[func]) {
+                blocks::split_blocks(module, func);
+            }
             Ok(())
         },
     },

@@ -11,7 +11,7 @@ use polyloom_ir::text::attributes;
 use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::pipeline;
-use polyloom_passes::transform::blocks::split_blocks;
+use polyloom_passes::transform::blocks::{needs_blocks, split_blocks};
 use polyloom_runtime::{
     ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, interpret_thread,
     launch, without_fork,
@@ -88,11 +88,7 @@ impl Kernel {
             Err(diagnostics) => return Err(CompileError { diagnostics, sources }),
         };
         let (verified, verified_kernel) = pipeline::interpretable(&module, id, &options);
-        let needs_blocks = verified.functions.values().any(|function| {
-            let mut needs = false;
-            function.walk(function.body, &mut |_, data| needs |= data.op.info().needs_blocks());
-            needs
-        });
+        let needs_blocks = verified.functions.values().any(needs_blocks);
         let blocks = if needs_blocks { split_blocks(&mut prepared, prepared_kernel) } else { None };
         let hash = canonical_hash(&prepared, prepared_kernel);
         let written = prepared.functions[prepared_kernel].written_arrays();

@@ -181,10 +181,12 @@ impl Split<'_> {
         let width = if let Imm::Width(width) = data.imm { u32::from(width) } else { WARP_SIZE };
         let (all, in_group) = (self.emit.int(WARP_SIZE - 1), self.emit.int(width - 1));
         let by = self.emit.op(Op::BitAnd, &[by, all]);
-        let inside = self.emit.op(Op::BitAnd, &[lane, in_group]);
-        let first = self.emit.op(Op::Sub, &[lane, inside]);
-        let end = self.emit.int(width);
-        let end = self.emit.op(Op::Add, &[first, end]);
+        let (mut first, mut end) = (self.emit.int(0), self.emit.int(width));
+        if width < WARP_SIZE {
+            let inside = self.emit.op(Op::BitAnd, &[lane, in_group]);
+            first = self.emit.op(Op::Sub, &[lane, inside]);
+            end = self.emit.op(Op::Add, &[first, end]);
+        }
         let (source, is_inside) = match data.op {
             Op::Shuffle => {
                 let by = self.emit.op(Op::BitAnd, &[by, in_group]);

@@ -116,7 +116,10 @@ impl Split<'_> {
             return *known;
         }
         let (elem, _) = self.func.ty(value).as_array().unwrap_or((Scalar::U8, 0));
-        let name = format!("shared.{}", self.func.value_names[value].as_deref().unwrap_or(""));
+        let name = match &self.func.value_names[value] {
+            Some(name) => format!("shared.{name}"),
+            None => "shared".to_owned(),
+        };
         let made = self.fixed(&name, elem, &array.extents);
         self.shared.push((array.id, made));
         made

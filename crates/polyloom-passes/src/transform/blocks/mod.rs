@@ -30,6 +30,7 @@ mod collective;
 mod emit;
 mod facts;
 mod memory;
+mod narrow;
 mod op;
 mod outer;
 mod thread;
@@ -41,6 +42,7 @@ use cranelift_entity::packed_option::PackedOption;
 use emit::Emit;
 use facts::{Facts, Level, Use};
 use memory::Home;
+use narrow::Narrow;
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan};
 use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value};
@@ -49,6 +51,13 @@ use smallvec::SmallVec;
 
 /// Most instructions of a kernel that is split. Longer ones would become longer still.
 const MAX_INSTS: usize = 20_000;
+
+/// Whether a function has an op that needs a kernel to be launched in blocks.
+pub fn needs_blocks(func: &Function) -> bool {
+    let mut needs = false;
+    func.walk(func.body, &mut |_, data| needs |= data.op.info().needs_blocks());
+    needs
+}
 
 /// Splits a prepared kernel that is launched in blocks, if it can be split, and says what parameters it has then.
 pub fn split_blocks(module: &mut Module, kernel: FuncId) -> Option<BlockPlan> {
@@ -271,11 +280,13 @@ impl Split<'_> {
         self.emit.leave_loop(&this);
     }
 
-    /// The loop over the threads around `body`, which is given what the loop carries and gives what it carries on.
+    /// The loop over the threads, or over those for which a condition holds, around `body`, which is given what the loop
+    /// carries and gives what it carries on.
     fn threads(
         &mut self,
         around: &Around,
         coordinates: bool,
+        narrow: Option<Narrow>,
         carried: &[Value],
         body: impl FnOnce(&mut Self, &mut At, &[Value]) -> SmallVec<[Value; 4]>,
     ) -> SmallVec<[Value; 2]> {
@@ -290,7 +301,11 @@ impl Split<'_> {
             is_last: false,
         };
         if around.level == Level::Warp || !coordinates {
-            let this = self.emit.begin_loop(zero, around.count, carried);
+            let (begin, end) = match narrow {
+                Some(narrow) => self.narrow(around, narrow, around.count),
+                None => (zero, around.count),
+            };
+            let this = self.emit.begin_loop(begin, end, carried);
             at.thread = this.params[0];
             if let Some((warp, _)) = around.warp {
                 at.lane = Some((at.thread, warp));
@@ -307,7 +322,11 @@ impl Split<'_> {
         let row_base = self.emit.op(Op::Mul, &[row, extents[0]]);
         let rest = self.emit.op(Op::Sub, &[around.count, row_base]);
         let end = self.emit.op(Op::Min, &[rest, extents[0]]);
-        let x = self.emit.begin_loop(zero, end, &y.params[1..]);
+        let (begin, end) = match narrow {
+            Some(narrow) => self.narrow(around, narrow, end),
+            None => (zero, end),
+        };
+        let x = self.emit.begin_loop(begin, end, &y.params[1..]);
         at.thread = self.emit.op(Op::Add, &[row_base, x.params[0]]);
         at.coordinates = Some([x.params[0], y.params[0], z.params[0]]);
         let next = body(self, &mut at, &x.params[1..]);

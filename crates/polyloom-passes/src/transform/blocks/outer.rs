@@ -434,7 +434,7 @@ impl Split<'_> {
         let Some(number) = self.exits.get(&place).copied().filter(|number| self.away.contains(number)) else { return };
         self.away.retain(|other| *other != number);
         let state_array = self.away_state();
-        self.threads(around, false, &[], |this, at, _| {
+        self.threads(around, false, None, &[], |this, at, _| {
             let state = this.emit.load(state_array, &[at.thread]);
             let number = this.emit.int(number);
             let arrives = this.emit.compare(Op::Eq, state, number);

@@ -31,7 +31,8 @@ impl Split<'_> {
         }
         let carried: SmallVec<[Value; 4]> = votes.iter().map(|&inst| self.before_vote(inst)).collect();
         let mut cells = Vec::new();
-        let results = self.threads(around, coordinates, &carried, |this, at, carried| {
+        let narrow = if votes.is_empty() { self.narrowed(around, items) } else { None };
+        let results = self.threads(around, coordinates, narrow, &carried, |this, at, carried| {
             at.is_last = is_last;
             let body = (leaves || may_be_away).then(|| this.begin_body(at, may_be_away));
             for value in outside {
@@ -40,6 +41,12 @@ impl Split<'_> {
             }
             let mut next = SmallVec::new();
             for item in items {
+                if let (Some(narrow), Item::Inst(inst)) = (narrow, item)
+                    && narrow.branch == *inst
+                {
+                    let holds = this.emit.constant(Scalar::Bool, 1);
+                    at.values.insert(narrow.cond, holds);
+                }
                 this.item(around, at, item, carried, &mut next, &mut cells);
             }
             if let Some(outside) = body {

@@ -1,0 +1,97 @@
+//! Loops over fewer threads: where all that threads do is behind a condition on their number, as in `if t < half`, the
+//! loop is over those for which it holds.
+
+use super::outer::Item;
+use super::{Around, Level, Split};
+use polyloom_ir::{Imm, Inst, Op, Scalar, Type, Value, ValueDef};
+
+/// A condition that all a loop does is behind.
+#[derive(Clone, Copy)]
+pub(super) struct Narrow {
+    /// The branch.
+    pub(super) branch: Inst,
+    pub(super) cond: Value,
+    /// How the number along axis 0 of the block, or of the lane, compares with the limit.
+    op: Op,
+    limit: Value,
+}
+
+impl Split<'_> {
+    /// The condition on their number that threads do these things behind, if there is one.
+    pub(super) fn narrowed(&self, around: &Around, items: &[Item]) -> Option<Narrow> {
+        let mut narrow = None;
+        for item in items {
+            let Item::Inst(inst) = *item else { return None };
+            let data = &self.func.insts[inst];
+            if data.regions.is_empty() {
+                // What is made again where it is used leaves nothing here.
+                let leaves_nothing = data.results.iter().all(|&result| self.facts.is_remade(result));
+                if !leaves_nothing || data.results.is_empty() {
+                    return None;
+                }
+            } else if narrow.is_none() {
+                narrow = Some(self.condition(around, inst)?);
+            } else {
+                return None;
+            }
+        }
+        narrow
+    }
+
+    fn condition(&self, around: &Around, branch: Inst) -> Option<Narrow> {
+        let func = self.func;
+        let data = &func.insts[branch];
+        let does_nothing_else = data.op == Op::If
+            && data.results.is_empty()
+            && func.regions[data.regions[1]].insts.len() == 1
+            && func.terminator(data.regions[1]).is_some_and(|last| func.insts[last].op == Op::Yield);
+        let cond = *data.operands.first()?;
+        let ValueDef::Result(inst, _) = func.values[cond].def else { return None };
+        let data = &func.insts[inst];
+        let &[a, b] = &data.operands[..] else { return None };
+        if !does_nothing_else || func.ty(a) != Type::I32 {
+            return None;
+        }
+        let compares = matches!(data.op, Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq);
+        let (op, limit) = match () {
+            () if !compares => return None,
+            () if self.is_number(around, a) => (data.op, b),
+            () if self.is_number(around, b) => (data.op.exchanged()?, a),
+            () => return None,
+        };
+        self.facts.is_uniform(around.level, limit).then_some(Narrow { branch, cond, op, limit })
+    }
+
+    /// Whether a value is what the innermost loop counts.
+    fn is_number(&self, around: &Around, value: Value) -> bool {
+        let ValueDef::Result(inst, _) = self.func.values[value].def else { return false };
+        let data = &self.func.insts[inst];
+        match around.level {
+            Level::Block => data.op == Op::ThreadIdx && data.imm == Imm::Axis(0),
+            Level::Warp => data.op == Op::LaneId,
+        }
+    }
+
+    /// Where the innermost loop begins and ends, if it is one up to `end` without the condition.
+    pub(super) fn narrow(&mut self, around: &Around, narrow: Narrow, end: Value) -> (Value, Value) {
+        let mut first = self.first_of(around);
+        let limit = self.value(&mut first, narrow.limit);
+        let (zero, one) = (self.emit.int(0), self.emit.int(1));
+        // One more than the limit is wanted of limits below the end alone, where it does not overflow.
+        let last = self.emit.op(Op::Sub, &[end, one]);
+        let within = self.emit.op(Op::Min, &[limit, last]);
+        let behind = self.emit.op(Op::Add, &[within, one]);
+        let from_limit = self.emit.op(Op::Max, &[limit, zero]);
+        match narrow.op {
+            Op::Lt => (zero, self.emit.op(Op::Min, &[limit, end])),
+            Op::Le => (zero, behind),
+            Op::Ge => (from_limit, end),
+            Op::Gt => {
+                let minus_one = self.emit.constant(Scalar::I32, u32::MAX.into());
+                let within = self.emit.op(Op::Max, &[within, minus_one]);
+                (self.emit.op(Op::Add, &[within, one]), end)
+            }
+            _ => (from_limit, behind),
+        }
+    }
+}
