@@ -45,6 +45,7 @@ use memory::Home;
 use narrow::Narrow;
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan};
+use polyloom_ir::op::{Effect, Group};
 use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -62,7 +63,7 @@ pub fn needs_blocks(func: &Function) -> bool {
 /// Splits a prepared kernel that is launched in blocks, if it can be split, and says what parameters it has then.
 pub fn split_blocks(module: &mut Module, kernel: FuncId) -> Option<BlockPlan> {
     let func = &module.functions[kernel];
-    if func.kind != FunctionKind::Kernel || func.insts.len() > MAX_INSTS {
+    if func.kind != FunctionKind::Kernel || func.insts.len() > MAX_INSTS || !is_prepared(module, func) {
         return None;
     }
     let any_block = split(module, func, None);
@@ -76,6 +77,33 @@ pub fn split_blocks(module: &mut Module, kernel: FuncId) -> Option<BlockPlan> {
     dce::dce(func, &calls);
     debug_assert_eq!(polyloom_ir::verify_function(func, None), Ok(()), "split HIR is valid");
     Some(plan)
+}
+
+/// Whether composites are gone, and calls but those of functions that compute with what they are given alone.
+fn is_prepared(module: &Module, func: &Function) -> bool {
+    let mut prepared = true;
+    let is_plain = |value: &Value| func.ty(*value).as_scalar().is_some() || func.ty(*value).as_array().is_some();
+    func.walk(func.body, &mut |_, data| {
+        prepared &= data.operands.iter().chain(&data.results).all(is_plain);
+        prepared &= data.regions.iter().flat_map(|&region| &func.regions[region].params).all(is_plain);
+        if let Imm::Func(callee) = data.imm {
+            prepared &= CallEffects::of_function(module, callee) == Effect::Pure && is_anywhere(module, callee);
+        }
+    });
+    prepared && func.params().iter().all(is_plain)
+}
+
+/// Whether a function gives the same in whatever thread.
+fn is_anywhere(module: &Module, func: FuncId) -> bool {
+    let func = &module.functions[func];
+    let mut anywhere = true;
+    func.walk(func.body, &mut |_, data| {
+        anywhere &= data.op.info().group != Group::Gpu && !matches!(data.op, Op::Tid | Op::TidLinear);
+        if let Imm::Func(callee) = data.imm {
+            anywhere &= is_anywhere(module, callee);
+        }
+    });
+    anywhere
 }
 
 /// The kernel, split for blocks of these extents, or of any.
