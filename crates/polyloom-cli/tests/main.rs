@@ -265,6 +265,20 @@ fn wrong_usage_exits_with_2_and_says_why() {
 }
 
 #[test]
+fn a_device_that_is_not_there_is_named() {
+    let file = Folder::new("device").file("k.py", SOURCE);
+    let arguments = ["--dim", "4", "--arg", "x=zeros:4", "--arg", "y=zeros:4", "--arg", "n=0"];
+    for (device, status, words) in [
+        ("cuda:99", 1, "device 'cuda:99' is not available: "),
+        ("gpu", 2, "there is no device `gpu`: devices are cpu, sim:0, and GPUs, cuda:0 and so on"),
+    ] {
+        let out = polyloom(&[&["run", &file][..], &arguments[..], &["--device", device][..]].concat());
+        assert_eq!(out.status.code(), Some(status), "{}", text(&out.stderr));
+        assert!(text(&out.stderr).contains(words), "{}", text(&out.stderr));
+    }
+}
+
+#[test]
 fn an_empty_grid_runs_nothing_however_large_it_is_otherwise() {
     let file = Folder::new("empty_grid").file("k.py", SOURCE);
     let grid = "18446744073709551615,5,0";

@@ -1,6 +1,7 @@
 //! Kernels on a CUDA device.
 
 use super::device::CudaDevice;
+use super::stdout;
 use crate::args::{ArgBlock, Params};
 use crate::cpu::launch::LaunchOptions;
 use crate::device::entry::{DEFAULT_BLOCK, Entry};
@@ -120,7 +121,11 @@ impl CudaKernel {
         if !self.entry.has_sites() && !prepared.has_staged_arrays() {
             return Ok(());
         }
-        self.device.synchronize().map_err(|failure| self.entry.failed(failure))?;
+        let waited = match self.entry.prints() {
+            true => stdout::handed_on(|| self.device.synchronize()),
+            false => self.device.synchronize(),
+        };
+        waited.map_err(|failure| self.entry.failed(failure))?;
         // SAFETY: as above.
         match unsafe { self.entry.finish(&prepared)? } {
             Some(trap) => Err(trap),

@@ -9,6 +9,7 @@ mod device;
 mod driver;
 mod kernel;
 mod nvjitlink;
+mod stdout;
 
 pub use assembler::{AssembleError, Assembler, cubin, set_package_folders};
 pub use device::{CudaDevice, device_info, devices, synchronize};

@@ -59,6 +59,12 @@ impl Entry {
         !self.sites.sites.is_empty()
     }
 
+    /// Whether the kernel prints.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn prints(&self) -> bool {
+        self.sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..)))
+    }
+
     /// Brings the arrays to the device. Nothing is to be run if this gives nothing.
     ///
     /// # Errors
