@@ -13,7 +13,10 @@ ELF = b"\x7fELF"
 EM_CUDA = 190
 
 PROGRAM = """
-import sys, polyloom as loom
+import pathlib, sys, polyloom as loom
+
+if "--without-packages" in sys.argv:
+    sys.path[:] = [path for path in sys.path if not (pathlib.Path(path) / "nvidia").is_dir()]
 
 @loom.kernel
 def double(x: loom.array(dtype=float)):
@@ -83,6 +86,15 @@ def test_a_program_that_fails_is_quoted(tmp_path):
     done = run(tmp_path, lambda script: [script, "sm_80"], PATH=f"{program.parent}:/usr/bin:/bin")
     assert done.returncode == 1
     assert b"RuntimeError" in done.stderr and b"does not take the code for sm_80: fatal: out of luck" in done.stderr
+
+
+def test_what_was_looked_for_is_said_if_nothing_was_found(tmp_path):
+    done = run(tmp_path, lambda script: [script, "sm_80", "--without-packages"], PATH="", CUDA_HOME="/opt/cuda-99")
+    if done.returncode == 0:
+        pytest.skip("an assembler is where the system keeps them")
+    message = done.stderr.decode().splitlines()[-1]
+    assert message.startswith("RuntimeError: no assembler for PTX was found: looked for the program ptxas on PATH; ")
+    assert "/opt/cuda-99" in message and "pip install nvidia-cuda-nvcc" in message
 
 
 def test_the_command_line_writes_a_file(tmp_path):
