@@ -4,8 +4,7 @@
 use crate::value::{Argument, extents};
 use crate::{Failure, Outcome, choose_kernel, named, print, print_json, read_unit, run_ptx, session, simulate, types};
 use polyloom::{
-    ArgBlock, DEFAULT_BLOCK_SIZE, Defaults, Device, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault,
-    describe_report,
+    ArgBlock, Defaults, Device, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault, describe_report,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -120,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
 
     let n_given = dim.map(|dim| dim.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent)));
-    let default_block = kernel.function().metadata.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1]);
+    let default_block = kernel.function().metadata.block();
     let grid = arguments.simulate.grid(n_given, default_block)?;
     let in_a_row = [grid.n_blocks().saturating_mul(grid.block_size())];
     let dim = dim.unwrap_or(&in_a_row);

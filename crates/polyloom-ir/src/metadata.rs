@@ -3,6 +3,8 @@
 //! The front end fills these from decorator arguments; they are data on the typed AST and on HIR, printed in HIR
 //! text when they differ from the default, and read by back ends and the runtime.
 
+use crate::interp::Grid;
+
 /// How floating-point arithmetic may be compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum FloatMode {
@@ -130,6 +132,21 @@ pub struct KernelMetadata {
     /// Free-form hints, in the order given.
     pub hints: Vec<(String, String)>,
 }
+
+impl KernelMetadata {
+    /// The extents of a block where a launch does not say them.
+    pub fn block(&self) -> [u32; 3] {
+        self.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1])
+    }
+
+    /// The blocks of a launch of so many threads that says nothing of blocks.
+    pub fn grid(&self, n_threads: u64) -> Grid {
+        Grid::of_threads(n_threads, self.block(), self.shared_bytes.unwrap_or(0))
+    }
+}
+
+/// Threads of a block where nothing says how many.
+const DEFAULT_BLOCK_SIZE: u32 = 256;
 
 /// What must hold while a function runs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]

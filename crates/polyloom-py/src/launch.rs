@@ -8,7 +8,7 @@ use crate::arguments;
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
 use crate::{device, print, sim};
-use polyloom::{ArgBlock, DEFAULT_BLOCK_SIZE, Device, Grid, LaunchOptions, MAX_DIMS};
+use polyloom::{ArgBlock, Device, Grid, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -193,7 +193,7 @@ impl Dimensions {
         let in_blocks = kernel.needs_blocks() || device != Device::Cpu;
         let block = match block.filter(|block| !block.is_none()) {
             Some(block) => three("block", block)?,
-            None => metadata.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1]),
+            None => metadata.block(),
         };
         let n_threads = block.iter().fold(1u64, |n, &extent| n.saturating_mul(extent.into()));
         if n_threads > MAX_BLOCK_SIZE {

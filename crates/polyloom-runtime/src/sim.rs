@@ -5,7 +5,7 @@
 
 use crate::args::{ArgBlock, Params};
 use crate::cpu::launch::{ASK_EVERY, LaunchOptions};
-use crate::device::entry::{DEFAULT_BLOCK, Entry};
+use crate::device::entry::Entry;
 use crate::device::{Device, DeviceFailure, Memory};
 use crate::error::LaunchError;
 use crate::print;
@@ -142,7 +142,7 @@ impl SimKernel {
         // SAFETY: the caller vouches for the arrays.
         let prepared = unsafe { self.entry.prepare(&self.memory, shape, args)? };
         let Some(prepared) = prepared else { return Ok(Report::default()) };
-        let grid = options.grid.unwrap_or_else(|| Grid::of_threads(prepared.n_threads, DEFAULT_BLOCK, 0));
+        let grid = options.grid.unwrap_or_else(|| self.entry.metadata.grid(prepared.n_threads));
         let result = run(&self.kernel, self.arch, &prepared.params, &grid, options, sim);
         // SAFETY: as above.
         let trap = unsafe { self.entry.finish(&prepared)? };

@@ -50,7 +50,7 @@ pub use polyloom_codegen::{Backend, CodegenError, Emit, GridShape, Variant};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
 pub use polyloom_ir::generate::Random;
-pub use polyloom_ir::interp::{DEFAULT_BLOCK_SIZE, Grid};
+pub use polyloom_ir::interp::Grid;
 pub use polyloom_ir::{
     Arch, Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, PtxVersion,
     Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,

@@ -229,8 +229,11 @@ impl Arguments {
             75.. if program.is_checked() => [1; 3],
             _ => EXTENTS,
         };
-        let dim: Vec<u64> =
+        let mut dim: Vec<u64> =
             (0..program.rank).map(|_| 1 + random.below(most[program.rank - 1] as usize) as u64).collect();
+        if program.needs_whole_warps() {
+            dim[0] = dim[0].next_multiple_of(32);
+        }
         let scalars: Vec<u64> = program.scalars.iter().map(|&s| value(&mut random, s)).collect();
         let mut buffers: Vec<Buffer> = Vec::new();
         let mut shape = Vec::new();

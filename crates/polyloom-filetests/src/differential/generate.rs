@@ -7,6 +7,7 @@
 //! are short.
 
 use super::arrays::Part;
+use super::blocks::Block;
 use super::functions::UserFunction;
 use super::generics::Generic;
 use super::program::{Access, ArrayParam, Program};
@@ -71,6 +72,8 @@ pub(super) struct Generator {
     pub(super) in_kernel: bool,
     /// Whether the kernel is compiled with checks.
     pub(super) checked: bool,
+    /// What threads of a block share, if the kernel has them work together.
+    pub(super) in_blocks: Option<Block>,
     pub(super) budget: i32,
 }
 
@@ -120,6 +123,7 @@ impl Generator {
             loops: 0,
             in_kernel: false,
             checked: false,
+            in_blocks: None,
             budget: 0,
         };
         generator.draw_composites();
@@ -134,7 +138,8 @@ impl Generator {
             self.struct_function();
             self.generic();
         }
-        self.rank = 1 + self.random.below(3);
+        let in_blocks = self.draw_block();
+        self.rank = if in_blocks.is_some() { 1 } else { 1 + self.random.below(3) };
         let scalars: Vec<Scalar> = (0..self.random.below(3)).map(|_| self.ty()).collect();
         let composites: Vec<Composite> = self.any_composite().into_iter().filter(|_| self.random.chance(40)).collect();
         for access in [Access::Read, Access::Own, Access::Read, Access::Own, Access::Shared] {
@@ -173,9 +178,9 @@ impl Generator {
         self.structs.leave_scope(0);
         let (struct_params, of_structs) = self.struct_params(self.rank);
         params.extend(struct_params);
-        let mode = if self.checked { "(check=True)" } else { "" };
+        let mode = if self.checked { "check=True".to_owned() } else { in_blocks.unwrap_or_default() };
         self.line("");
-        self.line(&format!("@loom.kernel{mode}"));
+        self.line(&if mode.is_empty() { "@loom.kernel".to_owned() } else { format!("@loom.kernel({mode})") });
         self.line(&format!("def kernel({}):", params.join(", ")));
         self.indent = 1;
         self.in_kernel = true;
@@ -193,6 +198,13 @@ impl Generator {
         }
         self.budget = 8 + self.random.below(28) as i32;
         let n = 3 + self.random.below(5);
+        self.begin_block();
+        if self.in_blocks.is_some() {
+            for _ in 0..1 + self.random.below(4) {
+                self.block(1, 0);
+                self.together(0);
+            }
+        }
         self.block(n, 0);
         for array in 0..self.arrays.len() {
             if self.arrays[array].access == Access::Own {
@@ -288,7 +300,7 @@ impl Generator {
             12 => self.swap(),
             13 if self.loops > 0 => self.leave_loop(),
             14 if !self.functions.is_empty() => self.unpack_call(),
-            15 if self.in_kernel && depth > 0 && self.random.chance(20) => {
+            15 if self.in_kernel && depth > 0 && self.in_blocks.is_none() && self.random.chance(20) => {
                 let cond = self.expr(Scalar::Bool, 1);
                 self.line(&format!("if {cond}:"));
                 self.line("    return");
@@ -296,7 +308,8 @@ impl Generator {
             16 => self.declare_part(),
             17 => self.store_part(),
             18 if self.random.chance(if self.checked { 50 } else { 5 }) => self.assert_(),
-            18 if self.random.chance(30) => self.print(),
+            // Threads of a block print in the order in which they get to it.
+            18 if self.in_blocks.is_none() && self.random.chance(30) => self.print(),
             18 if self.search() => {}
             19 if self.stencil() => {}
             _ => {

@@ -6,6 +6,7 @@
 //! run with the tests.
 
 mod arrays;
+mod blocks;
 mod builtins;
 mod compare;
 mod composites;

@@ -46,6 +46,16 @@ impl Program {
         self.text.contains("(check=True)")
     }
 
+    /// Whether its threads work together in blocks.
+    pub(super) fn is_in_blocks(&self) -> bool {
+        self.text.contains("(block_dim=")
+    }
+
+    /// Whether it may be launched over whole warps alone.
+    pub(super) fn needs_whole_warps(&self) -> bool {
+        self.text.contains("loom.lane_id()")
+    }
+
     /// The comment line that says what the program takes, for a file that [`Program::from_text`] reads back.
     pub fn header(&self) -> String {
         let scalars: Vec<&str> = self.scalars.iter().map(|s| s.name()).collect();

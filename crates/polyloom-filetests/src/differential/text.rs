@@ -35,6 +35,11 @@ impl TextEngine {
         let mut batch = Batch::default();
         let mut texts = Vec::new();
         for (index, (_, program)) in programs.iter().enumerate() {
+            // Threads that work together are for CUDA C++.
+            if program.is_in_blocks() {
+                texts.push(None);
+                continue;
+            }
             match text_of(program) {
                 Ok((text, function)) => {
                     batch.add(&text, &function);

@@ -102,9 +102,6 @@ fn threads_in(block: [u32; 3]) -> u64 {
     block.iter().fold(1, |n, &extent| u64::saturating_mul(n, extent.into()))
 }
 
-/// Threads of a block where nothing says how many.
-pub const DEFAULT_BLOCK_SIZE: u32 = 256;
-
 /// What a kernel can do to the world outside its arrays.
 pub trait Host {
     /// `print`: the C format, and types and bits of the operands. [`crate::format`] makes the text.
@@ -244,8 +241,7 @@ pub struct Interpreter {
     max_steps: u64,
     blocks: Blocks,
     /// Threads of a block and dynamic shared memory, where the launch says nothing.
-    block: [u32; 3],
-    shared_bytes: u32,
+    default_grid: Grid,
 }
 
 impl Interpreter {
@@ -264,14 +260,13 @@ impl Interpreter {
             n_results: function.results.len(),
             max_steps: u64::MAX,
             blocks: prepared.blocks,
-            block: function.metadata.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1]),
-            shared_bytes: function.metadata.shared_bytes.unwrap_or(0),
+            default_grid: function.metadata.grid(0),
         })
     }
 
     /// The blocks of a launch of so many threads, where nothing says more.
     pub fn default_grid(&self, n_threads: u64) -> Grid {
-        Grid::of_threads(n_threads, self.block, self.shared_bytes)
+        Grid::of_threads(n_threads, self.default_grid.block, self.default_grid.shared_bytes)
     }
 
     /// Whether the kernel is launched in blocks: it has an op that needs them.

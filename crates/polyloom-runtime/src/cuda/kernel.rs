@@ -4,7 +4,7 @@ use super::device::CudaDevice;
 use super::stdout;
 use crate::args::{ArgBlock, Params};
 use crate::cpu::launch::LaunchOptions;
-use crate::device::entry::{DEFAULT_BLOCK, Entry};
+use crate::device::entry::Entry;
 use crate::device::{Device, DeviceFailure};
 use crate::error::LaunchError;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
@@ -116,7 +116,7 @@ impl CudaKernel {
         // SAFETY: the caller vouches for the arrays.
         let prepared = unsafe { self.entry.prepare(&*self.device, shape, args)? };
         let Some(prepared) = prepared else { return Ok(()) };
-        let grid = options.grid.unwrap_or_else(|| Grid::of_threads(prepared.n_threads, DEFAULT_BLOCK, 0));
+        let grid = options.grid.unwrap_or_else(|| self.entry.metadata.grid(prepared.n_threads));
         self.start(&grid, &prepared.params).map_err(|failure| self.entry.failed(failure))?;
         if !self.entry.has_sites() && !prepared.has_staged_arrays() {
             return Ok(());

@@ -8,7 +8,7 @@ use crate::cpu::launch::checked_grid;
 use crate::error::{LaunchError, Trap};
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{ArgLayout, GpuLaunch, GpuReport, SiteTable};
-use polyloom_ir::{Function, MAX_DIMS, Type};
+use polyloom_ir::{Function, KernelMetadata, MAX_DIMS, Type};
 use std::sync::Arc;
 
 /// A kernel as launches on a device know it.
@@ -17,6 +17,7 @@ pub(crate) struct Entry {
     params: Params,
     written: Vec<bool>,
     sites: SiteTable,
+    pub(crate) metadata: KernelMetadata,
 }
 
 /// What a launch has ready for the kernel.
@@ -50,6 +51,7 @@ impl Entry {
             params,
             written: function.written_arrays(),
             sites: SiteTable::of(function),
+            metadata: function.metadata.clone(),
         }
     }
 
@@ -177,6 +179,3 @@ impl<'a> Report<'a> {
         Ok(report)
     }
 }
-
-/// Threads of a block of a kernel that knows no blocks.
-pub(crate) const DEFAULT_BLOCK: [u32; 3] = [256, 1, 1];
