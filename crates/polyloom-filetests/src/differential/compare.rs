@@ -303,7 +303,7 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
     let printed = PRINTED.take().unwrap_or_default();
     // On a GPU threads print in any order, and floats with other digits.
     let printed = Some(printed).filter(|_| !matches!(how, How::Launch(Some(_))));
-    let sums = ["atomic_add", "atomic_sub", "] +=", "] -="];
+    let sums = ["atomic_add", "atomic_sub", "+=", "-="];
     let sums_flush = printed.is_none() && sums.iter().any(|sum| program.text.contains(sum));
     Ok(Outcome { done, buffers, printed, n_threads, sums_flush })
 }
