@@ -14,7 +14,7 @@ use crate::args::{ArgBlock, Params};
 use crate::error::LaunchError;
 use polyloom_ir::MAX_DIMS;
 use polyloom_ir::block_plan::BlockLaunch;
-use polyloom_ir::interp::{DEFAULT_BLOCK_SIZE, Grid};
+use polyloom_ir::interp::Grid;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -114,10 +114,7 @@ fn blocks_of(
 ) -> Option<BlockRun> {
     let plan = kernel.source.blocks.as_ref()?;
     let function = kernel.source.prepared.functions.get(kernel.source.prepared_kernel)?;
-    let grid = options.grid.unwrap_or_else(|| {
-        let block = function.metadata.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1]);
-        Grid::of_threads(n_threads, block, function.metadata.shared_bytes.unwrap_or(0))
-    });
+    let grid = options.grid.unwrap_or_else(|| function.metadata.grid(n_threads));
     BlockRun::new(plan, function, BlockLaunch { grid, shape }, rank)
 }
 
