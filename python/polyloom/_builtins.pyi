@@ -1251,7 +1251,7 @@ def erfcinv(x: T) -> T:
     """
 
 @overload
-def load_readonly(array: _array, i: int) -> T:
+def load_readonly(array: _array, i: int) -> Any:
     """An element of an array that nothing writes while the kernel runs, past the cache for what may change. Indices as for `a[i]`.
 
     >>> a = [3, 1, 4]
@@ -1260,15 +1260,15 @@ def load_readonly(array: _array, i: int) -> T:
     """
 
 @overload
-def load_readonly(array: _array, i: int, j: int) -> T:
+def load_readonly(array: _array, i: int, j: int) -> Any:
     """An element of an array that nothing writes while the kernel runs, past the cache for what may change. Indices as for `a[i]`."""
 
 @overload
-def load_readonly(array: _array, i: int, j: int, k: int) -> T:
+def load_readonly(array: _array, i: int, j: int, k: int) -> Any:
     """An element of an array that nothing writes while the kernel runs, past the cache for what may change. Indices as for `a[i]`."""
 
 @overload
-def load_readonly(array: _array, i: int, j: int, k: int, l: int) -> T:
+def load_readonly(array: _array, i: int, j: int, k: int, l: int) -> Any:
     """An element of an array that nothing writes while the kernel runs, past the cache for what may change. Indices as for `a[i]`."""
 
 @overload

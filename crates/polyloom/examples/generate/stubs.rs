@@ -143,6 +143,8 @@ fn stub_type(signature: &Signature, pattern: TyPattern) -> &'static str {
     let named = |recurring, once| if recurs { recurring } else { once };
     match pattern {
         TyPattern::Var if signature.has_composites() => "float",
+        // The type of an array's elements, which its own type does not say.
+        TyPattern::Var if signature.params.iter().all(|param| param.ty != pattern) => "Any",
         TyPattern::Var => "T",
         TyPattern::Var2 => "U",
         TyPattern::Is(Scalar::Bool) => "bool",
