@@ -2,7 +2,7 @@
 
 Three questions: how long it takes from the text of a small kernel in Python to PTX; how many kernels a second become
 CUDA C++; and how many instructions of threads a second the simulator runs. Everything is on one core, forward only,
-and with nothing cached. Peers are processes of their own that take turns.
+and with nothing cached. Peers are processes of their own, one after the other.
 """
 
 from __future__ import annotations
@@ -152,13 +152,16 @@ def measure_simulator() -> dict[str, Any]:
     x, y = random.random((2, 1 << 17)).astype(np.float32)
     a, b = random.random((2, 128, 128)).astype(np.float32)
     q, k, v = random.normal(size=(3, 2, 256, flash_attention.DIM)).astype(np.float32)
+    sums = np.zeros(16, np.float32)
     starts, steps = np.arange(1, 8193, dtype=np.int32), np.zeros(8192, np.int32)
     runs: dict[str, Callable[[], Any]] = {
         "polynomial": lambda: loom.launch(namespace["polynomial"], x.size, [x, y], device="sim:0"),
         "logistic": lambda: loom.launch(namespace["logistic"], x.size, [x, y, 1.0], device="sim:0"),
         "collatz, divergent": lambda: loom.launch(namespace["collatz"], starts.size, [starts, steps], device="sim:0"),
         "matmul, shared memory": lambda: matmul.product(a, b, "sim:0"),
-        "reduction, shuffles": lambda: reduction.array_sum(x, "sim:0"),
+        "reduction, shuffles": lambda: loom.launch(
+            reduction.sum_blocks, grid=sums.size, inputs=[x], outputs=[sums], device="sim:0"
+        ),
         "softmax": lambda: softmax.softmax(x.reshape(256, -1), "sim:0"),
         "flash attention": lambda: flash_attention.attention(q, k, v, True, "sim:0"),
     }
@@ -202,12 +205,18 @@ def collect() -> dict[str, dict[str, Any]]:
         return found
 
 
+def kernels_a_second(seconds: list[float]) -> float:
+    """By the median round through all kernels."""
+    rounds = [sum(seconds[begin : begin + len(CHUNKS)]) for begin in range(0, len(seconds), len(CHUNKS))]
+    return len(CHUNKS) / statistics.median(rounds)
+
+
 def section() -> list[str]:
     """The rows for the scoreboard."""
     found = collect()
     own = found["polyloom"]
     ptx = statistics.median(own["ptx"])
-    rate = 1 / statistics.mean(own["text"])
+    rate = kernels_a_second(own["text"])
     lines = [
         "",
         "## GPU code",
@@ -226,7 +235,7 @@ def section() -> list[str]:
         )
     lines.append(f"| Python to PTX, median | {ptx * 1e3:.2f} ms | " + " | ".join(cells) + " |")
     warp = found.get("warp", {}).get("text")
-    cell = f"{1 / statistics.mean(warp):.0f} ({rate * statistics.mean(warp):.0f}×)" if warp else ""
+    cell = f"{kernels_a_second(warp):.0f} ({rate / kernels_a_second(warp):.0f}×)" if warp else ""
     lines.append(f"| Python to CUDA C++, kernels a second | {rate:.0f} | {cell} | |")
     lines += ["", "Millions of instructions of threads that the simulator runs a second:", ""]
     lines += ["| kernel | checks off | all checks |", "|---|---|---|"]

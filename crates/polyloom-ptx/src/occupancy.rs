@@ -59,17 +59,21 @@ pub struct Occupancy {
     pub fraction: f64,
     /// What there is too little of for one more block.
     pub limiter: Limiter,
-    /// 32-bit registers a thread, estimated: PTX has as many as it likes, so this is the most that are declared, up to
-    /// `.maxnreg` or 255.
+    /// 32-bit registers a thread, estimated: PTX has as many as it likes, so this is the most that hold values at once,
+    /// and a few to work with, up to `.maxnreg` or 255.
     pub registers: u32,
     /// Bytes of shared memory a block.
     pub shared: u32,
 }
 
+/// What assemblers take besides the values that are needed later.
+const WORKING_REGISTERS: u32 = 8;
+
 pub(crate) fn occupancy(program: &Program, launch: &Launch<'_>) -> Occupancy {
-    let size = program.functions[program.kernel].size;
-    let declared = size.words + 2 * size.doubles + size.predicates.div_ceil(32);
-    let registers = declared.clamp(16, program.limits.max_registers.unwrap_or(255).clamp(16, 255));
+    let kernel = &program.functions[program.kernel];
+    let declared = kernel.size.words + 2 * kernel.size.doubles;
+    let needed = kernel.pressure.map_or(declared, |pressure| pressure + WORKING_REGISTERS);
+    let registers = needed.clamp(16, program.limits.max_registers.unwrap_or(255).clamp(16, 255));
     let shared = program.dynamic_shared + launch.dynamic_shared_bytes;
     compute(Limits::of(launch.arch), launch.arch, launch.block.iter().product(), registers, shared)
 }

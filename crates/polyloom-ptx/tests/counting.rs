@@ -66,3 +66,26 @@ fn occupancy() {
     assert_eq!((occupancy.blocks, occupancy.warps, occupancy.limiter), (4, 32, Limiter::Shared));
     assert_eq!(occupancy.fraction, 0.5);
 }
+
+/// 60 words that all wait for the end of a loop, and as many more that are used at once.
+#[test]
+fn registers() {
+    let mut body = String::from("mov.b32 %n, 0;\n");
+    for word in 0..60 {
+        body += &format!("ld.global.u32 %a{word}, [%at+{}];\n", 4 * word);
+        body += &format!("add.u32 %b{word}, %n, {word};\nst.global.u32 [%at], %b{word};\n");
+    }
+    body += "LOOP:\nadd.u32 %n, %n, 1;\nsetp.lt.u32 %p, %n, 3;\n@%p bra LOOP;\n";
+    for word in 0..60 {
+        body += &format!("st.global.u32 [%at+{}], %a{word};\n", 4 * word);
+    }
+    let text = format!(
+        ".version 8.0\n.target sm_80\n.visible .entry k(.param .u64 words) {{\n.reg .b32 %a<60>;\n.reg .b32 %b<60>;\n\
+         .reg .b32 %n;\n.reg .b64 %at;\n.reg .pred %p;\nld.param.u64 %at, [words];\n{body}ret;\n}}"
+    );
+    let launch = Launch { block: [32, 1, 1], counters: true, arch: 80, ..Launch::default() };
+    let (_, report) = try_launch(&text, "k", vec![array(&[0u32; 64])], launch).expect("it runs");
+    let occupancy = report.counters.and_then(|counters| counters.occupancy).expect("it was asked for");
+    // The words and the counter, and eight to work with; the parameter need not be in a register.
+    assert_eq!(occupancy.registers, 69);
+}

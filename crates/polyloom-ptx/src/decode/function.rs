@@ -1,6 +1,7 @@
 //! A kernel and all it may call: which functions those are, their frames, and their bodies one after the other.
 
 use super::op::{FunctionInfo, Inst, Limits, Op, ParameterInfo, Place, Program};
+use super::pressure::pressure;
 use super::symbol::{Family, File, Scope, Symbol, layout, variable_size};
 use super::types::Type;
 use super::{Class, Decoded};
@@ -267,6 +268,7 @@ impl<'a> Decoder<'a> {
                 name: function.name.clone(),
                 entry: 0,
                 size: Base::default(),
+                pressure: function.body.as_deref().filter(|_| function.entry).and_then(pressure),
                 parameters: Vec::new(),
                 results: Vec::new(),
             };

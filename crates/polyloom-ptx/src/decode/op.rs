@@ -43,6 +43,8 @@ pub(crate) struct FunctionInfo {
     pub(crate) entry: u32,
     /// Registers and local memory of one call.
     pub(crate) size: Base,
+    /// Of a kernel, the most 32-bit registers that hold values at once, if it was told.
+    pub(crate) pressure: Option<u32>,
     pub(crate) parameters: Vec<Place>,
     pub(crate) results: Vec<Place>,
 }
