@@ -10,7 +10,6 @@ behind it that the host could read. Views are made of it as on the host; element
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -18,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import numpy as np
 
 from polyloom import _native
+from polyloom._annotations import ArrayAnnotation, ReferenceAnnotation, name_of
 from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open
 from polyloom._devices import Device, DeviceLike, get_device
+from polyloom._memory import layout, reach
 from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, float32, int32, readable, stored
 from polyloom._structs import StructClass, of_record, records
 
@@ -56,10 +57,6 @@ def _inner(dtype: ElementType) -> tuple[int, ...]:
     return dtype._shape_ if isinstance(dtype, CompositeClass) else ()
 
 
-def _name(dtype: ElementType) -> str:
-    return dtype.name if isinstance(dtype, DType) else dtype.__name__
-
-
 def _elements(value: Any, dtype: ElementType) -> Any:
     """`value`, an element or array-like, as NumPy can store it in an array of `dtype`."""
     if isinstance(dtype, StructClass):
@@ -74,7 +71,7 @@ def _elements(value: Any, dtype: ElementType) -> Any:
     if inner:
         value = np.asarray(value)
         if value.ndim and value.shape[-len(inner) :] != inner:
-            raise ValueError(f"values of shape {value.shape} are no elements of type {_name(dtype)}")
+            raise ValueError(f"values of shape {value.shape} are no elements of type {name_of(dtype)}")
     return stored(value, given, _scalar(dtype))
 
 
@@ -90,35 +87,8 @@ def _elementwise(storage: NDArray[Any], dtype: ElementType) -> NDArray[Any]:
         return storage.reshape(-1, *inner)
     if rank > 1 and storage.shape[-1] == n:
         return storage.reshape(*storage.shape[:-1], *inner)
-    message = f"data of shape {storage.shape} has no elements of type {_name(dtype)}: the last axes must be {inner}"
+    message = f"data of shape {storage.shape} has no elements of type {name_of(dtype)}: the last axes must be {inner}"
     raise ValueError(message)
-
-
-class ArrayAnnotation:
-    """The type of an array parameter: what `array(dtype=…, ndim=…)` means in a signature."""
-
-    __slots__ = ("dtype", "ndim")
-
-    def __init__(self, dtype: Any, ndim: int) -> None:
-        self.dtype = dtype
-        self.ndim = ndim
-
-    def __repr__(self) -> str:
-        is_one = isinstance(self.dtype, (DType, CompositeClass))
-        name = "Any" if self.dtype is Any else _name(self.dtype) if is_one else repr(self.dtype)
-        return f"polyloom.array(dtype={name}, ndim={self.ndim})"
-
-
-class ReferenceAnnotation:
-    """The type of a parameter by reference: what `ref[float]` means in a signature."""
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = dtype
-
-    def __repr__(self) -> str:
-        return f"polyloom.ref[{getattr(self.dtype, '__name__', self.dtype)}]"
 
 
 class ref:  # noqa: N801 - the kernel language's name
@@ -344,7 +314,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         """This array of scalars with its last axes as the components of elements of this type, over the same memory."""
         wanted = _element_type(dtype)
         if _numpy(wanted) != self._storage.dtype:
-            raise TypeError(f"elements of type {_name(self.dtype)} are none of type {_name(wanted)}")
+            raise TypeError(f"elements of type {name_of(self.dtype)} are none of type {name_of(wanted)}")
         return self._view(_elementwise(self._storage, wanted), wanted)
 
     def _fetched(self, part: NDArray[Any]) -> NDArray[Any]:
@@ -459,7 +429,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         return str(self.numpy())
 
     def __repr__(self) -> str:
-        return f"array({np.array2string(self.numpy(), separator=', ', prefix='array(')}, dtype={_name(self.dtype)})"
+        return f"array({np.array2string(self.numpy(), separator=', ', prefix='array(')}, dtype={name_of(self.dtype)})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self.numpy(), dtype) if copy is None else np.array(self.numpy(), dtype, copy=copy)
@@ -592,7 +562,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         sizes = [_numpy(each).itemsize * math.prod(_inner(each)) for each in (self.dtype, wanted)]
         if sizes[0] != sizes[1]:
             raise ValueError(
-                f"{_name(self.dtype)} has {sizes[0]} bytes and {_name(wanted)} has {sizes[1]}: "
+                f"{name_of(self.dtype)} has {sizes[0]} bytes and {name_of(wanted)} has {sizes[1]}: "
                 "elements are seen as others of the same size"
             )
         if not self.is_contiguous:
@@ -659,21 +629,7 @@ def uninitialised(shape: Shape, dtype: ElementType, device: Device) -> array:
     if device.is_cpu:
         return array._wrap(np.empty(extents, scalar), dtype)
     memory = _native.DeviceMemory(device, math.prod(extents) * scalar.itemsize)
-    return array._wrap(_layout(memory.address, extents, scalar, None), dtype, memory)
-
-
-def _layout(
-    address: int, extents: tuple[int, ...], scalar: np.dtype[Any], strides: tuple[int, ...] | None
-) -> NDArray[Any]:
-    """How an array lies in memory: a NumPy array that must not be looked into unless the memory is the host's."""
-    if not math.prod(extents):
-        return np.empty(extents, scalar)
-    if strides is None:
-        reach = math.prod(extents) * scalar.itemsize
-    else:
-        reach = scalar.itemsize + sum(step * (extent - 1) for step, extent in zip(strides, extents, strict=True))
-    memory: Any = (ctypes.c_byte * reach).from_address(address)
-    return np.ndarray(extents, scalar, memory, 0, strides)
+    return array._wrap(layout(memory.address, extents, scalar, None), dtype, memory)
 
 
 def from_cuda_interface(source: Any) -> array:
@@ -683,21 +639,15 @@ def from_cuda_interface(source: Any) -> array:
     if is_read_only:
         raise ValueError("is read-only memory of a GPU, which kernels cannot tell from other memory: pass a copy")
     strides = interface.get("strides")
-    storage = _layout(address or 0, tuple(interface["shape"]), np.dtype(interface["typestr"]), strides)
+    storage = layout(address or 0, tuple(interface["shape"]), np.dtype(interface["typestr"]), strides)
     device = getattr(source, "device", None)
     # PyTorch says `index`, CuPy `id`.
     numbers = [getattr(device, name, None) for name in ("index", "id")]
     number = next((each for each in numbers if isinstance(each, int)), 0)
-    memory = _native.DeviceMemory(f"cuda:{number}", _reach(storage), address or 0)
+    memory = _native.DeviceMemory(f"cuda:{number}", reach(storage), address or 0)
     made = array._wrap(storage, None, memory)
     made._owner = source
     return made
-
-
-def _reach(storage: NDArray[Any]) -> int:
-    """Bytes from an array's first to its last, of one without negative strides."""
-    steps = zip(storage.strides, storage.shape, strict=True)
-    return storage.itemsize + sum(step * (extent - 1) for step, extent in steps) if storage.size else 0
 
 
 def _at(
@@ -717,10 +667,10 @@ def _at(
             raise ValueError("strides of memory at an address are not negative")
     if math.prod(extents) and not ptr:
         raise ValueError("there is no array at address 0")
-    storage = _layout(ptr, extents + inner, scalar, steps + within)
+    storage = layout(ptr, extents + inner, scalar, steps + within)
     if device.is_cpu:
         return array._wrap(storage, dtype)
-    return array._wrap(storage, dtype, _native.DeviceMemory(device, _reach(storage), ptr))
+    return array._wrap(storage, dtype, _native.DeviceMemory(device, reach(storage), ptr))
 
 
 class _ArrayOfRank:

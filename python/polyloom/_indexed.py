@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyloom import _native
-from polyloom._arrays import ArrayAnnotation, _element_type, array
+from polyloom._annotations import ArrayAnnotation
+from polyloom._arrays import _element_type, array
 from polyloom._scalars import int32
 from polyloom._structs import Struct, StructClass
 

@@ -15,7 +15,8 @@ from types import ModuleType
 from typing import Any, TypeVar, overload
 
 from polyloom import _native
-from polyloom._arrays import ArrayAnnotation, array
+from polyloom._annotations import ArrayAnnotation
+from polyloom._arrays import array
 from polyloom._composites import GenericComposite
 from polyloom._scalars import DType
 

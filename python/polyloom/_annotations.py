@@ -1,0 +1,40 @@
+"""What annotates the parameters of kernels and functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from polyloom._composites import CompositeClass
+from polyloom._scalars import DType
+
+
+class ArrayAnnotation:
+    """The type of an array parameter: what `array(dtype=…, ndim=…)` means in a signature."""
+
+    __slots__ = ("dtype", "ndim")
+
+    def __init__(self, dtype: Any, ndim: int) -> None:
+        self.dtype = dtype
+        self.ndim = ndim
+
+    def __repr__(self) -> str:
+        is_one = isinstance(self.dtype, (DType, CompositeClass))
+        name = "Any" if self.dtype is Any else name_of(self.dtype) if is_one else repr(self.dtype)
+        return f"polyloom.array(dtype={name}, ndim={self.ndim})"
+
+
+class ReferenceAnnotation:
+    """The type of a parameter by reference: what `ref[float]` means in a signature."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"polyloom.ref[{getattr(self.dtype, '__name__', self.dtype)}]"
+
+
+def name_of(dtype: Any) -> str:
+    """What the type of an array's elements is called."""
+    return str(dtype.name if isinstance(dtype, DType) else dtype.__name__)
