@@ -33,6 +33,7 @@ pub mod differential;
 mod expectation;
 pub mod fuzz;
 pub mod kind;
+mod split;
 
 use case::{Case, find_inputs};
 use expectation::{Outcome, compare};

@@ -1,6 +1,8 @@
 //! A brief run of every fuzz target. `POLYLOOM_FUZZ_ITERATIONS` and `POLYLOOM_FUZZ_SEED` make it long and different.
 
-use polyloom_filetests::fuzz::{Target, corpus, hir_text, program, python_examples, python_source, random_module, run};
+use polyloom_filetests::fuzz::{
+    Target, barriers, corpus, hir_text, program, python_examples, python_source, random_module, run,
+};
 use polyloom_filetests::root;
 use polyloom_ir::text::{PrintOptions, print_module};
 use polyloom_ir::{FileId, parse_module, verify_module};
@@ -51,6 +53,14 @@ fn any_hir_text_is_read_verified_and_transformed_or_rejected() {
 fn passes_keep_what_random_programs_compute() {
     let seed = number("POLYLOOM_FUZZ_SEED", 1) << 32;
     (seed..seed + number("POLYLOOM_FUZZ_ITERATIONS", DEFAULT_ITERATIONS)).for_each(program);
+}
+
+#[test]
+fn splitting_at_barriers_keeps_what_blocks_compute() {
+    let seed = number("POLYLOOM_FUZZ_SEED", 1) << 32;
+    let iterations = number("POLYLOOM_FUZZ_ITERATIONS", DEFAULT_ITERATIONS) / 5;
+    let n_taken = (seed..seed + iterations).filter(|&seed| barriers(seed)).count() as u64;
+    assert!(n_taken * 3 > iterations, "only {n_taken} of {iterations} kernels were compiled");
 }
 
 #[test]

@@ -110,12 +110,22 @@ pub struct Context<'a> {
     pub threads: Threads,
     /// The extents of a block, where they are known.
     pub block: Option<[u32; 3]>,
+    /// Whether what a shuffle gives a lane whose source is not there may count as what it gives others.
+    pub whole_warps: bool,
 }
 
 impl<'a> Context<'a> {
     /// A kernel launched with this rank, its arrays possibly overlapping.
     pub fn new(module: &'a Module, launch_rank: u8) -> Context<'a> {
-        Context { module, launch_rank, params: &[], disjoint: &|_| false, threads: Threads::Row, block: None }
+        Context {
+            module,
+            launch_rank,
+            params: &[],
+            disjoint: &|_| false,
+            threads: Threads::Row,
+            block: None,
+            whole_warps: true,
+        }
     }
 }
 

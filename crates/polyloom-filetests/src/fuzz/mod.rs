@@ -4,11 +4,13 @@
 //! ([`run`]) feeds targets with mutated copies of the file tests' inputs, in `cargo test` with a few iterations and
 //! with `POLYLOOM_FUZZ_ITERATIONS` for long; `fuzz/` holds the same targets for cargo-fuzz.
 
+mod barriers;
 mod mutate;
 mod python;
 mod random_module;
 mod targets;
 
+pub use barriers::barriers;
 pub use mutate::mutate;
 pub use python::{python_examples, python_source};
 pub use random_module::random_module;

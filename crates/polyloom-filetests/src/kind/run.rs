@@ -22,10 +22,11 @@
 use super::python;
 use super::value::{Reader, Value, matches_value};
 use crate::case::Case;
-use polyloom_ir::block_plan::{BlockLaunch, BlockPlan};
+use crate::split::launch_split;
+use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::function::CheckKind;
-use polyloom_ir::interp::{Arg, ArrayArg, BufferMemory, InterpError, Interpreter, Printed};
-use polyloom_ir::{FuncId, Function, FunctionKind, Imm, MAX_DIMS, Module, Type};
+use polyloom_ir::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
+use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Module, Type};
 use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::transform::scalarise::scalarise;
 use polyloom_passes::{Options, prepared};
@@ -170,37 +171,13 @@ impl Directive {
 
     /// Runs a kernel that does the work of whole blocks.
     fn execute_split(&self, module: &Module, func: FuncId, plan: &BlockPlan) -> Result<Outcome, String> {
-        let function = &module.functions[func];
         let describe = |error: InterpError| describe(module, error);
-        let interpreter = Interpreter::new(module, func).map_err(describe)?.with_max_steps(MAX_STEPS);
-        let mut shape = [1; MAX_DIMS];
-        shape.iter_mut().zip(&self.shape).for_each(|(extent, &given)| *extent = given);
-        let grid = interpreter.default_grid(shape.iter().product());
-        let launch = BlockLaunch { grid, shape };
+        let interpreter = Interpreter::new(module, func).map_err(describe)?;
+        let grid = interpreter.default_grid(self.shape.iter().product());
         let (mut memory, mut host) = (BufferMemory::default(), Printed::default());
-        let mut arguments = self.arguments(&mut memory);
-        let types: Vec<Type> = function.params().iter().map(|&param| function.ty(param)).collect();
-        let mut dynamic = None;
-        for (param, ty) in plan.with_types(&types) {
-            let array = ty.as_array().and_then(|(elem, _)| param.memory(elem, &launch));
-            let Some(array) = array else {
-                arguments.push(Arg::Scalar(param.scalar(&launch).unwrap_or(0)));
-                continue;
-            };
-            let mut add = || {
-                // Whatever the memory held before must not matter.
-                memory.buffers.push(vec![0xa5; array.bytes as usize]);
-                memory.buffers.len() as u32 - 1
-            };
-            let buffer = if param.is_dynamic() { *dynamic.get_or_insert_with(add) } else { add() };
-            let mut view = ArrayArg { buffer, ..ArrayArg::default() };
-            for (axis, (&extent, &stride)) in array.extents.iter().zip(&array.strides).enumerate() {
-                (view.extents[axis], view.strides[axis]) = (extent as i64, stride);
-            }
-            arguments.push(Arg::Array(view));
-        }
-        let n_blocks = grid.n_blocks();
-        interpreter.launch(&[n_blocks], &arguments, &mut memory, &mut host, 0..n_blocks).map_err(describe)?;
+        let arguments = self.arguments(&mut memory);
+        let (split, over) = ((module, func, plan), (&self.shape[..], grid));
+        launch_split(split, over, &arguments, &mut memory, &mut host, MAX_STEPS).map_err(describe)?;
         Ok(Outcome { values: self.arrays(&memory, &arguments), printed: host.0 })
     }
 

@@ -27,7 +27,9 @@ impl Walk<'_> {
             Op::ThreadIdx => self.thread_idx(&data.imm),
             Op::Shuffle => match data.imm {
                 Imm::Width(width) if u32::from(width) == WARP_SIZE => {
-                    uniform_if(threads == Threads::Warp && self.shape(data.operands[1]).is_uniform())
+                    // A warp has a first lane in any case.
+                    let is_there = self.context.whole_warps || self.constant(data.operands[1]) == Some(0);
+                    uniform_if(threads == Threads::Warp && is_there && self.shape(data.operands[1]).is_uniform())
                 }
                 _ => Shape::Varying,
             },

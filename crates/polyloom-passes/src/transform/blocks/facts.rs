@@ -39,10 +39,11 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn of(module: &Module, func: &'a Function, block: Option<[u32; 3]>) -> Facts<'a> {
+    pub(super) fn of(module: &Module, func: &'a Function, block: Option<[u32; 3]>, whole_warps: bool) -> Facts<'a> {
         let uniformity = |threads| {
             // Elements that nothing writes count as the same for all threads, as they do for the verifier.
-            Uniformity::of(func, &Context { threads, block, disjoint: &|_| true, ..Context::new(module, 1) })
+            let context = Context { threads, block, whole_warps, disjoint: &|_| true, ..Context::new(module, 1) };
+            Uniformity::of(func, &context)
         };
         let mut facts = Facts {
             func,

@@ -13,7 +13,8 @@
 //! y = part[0]                     for t in 0 .. n: …
 //! ```
 //!
-//! So threads run in the interpreter's order, and prints and atomic updates of a block come in that order too.
+//! So threads run in the interpreter's order, and prints and atomic updates of a block come in that order too, except that
+//! threads also wait for each other at the ends of loops and branches around barriers.
 //!
 //! - A value that differs between threads and lives longer than such a loop is kept in memory, an element for each thread,
 //!   or for each lane if only its warp needs it ([`Home`]). What is cheap is made again instead. A value that is the same
@@ -66,8 +67,10 @@ pub fn split_blocks(module: &mut Module, kernel: FuncId) -> Option<BlockPlan> {
     if func.kind != FunctionKind::Kernel || func.insts.len() > MAX_INSTS || !is_prepared(module, func) {
         return None;
     }
-    let any_block = split(module, func, None);
-    let (func, plan) = any_block.or_else(|| split(module, func, Some(func.metadata.workgroup_size?)))?;
+    // Code for all blocks is better than code for some, and what no lane gives no reason to run it by the interpreter.
+    let blocks = [Some(None), func.metadata.workgroup_size.map(Some)];
+    let ways = blocks.into_iter().flatten().flat_map(|block| [(block, false), (block, true)]);
+    let (func, plan) = ways.into_iter().find_map(|(block, whole_warps)| split(module, func, block, whole_warps))?;
     module.functions[kernel] = func;
     let calls = CallEffects::of(module, kernel);
     let func = &mut module.functions[kernel];
@@ -106,8 +109,14 @@ fn is_anywhere(module: &Module, func: FuncId) -> bool {
     anywhere
 }
 
-/// The kernel, split for blocks of these extents, or of any.
-fn split(module: &Module, func: &Function, block: Option<[u32; 3]>) -> Option<(Function, BlockPlan)> {
+/// The kernel, split for blocks of these extents, or of any. `whole_warps`: whether what a shuffle gives a lane whose source
+/// is not there, which is not defined, may be something else than the interpreter gives it.
+fn split(
+    module: &Module,
+    func: &Function,
+    block: Option<[u32; 3]>,
+    whole_warps: bool,
+) -> Option<(Function, BlockPlan)> {
     let params = func.params().iter().zip(&func.param_names).map(|(&param, name)| (&**name, func.ty(param)));
     let mut made = Function::new(func.name.clone(), FunctionKind::Kernel, params, &[]);
     made.metadata = func.metadata.clone();
@@ -118,7 +127,7 @@ fn split(module: &Module, func: &Function, block: Option<[u32; 3]>) -> Option<(F
     let mut emit = Emit { func: made, region, span: func.span };
     let nothing = emit.int(0);
     let mut split = Split {
-        facts: Facts::of(module, func, block),
+        facts: Facts::of(module, func, block, whole_warps),
         func,
         emit,
         plan: Vec::new(),
