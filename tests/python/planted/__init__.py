@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polyloom as loom
 
 RACE = "data race"
 BOUNDS = "out-of-bounds access"
@@ -22,6 +23,13 @@ ASYNC = "missing wait for an asynchronous copy"
 COMPILE = "compile error"
 # A failed check of a kernel compiled with `check=True`.
 CHECK = "failed check"
+
+
+@dataclass(frozen=True)
+class Unset:
+    """An array of float32 in the simulator's memory that nobody has written."""
+
+    size: int
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,16 @@ class Case:
         return {first + at for at, line in enumerate(text) if line.rstrip().endswith("# BUG")}
 
     def fresh_args(self) -> list[Any]:
-        return [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in self.args]
+        def fresh(arg: Any) -> Any:
+            if isinstance(arg, Unset):
+                return loom.empty(arg.size, dtype=float, device="sim:0")
+            # A launch has all its arrays on one device.
+            wanted = any(isinstance(each, Unset) for each in self.args)
+            if isinstance(arg, np.ndarray):
+                return loom.array(arg, device="sim:0") if wanted else arg.copy()
+            return arg
+
+        return [fresh(arg) for arg in self.args]
 
 
 CASES: list[Case] = []

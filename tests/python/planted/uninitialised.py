@@ -1,9 +1,9 @@
-"""Reads of shared memory that nobody wrote."""
+"""Reads of shared and global memory that nobody wrote."""
 
 import numpy as np
 import polyloom as loom
 
-from planted import UNINITIALISED, numbers, plant, zeros
+from planted import UNINITIALISED, Unset, numbers, plant, zeros
 
 
 def guarded_load(x: loom.array(dtype=float), n: int, out: loom.array(dtype=float)):
@@ -159,3 +159,38 @@ def sum_not_cleared_twin(x: loom.array(dtype=float), out: loom.array(dtype=float
 
 
 plant(UNINITIALISED, sum_not_cleared, sum_not_cleared_twin, [numbers(64), zeros(64)])
+
+
+def add_to_nothing(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    i = loom.tid()
+    out[i] = out[i] + x[i]  # BUG
+
+
+def add_to_nothing_twin(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    i = loom.tid()
+    out[i] = x[i]
+
+
+plant(UNINITIALISED, add_to_nothing, add_to_nothing_twin, [numbers(64), Unset(64)])
+
+
+def scratch_tail(x: loom.array(dtype=float), scratch: loom.array(dtype=float), n: int, out: loom.array(dtype=float)):
+    i = loom.tid()
+    if i < n:
+        scratch[i] = 2.0 * x[i]
+    loom.sync_threads()
+    out[i] = scratch[63 - i]  # BUG
+
+
+def scratch_tail_twin(
+    x: loom.array(dtype=float), scratch: loom.array(dtype=float), n: int, out: loom.array(dtype=float)
+):
+    i = loom.tid()
+    if i < n:
+        scratch[i] = 2.0 * x[i]
+    loom.sync_threads()
+    if 63 - i < n:
+        out[i] = scratch[63 - i]
+
+
+plant(UNINITIALISED, scratch_tail, scratch_tail_twin, [numbers(64), Unset(64), 50, zeros(64)])

@@ -79,7 +79,11 @@ fn generic(context: &Context<'_>, place: Where, offset: usize) -> u64 {
 /// In words, where an access goes.
 fn place_name(context: &Context<'_>, place: Where, offset: usize) -> String {
     match place {
-        Where::Global(_) => context.device.describe(generic(context, place, offset)),
+        Where::Global(index) => {
+            let allocation = &context.memory[index];
+            let (bytes, address) = (allocation.region.len(), allocation.address);
+            format!("byte {offset} of the {bytes}-byte allocation at 0x{address:x}")
+        }
         _ => context.describe_shared(offset as u64),
     }
 }
