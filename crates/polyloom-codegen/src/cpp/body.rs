@@ -405,7 +405,7 @@ impl<'a, 'u> Body<'a, 'u> {
                 self.list(&data.operands);
                 self.out.push(')');
             }
-            _ if self.gpu(data) => {}
+            _ if self.gpu(inst, data) => {}
             _ => self.library_statement(inst, data),
         }
     }

@@ -316,6 +316,7 @@ impl Body<'_, '_> {
                 let indices = &data.operands[1..];
                 self.element(inst, data.operands[0], indices);
             }
+            Op::LoadReadonly => self.load_readonly(inst, data, ty),
             Op::Call => {
                 if let Imm::Func(callee) = data.imm {
                     let name = self.unit.function(self.callees, callee);
@@ -326,7 +327,7 @@ impl Body<'_, '_> {
                 }
             }
             _ if data.op.info().group == polyloom_ir::op::Group::Atomic => self.atomic(inst, data),
-            _ => return self.gpu(data),
+            _ => return self.gpu(inst, data),
         }
         true
     }

@@ -31,7 +31,7 @@ pub(super) fn needs_blocks(module: &Module, func: &Function) -> bool {
 
 impl Body<'_, '_> {
     /// An operation of blocks or warps. False for others.
-    pub(super) fn gpu(&mut self, data: &InstData) -> bool {
+    pub(super) fn gpu(&mut self, inst: Inst, data: &InstData) -> bool {
         if data.op.info().group != Group::Gpu {
             return false;
         }
@@ -82,6 +82,14 @@ impl Body<'_, '_> {
             Op::Clock => self.text("uint64(clock64())"),
             Op::Nanosleep => self.predicate("__nanosleep(", data, ")"),
             Op::DynamicShared => self.shared_view(data),
+            Op::MmaLoadA => self.fragment(Helper::MmaLoadA, data),
+            Op::MmaLoadB => self.fragment(Helper::MmaLoadB, data),
+            Op::MmaLoadC => self.fragment(Helper::MmaLoadC, data),
+            Op::MmaStore => self.fragment(Helper::MmaStore, data),
+            Op::Mma => self.product(data),
+            Op::AsyncCopy => self.async_copy(inst, data),
+            Op::AsyncCommit => self.async_commit(),
+            Op::AsyncWait => self.async_wait(data),
             _ => self.unsupported(data),
         }
         true
@@ -146,7 +154,7 @@ impl Body<'_, '_> {
     /// The declaration of a static shared array. Of one that several instructions name, the first declares it.
     pub(super) fn declare_shared(&mut self, inst: Inst, data: &InstData) {
         if self.unit.target() != Target::Cuda {
-            self.gpu(data);
+            self.gpu(inst, data);
             return;
         }
         let (Imm::Shared(array), Some(&result)) = (&data.imm, data.results.first()) else { return };

@@ -23,6 +23,7 @@ mod names;
 mod plan;
 mod prelude;
 mod range;
+mod tensor;
 mod types;
 mod unit;
 mod variables;

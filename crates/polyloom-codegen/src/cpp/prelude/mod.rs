@@ -6,6 +6,7 @@
 mod arithmetic;
 mod atomics;
 mod gpu;
+mod tensor;
 mod types;
 
 use super::unit::Target;
@@ -120,6 +121,24 @@ helpers! {
     WarpReduceAnd = "warp_reduce_and", needs [WarpReduce], gpu::WARP_REDUCE_AND;
     WarpReduceOr = "warp_reduce_or", needs [WarpReduce], gpu::WARP_REDUCE_OR;
     WarpReduceXor = "warp_reduce_xor", needs [WarpReduce], gpu::WARP_REDUCE_XOR;
+    /// Which elements of its matrices a lane has.
+    Fragment = "fragment_place", needs [Array, Vec, Wrap, LaneId], tensor::FRAGMENT;
+    MmaLoadA = "mma_load_a", needs [Fragment], tensor::MMA_LOAD_A;
+    MmaLoadB = "mma_load_b", needs [Fragment], tensor::MMA_LOAD_B;
+    MmaLoadC = "mma_load_c", needs [Fragment], tensor::MMA_LOAD_C;
+    MmaStore = "mma_store", needs [Fragment], tensor::MMA_STORE;
+    Mma = "packed", needs [Vec], tensor::MMA;
+    MmaF16 = "mma_8_columns", needs [Mma], tensor::MMA_F16;
+    MmaBF16 = "mma_8_columns", needs [Mma], tensor::MMA_BF16;
+    MmaTF32 = "mma_8_columns", needs [Vec], tensor::MMA_TF32;
+    MmaI8 = "mma_8_columns", needs [Mma], tensor::MMA_I8;
+    MmaU8 = "mma_8_columns", needs [Mma], tensor::MMA_U8;
+    MmaProduct = "mma", needs [Vec], tensor::MMA_PRODUCT;
+    AsyncCopy = "async_copy", needs [], tensor::ASYNC_COPY;
+    AsyncCommit = "async_commit", needs [], tensor::ASYNC_COMMIT;
+    AsyncWait = "async_wait", needs [], tensor::ASYNC_WAIT;
+    LoadReadonly = "load_readonly", needs [], tensor::LOAD_READONLY;
+    LoadReadonlyComposite = "load_readonly", needs [CompositeArray, LoadReadonly], tensor::LOAD_READONLY_COMPOSITE;
     AtomicInc = "atomic_inc", needs [AtomicUpdate], atomics::ATOMIC_INC;
     AtomicDec = "atomic_dec", needs [AtomicUpdate], atomics::ATOMIC_DEC;
 }
