@@ -21,7 +21,8 @@ def launched(kernel, inputs, outputs, **shape):
     results = []
     for device in ("cpu", "sim:0"):
         copies = [output.copy() for output in outputs]
-        loom.launch(kernel, inputs=inputs, outputs=copies, device=device, **shape)
+        moved = [x.to(device) if isinstance(x, loom.array) else x for x in inputs]
+        loom.launch(kernel, inputs=moved, outputs=copies, device=device, **shape)
         results.append(copies)
     return results
 

@@ -101,3 +101,34 @@ def test_a_compiled_text_runs(tmp_path):
 def test_comments_are_lines_of_the_source():
     assert "// y[i] = a * x[i] + y[i]\n" in axpy.cuda(comments=True)
     assert "// y[i]" not in axpy.cuda()
+
+
+# Kernels of texts take arrays by value, with addresses in them: this one makes them of pointers.
+WRAPPER = """
+namespace polyloom {
+extern "C" __global__ void run(float16 *a, float16 *b, float *bias, float *c) {
+    const launch_bounds dim = {{128, 1, 1, 1}, 0};
+    const array<float16, 2> a_view = {a, {32, 32}, {64, 2}};
+    const array<float16, 2> b_view = {b, {32, 32}, {64, 2}};
+    const array<float, 1> bias_view = {bias, {32}, {4}};
+    const array<float, 2> c_view = {c, {32, 32}, {128, 4}};
+    matmul(dim, a_view, b_view, bias_view, c_view);
+}
+}
+"""
+
+
+def test_tensor_core_text_computes_the_interpreters_bits(nvrtc):
+    matmul = runpy.run_path(str(FILE_TESTS / "cuda" / "tensor_core.py"))["matmul"]
+    entry = r'extern "C" __global__ void __launch_bounds__\(32\) matmul_cuda_kernel_forward\('
+    text, n = re.subn(entry, "__device__ void matmul(", matmul.cuda())
+    assert n == 1
+    log, ptx = nvrtc.compile(text + WRAPPER, "sm_80")
+    assert "mma.sync" in ptx and "cp.async.cg" in ptx and "ld.global.nc" in ptx, log
+    rng = np.random.default_rng(7)
+    a, b = (rng.standard_normal((32, 32)).astype(np.float16) for _ in range(2))
+    bias, c = rng.standard_normal(32).astype(np.float32), rng.standard_normal((32, 32)).astype(np.float32)
+    expected = c.copy()
+    loom.launch(matmul, grid=(2, 2), inputs=[a, b, bias], outputs=[expected])
+    loom.sim.Module(ptx).kernel("run").launch((2, 2), 32, [a, b, bias, c])
+    np.testing.assert_array_equal(c.view(np.int32), expected.view(np.int32))
