@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sysconfig
 
+import numpy as np
 import polyloom as loom
 import pytest
 
@@ -170,3 +171,39 @@ def test_what_cannot_be_had_is_said():
         saxpy.ptx("sm_90a", ptx_version="7.0")
     with pytest.raises(RuntimeError, match="PTX 12.0 cannot be written"):
         saxpy.ptx("sm_90a", ptx_version="12.0")
+
+
+@loom.func(inline=False)
+def collatz(n: int) -> int:
+    steps = int(0)
+    while n != 1:
+        if n % 2 == 0:
+            n = n // 2
+        else:
+            n = 3 * n + 1
+        steps += 1
+    return steps
+
+
+@loom.func(inline=False)
+def turned(v: loom.vec3h, angle: float) -> loom.vec3h:
+    return loom.vec3h(v[1], loom.float16(loom.sin(angle)) * v[0], v[2] * v[2])
+
+
+@loom.kernel
+def device_functions(n: loom.array(dtype=int), v: loom.array(dtype=loom.vec3h)):
+    i = loom.tid()
+    n[i] = collatz(i + 1) + collatz(2 * i + 7)
+    v[i] = turned(turned(v[i], 0.5), float(n[i]))
+
+
+def test_functions_that_are_not_inlined_are_functions_of_ptx():
+    code = device_functions.ptx(arch="sm_80")
+    assert code.count(".func  (") >= 2 and code.count("collatz") >= 3 and code.count("turned") >= 3
+    results = []
+    for device in ("cpu", "sim:0"):
+        n, v = np.zeros(100, np.int32), np.arange(300, dtype=np.float16).reshape(100, 3) / 100
+        loom.launch(device_functions, 100, inputs=[n, v], device=device)
+        results.append((n, v))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+    np.testing.assert_array_equal(results[0][1].view(np.int16), results[1][1].view(np.int16))

@@ -198,7 +198,10 @@ impl Reader<'_> {
             }
             // Any value of Warp's: a string, a module object, a dictionary, what only CUDA devices look at.
             "module" | "module_options" | "cluster_dim" | "cuda_max_registers" | "enable_cuda_smem_spilling" => {}
-            "inline" if kind == FunctionKind::Func => {}
+            // Of what is no constant, Warp's own meaning of it, nothing is known here.
+            "inline" if kind == FunctionKind::Func => {
+                constraints.inline_never = matches!(self.value(value), Some(Captured::Bool(false)));
+            }
             _ => self.unknown(name, &KERNEL_ARGUMENTS),
         }
     }

@@ -157,6 +157,8 @@ pub struct ExecutionConstraints {
     pub no_syscalls: bool,
     /// Always inlined into its callers.
     pub inline_always: bool,
+    /// Not inlined into its callers on GPUs where it can be a function of its own: one of scalars without effects.
+    pub inline_never: bool,
     /// Never compiled with checks, whatever the session says.
     pub unchecked: bool,
     /// On the program's latency-critical path.

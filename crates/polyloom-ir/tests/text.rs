@@ -133,7 +133,7 @@ fn every_16_bit_float_reads_back_its_bits() {
 #[test]
 fn attributes_that_differ_from_the_default_are_printed() {
     check_canonical(
-        r#"kernel @all() [kind = stencil, target = "cuda:1", workgroup_size = (8, 4, 1), shared_bytes = 1024, launch_bounds = (256, 2), max_registers = 32, float_mode = fast, check, hint "unroll" = "4", hint "a b" = "", no_allocation, no_syscalls, inline_always, unchecked, critical_path, cpu_affinity = (0, 2), target_latency_ns = 250] {
+        r#"kernel @all() [kind = stencil, target = "cuda:1", workgroup_size = (8, 4, 1), shared_bytes = 1024, launch_bounds = (256, 2), max_registers = 32, float_mode = fast, check, hint "unroll" = "4", hint "a b" = "", no_allocation, no_syscalls, inline_always, inline_never, unchecked, critical_path, cpu_affinity = (0, 2), target_latency_ns = 250] {
   return
 }
 

@@ -34,24 +34,36 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
     for id in reachable(module, kernel) {
         expand_library::expand_library(module, id);
     }
-    inline::inline(module, kernel)?;
+    inline::inline(module, kernel, options.gpu)?;
     if !options.gpu {
         cpu_ops::cpu_ops(&mut module.functions[kernel]);
     }
     let calls = CallEffects::of(module, kernel);
-    let func = &mut module.functions[kernel];
+    refine(&mut module.functions[kernel], &calls);
+    if options.gpu {
+        // Functions of the user's that stay; those of the library are as they should be.
+        for id in reachable(module, kernel).into_iter().skip(1) {
+            if module.functions[id].constraints.inline_never {
+                refine(&mut module.functions[id], &calls);
+            }
+        }
+    }
+    debug_assert_eq!(verify_function(&module.functions[kernel], Some(module)), Ok(()), "prepared HIR is valid");
+    Ok(())
+}
+
+/// What makes the code of one function good, and such as back ends take.
+fn refine(func: &mut Function, calls: &CallEffects) {
     early_exits::early_exits(func);
     legalize_half::legalize_half(func);
     fold::fold(func);
     if_convert::if_convert(func);
-    cse::cse(func, &calls);
+    cse::cse(func, calls);
     if normalize_indices::normalize_indices(func) {
-        cse::cse(func, &calls);
+        cse::cse(func, calls);
     }
-    licm::licm(func, &calls);
-    dce::dce(func, &calls);
-    debug_assert_eq!(verify_function(&module.functions[kernel], Some(module)), Ok(()), "prepared HIR is valid");
-    Ok(())
+    licm::licm(func, calls);
+    dce::dce(func, calls);
 }
 
 /// Takes composites apart, and puts checks into the kernel and the functions it calls, or takes assertions out.

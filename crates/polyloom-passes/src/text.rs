@@ -122,7 +122,7 @@ fn definition_of_composites(op: Op, types: &[Type]) -> Option<Module> {
         .collect();
     builder.return_(&wholes);
     let whole = module.functions.push(whole);
-    inline::inline(&mut module, whole).ok()?;
+    inline::inline(&mut module, whole, false).ok()?;
     let calls = CallEffects::of(&module, whole);
     let func = &mut module.functions[whole];
     early_exits::early_exits(func);

@@ -143,7 +143,10 @@ impl<'a, 'u> Body<'a, 'u> {
 
     /// The whole text of a function that kernels call.
     pub(super) fn device_function(mut self, name: &str, result: &str) -> String {
-        let qualifier = self.unit.target().function();
+        let qualifier = match self.unit.target() {
+            Target::Cuda if self.func.constraints.inline_never => "__device__ __noinline__",
+            target => target.function(),
+        };
         let _ = write!(self.out, "{qualifier} {result} {name}(");
         self.parameters(false);
         self.out.push_str(") {\n");

@@ -56,6 +56,7 @@ impl Printer<'_> {
             ("no_allocation", c.no_allocation),
             ("no_syscalls", c.no_syscalls),
             ("inline_always", c.inline_always),
+            ("inline_never", c.inline_never),
             ("unchecked", c.unchecked),
             ("critical_path", c.critical_path),
         ];

@@ -5,7 +5,7 @@ use super::reader::{Parsed, Reader};
 use crate::diagnostic::near_names;
 use crate::metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 18] = [
     "kind",
     "target",
     "workgroup_size",
@@ -19,6 +19,7 @@ const NAMES: [&str; 17] = [
     "no_allocation",
     "no_syscalls",
     "inline_always",
+    "inline_never",
     "unchecked",
     "critical_path",
     "cpu_affinity",
@@ -48,6 +49,7 @@ impl Reader<'_> {
             "no_allocation" => constraints.no_allocation = true,
             "no_syscalls" => constraints.no_syscalls = true,
             "inline_always" => constraints.inline_always = true,
+            "inline_never" => constraints.inline_never = true,
             "unchecked" => constraints.unchecked = true,
             "critical_path" => constraints.critical_path = true,
             "hint" => {

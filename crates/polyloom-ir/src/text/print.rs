@@ -255,6 +255,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
         no_allocation,
         no_syscalls,
         inline_always,
+        inline_never,
         unchecked,
         critical_path,
         cpu_affinity,
@@ -293,6 +294,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
         (no_allocation, "no_allocation"),
         (no_syscalls, "no_syscalls"),
         (inline_always, "inline_always"),
+        (inline_never, "inline_never"),
         (unchecked, "unchecked"),
         (critical_path, "critical_path"),
     ] {

@@ -98,12 +98,19 @@ impl Lower<'_, '_> {
             [one] => one,
             _ => ir.structure(&results),
         };
-        let name = CString::new(format!("{}.x{lanes}", func.name).replace('\0', "_"));
+        let name = match func.constraints.inline_never {
+            // A name for whoever reads PTX, of which LLVM makes no identifier by itself.
+            true => func.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_"),
+            false => format!("{}.x{lanes}", func.name).replace('\0', "_"),
+        };
+        let name = CString::new(name);
         let name = name.map_err(|e| CodegenError::new(e.to_string()))?;
         let function = ir.add_function(&name, &params, result, true);
         set_attributes(ir, self.arith.processor, function);
         ir.set_fast_call(function);
-        if func.insts.len() <= INLINE_LIMIT {
+        if func.constraints.inline_never {
+            ir.enum_attribute(function, FUNCTION, "noinline");
+        } else if func.insts.len() <= INLINE_LIMIT {
             ir.enum_attribute(function, FUNCTION, "alwaysinline");
         }
         self.callees.functions.insert((id, lanes), function);

@@ -10,7 +10,7 @@ use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
 use polyloom_ir::function::Operands;
 use polyloom_ir::interp::MAX_CALL_DEPTH;
-use polyloom_ir::op::{Effect, Lowering};
+use polyloom_ir::op::{Effect, Group, Lowering};
 use polyloom_ir::{
     Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, MAX_REGION_DEPTH, Module, Op, Region, RegionData, Span,
     Value,
@@ -29,16 +29,20 @@ const MAX_DEPTH: usize = MAX_CALL_DEPTH;
 /// How deep regions may nest by inlining. `early_exits` may add more.
 const MAX_NESTING: usize = MAX_REGION_DEPTH - 64;
 
-/// Inlines all calls of `func` but those of big library functions.
+/// Inlines all calls of `func` but those of big library functions and, if `keeps_functions`, of what is not to be inlined
+/// and can stay: pure functions of scalars that do not ask which thread they are in.
+///
+/// On the CPU such functions do not stay: lanes of a group that do not execute a call take part in it with zeros, for
+/// which a user's function need not even end.
 ///
 /// The functions it calls, directly or not, are inlined into each other on the way.
 ///
 /// # Errors
 ///
 /// [`Code::Limit`] when the result would be too large, [`Code::Recursion`] when a function calls itself.
-pub fn inline(module: &mut Module, func: FuncId) -> Result<(), Vec<Diagnostic>> {
+pub fn inline(module: &mut Module, func: FuncId, keeps_functions: bool) -> Result<(), Vec<Diagnostic>> {
     let relaxed = module.functions[func].metadata.float_mode != FloatMode::Strict;
-    Inliner { relaxed, states: SecondaryMap::new(), kept: SecondaryMap::new() }
+    Inliner { relaxed, keeps_functions, states: SecondaryMap::new(), kept: SecondaryMap::new() }
         .function(module, func, 0)
         .map_err(|error| vec![*error])
 }
@@ -54,6 +58,8 @@ enum State {
 struct Inliner {
     /// Whether the float mode of what all this becomes part of is not strict.
     relaxed: bool,
+    /// Whether a user's function may stay a call.
+    keeps_functions: bool,
     states: SecondaryMap<FuncId, State>,
     /// Whether calls of a function stay, and the number of instructions that decided it.
     kept: SecondaryMap<FuncId, Option<Size>>,
@@ -64,6 +70,8 @@ struct Size {
     n_insts: usize,
     nesting: usize,
     library: bool,
+    /// Whether it is a user's function that stays whatever its size.
+    own: bool,
 }
 
 /// A call to inline or to keep.
@@ -151,18 +159,35 @@ impl Inliner {
         let function = &module.functions[id];
         let mut n_insts = 0;
         let nesting = survey(function, function.body, 1, &mut n_insts, &mut Vec::new());
+        let can_stay = || {
+            function.params().iter().all(|&p| function.ty(p).as_scalar().is_some())
+                && CallEffects::of_function(module, id) == Effect::Pure
+        };
         let library = n_insts > MAX_RELAXED_LIBRARY_INSTS
             && !function.constraints.inline_always
             && is_library_name(&function.name)
-            && function.params().iter().all(|&p| function.ty(p).as_scalar().is_some())
-            && CallEffects::of_function(module, id) == Effect::Pure;
-        *self.kept[id].insert(Size { n_insts, nesting, library })
+            && can_stay();
+        let own =
+            self.keeps_functions && function.constraints.inline_never && can_stay() && !asks_for_thread(module, id);
+        *self.kept[id].insert(Size { n_insts, nesting, library, own })
     }
 
     fn keeps(&self, size: Size, relaxed: bool) -> bool {
         let limit = if relaxed { MAX_RELAXED_LIBRARY_INSTS } else { MAX_LIBRARY_INSTS };
-        size.library && size.n_insts > limit
+        size.own || size.library && size.n_insts > limit
     }
+}
+
+/// Whether what a function computes depends on the thread.
+fn asks_for_thread(module: &Module, id: FuncId) -> bool {
+    let function = &module.functions[id];
+    let mut asks = false;
+    function.walk(function.body, &mut |_, data| {
+        asks = asks
+            || matches!(data.op.info().group, Group::Index | Group::Gpu)
+            || matches!(data.imm, Imm::Func(callee) if asks_for_thread(module, callee));
+    });
+    asks
 }
 
 /// Whether a function may be a library function, `sin.f32`, but for one that prints. A user's function could have such
