@@ -175,7 +175,7 @@ def test_what_cannot_be_had_is_said():
 
 @loom.func(inline=False)
 def collatz(n: int) -> int:
-    steps = int(0)
+    steps = 0
     while n != 1:
         if n % 2 == 0:
             n = n // 2
@@ -207,3 +207,41 @@ def test_functions_that_are_not_inlined_are_functions_of_ptx():
         results.append((n, v))
     np.testing.assert_array_equal(results[0][0], results[1][0])
     np.testing.assert_array_equal(results[0][1].view(np.int16), results[1][1].view(np.int16))
+
+
+WEIGHTS = np.array([1.0, 4.0, 6.0, 4.0, 1.0, -2.5, 0.125, 8.0, 16.0], np.float32)
+PRIMES = np.array([[2, 3, 5, 7], [11, 13, 17, 19], [23, 29, 31, 37]], np.int64)
+
+
+@loom.kernel
+def from_tables(out: loom.array(dtype=float), primes: loom.array(dtype=loom.int64, ndim=2)):
+    i, j = loom.tid()
+    if j == 0:
+        out[i] = WEIGHTS[i] + WEIGHTS[-1 - i % 9]
+    primes[i, j] = PRIMES[i % 3, j % 4]
+
+
+def test_small_arrays_from_outside_are_constant_memory():
+    code = from_tables.ptx(arch="sm_80")
+    assert ".const .align" in code and "ld.const" in code
+    text = from_tables.cuda()
+    assert "__constant__ float table_0[9] = {" in text and "lookup(constants::table_0, " in text
+    # Weights past the last are 0.
+    weights = np.append(WEIGHTS, np.zeros(3, np.float32))
+    for device in ("cpu", "sim:0"):
+        out, primes = np.zeros(12, np.float32), np.zeros((12, 8), np.int64)
+        loom.launch(from_tables, (12, 8), inputs=[out, primes], device=device)
+        np.testing.assert_array_equal(out, weights + WEIGHTS[-1 - np.arange(12) % 9])
+        np.testing.assert_array_equal(primes, PRIMES[np.arange(12) % 3][:, np.arange(8) % 4])
+
+
+def test_arrays_that_are_too_large_to_be_constants_are_an_error(define):
+    with pytest.raises(loom.CompileError, match="arrays of up to 1024 numbers"):
+        define(
+            """
+            large = np.zeros(2000)
+            @loom.kernel
+            def k(out: loom.array(dtype=loom.float64)):
+                out[loom.tid()] = large[loom.tid()]
+            """
+        )

@@ -12,7 +12,7 @@ use polyloom::frontend::{
     Captured, Environment, FunctionHandle, ParamType, Pattern, ScalarSet, Variable, library_member, package_member,
     python_builtin, types_member,
 };
-use polyloom::{Composite, CompositeKind, Scalar, SourceUnit, Type, ValueType, scalar_bits};
+use polyloom::{Composite, CompositeKind, MAX_COMPONENTS, Scalar, SourceUnit, Type, ValueType, scalar_bits};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyModule, PyString, PyTuple, PyType};
@@ -209,6 +209,7 @@ struct Classes {
     structure: Py<PyType>,
     builtin: Py<PyType>,
     array: Py<PyType>,
+    ndarray: Py<PyType>,
     generic: Py<PyType>,
     generic_composite: Py<PyType>,
     type_variable: Py<PyType>,
@@ -231,6 +232,7 @@ fn classes(py: Python<'_>) -> Option<&Classes> {
             structure: class("polyloom._structs", "StructClass")?,
             builtin: class("polyloom._builtins", "Builtin")?,
             array: class("polyloom._arrays", "array")?,
+            ndarray: class("numpy", "ndarray")?,
             generic: class("numpy", "generic")?,
             generic_composite: class("polyloom._composites", "GenericComposite")?,
             type_variable: class("typing", "TypeVar")?,
@@ -239,6 +241,21 @@ fn classes(py: Python<'_>) -> Option<&Classes> {
         })
     };
     CLASSES.get_or_init(py, || load().ok()).as_ref()
+}
+
+/// A NumPy array as a constant vector or matrix with the elements it has now, if it is small enough.
+fn constant_array(value: &Bound<'_, PyAny>) -> Option<Captured> {
+    let elem = dtype_scalar(&value.getattr("dtype").ok()?).filter(|&elem| elem != Scalar::Bool)?;
+    let shape: Vec<usize> = value.getattr("shape").ok()?.extract().ok()?;
+    let is_small = (1..=MAX_COMPONENTS).contains(&shape.iter().product());
+    let composite = match shape[..] {
+        _ if !is_small => return None,
+        [len] => Composite::Vector { elem, len: u16::try_from(len).ok()? },
+        [rows, cols] => Composite::Matrix { elem, rows: u8::try_from(rows).ok()?, cols: u8::try_from(cols).ok()? },
+        _ => return None,
+    };
+    let bits = arguments::components(value, composite).ok()?;
+    Some(Captured::CompositeConstant(bits.to_vec().into(), composite))
 }
 
 /// What a Python value means in a kernel.
@@ -293,6 +310,9 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
         let composite = composite.get().composite();
         let bits = arguments::components(value, composite).ok()?;
         return Some(Captured::CompositeConstant(bits.to_vec().into(), composite));
+    }
+    if is(&classes.ndarray) {
+        return constant_array(value);
     }
     if is(&classes.composite) {
         return Some(Captured::Composite(composite_type(value)?));

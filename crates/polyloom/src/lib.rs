@@ -52,8 +52,8 @@ pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, Value
 pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::interp::Grid;
 pub use polyloom_ir::{
-    Arch, Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_DIMS, Module, Op, PtxVersion,
-    Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,
+    Arch, Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_COMPONENTS, MAX_DIMS, Module,
+    Op, PtxVersion, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,
 };
 pub use polyloom_passes::Options as PassOptions;
 pub use polyloom_ptx as ptx;

@@ -13,6 +13,9 @@ use polyloom_ir::op::Lowering;
 use polyloom_ir::{Composite, Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
 
+/// The components from which on a constant is in memory when an index chooses one.
+const LEAST_TABLE: usize = 8;
+
 /// How tightly an expression holds together, from `? :` to a name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Precedence {
@@ -271,6 +274,18 @@ impl Body<'_, '_> {
                     self.place(of, usize::from(*number));
                 }
             }
+            Op::ComponentAt if let Some(table) = self.constant_table(data.operands[0]) => {
+                let extent = func.ty(data.operands[0]).as_composite().map_or(0, Composite::n_components) as i128;
+                let (low, high) = interval(func, data.operands[1]);
+                let is_inside = low >= 0 && high < extent;
+                if !is_inside {
+                    self.unit.need(Helper::Lookup);
+                    self.out.push_str("lookup(");
+                }
+                let _ = write!(self.out, "constants::{table}{}", if is_inside { "[" } else { ", " });
+                self.value(data.operands[1], Precedence::Any);
+                self.out.push(if is_inside { ']' } else { ')' });
+            }
             Op::ComponentAt => {
                 let extent = func.ty(data.operands[0]).as_composite().map_or(0, Composite::n_components) as i128;
                 let (low, high) = interval(func, data.operands[1]);
@@ -330,6 +345,17 @@ impl Body<'_, '_> {
             _ => return self.gpu(inst, data),
         }
         true
+    }
+
+    /// The table that a constant composite with many components is, where an index chooses among them.
+    fn constant_table(&mut self, composite: Value) -> Option<String> {
+        let data = &self.func.insts[self.folded_inst(composite)?];
+        let elem = self.func.ty(composite).as_composite()?.elem();
+        if data.op != Op::Construct || data.operands.len() < LEAST_TABLE || elem.is_half() {
+            return None;
+        }
+        let bits: Option<Vec<u64>> = data.operands.iter().map(|&value| self.func.as_const(value)).collect();
+        Some(self.unit.table(elem, bits?))
     }
 
     fn conditional(&mut self, data: &InstData) {

@@ -15,9 +15,9 @@ const RESERVED: &str = "
     typename typeof union unix unsigned using virtual void volatile wchar_t while xor xor_eq NULL EOF NAN
     INFINITY stdin stdout stderr errno main printf threadIdx blockIdx blockDim gridDim warpSize
     async_commit async_copy async_wait by_columns by_rows fragment_element fragment_layout fragment_place
-    load_readonly mma mma_8_columns mma_load_a mma_load_b mma_load_c mma_store packed place_in_a place_in_b place_in_c
+    load_readonly lookup mma mma_8_columns mma_load_a mma_load_b mma_load_c mma_store packed place_in_a place_in_b place_in_c
     tf32
-    array atomicAdd atomic_update begin bfloat16 bitcast bool8 clock64 compare_and_swap component components
+    array atomicAdd atomic_update begin constants bfloat16 bitcast bool8 clock64 compare_and_swap component components
     composite_array dim divide dynamic_shared element end fail float16 from_before from_behind from_flipped
     from_lane inf int16 int64 int8 lane_id launch_bounds mat match_all match_any nan next_thread polyloom
     quat_ range range_of remainder set_component shared_view shift_left shift_right shuffle stride thread

@@ -77,6 +77,8 @@ pub(super) struct Unit<'u> {
     helpers: BTreeSet<Helper>,
     scalars: FxHashSet<Scalar>,
     composites: Vec<Composite>,
+    /// Tables of constants: their elements' type, the elements' bits, in the order of their numbers.
+    tables: Vec<(Scalar, Vec<u64>)>,
     needs_printf: bool,
     /// Whether the kernel's threads work together, so that none is run after another.
     pub(super) in_blocks: bool,
@@ -99,6 +101,7 @@ impl<'u> Unit<'u> {
             helpers: BTreeSet::new(),
             scalars: [Scalar::U64].into_iter().collect(),
             composites: Vec::new(),
+            tables: Vec::new(),
             needs_printf: false,
             in_blocks: false,
             compares_with_limits: false,
@@ -132,6 +135,48 @@ impl<'u> Unit<'u> {
         if self.scalars.insert(ty) && ty.is_half() {
             self.need(Helper::Half);
         }
+    }
+
+    /// The name of the table of these constants, in the namespace `constants`.
+    pub(super) fn table(&mut self, elem: Scalar, bits: Vec<u64>) -> String {
+        self.need_scalar(elem);
+        let table = (elem, bits);
+        let number = self.tables.iter().position(|known| *known == table).unwrap_or_else(|| {
+            for &bits in &table.1 {
+                let text = types::constant(elem, bits);
+                if text.contains("inf<") {
+                    self.need(Helper::Infinity);
+                } else if text.contains("nan<") {
+                    self.need(Helper::NotANumber);
+                }
+            }
+            self.tables.push(table);
+            self.tables.len() - 1
+        });
+        format!("table_{number}")
+    }
+
+    /// The tables of constants.
+    fn table_texts(&self) -> String {
+        if self.tables.is_empty() {
+            return String::new();
+        }
+        let qualifier = match self.target {
+            Target::Cpp => "static const",
+            Target::Cuda => "__constant__",
+        };
+        let mut text = "\nnamespace constants {\n".to_owned();
+        for (number, (elem, all)) in self.tables.iter().enumerate() {
+            let _ = write!(text, "{qualifier} {} table_{number}[{}] = {{", types::scalar(*elem), all.len());
+            for (index, &bits) in all.iter().enumerate() {
+                text.push_str(if index % 8 == 0 { "\n    " } else { " " });
+                text.push_str(&types::constant(*elem, bits));
+                text.push(',');
+            }
+            text.push_str("\n};\n");
+        }
+        text.push_str("}  // namespace constants\n");
+        text
     }
 
     pub(super) fn need_printf(&mut self) {
@@ -343,6 +388,7 @@ impl<'u> Unit<'u> {
         }
         let with_prelude = !self.options.without_prelude;
         let mut text = if with_prelude { self.header(func, is_strict) } else { String::new() };
+        text.push_str(&self.table_texts());
         for function in self.functions.iter().filter(|function| with_prelude || !function.is_library) {
             text.push('\n');
             text.push_str(function.text.trim_end());

@@ -167,6 +167,11 @@ impl<'a> Checker<'_, '_, 'a> {
                     Captured::Text(_) => {
                         "strings can only be printed, and only as literals: `print(\"text\", x)`".to_owned()
                     }
+                    Captured::Unsupported(ty) if &**ty == "ndarray" => {
+                        "arrays of up to 1024 numbers in one or two dimensions are constants of kernels; pass this one as a \
+                         parameter"
+                            .to_owned()
+                    }
                     _ => "kernels can use numbers, bools and vectors from outside; pass anything else as a parameter"
                         .to_owned(),
                 };

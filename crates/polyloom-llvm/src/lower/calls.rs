@@ -158,6 +158,7 @@ impl Lower<'_, '_> {
             returns: Returns::default(),
             bail_out: None,
             has_effects: false,
+            choices: crate::nvptx::Choices::default(),
             lines: None,
         };
         let mut one_by_one = false;

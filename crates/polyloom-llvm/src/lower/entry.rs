@@ -370,6 +370,7 @@ impl<'a, 'c> Unit<'a, 'c> {
             returns: Returns::default(),
             bail_out,
             has_effects: false,
+            choices: crate::nvptx::Choices::default(),
             lines: self.lines,
         };
         lower.run_to_the_end()?;

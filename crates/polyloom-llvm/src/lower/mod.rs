@@ -127,6 +127,8 @@ pub(crate) struct Lower<'a, 'c> {
     bail_out: Option<BailOut>,
     /// Whether something that cannot be done twice has been emitted; the bail-out starts the group again.
     pub(crate) has_effects: bool,
+    /// Choices among constants, for GPUs.
+    pub(crate) choices: crate::nvptx::Choices,
     /// Which lines of source instructions are for, if that is wanted.
     lines: Option<&'a crate::nvptx::Lines<'a>>,
 }
@@ -269,6 +271,10 @@ impl<'a, 'c> Lower<'a, 'c> {
             (op, _) if op.info().group == polyloom_ir::op::Group::Atomic => match self.atomic(inst)? {
                 Some(rep) => rep,
                 None => return Ok(()),
+            },
+            (Op::Select, _) if self.arith.processor.is_gpu => match self.table(inst)? {
+                Some(rep) => rep,
+                None => self.pure(inst)?,
             },
             _ => match self.over_cube(inst)? {
                 Some(rep) => rep,

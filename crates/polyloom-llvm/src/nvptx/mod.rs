@@ -2,7 +2,7 @@
 //!
 //! A kernel is lowered for one thread by [`crate::lower`]; what a thread does first, [`entry`] writes around it:
 //! finding out which thread of the launch it is. [`blocks`] is what the threads of a block do together,
-//! [`tensor`] what the tensor core does for a warp, [`copies`] what memory does meanwhile. [`module`] is
+//! [`tensor`] what the tensor core does for a warp, [`copies`] what memory does meanwhile, [`tables`] constant memory. [`module`] is
 //! what only modules for GPUs have, [`report`] what takes the place of calls into the host, [`lines`]
 //! says which line of source an instruction is for.
 //!
@@ -14,6 +14,7 @@ mod entry;
 mod lines;
 mod module;
 mod report;
+mod tables;
 mod tensor;
 
 use crate::emit;
@@ -21,6 +22,7 @@ use crate::target::Processor;
 pub(crate) use lines::Lines;
 use polyloom_codegen::{CodegenError, Emit, GridShape, Variant};
 use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
+pub(crate) use tables::Choices;
 
 /// Generates PTX for one architecture.
 #[derive(Clone, Debug)]

@@ -8,6 +8,9 @@ use std::ffi::{CStr, CString};
 /// The address space of memory that the threads of a block share.
 const SHARED_MEMORY: u32 = 3;
 
+/// The address space of constant memory.
+const CONSTANT_MEMORY: u32 = 4;
+
 /// The calling convention of kernels, `ptx_kernel`.
 const KERNEL_CALL: u32 = 71;
 
@@ -72,6 +75,22 @@ impl Ir<'_> {
                 LLVMSetInitializer(variable, LLVMGetUndef(ty));
             }
             Val::raw(variable)
+        }
+    }
+
+    /// Constants of a type in constant memory.
+    pub(super) fn constant_table(&self, ty: Ty, constants: &[Val], align: u32) -> Val {
+        let mut values: Vec<_> = constants.iter().map(|constant| constant.value()).collect();
+        // SAFETY: the module is alive; the values are constants of the type.
+        unsafe {
+            let all = LLVMConstArray2(ty.raw(), values.as_mut_ptr(), values.len() as u64);
+            let array = LLVMArrayType2(ty.raw(), values.len() as u64);
+            let table = LLVMAddGlobalInAddressSpace(self.module(), array, c"table".as_ptr(), CONSTANT_MEMORY);
+            LLVMSetAlignment(table, align);
+            LLVMSetLinkage(table, LLVMLinkage::LLVMInternalLinkage);
+            LLVMSetGlobalConstant(table, 1);
+            LLVMSetInitializer(table, all);
+            Val::raw(table)
         }
     }
 

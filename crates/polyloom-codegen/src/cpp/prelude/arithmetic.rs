@@ -56,6 +56,14 @@ $Fauto component(const C &x, int number) {
 }
 ";
 
+pub(super) const LOOKUP: &str = r"
+// The element of a table of constants with this number; 0 if there is none.
+template <typename T, int N>
+$FT lookup(const T (&table)[N], int number) {
+    return 0 <= number && number < N ? table[number] : T(0);
+}
+";
+
 pub(super) const SET_COMPONENT: &str = r"
 // Sets the component with this number, if there is one.
 template <typename C, typename T>

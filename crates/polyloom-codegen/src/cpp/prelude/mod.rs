@@ -68,6 +68,7 @@ helpers! {
     Wrap = "wrap", needs [], arithmetic::WRAP;
     WrapPlace = "wrap_place", needs [], arithmetic::WRAP_PLACE;
     Component = "component", needs [], arithmetic::COMPONENT;
+    Lookup = "lookup", needs [], arithmetic::LOOKUP;
     SetComponent = "set_component", needs [], arithmetic::SET_COMPONENT;
     Divide = "divide", needs [], arithmetic::DIVIDE;
     Remainder = "remainder", needs [], arithmetic::REMAINDER;
