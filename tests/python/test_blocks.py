@@ -227,3 +227,39 @@ def test_a_long_launch_can_be_interrupted():
         # Hours, if it were not.
         loom.launch(rounds, dim=1 << 20, inputs=[a, 10_000])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+@loom.kernel(block_dim=64)
+def sum_in_last_block(
+    a: loom.array(dtype=loom.int64),
+    partial: loom.array(dtype=loom.int64),
+    count: loom.array(dtype=loom.uint32),
+    total: loom.array(dtype=loom.int64),
+):
+    ticket = loom.shared_array(shape=1, dtype=loom.uint32)
+    sums = loom.shared_array(shape=2, dtype=loom.int64)
+    s = loom.warp_reduce_add(a[loom.tid()])
+    if loom.lane_id() == 0:
+        sums[loom.warp_id()] = s
+    loom.sync_threads()
+    if loom.thread_idx() == 0:
+        partial[loom.block_idx()] = sums[0] + sums[1]
+        loom.thread_fence()
+        ticket[0] = loom.atomic_inc(count, 0, loom.uint32(loom.grid_dim() - 1), order="acq_rel")
+    loom.sync_threads()
+    if ticket[0] == loom.uint32(loom.grid_dim() - 1):
+        s = loom.int64(0)
+        for i in range(loom.thread_idx(), loom.grid_dim(), 64):
+            s += partial[i]
+        loom.atomic_add(total, 0, s)
+
+
+def test_the_last_block_sees_what_all_blocks_wrote():
+    a = np.random.default_rng(4).integers(-1000, 1000, 1 << 16)
+    partial, count, total = np.zeros(1 << 10, np.int64), np.zeros(1, np.uint32), np.zeros(1, np.int64)
+    for _ in range(5):
+        total[0] = 0
+        partial[:] = 1 << 40
+        loom.launch(sum_in_last_block, dim=1 << 16, inputs=[a, partial, count, total])
+        assert total[0] == a.sum()
+        assert count[0] == 0
