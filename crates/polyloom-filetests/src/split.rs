@@ -22,6 +22,9 @@ pub(crate) fn launch_split(
     let mut extents = [1; MAX_DIMS];
     extents.iter_mut().zip(shape).for_each(|(extent, &given)| *extent = given);
     let launch = BlockLaunch { grid, shape: extents };
+    if !plan.takes(&launch) {
+        return Err(InterpError::BadArguments(format!("a launch of {shape:?} that the kernel was not split for")));
+    }
     let mut arguments = arguments.to_vec();
     let types: Vec<Type> = function.params().iter().map(|&param| function.ty(param)).collect();
     let mut dynamic = None;

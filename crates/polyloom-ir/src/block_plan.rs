@@ -15,6 +15,8 @@ pub struct BlockPlan {
     pub params: Vec<BlockParam>,
     /// The extents of a block that the code is right for, if it is not for all.
     pub block: Option<[u32; 3]>,
+    /// Whether it is right only for launches whose threads are in a row: with no extent but the first above 1.
+    pub in_a_row: bool,
 }
 
 /// What one of these parameters stands for. Those that are no memory are `i32`.
@@ -125,9 +127,10 @@ impl BlockPlan {
         n_params.saturating_sub(self.params.len())
     }
 
-    /// Whether the code is right for blocks of these extents.
-    pub fn takes(&self, block: [u32; 3]) -> bool {
-        self.block.is_none_or(|only| only == block)
+    /// Whether the code is right for a launch.
+    pub fn takes(&self, launch: &BlockLaunch) -> bool {
+        let in_a_row = launch.shape[1..].iter().all(|&extent| extent == 1);
+        self.block.is_none_or(|only| only == launch.grid.block) && (in_a_row || !self.in_a_row)
     }
 
     /// The parameters with the types they have, those of the user left out.

@@ -43,13 +43,13 @@ pub(crate) struct BlockRun {
 }
 
 impl BlockRun {
-    /// What a kernel is given that has these parameters at its end; `None` if its code is not for such blocks.
+    /// What a kernel is given that has these parameters at its end; `None` if its code is not for such a launch.
     pub(crate) fn new(plan: &BlockPlan, kernel: &Function, launch: BlockLaunch, rank: u8) -> Option<BlockRun> {
         let grid = &launch.grid;
         let fits = (1..=MAX_BLOCK_SIZE).contains(&grid.block_size())
             && u64::from(grid.shared_bytes) <= MAX_BLOCK_BYTES
             && grid.n_blocks() <= i32::MAX as u64
-            && plan.takes(grid.block);
+            && plan.takes(&launch);
         if !fits {
             return None;
         }

@@ -109,6 +109,12 @@ fn is_anywhere(module: &Module, func: FuncId) -> bool {
     anywhere
 }
 
+fn asks_for_one_coordinate(func: &Function) -> bool {
+    let mut others = false;
+    func.walk(func.body, &mut |_, data| others |= data.op == Op::Tid && data.imm != Imm::Axis(0));
+    !others
+}
+
 /// The kernel, split for blocks of these extents, or of any. `whole_warps`: whether what a shuffle gives a lane whose source
 /// is not there, which is not defined, may be something else than the interpreter gives it.
 fn split(
@@ -150,6 +156,7 @@ fn split(
         away_state: None,
         failed_thread: None,
         clock: None,
+        in_a_row: asks_for_one_coordinate(func),
         first: nothing,
         n_threads: nothing,
         is_flat: nothing,
@@ -162,7 +169,7 @@ fn split(
     if split.impossible {
         return None;
     }
-    Some((split.emit.func, BlockPlan { params: split.plan, block }))
+    Some((split.emit.func, BlockPlan { params: split.plan, block, in_a_row: split.in_a_row }))
 }
 
 /// Which loop over threads an instruction is in: by number, that of the block, and within it that of a warp.
@@ -258,6 +265,9 @@ struct Split<'a> {
     away_state: Option<Value>,
     failed_thread: Option<Value>,
     clock: Option<Value>,
+    /// Whether the code is for launches of one dimension: of a kernel that asks for the first coordinate alone. So loads by
+    /// it are seen to follow each other.
+    in_a_row: bool,
     /// The number in the launch of the block's first thread; how many threads the block has; whether it has more than one
     /// along axis 0 alone.
     first: Value,

@@ -85,6 +85,7 @@ impl Split<'_> {
         let axis = if let Imm::Axis(axis) = imm { *axis } else { 0 };
         match op {
             Op::TidLinear => self.linear(at),
+            Op::Tid if self.in_a_row => self.linear(at),
             Op::Tid => {
                 let (linear, inner) = (self.linear(at), self.scalar_param(BlockParam::InnerThreads(axis)));
                 let one = self.emit.int(1);
