@@ -1,8 +1,8 @@
 //! What a launch gives a kernel that runs a block of threads at a time, beside the arguments.
 //!
 //! On the CPU, a kernel of blocks becomes one whose threads are blocks (`split_blocks` of the passes). Its last
-//! parameters are not the user's: they say how the launch is shaped, and give it the memory that a block needs, which is
-//! the same for one block after another. [`BlockPlan`] says what they are; whoever launches the kernel makes them.
+//! parameters are not the user's: they say how the launch is shaped, and give it the memory that a block needs, which
+//! is the same for one block after another. [`BlockPlan`] says what they are; whoever launches the kernel makes them.
 
 use crate::interp::Grid;
 use crate::types::{MAX_DIMS, Scalar, Type};

@@ -1,7 +1,7 @@
 //! Launches of kernels that run a block of threads at a time: what the launch gives them beside the arguments.
 //!
-//! Each thread of the pool that takes part has memory of its own for the block that it runs, the same for one block after
-//! another, and a copy of the argument block that ends in where this memory is.
+//! Each thread of the pool that takes part has memory of its own for the block that it runs, the same for one block
+//! after another, and a copy of the argument block that ends in where this memory is.
 
 use polyloom_codegen::ArrayFacts;
 use polyloom_ir::block_plan::{BlockLaunch, BlockParam, BlockPlan};

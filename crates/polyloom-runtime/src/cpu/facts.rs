@@ -74,7 +74,8 @@ pub(crate) struct FactPlan {
 
 impl FactPlan {
     /// The plan for a kernel in prepared HIR. `elements` says, by parameter, which composites an array's last axes are
-    /// the components of; it may be shorter than the parameters are many. `of_launch` is what holds of the last parameters.
+    /// the components of; it may be shorter than the parameters are many. `of_launch` is what holds of the last
+    /// parameters.
     pub(crate) fn of(kernel: &Function, elements: &[Option<Composite>], of_launch: Vec<ArrayFacts>) -> FactPlan {
         let layout = ArgLayout::of(kernel);
         let written = kernel.written_arrays();

@@ -1,9 +1,9 @@
-//! What the threads of a block or a warp compute together: barriers, votes, shuffles, reductions, products by the tensor
-//! core. What each gives, `interp/blocks.rs` of `polyloom-ir` defines.
+//! What the threads of a block or a warp compute together: barriers, votes, shuffles, reductions, products by the
+//! tensor core. What each gives, `interp/blocks.rs` of `polyloom-ir` defines.
 //!
-//! The result of a vote is carried through the loop over threads. For others, the lanes put their operands where all find
-//! them; what they have in common is computed from that outside of the loops over lanes, and what each has of its own at
-//! the beginning of the next loop.
+//! The result of a vote is carried through the loop over threads. For others, the lanes put their operands where all
+//! find them; what they have in common is computed from that outside of the loops over lanes, and what each has of its
+//! own at the beginning of the next loop.
 
 use super::facts::Level;
 use super::outer::Item;

@@ -164,8 +164,8 @@ impl Split<'_> {
         *self.away_state.insert(array)
     }
 
-    /// Puts what the block's memory begins with where the code for the block does: zeros in shared memory, and all threads
-    /// there.
+    /// Puts what the block's memory begins with where the code for the block does: zeros in shared memory, and all
+    /// threads there.
     pub(super) fn clear_memory(&mut self, at: usize) {
         let body = self.emit.func.body;
         self.emit.region = body;

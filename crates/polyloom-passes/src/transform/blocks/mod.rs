@@ -1,8 +1,8 @@
 //! `split_blocks`: a kernel of blocks of threads becomes an ordinary one, for CPUs, whose threads are the blocks.
 //!
-//! What stands between two barriers becomes a loop over the threads of the block, and control flow around barriers stays
-//! outside those loops: it is the same for all of these threads, as the verifier has seen to. Between two barriers, what
-//! has warp operations becomes a loop over warps, split in the same way at these into loops over lanes:
+//! What stands between two barriers becomes a loop over the threads of the block, and control flow around barriers
+//! stays outside those loops: it is the same for all of these threads, as the verifier has seen to. Between two
+//! barriers, what has warp operations becomes a loop over warps, split in the same way at these into loops over lanes:
 //!
 //! ```text
 //! x = a[i]                        for warp in 0 .. n_warps:
@@ -13,14 +13,14 @@
 //! y = part[0]                     for t in 0 .. n: …
 //! ```
 //!
-//! So threads run in the interpreter's order, and prints and atomic updates of a block come in that order too, except that
-//! threads also wait for each other at the ends of loops and branches around barriers.
+//! So threads run in the interpreter's order, and prints and atomic updates of a block come in that order too, except
+//! that threads also wait for each other at the ends of loops and branches around barriers.
 //!
-//! - A value that differs between threads and lives longer than such a loop is kept in memory, an element for each thread,
-//!   or for each lane if only its warp needs it ([`Home`]). What is cheap is made again instead. A value that is the same
-//!   for all threads of the loop is one value outside ([`Split::outer`]).
-//! - A thread that leaves early, which it may where no barrier follows, is marked as away until it meets the others again
-//!   (`outer.rs`).
+//! - A value that differs between threads and lives longer than such a loop is kept in memory, an element for each
+//!   thread, or for each lane if only its warp needs it ([`Home`]). What is cheap is made again instead. A value that
+//!   is the same for all threads of the loop is one value outside ([`Split::outer`]).
+//! - A thread that leaves early, which it may where no barrier follows, is marked as away until it meets the others
+//!   again (`outer.rs`).
 //! - Shared arrays, kept values and what warp operations exchange are parameters that the launch makes
 //!   ([`polyloom_ir::block_plan`]); so back ends learn nothing new.
 //! - Atomic updates of shared memory are plain, since one thread of the CPU runs a block; so are barriers nothing.
@@ -115,8 +115,8 @@ fn asks_for_one_coordinate(func: &Function) -> bool {
     !others
 }
 
-/// The kernel, split for blocks of these extents, or of any. `whole_warps`: whether what a shuffle gives a lane whose source
-/// is not there, which is not defined, may be something else than the interpreter gives it.
+/// The kernel, split for blocks of these extents, or of any. `whole_warps`: whether what a shuffle gives a lane whose
+/// source is not there, which is not defined, may be something else than the interpreter gives it.
 fn split(
     module: &Module,
     func: &Function,
@@ -179,7 +179,8 @@ struct Chunk {
     warp: u32,
 }
 
-/// Where the results of an instruction with regions outside of the loops over threads are, and what such a loop carries.
+/// Where the results of an instruction with regions outside of the loops over threads are, and what such a loop
+/// carries.
 #[derive(Clone, Copy, Debug)]
 enum Joined {
     /// One value.
@@ -265,11 +266,10 @@ struct Split<'a> {
     away_state: Option<Value>,
     failed_thread: Option<Value>,
     clock: Option<Value>,
-    /// Whether the code is for launches of one dimension: of a kernel that asks for the first coordinate alone. So loads by
-    /// it are seen to follow each other.
+    /// Whether the code is for launches of one dimension: of a kernel that asks for the first coordinate alone. So
+    /// loads by it are seen to follow each other.
     in_a_row: bool,
-    /// The number in the launch of the block's first thread; how many threads the block has; whether it has more than one
-    /// along axis 0 alone.
+    /// The number in the launch of the block's first thread; how many threads the block has; whether it has one row.
     first: Value,
     n_threads: Value,
     is_flat: Value,
@@ -327,8 +327,8 @@ impl Split<'_> {
         self.emit.leave_loop(&this);
     }
 
-    /// The loop over the threads, or over those for which a condition holds, around `body`, which is given what the loop
-    /// carries and gives what it carries on.
+    /// The loop over the threads, or over those for which a condition holds, around `body`, which is given what the
+    /// loop carries and gives what it carries on.
     fn threads(
         &mut self,
         around: &Around,

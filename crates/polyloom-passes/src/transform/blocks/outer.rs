@@ -5,9 +5,9 @@
 //! these threads need not execute together is gathered ([`Item`]) until something comes that they must; then the loop
 //! over threads is made that does it.
 //!
-//! A thread that leaves a `block`, an iteration or the kernel early, while code for others or for itself is still to come
-//! in other loops over threads, is marked with the number of the place where it is back. It does nothing until then. No
-//! barrier and no warp operation comes meanwhile: the verifier rejects what some threads would miss.
+//! A thread that leaves a `block`, an iteration or the kernel early, while code for others or for itself is still to
+//! come in other loops over threads, is marked with the number of the place where it is back. It does nothing until
+//! then. No barrier and no warp operation comes meanwhile: the verifier rejects what some threads would miss.
 
 use super::facts::{Level, Use};
 use super::memory::Home;
@@ -344,8 +344,8 @@ impl Split<'_> {
         self.back_at(around, (Some(inst), false));
     }
 
-    /// A region of an instruction that is being made. `begin`: where a loop begins that begins elsewhere for each thread,
-    /// and where it does for the first.
+    /// A region of an instruction that is being made. `begin`: where a loop begins that begins elsewhere for each
+    /// thread, and where it does for the first.
     fn inner_region(
         &mut self,
         around: &Around,
