@@ -57,3 +57,8 @@ fn suite(compiler: &str) {
 fn text_compiled_by_gcc_computes_the_interpreters_bits() {
     suite("g++");
 }
+
+#[test]
+fn text_compiled_by_clang_computes_the_interpreters_bits() {
+    suite("clang++");
+}

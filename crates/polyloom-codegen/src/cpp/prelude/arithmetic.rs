@@ -140,12 +140,12 @@ $FT min(T a, T b) {
     return b < a ? b : a;
 }
 
-// A number rather than NaN, and -0 rather than 0.
+// A number rather than NaN, and -0 rather than 0. What is equal has the same bits, or is a zero of either sign.
 $Ffloat min(float a, float b) {
-    return a != a || (a == b && bitcast<int>(b) < 0) || b < a ? b : a;
+    return a == b ? bitcast<float>(bitcast<int>(a) | bitcast<int>(b)) : a != a || b < a ? b : a;
 }
 $Fdouble min(double a, double b) {
-    return a != a || (a == b && bitcast<int64>(b) < 0) || b < a ? b : a;
+    return a == b ? bitcast<double>(bitcast<int64>(a) | bitcast<int64>(b)) : a != a || b < a ? b : a;
 }
 ";
 
@@ -168,10 +168,10 @@ $FT max(T a, T b) {
 
 // A number rather than NaN, and 0 rather than -0.
 $Ffloat max(float a, float b) {
-    return a != a || (a == b && bitcast<int>(b) >= 0) || b > a ? b : a;
+    return a == b ? bitcast<float>(bitcast<int>(a) & bitcast<int>(b)) : a != a || b > a ? b : a;
 }
 $Fdouble max(double a, double b) {
-    return a != a || (a == b && bitcast<int64>(b) >= 0) || b > a ? b : a;
+    return a == b ? bitcast<double>(bitcast<int64>(a) & bitcast<int64>(b)) : a != a || b > a ? b : a;
 }
 ";
 
