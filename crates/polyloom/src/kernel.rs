@@ -164,6 +164,11 @@ impl Kernel {
         self.cpu.needs_blocks()
     }
 
+    /// Whether the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its barriers.
+    pub fn is_interpreted(&self) -> bool {
+        self.needs_blocks() && self.cpu.source().blocks.is_none()
+    }
+
     /// Its HIR as the front end made it, metadata and constraints included.
     pub fn function(&self) -> &Function {
         &self.module.functions[self.id]
@@ -299,7 +304,7 @@ impl Kernel {
     pub fn emit(&self, form: Form, tier: Option<Tier>) -> Result<Vec<u8>, CodegenError> {
         let source = self.cpu.source();
         let is_machine_code = !matches!(form, Form::Ast | Form::Hir | Form::HirPrepared);
-        if self.needs_blocks() && source.blocks.is_none() && is_machine_code {
+        if self.is_interpreted() && is_machine_code {
             let message = "the interpreter runs this kernel on the CPU: ask for its HIR or for GPU code";
             return Err(CodegenError::new(message));
         }

@@ -6,7 +6,7 @@
 //! what a lane gets from one that has exited is not defined.
 
 use super::generate::{Generator, Variable};
-use super::program::Access;
+use super::program::{Access, ArrayParam};
 use polyloom_ir::{Composite, Scalar, Type};
 
 /// What a kernel has for its threads to work together.
@@ -85,7 +85,8 @@ impl Generator {
     /// Something that all threads of the block do together.
     pub(super) fn together(&mut self, depth: usize) {
         let Some(block) = self.in_blocks.clone() else { return };
-        match self.random.below(12) {
+        match self.random.below(14) {
+            12 | 13 => self.behind_a_condition(),
             0..=2 => self.exchange(&block),
             3 => self.count(&block),
             4 => self.vote_of_block(),
@@ -161,6 +162,31 @@ impl Generator {
         self.line("loom.sync_threads()");
     }
 
+    /// Threads up to a limit store their elements, alone between two barriers.
+    fn behind_a_condition(&mut self) {
+        let is_integer =
+            |array: &ArrayParam| array.access == Access::Read && array.elem == Type::I32 && array.ndim == 1;
+        let mut limits = vec!["live // 2".to_owned(), "b + 3".to_owned(), "5".to_owned(), "live - 1".to_owned()];
+        limits.extend((0..self.arrays.len()).filter(|&a| is_integer(&self.arrays[a])).map(|a| format!("a{a}[0]")));
+        let limit = self.random.pick(&limits).clone();
+        let comparison = *self.random.pick(&["<", "<=", ">", ">=", "=="]);
+        let mut cond = format!("t {comparison} {limit}");
+        if self.random.chance(50) {
+            let name = self.name("v");
+            self.line(&format!("{name} = {cond}"));
+            self.scope.push(Variable::fixed(name.clone(), Scalar::Bool));
+            cond = name;
+        }
+        self.line("loom.sync_threads()");
+        let own: Vec<usize> = (0..self.arrays.len()).filter(|&a| self.arrays[a].access == Access::Own).collect();
+        self.line(&format!("if {cond}:"));
+        self.indent += 1;
+        let array = *self.random.pick(&own);
+        self.store_own(array);
+        self.indent -= 1;
+        self.line("loom.sync_threads()");
+    }
+
     fn vote_of_block(&mut self) {
         let cond = self.expr(Scalar::Bool, 2);
         let (way, ty) = *self.random.pick(&[("and", Scalar::Bool), ("or", Scalar::Bool), ("count", Scalar::I32)]);
@@ -212,9 +238,8 @@ impl Generator {
 
     /// Asynchronous copies to shared memory, and reads that need no order.
     fn copy_behind(&mut self, block: &Block) {
-        let readable = |array: &super::program::ArrayParam, elem: Type| {
-            array.access == Access::Read && array.elem == elem && array.ndim == 1
-        };
+        let readable =
+            |array: &ArrayParam, elem: Type| array.access == Access::Read && array.elem == elem && array.ndim == 1;
         for (array, elem) in block.shared.clone() {
             let Some(source) = (0..self.arrays.len()).find(|&a| readable(&self.arrays[a], elem)) else { continue };
             let Some(scalar) = elem.as_scalar() else { continue };

@@ -65,6 +65,8 @@ pub enum Disagreement {
         /// What the interpreter makes of that thread alone.
         expected: Result<(), LaunchError>,
     },
+    /// The kernel cannot be split at its barriers.
+    Interpreted,
     /// There is no C++ text, it does not compile, or it reports a failed check where there is none or the reverse.
     Text(String),
     /// Two engines print different text.
@@ -82,6 +84,7 @@ impl fmt::Display for Disagreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Disagreement::Rejected(error) => write!(f, "rejected:\n{error}"),
+            Disagreement::Interpreted => f.write_str("the kernel cannot be split at its barriers"),
             Disagreement::Text(message) => write!(f, "C++ text: {message}"),
             Disagreement::Failed { engine, error } => write!(f, "{engine} fails: {error}"),
             Disagreement::Trapped { engine, got, expected } => {
@@ -264,6 +267,11 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
     let file = SourceFile::new("generated.py", program.text.as_str(), 1);
     let unit = SourceUnit::parse(file).map_err(rejected)?;
     let kernel = session.compile_file_kernel(&unit, "kernel").map_err(rejected)?;
+
+    // Else the interpreter would be compared with itself.
+    if kernel.is_interpreted() {
+        return Err(Box::new(Disagreement::Interpreted));
+    }
 
     let Arguments { dim, scalars, mut buffers } = Arguments::draw(program, seed);
     let n_threads = dim.iter().product();

@@ -59,7 +59,13 @@ impl Split<'_> {
             () if self.is_number(around, b) => (data.op.exchanged()?, a),
             () => return None,
         };
-        self.facts.is_uniform(around.level, limit).then_some(Narrow { branch, cond, op, limit })
+        let is_fit = self.facts.is_uniform(around.level, limit) && self.is_at_hand(limit);
+        is_fit.then_some(Narrow { branch, cond, op, limit })
+    }
+
+    /// Whether a value is there before the loop over threads begins.
+    fn is_at_hand(&self, value: Value) -> bool {
+        self.func.as_const(value).is_some() || self.outer[value].is_some() || self.homes[value].is_some()
     }
 
     /// Whether a value is what the innermost loop counts.

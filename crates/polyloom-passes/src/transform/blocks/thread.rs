@@ -17,8 +17,6 @@ impl Split<'_> {
         };
         self.mark(items);
         let outside = self.values_from_outside(items);
-        let coordinates =
-            outside.iter().any(|&value| self.facts.is_of_coordinates(value)) || self.asks_for_coordinates(items);
         let leaves = items.iter().any(|item| match item {
             Item::Inst(inst) => !self.facts.jumps_out_of(*inst).is_empty(),
             _ => false,
@@ -32,6 +30,10 @@ impl Split<'_> {
         let carried: SmallVec<[Value; 4]> = votes.iter().map(|&inst| self.before_vote(inst)).collect();
         let mut cells = Vec::new();
         let narrow = if votes.is_empty() { self.narrowed(around, items) } else { None };
+        // What a narrower loop counts is a coordinate, whether or not the condition is made again here.
+        let coordinates = narrow.is_some()
+            || outside.iter().any(|&value| self.facts.is_of_coordinates(value))
+            || self.asks_for_coordinates(items);
         let results = self.threads(around, coordinates, narrow, &carried, |this, at, carried| {
             at.is_last = is_last;
             let body = (leaves || may_be_away).then(|| this.begin_body(at, may_be_away));
