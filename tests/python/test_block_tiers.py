@@ -43,7 +43,7 @@ print(n_runs)
 
 
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
-@pytest.mark.parametrize("name", ["barriers.py", "shared_memory.py"])
+@pytest.mark.parametrize("name", ["barriers.py", "narrow_loops.py", "shared_memory.py"])
 def test_file_tests_of_blocks(name: str, tier: str):
     environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
     path = FILES / name

@@ -139,8 +139,8 @@ impl Generator {
         self.line("loom.sync_threads()");
         let index = self.live_index();
         let call = match self.random.below(8) {
-            0 if ty == Scalar::U32 => format!("loom.atomic_inc({array}, {index}, loom.uint32(5))"),
-            1 if ty == Scalar::U32 => format!("loom.atomic_dec({array}, {index}, loom.uint32(6))"),
+            0 | 2 if ty == Scalar::U32 => format!("loom.atomic_inc({array}, {index}, loom.uint32(5))"),
+            1 | 3 if ty == Scalar::U32 => format!("loom.atomic_dec({array}, {index}, loom.uint32(6))"),
             n => {
                 let op = ["add", "sub", "min", "max", "and", "or", "xor", "add"][n];
                 let value = self.pinned(ty, 2);
@@ -182,7 +182,9 @@ impl Generator {
         self.line(&format!("if {cond}:"));
         self.indent += 1;
         let array = *self.random.pick(&own);
+        let n_in_scope = self.scope.len();
         self.store_own(array);
+        self.scope.truncate(n_in_scope);
         self.indent -= 1;
         self.line("loom.sync_threads()");
     }
