@@ -205,6 +205,11 @@ pub enum LoadError {
 }
 
 impl Simulator {
+    /// A device with this memory.
+    pub fn with_memory(memory: DeviceMemory) -> Simulator {
+        Simulator { memory }
+    }
+
     /// Its global memory.
     pub fn memory(&self) -> &DeviceMemory {
         &self.memory

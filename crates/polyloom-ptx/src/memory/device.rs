@@ -1,19 +1,20 @@
 //! The device's global memory: allocations with addresses of their own.
 //!
-//! Addresses are never used twice and allocations never touch, so an access past the end of one, or to one that was
-//! freed, always misses and is reported; no host memory can be reached through a device address.
+//! Allocations never touch, and addresses go round a terabyte: one that was freed is used again when all others have
+//! been. So an access past the end of an allocation always misses and is reported, and one to an allocation that was
+//! freed is for as long; no host memory can be reached through a device address.
 
 use super::region::{REGION_ALIGN, Region};
 use super::window;
-use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a request for memory may fail with.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// The host has not as many bytes, or the limit of 1 TiB is reached.
+    /// The host has not as many bytes, or there is no gap of as many addresses in the terabyte.
     #[error("out of simulated device memory: {0} bytes were asked for")]
     OutOfMemory(usize),
     /// No allocation begins at the address.
@@ -61,17 +62,76 @@ impl Allocation {
         }
     }
 
+    /// Notes of bytes that were copied from another allocation whether they have a value.
+    fn copy_written(&self, offset: usize, from: &Allocation, from_offset: usize, length: usize) {
+        let mut at = 0;
+        while at < length {
+            let (to, from_at) = (offset + at, from_offset + at);
+            if to.is_multiple_of(8) && from_at.is_multiple_of(8) && length - at >= 8 {
+                self.written[to / 8].store(from.written[from_at / 8].load(Relaxed), Relaxed);
+                at += 8;
+                continue;
+            }
+            let bit = 1 << (to % 8);
+            if from.is_written(from_at, 1) {
+                self.written[to / 8].fetch_or(bit, Relaxed);
+            } else {
+                self.written[to / 8].fetch_and(!bit, Relaxed);
+            }
+            at += 1;
+        }
+    }
+
     /// Whether all of some bytes have a value.
     pub(crate) fn is_written(&self, offset: usize, length: usize) -> bool {
         (offset..offset + length).all(|at| self.written[at / 8].load(Relaxed) >> (at % 8) & 1 != 0)
     }
 }
 
-#[derive(Default)]
 struct Inner {
     live: BTreeMap<u64, Arc<Allocation>>,
-    freed: FxHashMap<u64, u64>,
+    /// Address and length of what was freed last, for reports: the oldest in front.
+    freed: VecDeque<(u64, u64)>,
+    /// The addresses that are handed out.
+    span: Range<u64>,
+    /// Where the search for the next ones begins.
     next: u64,
+    /// Whether the search has begun anew, so that addresses of what was freed are used again.
+    has_wrapped: bool,
+}
+
+impl Inner {
+    fn new(span: Range<u64>) -> Inner {
+        Inner { live: BTreeMap::new(), freed: VecDeque::new(), next: span.start, span, has_wrapped: false }
+    }
+
+    /// The first gap at or after `from` for an allocation, with the distance that is kept to others.
+    fn gap(&self, from: u64, length: u64, align: u64) -> Option<u64> {
+        let before = self.live.range(..=from).next_back();
+        let clear = before.map_or(from, |(_, allocation)| from.max(allocation.end() + GAP));
+        let mut start = clear.checked_next_multiple_of(align)?;
+        loop {
+            let end = start.checked_add(length).filter(|end| *end < self.span.end)?;
+            match self.live.range(start..).next() {
+                Some((next, allocation)) if *next < end + GAP => {
+                    start = (allocation.end() + GAP).checked_next_multiple_of(align)?;
+                }
+                _ => return Some(start),
+            }
+        }
+    }
+
+    /// Addresses for an allocation: those that have been out of use for longest.
+    fn place(&mut self, length: u64, align: u64) -> Option<u64> {
+        let ahead = self.gap(self.next, length, align);
+        let start = ahead.or_else(|| self.gap(self.span.start, length, align))?;
+        self.has_wrapped |= ahead.is_none();
+        self.next = start + length + GAP;
+        if self.has_wrapped {
+            self.freed.retain(|(freed, n_bytes)| freed + n_bytes <= start || *freed >= start + length);
+        }
+        Some(start)
+    }
 }
 
 /// The global memory of one simulated device; clones share it.
@@ -86,17 +146,33 @@ struct Inner {
 /// memory.free(address)?;
 /// # Ok::<(), polyloom_ptx::MemoryError>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct DeviceMemory {
     inner: Arc<Mutex<Inner>>,
 }
 
+impl Default for DeviceMemory {
+    fn default() -> DeviceMemory {
+        DeviceMemory::in_window(0)
+    }
+}
+
 /// How far apart allocations are kept.
 const GAP: u64 = 4096;
-/// The most memory a device hands out over its life; addresses are not reused.
+/// How many addresses a device has.
 const SPAN: u64 = 1 << 40;
+/// How many windows of them there are: with the greatest address, all are positive as signed numbers.
+const WINDOWS: u32 = 1 << 16;
+/// Of how many freed allocations reports know.
+const REMEMBERED: usize = 1024;
 
 impl DeviceMemory {
+    /// Memory whose addresses are those of no other one's with another `number`, up to some thousands.
+    pub fn in_window(number: u32) -> DeviceMemory {
+        let start = window::GLOBAL + SPAN * u64::from(number % WINDOWS);
+        DeviceMemory { inner: Arc::new(Mutex::new(Inner::new(start..start + SPAN))) }
+    }
+
     fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,11 +193,9 @@ impl DeviceMemory {
         let error = MemoryError::OutOfMemory(length);
         let align = align.max(REGION_ALIGN as u64).checked_next_power_of_two().ok_or(error.clone())?;
         let mut inner = self.inner();
-        let start = (window::GLOBAL + inner.next).next_multiple_of(align);
-        let end = start.checked_add(length as u64).filter(|end| *end < window::GLOBAL + SPAN).ok_or(error.clone())?;
-        let region = Region::new(length).ok_or(error)?;
+        let region = Region::new(length).ok_or(error.clone())?;
         let written = (0..length.div_ceil(8)).map(|_| AtomicU8::new(0)).collect();
-        inner.next = end + GAP - window::GLOBAL;
+        let start = inner.place(length as u64, align).ok_or(error)?;
         inner.live.insert(start, Arc::new(Allocation { address: start, region, written, name, constant }));
         Ok(start)
     }
@@ -130,7 +204,10 @@ impl DeviceMemory {
     pub fn free(&self, address: u64) -> Result<(), MemoryError> {
         let mut inner = self.inner();
         let allocation = inner.live.remove(&address).ok_or(MemoryError::NotAllocated(address))?;
-        inner.freed.insert(address, allocation.region.len() as u64);
+        if inner.freed.len() == REMEMBERED {
+            inner.freed.pop_front();
+        }
+        inner.freed.push_back((address, allocation.region.len() as u64));
         Ok(())
     }
 
@@ -168,6 +245,21 @@ impl DeviceMemory {
             allocation.region.write(offset + start, &chunk[..chunk.len().min(length - start)]);
         }
         allocation.set_written(offset, length);
+        Ok(())
+    }
+
+    /// Copies `length` bytes from one address to another, and which of them count as uninitialised. The two do not
+    /// overlap.
+    pub fn copy(&self, to: u64, from: u64, length: usize) -> Result<(), MemoryError> {
+        let (source, source_offset) = self.locate(from, length)?;
+        let (target, target_offset) = self.locate(to, length)?;
+        let mut chunk = [0; 4096];
+        for start in (0..length).step_by(chunk.len()) {
+            let part = &mut chunk[..(length - start).min(4096)];
+            source.region.read(source_offset + start, part);
+            target.region.write(target_offset + start, part);
+        }
+        target.copy_written(target_offset, &source, source_offset, length);
         Ok(())
     }
 
@@ -211,5 +303,80 @@ impl DeviceMemory {
             (_, Some(next)) => format!("{} bytes before {}", next.address - address, named(next)),
             _ => "in no allocation".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small(n_bytes: u64) -> DeviceMemory {
+        DeviceMemory { inner: Arc::new(Mutex::new(Inner::new(window::GLOBAL..window::GLOBAL + n_bytes))) }
+    }
+
+    #[test]
+    fn addresses_go_round() {
+        let memory = small(16 * GAP);
+        let kept = memory.alloc(100, 4).unwrap();
+        let mut last = kept;
+        let mut n_steps_back = 0;
+        for _ in 0..10 * REMEMBERED {
+            let address = memory.alloc(GAP as usize, 4).unwrap();
+            assert!(address.abs_diff(kept) >= GAP && address != last, "0x{address:x} after 0x{last:x}");
+            assert!(address + GAP < window::GLOBAL + 16 * GAP);
+            n_steps_back += u32::from(address < last);
+            memory.free(address).unwrap();
+            last = address;
+        }
+        assert!(n_steps_back > 100, "{n_steps_back}");
+        assert!(memory.inner().freed.len() <= 16);
+        assert_eq!(memory.in_use(), 100);
+        assert!(memory.describe(last).contains("that was freed"));
+    }
+
+    #[test]
+    fn a_full_memory_has_room_again_where_something_was_freed() {
+        let memory = small(8 * GAP);
+        let addresses: Vec<u64> = (0..4).map(|_| memory.alloc(GAP as usize, 4).unwrap()).collect();
+        assert_eq!(memory.alloc(GAP as usize, 4), Err(MemoryError::OutOfMemory(GAP as usize)));
+        memory.free(addresses[2]).unwrap();
+        assert_eq!(memory.alloc(GAP as usize + 1, 4), Err(MemoryError::OutOfMemory(GAP as usize + 1)));
+        assert_eq!(memory.alloc(GAP as usize, 4), Ok(addresses[2]));
+        assert!(!memory.describe(addresses[2]).contains("freed"));
+    }
+
+    #[test]
+    fn only_the_last_that_were_freed_are_remembered() {
+        let memory = DeviceMemory::default();
+        let first = memory.alloc(8, 8).unwrap();
+        memory.free(first).unwrap();
+        assert!(memory.describe(first).contains("that was freed"));
+        for _ in 0..REMEMBERED {
+            let address = memory.alloc(8, 8).unwrap();
+            memory.free(address).unwrap();
+        }
+        assert_eq!(memory.inner().freed.len(), REMEMBERED);
+        assert!(!memory.describe(first).contains("that was freed"));
+    }
+
+    #[test]
+    fn copies_of_what_nobody_wrote_count_as_unwritten() {
+        let memory = DeviceMemory::default();
+        let (from, to) = (memory.alloc(32, 8).unwrap(), memory.alloc(32, 8).unwrap());
+        memory.write(from + 3, &[1; 10]).unwrap();
+        for shift in [0, 5] {
+            memory.fill(to, 9, 32).unwrap();
+            memory.copy(to + shift, from, 24).unwrap();
+            let (allocation, _) = memory.locate(to, 32).unwrap();
+            for at in 0..32 {
+                let copied = (at as u64).checked_sub(shift).filter(|at| *at < 24);
+                let expect = copied.is_none_or(|at| (3..13).contains(&at));
+                assert_eq!(allocation.is_written(at, 1), expect, "byte {at}, {shift} on");
+            }
+            let mut bytes = [0; 32];
+            memory.read(to, &mut bytes).unwrap();
+            assert_eq!(bytes[shift as usize..][..13], [0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+        }
+        assert!(memory.copy(to, from, 33).is_err());
     }
 }
