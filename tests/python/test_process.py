@@ -200,6 +200,52 @@ def test_launch_after_fork(tmp_path):
     assert out == "child 0\n", err
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_launch_on_the_simulator_after_fork(tmp_path):
+    # Other threads launch all the time, so that they hold this lock or that in one of the forks.
+    source = """
+        import os, threading
+        import numpy as np
+        import polyloom as loom
+
+        @loom.kernel
+        def add(x: loom.array(dtype=float)):
+            i = loom.tid()
+            x[i] = x[i] + 1.0
+
+        ended = threading.Event()
+
+        def work():
+            while not ended.is_set():
+                loom.launch(add, 64, [np.zeros(64, np.float32)], device="sim:0")
+
+        old = loom.zeros(64, dtype=float, device="sim:0")
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            pid = os.fork()
+            if not pid:
+                x = loom.zeros(64, dtype=float, device="sim:0")
+                loom.launch(add, 64, [x], device="sim:0")
+                try:
+                    old.numpy()
+                except loom.DeviceError as error:
+                    is_refused = "forked from" in str(error)
+                del old
+                os._exit(0 if is_refused and (x.numpy() == 1.0).all() else 1)
+            _, status = os.waitpid(pid, 0)
+            assert status == 0, status
+        ended.set()
+        for thread in threads:
+            thread.join()
+        loom.launch(add, 64, [old], device="sim:0")
+        print(old.numpy().sum())
+        """
+    out, err = python(tmp_path, source).communicate(timeout=120)
+    assert out == "64.0\n", err
+
+
 def test_print_goes_to_sys_stdout(capsys, define):
     kernels = define("""
         @loom.kernel

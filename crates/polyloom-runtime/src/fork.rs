@@ -127,7 +127,7 @@ struct Stamped<T> {
 }
 
 /// A lazily made value that a forked child makes anew.
-pub(crate) struct PerProcess<T> {
+pub struct PerProcess<T> {
     current: AtomicPtr<Stamped<T>>,
 }
 
@@ -137,12 +137,13 @@ unsafe impl<T: Send + Sync> Send for PerProcess<T> {}
 unsafe impl<T: Send + Sync> Sync for PerProcess<T> {}
 
 impl<T: Default> PerProcess<T> {
-    pub(crate) const fn new() -> PerProcess<T> {
+    /// Nothing yet.
+    pub const fn new() -> PerProcess<T> {
         PerProcess { current: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     /// The value of this process.
-    pub(crate) fn get(&self) -> &T {
+    pub fn get(&self) -> &T {
         let generation = generation();
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: a non-null pointer came from `Box::into_raw` below and is freed only by `drop`, or never.
@@ -168,6 +169,12 @@ impl<T: Default> PerProcess<T> {
                 }
             }
         }
+    }
+}
+
+impl<T: Default> Default for PerProcess<T> {
+    fn default() -> PerProcess<T> {
+        PerProcess::new()
     }
 }
 

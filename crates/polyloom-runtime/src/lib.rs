@@ -30,6 +30,6 @@ pub use cpu::pool::{MAX_THREADS, num_threads, set_num_threads};
 pub use device::layout::Layout;
 pub use device::{Buffer, CudaInfo, Device, DeviceFailure, Memory};
 pub use error::{LaunchError, Trap};
-pub use fork::without_fork;
+pub use fork::{PerProcess, without_fork};
 pub use print::{PrintSink, set_print_sink};
 pub use sim::{SimKernel, SimOptions, run as run_on_simulator};

@@ -8,6 +8,7 @@ use crate::cpu::launch::{ASK_EVERY, LaunchOptions};
 use crate::device::entry::Entry;
 use crate::device::{Device, DeviceFailure, Memory};
 use crate::error::LaunchError;
+use crate::fork::{PerProcess, generation};
 use crate::print;
 use polyloom_codegen::CodegenError;
 use polyloom_ir::Function;
@@ -15,20 +16,53 @@ use polyloom_ir::interp::Grid;
 use polyloom_ptx::{DeviceMemory, Fault, FindingKind, MemoryError, Report, Sanitizers, Simulator};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The device `sim:0`.
-static SIMULATOR: LazyLock<Simulator> = LazyLock::new(Simulator::default);
+/// The device `sim:0`. A forked child has one of its own: threads of its parent may have been in the midst of using
+/// this one.
+static SIMULATOR: PerProcess<SimDevice> = PerProcess::new();
+
+struct SimDevice {
+    simulator: Simulator,
+    generation: u32,
+}
+
+impl Default for SimDevice {
+    fn default() -> SimDevice {
+        let generation = generation();
+        // Addresses of the parent are none of the child's.
+        SimDevice { simulator: Simulator::with_memory(DeviceMemory::in_window(generation)), generation }
+    }
+}
 
 /// The memory of `sim:0`.
 pub fn memory() -> Arc<dyn Memory> {
-    Arc::new(SimMemory(SIMULATOR.memory().clone()))
+    Arc::new(SimMemory::of_process())
 }
 
-struct SimMemory(DeviceMemory);
+struct SimMemory {
+    memory: DeviceMemory,
+    generation: u32,
+}
 
-/// Bytes that a copy within the simulator's memory takes through the host's at once.
-const COPIED_AT_ONCE: usize = 1 << 20;
+impl SimMemory {
+    fn of_process() -> SimMemory {
+        let device = SIMULATOR.get();
+        SimMemory { memory: device.simulator.memory().clone(), generation: device.generation }
+    }
+
+    /// The memory, if it is this process's: what was the parent's is locked for ever if another thread used it during
+    /// the fork.
+    fn get(&self) -> Result<&DeviceMemory, DeviceFailure> {
+        match self.generation == generation() {
+            true => Ok(&self.memory),
+            false => Err(DeviceFailure::Absent {
+                device: Device::Simulator,
+                reason: "this memory of it belongs to the process that this one was forked from".to_owned(),
+            }),
+        }
+    }
+}
 
 fn failure(error: &MemoryError) -> DeviceFailure {
     let device = Device::Simulator;
@@ -45,34 +79,28 @@ impl Memory for SimMemory {
     }
 
     fn alloc(&self, n_bytes: usize) -> Result<u64, DeviceFailure> {
-        self.0.alloc(n_bytes, 256).map_err(|error| failure(&error))
+        self.get()?.alloc(n_bytes, 256).map_err(|error| failure(&error))
     }
 
     fn free(&self, address: u64) {
         // That nothing is there is no harm: who frees does not use it.
-        let _ = self.0.free(address);
+        let _ = self.get().map(|memory| memory.free(address));
     }
 
     fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
-        self.0.read(address, bytes).map_err(|error| failure(&error))
+        self.get()?.read(address, bytes).map_err(|error| failure(&error))
     }
 
     fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceFailure> {
-        self.0.write(address, bytes).map_err(|error| failure(&error))
+        self.get()?.write(address, bytes).map_err(|error| failure(&error))
     }
 
     fn fill(&self, address: u64, byte: u8, n_bytes: usize) -> Result<(), DeviceFailure> {
-        self.0.fill(address, byte, n_bytes).map_err(|error| failure(&error))
+        self.get()?.fill(address, byte, n_bytes).map_err(|error| failure(&error))
     }
 
     fn copy(&self, to: u64, from: u64, n_bytes: usize) -> Result<(), DeviceFailure> {
-        let mut bytes = vec![0; n_bytes.min(COPIED_AT_ONCE)];
-        for done in (0..n_bytes).step_by(COPIED_AT_ONCE) {
-            let part = &mut bytes[..COPIED_AT_ONCE.min(n_bytes - done)];
-            self.read(from + done as u64, part)?;
-            self.write(to + done as u64, part)?;
-        }
-        Ok(())
+        self.get()?.copy(to, from, n_bytes).map_err(|error| failure(&error))
     }
 }
 
@@ -114,10 +142,10 @@ impl SimKernel {
             CodegenError::new(format!("the simulator cannot run this: {}", lines.join("; ")))
         };
         let module = polyloom_ptx::Module::parse(ptx).map_err(all)?;
-        let loaded = SIMULATOR.load(&module).map_err(|error| CodegenError::new(error.to_string()))?;
+        let loaded = SIMULATOR.get().simulator.load(&module).map_err(|error| CodegenError::new(error.to_string()))?;
         Ok(SimKernel {
             entry: Entry::new(function, params),
-            memory: SimMemory(SIMULATOR.memory().clone()),
+            memory: SimMemory::of_process(),
             kernel: loaded.kernel(entry).map_err(all)?,
             arch,
         })

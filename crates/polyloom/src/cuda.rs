@@ -1,15 +1,14 @@
 //! Kernels on CUDA devices.
 
-use crate::gpu::{GpuError, GpuForm, GpuTarget};
+use crate::device_code::{DeviceCode, Source};
 use crate::kernel::Kernel;
-use polyloom_codegen::{Facts, Variant};
 use polyloom_ir::MAX_DIMS;
 use polyloom_runtime::cuda::{self, CudaDevice, CudaKernel};
 use polyloom_runtime::{ArgBlock, CudaInfo, DeviceFailure, LaunchError, LaunchOptions, Memory};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-/// A kernel's code on devices, by rank of the launch and number of the device.
-pub(crate) type CudaKernels = Mutex<Vec<((u8, u32), Arc<CudaKernel>)>>;
+/// A kernel's code on devices, by number of the device.
+pub(crate) type CudaKernels = DeviceCode<u32, CudaKernel>;
 
 pub(crate) fn devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
     cuda::devices()
@@ -56,22 +55,12 @@ impl Kernel {
         let device = CudaDevice::get(number);
         let device = device.map_err(|failure| LaunchError::Device { kernel: self.name().into(), failure })?;
         let rank = shape.len().clamp(1, MAX_DIMS) as u8;
-        let kernel = self.for_cuda(rank, number, &device).map_err(|error| self.not_compiled(error))?;
+        let kernel = self.cuda_kernels().get(self, rank, number, device.arch(), |source| {
+            let Source { function, params, ptx, entry } = source;
+            CudaKernel::new(&device, function, params, &ptx, &entry)
+        });
+        let kernel = kernel.map_err(|error| self.not_compiled(error))?;
         // SAFETY: passed on to the caller.
         unsafe { kernel.launch(shape, args, options) }
-    }
-
-    fn for_cuda(&self, rank: u8, number: u32, device: &Arc<CudaDevice>) -> Result<Arc<CudaKernel>, GpuError> {
-        let mut known = self.cuda_kernels().lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, kernel)) = known.iter().find(|(key, _)| *key == (rank, number)) {
-            return Ok(kernel.clone());
-        }
-        let variant = Variant { launch_rank: rank, facts: Facts::default() };
-        let ptx = self.emit_gpu_variant(&variant, &GpuTarget::new(device.arch()), GpuForm::Ptx)?;
-        let (module, id) = self.for_gpus()?;
-        let (function, params, entry) = (&module.functions[id], self.params().clone(), self.gpu_entry());
-        let kernel = Arc::new(CudaKernel::new(device, function, params, &ptx, &entry)?);
-        known.push(((rank, number), kernel.clone()));
-        Ok(kernel)
     }
 }

@@ -272,7 +272,7 @@ impl Kernel {
     pub(crate) fn for_gpus(&self) -> Result<(&Module, FuncId), CompileError> {
         let options = pipeline::Options { checked: self.function().metadata.check, gpu: true };
         let prepared =
-            self.for_gpus.get_or_init(|| without_fork(|| pipeline::prepared(&self.module, self.id, &options)));
+            without_fork(|| self.for_gpus.get_or_init(|| pipeline::prepared(&self.module, self.id, &options)));
         match prepared {
             Ok((module, kernel)) => Ok((module, *kernel)),
             Err(diagnostics) => Err(self.rejected(diagnostics.clone())),

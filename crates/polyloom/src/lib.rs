@@ -32,6 +32,7 @@ mod call;
 #[cfg_attr(not(any(feature = "compute", feature = "compute-static")), path = "cuda_absent.rs")]
 mod cuda;
 mod device;
+mod device_code;
 mod gpu;
 mod gpu_metadata;
 mod kernel;

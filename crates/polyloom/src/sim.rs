@@ -1,16 +1,14 @@
 //! Kernels on the simulator, device `sim:0`.
 
-use crate::gpu::{GpuError, GpuForm, GpuTarget};
+use crate::device_code::{DeviceCode, Source};
 use crate::kernel::Kernel;
-use polyloom_codegen::{Facts, Variant};
 use polyloom_ir::{Arch, MAX_DIMS};
 use polyloom_ptx::{Class, Counters, Fault, Report};
 use polyloom_runtime::{ArgBlock, LaunchError, LaunchOptions, SimKernel, SimOptions};
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
 
-/// A kernel's code for the simulator, by rank of the launch and architecture.
-pub(crate) type SimKernels = Mutex<Vec<((u8, Arch), Arc<SimKernel>)>>;
+/// A kernel's code for the simulator, by the architecture that it simulates.
+pub(crate) type SimKernels = DeviceCode<Arch, SimKernel>;
 
 impl Kernel {
     /// Runs the kernel on the simulator, device `sim:0`, as [`Kernel::launch`] does on the CPU: its PTX for the
@@ -32,24 +30,12 @@ impl Kernel {
         sim: &SimOptions,
     ) -> Result<Report, LaunchError> {
         let rank = shape.len().clamp(1, MAX_DIMS) as u8;
-        let kernel = self.for_simulator(rank, arch);
+        let kernel = self.sim_kernels().get(self, rank, arch, arch, |Source { function, params, ptx, entry }| {
+            SimKernel::new(function, params, &ptx, &entry, arch.number().into())
+        });
         let kernel = kernel.map_err(|error| self.not_compiled(error))?;
         // SAFETY: passed on to the caller.
         unsafe { kernel.launch(shape, args, options, sim) }
-    }
-
-    fn for_simulator(&self, rank: u8, arch: Arch) -> Result<Arc<SimKernel>, GpuError> {
-        let mut known = self.sim_kernels().lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, kernel)) = known.iter().find(|(key, _)| *key == (rank, arch)) {
-            return Ok(kernel.clone());
-        }
-        let variant = Variant { launch_rank: rank, facts: Facts::default() };
-        let ptx = self.emit_gpu_variant(&variant, &GpuTarget::new(arch), GpuForm::Ptx)?;
-        let (module, id) = self.for_gpus()?;
-        let (function, params, entry) = (&module.functions[id], self.params().clone(), self.gpu_entry());
-        let kernel = Arc::new(SimKernel::new(function, params, &ptx, &entry, arch.number().into())?);
-        known.push(((rank, arch), kernel.clone()));
-        Ok(kernel)
     }
 }
 

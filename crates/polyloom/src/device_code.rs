@@ -1,0 +1,60 @@
+//! A kernel's code for devices, kept for the launches to come.
+
+use crate::gpu::{GpuError, GpuForm, GpuTarget};
+use crate::kernel::Kernel;
+use polyloom_codegen::{CodegenError, Facts, Variant};
+use polyloom_ir::{Arch, Function};
+use polyloom_runtime::{Params, PerProcess};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What was compiled for a kind of device, by rank of the launch and what tells devices of the kind apart. A forked
+/// child compiles anew: another thread of its parent may have been at it, and devices do not survive a fork either.
+pub(crate) struct DeviceCode<D, C> {
+    known: PerProcess<Known<D, C>>,
+}
+
+type Known<D, C> = Mutex<Vec<((u8, D), Arc<C>)>>;
+
+impl<D, C> Default for DeviceCode<D, C> {
+    fn default() -> DeviceCode<D, C> {
+        DeviceCode { known: PerProcess::new() }
+    }
+}
+
+/// What a device loads a kernel from.
+pub(crate) struct Source<'a> {
+    /// Its HIR as the back end got it.
+    pub(crate) function: &'a Function,
+    /// Its parameters.
+    pub(crate) params: Params,
+    /// The PTX.
+    pub(crate) ptx: String,
+    /// The name of the entry in it.
+    pub(crate) entry: String,
+}
+
+impl<D: PartialEq, C> DeviceCode<D, C> {
+    /// The code of `kernel` for launches of this rank on `device`, whose architecture is `arch`; `load` brings it there
+    /// when it is first asked for.
+    pub(crate) fn get(
+        &self,
+        kernel: &Kernel,
+        rank: u8,
+        device: D,
+        arch: Arch,
+        load: impl FnOnce(Source<'_>) -> Result<C, CodegenError>,
+    ) -> Result<Arc<C>, GpuError> {
+        let mut known = self.known.get().lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (rank, device);
+        if let Some((_, code)) = known.iter().find(|(each, _)| *each == key) {
+            return Ok(code.clone());
+        }
+        let variant = Variant { launch_rank: rank, facts: Facts::default() };
+        let ptx = kernel.emit_gpu_variant(&variant, &GpuTarget::new(arch), GpuForm::Ptx)?;
+        let (module, id) = kernel.for_gpus()?;
+        let (function, params, entry) = (&module.functions[id], kernel.params().clone(), kernel.gpu_entry());
+        let code = Arc::new(load(Source { function, params, ptx, entry })?);
+        known.push((key, code.clone()));
+        Ok(code)
+    }
+}
