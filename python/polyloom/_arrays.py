@@ -181,8 +181,6 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     grad: None = None
     # Of an array of structs, the views of their fields that launches are given, once one has made them.
     _leaves: list[Any] | None
-    # Whose memory it is, if another package's.
-    _owner: Any
 
     def __new__(
         cls,
@@ -644,10 +642,8 @@ def from_cuda_interface(source: Any) -> array:
     # PyTorch says `index`, CuPy `id`.
     numbers = [getattr(device, name, None) for name in ("index", "id")]
     number = next((each for each in numbers if isinstance(each, int)), 0)
-    memory = _native.DeviceMemory(f"cuda:{number}", reach(storage), address or 0)
-    made = array._wrap(storage, None, memory)
-    made._owner = source
-    return made
+    memory = _native.DeviceMemory(f"cuda:{number}", reach(storage), address or 0, source)
+    return array._wrap(storage, None, memory)
 
 
 def _at(

@@ -3,10 +3,12 @@
 import gc
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import polyloom as loom
 import pytest
+from polyloom import _native
 
 SIM = "sim:0"
 
@@ -291,6 +293,33 @@ def test_devices_hold_only_what_they_can_show():
     assert not hasattr(loom.zeros(2), "__cuda_array_interface__")
     with pytest.raises(BufferError, match="not passed on through DLPack"):
         there.__dlpack__()
+
+
+def test_all_arrays_over_foreign_memory_keep_its_owner():
+    class Owner:
+        pass
+
+    memory = loom.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], device=SIM)
+    owner = Owner()
+    is_alive = weakref.ref(owner)
+    foreign = _native.DeviceMemory(SIM, 24, memory.ptr, owner)
+    whole = type(memory)._wrap(memory._storage, memory.dtype, foreign)
+    arrays = [
+        whole[1:],
+        whole.reshape(6),
+        whole.view(loom.int32),
+        whole.transpose(),
+        whole._seen_as(None, (3, 2), None),
+        whole._elements_as(loom.vec3),
+    ]
+    del owner, foreign, whole
+    while arrays:
+        gc.collect()
+        assert is_alive() is not None
+        arrays.pop().numpy()
+    gc.collect()
+    assert is_alive() is None
+    assert memory[1, 2] == 6.0
 
 
 @pytest.mark.skipif(loom.is_cuda_available(), reason=NO_GPU)

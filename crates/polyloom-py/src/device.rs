@@ -108,14 +108,24 @@ pub(crate) fn synchronize(py: Python<'_>, name: Option<&str>) -> PyResult<()> {
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct DeviceMemory {
     buffer: Buffer,
+    /// Keeps memory that somebody else has allocated; all arrays over it share this object.
+    #[expect(dead_code, reason = "it is only to live as long")]
+    owner: Option<Py<PyAny>>,
 }
 
 #[pymethods]
 impl DeviceMemory {
-    /// So many bytes of a device's memory; with an address, those that somebody else has allocated there and keeps.
+    /// So many bytes of a device's memory; with an address, those that somebody else has allocated there and keeps for
+    /// as long as `owner` lives.
     #[new]
-    #[pyo3(signature = (device, n_bytes, address = None))]
-    fn new(py: Python<'_>, device: &str, n_bytes: usize, address: Option<u64>) -> PyResult<DeviceMemory> {
+    #[pyo3(signature = (device, n_bytes, address = None, owner = None))]
+    fn new(
+        py: Python<'_>,
+        device: &str,
+        n_bytes: usize,
+        address: Option<u64>,
+        owner: Option<Py<PyAny>>,
+    ) -> PyResult<DeviceMemory> {
         let device = named(device)?;
         let made = py.detach(|| -> Result<Buffer, DeviceFailure> {
             let memory = device_memory(device)?;
@@ -124,7 +134,7 @@ impl DeviceMemory {
                 Some(address) => Ok(Buffer::borrowed(memory, address, n_bytes)),
             }
         });
-        Ok(DeviceMemory { buffer: made.map_err(|failure| device_error(py, &failure))? })
+        Ok(DeviceMemory { buffer: made.map_err(|failure| device_error(py, &failure))?, owner })
     }
 
     /// The name of the device.
