@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct CudaDevice {
     info: CudaInfo,
     arch: Arch,
+    max_shared_bytes: i32,
     context: Context,
 }
 
@@ -30,23 +31,44 @@ unsafe impl Sync for Context {}
 /// The devices that are in use.
 static DEVICES: PerProcess<Mutex<BTreeMap<u32, Arc<CudaDevice>>>> = PerProcess::new();
 
-/// The devices of this machine.
+/// The shared memory that a block may ask for.
+const MAX_SHARED: Attribute = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+
+/// The devices of this machine that kernels can run on. Others, too old or out of order, are left out.
 ///
 /// # Errors
 ///
-/// When there is no driver, or it fails.
+/// When there is no driver, or none of its devices will do: why the first does not.
 pub fn devices() -> Result<Vec<CudaInfo>, DeviceFailure> {
     let driver = driver().map_err(|reason| absent(Device::Cuda(0), reason))?;
-    (0..driver.n_devices).map(|number| info(number).map(|(info, _)| info)).collect()
+    usable((0..driver.n_devices).map(device_info))
+}
+
+/// Those that are none of the failures; the first failure if there is nothing else.
+fn usable(devices: impl Iterator<Item = Result<CudaInfo, DeviceFailure>>) -> Result<Vec<CudaInfo>, DeviceFailure> {
+    let (mut found, mut failure) = (Vec::new(), None);
+    for device in devices {
+        match device {
+            Ok(info) => found.push(info),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    match failure {
+        Some(failure) if found.is_empty() => Err(failure),
+        _ => Ok(found),
+    }
 }
 
 /// The device of this number, without setting it up.
 ///
 /// # Errors
 ///
-/// When there is none.
+/// When there is none, or it is too old.
 pub fn device_info(number: u32) -> Result<CudaInfo, DeviceFailure> {
-    info(number).map(|(info, _)| info)
+    let ptx_version = driver().map_err(|reason| absent(Device::Cuda(number), reason))?.ptx_version;
+    let (info, _) = info(number)?;
+    supported_arch(&info, ptx_version)?;
+    Ok(info)
 }
 
 /// Waits until the devices that are in use have done everything.
@@ -115,6 +137,15 @@ fn arch_for((major, minor): (u16, u16), ptx_version: PtxVersion) -> Option<Arch>
     Arch::all().filter(is_fit).max_by_key(|arch| arch.number())
 }
 
+/// The architecture that code for a device is made for.
+fn supported_arch(info: &CudaInfo, ptx_version: PtxVersion) -> Result<Arch, DeviceFailure> {
+    arch_for(info.capability, ptx_version).ok_or_else(|| {
+        let ((major, minor), name) = (info.capability, &info.name);
+        let reason = format!("{name} has compute capability {major}.{minor}, and 7.5 is the least that will do");
+        absent(Device::Cuda(info.number), reason)
+    })
+}
+
 impl CudaDevice {
     /// The device of this number.
     ///
@@ -134,19 +165,23 @@ impl CudaDevice {
     fn open(number: u32) -> Result<CudaDevice, DeviceFailure> {
         let (info, handle) = info(number)?;
         let ptx_version = driver().map_err(|reason| absent(Device::Cuda(number), reason))?.ptx_version;
-        let arch = arch_for(info.capability, ptx_version).ok_or_else(|| {
-            let ((major, minor), name) = (info.capability, &info.name);
-            let reason = format!("{name} has compute capability {major}.{minor}, and 7.5 is the least that will do");
-            absent(Device::Cuda(number), reason)
-        })?;
+        let arch = supported_arch(&info, ptx_version)?;
         // SAFETY: the handle is the driver's.
+        let max_shared_bytes = unsafe { result::device::get_attribute(handle, MAX_SHARED) }
+            .map_err(failed(number, "say how much shared memory it has"))?;
+        // SAFETY: as above.
         let context = unsafe { result::primary_ctx::retain(handle) }.map_err(failed(number, "be set up"))?;
-        Ok(CudaDevice { info, arch, context: Context(context) })
+        Ok(CudaDevice { info, arch, max_shared_bytes, context: Context(context) })
     }
 
     /// What it is.
     pub fn info(&self) -> &CudaInfo {
         &self.info
+    }
+
+    /// Shared memory that a block may have if it asks, in bytes.
+    pub(super) fn max_shared_bytes(&self) -> i32 {
+        self.max_shared_bytes
     }
 
     /// The architecture that code for it is made for.
@@ -245,6 +280,29 @@ mod tests {
         check((10, 0), "9.0", Some("sm_100"));
         check((12, 1), "8.7", Some("sm_120"));
         check((13, 0), "9.0", Some("sm_121"));
+    }
+
+    #[test]
+    fn devices_that_will_not_do_are_left_out() {
+        let info = |number, capability| {
+            let name = format!("GPU {number}");
+            let info = CudaInfo { number, name, capability, memory_bytes: 1, n_multiprocessors: 1 };
+            supported_arch(&info, "9.0".parse().unwrap()).map(|_| info)
+        };
+        let broken = || DeviceFailure::Driver {
+            device: Device::Cuda(3),
+            what: "say what it is",
+            reason: "it is out of order".to_owned(),
+        };
+        let all = [info(0, (7, 0)), info(1, (7, 5)), info(2, (9, 0)), Err(broken())];
+        let numbers: Vec<u32> = usable(all.into_iter()).unwrap().iter().map(|info| info.number).collect();
+        assert_eq!(numbers, [1, 2]);
+        let error = usable([info(0, (6, 1)), Err(broken())].into_iter()).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "device 'cuda:0' is not available: GPU 0 has compute capability 6.1, and 7.5 is the least that will do"
+        );
+        assert_eq!(usable(std::iter::empty()), Ok(Vec::new()));
     }
 
     #[test]

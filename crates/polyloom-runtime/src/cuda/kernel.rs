@@ -4,11 +4,11 @@ use super::device::CudaDevice;
 use super::stdout;
 use crate::args::{ArgBlock, Params};
 use crate::cpu::launch::LaunchOptions;
+use crate::device::DeviceFailure;
 use crate::device::entry::Entry;
-use crate::device::{Device, DeviceFailure};
 use crate::error::LaunchError;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
-use cudarc::driver::{result, sys};
+use cudarc::driver::{DriverError, result, sys};
 use polyloom_codegen::CodegenError;
 use polyloom_ir::Function;
 use polyloom_ir::interp::Grid;
@@ -32,9 +32,6 @@ struct Code {
 unsafe impl Send for Code {}
 // SAFETY: as above.
 unsafe impl Sync for Code {}
-
-/// Shared memory that a block has without asking, in bytes.
-const SHARED_UNASKED: u32 = 48 << 10;
 
 /// Room for what the driver's compiler has to say, in bytes.
 const LOG_BYTES: usize = 16 << 10;
@@ -75,7 +72,13 @@ impl CudaKernel {
                     .result()?;
             }
             // SAFETY: the module has just been loaded.
-            match unsafe { result::module::get_function(module, name) } {
+            let found = unsafe { result::module::get_function(module, name) };
+            let found = found.and_then(|function| {
+                // SAFETY: as above.
+                unsafe { allow_shared(function, device.max_shared_bytes()) }?;
+                Ok(function)
+            });
+            match found {
                 Ok(function) => Ok(Code { module, function }),
                 Err(error) => {
                     // SAFETY: nobody else knows the module.
@@ -135,11 +138,6 @@ impl CudaKernel {
 
     /// Puts a launch into the default stream. The driver copies the parameters.
     fn start(&self, grid: &Grid, params: &[Vec<u8>]) -> Result<(), DeviceFailure> {
-        let shared = i32::try_from(grid.shared_bytes).map_err(|_| DeviceFailure::Driver {
-            device: Device::Cuda(self.device.info().number),
-            what: "launch the kernel",
-            reason: format!("{} bytes of shared memory are more than any block has", grid.shared_bytes),
-        })?;
         let mut pointers: Vec<*mut c_void> =
             params.iter().map(|bytes| bytes.as_ptr().cast_mut().cast::<c_void>()).collect();
         let triple = |[x, y, z]: [u32; 3]| (x, y, z);
@@ -147,16 +145,28 @@ impl CudaKernel {
             // SAFETY: the function is of a live module; the pointers are to the bytes of its parameters, of the sizes
             // that its entry declares, which the driver reads before it returns.
             unsafe {
-                if grid.shared_bytes > SHARED_UNASKED {
-                    let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-                    result::function::set_function_attribute(self.code.function, attribute, shared)?;
-                }
                 let (blocks, threads) = (triple(grid.grid), triple(grid.block));
                 let stream = result::stream::null();
                 let function = self.code.function;
                 result::launch_kernel(function, blocks, threads, grid.shared_bytes, stream, &mut pointers)
             }
         })
+    }
+}
+
+/// Lets launches of a kernel ask for as much dynamic shared memory as its static one leaves of `max_bytes`. The driver
+/// allows 48 KiB unless it is told, once: launches on several threads would change it under each other.
+///
+/// # Safety
+///
+/// The function is of a live module.
+unsafe fn allow_shared(function: sys::CUfunction, max_bytes: i32) -> Result<(), DriverError> {
+    // SAFETY: the caller vouches for the function.
+    unsafe {
+        let static_bytes =
+            result::function::get_function_attribute(function, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        result::function::set_function_attribute(function, attribute, (max_bytes - static_bytes).max(0))
     }
 }
 
