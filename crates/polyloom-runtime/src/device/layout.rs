@@ -36,8 +36,8 @@ impl Layout {
         self.extents.iter().fold(self.elem_bytes, |n, &extent| n.saturating_mul(extent))
     }
 
-    /// Calls `each` with address and length of each run of elements that follow each other in memory, row by row.
-    pub(crate) fn runs<E>(&self, each: &mut impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
+    /// How many axes are outside of its runs, elements that follow each other in memory, and how many bytes a run has.
+    fn run_axes(&self) -> (usize, u64) {
         // Inner axes that are dense belong to a run.
         let mut run = self.elem_bytes;
         let mut outer = self.extents.len();
@@ -45,6 +45,17 @@ impl Layout {
             outer -= 1;
             run *= self.extents[outer];
         }
+        (outer, run)
+    }
+
+    /// Whether all elements follow each other in memory, from the first address on.
+    pub(crate) fn is_one_run(&self) -> bool {
+        self.run_axes().0 == 0
+    }
+
+    /// Calls `each` with address and length of each run of elements that follow each other in memory, row by row.
+    pub(crate) fn runs<E>(&self, each: &mut impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
+        let (outer, run) = self.run_axes();
         let n_runs: u64 = self.extents[..outer].iter().product();
         for number in 0..if run == 0 { 0 } else { n_runs } {
             let (mut rest, mut address) = (number, self.base);

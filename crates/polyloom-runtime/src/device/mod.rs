@@ -169,12 +169,7 @@ impl Buffer {
     /// When the array is not in this memory, has not as many bytes, or the device fails.
     pub fn read(&self, array: &Layout, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
         self.check(array, bytes.len())?;
-        let mut runs = 0;
-        array.runs(&mut |_, _| -> Result<(), DeviceFailure> {
-            runs += 1;
-            Ok(())
-        })?;
-        if runs <= 1 {
+        if array.is_one_run() || array.n_bytes() == 0 {
             return array.runs(&mut |address, _| self.memory.read(address, bytes));
         }
         // One copy of all, what lies between the elements included: many small copies take longer.
