@@ -30,8 +30,8 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 /// dim : int or tuple of int
 ///     Number of threads, along up to four axes. Left out where `grid` says how many there are.
 /// inputs, outputs : sequence
-///     The arguments in the order of the kernel's parameters; the outputs follow the inputs. Arrays are passed without
-///     a copy: NumPy arrays, `polyloom.array`s, and anything with DLPack or `__array_interface__`.
+///     The arguments in the order of the kernel's parameters; the outputs follow the inputs. Arrays are NumPy arrays,
+///     `polyloom.array`s, and anything with DLPack or `__array_interface__`; on the CPU they are passed without a copy.
 /// device : str, optional
 ///     `"cpu"`; `"sim:0"`, the simulator of a GPU, of which `polyloom.sim` has settings and reports; or `"cuda:0"` and so
 ///     on, an NVIDIA GPU. By default the device that `set_device` or `ScopedDevice` names, `"cpu"` at first.
