@@ -20,7 +20,7 @@ from polyloom import _native
 from polyloom._annotations import ArrayAnnotation, ReferenceAnnotation, name_of
 from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open
 from polyloom._devices import Device, DeviceLike, get_device
-from polyloom._memory import layout, reach
+from polyloom._memory import layout, span
 from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, float32, int32, readable, stored
 from polyloom._structs import StructClass, of_record, records
 
@@ -630,6 +630,10 @@ def uninitialised(shape: Shape, dtype: ElementType, device: Device) -> array:
     return array._wrap(layout(memory.address, extents, scalar, None), dtype, memory)
 
 
+# What the CUDA array interface calls the default stream.
+LEGACY_STREAM = 1
+
+
 def from_cuda_interface(source: Any) -> array:
     """An array over the memory of another package's array on a GPU, which it keeps."""
     interface = source.__cuda_array_interface__
@@ -642,7 +646,12 @@ def from_cuda_interface(source: Any) -> array:
     # PyTorch says `index`, CuPy `id`.
     numbers = [getattr(device, name, None) for name in ("index", "id")]
     number = next((each for each in numbers if isinstance(each, int)), 0)
-    memory = _native.DeviceMemory(f"cuda:{number}", reach(storage), address or 0, source)
+    where, stream = f"cuda:{number}", interface.get("stream")
+    if stream not in (None, LEGACY_STREAM):
+        # Launches go to the default stream, and what fills the array may be in another one.
+        _native.synchronize(where)
+    start, n_bytes = span(storage)
+    memory = _native.DeviceMemory(where, n_bytes, start, source)
     return array._wrap(storage, None, memory)
 
 
@@ -666,7 +675,8 @@ def _at(
     storage = layout(ptr, extents + inner, scalar, steps + within)
     if device.is_cpu:
         return array._wrap(storage, dtype)
-    return array._wrap(storage, dtype, _native.DeviceMemory(device, reach(storage), ptr))
+    _, n_bytes = span(storage)
+    return array._wrap(storage, dtype, _native.DeviceMemory(device, n_bytes, ptr))
 
 
 class _ArrayOfRank:

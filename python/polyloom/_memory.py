@@ -19,14 +19,22 @@ def layout(
     if not math.prod(extents):
         return np.empty(extents, scalar)
     if strides is None:
-        n_bytes = math.prod(extents) * scalar.itemsize
+        before, n_bytes = 0, math.prod(extents) * scalar.itemsize
     else:
-        n_bytes = scalar.itemsize + sum(step * (extent - 1) for step, extent in zip(strides, extents, strict=True))
-    memory: Any = (ctypes.c_byte * n_bytes).from_address(address)
-    return np.ndarray(extents, scalar, memory, 0, strides)
+        before, n_bytes = _around(extents, strides, scalar.itemsize)
+    memory: Any = (ctypes.c_byte * n_bytes).from_address(address - before)
+    return np.ndarray(extents, scalar, memory, before, strides)
 
 
-def reach(storage: NDArray[Any]) -> int:
-    """Bytes from an array's first to its last, of one without negative strides."""
-    steps = zip(storage.strides, storage.shape, strict=True)
-    return storage.itemsize + sum(step * (extent - 1) for step, extent in steps) if storage.size else 0
+def _around(extents: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[int, int]:
+    """How many bytes of an array with elements lie before the one with all indices 0, and how many it spans."""
+    steps = [step * (extent - 1) for step, extent in zip(strides, extents, strict=True)]
+    return -sum(min(step, 0) for step in steps), size + sum(abs(step) for step in steps)
+
+
+def span(storage: NDArray[Any]) -> tuple[int, int]:
+    """The lowest address of an array's elements, and bytes from there to the end of the last; of none, 0 and 0."""
+    if not storage.size:
+        return 0, 0
+    before, n_bytes = _around(storage.shape, storage.strides, storage.itemsize)
+    return storage.ctypes.data - before, n_bytes

@@ -9,6 +9,7 @@ import numpy as np
 import polyloom as loom
 import pytest
 from polyloom import _native
+from polyloom._memory import layout, span
 
 SIM = "sim:0"
 
@@ -320,6 +321,18 @@ def test_all_arrays_over_foreign_memory_keep_its_owner():
     gc.collect()
     assert is_alive() is None
     assert memory[1, 2] == 6.0
+
+
+def test_layouts_of_foreign_memory_may_go_backwards():
+    memory = np.arange(24, dtype=np.int32).reshape(4, 6)
+    for part in (memory, memory[::-1], memory[1:, ::-2], memory.T[::-1, 1:3], memory[:0, ::-1]):
+        seen = layout(part.ctypes.data, part.shape, part.dtype, part.strides)
+        np.testing.assert_array_equal(seen, part)
+        start, n_bytes = span(seen)
+        # An element's value is its place.
+        first, last = (int(part.min()), int(part.max())) if part.size else (0, -1)
+        assert n_bytes == 4 * (last + 1 - first)
+        assert start == (memory.ctypes.data + 4 * first if part.size else 0)
 
 
 @pytest.mark.skipif(loom.is_cuda_available(), reason=NO_GPU)
