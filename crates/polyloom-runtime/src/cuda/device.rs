@@ -213,9 +213,29 @@ impl CudaDevice {
         what: &'static str,
         call: impl FnOnce() -> Result<R, DriverError>,
     ) -> Result<R, DeviceFailure> {
+        let _entered = Entered::new(&self.context).map_err(failed(self.info.number, what))?;
+        call().map_err(failed(self.info.number, what))
+    }
+}
+
+/// A context is the thread's current one. Dropping it makes that the one that was it before: other libraries of the
+/// process rely on theirs.
+struct Entered;
+
+impl Entered {
+    fn new(context: &Context) -> Result<Entered, DriverError> {
         // SAFETY: the context is live for the rest of the process.
-        let entered = unsafe { result::ctx::set_current(self.context.0) };
-        entered.and_then(|()| call()).map_err(failed(self.info.number, what))
+        unsafe { sys::cuCtxPushCurrent_v2(context.0) }.result()?;
+        Ok(Entered)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: the driver writes the context that `new` has pushed to `popped`. If it fails, the process is about to
+        // end or the context is lost, and later calls say so.
+        let _ = unsafe { sys::cuCtxPopCurrent_v2(&mut popped) };
     }
 }
 
