@@ -47,7 +47,8 @@ def test_bug_is_found(case: Case):
     if case.kind == COMPILE:
         with pytest.raises(loom.CompileError) as refused:
             launch(case, case.bug, case.shared_bytes)
-        assert {found.line for found in refused.value.diagnostics} <= lines
+        found = {diagnostic.line for diagnostic in refused.value.diagnostics}
+        assert found and found <= lines
     elif case.kind == CHECK:
         with pytest.raises(loom.LaunchError) as failed:
             launch(case, case.bug, case.shared_bytes)

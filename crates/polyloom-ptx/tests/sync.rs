@@ -143,6 +143,20 @@ fn a_barrier_nobody_else_reaches_is_a_deadlock() {
 }
 
 #[test]
+fn lanes_that_waited_go_on_with_the_one_they_waited_for() {
+    // Lane 0 spins until the others have set a flag; they then wait for it at the first of several shuffles.
+    let body = "ld.param.u64 %rd2, [other];\nmov.u32 %r1, %r0;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 bra OTHERS;\n\
+                LOOP:\natom.global.or.b32 %r2, [%rd2], 0;\nsetp.eq.u32 %p1, %r2, 0;\n@%p1 bra LOOP;\nbra JOIN;\n\
+                OTHERS:\natom.global.exch.b32 %r2, [%rd2], 1;\n\
+                JOIN:\nshfl.sync.bfly.b32 %r3, %r1, 16, 31, -1;\nadd.u32 %r1, %r1, %r3;\n\
+                shfl.sync.bfly.b32 %r3, %r1, 8, 31, -1;\nadd.u32 %r1, %r1, %r3;\n\
+                shfl.sync.bfly.b32 %r3, %r1, 4, 31, -1;\nadd.u32 %r1, %r1, %r3;\n\
+                shfl.sync.bfly.b32 %r3, %r1, 2, 31, -1;\nadd.u32 %r1, %r1, %r3;\n\
+                shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1;\nadd.u32 %r1, %r1, %r3;\nst.global.u32 [%rd0], %r1;";
+    assert_eq!(run(32, body), [496; 32]);
+}
+
+#[test]
 fn spinning_ends_when_the_caller_says_so() {
     let body = "LOOP:\nld.volatile.global.u32 %r1, [%rd0];\nsetp.eq.u32 %p0, %r1, 0;\n@%p0 bra LOOP;";
     let asked = std::sync::atomic::AtomicU32::new(0);

@@ -226,7 +226,7 @@ impl Warp {
     ) -> Result<(Step, u32), Box<Finding>> {
         let code = context.program.code.as_slice();
         let mut ran = 0;
-        let mask = path.mask;
+        let mut mask = path.mask;
         let step = loop {
             let inst = &code[path.pc as usize];
             let lanes = match inst.guard {
@@ -246,7 +246,10 @@ impl Warp {
                 _ if lanes == 0 => Step::Next,
                 _ => {
                     self.running = ran;
-                    self.execute(context, block, path, inst, lanes)?
+                    let step = self.execute(context, block, path, inst, lanes)?;
+                    // Lanes that waited at the instruction have joined.
+                    mask = path.mask;
+                    step
                 }
             };
             match step {

@@ -388,7 +388,8 @@ impl Split<'_> {
             return self.emit.value_with(data.op, &operands(&values), ty, data.imm.clone());
         }
         // Tries until no other thread has come between.
-        let first = self.emit.load(array, &indices);
+        let zero = self.emit.constant(ty.as_scalar().unwrap_or(Scalar::U32), 0);
+        let first = self.emit.value_with(Op::AtomicCas, &operands(&[zero, zero]), ty, data.imm.clone());
         let inst = self.emit.inst(Op::While, &[first], &[ty], Imm::None);
         let regions = [self.emit.new_region(&[ty]), self.emit.new_region(&[ty])];
         self.emit.func.insts[inst].regions.extend(regions);
