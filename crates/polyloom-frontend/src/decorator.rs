@@ -52,7 +52,7 @@ const KERNEL_ARGUMENTS: [&str; 28] = [
 const FUNCTION_ARGUMENTS: [&str; 4] = ["inline", "inline_always", "module", "name"];
 
 /// The largest block a GPU can launch, and so the largest size that means anything.
-const MAX_BLOCK: i128 = 1024;
+const MAX_BLOCK: i128 = polyloom_ir::arch::MAX_BLOCK_SIZE as i128;
 
 /// Reads the decorators of one function.
 pub(crate) struct Reader<'a> {

@@ -86,6 +86,9 @@ pub struct ArchLimits {
 /// Threads in a warp.
 pub const WARP_SIZE: u32 = 32;
 
+/// Most threads in a block, on every architecture and on the CPU.
+pub const MAX_BLOCK_SIZE: u32 = 1024;
+
 /// Bytes of constant memory that a module can have.
 pub const CONSTANT_BYTES: u32 = 64 * 1024;
 
@@ -213,8 +216,8 @@ impl Arch {
             opt_in_shared_bytes: (row.shared_kib - row.reserved_kib) * 1024,
             multiprocessor_shared_bytes: row.shared_kib * 1024,
             reserved_shared_bytes: row.reserved_kib * 1024,
-            threads_per_block: 1024,
-            block_dim: [1024, 1024, 64],
+            threads_per_block: MAX_BLOCK_SIZE,
+            block_dim: [MAX_BLOCK_SIZE, MAX_BLOCK_SIZE, 64],
             grid_dim: [i32::MAX as u32, 65_535, 65_535],
             threads_per_multiprocessor: row.threads,
             blocks_per_multiprocessor: row.blocks,

@@ -571,7 +571,7 @@ impl Walk<'_> {
             Op::Tid | Op::TidLinear => (0, i128::from(i32::MAX) - 1),
             Op::Dim | Op::BlockIdx | Op::GridDim => (0, i32::MAX.into()),
             Op::ThreadIdx => (0, 1023),
-            Op::BlockDim => (1, 1024),
+            Op::BlockDim => (1, crate::arch::MAX_BLOCK_SIZE.into()),
             Op::LaneId | Op::WarpId => (0, 31),
             Op::Add => (range(0).0 + range(1).0, range(0).1 + range(1).1),
             Op::Sub => (range(0).0 - range(1).1, range(0).1 - range(1).0),

@@ -229,7 +229,7 @@ impl Dimensions {
 }
 
 /// Most threads in a block.
-const MAX_BLOCK_SIZE: u64 = 1024;
+const MAX_BLOCK_SIZE: u64 = polyloom::MAX_BLOCK_SIZE as u64;
 
 /// Up to three extents, the others 1.
 fn three(what: &str, extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]> {

@@ -50,6 +50,7 @@ pub use polyloom_codegen::cpp::{Options as TextOptions, Target as TextTarget};
 pub use polyloom_codegen::{Backend, CodegenError, Emit, GridShape, Variant};
 pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
+pub use polyloom_ir::arch::MAX_BLOCK_SIZE;
 pub use polyloom_ir::generate::Random;
 pub use polyloom_ir::interp::Grid;
 pub use polyloom_ir::{

@@ -16,7 +16,7 @@ use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// Most threads in a block, on any GPU.
-const MAX_BLOCK_SIZE: u64 = 1024;
+const MAX_BLOCK_SIZE: u64 = crate::arch::MAX_BLOCK_SIZE as u64;
 
 /// Most shared memory of a block: more than any GPU has.
 const MAX_SHARED_BYTES: u64 = 1 << 28;

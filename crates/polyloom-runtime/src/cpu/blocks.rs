@@ -9,7 +9,7 @@ use polyloom_ir::{Function, MAX_DIMS, Scalar, Type};
 use std::cell::RefCell;
 
 /// Most threads in a block, on any GPU.
-const MAX_BLOCK_SIZE: u64 = 1024;
+const MAX_BLOCK_SIZE: u64 = polyloom_ir::arch::MAX_BLOCK_SIZE as u64;
 /// Most memory of a block.
 const MAX_BLOCK_BYTES: u64 = 1 << 28;
 /// Most memory that a thread keeps for the next launch.

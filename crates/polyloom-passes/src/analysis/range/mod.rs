@@ -427,7 +427,7 @@ impl Ranges<'_> {
             (Op::Tid | Op::TidLinear, _) => return Interval::new(0, i128::from(i32::MAX) - 1),
             (Op::ThreadIdx, _) => return Interval::new(0, 1023),
             (Op::LaneId | Op::WarpId, _) => return Interval::new(0, 31),
-            (Op::BlockDim, _) => return Interval::new(1, 1024),
+            (Op::BlockDim, _) => return Interval::new(1, polyloom_ir::arch::MAX_BLOCK_SIZE.into()),
             (Op::BlockIdx, _) => return Interval::new(0, i128::from(i32::MAX) - 1),
             (Op::GridDim, _) => return Interval::new(1, i32::MAX.into()),
             (Op::Dim, &Imm::Axis(axis)) if let Some(extent) = self.shared_extent(data.operands[0], axis) => {
