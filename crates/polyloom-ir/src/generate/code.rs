@@ -1,317 +1,16 @@
-//! Random programs that run: kernels with launches, for checking passes and back ends against the interpreter.
-//!
-//! Every program of [`program`] is valid, ends, stays inside its arrays, and gives the same result in whatever order
-//! its threads run: a thread writes elements of its own only, or updates shared ones by one integer atomic whose result
-//! it does not use. What differs between back ends by definition does not happen: no NaN's bits are looked at. So a
-//! compiled program must leave the memory that the interpreter leaves, as [`same_memory`] compares it.
-//!
-//! A seed means the same program on every machine, until this file changes.
+//! Random code: a kernel's or a function's body.
 
+use super::launch::{N_ROWS, N_SHARED, PADDING, Role};
+use super::{Options, Random};
 use crate::builder::Builder;
 use crate::entity::{FuncId, Inst, Region, Value};
-use crate::function::{Function, FunctionKind, Imm, Module};
-use crate::interp::{Arg, BufferMemory, InterpError, Interpreter, Printed};
+use crate::function::{Imm, Module};
 use crate::op::{Effect, Group, Lowering, Op, OpInfo, Signature, TyPattern};
 use crate::types::{Scalar, Type};
 
-/// What programs may contain.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// Library ops.
-    pub library: bool,
-    /// Native ops on floats, other than conversions.
-    pub float_arithmetic: bool,
-    /// About how many instructions a kernel has.
-    pub size: usize,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { library: true, float_arithmetic: true, size: 60 }
-    }
-}
-
-/// A kernel and a launch of it.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// The module; the verifier accepts it.
-    pub module: Module,
-    /// The kernel.
-    pub kernel: FuncId,
-    /// Extents of the launch.
-    pub shape: Vec<u64>,
-    /// Arguments. Each array has a buffer of its own, dense and row-major from its start.
-    pub args: Vec<Arg>,
-    /// The buffers before the launch.
-    pub memory: BufferMemory,
-}
-
-impl Program {
-    /// Number of threads of the launch.
-    pub fn n_threads(&self) -> u64 {
-        self.shape.iter().product()
-    }
-
-    /// The memory after the interpreter has run the launch.
-    ///
-    /// # Errors
-    ///
-    /// [`InterpError::StepLimit`] for the rare program that runs long; no other if `module` is as generated or
-    /// equivalent.
-    pub fn interpret(&self, module: &Module, kernel: FuncId) -> Result<BufferMemory, InterpError> {
-        let interpreter = Interpreter::new(module, kernel)?.with_max_steps(1_000_000);
-        let mut memory = self.memory.clone();
-        interpreter.launch(&self.shape, &self.args, &mut memory, &mut Printed::default(), 0..self.n_threads())?;
-        Ok(memory)
-    }
-
-    /// Compares two memories after the launch, a NaN being equal to any NaN.
-    ///
-    /// # Errors
-    ///
-    /// The first element that differs, in words.
-    pub fn same_memory(&self, expected: &BufferMemory, found: &BufferMemory) -> Result<(), String> {
-        let kernel = &self.module.functions[self.kernel];
-        for (index, (&arg, &param)) in self.args.iter().zip(kernel.params()).enumerate() {
-            let Type::Array { elem, .. } = kernel.ty(param) else { continue };
-            let (expected, found) = (expected.elements(elem, arg), found.elements(elem, arg));
-            let name = &kernel.param_names[index];
-            if expected.len() != found.len() {
-                return Err(format!("{name} has {} elements, not {}", found.len(), expected.len()));
-            }
-            for (element, (&expected, &found)) in expected.iter().zip(&found).enumerate() {
-                if expected != found && !(is_nan(elem, expected) && is_nan(elem, found)) {
-                    return Err(format!("element {element} of {name}: {elem} is {found:#x}, not {expected:#x}"));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Whether the bits of a value of this type are a NaN.
-pub fn is_nan(ty: Scalar, bits: u64) -> bool {
-    let (exponent, mantissa) = match ty {
-        Scalar::F16 => (0x7c00, 0x3ff),
-        Scalar::BF16 => (0x7f80, 0x7f),
-        Scalar::F32 => (0x7f80_0000, 0x7f_ffff),
-        Scalar::F64 => (0x7ff0_0000_0000_0000, 0xf_ffff_ffff_ffff),
-        _ => return false,
-    };
-    bits & exponent == exponent && bits & mantissa != 0
-}
-
-/// The program of a seed.
-pub fn program(seed: u64, options: Options) -> Program {
-    let mut random = Random(seed);
-    let mut module = Module::new();
-    for index in 0..random.below(3) {
-        let function = function(&mut random, &module, options, index);
-        module.functions.push(function);
-    }
-    let shape: Vec<u64> = match random.below(6) {
-        0 => vec![1 + random.below(5) as u64, 1 + random.below(40) as u64],
-        1 => vec![1 + random.below(3) as u64, 1 + random.below(4) as u64, 1 + random.below(20) as u64],
-        2 => vec![2, 1, 2, 1 + random.below(18) as u64],
-        _ => vec![1 + random.below(70) as u64],
-    };
-    let mut launch =
-        Launch { memory: BufferMemory::default(), args: Vec::new(), params: Vec::new(), roles: Vec::new() };
-    launch.arrange(&mut random, shape.iter().product::<u64>() as usize);
-    let params = launch.params.iter().map(|(name, ty)| (name.as_str(), *ty));
-    let mut kernel = Function::new("kernel", FunctionKind::Kernel, params, &[]);
-    let scope = kernel.params().iter().copied().filter(|&v| kernel.ty(v).as_scalar().is_some()).collect();
-    let arrays = kernel.params().iter().copied().zip(launch.roles.iter().copied());
-    let arrays: Vec<(Value, Role)> = arrays.filter(|(_, role)| *role != Role::Scalar).collect();
-    let mut generator = Generator {
-        random: &mut random,
-        module: &module,
-        builder: Builder::new(&mut kernel),
-        scope,
-        arrays,
-        exits: Vec::new(),
-        results: None,
-        options,
-        budget: options.size,
-    };
-    generator.kernel_body();
-    let kernel = module.functions.push(kernel);
-    Program { module, kernel, shape, args: launch.args, memory: launch.memory }
-}
-
-/// A function of scalars for kernels to call.
-fn function(random: &mut Random, module: &Module, options: Options, index: usize) -> Function {
-    let params: Vec<(String, Type)> =
-        (0..1 + random.below(3)).map(|i| (format!("p{i}"), random.scalar_type())).collect();
-    let results: Vec<Type> = (0..1 + random.below(2)).map(|_| random.scalar_type()).collect();
-    let params = params.iter().map(|(name, ty)| (name.as_str(), *ty));
-    let mut func = Function::new(format!("function{index}"), FunctionKind::Func, params, &results);
-    let scope = func.params().to_vec();
-    let mut generator = Generator {
-        random,
-        module,
-        builder: Builder::new(&mut func),
-        scope,
-        arrays: Vec::new(),
-        exits: Vec::new(),
-        results: Some(results.clone()),
-        options,
-        budget: options.size / 3,
-    };
-    generator.code(2);
-    let values = generator.values(&results);
-    generator.builder.return_(&values);
-    func
-}
-
-/// A generator of random numbers (SplitMix64; Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
-/// OOPSLA 2014), so that a seed means the same on every machine.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// The generator of a seed.
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`, 0 if there is none.
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.bits() % bound.max(1) as u64) as usize
-    }
-
-    /// True once in `n` times.
-    pub fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    /// One of a list.
-    ///
-    /// # Panics
-    ///
-    /// If the list is empty.
-    pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len())]
-    }
-
-    /// Any scalar type, most often one of those that kernels are made of.
-    fn scalar(&mut self) -> Scalar {
-        if self.one_in(2) { self.pick(&[Scalar::F32, Scalar::I32, Scalar::Bool]) } else { self.pick(&Scalar::ALL) }
-    }
-
-    fn scalar_type(&mut self) -> Type {
-        self.scalar().into()
-    }
-
-    /// The bits of a value, often one at an edge of its type.
-    fn value(&mut self, ty: Scalar) -> u64 {
-        let mask = u64::MAX >> (64 - ty.bits());
-        if ty == Scalar::Bool {
-            return self.bits() & 1;
-        }
-        if ty.is_int() {
-            let edge = self.pick(&[0, 1, 2, 3, u64::MAX, mask >> 1, (mask >> 1) + 1, 7, 100]);
-            return mask & if self.one_in(3) { self.bits() } else { edge };
-        }
-        let number = match self.below(4) {
-            0 => self.pick(&[0.0, -0.0, 1.0, -1.0, 0.5, 1e-40, 1e-320, 3e38, 65504.0, f64::INFINITY, f64::NAN]),
-            1 => self.below(200) as f64 / 8.0 - 12.5,
-            2 => (self.below(2000) as f64 - 1000.0) * 1.000_000_1,
-            _ => return mask & self.bits(),
-        };
-        crate::eval::eval(Op::Cast, &[Type::F64], &[number.to_bits()], ty.into()).unwrap_or(0)
-    }
-}
-
-/// How a kernel uses a parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
-    Scalar,
-    /// Read anywhere, never written. It has [`PADDING`] more elements than there are threads, and [`N_ROWS`] such rows
-    /// if it has rows.
-    Input,
-    /// Element i is read and written by thread i alone.
-    Own,
-    /// Updated anywhere by one atomic.
-    Shared(Op),
-}
-
-/// By how much thread indices may be shifted and still be indices of inputs.
-const PADDING: usize = 8;
-
-/// Rows of an input of two dimensions: a power of two.
-const N_ROWS: usize = 4;
-
-/// Elements of a shared array: a power of two.
-const N_SHARED: usize = 4;
-
-struct Launch {
-    memory: BufferMemory,
-    args: Vec<Arg>,
-    params: Vec<(String, Type)>,
-    roles: Vec<Role>,
-}
-
-impl Launch {
-    fn arrange(&mut self, random: &mut Random, n_threads: usize) {
-        self.scalar("n".to_owned(), Scalar::I32, random.below(12) as u64);
-        for index in 0..random.below(4) {
-            let ty = random.scalar();
-            let bits = random.value(ty);
-            self.scalar(format!("s{index}"), ty, bits);
-        }
-        for index in 0..1 + random.below(3) {
-            let ty = random.scalar();
-            let mut extents = vec![n_threads + PADDING];
-            if random.one_in(3) {
-                extents.insert(0, N_ROWS);
-            }
-            self.array(random, format!("input{index}"), ty, &extents, Role::Input);
-        }
-        self.array(random, "floats".to_owned(), Scalar::F32, &[n_threads], Role::Own);
-        self.array(random, "ints".to_owned(), Scalar::I32, &[n_threads], Role::Own);
-        let ty = random.scalar();
-        self.array(random, "others".to_owned(), ty, &[n_threads], Role::Own);
-        if random.one_in(2) {
-            let op = random.pick(&[
-                Op::AtomicAdd,
-                Op::AtomicSub,
-                Op::AtomicMin,
-                Op::AtomicMax,
-                Op::AtomicAnd,
-                Op::AtomicOr,
-                Op::AtomicXor,
-            ]);
-            let ty = random.pick(&[Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64, Scalar::I8, Scalar::U16]);
-            self.array(random, "shared".to_owned(), ty, &[N_SHARED], Role::Shared(op));
-        }
-    }
-
-    fn scalar(&mut self, name: String, ty: Scalar, bits: u64) {
-        self.params.push((name, ty.into()));
-        self.args.push(Arg::Scalar(bits));
-        self.roles.push(Role::Scalar);
-    }
-
-    fn array(&mut self, random: &mut Random, name: String, elem: Scalar, extents: &[usize], role: Role) {
-        let elements: Vec<u64> = (0..extents.iter().product()).map(|_| random.value(elem)).collect();
-        self.params.push((name, Type::array(elem, extents.len() as u8)));
-        self.args.push(self.memory.add_array(elem, extents, &elements));
-        self.roles.push(role);
-    }
-}
-
 /// An enclosing instruction that can be left.
 #[derive(Clone)]
-struct Exit {
+pub(super) struct Exit {
     inst: Inst,
     types: Vec<Type>,
     /// Loop parameters before the carried values that random code chooses: `while` counts its iterations.
@@ -319,19 +18,19 @@ struct Exit {
     is_loop: bool,
 }
 
-struct Generator<'a, 'f> {
-    random: &'a mut Random,
-    module: &'a Module,
-    builder: Builder<'f>,
+pub(super) struct Generator<'a, 'f> {
+    pub(super) random: &'a mut Random,
+    pub(super) module: &'a Module,
+    pub(super) builder: Builder<'f>,
     /// Scalars that can be used here.
-    scope: Vec<Value>,
-    arrays: Vec<(Value, Role)>,
-    exits: Vec<Exit>,
+    pub(super) scope: Vec<Value>,
+    pub(super) arrays: Vec<(Value, Role)>,
+    pub(super) exits: Vec<Exit>,
     /// Result types; `None` in a kernel.
-    results: Option<Vec<Type>>,
-    options: Options,
+    pub(super) results: Option<Vec<Type>>,
+    pub(super) options: Options,
     /// How many more instructions there may be, roughly.
-    budget: usize,
+    pub(super) budget: usize,
 }
 
 impl Generator<'_, '_> {
@@ -339,7 +38,7 @@ impl Generator<'_, '_> {
         self.builder.func.ty(value)
     }
 
-    fn kernel_body(&mut self) {
+    pub(super) fn kernel_body(&mut self) {
         let linear = self.linear_index();
         self.scope.push(linear);
         while self.budget > 0 {
@@ -359,7 +58,7 @@ impl Generator<'_, '_> {
     }
 
     /// Instructions, no terminator.
-    fn code(&mut self, depth: usize) {
+    pub(super) fn code(&mut self, depth: usize) {
         for _ in 0..1 + self.random.below(6) {
             self.budget = self.budget.saturating_sub(1);
             let depth = if self.budget == 0 { 0 } else { depth };
@@ -402,7 +101,7 @@ impl Generator<'_, '_> {
         value
     }
 
-    fn values(&mut self, types: &[Type]) -> Vec<Value> {
+    pub(super) fn values(&mut self, types: &[Type]) -> Vec<Value> {
         types.iter().map(|&ty| self.value(ty)).collect()
     }
 
@@ -707,43 +406,5 @@ impl Generator<'_, '_> {
         self.region(region, &types, false, depth);
         self.exits.pop();
         self.keep_results(inst);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_valid_and_end() {
-        let mut n_long = 0;
-        for seed in 0..500 {
-            let program = program(seed, Options::default());
-            if let Err(errors) = crate::verify::verify_module(&program.module) {
-                panic!("seed {seed}: {errors:#?}\n{}", program.module);
-            }
-            match program.interpret(&program.module, program.kernel) {
-                Ok(_) => {}
-                Err(InterpError::StepLimit { .. }) => n_long += 1,
-                Err(InterpError::NoDefinition { .. }) => {}
-                Err(error) => panic!("seed {seed}: {error:?}\n{}", program.module),
-            }
-        }
-        assert!(n_long < 5, "{n_long} programs run long");
-    }
-
-    #[test]
-    fn the_order_of_threads_does_not_matter() {
-        for seed in 0..200 {
-            let program = program(seed, Options { library: false, ..Options::default() });
-            let Ok(expected) = program.interpret(&program.module, program.kernel) else { continue };
-            let interpreter = Interpreter::new(&program.module, program.kernel).unwrap();
-            let mut memory = program.memory.clone();
-            for thread in (0..program.n_threads()).rev() {
-                let (args, host) = (&program.args, &mut Printed::default());
-                interpreter.launch(&program.shape, args, &mut memory, host, thread..thread + 1).unwrap();
-            }
-            program.same_memory(&expected, &memory).unwrap_or_else(|difference| panic!("seed {seed}: {difference}"));
-        }
     }
 }

@@ -1,0 +1,258 @@
+//! Blocks and branches, functions and calls, and what instructions say of themselves in metadata.
+
+use super::*;
+
+impl Ir<'_> {
+    /// A new block at the end of the current function.
+    pub(crate) fn block(&self, name: &CStr) -> Block {
+        // SAFETY: the current block belongs to a function.
+        unsafe {
+            let function = LLVMGetBasicBlockParent(self.current().0);
+            Block(LLVMAppendBasicBlockInContext(self.context, function, name.as_ptr()))
+        }
+    }
+
+    pub(crate) fn current(&self) -> Block {
+        // SAFETY: the builder is always positioned in a block while a function is lowered.
+        Block(unsafe { LLVMGetInsertBlock(self.builder) })
+    }
+
+    pub(crate) fn switch_to(&self, block: Block) {
+        // SAFETY: the block is alive.
+        unsafe { LLVMPositionBuilderAtEnd(self.builder, block.0) }
+    }
+
+    pub(crate) fn br(&self, target: Block) {
+        // SAFETY: the block is of the current function.
+        unsafe { LLVMBuildBr(self.builder, target.0) };
+    }
+
+    pub(crate) fn cond_br(&self, cond: Val, then: Block, otherwise: Block) {
+        // SAFETY: the condition is an `i1`, the blocks are of the current function.
+        unsafe { LLVMBuildCondBr(self.builder, cond.0, then.0, otherwise.0) };
+    }
+
+    /// As [`Ir::cond_br`], telling LLVM that the condition hardly ever holds.
+    pub(crate) fn cond_br_unlikely(&self, cond: Val, rare: Block, usual: Block) {
+        // SAFETY: as in `cond_br`; the weights are two integers after the node's name.
+        unsafe {
+            let branch = LLVMBuildCondBr(self.builder, cond.0, rare.0, usual.0);
+            let weight = |n| Meta(LLVMValueAsMetadata(LLVMConstInt(self.int(32).0, n, 0)));
+            let node = self.meta_node(&[self.meta_string("branch_weights"), weight(1), weight(2000)]);
+            self.attach(Val(branch), "prof", node);
+        }
+    }
+
+    pub(crate) fn ret_void(&self) {
+        // SAFETY: the current function returns nothing.
+        unsafe { LLVMBuildRetVoid(self.builder) };
+    }
+
+    pub(crate) fn ret(&self, value: Val) {
+        // SAFETY: the value has the current function's result type.
+        unsafe { LLVMBuildRet(self.builder, value.0) };
+    }
+
+    pub(crate) fn unreachable(&self) {
+        // SAFETY: the block has no terminator yet.
+        unsafe { LLVMBuildUnreachable(self.builder) };
+    }
+
+    /// A phi; its edges follow with [`Ir::add_incoming`].
+    pub(crate) fn phi(&self, ty: Ty) -> Val {
+        // SAFETY: phis are emitted before other instructions of a block.
+        Val(unsafe { LLVMBuildPhi(self.builder, ty.0, UNNAMED) })
+    }
+
+    pub(crate) fn add_incoming(&self, phi: Val, value: Val, from: Block) {
+        let (mut values, mut blocks) = ([value.0], [from.0]);
+        // SAFETY: `phi` is a phi of the value's type.
+        unsafe { LLVMAddIncoming(phi.0, values.as_mut_ptr(), blocks.as_mut_ptr(), 1) }
+    }
+
+    pub(crate) fn add_function(&self, name: &CStr, params: &[Ty], result: Ty, internal: bool) -> Fun {
+        let mut params: Vec<LLVMTypeRef> = params.iter().map(|t| t.0).collect();
+        // SAFETY: the module is alive and copies the name.
+        unsafe {
+            let ty = LLVMFunctionType(result.0, params.as_mut_ptr(), params.len() as u32, 0);
+            let value = LLVMAddFunction(self.module, name.as_ptr(), ty);
+            if internal {
+                LLVMSetLinkage(value, LLVMLinkage::LLVMInternalLinkage);
+            }
+            Fun { value, ty }
+        }
+    }
+
+    /// Starts the function's body: appends its entry block and goes there.
+    pub(crate) fn begin(&self, function: Fun) -> Block {
+        // SAFETY: the function has no body yet.
+        let entry = Block(unsafe { LLVMAppendBasicBlockInContext(self.context, function.value, c"entry".as_ptr()) });
+        self.switch_to(entry);
+        entry
+    }
+
+    pub(crate) fn param(&self, function: Fun, index: u32) -> Val {
+        // SAFETY: the function has this parameter.
+        Val(unsafe { LLVMGetParam(function.value, index) })
+    }
+
+    /// Sets an attribute of LLVM's own on the function (`place` 0xffff_ffff) or on parameter `place - 1`.
+    pub(crate) fn enum_attribute(&self, function: Fun, place: u32, name: &str) {
+        // SAFETY: the name is known to LLVM; kind 0 means that it is not, and is passed over.
+        unsafe {
+            let kind = LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len());
+            if kind != 0 {
+                let attribute = LLVMCreateEnumAttribute(self.context, kind, 0);
+                LLVMAddAttributeAtIndex(function.value, place, attribute);
+            }
+        }
+    }
+
+    /// Sets a target-dependent attribute on the function.
+    pub(crate) fn string_attribute(&self, function: Fun, name: &str, value: &str) {
+        // SAFETY: the context copies both strings.
+        unsafe {
+            let attribute = LLVMCreateStringAttribute(
+                self.context,
+                name.as_ptr().cast(),
+                name.len() as u32,
+                value.as_ptr().cast(),
+                value.len() as u32,
+            );
+            LLVMAddAttributeAtIndex(function.value, FUNCTION, attribute);
+        }
+    }
+
+    pub(crate) fn call(&self, function: Fun, args: &[Val]) -> Val {
+        let mut args: Vec<LLVMValueRef> = args.iter().map(|v| v.0).collect();
+        // SAFETY: the arguments have the parameters' types.
+        unsafe {
+            let call = LLVMBuildCall2(
+                self.builder,
+                function.ty,
+                function.value,
+                args.as_mut_ptr(),
+                args.len() as u32,
+                UNNAMED,
+            );
+            LLVMSetInstructionCallConv(call, LLVMGetFunctionCallConv(function.value));
+            Val(call)
+        }
+    }
+
+    /// Assembly text with effects, of the arguments and with one result.
+    pub(crate) fn inline_asm(&self, result: Ty, text: &str, constraints: &str, args: &[Val]) -> Val {
+        // SAFETY: the constraints are those of the arguments' types and the result's.
+        unsafe {
+            let mut params: Vec<LLVMTypeRef> = args.iter().map(|v| LLVMTypeOf(v.0)).collect();
+            let mut args: Vec<LLVMValueRef> = args.iter().map(|v| v.0).collect();
+            let ty = LLVMFunctionType(result.0, params.as_mut_ptr(), params.len() as u32, 0);
+            let (text, text_len) = (text.as_ptr().cast(), text.len());
+            let (constraints, constraints_len) = (constraints.as_ptr().cast(), constraints.len());
+            let dialect = LLVMInlineAsmDialect::LLVMInlineAsmDialectATT;
+            let code = LLVMGetInlineAsm(ty, text, text_len, constraints, constraints_len, 1, 0, dialect, 0);
+            Val(LLVMBuildCall2(self.builder, ty, code, args.as_mut_ptr(), args.len() as u32, UNNAMED))
+        }
+    }
+
+    /// Calls a C function through a pointer.
+    pub(crate) fn call_pointer(&self, pointer: Val, params: &[Ty], args: &[Val]) {
+        let mut params: Vec<LLVMTypeRef> = params.iter().map(|t| t.0).collect();
+        let mut args: Vec<LLVMValueRef> = args.iter().map(|v| v.0).collect();
+        // SAFETY: the arguments have the parameters' types.
+        unsafe {
+            let ty = LLVMFunctionType(self.void().0, params.as_mut_ptr(), params.len() as u32, 0);
+            LLVMBuildCall2(self.builder, ty, pointer.0, args.as_mut_ptr(), args.len() as u32, UNNAMED);
+        }
+    }
+
+    /// Uses LLVM's internal calling convention, which passes vectors in registers.
+    pub(crate) fn set_fast_call(&self, function: Fun) {
+        // SAFETY: calls read the convention back from the function. 8 is `fastcc`.
+        unsafe { LLVMSetFunctionCallConv(function.value, 8) }
+    }
+
+    /// Takes away the line of source that instructions are for, and gives it.
+    pub(crate) fn take_location(&self) -> Location {
+        // SAFETY: the builder is alive.
+        unsafe {
+            let location = LLVMGetCurrentDebugLocation2(self.builder);
+            LLVMSetCurrentDebugLocation2(self.builder, std::ptr::null_mut());
+            Location(location)
+        }
+    }
+
+    /// Gives back what [`Ir::take_location`] took.
+    pub(crate) fn set_location(&self, location: Location) {
+        // SAFETY: the location is of this context, or none.
+        unsafe { LLVMSetCurrentDebugLocation2(self.builder, location.0) }
+    }
+
+    /// Calls an intrinsic that is overloaded on `types`.
+    pub(crate) fn intrinsic(&self, name: &str, types: &[Ty], args: &[Val]) -> Val {
+        let mut types: Vec<LLVMTypeRef> = types.iter().map(|t| t.0).collect();
+        let mut args: Vec<LLVMValueRef> = args.iter().map(|v| v.0).collect();
+        // SAFETY: the name is one of LLVM 22's intrinsics (an unknown one has id 0 and fails the assertion), the types
+        // are those it is overloaded on and the arguments fit.
+        unsafe {
+            let id = LLVMLookupIntrinsicID(name.as_ptr().cast(), name.len());
+            assert!(id != 0, "LLVM has no intrinsic {name}");
+            let function = LLVMGetIntrinsicDeclaration(self.module, id, types.as_mut_ptr(), types.len());
+            let ty = LLVMGlobalGetValueType(function);
+            Val(LLVMBuildCall2(self.builder, ty, function, args.as_mut_ptr(), args.len() as u32, UNNAMED))
+        }
+    }
+
+    /// Square root.
+    pub(crate) fn sqrt(&self, a: Val) -> Val {
+        self.with_fast_math(self.unary_intrinsic("llvm.sqrt", a))
+    }
+
+    /// Says that a call's pointer argument is a multiple of `align`.
+    pub(crate) fn set_argument_align(&self, call: Val, index: u32, align: u32) {
+        // SAFETY: `call` is a call with that many arguments; attribute places count them from 1.
+        unsafe {
+            let kind = LLVMGetEnumAttributeKindForName(c"align".as_ptr(), 5);
+            let attribute = LLVMCreateEnumAttribute(self.context, kind, align.into());
+            LLVMAddCallSiteAttribute(call.0, index + 1, attribute);
+        }
+    }
+
+    /// A one-operand intrinsic overloaded on its operand's type.
+    pub(crate) fn unary_intrinsic(&self, name: &str, a: Val) -> Val {
+        self.intrinsic(name, &[self.type_of(a)], &[a])
+    }
+
+    /// A two-operand intrinsic overloaded on its operands' type.
+    pub(crate) fn binary_intrinsic(&self, name: &str, a: Val, b: Val) -> Val {
+        self.intrinsic(name, &[self.type_of(a)], &[a, b])
+    }
+
+    pub(crate) fn meta_string(&self, text: &str) -> Meta {
+        // SAFETY: the context copies the text.
+        Meta(unsafe { LLVMMDStringInContext2(self.context, text.as_ptr().cast(), text.len()) })
+    }
+
+    pub(crate) fn meta_i64(&self, value: u64) -> Meta {
+        // SAFETY: the constant lives in this context.
+        Meta(unsafe { LLVMValueAsMetadata(LLVMConstInt(self.int(64).0, value, 0)) })
+    }
+
+    pub(crate) fn meta_node(&self, operands: &[Meta]) -> Meta {
+        let mut operands: Vec<LLVMMetadataRef> = operands.iter().map(|m| m.0).collect();
+        // SAFETY: the operands live in this context.
+        Meta(unsafe { LLVMMDNodeInContext2(self.context, operands.as_mut_ptr(), operands.len()) })
+    }
+
+    /// Attaches metadata of the given kind to an instruction.
+    pub(crate) fn attach(&self, instruction: Val, kind: &str, node: Meta) {
+        // SAFETY: constants, which folding may have made of an instruction, are left alone.
+        unsafe {
+            if LLVMIsAInstruction(instruction.0).is_null() {
+                return;
+            }
+            let kind = LLVMGetMDKindIDInContext(self.context, kind.as_ptr().cast(), kind.len() as u32);
+            LLVMSetMetadata(instruction.0, kind, LLVMMetadataAsValue(self.context, node.0));
+        }
+    }
+}
