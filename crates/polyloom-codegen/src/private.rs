@@ -49,7 +49,7 @@ fn is_private(func: &Function, array: Value, launch_rank: usize) -> bool {
         }
         match data.op {
             Op::ArrayLoad | Op::Dim => {}
-            _ if data.op == Op::ArrayStore || plain_op(data.op).is_some() => {
+            _ if data.op == Op::ArrayStore || data.op.combination().is_some() => {
                 is_updated |= data.op != Op::ArrayStore;
                 let indices = &data.operands[1..data.operands.len() - 1];
                 let own = own_axes(func, indices, launch_rank);
@@ -81,23 +81,10 @@ fn is_coordinate(func: &Function, value: Value, axis: u8) -> bool {
 }
 
 /// What an atomic update does to the old value.
-fn plain_op(op: Op) -> Option<Op> {
-    match op {
-        Op::AtomicAdd => Some(Op::Add),
-        Op::AtomicSub => Some(Op::Sub),
-        Op::AtomicMin => Some(Op::Min),
-        Op::AtomicMax => Some(Op::Max),
-        Op::AtomicAnd => Some(Op::BitAnd),
-        Op::AtomicOr => Some(Op::BitOr),
-        Op::AtomicXor => Some(Op::BitXor),
-        _ => None,
-    }
-}
-
 fn rewrite(func: &mut Function, region: Region, private: &[Value]) {
     for inst in std::mem::take(&mut func.regions[region].insts) {
         let data = &func.insts[inst];
-        match plain_op(data.op) {
+        match data.op.combination() {
             Some(op) if private.contains(&data.operands[0]) => update(func, region, inst, op),
             _ => func.regions[region].insts.push(inst),
         }

@@ -10,6 +10,10 @@ use crate::eval::eval;
 use crate::op::Op;
 use crate::types::{Composite, Scalar, Type};
 
+/// The bits of an `f32` that `tf32` has: sign, exponent and the upper ten bits of the mantissa. Products of `f32`
+/// fragments take no others of their factors.
+pub const TF32_BITS: u32 = 0xffff_e000;
+
 /// Which of the matrices.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Matrix {
@@ -165,7 +169,7 @@ pub(crate) fn multiply(factor: Scalar, n: u8, lanes: &[Option<Vec<u64>>]) -> Vec
 
 fn add_product(factor: Scalar, sum: Scalar, a: u64, b: u64, c: u64) -> u64 {
     let wide = |bits: u64| match factor {
-        Scalar::F32 => bits & 0xffff_e000,
+        Scalar::F32 => bits & u64::from(TF32_BITS),
         _ => eval(Op::Cast, &[factor.into()], &[bits], sum.into()).unwrap_or(0),
     };
     let ty = Type::Scalar(sum);

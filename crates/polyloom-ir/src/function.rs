@@ -75,6 +75,12 @@ impl SharedArray {
     pub fn bytes(&self, elem: u32) -> u64 {
         self.extents.iter().fold(u64::from(elem), |bytes, &extent| bytes.saturating_mul(extent.into()))
     }
+
+    /// What the array that the source calls so is called in PTX: the name with a number, which no other symbol has.
+    pub fn symbol(&self, name: Option<&str>) -> String {
+        let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        format!("{}_{}", name.filter(is_plain).unwrap_or("shared"), self.id)
+    }
 }
 
 /// Whom an access of memory is ordered for, and how.
@@ -413,6 +419,21 @@ impl Module {
     /// An empty module.
     pub fn new() -> Module {
         Module::default()
+    }
+
+    /// A function and all that it calls, directly or not, each once and after one of its callers.
+    pub fn reachable(&self, from: FuncId) -> Vec<FuncId> {
+        let mut reached = vec![from];
+        let mut next = 0;
+        while next < reached.len() {
+            let function = &self.functions[reached[next]];
+            next += 1;
+            function.walk(function.body, &mut |_, data| match data.imm {
+                Imm::Func(callee) if !reached.contains(&callee) => reached.push(callee),
+                _ => {}
+            });
+        }
+        reached
     }
 
     /// The function with this name.

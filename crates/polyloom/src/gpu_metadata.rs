@@ -4,10 +4,10 @@ use crate::device::cuda_devices;
 use crate::gpu::{GpuError, GpuForm, GpuTarget};
 use crate::kernel::Kernel;
 use polyloom_codegen::{CodegenError, GridShape};
-use polyloom_ir::{Arch, Imm};
+use polyloom_ir::Arch;
 use polyloom_ptx::{KernelInfo, Module};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What there is to know of a kernel's GPU code. Serialised, it is what `--metadata` writes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -155,19 +155,13 @@ impl Kernel {
     /// Operations that not every architecture has, and the least that does.
     fn required_features(&self) -> Result<BTreeMap<&'static str, Arch>, GpuError> {
         let (module, kernel) = self.for_gpus()?;
-        let (mut found, mut reached, mut pending) = (BTreeMap::new(), BTreeSet::new(), vec![kernel]);
-        while let Some(id) = pending.pop() {
-            if !reached.insert(id) {
-                continue;
-            }
+        let mut found = BTreeMap::new();
+        for id in module.reachable(kernel) {
             let function = &module.functions[id];
             function.walk(function.body, &mut |_, data| {
                 let least = data.op.info().least_arch;
                 if least > Arch::OLDEST {
                     found.insert(data.op.name(), least);
-                }
-                if let Imm::Func(callee) = data.imm {
-                    pending.push(callee);
                 }
             });
         }

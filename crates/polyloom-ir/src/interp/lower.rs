@@ -219,7 +219,7 @@ impl Lower<'_, '_> {
             | Op::AtomicXor => {
                 let (access, values, elem) = self.access(inst, data);
                 let elem = Type::Scalar(elem);
-                match evaluator(combination(data.op), &[elem, elem], elem) {
+                match data.op.combination().and_then(|op| evaluator(op, &[elem, elem], elem)) {
                     Some(Evaluator::Binary(f)) => {
                         self.emit(Step::Atomic { f, to: results[0], value: values[0], access });
                     }
@@ -531,17 +531,4 @@ fn count(op: Op, elem: Scalar) -> fn(u64, u64) -> u64 {
         _ => [up::<0>, down::<0>],
     };
     up_down[usize::from(op == Op::AtomicDec)]
-}
-
-/// What an atomic update stores, as a function of the element and the value.
-fn combination(op: Op) -> Op {
-    match op {
-        Op::AtomicSub => Op::Sub,
-        Op::AtomicMin => Op::Min,
-        Op::AtomicMax => Op::Max,
-        Op::AtomicAnd => Op::BitAnd,
-        Op::AtomicOr => Op::BitOr,
-        Op::AtomicXor => Op::BitXor,
-        _ => Op::Add,
-    }
 }

@@ -242,6 +242,20 @@ impl Op {
         })
     }
 
+    /// Of an atomic update, what it stores as an op of the element and the value, if an op gives that.
+    pub fn combination(self) -> Option<Op> {
+        Some(match self {
+            Op::AtomicAdd => Op::Add,
+            Op::AtomicSub => Op::Sub,
+            Op::AtomicMin => Op::Min,
+            Op::AtomicMax => Op::Max,
+            Op::AtomicAnd => Op::BitAnd,
+            Op::AtomicOr => Op::BitOr,
+            Op::AtomicXor => Op::BitXor,
+            _ => return None,
+        })
+    }
+
     /// The op's table entry.
     pub fn info(self) -> &'static OpInfo {
         &table::TABLE[self as usize]

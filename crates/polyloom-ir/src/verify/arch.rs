@@ -5,20 +5,15 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::FuncId;
 use crate::function::{Function, Imm, Module};
 use crate::types::Scalar;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// What keeps a valid kernel from running on GPUs of this architecture: ops that it does not have, and more threads,
 /// registers or shared memory than its blocks can have.
 pub fn check_arch(module: &Module, kernel: FuncId, arch: Arch) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
-    let mut reached = FxHashSet::default();
-    let mut pending = vec![kernel];
     // Instructions of one number name one array.
     let mut shared: FxHashMap<u32, u64> = FxHashMap::default();
-    while let Some(id) = pending.pop() {
-        if !reached.insert(id) {
-            continue;
-        }
+    for id in module.reachable(kernel) {
         let function = &module.functions[id];
         function.walk(function.body, &mut |_, data| {
             let least = data.op.info().least_arch;
@@ -27,16 +22,12 @@ pub fn check_arch(module: &Module, kernel: FuncId, arch: Arch) -> Vec<Diagnostic
                 let help = format!("compile for {least}");
                 errors.push(Diagnostic::error(Code::Arch, data.span, message).help(help));
             }
-            match &data.imm {
-                Imm::Func(callee) => pending.push(*callee),
-                Imm::Shared(array) => {
-                    let elem = data.results.first().and_then(|&value| function.ty(value).as_any_array());
-                    let elem = elem.map_or(0, |(elem, _)| {
-                        elem.components().iter().filter_map(|ty| ty.as_scalar()).map(Scalar::bytes).sum()
-                    });
-                    shared.insert(array.id, array.bytes(elem));
-                }
-                _ => {}
+            if let Imm::Shared(array) = &data.imm {
+                let elem = data.results.first().and_then(|&value| function.ty(value).as_any_array());
+                let elem = elem.map_or(0, |(elem, _)| {
+                    elem.components().iter().filter_map(|ty| ty.as_scalar()).map(Scalar::bytes).sum()
+                });
+                shared.insert(array.id, array.bytes(elem));
             }
         });
     }

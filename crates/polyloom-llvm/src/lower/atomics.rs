@@ -205,16 +205,11 @@ impl Lower<'_, '_> {
         if matches!(update.op, Op::AtomicInc | Op::AtomicDec) {
             return self.count(update, old, value);
         }
-        let op = match update.op {
-            Op::AtomicExch => return Ok(value),
-            Op::AtomicAnd => Op::BitAnd,
-            Op::AtomicOr => Op::BitOr,
-            Op::AtomicXor => Op::BitXor,
-            Op::AtomicAdd => Op::Add,
-            Op::AtomicSub => Op::Sub,
-            Op::AtomicMin => Op::Min,
-            Op::AtomicMax => Op::Max,
-            _ => return Err(CodegenError::new(format!("internal error: no code for `{}`", update.op.name()))),
+        if update.op == Op::AtomicExch {
+            return Ok(value);
+        }
+        let Some(op) = update.op.combination() else {
+            return Err(CodegenError::new(format!("internal error: no code for `{}`", update.op.name())));
         };
         let elem = update.elem;
         let wide = if elem.is_half() { Scalar::F32 } else { elem };

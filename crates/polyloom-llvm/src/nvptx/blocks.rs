@@ -131,10 +131,8 @@ impl Lower<'_, '_> {
         let bytes = array.bytes(elem.bytes());
         let align = array.align.max(elem.bytes());
         // By the source's name, which is what reports of the simulator and debuggers show.
-        let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let name = data.results.first().and_then(|&result| self.func.value_names[result].as_deref());
-        let name = name.filter(is_plain).unwrap_or("shared");
-        let pointer = ir.shared_variable(&format!("{name}_{}", array.id), bytes, align);
+        let pointer = ir.shared_variable(&array.symbol(name), bytes, align);
         let extents = array.extents.iter().map(|&extent| ir.i64_const(extent.into())).collect();
         let strides: Vec<i64> = dense_strides(elem, &array.extents);
         Ok(self.add_array(ArrayArg {

@@ -6,12 +6,9 @@
 use crate::ir::*;
 use crate::lower::{Lower, Rep, Reps, Result};
 use polyloom_codegen::CodegenError;
-use polyloom_ir::fragment::flat_operands;
+use polyloom_ir::fragment::{TF32_BITS, flat_operands};
 use polyloom_ir::{Inst, Scalar, Type};
 use smallvec::SmallVec;
-
-/// The bits of an `f32` that `tf32` has.
-const TF32: u64 = 0xffff_e000;
 
 impl Lower<'_, '_> {
     /// The product of a warp's matrices: what this lane holds of it.
@@ -87,6 +84,6 @@ impl Lower<'_, '_> {
     fn tf32(&self, value: Val) -> Val {
         let ir = self.ir;
         let word = ir.int(32);
-        ir.and(ir.bitcast(value, word), ir.int_const(word, TF32))
+        ir.and(ir.bitcast(value, word), ir.int_const(word, TF32_BITS.into()))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::address::{class, drop_cache_hints, memory_type, take_order, take_space};
 use super::function::Decoder;
-use super::op::{AnySource, Load, Op, Store};
+use super::op::{AnySource, Load, Op, Order, Store};
 use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::exec::registers::{Compute, LANES, Registers, map1, put};
@@ -10,6 +10,27 @@ use crate::memory::window;
 use crate::syntax::ast::{Operand, Space};
 
 const VECTORS: &[(&str, usize)] = &[("v2", 2), ("v4", 4), ("v8", 8)];
+
+/// What `ld` and `st` say alike.
+struct Access {
+    order: Order,
+    space: Option<Space>,
+    /// How many registers.
+    count: usize,
+    ty: Type,
+    /// Bytes of each.
+    size: u32,
+}
+
+fn access(line: &mut Line<'_>) -> Decoded<Access> {
+    let order = take_order(&mut line.mods, false);
+    let space = take_space(&mut line.mods);
+    let policy = drop_cache_hints(&mut line.mods);
+    let count = line.mods.take_of(VECTORS).unwrap_or(1);
+    let ty = line.mods.ty()?;
+    line.check(2, 2 + usize::from(policy))?;
+    Ok(Access { order, space, count, ty, size: memory_type(line, ty)? })
+}
 
 impl Decoder<'_> {
     pub(super) fn movement(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
@@ -139,13 +160,7 @@ impl Decoder<'_> {
     }
 
     fn load(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        let order = take_order(&mut line.mods, false);
-        let space = take_space(&mut line.mods);
-        let policy = drop_cache_hints(&mut line.mods);
-        let count = line.mods.take_of(VECTORS).unwrap_or(1);
-        let ty = line.mods.ty()?;
-        line.check(2, 2 + usize::from(policy))?;
-        let size = memory_type(line, ty)?;
+        let Access { order, space, count, ty, size } = access(line)?;
         let all = &line.instruction.operands;
         let (address, space) = self.address(line, &all[1], space)?;
         let elements = self.elements(&all[0]);
@@ -159,13 +174,7 @@ impl Decoder<'_> {
     }
 
     fn store(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        let order = take_order(&mut line.mods, false);
-        let space = take_space(&mut line.mods);
-        let policy = drop_cache_hints(&mut line.mods);
-        let count = line.mods.take_of(VECTORS).unwrap_or(1);
-        let ty = line.mods.ty()?;
-        line.check(2, 2 + usize::from(policy))?;
-        let size = memory_type(line, ty)?;
+        let Access { order, space, count, ty, size } = access(line)?;
         let all = &line.instruction.operands;
         let (address, space) = self.address(line, &all[0], space)?;
         if let Some(space @ (Space::Const | Space::Param)) = space {

@@ -9,7 +9,7 @@ use super::facts::Level;
 use super::outer::Item;
 use super::{Around, At, Split};
 use polyloom_ir::arch::WARP_SIZE;
-use polyloom_ir::fragment::{Coordinate, Matrix, Part, Place, accumulator, flat_operands, place};
+use polyloom_ir::fragment::{Coordinate, Matrix, Part, Place, TF32_BITS, accumulator, flat_operands, place};
 use polyloom_ir::{Imm, Inst, Op, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
@@ -354,9 +354,8 @@ impl Split<'_> {
         if factor != Scalar::F32 {
             return self.emit.cast(value, sum);
         }
-        // `tf32`: the upper ten bits of the mantissa.
         let bits = self.bits(value);
-        let mask = self.emit.constant(Scalar::U32, 0xffff_e000);
+        let mask = self.emit.constant(Scalar::U32, TF32_BITS.into());
         let upper = self.emit.op(Op::BitAnd, &[bits, mask]);
         self.emit.value(Op::Bitcast, &[upper], Type::F32)
     }

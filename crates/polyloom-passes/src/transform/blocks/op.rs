@@ -8,7 +8,7 @@ use polyloom_ir::{CheckKind, Imm, Inst, InstData, Op, Scalar, Scope, Type, Value
 use smallvec::{SmallVec, smallvec};
 
 /// What a launch with too little dynamic shared memory says.
-const TOO_LITTLE_SHARED: &str = "a view of dynamic shared memory ends within the shared_bytes of the launch";
+const TOO_LITTLE_SHARED: &str = "dynamic shared memory is too small for this view: launch with more shared_bytes";
 
 impl Split<'_> {
     /// An instruction without regions.
@@ -433,18 +433,7 @@ impl Split<'_> {
                 let next = self.emit.op(Op::Sub, &[old, one]);
                 self.emit.select(starts_again, value, next)
             }
-            _ => {
-                let op = match op {
-                    Op::AtomicSub => Op::Sub,
-                    Op::AtomicMin => Op::Min,
-                    Op::AtomicMax => Op::Max,
-                    Op::AtomicAnd => Op::BitAnd,
-                    Op::AtomicOr => Op::BitOr,
-                    Op::AtomicXor => Op::BitXor,
-                    _ => Op::Add,
-                };
-                self.arithmetic(op, old, value)
-            }
+            _ => self.arithmetic(op.combination().unwrap_or(Op::Add), old, value),
         }
     }
 
