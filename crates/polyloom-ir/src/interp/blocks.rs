@@ -115,12 +115,13 @@ impl Machine<'_> {
     pub(super) fn enter_grid(&mut self, grid: &Grid, shape: &[u64], n_threads: u64) -> Result<(), InterpError> {
         let blocks = &self.interpreter.blocks;
         if !(1..=MAX_BLOCK_SIZE).contains(&grid.block_size()) {
-            let message = format!("a block of {:?} threads; it has 1 to {MAX_BLOCK_SIZE}", grid.block);
+            let message = format!("a block has 1 to {MAX_BLOCK_SIZE} threads, not {}", grid.block_size());
             return Err(InterpError::BadArguments(message));
         }
         let bytes = blocks.shared_bytes.saturating_add(grid.shared_bytes.into());
         if bytes > MAX_SHARED_BYTES {
-            return Err(InterpError::BadArguments(format!("blocks that share {bytes} bytes")));
+            let message = format!("a block shares at most {MAX_SHARED_BYTES} bytes, not {bytes}");
+            return Err(InterpError::BadArguments(message));
         }
         self.arrays.extend(blocks.shared.iter().map(|(_, array)| *array));
         // Dynamic shared memory follows what is static, aligned for every element.

@@ -10,8 +10,10 @@ use std::cell::RefCell;
 
 /// Most threads in a block, on any GPU.
 const MAX_BLOCK_SIZE: u64 = polyloom_ir::arch::MAX_BLOCK_SIZE as u64;
-/// Most memory of a block.
+/// Most memory of a block; the interpreter runs kernels whose blocks need more.
 const MAX_BLOCK_BYTES: u64 = 1 << 28;
+/// Most memory of all blocks that run at the same time: there are no more of them than have room in it.
+const MAX_LAUNCH_BYTES: u64 = 1 << 30;
 /// Most memory that a thread keeps for the next launch.
 const MAX_SPARE_BYTES: usize = 1 << 24;
 
@@ -81,10 +83,21 @@ impl BlockRun {
         Some(run)
     }
 
-    /// The memory of a thread that takes part, and its arguments.
-    pub(crate) fn participant(&self, arguments: &[u64]) -> BlockMemory {
+    /// Most threads that may take part.
+    pub(crate) fn max_participants(&self) -> usize {
+        (MAX_LAUNCH_BYTES / self.n_bytes().max(1) as u64) as usize
+    }
+
+    /// The memory that each of them needs.
+    pub(crate) fn n_bytes(&self) -> usize {
+        self.n_lines * size_of::<Line>()
+    }
+
+    /// The memory of a thread that takes part, and its arguments; `None` if there is not as much.
+    pub(crate) fn participant(&self, arguments: &[u64]) -> Option<BlockMemory> {
         let mut lines = SPARE.with(|spare| spare.take());
         if lines.len() < self.n_lines {
+            lines.try_reserve_exact(self.n_lines - lines.len()).ok()?;
             lines.resize(self.n_lines, Line([0; 8]));
         }
         let base = lines.as_mut_ptr() as u64;
@@ -94,7 +107,7 @@ impl BlockRun {
         for &address in &self.addresses {
             words[arguments.len() + address] += base;
         }
-        BlockMemory { lines, words, failed: self.failed }
+        Some(BlockMemory { lines, words, failed: self.failed })
     }
 
     /// The extents over which a kernel's threads are blocks.
@@ -160,4 +173,30 @@ fn first(extents: &[u32]) -> [Option<u32>; MAX_DIMS] {
     let mut all = [None; MAX_DIMS];
     all.iter_mut().zip(extents).for_each(|(all, &extent)| *all = Some(extent));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyloom_ir::interp::Grid;
+
+    fn run(n_lines: usize) -> BlockRun {
+        let grid = Grid { grid: [1; 3], block: [1; 3], shared_bytes: 0 };
+        let launch = BlockLaunch { grid, shape: [1; MAX_DIMS] };
+        BlockRun { launch, rank: 1, words: Vec::new(), addresses: Vec::new(), n_lines, failed: None }
+    }
+
+    #[test]
+    fn blocks_that_need_much_memory_are_fewer_at_a_time() {
+        let with = |bytes: u64| run((bytes / LINE_BYTES) as usize).max_participants();
+        assert_eq!(with(MAX_BLOCK_BYTES), 4);
+        assert_eq!(with(1 << 16), 1 << 14);
+        assert!(with(0) > 1 << 20);
+    }
+
+    #[test]
+    fn memory_that_there_is_not_is_no_panic() {
+        assert!(run(usize::MAX / LINE_BYTES as usize).participant(&[]).is_none());
+        assert!(run(1).participant(&[7]).is_some_and(|memory| memory.words == [7] && memory.lines.len() == 1));
+    }
 }

@@ -10,6 +10,7 @@ use super::kernel::{KernelInner, VariantState};
 use super::launch::{ASK_EVERY, LaunchOptions};
 use super::output::OrderedOutput;
 use super::{pool, tiers};
+use crate::device::{Device, DeviceFailure};
 use crate::error::{LaunchError, Trap};
 use crate::print;
 use polyloom_codegen::LaunchContext;
@@ -109,7 +110,7 @@ impl<'a> Run<'a> {
     /// As [`super::launch::launch`].
     #[inline]
     pub(crate) unsafe fn run_at_once(&self) -> Result<(), LaunchError> {
-        let participant = Participant::new(self, true);
+        let participant = self.caller()?;
         participant.prints_directly.set(true);
         // SAFETY: the caller vouches for the arguments.
         unsafe { participant.execute(0, self.n_threads) };
@@ -130,7 +131,7 @@ impl<'a> Run<'a> {
         options: &LaunchOptions<'_>,
         measure_first: bool,
     ) -> Result<(), LaunchError> {
-        let caller = Participant::new(self, true);
+        let caller = self.caller()?;
         let mut watch = Watch::new(options);
         if measure_first {
             let known = self.pace();
@@ -150,10 +151,11 @@ impl<'a> Run<'a> {
             }
         }
         let ns_left = self.n_left() as f32 * self.pace();
-        let n_helpers = ((ns_left / NS_PER_HELPER) as usize).min(pool::num_threads().saturating_sub(1));
+        let n_helpers = ((ns_left / NS_PER_HELPER) as usize).min(self.max_participants().saturating_sub(1));
         let n_participants = n_helpers as u64 + 1;
         let help = || {
-            let helper = Participant::new(self, false);
+            // With no memory for one more, the others do it all.
+            let Some(helper) = Participant::new(self, false) else { return };
             while !self.output.is_full() {
                 // SAFETY: the caller vouches for the arguments and waits for its helpers.
                 if unsafe { helper.take_chunk(self.share(n_participants)) }.is_none() {
@@ -169,6 +171,25 @@ impl<'a> Run<'a> {
         });
         self.variant.set_ns_per_thread(self.pace());
         self.finish(watch.cancelled)
+    }
+
+    /// The calling thread as one that takes part.
+    #[inline]
+    fn caller(&self) -> Result<Participant<'_>, LaunchError> {
+        Participant::new(self, true).ok_or_else(|| self.out_of_memory())
+    }
+
+    #[cold]
+    fn out_of_memory(&self) -> LaunchError {
+        let n_bytes = self.blocks.as_ref().map_or(0, BlockRun::n_bytes);
+        let failure = DeviceFailure::OutOfMemory { device: Device::Cpu, n_bytes };
+        LaunchError::Device { kernel: self.kernel.name.clone(), failure }
+    }
+
+    /// Most threads that may take part.
+    fn max_participants(&self) -> usize {
+        let by_memory = self.blocks.as_ref().map_or(usize::MAX, BlockRun::max_participants);
+        pool::num_threads().min(by_memory)
     }
 
     fn finish(&self, cancelled: bool) -> Result<(), LaunchError> {
@@ -234,10 +255,14 @@ impl<'a> Run<'a> {
 }
 
 impl<'a> Participant<'a> {
+    /// `None` if there is no memory for its blocks.
     #[inline]
-    fn new(run: &'a Run<'a>, is_caller: bool) -> Participant<'a> {
-        let memory = run.blocks.as_ref().map(|blocks| blocks.participant(run.words));
-        Participant { run, is_caller, prints_directly: Cell::new(false), text: RefCell::default(), memory }
+    fn new(run: &'a Run<'a>, is_caller: bool) -> Option<Participant<'a>> {
+        let memory = match &run.blocks {
+            Some(blocks) => Some(blocks.participant(run.words)?),
+            None => None,
+        };
+        Some(Participant { run, is_caller, prints_directly: Cell::new(false), text: RefCell::default(), memory })
     }
 
     /// Runs threads `begin..end` on this thread.

@@ -81,7 +81,10 @@ impl Places {
 
     fn of_variables(variable: impl Fn(&str) -> Option<OsString>) -> Places {
         let folder = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let programs = variable("PATH").map_or_else(Vec::new, |path| std::env::split_paths(&path).collect());
+        // An empty part would be the folder the process happens to be in, whose files nobody has chosen to run.
+        let is_named = |folder: &PathBuf| !folder.as_os_str().is_empty();
+        let programs =
+            variable("PATH").map_or_else(Vec::new, |path| std::env::split_paths(&path).filter(is_named).collect());
         let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(folder);
         let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(folder);
         Places {
@@ -276,7 +279,7 @@ mod tests {
         let packages = folder.path().join("lib/python3.12/site-packages");
         std::fs::create_dir_all(&packages).unwrap();
         let places = Places::of_variables(|name| match name {
-            "PATH" => Some("/a:/b".into()),
+            "PATH" => Some("/a::/b:".into()),
             "CUDA_PATH" => Some("/opt/cuda".into()),
             "VIRTUAL_ENV" => Some(folder.path().into()),
             _ => None,

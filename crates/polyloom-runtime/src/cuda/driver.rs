@@ -51,7 +51,7 @@ fn start() -> Result<Driver, String> {
 /// The latest version of PTX that a driver of this version of CUDA compiles (12080 for CUDA 12.8): the release history
 /// in PTX ISA 9.0 §13.
 fn ptx_version_of(cuda: i32) -> Option<PtxVersion> {
-    const FIRST: [(i32, u8, u8); 20] = [
+    const FIRST: [(i32, u8, u8); 19] = [
         (11000, 7, 0),
         (11010, 7, 1),
         (11020, 7, 2),
@@ -71,7 +71,6 @@ fn ptx_version_of(cuda: i32) -> Option<PtxVersion> {
         (12080, 8, 7),
         (12090, 8, 8),
         (13000, 9, 0),
-        (i32::MAX, 9, 0),
     ];
     let latest = FIRST.iter().rev().find(|(first, _, _)| *first <= cuda);
     latest.map(|&(_, major, minor)| PtxVersion { major, minor })

@@ -2,13 +2,14 @@
 //! this brings it to where kernels print elsewhere.
 //!
 //! Whatever else the process writes to its standard output meanwhile comes along: nothing is lost, but it may come
-//! later. Rust's own `stdout` waits.
+//! later. Rust's own `stdout` waits. The one exception are programs that are started meanwhile: they inherit the
+//! standard output of that moment, and what they write after the wait is lost.
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 use crate::print;
 
 /// Waits for a device, and hands on what the driver writes meanwhile.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub(super) fn handed_on<R>(wait: impl FnOnce() -> R) -> R {
     let (result, text) = captured(wait);
     print::write(&text);
@@ -16,27 +17,44 @@ pub(super) fn handed_on<R>(wait: impl FnOnce() -> R) -> R {
 }
 
 /// Waits for a device. The driver's text stays where the driver writes it.
-#[cfg(not(unix))]
+#[cfg(not(target_os = "linux"))]
 pub(super) fn handed_on<R>(wait: impl FnOnce() -> R) -> R {
     wait()
 }
 
+#[cfg(target_os = "linux")]
+unsafe extern "C" {
+    /// C's stream of standard output, a macro for a variable of this name in glibc and musl.
+    #[link_name = "stdout"]
+    static C_STDOUT: *mut libc::FILE;
+}
+
+/// Writes what C's stream of standard output has buffered. That stream alone: to flush all would wait for those that
+/// other threads hold, as one does that waits for input.
+#[cfg(target_os = "linux")]
+fn flush() {
+    // SAFETY: the C library sets the stream up before anything runs, and it is never closed by anybody who wants to
+    // print.
+    unsafe { libc::fflush(C_STDOUT) };
+}
+
 /// The process's standard output, while it goes elsewhere.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 struct Redirected {
     before: libc::c_int,
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 impl Redirected {
     /// Lets it go to a file; `None` if the process has none, or as many files as it may.
     fn to(file: &std::fs::File) -> Option<Redirected> {
         use std::os::fd::AsRawFd;
+        // What is buffered was printed before.
+        flush();
         // SAFETY: descriptors are numbers; of those that are none, the calls say so.
         unsafe {
-            // What is buffered was printed before.
-            libc::fflush(std::ptr::null_mut());
-            let before = libc::dup(libc::STDOUT_FILENO);
+            // Programs that are started meanwhile do not inherit it.
+            let before = libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 0);
             if before < 0 {
                 return None;
             }
@@ -49,12 +67,12 @@ impl Redirected {
     }
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 impl Drop for Redirected {
     fn drop(&mut self) {
+        flush();
         // SAFETY: `before` is a descriptor of this one's own.
         unsafe {
-            libc::fflush(std::ptr::null_mut());
             libc::dup2(self.before, libc::STDOUT_FILENO);
             libc::close(self.before);
         }
@@ -62,7 +80,7 @@ impl Drop for Redirected {
 }
 
 /// Runs `wait` and gives what was written to the process's standard output meanwhile.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 fn captured<R>(wait: impl FnOnce() -> R) -> (R, String) {
     use std::io::{Read, Seek, Write};
     // One at a time, and without what Rust code prints.
@@ -81,7 +99,7 @@ fn captured<R>(wait: impl FnOnce() -> R) -> (R, String) {
     (result, String::from_utf8_lossy(&bytes).into_owned())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
@@ -102,5 +120,38 @@ mod tests {
         assert!(text.contains("straight\n") && text.contains("through a stream\n"), "{text:?}");
         let ((), text) = captured(|| write("again\n"));
         assert!(text.contains("again\n") && !text.contains("straight"), "{text:?}");
+    }
+
+    /// Waiting for a device while another thread waits for input, which holds that stream.
+    #[test]
+    fn no_other_stream_is_waited_for() {
+        // SAFETY: a stream of this test's own, locked and unlocked once.
+        unsafe {
+            let stream = libc::tmpfile();
+            assert!(!stream.is_null());
+            flockfile(stream);
+            let (done, ended) = std::sync::mpsc::channel();
+            std::thread::spawn(move || done.send(captured(|| 7).0));
+            let result = ended.recv_timeout(std::time::Duration::from_secs(30));
+            funlockfile(stream);
+            libc::fclose(stream);
+            assert_eq!(result, Ok(7));
+        }
+    }
+
+    unsafe extern "C" {
+        fn flockfile(stream: *mut libc::FILE);
+        fn funlockfile(stream: *mut libc::FILE);
+    }
+
+    /// A panic of whoever waits leaves standard output as it was.
+    #[test]
+    fn standard_output_comes_back_whatever_happens() {
+        let place = || std::fs::read_link("/proc/self/fd/1").unwrap();
+        let before = place();
+        let panicked = std::panic::catch_unwind(|| captured(|| panic!("this panic belongs to the test")));
+        assert!(panicked.is_err());
+        let _own = std::io::stdout().lock();
+        assert_eq!(place(), before);
     }
 }
