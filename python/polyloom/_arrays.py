@@ -319,14 +319,21 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         """The elements that a view of `_storage` stands for, where the host can read them."""
         return part if self._memory is None else self._memory.read(part)
 
-    def _put(self, part: NDArray[Any], values: Any) -> None:
-        """Writes elements of the host's, as many or fewer, to those that a view of `_storage` stands for."""
-        if self._memory is None:
-            part[...] = values
-            return
-        given = np.empty(part.shape, part.dtype)
-        given[...] = values
-        self._memory.write(part, given)
+    def _put(self, part: NDArray[Any], value: Any) -> None:
+        """Writes `value`, an element or array-like, to the elements that a view of `_storage` stands for."""
+        memory = self._memory
+        if memory is None:
+            part[...] = _elements(value, self.dtype)
+        elif not (isinstance(value, array) and self._copied_on_device(part, value)):
+            values = np.asarray(_elements(value, self.dtype))
+            inner = _inner(self.dtype)
+            is_filled = values.size == 1 or values.shape == inner
+            given = np.empty(inner if is_filled else part.shape, part.dtype)
+            given[...] = values.reshape(()) if values.size == 1 else values
+            if is_filled:
+                memory.fill(part, given)
+            else:
+                memory.write(part, given)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -421,7 +428,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         if self._memory is None:
             self._storage[self._key(index)] = _elements(value, self.dtype)
         else:
-            self._put(self._part(index), _elements(value, self.dtype))
+            self._put(self._part(index), value)
 
     def __str__(self) -> str:
         return str(self.numpy())
@@ -430,7 +437,13 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         return f"array({np.array2string(self.numpy(), separator=', ', prefix='array(')}, dtype={name_of(self.dtype)})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self.numpy(), dtype) if copy is None else np.array(self.numpy(), dtype, copy=copy)
+        """The elements as a NumPy array: in new memory, in their own, or in either, as `copy` says."""
+        if copy is False and self._memory is not None:
+            raise ValueError(f"an array on {self.device} is not seen by the host without a copy")
+        elements: NDArray[Any] = self.numpy()
+        if copy is False and dtype is not None and np.dtype(dtype) != elements.dtype:
+            raise ValueError(f"elements of type {elements.dtype} are not seen as {np.dtype(dtype)} without a copy")
+        return np.array(elements, dtype) if copy and self._memory is None else np.asarray(elements, dtype)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -493,7 +506,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def fill_(self, value: Any) -> array:
         """Sets every element to `value` and gives the array."""
-        self._put(self._storage, _elements(value, self.dtype))
+        self._put(self._storage, value)
         return self
 
     def zero_(self) -> array:
@@ -505,22 +518,17 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def assign(self, source: Any) -> array:
         """Copies the elements of `source`, of the same shape, into this array and gives it."""
-        if self._memory is not None and isinstance(source, array) and self._copied_on_device(source):
-            return self
-        self._put(self._storage, _elements(source, self.dtype))
+        self._put(self._storage, source)
         return self
 
-    def _copied_on_device(self, source: array) -> bool:
-        """Copies the elements of another array on the same device, if both are dense and alike."""
+    def _copied_on_device(self, part: NDArray[Any], source: array) -> bool:
+        """Copies the elements of another array on the same device, if they are of the same type and as many."""
         memory, other = self._memory, source._memory
         if memory is None or other is None or memory.device != other.device:
             return False
-        if source.dtype is not self.dtype or source.shape != self.shape:
+        if source.dtype is not self.dtype or source._storage.shape != part.shape:
             return False
-        n_bytes = self._storage.nbytes
-        if not (self.is_contiguous and source.is_contiguous) or abs(self.ptr - source.ptr) < n_bytes:
-            return False
-        memory.copy_from(self.ptr, other, source.ptr, n_bytes)
+        memory.copy_from(part, other, source._storage)
         return True
 
     def reshape(self, shape: int | Sequence[int]) -> array:

@@ -59,6 +59,17 @@ def test_numpy_and_dlpack_see_the_same_memory():
     assert a.numpy().tolist() == seen.tolist() == [1, 2, 3]
 
 
+def test_what_numpy_asks_for_is_a_copy_or_none():
+    a = loom.array([1.5, 2.5])
+    assert np.may_share_memory(a.__array__(copy=False), a.numpy())
+    assert np.may_share_memory(a.__array__(np.float32, copy=None), a.numpy())
+    assert not np.may_share_memory(a.__array__(copy=True), a.numpy())
+    for copy in (None, True):
+        assert a.__array__(np.int64, copy=copy).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="elements of type float32 are not seen as int64 without a copy"):
+        a.__array__(np.int64, copy=False)
+
+
 def test_shape_and_ndim_of_data():
     x = np.arange(6, dtype=np.float32)
     a = loom.array(x, shape=(2, 3), copy=False)

@@ -135,6 +135,8 @@ def test_a_race_is_found_with_its_line():
     source = open(__file__, encoding="utf-8").read().splitlines()
     assert "tile" in source[finding.line - 1]
     assert len(finding.threads) >= 2
+    # By the names of the source, not those of the PTX.
+    assert "in kernel `racy_sums`" in str(caught.value) and "of `tile` (" in str(caught.value)
 
 
 def test_an_access_out_of_bounds_is_found_without_checks():
@@ -152,6 +154,17 @@ def test_a_failed_check_is_reported_as_on_the_cpu():
             loom.launch(shifted, 10, [x, 1], device=device)
         messages.append((str(caught.value), caught.value.index, caught.value.extent, caught.value.thread))
     assert messages[0] == messages[1] and messages[0][1:] == (10, 10, (9,))
+
+
+def test_what_an_architecture_lacks_is_a_compile_error():
+    @loom.kernel
+    def large(a: loom.array(dtype=float)):
+        tile = loom.shared_array(shape=100_000, dtype=float)
+        tile[loom.thread_idx()] = a[loom.tid()]
+
+    with pytest.raises(loom.CompileError, match="it needs 400000 B, sm_80 allows 166912 B") as caught:
+        loom.launch(large, 32, [np.zeros(32, np.float32)], block_dim=32, device="sim:0")
+    assert caught.value.diagnostics[0].code == "PL0602"
 
 
 def test_what_is_counted():
@@ -221,7 +234,7 @@ def test_foreign_ptx_runs():
         kernel.launch(1, 1, [x])
     with pytest.raises(TypeError, match=r"parameter 'a' is \.f32"):
         kernel.launch(1, 1, [x, "half", 3])
-    with pytest.raises(loom.SanitizerError, match="out-of-bounds"):
+    with pytest.raises(loom.SanitizerError, match="out-of-bounds access in kernel `scale`"):
         kernel.launch(2, 64, [x, 0.5, 128])
     assert loom.sim.Module(str(module)).kernels == ["scale"]
 

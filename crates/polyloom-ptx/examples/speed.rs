@@ -48,7 +48,7 @@ fn main() {
         let loaded = simulator.load(&module).expect("it has no variables");
         let kernel = loaded.kernel("k").expect("the example's own text");
         let out = simulator.memory().alloc(4096, 4).expect("four KiB");
-        simulator.memory().fill(out, 0, 4096).expect("inside");
+        simulator.memory().fill(out, &[0], 4096).expect("inside");
         let params = [out.to_le_bytes().to_vec()];
         let launch = Launch { grid: [8, 1, 1], block: [256, 1, 1], params: &params, ..Launch::default() };
         let mut best = 0.0f64;

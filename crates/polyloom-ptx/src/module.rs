@@ -257,7 +257,7 @@ impl Simulator {
             }
             // What no initial value is given for is zero.
             let address = inner.globals[&variable.name];
-            self.memory.fill(address, 0, size as usize)?;
+            self.memory.fill(address, &[0], size as usize)?;
             self.memory.write(address, &bytes)?;
         }
         Ok(loaded)

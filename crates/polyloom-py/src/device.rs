@@ -181,22 +181,30 @@ impl DeviceMemory {
         .map_err(|failure| device_error(py, &failure))
     }
 
+    /// Sets each element of an array in this memory, which `layout` describes, to the one that a dense NumPy array holds.
+    fn fill(&self, layout: &Bound<'_, PyAny>, element: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = layout.py();
+        let array = layout_of(layout)?;
+        let element: Vec<u8> = element.call_method0("tobytes")?.extract()?;
+        py.detach(|| self.buffer.fill(&array, &element)).map_err(|failure| device_error(py, &failure))
+    }
+
     /// Sets all bytes to 0.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.buffer.clear()).map_err(|failure| device_error(py, &failure))
     }
 
-    /// Copies bytes from an address of `other`, memory on the same device, to one of this.
+    /// Copies the elements of an array in `other`, memory on the same device, to those of one in this, of the same shape
+    /// and type.
     fn copy_from(
         &self,
-        py: Python<'_>,
-        to: u64,
+        layout: &Bound<'_, PyAny>,
         other: &Bound<'_, DeviceMemory>,
-        from: u64,
-        n_bytes: usize,
+        from: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let other = &other.get().buffer;
-        py.detach(|| self.buffer.copy_from(to, other, from, n_bytes)).map_err(|failure| device_error(py, &failure))
+        let (py, other) = (layout.py(), &other.get().buffer);
+        let (to, from) = (layout_of(layout)?, layout_of(from)?);
+        py.detach(|| self.buffer.copy_from(&to, other, &from)).map_err(|failure| device_error(py, &failure))
     }
 
     fn __repr__(&self) -> String {

@@ -69,6 +69,10 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
         LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } => PyValueError::new_err(error.to_string()),
         LaunchError::Simulator(fault) => simulator_error(py, fault),
         LaunchError::Device { .. } => device_exception(py, error.to_string()),
+        LaunchError::Rejected { diagnostics, .. } => {
+            let (diagnostics, sources) = (diagnostics.clone(), kernel.sources().clone());
+            compile_error(py, &CompileError { diagnostics, sources })
+        }
         LaunchError::Compile { .. } | LaunchError::Interpreter { .. } => PyRuntimeError::new_err(error.to_string()),
     }
 }

@@ -197,11 +197,22 @@ impl Dimensions {
         };
         let n_threads = block.iter().fold(1u64, |n, &extent| n.saturating_mul(extent.into()));
         if n_threads > MAX_BLOCK_SIZE {
-            let message = format!("a block has up to {MAX_BLOCK_SIZE} threads, and block is {block:?}");
+            let [x, y, z] = block;
+            let message = format!("a block has up to {MAX_BLOCK_SIZE} threads, and ({x}, {y}, {z}) are {n_threads}");
             return Err(PyValueError::new_err(message));
         }
+        if let Some([x, y, z]) = metadata.workgroup_size.filter(|&only| in_blocks && only != block) {
+            let (name, [a, b, c]) = (kernel.name(), block);
+            return Err(PyValueError::new_err(format!(
+                "kernel '{name}' is made for blocks of ({x}, {y}, {z}) threads, not ({a}, {b}, {c}): leave the block out, or \
+                 let the kernel's decorator name no block_dim"
+            )));
+        }
         let shared_bytes = match shared_bytes {
-            Some(bytes) => bytes.extract()?,
+            Some(bytes) => bytes.extract().map_err(|_| {
+                let most = u32::MAX;
+                PyValueError::new_err(format!("shared_bytes is an integer from 0 to {most}, not {bytes}"))
+            })?,
             None => metadata.shared_bytes.unwrap_or(0),
         };
         match (shape, grid) {

@@ -4,7 +4,7 @@ use crate::args::ArgError;
 use crate::device::DeviceFailure;
 use polyloom_codegen::CodegenError;
 use polyloom_codegen::abi::{Site, SiteKind};
-use polyloom_ir::{CheckKind, MAX_DIMS};
+use polyloom_ir::{CheckKind, Diagnostic, MAX_DIMS};
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,6 +33,16 @@ pub enum LaunchError {
         kernel: Arc<str>,
         /// What the back end says.
         error: CodegenError,
+    },
+    /// The device's architecture lacks what the kernel needs.
+    #[error("kernel `{kernel}` could not be compiled: {text}")]
+    Rejected {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// What it needs.
+        diagnostics: Vec<Diagnostic>,
+        /// The same as text, with lines of the source.
+        text: String,
     },
     /// A check or an assertion failed in a thread.
     #[error(transparent)]

@@ -6,14 +6,16 @@
 use crate::args::{ArgBlock, Params};
 use crate::cpu::launch::{ASK_EVERY, LaunchOptions};
 use crate::device::entry::Entry;
-use crate::device::{Device, DeviceFailure, Memory};
+use crate::device::layout::Rows;
+use crate::device::{Device, DeviceFailure, Memory, Word};
 use crate::error::LaunchError;
 use crate::fork::{PerProcess, generation};
 use crate::print;
 use polyloom_codegen::CodegenError;
-use polyloom_ir::Function;
 use polyloom_ir::interp::Grid;
-use polyloom_ptx::{DeviceMemory, Fault, FindingKind, MemoryError, Report, Sanitizers, Simulator};
+use polyloom_ir::{Function, Imm};
+use polyloom_ptx::{DeviceMemory, Fault, Finding, FindingKind, MemoryError, Report, Sanitizers, Simulator};
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,16 +93,28 @@ impl Memory for SimMemory {
         self.get()?.read(address, bytes).map_err(|error| failure(&error))
     }
 
-    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceFailure> {
-        self.get()?.write(address, bytes).map_err(|error| failure(&error))
+    fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure> {
+        let memory = self.get()?;
+        let mut rows = to.addresses().zip(bytes.chunks_exact(to.length as usize));
+        rows.try_for_each(|(address, bytes)| memory.write(address, bytes)).map_err(|error| failure(&error))
     }
 
-    fn fill(&self, address: u64, byte: u8, n_bytes: usize) -> Result<(), DeviceFailure> {
-        self.get()?.fill(address, byte, n_bytes).map_err(|error| failure(&error))
+    fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure> {
+        let memory = self.get()?;
+        let bytes: SmallVec<[u8; 4]> = match word {
+            Word::U8(word) => [word].as_slice().into(),
+            Word::U16(word) => word.to_le_bytes().as_slice().into(),
+            Word::U32(word) => word.to_le_bytes().as_slice().into(),
+        };
+        let fill = |address| memory.fill(address, &bytes, to.length as usize);
+        to.addresses().try_for_each(fill).map_err(|error| failure(&error))
     }
 
-    fn copy(&self, to: u64, from: u64, n_bytes: usize) -> Result<(), DeviceFailure> {
-        self.get()?.copy(to, from, n_bytes).map_err(|error| failure(&error))
+    fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure> {
+        let memory = self.get()?;
+        let mut rows = to.addresses().zip(from.addresses());
+        rows.try_for_each(|(to_row, from_row)| memory.copy(to_row, from_row, to.length as usize))
+            .map_err(|error| failure(&error))
     }
 }
 
@@ -121,6 +135,8 @@ pub struct SimKernel {
     memory: SimMemory,
     kernel: polyloom_ptx::Kernel,
     arch: u32,
+    /// Of its shared arrays, what PTX calls them and what the source does.
+    shared_arrays: Vec<(String, Arc<str>)>,
 }
 
 impl SimKernel {
@@ -148,6 +164,7 @@ impl SimKernel {
             memory: SimMemory::of_process(),
             kernel: loaded.kernel(entry).map_err(all)?,
             arch,
+            shared_arrays: shared_arrays(function),
         })
     }
 
@@ -180,9 +197,34 @@ impl SimKernel {
             (Err(fault), None) if fault.findings.iter().all(|f| f.kind == FindingKind::Interrupted) => {
                 Err(LaunchError::Cancelled)
             }
-            (Err(fault), None) => Err(LaunchError::Simulator(fault)),
+            (Err(mut fault), None) => {
+                fault.findings.iter_mut().for_each(|finding| self.in_terms_of_the_source(finding));
+                Err(LaunchError::Simulator(fault))
+            }
         }
     }
+}
+
+impl SimKernel {
+    /// Gives the kernel and its shared arrays the names they have in the source: the simulator knows those in the PTX.
+    fn in_terms_of_the_source(&self, finding: &mut Finding) {
+        finding.kernel = self.entry.name.to_string();
+        for (symbol, name) in &self.shared_arrays {
+            finding.message = finding.message.replace(&format!("`{symbol}`"), &format!("`{name}`"));
+        }
+    }
+}
+
+/// The shared arrays of a kernel that have a name in the source: what PTX calls them, and that name.
+fn shared_arrays(function: &Function) -> Vec<(String, Arc<str>)> {
+    let mut found = Vec::new();
+    function.walk(function.body, &mut |_, data| {
+        let name = data.results.first().and_then(|&result| function.value_names[result].clone());
+        if let (Imm::Shared(array), Some(name)) = (&data.imm, name) {
+            found.push((array.symbol(Some(&name)), name));
+        }
+    });
+    found
 }
 
 /// Runs a kernel on the simulator on another thread, while this one hands on what it prints and asks whether to go on.

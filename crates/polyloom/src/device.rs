@@ -3,7 +3,6 @@
 use crate::cuda;
 use crate::gpu::GpuError;
 use crate::kernel::Kernel;
-use polyloom_codegen::CodegenError;
 use polyloom_runtime::{CudaInfo, Device, DeviceFailure, LaunchError, Memory, sim};
 use std::sync::Arc;
 
@@ -64,10 +63,12 @@ pub fn synchronize(device: Option<Device>) -> Result<(), DeviceFailure> {
 impl Kernel {
     /// Why a launch on a device has no code to run.
     pub(crate) fn not_compiled(&self, error: GpuError) -> LaunchError {
-        let error = match error {
-            GpuError::Codegen(error) => error,
-            GpuError::Rejected(error) => CodegenError::new(error.to_string()),
-        };
-        LaunchError::Compile { kernel: self.name().into(), error }
+        let kernel = self.name().into();
+        match error {
+            GpuError::Codegen(error) => LaunchError::Compile { kernel, error },
+            GpuError::Rejected(error) => {
+                LaunchError::Rejected { kernel, text: error.to_string(), diagnostics: error.diagnostics }
+            }
+        }
     }
 }

@@ -237,11 +237,12 @@ impl DeviceMemory {
         Ok(())
     }
 
-    /// Sets `length` bytes.
-    pub fn fill(&self, address: u64, byte: u8, length: usize) -> Result<(), MemoryError> {
+    /// Sets `length` bytes to as many repetitions of a pattern as go into them.
+    pub fn fill(&self, address: u64, pattern: &[u8], length: usize) -> Result<(), MemoryError> {
         let (allocation, offset) = self.locate(address, length)?;
-        let chunk = [byte; 4096];
-        for start in (0..length).step_by(chunk.len()) {
+        let n_repetitions = (4096 / pattern.len().max(1)).max(1);
+        let chunk = pattern.repeat(n_repetitions);
+        for start in (0..length).step_by(chunk.len().max(1)) {
             allocation.region.write(offset + start, &chunk[..chunk.len().min(length - start)]);
         }
         allocation.set_written(offset, length);
@@ -365,7 +366,7 @@ mod tests {
         let (from, to) = (memory.alloc(32, 8).unwrap(), memory.alloc(32, 8).unwrap());
         memory.write(from + 3, &[1; 10]).unwrap();
         for shift in [0, 5] {
-            memory.fill(to, 9, 32).unwrap();
+            memory.fill(to, &[9], 32).unwrap();
             memory.copy(to + shift, from, 24).unwrap();
             let (allocation, _) = memory.locate(to, 32).unwrap();
             for at in 0..32 {

@@ -4,7 +4,8 @@
 //! default stream: what is asked for later happens later.
 
 use super::driver::{describe, driver, is_started};
-use crate::device::{CudaInfo, Device, DeviceFailure, Memory};
+use crate::device::layout::Rows;
+use crate::device::{CudaInfo, Device, DeviceFailure, Memory, Word};
 use crate::fork::PerProcess;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{DriverError, result, sys};
@@ -265,20 +266,109 @@ impl Memory for CudaDevice {
         self.within("copy memory to the host", || unsafe { result::memcpy_dtoh_sync(bytes, address) })
     }
 
-    fn write(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceFailure> {
-        // SAFETY: as in `read`.
-        self.within("copy memory from the host", || unsafe { result::memcpy_htod_sync(address, bytes) })
+    fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure> {
+        self.within("copy memory from the host", || match by_pitch(to) {
+            // SAFETY: as in `read`; there are as many bytes as the rows have.
+            true => unsafe { copy_rows(to, Source::Host(bytes)) },
+            false => {
+                let mut rows = to.addresses().zip(bytes.chunks_exact(to.length as usize));
+                // SAFETY: as in `read`.
+                rows.try_for_each(|(address, row)| unsafe { result::memcpy_htod_sync(address, row) })
+            }
+        })
     }
 
-    fn fill(&self, address: u64, byte: u8, n_bytes: usize) -> Result<(), DeviceFailure> {
-        // SAFETY: as in `read`.
-        self.within("set memory", || unsafe { result::memset_d8_sync(address, byte, n_bytes) })
+    fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure> {
+        let width = (to.length / word.n_bytes()) as usize;
+        let set = |address: u64, pitch: u64, n: u64| {
+            let (pitch, n) = (pitch as usize, n as usize);
+            // SAFETY: as in `read`.
+            unsafe {
+                match (word, n) {
+                    (Word::U8(value), 1) => sys::cuMemsetD8_v2(address, value, width),
+                    (Word::U16(value), 1) => sys::cuMemsetD16_v2(address, value, width),
+                    (Word::U32(value), 1) => sys::cuMemsetD32_v2(address, value, width),
+                    (Word::U8(value), _) => sys::cuMemsetD2D8_v2(address, pitch, value, width, n),
+                    (Word::U16(value), _) => sys::cuMemsetD2D16_v2(address, pitch, value, width, n),
+                    (Word::U32(value), _) => sys::cuMemsetD2D32_v2(address, pitch, value, width, n),
+                }
+            }
+            .result()
+        };
+        self.within("set memory", || match by_pitch(to) {
+            true => set(to.address, to.pitch, to.n),
+            false => to.addresses().try_for_each(|address| set(address, to.length, 1)),
+        })
     }
 
-    fn copy(&self, to: u64, from: u64, n_bytes: usize) -> Result<(), DeviceFailure> {
-        // SAFETY: as in `read`.
-        self.within("copy memory", || unsafe { result::memcpy_dtod_sync(to, from, n_bytes) })
+    fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure> {
+        self.within("copy memory", || match by_pitch(to) && by_pitch(from) {
+            // SAFETY: as in `read`.
+            true => unsafe { copy_rows(to, Source::Device(from)) },
+            false => {
+                let mut rows = to.addresses().zip(from.addresses());
+                // SAFETY: as in `read`.
+                rows.try_for_each(|(to_row, from_row)| unsafe {
+                    result::memcpy_dtod_sync(to_row, from_row, to.length as usize)
+                })
+            }
+        })
     }
+}
+
+/// Most bytes between rows that one call of the driver takes (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of all devices so far).
+const MAX_PITCH: u64 = i32::MAX as u64;
+
+/// Whether one call of the driver, with a pitch, does for more than one row.
+fn by_pitch(rows: Rows) -> bool {
+    rows.n > 1 && rows.pitch <= MAX_PITCH
+}
+
+/// Where rows are copied from.
+enum Source<'a> {
+    /// Memory of the host, where they follow each other.
+    Host(&'a [u8]),
+    /// Memory of the device.
+    Device(Rows),
+}
+
+/// Copies rows to a device's memory in one call: `cuMemcpy2DUnaligned`, which takes any pitch (CUDA Driver API 13.0
+/// §6.13).
+///
+/// # Safety
+///
+/// There are as many bytes. The device's addresses the driver checks.
+unsafe fn copy_rows(to: Rows, from: Source<'_>) -> Result<(), DriverError> {
+    let mut copy = sys::CUDA_MEMCPY2D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        srcHost: std::ptr::null(),
+        srcDevice: 0,
+        srcArray: std::ptr::null_mut(),
+        srcPitch: to.length as usize,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
+        dstHost: std::ptr::null_mut(),
+        dstDevice: to.address,
+        dstArray: std::ptr::null_mut(),
+        dstPitch: to.pitch as usize,
+        WidthInBytes: to.length as usize,
+        Height: to.n as usize,
+    };
+    match from {
+        Source::Host(bytes) => {
+            copy.srcMemoryType = sys::CUmemorytype::CU_MEMORYTYPE_HOST;
+            copy.srcHost = bytes.as_ptr().cast();
+        }
+        Source::Device(rows) => {
+            copy.srcDevice = rows.address;
+            copy.srcPitch = rows.pitch as usize;
+        }
+    }
+    // SAFETY: the caller vouches for the bytes of the host.
+    unsafe { sys::cuMemcpy2DUnaligned_v2(&copy) }.result()
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! What a launch hands to a kernel's entry on a device, and what it learns from it: the parameters that
 //! [`GpuLaunch`] and [`ArgLayout`] lay out, and the first check that failed.
 
+use super::layout::Rows;
 use super::staging::Staged;
-use super::{DeviceFailure, Memory};
+use super::{DeviceFailure, Memory, Word};
 use crate::args::{ArgBlock, Params};
 use crate::cpu::launch::checked_grid;
 use crate::error::{LaunchError, Trap};
@@ -175,7 +176,7 @@ impl Prepared<'_> {
 impl<'a> Report<'a> {
     fn new(memory: &'a dyn Memory) -> Result<Report<'a>, DeviceFailure> {
         let report = Report { memory, address: memory.alloc(size_of::<GpuReport>())? };
-        memory.fill(report.address, 0, size_of::<GpuReport>())?;
+        memory.fill(Rows::one(report.address, size_of::<GpuReport>() as u64), Word::U8(0))?;
         Ok(report)
     }
 }

@@ -3,6 +3,36 @@
 use smallvec::SmallVec;
 use std::ops::Range;
 
+/// Rows of bytes, all of one length and equally far apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rows {
+    /// Where the first begins.
+    pub address: u64,
+    /// The bytes of a row, at least one.
+    pub length: u64,
+    /// Bytes from the beginning of one to that of the next, at least `length`.
+    pub pitch: u64,
+    /// How many there are, at least one.
+    pub n: u64,
+}
+
+impl Rows {
+    /// A single row.
+    pub fn one(address: u64, length: u64) -> Rows {
+        Rows { address, length, pitch: length, n: 1 }
+    }
+
+    /// The bytes of all.
+    pub fn n_bytes(&self) -> u64 {
+        self.length * self.n
+    }
+
+    /// Where each begins.
+    pub(crate) fn addresses(self) -> impl Iterator<Item = u64> {
+        (0..self.n).map(move |number| self.address + number * self.pitch)
+    }
+}
+
 /// An array's elements, in whichever memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
@@ -53,18 +83,82 @@ impl Layout {
         self.run_axes().0 == 0
     }
 
+    /// Whether each run of its elements begins and ends at a multiple of so many bytes, a power of 2.
+    pub(crate) fn is_aligned(&self, n_bytes: u64) -> bool {
+        let (outer, run) = self.run_axes();
+        let steps = self.strides[..outer].iter().map(|stride| stride.unsigned_abs());
+        [self.base, run].into_iter().chain(steps).all(|each| each.is_multiple_of(n_bytes))
+    }
+
+    /// The same elements from an address on, where they follow each other row by row.
+    pub(crate) fn dense_at(&self, base: u64) -> Layout {
+        let mut dense = Layout { base, ..self.clone() };
+        let mut step = self.elem_bytes as i64;
+        for (stride, &extent) in dense.strides.iter_mut().zip(&self.extents).rev() {
+            *stride = step;
+            step *= extent as i64;
+        }
+        dense
+    }
+
+    /// Calls `each` with its elements as rows, in the order of elements.
+    pub(crate) fn rows<E>(&self, each: &mut impl FnMut(Rows) -> Result<(), E>) -> Result<(), E> {
+        self.rows_with(self, &mut |rows, _| each(rows))
+    }
+
+    /// Calls `each` with its elements as rows and those of another array of the same extents, with elements of the same
+    /// size, that belong to them.
+    pub(crate) fn rows_with<E>(
+        &self,
+        other: &Layout,
+        each: &mut impl FnMut(Rows, Rows) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.extents.contains(&0) {
+            return Ok(());
+        }
+        let arrays = [self, other];
+        let (mut length, mut outer) = (self.elem_bytes, self.extents.len());
+        let follows = |axis: usize, length: u64| arrays.iter().all(|array| array.strides[axis] == length as i64);
+        while outer > 0 && (self.extents[outer - 1] == 1 || follows(outer - 1, length)) {
+            outer -= 1;
+            length *= self.extents[outer];
+        }
+        // The next axis is that of the rows, unless they overlap or run backwards.
+        let mut n = 1;
+        let mut pitches = [length; 2];
+        if outer > 0 && arrays.iter().all(|array| array.strides[outer - 1] >= length as i64) {
+            outer -= 1;
+            n = self.extents[outer];
+            pitches = arrays.map(|array| array.strides[outer] as u64);
+        }
+        let n_calls: u64 = self.extents[..outer].iter().product();
+        for number in 0..n_calls {
+            let rows = |index: usize| {
+                let (array, pitch) = (arrays[index], pitches[index]);
+                Rows { address: array.address_of(number, outer), length, pitch, n }
+            };
+            each(rows(0), rows(1))?;
+        }
+        Ok(())
+    }
+
+    /// Address of the first element with these indices along the first axes, so many: `number` counts them row by row.
+    fn address_of(&self, number: u64, n_axes: usize) -> u64 {
+        let (mut rest, mut address) = (number, self.base);
+        for axis in (0..n_axes).rev() {
+            let index = rest % self.extents[axis];
+            rest /= self.extents[axis];
+            address = address.wrapping_add_signed((index as i64).wrapping_mul(self.strides[axis]));
+        }
+        address
+    }
+
     /// Calls `each` with address and length of each run of elements that follow each other in memory, row by row.
     pub(crate) fn runs<E>(&self, each: &mut impl FnMut(u64, u64) -> Result<(), E>) -> Result<(), E> {
         let (outer, run) = self.run_axes();
         let n_runs: u64 = self.extents[..outer].iter().product();
         for number in 0..if run == 0 { 0 } else { n_runs } {
-            let (mut rest, mut address) = (number, self.base);
-            for axis in (0..outer).rev() {
-                let index = rest % self.extents[axis];
-                rest /= self.extents[axis];
-                address = address.wrapping_add_signed((index as i64).wrapping_mul(self.strides[axis]));
-            }
-            each(address, run)?;
+            each(self.address_of(number, outer), run)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! memory becomes one allocation. What lies between the elements of an array with strides is never looked at, since other
 //! threads may write it meanwhile, and is zero on the device.
 
-use super::layout::Layout;
+use super::layout::{Layout, Rows};
 use super::{DeviceFailure, Memory};
 use crate::args::{ArgBlock, Params};
 use polyloom_codegen::ArgLayout;
@@ -76,7 +76,7 @@ impl<'a> Staged<'a> {
             let inside = arrays.iter().map(|array| &array.layout).filter(|layout| host.contains(&layout.span().start));
             // SAFETY: the caller vouches for the elements of the arrays.
             let bytes = unsafe { block_bytes(&host, inside) };
-            memory.write(device + skew, &bytes)?;
+            memory.write(Rows::one(device + skew, n_bytes as u64), &bytes)?;
         }
         for array in arrays {
             staged.addresses[array.param] = staged.on_device(array.layout.base);

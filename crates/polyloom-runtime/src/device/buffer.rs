@@ -1,0 +1,322 @@
+//! Memory of a device that arrays are in: elements are read, written, set and copied there, however far apart they lie.
+
+use super::layout::{Layout, Rows};
+use super::{Device, DeviceFailure, Memory, Word};
+use std::sync::Arc;
+
+/// Most bytes that are brought from the host to fill memory with an element that is no word; they are copied from there.
+const MAX_REPEATED_BYTES: usize = 1 << 16;
+
+/// Memory of a device that arrays are in. Dropping it gives it back, unless it is somebody else's.
+pub struct Buffer {
+    memory: Arc<dyn Memory>,
+    address: u64,
+    n_bytes: usize,
+    is_owned: bool,
+}
+
+impl Buffer {
+    /// So many bytes; of none there is no address.
+    ///
+    /// # Errors
+    ///
+    /// When the device has not as many.
+    pub fn new(memory: Arc<dyn Memory>, n_bytes: usize) -> Result<Buffer, DeviceFailure> {
+        // Whole words: PTX updates 16-bit elements by exchanges of the word they are in.
+        let address = if n_bytes == 0 { 0 } else { memory.alloc(n_bytes.next_multiple_of(4))? };
+        Ok(Buffer { memory, address, n_bytes, is_owned: n_bytes > 0 })
+    }
+
+    /// Memory that somebody else has allocated on the device, and keeps for as long as this is used.
+    pub fn borrowed(memory: Arc<dyn Memory>, address: u64, n_bytes: usize) -> Buffer {
+        Buffer { memory, address, n_bytes, is_owned: false }
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> Device {
+        self.memory.device()
+    }
+
+    /// Where it begins.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Its size.
+    pub fn n_bytes(&self) -> usize {
+        self.n_bytes
+    }
+
+    /// Copies the elements of an array in this memory to the host, where they follow each other row by row.
+    ///
+    /// # Errors
+    ///
+    /// When the array is not in this memory, has not as many bytes, or the device fails.
+    pub fn read(&self, array: &Layout, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
+        self.check(array, bytes.len() as u64)?;
+        if array.is_one_run() || array.n_bytes() == 0 {
+            return array.runs(&mut |address, _| self.memory.read(address, bytes));
+        }
+        // One copy of all, what lies between the elements included: many small copies take longer.
+        let span = array.span();
+        let mut all = vec![0; (span.end - span.start) as usize];
+        self.memory.read(span.start, &mut all)?;
+        let mut done = 0;
+        array.runs(&mut |address, length| {
+            let (from, length) = ((address - span.start) as usize, length as usize);
+            bytes[done..done + length].copy_from_slice(&all[from..from + length]);
+            done += length;
+            Ok(())
+        })
+    }
+
+    /// Copies elements from the host, where they follow each other row by row, to those of an array in this memory. What
+    /// lies between these is not touched, not even with the value it has: a kernel may be writing it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Buffer::read`].
+    pub fn write(&self, array: &Layout, bytes: &[u8]) -> Result<(), DeviceFailure> {
+        self.check(array, bytes.len() as u64)?;
+        let mut done = 0;
+        array.rows(&mut |rows| {
+            let part = &bytes[done..done + rows.n_bytes() as usize];
+            done += part.len();
+            self.memory.write(rows, part)
+        })
+    }
+
+    /// Sets each element of an array in this memory. `element` is one of them: the bytes along its last axes.
+    ///
+    /// # Errors
+    ///
+    /// When the array is not in this memory, is not made of such elements, or the device fails.
+    pub fn fill(&self, array: &Layout, element: &[u8]) -> Result<(), DeviceFailure> {
+        let n_bytes = array.n_bytes();
+        self.check(array, n_bytes)?;
+        if n_bytes == 0 {
+            return Ok(());
+        }
+        if element.is_empty() || !n_bytes.is_multiple_of(element.len() as u64) {
+            return Err(DeviceFailure::OutOfBounds {
+                device: self.device(),
+                address: array.base,
+                n_bytes: element.len(),
+            });
+        }
+        let repeated = |n_bytes: usize| -> Vec<u8> { element.iter().copied().cycle().take(n_bytes).collect() };
+        match Word::of(element).filter(|word| array.is_aligned(word.n_bytes())) {
+            Some(word) => array.rows(&mut |rows| self.memory.fill(rows, word)),
+            None if array.is_one_run() => {
+                let step = (MAX_REPEATED_BYTES / element.len() * element.len()).max(element.len());
+                let first = repeated(step.min(n_bytes as usize));
+                self.memory.write(Rows::one(array.base, first.len() as u64), &first)?;
+                // Twice as much with each copy.
+                let mut done = first.len() as u64;
+                while done < n_bytes {
+                    let length = done.min(n_bytes - done);
+                    self.memory.copy(Rows::one(array.base + done, length), Rows::one(array.base, length))?;
+                    done += length;
+                }
+                Ok(())
+            }
+            None => self.write(array, &repeated(n_bytes as usize)),
+        }
+    }
+
+    /// Sets all bytes to 0.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub fn clear(&self) -> Result<(), DeviceFailure> {
+        match self.n_bytes as u64 {
+            0 => Ok(()),
+            n_bytes => self.memory.fill(Rows::one(self.address, n_bytes), Word::U8(0)),
+        }
+    }
+
+    /// Copies the elements of an array in other memory on the same device, or in this, to those of an array in this
+    /// memory, of the same extents and as large ones. They may overlap.
+    ///
+    /// # Errors
+    ///
+    /// When an array is not in its memory, they are not alike, or the device fails.
+    pub fn copy_from(&self, to: &Layout, other: &Buffer, from: &Layout) -> Result<(), DeviceFailure> {
+        self.check(to, from.n_bytes())?;
+        other.check(from, to.n_bytes())?;
+        if self.device() != other.device() || to.extents != from.extents {
+            let (device, address) = (self.device(), from.base);
+            return Err(DeviceFailure::OutOfBounds { device, address, n_bytes: from.n_bytes() as usize });
+        }
+        let copy = |to: &Layout, from: &Layout| to.rows_with(from, &mut |to, from| self.memory.copy(to, from));
+        let (target, source) = (to.span(), from.span());
+        if target.end <= source.start || source.end <= target.start {
+            return copy(to, from);
+        }
+        let between = Buffer::new(self.memory.clone(), from.n_bytes() as usize)?;
+        let dense = from.dense_at(between.address());
+        copy(&dense, from)?;
+        copy(to, &dense)
+    }
+
+    /// Whether an array of so many bytes is in this memory.
+    fn check(&self, array: &Layout, n_bytes: u64) -> Result<(), DeviceFailure> {
+        let span = array.span();
+        let is_within = span.start >= self.address && span.end <= self.address + self.n_bytes as u64;
+        let is_one = array.n_bytes() == n_bytes && span.start <= span.end;
+        match is_one && (is_within || n_bytes == 0) {
+            true => Ok(()),
+            false => {
+                let (device, address) = (self.device(), span.start);
+                Err(DeviceFailure::OutOfBounds { device, address, n_bytes: n_bytes as usize })
+            }
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.is_owned {
+            self.memory.free(self.address);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim;
+
+    fn layout(base: u64, extents: &[u64], strides: &[i64]) -> Layout {
+        Layout { base, elem_bytes: 2, extents: extents.into(), strides: strides.into() }
+    }
+
+    #[test]
+    fn elements_apart_are_copied_and_nothing_between_them() {
+        let buffer = Buffer::new(sim::memory(), 24).unwrap();
+        let at = buffer.address();
+        let all = layout(at, &[12], &[2]);
+        buffer.write(&all, &[9; 24]).unwrap();
+        // Two columns of three rows of four, from the last row up.
+        let part = layout(at + 16, &[3, 2], &[-8, 4]);
+        let given: Vec<u8> = (0..12).collect();
+        buffer.write(&part, &given).unwrap();
+        let mut found = [0; 12];
+        buffer.read(&part, &mut found).unwrap();
+        assert_eq!(found, *given);
+        let mut found = [0; 24];
+        buffer.read(&all, &mut found).unwrap();
+        assert_eq!(found, [8, 9, 9, 9, 10, 11, 9, 9, 4, 5, 9, 9, 6, 7, 9, 9, 0, 1, 9, 9, 2, 3, 9, 9]);
+    }
+
+    #[test]
+    fn what_is_not_in_the_memory_is_refused() {
+        let buffer = Buffer::new(sim::memory(), 8).unwrap();
+        let at = buffer.address();
+        let refused = |layout: &Layout, n_bytes: usize| {
+            let error = buffer.read(layout, &mut vec![0; n_bytes]).unwrap_err();
+            assert!(matches!(error, DeviceFailure::OutOfBounds { device: Device::Simulator, .. }), "{error}");
+        };
+        refused(&layout(at + 2, &[4], &[2]), 8);
+        refused(&layout(at, &[4], &[-2]), 8);
+        refused(&layout(at, &[4], &[2]), 6);
+        refused(&layout(at, &[u64::MAX], &[2]), 8);
+        let other = Buffer::new(sim::memory(), 8).unwrap();
+        let all = |buffer: &Buffer| layout(buffer.address(), &[4], &[2]);
+        assert!(buffer.copy_from(&layout(at + 2, &[4], &[2]), &other, &all(&other)).is_err());
+        assert!(buffer.copy_from(&layout(at, &[2, 2], &[4, 2]), &other, &all(&other)).is_err());
+        buffer.copy_from(&all(&buffer), &other, &all(&other)).unwrap();
+        assert!(buffer.fill(&layout(at + 2, &[4], &[2]), &[0, 0]).is_err());
+        assert!(buffer.fill(&all(&buffer), &[0, 0, 0]).is_err());
+    }
+
+    fn contents(buffer: &Buffer) -> Vec<u8> {
+        let mut bytes = vec![0; buffer.n_bytes()];
+        let all = Layout {
+            base: buffer.address(),
+            elem_bytes: 1,
+            extents: [buffer.n_bytes() as u64].as_slice().into(),
+            strides: [1].as_slice().into(),
+        };
+        buffer.read(&all, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// Words, elements that are none, and elements apart.
+    #[test]
+    fn arrays_are_filled_and_nothing_between_their_elements() {
+        let check = |extents: &[u64], strides: &[i64], element: &[u8], expect: &[u8]| {
+            let buffer = Buffer::new(sim::memory(), expect.len()).unwrap();
+            buffer.clear().unwrap();
+            buffer.fill(&layout(buffer.address(), extents, strides), element).unwrap();
+            assert_eq!(contents(&buffer), expect, "{extents:?} {strides:?} {element:?}");
+        };
+        check(&[3], &[2], &[7, 7], &[7; 6]);
+        check(&[3], &[2], &[1, 2], &[1, 2, 1, 2, 1, 2]);
+        check(&[2], &[4], &[1, 2], &[1, 2, 0, 0, 1, 2, 0, 0]);
+        check(&[2, 2], &[4, 2], &[1, 2, 3, 4], &[1, 2, 3, 4, 1, 2, 3, 4]);
+        check(&[2, 3], &[6, 2], &[1, 2, 3, 4, 5, 6], &[1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]);
+        check(&[2, 3], &[8, 2], &[1, 2, 3, 4, 5, 6], &[1, 2, 3, 4, 5, 6, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0]);
+        // The components of an element are apart.
+        check(&[2, 2], &[2, 4], &[1, 2, 3, 4], &[1, 2, 1, 2, 3, 4, 3, 4]);
+        check(&[0], &[2], &[1, 2], &[0, 0]);
+    }
+
+    /// More than is brought from the host at once, and no multiple of it.
+    #[test]
+    fn a_long_array_is_filled_by_copies() {
+        let n = 2 * MAX_REPEATED_BYTES + 6;
+        let buffer = Buffer::new(sim::memory(), n).unwrap();
+        let element = [1, 2, 3, 4, 5, 6];
+        buffer.fill(&layout(buffer.address(), &[n as u64 / 6, 3], &[6, 2]), &element).unwrap();
+        let expect: Vec<u8> = element.iter().copied().cycle().take(n / 6 * 6).collect();
+        assert_eq!(contents(&buffer)[..expect.len()], expect);
+    }
+
+    #[test]
+    fn arrays_are_copied_on_the_device_however_they_lie() {
+        let check = |to: Layout, from: Layout, expect: &[u8]| {
+            let (target, source) = [(); 2].map(|()| Buffer::new(sim::memory(), 12).unwrap()).into();
+            target.clear().unwrap();
+            let given: Vec<u8> = (1..=12).collect();
+            source.write(&layout(source.address(), &[6], &[2]), &given).unwrap();
+            let at = |buffer: &Buffer, array: &Layout| Layout { base: array.base + buffer.address(), ..array.clone() };
+            target.copy_from(&at(&target, &to), &source, &at(&source, &from)).unwrap();
+            assert_eq!(contents(&target), expect, "{to:?} {from:?}");
+        };
+        check(layout(0, &[2], &[6]), layout(2, &[2], &[4]), &[3, 4, 0, 0, 0, 0, 7, 8, 0, 0, 0, 0]);
+        check(layout(0, &[2, 3], &[6, 2]), layout(0, &[2, 3], &[2, 4]), &[1, 2, 5, 6, 9, 10, 3, 4, 7, 8, 11, 12]);
+        check(layout(10, &[6], &[-2]), layout(0, &[6], &[2]), &[11, 12, 9, 10, 7, 8, 5, 6, 3, 4, 1, 2]);
+        check(
+            layout(0, &[2, 1, 2], &[4, 99, 2]),
+            layout(0, &[2, 1, 2], &[0, -7, 2]),
+            &[1, 2, 3, 4, 1, 2, 3, 4, 0, 0, 0, 0],
+        );
+    }
+
+    #[test]
+    fn arrays_that_overlap_are_copied_as_they_were() {
+        let buffer = Buffer::new(sim::memory(), 8).unwrap();
+        let at = buffer.address();
+        buffer.write(&layout(at, &[4], &[2]), &[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+        buffer.copy_from(&layout(at + 2, &[3], &[2]), &buffer, &layout(at, &[3], &[2])).unwrap();
+        assert_eq!(contents(&buffer), [1, 2, 1, 2, 3, 4, 5, 6]);
+        buffer.copy_from(&layout(at, &[4], &[2]), &buffer, &layout(at + 6, &[4], &[-2])).unwrap();
+        assert_eq!(contents(&buffer), [5, 6, 3, 4, 1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn memory_is_given_back() {
+        let buffer = Buffer::new(sim::memory(), 64).unwrap();
+        let view = Buffer::borrowed(sim::memory(), buffer.address(), 64);
+        drop(view);
+        buffer.clear().unwrap();
+        let address = buffer.address();
+        drop(buffer);
+        assert!(sim::memory().read(address, &mut [0]).is_err());
+        let empty = Buffer::new(sim::memory(), 0).unwrap();
+        assert_eq!((empty.address(), empty.n_bytes()), (0, 0));
+        empty.read(&layout(0, &[0], &[2]), &mut []).unwrap();
+    }
+}
