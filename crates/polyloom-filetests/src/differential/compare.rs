@@ -2,11 +2,13 @@
 
 use super::program::{Access, Program};
 use super::random::Random;
+use super::sums::flushed_arrays;
 use polyloom::{
-    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, LaunchError, LaunchOptions, PrintSink, Scalar,
-    Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type, scalar_bits,
+    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, Form, Kernel, LaunchError, LaunchOptions, PrintSink,
+    Scalar, Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type, scalar_bits,
     set_print_sink,
 };
+use polyloom_ir::{FileId, Module, parse_module};
 use std::cell::RefCell;
 use std::fmt;
 use std::io::Write as _;
@@ -203,14 +205,14 @@ pub(super) struct Outcome {
     /// `None` if it cannot be compared.
     printed: Option<String>,
     n_threads: u64,
-    /// Whether atomic sums may have taken subnormal numbers for zeros.
-    sums_flush: bool,
+    /// Of each array, whether atomic sums may have taken subnormal numbers for zeros in it.
+    flushed: Vec<bool>,
 }
 
 impl Outcome {
     /// What a launch that ran to its end left in memory. What it printed cannot be compared.
     pub(super) fn of_buffers(buffers: Vec<Buffer>, n_threads: u64) -> Outcome {
-        Outcome { done: Ok(()), buffers, printed: None, n_threads, sums_flush: false }
+        Outcome { done: Ok(()), buffers, printed: None, n_threads, flushed: Vec::new() }
     }
 }
 
@@ -289,7 +291,7 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
         };
         if let Err(error) = filled {
             let done = Err(error.into());
-            return Ok(Outcome { done, buffers, printed: None, n_threads, sums_flush: false });
+            return Ok(Outcome { done, buffers, printed: None, n_threads, flushed: Vec::new() });
         }
     }
     PRINTED.set(Some(String::new()));
@@ -310,10 +312,20 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
     };
     let printed = PRINTED.take().unwrap_or_default();
     // On a GPU threads print in any order, and floats with other digits.
-    let printed = Some(printed).filter(|_| !matches!(how, How::Launch(Some(_))));
+    let is_simulated = matches!(how, How::Launch(Some(_)));
+    let printed = Some(printed).filter(|_| !is_simulated);
     let sums = ["atomic_add", "atomic_sub", "+=", "-="];
-    let sums_flush = printed.is_none() && sums.iter().any(|sum| program.text.contains(sum));
-    Ok(Outcome { done, buffers, printed, n_threads, sums_flush })
+    let flushed = match is_simulated && sums.iter().any(|sum| program.text.contains(sum)) {
+        true => flushed_arrays(&prepared(&kernel)),
+        false => Vec::new(),
+    };
+    Ok(Outcome { done, buffers, printed, n_threads, flushed })
+}
+
+/// A kernel's HIR as back ends get it.
+fn prepared(kernel: &Kernel) -> Module {
+    let text = kernel.emit(Form::HirPrepared, None).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    text.ok().and_then(|text| parse_module(&text, FileId::from_u32(0)).ok()).unwrap_or_default()
 }
 
 /// An array's memory with room around it, so that a stray store shows.
@@ -385,11 +397,11 @@ impl Buffer {
 
 /// All of memory is compared, what lies between and around the elements too. Any NaN equals any NaN.
 pub(super) fn compare(engine: &'static str, expected: &Outcome, got: &Outcome) -> Result<(), Box<Disagreement>> {
-    let got_sums_flush = got.sums_flush;
-    for (array, (expected, got)) in expected.buffers.iter().zip(&got.buffers).enumerate() {
+    for (array, (expected, buffer)) in expected.buffers.iter().zip(&got.buffers).enumerate() {
         let elem = expected.elem;
+        let is_flushed = elem == Scalar::F32 && got.flushed.get(array).copied().unwrap_or(false);
         for element in 0..expected.words.len() * 8 / elem.bytes() as usize {
-            let (want, have) = (expected.get(element), got.get(element));
+            let (want, have) = (expected.get(element), buffer.get(element));
             let both_nan = || {
                 elem.is_float() && scalar_bits::to_f64(elem, want).is_nan() && scalar_bits::to_f64(elem, have).is_nan()
             };
@@ -397,7 +409,7 @@ pub(super) fn compare(engine: &'static str, expected: &Outcome, got: &Outcome) -
             // missing from a sum.
             let subnormals_apart = || {
                 let apart = f32::from_bits(want as u32) - f32::from_bits(have as u32);
-                got_sums_flush && elem == Scalar::F32 && apart.abs() <= 1000.0 * f32::MIN_POSITIVE
+                is_flushed && apart.abs() <= 1000.0 * f32::MIN_POSITIVE
             };
             if want != have && !both_nan() && !subnormals_apart() {
                 return Err(Box::new(Disagreement::Bits { engine, array, element, expected: want, got: have, elem }));

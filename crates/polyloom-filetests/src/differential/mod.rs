@@ -20,6 +20,7 @@ mod random;
 mod shrink;
 mod statements;
 mod structs;
+mod sums;
 mod text;
 
 pub use compare::{Disagreement, Engines};
