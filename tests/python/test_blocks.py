@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import polyloom as loom
 import pytest
+from block_kernels import block_sums, matmul_f16, matmul_i8, reversed_parts
 
 TILE = 8
 
@@ -32,23 +33,6 @@ def test_a_tiled_transpose_over_a_grid():
     np.testing.assert_array_equal(out, a.T)
 
 
-@loom.kernel
-def block_sums(a: loom.array(dtype=loom.float64), sums: loom.array(dtype=loom.float64)):
-    part = loom.shared_array(shape=32, dtype=loom.float64)
-    i = loom.tid()
-    warp_sum = loom.warp_reduce_add(a[i])
-    if loom.lane_id() == 0:
-        part[loom.warp_id()] = warp_sum
-    loom.sync_threads()
-    if loom.warp_id() == 0:
-        x = loom.float64(0.0)
-        if loom.lane_id() < loom.block_dim() // 32:
-            x = part[loom.lane_id()]
-        total = loom.warp_reduce_add(x)
-        if loom.lane_id() == 0:
-            sums[loom.block_idx()] = total
-
-
 @pytest.mark.parametrize("block", [32, 256, 1024])
 def test_block_sums(block: int):
     a = np.random.default_rng(2).random(2048)
@@ -61,33 +45,37 @@ def test_block_sums(block: int):
     np.testing.assert_allclose(sums, a.reshape(-1, block).sum(axis=1), rtol=1e-14)
 
 
-@loom.kernel
-def dynamic(out: loom.array(dtype=int), n: int):
-    part = loom.dynamic_shared(shape=n, dtype=int)
-    t = loom.thread_idx()
-    part[t] = t
-    loom.sync_threads()
-    out[loom.tid()] = part[n - 1 - t]
-
-
 def test_dynamic_shared_memory():
     out = np.zeros(8, np.int32)
-    loom.launch(dynamic, grid=2, block=4, shared_bytes=16, inputs=[out, 4])
+    loom.launch(reversed_parts, grid=2, block=4, shared_bytes=16, inputs=[out, 4])
     np.testing.assert_array_equal(out, [3, 2, 1, 0] * 2)
-    with pytest.raises(RuntimeError, match="the buffer ends|dynamic shared memory"):
-        loom.launch(dynamic, grid=2, block=4, shared_bytes=8, inputs=[out, 4])
+    with pytest.raises(
+        RuntimeError, match="dynamic shared memory is too small for this view: launch with more shared_bytes"
+    ):
+        loom.launch(reversed_parts, grid=2, block=4, shared_bytes=8, inputs=[out, 4])
 
 
 def test_what_a_launch_cannot_be():
     out = np.zeros(8, np.int32)
     with pytest.raises(TypeError, match="not both"):
-        loom.launch(dynamic, dim=4, grid=2, inputs=[out, 4])
+        loom.launch(reversed_parts, dim=4, grid=2, inputs=[out, 4])
     with pytest.raises(TypeError, match="dim is missing"):
-        loom.launch(dynamic, inputs=[out, 4])
-    with pytest.raises(ValueError, match="up to 1024 threads"):
-        loom.launch(dynamic, dim=4, block_dim=2000, inputs=[out, 4])
+        loom.launch(reversed_parts, inputs=[out, 4])
+    with pytest.raises(ValueError, match=r"up to 1024 threads, and \(2000, 1, 1\) are 2000"):
+        loom.launch(reversed_parts, dim=4, block_dim=2000, inputs=[out, 4])
+    for shared_bytes in (-5, 1 << 32, "16"):
+        with pytest.raises(ValueError, match="shared_bytes is an integer from 0 to 4294967295, not"):
+            loom.launch(reversed_parts, grid=2, block=4, shared_bytes=shared_bytes, inputs=[out, 4])
+    with pytest.raises(RuntimeError, match="a block shares at most 268435456 bytes, not 536870912"):
+        loom.launch(reversed_parts, grid=2, block=4, shared_bytes=1 << 29, inputs=[out, 4])
+    a = np.zeros((16, 16), np.float32)
+    for device in ("cpu", "sim:0"):
+        with pytest.raises(
+            ValueError, match=r"'transpose' is made for blocks of \(8, 8, 1\) threads, not \(64, 1, 1\)"
+        ):
+            loom.launch(transpose, grid=4, block=64, inputs=[a], outputs=[a.copy()], device=device)
     with pytest.raises(ValueError, match="positive"):
-        loom.launch(dynamic, grid=(1, 0), inputs=[out, 4])
+        loom.launch(reversed_parts, grid=(1, 0), inputs=[out, 4])
 
 
 @loom.kernel
@@ -116,46 +104,12 @@ def test_outside_kernels_there_are_no_blocks():
 
 
 @loom.kernel(block_dim=32)
-def matmul_f16(
-    a: loom.array(dtype=loom.float16, ndim=2),
-    b: loom.array(dtype=loom.float16, ndim=2),
-    c: loom.array(dtype=float, ndim=2),
-):
-    row = loom.block_idx(0) * 16
-    col = loom.block_idx(1) * 16
-    total = loom.mma_load_c(c, row, col)
-    for k in range(a.shape[1] // 16):
-        part_a = loom.mma_load_a(a, row, k * 16)
-        part_b = loom.mma_load_b(b, k * 16, col)
-        total = loom.mma(part_a, part_b, total)
-    loom.mma_store(c, row, col, total)
-
-
-@loom.kernel(block_dim=32)
 def matmul_tf32(
     a: loom.array(dtype=float, ndim=2), b: loom.array(dtype=float, ndim=2), c: loom.array(dtype=float, ndim=2)
 ):
     part_a = loom.mma_load_a(a, 0, 0, layout="col")
     part_b = loom.mma_load_b(b, 0, 0, n=8)
     loom.mma_store(c, 0, 0, loom.mma(part_a, part_b, loom.vec4(1.0)))
-
-
-@loom.kernel(block_dim=32)
-def matmul_i8(
-    a: loom.array(dtype=loom.int8, ndim=2), b: loom.array(dtype=loom.int8, ndim=2), c: loom.array(dtype=int, ndim=2)
-):
-    shared_a = loom.shared_array(shape=(16, 16), dtype=loom.int8)
-    shared_b = loom.shared_array(shape=(8, 16), dtype=loom.int8)
-    lane = loom.lane_id()
-    loom.async_copy(shared_a[lane // 2, lane % 2 * 8], a[lane // 2, lane % 2 * 8], count=8)
-    if lane < 8:
-        loom.async_copy(shared_b[lane, 0], b[lane, 0], count=16, bypass=True)
-    loom.async_commit()
-    loom.async_wait()
-    loom.sync_threads()
-    part_a = loom.mma_load_a(shared_a, 0, 0)
-    part_b = loom.mma_load_b(shared_b, 0, 0, layout="col", n=8)
-    loom.mma_store(c, 0, 0, loom.mma(part_a, part_b, loom.vec4i()))
 
 
 def test_tensor_core_products():

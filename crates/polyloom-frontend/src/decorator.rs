@@ -292,7 +292,10 @@ impl Reader<'_> {
             return u32::try_from(value).ok();
         }
         let message = format!("`{}` takes an integer from {least} to {most}", name.as_str());
-        self.wrong(value, message, &format!("write `{}={least}`, for example", name.as_str()));
+        // Of what there must be some, as many as are usual.
+        let is_usual = |example: &i128| least > 0 && *example <= most;
+        let example = [256, 64].into_iter().find(is_usual).unwrap_or(least);
+        self.wrong(value, message, &format!("write `{}={example}`, for example", name.as_str()));
         None
     }
 

@@ -187,7 +187,7 @@ pub fn library_member(module: &str, name: &str) -> Option<Captured> {
     }
 }
 
-/// What the package calls what NumPy, Python or mathematics call `name`, where spelling alone would not tell.
+/// What the package calls what NumPy, Python, CUDA or mathematics call `name`, where spelling alone would not tell.
 pub(crate) fn other_name(name: &str) -> Option<&'static str> {
     Some(match name {
         "norm" | "magnitude" => "length",
@@ -204,6 +204,19 @@ pub(crate) fn other_name(name: &str) -> Option<&'static str> {
         "clip" => "clamp",
         "rad2deg" => "degrees",
         "deg2rad" => "radians",
+        "__syncthreads" => "sync_threads",
+        "__syncwarp" => "sync_warp",
+        "__threadfence" | "__threadfence_block" | "__threadfence_system" => "thread_fence",
+        "__shfl_sync" => "shuffle",
+        "__shfl_up_sync" => "shuffle_up",
+        "__shfl_down_sync" => "shuffle_down",
+        "__shfl_xor_sync" => "shuffle_xor",
+        "__ballot_sync" => "ballot",
+        "__any_sync" => "warp_any",
+        "__all_sync" => "warp_all",
+        "__match_any_sync" => "match_any",
+        "__match_all_sync" => "match_all",
+        "__ldg" => "load_readonly",
         _ => return None,
     })
     .filter(|known| package_member(known).is_some())

@@ -18,7 +18,7 @@ use polyloom_ir::fragment::{Fragment, Matrix, fragment_type};
 use polyloom_ir::function::CopySize;
 use polyloom_ir::op::Group;
 use polyloom_ir::{
-    AddressSpace, Code, Composite, Imm, MAX_DIMS, MemoryOrder, Op, Ordering, Scope, SharedArray, Span, Type,
+    AddressSpace, Code, Composite, Imm, MAX_DIMS, MemoryOrder, Op, Ordering, Scalar, Scope, SharedArray, Span, Type,
 };
 use ruff_python_ast as ast;
 use smallvec::{SmallVec, smallvec};
@@ -177,11 +177,33 @@ impl<'a> Checker<'_, '_, 'a> {
             }
             (None, None) => 16,
         };
+        if array.is_error() {
+            return Expr::error(span);
+        }
         let elem = array.ty.as_value().and_then(Type::as_array).filter(|(_, ndim)| *ndim == 2);
-        let part = elem.and_then(|(elem, _)| fragment_type(matrix, elem, n)).map(Type::Composite);
-        let (Some(part), Some(array)) = (part, self.whole_array(array)) else {
-            let message = format!("`{name}` takes a whole array of two dimensions and such elements, n of 8 or 16");
-            return self.reject(Code::NoOverload, span, message, "the reference lists the types of elements");
+        let (Some((elem, _)), Some(array)) = (elem, self.whole_array(array)) else {
+            let message = format!("`{name}` takes a whole array of numbers with two dimensions");
+            return self.reject(Code::NoOverload, span, message, usage);
+        };
+        let Some(part) = fragment_type(matrix, elem, n).map(Type::Composite) else {
+            let allowed: Vec<&str> = Scalar::ALL
+                .into_iter()
+                .filter(|&elem| fragment_type(matrix, elem, 16).is_some())
+                .map(Scalar::python_name)
+                .collect();
+            let (message, help) = match allowed.contains(&elem.python_name()) {
+                false => {
+                    let given = elem.python_name();
+                    let message = format!("`{name}` takes no matrix with elements of type {given}");
+                    (message, format!("elements are of type {}", allowed.join(", ")))
+                }
+                true if value.is_some() => {
+                    let message = format!("`{name}` stores what `mma` gives: a lane's 4 or 8 elements of a matrix");
+                    (message, usage)
+                }
+                true => (format!("the matrix of `{name}` has 8 or 16 columns"), "write `n=8` or `n=16`".to_owned()),
+            };
+            return self.reject(Code::NoOverload, span, message, help);
         };
         let mut args = vec![array];
         for (number, what) in [(row, "the row"), (column, "the column")] {

@@ -2,7 +2,7 @@
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::{FuncId, Inst, Region};
-use crate::function::{Function, FunctionKind, Imm, InstData, Module, ValueDef};
+use crate::function::{Function, FunctionKind, Imm, Module, ValueDef};
 use crate::op::{Convergence, Group, Op};
 use crate::span::Span;
 use crate::types::Type;
@@ -187,7 +187,7 @@ impl Check<'_> {
                 _ => needs == Convergence::Warp,
             };
             if concerned && uniformity.is_divergent(inst) {
-                self.report(function, uniformity, data, enclosing);
+                self.report(function, uniformity, inst, enclosing);
             }
             enclosing.push(inst);
             for &inner in &data.regions {
@@ -197,33 +197,44 @@ impl Check<'_> {
         }
     }
 
-    fn report(&mut self, function: &Function, uniformity: &Uniformity, data: &InstData, enclosing: &[Inst]) {
+    fn report(&mut self, function: &Function, uniformity: &Uniformity, inst: Inst, enclosing: &[Inst]) {
+        let data = &function.insts[inst];
         let what = match data.imm {
             Imm::Func(callee) => {
                 format!("`{}`, which has a barrier or warp operation,", self.module.functions[callee].name)
             }
             _ => format!("`{}`", data.op.name()),
         };
-        let (threads, help) = match self.threads {
-            Threads::Block => (
-                "block",
-                "move it out of the `if` or loop; a condition on `sync_threads_or(…)` or `sync_threads_and(…)` is the same \
-                 in all threads of a block",
-            ),
-            _ => (
-                "warp",
-                "move it out of the `if` or loop; a condition on `warp_any(…)`, `warp_all(…)` or `warp_id()` is the same in \
-                 all threads of a warp",
-            ),
+        let (threads, alike) = match self.threads {
+            Threads::Block => ("block", "`sync_threads_or(…)` or `sync_threads_and(…)`"),
+            _ => ("warp", "`warp_any(…)`, `warp_all(…)` or `warp_id()`"),
         };
         let message = format!("{what} is not reached by all threads of a {threads} together");
-        let mut error = Diagnostic::error(Code::Divergent, data.span, message).help(help);
-        let parts = enclosing.iter().rev().copied().find(|&inst| !uniformity.cond_is_uniform(inst));
-        let parts = parts.or_else(|| first_loss(function, uniformity, function.body));
-        if let Some(span) = parts.and_then(|inst| condition(function, uniformity, inst)) {
+        let mut error = Diagnostic::error(Code::Divergent, data.span, message);
+        let mut around = enclosing.iter().rev().filter(|&&inst| !uniformity.cond_is_uniform(inst));
+        let parts = around.find_map(|&inst| condition(function, uniformity, inst));
+        let lost = if parts.is_none() { loss(function, uniformity, inst, enclosing) } else { None };
+        let differs = parts.or_else(|| lost.and_then(|inst| condition(function, uniformity, inst)));
+        if let Some(span) = differs {
             error = error.label(span, "this differs between the threads");
         }
-        self.errors.push(error);
+        let same = format!("a condition on {alike} is the same in all threads of a {threads}");
+        let help = match lost.and_then(|inst| way_out(function, inst)) {
+            None => format!("move it out of the `if` or loop; {same}"),
+            Some((span, way)) => {
+                error = error.label(span, "some threads leave here");
+                match way {
+                    Op::Break => format!("stay in the loop until no thread has anything left to do: {same}"),
+                    _ => {
+                        let name = if way == Op::Continue { "continue" } else { "return" };
+                        format!(
+                            "in place of the `{name}`, put what those threads skip under an `if` that ends before this"
+                        )
+                    }
+                }
+            }
+        };
+        self.errors.push(error.help(help));
     }
 }
 
@@ -243,8 +254,47 @@ fn condition(function: &Function, uniformity: &Uniformity, inst: Inst) -> Option
     }
 }
 
-/// The first instruction of a region that only some of its threads complete.
-fn first_loss(function: &Function, uniformity: &Uniformity, region: Region) -> Option<Inst> {
-    let mut insts = function.regions[region].insts.iter().copied();
-    insts.find(|&inst| uniformity.loses_threads(inst))
+/// An instruction that only some threads complete, so that those that do are alone at `inst`: before it, or behind it in
+/// a loop that both are in.
+fn loss(function: &Function, uniformity: &Uniformity, inst: Inst, enclosing: &[Inst]) -> Option<Inst> {
+    let mut region = function.body;
+    let mut behind = None;
+    for &next in enclosing.iter().chain([&inst]) {
+        let insts = &function.regions[region].insts;
+        let at = insts.iter().position(|&each| each == next)?;
+        let mut lossy =
+            insts.iter().enumerate().filter(|&(index, &each)| index != at && uniformity.loses_threads(each));
+        match lossy.next() {
+            Some((index, &found)) if index < at => return Some(found),
+            other => behind = behind.or(other.map(|(_, &found)| found)),
+        }
+        let has_more = |&&region: &&Region| {
+            let insts = &function.regions[region].insts;
+            enclosing.iter().chain([&inst]).any(|each| insts.contains(each))
+        };
+        match function.insts[next].regions.iter().find(has_more) {
+            Some(&inner) => region = inner,
+            None => break,
+        }
+    }
+    behind
+}
+
+/// Where threads leave an instruction for what is around it, and how; a function's own block is left by `return`.
+fn way_out(function: &Function, inst: Inst) -> Option<(Span, Op)> {
+    let mut found = None;
+    let mut inside = vec![inst];
+    for &region in &function.insts[inst].regions {
+        function.walk(region, &mut |inst, data| {
+            inside.push(inst);
+            let way = match (data.op, &data.imm) {
+                (Op::Break | Op::Continue, Imm::Target(target)) if inside.contains(target) => return,
+                (Op::Break, &Imm::Target(target)) if function.insts[target].op == Op::Block => Op::Return,
+                (Op::Return | Op::Break | Op::Continue, _) => data.op,
+                _ => return,
+            };
+            found = found.or(Some((data.span, way)));
+        });
+    }
+    found
 }

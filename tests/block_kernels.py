@@ -1,0 +1,62 @@
+"""Kernels of blocks and warps that tests launch on the CPU and on GPUs."""
+
+import polyloom as loom
+
+
+@loom.kernel
+def block_sums(a: loom.array(dtype=loom.float64), sums: loom.array(dtype=loom.float64)):
+    part = loom.shared_array(shape=32, dtype=loom.float64)
+    i = loom.tid()
+    warp_sum = loom.warp_reduce_add(a[i])
+    if loom.lane_id() == 0:
+        part[loom.warp_id()] = warp_sum
+    loom.sync_threads()
+    if loom.warp_id() == 0:
+        x = loom.float64(0.0)
+        if loom.lane_id() < loom.block_dim() // 32:
+            x = part[loom.lane_id()]
+        total = loom.warp_reduce_add(x)
+        if loom.lane_id() == 0:
+            sums[loom.block_idx()] = total
+
+
+@loom.kernel
+def reversed_parts(out: loom.array(dtype=int), n: int):
+    part = loom.dynamic_shared(shape=n, dtype=int)
+    t = loom.thread_idx()
+    part[t] = t
+    loom.sync_threads()
+    out[loom.tid()] = part[n - 1 - t]
+
+
+@loom.kernel(block_dim=32)
+def matmul_f16(
+    a: loom.array(dtype=loom.float16, ndim=2),
+    b: loom.array(dtype=loom.float16, ndim=2),
+    c: loom.array(dtype=float, ndim=2),
+):
+    row, column = loom.block_idx(0) * 16, loom.block_idx(1) * 16
+    total = loom.mma_load_c(c, row, column)
+    for k in range(a.shape[1] // 16):
+        part_a = loom.mma_load_a(a, row, k * 16)
+        part_b = loom.mma_load_b(b, k * 16, column)
+        total = loom.mma(part_a, part_b, total)
+    loom.mma_store(c, row, column, total)
+
+
+@loom.kernel(block_dim=32)
+def matmul_i8(
+    a: loom.array(dtype=loom.int8, ndim=2), b: loom.array(dtype=loom.int8, ndim=2), c: loom.array(dtype=int, ndim=2)
+):
+    shared_a = loom.shared_array(shape=(16, 16), dtype=loom.int8)
+    shared_b = loom.shared_array(shape=(8, 16), dtype=loom.int8)
+    lane = loom.lane_id()
+    loom.async_copy(shared_a[lane // 2, lane % 2 * 8], a[lane // 2, lane % 2 * 8], count=8)
+    if lane < 8:
+        loom.async_copy(shared_b[lane, 0], b[lane, 0], count=16, bypass=True)
+    loom.async_commit()
+    loom.async_wait()
+    loom.sync_threads()
+    part_a = loom.mma_load_a(shared_a, 0, 0)
+    part_b = loom.mma_load_b(shared_b, 0, 0, layout="col", n=8)
+    loom.mma_store(c, 0, 0, loom.mma(part_a, part_b, loom.vec4i()))
