@@ -1,11 +1,13 @@
 """Speed on an NVIDIA GPU: launches, copies, saxpy, and a matrix product against PyTorch's, which is cuBLAS's.
 
-Prints why it skips where there is no GPU. Times are medians; nothing is written.
+`make bench` puts its rows into the scoreboard where there is a GPU; where there is none it says why it skips. Times are
+medians.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
@@ -60,38 +62,46 @@ def seconds(run: Callable[[], object], repeat: int = 20, at_once: int = 1) -> fl
     return statistics.median(times)
 
 
-def report(what: str, value: str) -> None:
-    print(f"{what:<44} {value:>14}")
+# What was measured, and the number with its unit.
+Rows = list[tuple[str, str]]
 
 
-def launches() -> None:
+def launches() -> Rows:
     x = loom.zeros(1, device=DEVICE)
     recorded = loom.launch(nothing, 1, [x], device=DEVICE, record_cmd=True)
-    report("launch and wait", f"{seconds(recorded.launch, 200) * 1e6:.2f} µs")
-    report("launch, 1000 at once", f"{seconds(recorded.launch, 10, 1000) * 1e6:.2f} µs")
     plain = seconds(lambda: loom.launch(nothing, 1, [x], device=DEVICE), 10, 1000)
-    report("launch that is not recorded, 1000 at once", f"{plain * 1e6:.2f} µs")
+    return [
+        ("launch and wait", f"{seconds(recorded.launch, 200) * 1e6:.2f} µs"),
+        ("launch, 1000 at once", f"{seconds(recorded.launch, 10, 1000) * 1e6:.2f} µs"),
+        ("launch that is not recorded, 1000 at once", f"{plain * 1e6:.2f} µs"),
+    ]
 
 
-def copies() -> None:
-    host = np.ones(64 << 20, np.float32)
-    there, other = loom.array(host, device=DEVICE), loom.empty(host.size, device=DEVICE)
-    for name, run, moved in [
-        ("copy to the device", lambda: there.assign(host), 1),
-        ("copy from the device", there.numpy, 1),
-        ("copy within the device", lambda: loom.copy(other, there), 2),
-    ]:
-        report(name, f"{moved * host.nbytes / seconds(run) / 1e9:.1f} GB/s")
+def copies() -> Rows:
+    host = np.ones((64 << 10, 1 << 10), np.float32)
+    there, other = loom.array(host, device=DEVICE), loom.empty(host.shape, device=DEVICE)
+    vectors = loom.empty(16 << 20, dtype=loom.vec3, device=DEVICE)
+    column = host[:, 0].copy()
+    runs: list[tuple[str, Callable[[], object], int]] = [
+        ("copy to the device", lambda: there.assign(host), host.nbytes),
+        ("copy from the device", there.numpy, host.nbytes),
+        ("copy within the device", lambda: loom.copy(other, there), 2 * host.nbytes),
+        ("copy within the device, every other row", lambda: other[::2].assign(there[1::2]), host.nbytes),
+        ("fill on the device", lambda: there.fill_(1.5), host.nbytes),
+        ("fill of vec3 on the device", lambda: vectors.fill_((1.0, 2.0, 3.0)), vectors.size * 12),
+        ("copy of a column to the device", lambda: there[:, 0].assign(column), column.nbytes),
+    ]
+    return [(name, f"{moved / seconds(run) / 1e9:.3g} GB/s") for name, run, moved in runs]
 
 
-def saxpys() -> None:
+def saxpys() -> Rows:
     n = 64 << 20
     x, y = loom.ones(n, device=DEVICE), loom.zeros(n, device=DEVICE)
     took = seconds(lambda: loom.launch(saxpy, n, [2.0, x, y], device=DEVICE), 20, 10)
-    report(f"saxpy of {n >> 20} Mi elements", f"{3 * 4 * n / took / 1e9:.0f} GB/s")
+    return [(f"saxpy of {n >> 20} Mi elements", f"{3 * 4 * n / took / 1e9:.0f} GB/s")]
 
 
-def matmuls() -> None:
+def matmuls() -> Rows:
     n = 2048
     random = np.random.default_rng(1)
     host = [random.random((n, n), np.float32) for _ in range(2)]
@@ -99,35 +109,45 @@ def matmuls() -> None:
     c = loom.zeros((n, n), device=DEVICE)
     grid = (n // TILE, n // TILE)
     ours = seconds(lambda: loom.launch(matmul, grid=grid, inputs=[a, b, c], device=DEVICE))
-    report(f"float32 matmul of {n}, 32 x 32 tiles", f"{2 * n**3 / ours / 1e12:.2f} TFLOP/s")
+    rows = [(f"float32 matmul of {n}, 32 x 32 tiles", f"{2 * n**3 / ours / 1e12:.2f} TFLOP/s")]
+    cublas = "the same by cuBLAS, through PyTorch"
     try:
         import torch
     except ImportError:
-        print("cuBLAS: skipped, PyTorch is not installed")
-        return
+        return [*rows, (cublas, "PyTorch is not installed")]
     if not torch.cuda.is_available():
-        print("cuBLAS: skipped, this PyTorch knows no CUDA")
-        return
+        return [*rows, (cublas, "this PyTorch knows no CUDA")]
     left, right = (torch.from_numpy(each).cuda() for each in host)
     out = torch.empty_like(left)
     error = (loom.to_torch(c) - torch.matmul(left.double(), right.double())).abs().max().item()
     theirs = seconds(lambda: torch.matmul(left, right, out=out))
-    report("the same by cuBLAS, through PyTorch", f"{2 * n**3 / theirs / 1e12:.2f} TFLOP/s")
-    report("largest difference from float64", f"{error:.1e}")
+    rows.append((cublas, f"{2 * n**3 / theirs / 1e12:.2f} TFLOP/s"))
+    rows.append(("largest difference from float64", f"{error:.1e}"))
+    return rows
 
 
-def main() -> None:
+def section() -> list[str]:
+    """The rows for the scoreboard; without a GPU none, and a line on standard error that says why."""
     if not loom.is_cuda_available():
         try:
             loom.get_device(DEVICE)
         except loom.DeviceError as error:
-            print(f"skipped: {error}")
-        return
+            print(f"GPU: skipped: {error}", file=sys.stderr)
+        return []
     device = loom.get_device(DEVICE)
-    print(f"{device.name}, sm_{device.arch}, {device.sm_count} multiprocessors")
-    for each in (launches, copies, saxpys, matmuls):
-        each()
+    lines = [
+        "",
+        "## On a GPU",
+        "",
+        f"{device.name}, sm_{device.arch}, {device.sm_count} multiprocessors (`benches/gpu.py`).",
+        "",
+        "| | |",
+        "|---|---|",
+    ]
+    for measure in (launches, copies, saxpys, matmuls):
+        lines += [f"| {what} | {value} |" for what, value in measure()]
+    return lines
 
 
 if __name__ == "__main__":
-    main()
+    print("\n".join(section()).strip())

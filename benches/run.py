@@ -24,6 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gpu
 import gpu_code
 
 HERE = Path(__file__).resolve().parent
@@ -485,6 +486,7 @@ def report(samples: Samples, rounds: int, corpus: list[dict[str, Any]]) -> str:
         lines.append(f"| {title} | {pretty(own)} | " + " | ".join(row) + " |")
     lines += corpus_section(corpus)
     lines += gpu_code.section()
+    lines += gpu.section()
     return "\n".join(lines) + "\n"
 
 
