@@ -108,3 +108,45 @@ def test_launches_that_cannot_be(device):
     with pytest.raises(ValueError, match="up to 1024 threads"):
         loom.launch(increment, 8, [loom.zeros(8, dtype=int)], block_dim=2048)
     loom.launch(increment, 0, [loom.zeros(0, dtype=int)])
+
+
+ELEMENTS = {
+    "int8": (loom.int8, 3),
+    "bfloat16": (loom.bfloat16, 1.5),
+    "float32": (loom.float32, 0.1),
+    "float64": (loom.float64, 0.1),
+    "vec3": (loom.vec3, (1, 2, 3)),
+    "mat22d": (loom.mat22d, 2.5),
+}
+
+
+@pytest.mark.parametrize(("dtype", "value"), ELEMENTS.values(), ids=ELEMENTS.keys())
+def test_filling_parts(device, dtype, value):
+    there, host = (loom.zeros((5, 6), dtype=dtype, device=where) for where in (device, "cpu"))
+    for part in (np.s_[1], np.s_[:, 4], np.s_[::2, ::-3], np.s_[2:4, 1:3], np.s_[0, 0], np.s_[...], np.s_[5:]):
+        for each in (there, host):
+            each.zero_()
+            each[part] = value
+        np.testing.assert_array_equal(there.numpy(), host.numpy())
+    # More than is brought from the host at once.
+    there, host = (loom.full((3, 40_000), value, dtype, where) for where in (device, "cpu"))
+    np.testing.assert_array_equal(there.numpy(), host.numpy())
+
+
+@pytest.mark.parametrize("dtype", [loom.int8, loom.float32, loom.vec3d], ids=["int8", "float32", "vec3d"])
+def test_copies_that_stay_there(device, dtype):
+    values = np.arange(6 * 4 * 3).reshape(6, 4, 3)[:, :, : 3 if dtype is loom.vec3d else 1]
+    host = loom.array(values if dtype is loom.vec3d else values[:, :, 0], dtype=dtype, device="cpu")
+    there = host.to(device)
+    for to, source in (
+        (np.s_[1], np.s_[2]),
+        (np.s_[:, 1], np.s_[:, 2]),
+        (np.s_[::2, ::-1], np.s_[3:]),
+        (np.s_[1:], np.s_[:-1]),
+    ):
+        made, expect = loom.clone(there), loom.clone(host)
+        made[to] = made[source]
+        expect[to] = expect.numpy()[source].copy()
+        np.testing.assert_array_equal(made.numpy(), expect.numpy())
+        np.testing.assert_array_equal(there[source].contiguous().numpy(), host.numpy()[source])
+    np.testing.assert_array_equal(there.transpose().contiguous().numpy(), host.transpose().contiguous().numpy())

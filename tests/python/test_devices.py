@@ -375,41 +375,6 @@ print([name for name in ("libcuda.so", "libnvJitLink", "libnvrtc") if name in lo
     assert done.stdout == "[]\n"
 
 
-ELEMENTS = [(dtype, 1) for dtype in DTYPES] + [(loom.float64, 0.1), (loom.vec3, (1, 2, 3)), (loom.mat22d, 2.5)]
-
-
-@pytest.mark.parametrize(("dtype", "value"), ELEMENTS, ids=lambda each: getattr(each, "name", None))
-def test_filling_parts(dtype, value):
-    there, host = (loom.zeros((5, 6), dtype=dtype, device=device) for device in (SIM, "cpu"))
-    for part in (np.s_[1], np.s_[:, 4], np.s_[::2, ::-3], np.s_[2:4, 1:3], np.s_[0, 0], np.s_[...], np.s_[5:]):
-        for each in (there, host):
-            each.zero_()
-            each[part] = value
-        np.testing.assert_array_equal(there.numpy(), host.numpy())
-    # More than is brought from the host at once.
-    there, host = (loom.full((3, 40_000), value, dtype, device) for device in (SIM, "cpu"))
-    np.testing.assert_array_equal(there.numpy(), host.numpy())
-
-
-@pytest.mark.parametrize("dtype", [loom.int8, loom.float32, loom.vec3d], ids=["int8", "float32", "vec3d"])
-def test_copies_that_stay_there(dtype):
-    values = np.arange(6 * 4 * 3).reshape(6, 4, 3)[:, :, : 3 if dtype is loom.vec3d else 1]
-    host = loom.array(values if dtype is loom.vec3d else values[:, :, 0], dtype=dtype, device="cpu")
-    there = host.to(SIM)
-    for to, source in (
-        (np.s_[1], np.s_[2]),
-        (np.s_[:, 1], np.s_[:, 2]),
-        (np.s_[::2, ::-1], np.s_[3:]),
-        (np.s_[1:], np.s_[:-1]),
-    ):
-        made, expect = loom.clone(there), loom.clone(host)
-        made[to] = made[source]
-        expect[to] = expect.numpy()[source].copy()
-        np.testing.assert_array_equal(made.numpy(), expect.numpy())
-        np.testing.assert_array_equal(there[source].contiguous().numpy(), host.numpy()[source])
-    np.testing.assert_array_equal(there.transpose().contiguous().numpy(), host.transpose().contiguous().numpy())
-
-
 def test_the_host_sees_them_by_copies_alone():
     x = loom.array([1.0, 2.0], device=SIM)
     with pytest.raises(ValueError, match="an array on sim:0 is not seen by the host without a copy"):
