@@ -5,6 +5,7 @@ import sys
 import traceback
 from typing import Any
 
+import numpy as np
 import polyloom as loom
 import pytest
 
@@ -272,3 +273,23 @@ def test_what_the_help_says_compiles(define, wrong, told, right):
         define(text.replace("LINE", wrong))
     assert [told in (d.help or "") for d in caught.value.diagnostics] == [True], caught.value.rendered
     define(text.replace("LINE", right.replace("\n", "\\n")))
+
+
+def test_a_kernel_that_grows_beyond_the_limits_says_so_when_it_is_launched(define):
+    # Each function calls the one before it twice, which makes 2**20 additions of the last.
+    functions = [f"@loom.func\ndef f{n}(x: float):\n    return f{n - 1}(x) + f{n - 1}(x + 1.0)" for n in range(1, 20)]
+    text = "\n".join(["@loom.func\ndef f0(x: float):\n    return x + 1.0", *functions])
+    kernel = define(
+        text
+        + """
+@loom.kernel
+def k(a: loom.array(dtype=float)):
+    a[0] = f19(a[0])
+"""
+    )["k"]
+    with pytest.raises(loom.CompileError, match="grows beyond 50000 instructions by inlining") as caught:
+        loom.launch(kernel, 1, [np.zeros(1, np.float32)])
+    assert caught.value.diagnostics[0].help == "call it from fewer places, or from a loop"
+    with pytest.raises(RuntimeError, match="grows beyond 50000 instructions by inlining"):
+        kernel.asm()
+    assert "f19(" in kernel.cuda()

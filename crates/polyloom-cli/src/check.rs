@@ -38,7 +38,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
                     let environment = FileEnvironment::new(&unit);
                     let kernels = unit.kernels().map(|kernel| environment.function(kernel));
                     let complete = kernels.filter(|kernel| !kernel.is_generic_kernel());
-                    found.extend(complete.filter_map(|kernel| session.compile(&kernel, defaults).err()));
+                    let prepared = |kernel| session.compile(&kernel, defaults)?.prepare();
+                    found.extend(complete.filter_map(|kernel| prepared(kernel).err()));
                 }
             }
         }

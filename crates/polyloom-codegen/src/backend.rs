@@ -1,7 +1,7 @@
 //! What a back end is.
 
 use crate::abi::KernelEntry;
-use polyloom_ir::{FuncId, MAX_DIMS, Module, Span};
+use polyloom_ir::{Diagnostic, FuncId, MAX_DIMS, Module, Span};
 use std::sync::Arc;
 
 /// Facts about one array argument that hold for every launch of a variant.
@@ -84,6 +84,14 @@ impl CodegenError {
     /// An error about no place in particular.
     pub fn new(message: impl Into<String>) -> CodegenError {
         CodegenError { message: message.into(), span: Span::NONE }
+    }
+
+    /// The error that a kernel is beyond the compiler's limits, as the passes say it.
+    pub fn from_diagnostics(diagnostics: &[Diagnostic]) -> CodegenError {
+        match diagnostics.first() {
+            Some(first) => CodegenError { message: first.message.clone(), span: first.span },
+            None => CodegenError::new("the kernel is beyond the compiler's limits"),
+        }
     }
 }
 

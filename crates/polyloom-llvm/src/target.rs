@@ -158,6 +158,19 @@ pub(crate) fn prepare(processor: &Processor, module: &Module<'_>) -> Result<(), 
     })
 }
 
+/// What is run on GPU code, in place of LLVM's own `default<O2>`, which takes half as long again and gives code of the same
+/// size within 1 %: kernels come here inlined and with common expressions found, and the driver's assembler optimises
+/// what it gets. `nvvm-intr-range`, which only the default pipelines run by themselves, says how large thread and block
+/// indices are; `infer-alignment` is what wide loads and stores rest on.
+const GPU_PASSES: &str = "function<eager-inv>(nvvm-intr-range,sroa<modify-cfg>,early-cse<memssa>,\
+    instcombine<no-verify-fixpoint>,simplifycfg),\
+    cgscc(inline),\
+    function<eager-inv>(early-cse<memssa>,reassociate,loop-mssa(licm,loop-rotate,simple-loop-unswitch),\
+    instcombine<no-verify-fixpoint>,loop(indvars,loop-deletion,loop-unroll-full),sroa<modify-cfg>,gvn,\
+    correlated-propagation,instcombine<no-verify-fixpoint>,dse,simplifycfg<hoist-common-insts;sink-common-insts>,\
+    loop-unroll<O2>,infer-alignment,instcombine<no-verify-fixpoint>),\
+    globaldce";
+
 /// Runs the optimiser. `vectorize` lets LLVM look for vectors in scalar code.
 pub(crate) fn optimize(processor: &Processor, module: &Module<'_>, vectorize: bool) -> Result<(), CodegenError> {
     with_machine(processor, |machine| {
@@ -166,7 +179,8 @@ pub(crate) fn optimize(processor: &Processor, module: &Module<'_>, vectorize: bo
         options.set_loop_slp_vectorization(vectorize);
         options.set_loop_interleaving(vectorize);
         options.set_loop_unrolling(true);
-        module.run_passes("default<O2>", machine, options).map_err(|e| CodegenError::new(e.to_string()))
+        let passes = if processor.is_gpu { GPU_PASSES } else { "default<O2>" };
+        module.run_passes(passes, machine, options).map_err(|e| CodegenError::new(e.to_string()))
     })
 }
 

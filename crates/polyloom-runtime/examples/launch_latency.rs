@@ -6,7 +6,7 @@
 use polyloom_codegen::CraneliftBackend;
 use polyloom_ir::{FileId, Scalar, parse_module};
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, launch, num_threads, set_num_threads,
+    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, Params, launch, num_threads, set_num_threads,
 };
 use std::error::Error;
 use std::hint::black_box;
@@ -18,13 +18,14 @@ fn saxpy() -> Option<KernelSource> {
     let text = include_str!("../../../tests/kernels/saxpy.hir");
     let module = Arc::new(parse_module(text, FileId::from_u32(0)).ok()?);
     let id = module.find("saxpy")?;
+    let params = Params::of(&module.functions[id]);
     Some(KernelSource {
         verified: module.clone(),
         verified_kernel: id,
         prepared: module,
         prepared_kernel: id,
         hash: [1; 32],
-        elements: Vec::new(),
+        params,
         blocks: None,
     })
 }

@@ -26,27 +26,22 @@ pub struct Params {
 impl Params {
     /// The parameters of `kernel`.
     pub fn of(kernel: &Function) -> Params {
+        let types = kernel.params().iter().map(|&param| kernel.ty(param));
+        Params::new(kernel.param_names.iter().cloned().zip(types), Vec::new())
+    }
+
+    /// Parameters of these names and types. `elements` says, by parameter, which composites an array's last axes are
+    /// the components of; it may be shorter than the parameters are many.
+    pub fn new(params: impl IntoIterator<Item = (Arc<str>, Type)>, elements: Vec<Option<Composite>>) -> Params {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Params {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            types: kernel.params().iter().map(|&p| kernel.ty(p)).collect(),
-            names: kernel.param_names.clone(),
-            layout: ArgLayout::of(kernel),
-            elements: Vec::new(),
-        }
+        let (names, types): (Vec<Arc<str>>, Vec<Type>) = params.into_iter().unzip();
+        let layout = ArgLayout::new(types.iter().copied());
+        Params { id: NEXT.fetch_add(1, Ordering::Relaxed), types, names, layout, elements }
     }
 
-    /// The same parameters, where the last axes of some arrays are the components of composites.
-    pub fn with_elements(self, elements: Vec<Option<Composite>>) -> Params {
-        Params { elements, ..self }
-    }
-
-    /// The first so many of these parameters.
-    pub(crate) fn truncated(mut self, len: usize) -> Params {
-        self.types.truncate(len);
-        self.names.truncate(len);
-        self.layout = ArgLayout::new(self.types.iter().copied());
-        self
+    /// Which composite the last axes of an array are the components of.
+    pub(crate) fn element(&self, param: usize) -> Option<Composite> {
+        self.elements.get(param).copied().flatten()
     }
 
     /// How many there are.
@@ -357,7 +352,7 @@ impl ArgBlock {
         if shape.len() != usize::from(ndim) || strides.len() != shape.len() {
             return Err(ArgError::Rank { name: name.clone(), wanted: ndim.into(), given: shape.len() });
         }
-        if let Some(element) = params.elements.get(self.n_params).copied().flatten() {
+        if let Some(element) = params.element(self.n_params) {
             let inner = element.shape();
             let given = &shape[shape.len().saturating_sub(inner.len())..];
             if !given.iter().copied().eq(inner.iter().map(|&extent| u64::from(extent))) {

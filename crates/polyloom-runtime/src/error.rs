@@ -34,12 +34,12 @@ pub enum LaunchError {
         /// What the back end says.
         error: CodegenError,
     },
-    /// The device's architecture lacks what the kernel needs.
+    /// The kernel is beyond the device's architecture, or the compiler's limits.
     #[error("kernel `{kernel}` could not be compiled: {text}")]
     Rejected {
         /// The kernel.
         kernel: Arc<str>,
-        /// What it needs.
+        /// Why.
         diagnostics: Vec<Diagnostic>,
         /// The same as text, with lines of the source.
         text: String,

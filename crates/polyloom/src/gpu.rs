@@ -107,7 +107,7 @@ impl Kernel {
     ///
     /// When this build makes none, or the kernel is beyond the target.
     pub fn emit_gpu(&self, form: GpuForm, target: &GpuTarget) -> Result<String, GpuError> {
-        let mut facts = if target.dense { self.dense_facts() } else { Facts::default() };
+        let mut facts = if target.dense { self.params().dense_facts() } else { Facts::default() };
         // Memory that is allocated on a GPU begins at a multiple of 256.
         facts.arrays.iter_mut().for_each(|array| array.aligned = true);
         let variant = Variant { launch_rank: self.natural_rank(), facts };

@@ -12,6 +12,7 @@ use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::pipeline;
 use polyloom_passes::transform::blocks::{needs_blocks, split_blocks};
+use polyloom_passes::transform::scalarise;
 use polyloom_runtime::{
     ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, interpret_thread,
     launch, without_fork,
@@ -24,10 +25,13 @@ pub struct Kernel {
     module: Arc<Module>,
     id: FuncId,
     typed: Program,
-    cpu: CpuKernel,
+    device: Arc<CpuDevice>,
+    params: Params,
+    /// What the CPU runs, once something asks: most of those who want code for another target never do.
+    on_cpu: OnceLock<Result<OnCpu, Vec<Diagnostic>>>,
+    needs_blocks: bool,
     sources: SourceMap,
     warnings: Vec<Diagnostic>,
-    written: Vec<bool>,
     types: Box<[Type]>,
     arguments: Box<[Param]>,
     has_structs: bool,
@@ -39,6 +43,13 @@ pub struct Kernel {
         expect(dead_code, reason = "there are none")
     )]
     cuda_kernels: crate::cuda::CudaKernels,
+}
+
+/// A kernel as the CPU has it.
+struct OnCpu {
+    kernel: CpuKernel,
+    /// By parameter, whether it is an array that may be written.
+    written: Vec<bool>,
 }
 
 /// A form in which a kernel's code can be looked at.
@@ -80,47 +91,72 @@ pub struct TrapReport {
 }
 
 impl Kernel {
-    pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Result<Kernel, CompileError> {
+    pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Kernel {
         let Compiled { module, kernel: id, sources, warnings, typed } = compiled;
-        let options = pipeline::Options { checked: module.functions[id].metadata.check, ..Default::default() };
-        let (mut prepared, prepared_kernel) = match without_fork(|| pipeline::prepared(&module, id, &options)) {
-            Ok(prepared) => prepared,
-            Err(diagnostics) => return Err(CompileError { diagnostics, sources }),
-        };
-        let (verified, verified_kernel) = pipeline::interpretable(&module, id, &options);
-        let needs_blocks = verified.functions.values().any(needs_blocks);
-        let blocks = if needs_blocks { split_blocks(&mut prepared, prepared_kernel) } else { None };
-        let hash = canonical_hash(&prepared, prepared_kernel);
-        let written = prepared.functions[prepared_kernel].written_arrays();
-        let source = KernelSource {
-            verified: Arc::new(verified),
-            verified_kernel,
-            prepared: Arc::new(prepared),
-            prepared_kernel,
-            hash,
-            elements: polyloom_passes::transform::scalarise::elements(&module.functions[id]),
-            blocks,
-        };
         let types = module.functions[id].params().iter().map(|&param| module.functions[id].ty(param)).collect();
         let function = typed.functions.iter().find(|f| f.name == module.functions[id].name);
         let arguments: Box<[Param]> = function.map_or_else(Box::default, |function| function.params.as_slice().into());
         let has_structs = arguments.iter().any(|param| param.ty.as_plain().is_none());
-        let cpu = CpuKernel::new(device.clone(), source);
-        Ok(Kernel {
+        Kernel {
+            params: Params::new(scalarise::params(&module.functions[id]), scalarise::elements(&module.functions[id])),
+            needs_blocks: module.functions.values().any(needs_blocks),
             module: Arc::new(module),
             id,
             typed,
-            cpu,
+            device: device.clone(),
+            on_cpu: OnceLock::new(),
             sources,
             warnings,
-            written,
             types,
             arguments,
             has_structs,
             for_gpus: OnceLock::new(),
             sim_kernels: Default::default(),
             cuda_kernels: Default::default(),
-        })
+        }
+    }
+
+    /// The kernel as the CPU has it.
+    #[inline]
+    fn on_cpu(&self) -> Result<&OnCpu, &[Diagnostic]> {
+        let on_cpu = match self.on_cpu.get() {
+            Some(on_cpu) => on_cpu,
+            None => without_fork(|| self.on_cpu.get_or_init(|| self.prepare_for_cpu())),
+        };
+        on_cpu.as_ref().map_err(Vec::as_slice)
+    }
+
+    /// The kernel as the CPU has it, for a launch.
+    #[inline]
+    fn launched(&self) -> Result<&CpuKernel, LaunchError> {
+        match self.on_cpu() {
+            Ok(on_cpu) => Ok(&on_cpu.kernel),
+            Err(diagnostics) => Err(self.not_compiled(self.rejected(diagnostics.to_vec()).into())),
+        }
+    }
+
+    #[cold]
+    fn prepare_for_cpu(&self) -> Result<OnCpu, Vec<Diagnostic>> {
+        let options = self.options();
+        let (mut prepared, prepared_kernel) = pipeline::prepared(&self.module, self.id, &options)?;
+        let (verified, verified_kernel) = pipeline::interpretable(&self.module, self.id, &options);
+        let blocks = if self.needs_blocks { split_blocks(&mut prepared, prepared_kernel) } else { None };
+        let written = prepared.functions[prepared_kernel].written_arrays();
+        let source = KernelSource {
+            verified: Arc::new(verified),
+            verified_kernel,
+            hash: canonical_hash(&prepared, prepared_kernel),
+            prepared: Arc::new(prepared),
+            prepared_kernel,
+            params: self.params.clone(),
+            blocks,
+        };
+        Ok(OnCpu { kernel: CpuKernel::new(self.device.clone(), source), written })
+    }
+
+    /// How it is prepared for the CPU.
+    fn options(&self) -> pipeline::Options {
+        pipeline::Options { checked: self.function().metadata.check, gpu: false }
     }
 
     /// Its name.
@@ -151,22 +187,22 @@ impl Kernel {
     /// What an [`ArgBlock`] is filled with: its parameters, where a vector, matrix or quaternion is one scalar for each
     /// component and an array of them an array of scalars with the dimensions of an element after its own.
     pub fn params(&self) -> &Params {
-        self.cpu.params()
+        &self.params
     }
 
     /// Whether it writes the array with this index among [`Kernel::params`].
     pub fn writes(&self, param: usize) -> bool {
-        self.written.get(param).copied().unwrap_or(false)
+        self.on_cpu().is_ok_and(|on_cpu| on_cpu.written.get(param).copied().unwrap_or(false))
     }
 
     /// Whether it is launched in blocks of threads: it has barriers, shared memory, warp operations or the like.
     pub fn needs_blocks(&self) -> bool {
-        self.cpu.needs_blocks()
+        self.needs_blocks
     }
 
     /// Whether the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its barriers.
     pub fn is_interpreted(&self) -> bool {
-        self.needs_blocks() && self.cpu.source().blocks.is_none()
+        self.needs_blocks && self.on_cpu().is_ok_and(|on_cpu| on_cpu.kernel.source().blocks.is_none())
     }
 
     /// Its HIR as the front end made it, metadata and constraints included.
@@ -196,13 +232,22 @@ impl Kernel {
         attributes(&self.function().metadata, &self.function().constraints)
     }
 
+    /// Prepares the kernel for the CPU now, which else the first launch there does.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel grows beyond the compiler's limits.
+    pub fn prepare(&self) -> Result<(), CompileError> {
+        self.on_cpu().map(|_| ()).map_err(|diagnostics| self.rejected(diagnostics.to_vec()))
+    }
+
     /// Makes machine code for launches of this rank now, so that the first launch need not.
     ///
     /// # Errors
     ///
     /// [`LaunchError::Compile`].
     pub fn compile(&self, launch_rank: u8) -> Result<(), LaunchError> {
-        self.cpu.compile(launch_rank)
+        self.launched()?.compile(launch_rank)
     }
 
     /// The rank of launch it is written for: how many coordinates of the thread it asks for, at least one.
@@ -237,7 +282,7 @@ impl Kernel {
         options: &LaunchOptions<'_>,
     ) -> Result<(), LaunchError> {
         // SAFETY: passed on to the caller.
-        unsafe { launch(&self.cpu, shape, args, options) }
+        unsafe { launch(self.launched()?, shape, args, options) }
     }
 
     /// Runs one thread of a launch by itself, by the interpreter: what it does when no other thread runs. `thread` is
@@ -252,7 +297,7 @@ impl Kernel {
     /// As [`Kernel::launch`].
     pub unsafe fn interpret_thread(&self, shape: &[u64], args: &ArgBlock, thread: u64) -> Result<(), LaunchError> {
         // SAFETY: passed on to the caller.
-        unsafe { interpret_thread(&self.cpu, shape, args, thread) }
+        unsafe { interpret_thread(self.launched()?, shape, args, thread) }
     }
 
     pub(crate) fn sim_kernels(&self) -> &crate::sim::SimKernels {
@@ -270,7 +315,7 @@ impl Kernel {
     ///
     /// When it grows beyond the compiler's limits.
     pub(crate) fn for_gpus(&self) -> Result<(&Module, FuncId), CompileError> {
-        let options = pipeline::Options { checked: self.function().metadata.check, gpu: true };
+        let options = pipeline::Options { gpu: true, ..self.options() };
         let prepared =
             without_fork(|| self.for_gpus.get_or_init(|| pipeline::prepared(&self.module, self.id, &options)));
         match prepared {
@@ -282,16 +327,12 @@ impl Kernel {
     /// The cache of its device.
     #[cfg(any(feature = "compute", feature = "compute-static"))]
     pub(crate) fn cache(&self) -> &polyloom_runtime::CodeCache {
-        self.cpu.device().cache()
+        self.device.cache()
     }
 
     /// An error about this kernel's source.
     pub(crate) fn rejected(&self, diagnostics: Vec<Diagnostic>) -> CompileError {
         CompileError { diagnostics, sources: self.sources.clone() }
-    }
-
-    pub(crate) fn dense_facts(&self) -> Facts {
-        self.cpu.dense_facts()
     }
 
     /// One of the kernel's forms, as text or an object file, for launches of [`Kernel::natural_rank`]. LLVM IR and
@@ -302,31 +343,32 @@ impl Kernel {
     ///
     /// When no back end of this build has the form.
     pub fn emit(&self, form: Form, tier: Option<Tier>) -> Result<Vec<u8>, CodegenError> {
-        let source = self.cpu.source();
-        let is_machine_code = !matches!(form, Form::Ast | Form::Hir | Form::HirPrepared);
-        if self.is_interpreted() && is_machine_code {
-            let message = "the interpreter runs this kernel on the CPU: ask for its HIR or for GPU code";
-            return Err(CodegenError::new(message));
-        }
         let emit = match form {
             Form::Ast => return Ok(self.typed.to_string().into_bytes()),
             Form::Hir => return Ok(self.module.to_string().into_bytes()),
-            Form::HirPrepared => return Ok(source.prepared.to_string().into_bytes()),
             Form::Cpp => return self.text(Target::Cpp, false).map(String::into_bytes),
             Form::Cuda => return self.text(Target::Cuda, false).map(String::into_bytes),
-            Form::LlvmIr => Emit::LlvmIr,
-            Form::LlvmIrOptimized => Emit::LlvmIrOptimized,
-            Form::Asm => Emit::Asm,
-            Form::Obj => Emit::Obj,
+            Form::HirPrepared => None,
+            Form::LlvmIr => Some(Emit::LlvmIr),
+            Form::LlvmIrOptimized => Some(Emit::LlvmIrOptimized),
+            Form::Asm => Some(Emit::Asm),
+            Form::Obj => Some(Emit::Obj),
         };
-        let device = self.cpu.device();
+        let on_cpu = self.on_cpu().map_err(CodegenError::from_diagnostics)?;
+        let source = on_cpu.kernel.source();
+        let Some(emit) = emit else { return Ok(source.prepared.to_string().into_bytes()) };
+        if self.is_interpreted() {
+            let message = "the interpreter runs this kernel on the CPU: ask for its HIR or for GPU code";
+            return Err(CodegenError::new(message));
+        }
+        let device = &self.device;
         let backend = match tier {
             Some(tier) => device.backend(tier),
             None => device.backend(Tier::Optimized).or_else(|| device.backend(Tier::Quick)),
         };
         let missing = "this build has no such back end: LLVM needs the feature `llvm`";
         let Some(backend) = backend else { return Err(CodegenError::new(missing)) };
-        let facts = if form == Form::Obj { Facts::default() } else { self.cpu.dense_facts() };
+        let facts = if form == Form::Obj { Facts::default() } else { on_cpu.kernel.dense_facts() };
         // The threads of a kernel of blocks are the blocks, in a row.
         let launch_rank = if self.needs_blocks() { 1 } else { self.natural_rank() };
         let variant = Variant { launch_rank, facts };
@@ -339,7 +381,7 @@ impl Kernel {
     ///
     /// When the kernel has something that has no form in C++.
     pub fn text(&self, target: Target, comments: bool) -> Result<String, CodegenError> {
-        let options = pipeline::Options { checked: self.function().metadata.check, gpu: target == Target::Cuda };
+        let options = pipeline::Options { gpu: target == Target::Cuda, ..self.options() };
         let form = TextOptions { sources: comments.then_some(&self.sources), without_prelude: false };
         write_text(&self.module, self.id, &options, target, &form)
     }

@@ -2,7 +2,7 @@
 
 use polyloom_codegen::CodegenError;
 use polyloom_codegen::cpp::{Options as TextOptions, Semantics, Target, emit};
-use polyloom_ir::{FuncId, Function, Inst, Module, Op, Span, Type};
+use polyloom_ir::{FuncId, Function, Inst, Module, Op, Type};
 use polyloom_passes::analysis::range::possibly_negative_indices;
 use polyloom_passes::pipeline::Options;
 use polyloom_passes::text::{definition, for_text};
@@ -34,9 +34,7 @@ pub fn write_text(
     form: &TextOptions<'_>,
 ) -> Result<String, CodegenError> {
     let options = Options { gpu: target == Target::Cuda, ..*options };
-    let (module, kernel) = for_text(module, kernel, &options).map_err(|diagnostics| match diagnostics.first() {
-        Some(first) => CodegenError { message: first.message.clone(), span: first.span },
-        None => CodegenError { message: "the kernel is beyond the compiler's limits".to_owned(), span: Span::NONE },
-    })?;
+    let prepared = for_text(module, kernel, &options);
+    let (module, kernel) = prepared.map_err(|diagnostics| CodegenError::from_diagnostics(&diagnostics))?;
     emit(&module, kernel, target, form, &Passes)
 }

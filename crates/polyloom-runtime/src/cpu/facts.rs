@@ -4,7 +4,7 @@
 //! on the path of the smallest launch, so there is no allocation and no hashing here, only arithmetic over what the
 //! block knows of its arrays. [`FactPlan::facts`] spells a key out for the back ends when a variant is compiled.
 
-use crate::args::ArgBlock;
+use crate::args::{ArgBlock, Params};
 use polyloom_codegen::{ArgLayout, ArrayFacts, Facts};
 use polyloom_ir::{Composite, Function, Imm, Op, Type, Value, ValueDef};
 use smallvec::SmallVec;
@@ -60,7 +60,7 @@ struct ArrayPlan {
 }
 
 /// What to look at in an argument block.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FactPlan {
     arrays: SmallVec<[ArrayPlan; 8]>,
     /// Parameter, axis, and the word of the block that holds the extent.
@@ -73,34 +73,40 @@ pub(crate) struct FactPlan {
 }
 
 impl FactPlan {
-    /// The plan for a kernel in prepared HIR. `elements` says, by parameter, which composites an array's last axes are
-    /// the components of; it may be shorter than the parameters are many. `of_launch` is what holds of the last
-    /// parameters.
-    pub(crate) fn of(kernel: &Function, elements: &[Option<Composite>], of_launch: Vec<ArrayFacts>) -> FactPlan {
-        let layout = ArgLayout::of(kernel);
+    /// The plan for a kernel in prepared HIR with these parameters, behind which it may have some that the launch
+    /// makes: `of_launch` is what holds of these.
+    pub(crate) fn of(kernel: &Function, params: &Params, of_launch: Vec<ArrayFacts>) -> FactPlan {
+        let mut plan = FactPlan { of_launch, ..FactPlan::of_params(params) };
         let written = kernel.written_arrays();
-        let mut arrays = SmallVec::new();
-        let mut extents = SmallVec::new();
-        let mut components = SmallVec::new();
-        let n_params = kernel.params().len().saturating_sub(of_launch.len());
-        for (param, &value) in kernel.params().iter().enumerate().take(n_params) {
-            let Type::Array { ndim, .. } = kernel.ty(value) else { continue };
-            let word = layout.offsets[param] / 8;
-            if arrays.len() < MAX_ARRAYS {
-                arrays.push(ArrayPlan { param: param as u32, written: written[param] });
-            }
-            let composite = elements.get(param).copied().flatten().map(Composite::shape).unwrap_or_default();
-            let n_axes = ndim - composite.len() as u8;
-            for (axis, extent) in (n_axes..ndim).zip(composite) {
-                components.push((param as u32, axis, extent.into()));
-            }
-            for axis in 0..n_axes {
-                if extents.len() < MAX_EXTENTS && (axis > 0 || bounds_a_loop(kernel, value)) {
-                    extents.push((param as u32, axis, word + ArgLayout::extent(axis) / 8));
+        for array in &mut plan.arrays {
+            array.written = written[array.param as usize];
+        }
+        for (param, (&value, word)) in kernel.params().iter().zip(&params.layout().offsets).enumerate() {
+            for axis in 0..n_axes(params, param) {
+                if plan.extents.len() < MAX_EXTENTS && (axis > 0 || bounds_a_loop(kernel, value)) {
+                    plan.extents.push((param as u32, axis, (word + ArgLayout::extent(axis)) / 8));
                 }
             }
         }
-        FactPlan { arrays, extents, components, n_params, of_launch }
+        plan
+    }
+
+    /// The plan for a kernel that is not known but for its parameters.
+    fn of_params(params: &Params) -> FactPlan {
+        let mut plan = FactPlan { n_params: params.len(), ..FactPlan::default() };
+        for (param, ty) in params.types().iter().enumerate() {
+            if !matches!(ty, Type::Array { .. }) {
+                continue;
+            }
+            if plan.arrays.len() < MAX_ARRAYS {
+                plan.arrays.push(ArrayPlan { param: param as u32, written: true });
+            }
+            let composite = params.element(param).map(Composite::shape).unwrap_or_default();
+            for (axis, extent) in (n_axes(params, param)..).zip(composite) {
+                plan.components.push((param as u32, axis, extent.into()));
+            }
+        }
+        plan
     }
 
     /// What holds of these arguments, which are complete.
@@ -161,6 +167,22 @@ impl FactPlan {
 
     fn sees_all_arrays(&self) -> bool {
         self.arrays.len() < MAX_ARRAYS
+    }
+}
+
+impl Params {
+    /// What holds of arrays that are dense and overlap none.
+    pub fn dense_facts(&self) -> Facts {
+        FactPlan::of_params(self).facts(FactKey::DENSE)
+    }
+}
+
+/// The dimensions that a parameter has in its source, which are 0 for one that is no array.
+fn n_axes(params: &Params, param: usize) -> u8 {
+    let composite = params.element(param).map(|composite| composite.shape().len()).unwrap_or_default();
+    match params.types().get(param) {
+        Some(Type::Array { ndim, .. }) => ndim - composite as u8,
+        _ => 0,
     }
 }
 

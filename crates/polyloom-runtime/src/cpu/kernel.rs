@@ -17,7 +17,7 @@ use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{CodegenError, Facts, KernelEntry, LoadedCode, SiteTable, Variant};
 use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::interp::Interpreter;
-use polyloom_ir::{Composite, FuncId, Function, Module};
+use polyloom_ir::{FuncId, Function, Module};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -46,8 +46,8 @@ pub struct KernelSource {
     pub prepared_kernel: FuncId,
     /// Hash of everything in the HIR that code depends on.
     pub hash: [u8; 32],
-    /// By parameter of the prepared kernel, if its last axes are the components of a composite: which.
-    pub elements: Vec<Option<Composite>>,
+    /// The parameters of the prepared kernel that arguments are given for.
+    pub params: Params,
     /// Of a kernel that is launched in blocks: what the last parameters of the prepared kernel are, whose threads are
     /// blocks. If there is none, the interpreter runs it.
     pub blocks: Option<BlockPlan>,
@@ -123,16 +123,15 @@ impl CpuKernel {
         assert!(source.verified.functions.get(source.verified_kernel).is_some(), "no such kernel");
         let sites = SiteTable::of(kernel);
         let of_launch = source.blocks.as_ref().map(blocks::facts).unwrap_or_default();
-        let n_arguments = kernel.params().len().saturating_sub(of_launch.len());
         let inner = KernelInner {
             name: kernel.name.clone(),
-            params: Params::of(kernel).truncated(n_arguments).with_elements(source.elements.clone()),
+            params: source.params.clone(),
             needs_blocks: source.verified.functions.values().any(needs_blocks),
             prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
             is_small: source.prepared.functions.values().map(|f| f.insts.len()).sum::<usize>() <= MAX_OPTIMIZED_INSTS,
-            plan: FactPlan::of(kernel, &source.elements, of_launch),
+            plan: FactPlan::of(kernel, &source.params, of_launch),
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
             interpreter: PerProcess::new(),
             making: PerProcess::new(),

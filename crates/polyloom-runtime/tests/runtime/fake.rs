@@ -5,7 +5,7 @@ use polyloom_codegen::{
 };
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type};
-use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, launch};
+use polyloom_runtime::{ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchOptions, Params, launch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -161,6 +161,7 @@ pub(crate) fn source(kernel: Function) -> KernelSource {
     let mut module = Module::new();
     let mut hash = [0; 32];
     hash.iter_mut().zip(kernel.name.bytes()).for_each(|(h, b)| *h = b);
+    let params = Params::of(&kernel);
     let id = module.functions.push(kernel);
     let module = Arc::new(module);
     KernelSource {
@@ -169,7 +170,7 @@ pub(crate) fn source(kernel: Function) -> KernelSource {
         prepared: module,
         prepared_kernel: id,
         hash,
-        elements: Vec::new(),
+        params,
         blocks: None,
     }
 }

@@ -23,6 +23,7 @@ use polyloom_ir::{
     Builder, Composite, FuncId, Function, Imm, Inst, InstData, MAX_COMPONENTS, Module, Op, Region, Scalar, Type, Value,
 };
 use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 
 /// What `wrap_index` gives for an index that names no place. A row-major number is a sum of such indices, each times
 /// the extents after it, whose product is at most `MAX_COMPONENTS`: with this among them it is below zero, and fits an
@@ -52,15 +53,7 @@ pub fn scalarise(module: &mut Module) {
 }
 
 fn scalarise_function(module: &mut Module, func: &mut Function) {
-    let mut params: Vec<(String, Type)> = Vec::new();
-    for (name, &param) in func.param_names.iter().zip(func.params()) {
-        let types = flat(func.ty(param));
-        let is_composite = func.ty(param).as_composite().is_some();
-        params.extend(types.iter().enumerate().map(|(index, &ty)| match is_composite {
-            true => (format!("{name}.{index}"), ty),
-            false => (name.to_string(), ty),
-        }));
-    }
+    let params = params(func);
     let results: Vec<Type> = func.results.iter().flat_map(|&ty| flat(ty)).collect();
     let params = params.iter().map(|(name, ty)| (&**name, *ty));
     let mut scalar = Function::new(func.name.clone(), func.kind, params, &results);
@@ -77,6 +70,20 @@ fn scalarise_function(module: &mut Module, func: &mut Function) {
     };
     rewrite.region(func.body, body);
     *func = scalar;
+}
+
+/// The names and types of the scalarised function's parameters.
+pub fn params(func: &Function) -> Vec<(Arc<str>, Type)> {
+    let mut params = Vec::new();
+    for (name, &param) in func.param_names.iter().zip(func.params()) {
+        let types = flat(func.ty(param));
+        let is_composite = func.ty(param).as_composite().is_some();
+        params.extend(types.iter().enumerate().map(|(index, &ty)| match is_composite {
+            true => (format!("{name}.{index}").into(), ty),
+            false => (name.clone(), ty),
+        }));
+    }
+    params
 }
 
 /// By parameter of the scalarised function, if it is an array whose last axes are the components of a composite: which.
