@@ -104,6 +104,9 @@ fn main() -> ExitCode {
 /// How many programs a C++ compiler is given at a time.
 const BATCH: u64 = 64;
 
+/// How often a program that fails is made smaller and compiled again.
+const TEXT_TRIES: usize = 100;
+
 fn fuzz_text(engines: &Engines, compiler: &str, first: u64, programs: u64, out: &Path) -> ExitCode {
     let Some(engine) = TextEngine::new(compiler, out.to_owned()) else {
         eprintln!("fuzz: there is no {compiler}");
@@ -117,8 +120,13 @@ fn fuzz_text(engines: &Engines, compiler: &str, first: u64, programs: u64, out: 
         for (index, found) in engine.check(engines, &batch) {
             failures += 1;
             let (seed, program) = &batch[index];
+            let kind = std::mem::discriminant(&*found);
+            let small = shrink(program, TEXT_TRIES, |candidate| {
+                let found = engine.check(engines, &[(*seed, candidate.clone())]);
+                found.iter().any(|(_, found)| std::mem::discriminant(&**found) == kind)
+            });
             let found = found.to_string().replace('\n', "\n# ");
-            let text = format!("# test differential\n# seed {seed}: {found}\n{}\n{}", program.header(), program.text);
+            let text = format!("# test differential\n# seed {seed}: {found}\n{}\n{}", small.header(), small.text);
             eprintln!("{text}");
             let _ = std::fs::write(out.join(format!("seed_{seed}.py")), text);
         }

@@ -4,6 +4,7 @@
 //! parameters are not the user's: they say how the launch is shaped, and give it the memory that a block needs, which
 //! is the same for one block after another. [`BlockPlan`] says what they are; whoever launches the kernel makes them.
 
+use crate::entity::FuncId;
 use crate::interp::Grid;
 use crate::types::{MAX_DIMS, Scalar, Type};
 use smallvec::{SmallVec, smallvec};
@@ -17,6 +18,21 @@ pub struct BlockPlan {
     pub block: Option<[u32; 3]>,
     /// Whether it is right only for launches whose threads are in a row: with no extent but the first above 1.
     pub in_a_row: bool,
+    /// Functions that text of the kernel has a phrase for; none where it is split for code.
+    pub phrases: Vec<(FuncId, Phrase)>,
+}
+
+/// What a function that is made for text computes of its parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phrase {
+    /// A coordinate of the thread with a number in the launch. The parameters are the number as `i64`, the product of
+    /// the launch's extents behind this axis, and its extent along it.
+    ThreadIndex(u8),
+    /// A coordinate of the block with a number in the grid. The parameters are the number and the grid's first two
+    /// extents.
+    BlockIndex(u8),
+    /// An index counted from the start of its axis, of one that may be negative and the axis' extent.
+    Wrap,
 }
 
 /// What one of these parameters stands for. Those that are no memory are `i32`.

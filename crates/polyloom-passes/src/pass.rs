@@ -74,7 +74,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "inline",
         doc: "Replaces calls by the bodies of the functions called, big library functions excepted.",
-        run: |module, func, _| inline::inline(module, func, false),
+        run: |module, func, _| inline::inline(module, func, inline::Keep::Nothing),
     },
     Pass {
         name: "early_exits",

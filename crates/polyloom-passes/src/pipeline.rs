@@ -34,7 +34,7 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
     for id in reachable(module, kernel) {
         expand_library::expand_library(module, id);
     }
-    inline::inline(module, kernel, options.gpu)?;
+    inline::inline(module, kernel, if options.gpu { inline::Keep::Marked } else { inline::Keep::Nothing })?;
     if !options.gpu {
         cpu_ops::cpu_ops(&mut module.functions[kernel]);
     }
@@ -97,6 +97,24 @@ pub fn interpretable(module: &Module, kernel: FuncId, options: &Options) -> (Mod
     (copy, id)
 }
 
+/// A module of the kernel and the pure functions it calls, in the form that is split at barriers for readers: composites
+/// are taken apart, assertions are out and other calls inlined, and library ops are still there. Gives the kernel's
+/// handle there.
+///
+/// # Errors
+///
+/// As [`prepare`].
+pub fn readable(module: &Module, kernel: FuncId, options: &Options) -> Result<(Module, FuncId), Vec<Diagnostic>> {
+    let (mut copy, id) = interpretable(module, kernel, options);
+    inline::inline(&mut copy, id, inline::Keep::Everything)?;
+    let calls = CallEffects::of(&copy, id);
+    let func = &mut copy.functions[id];
+    early_exits::early_exits(func);
+    fold::fold(func);
+    dce::dce(func, &calls);
+    Ok(extract(&copy, id))
+}
+
 /// Whether a kernel is compiled with checks. If it refuses them, the functions it calls are not checked either.
 pub fn is_checked(kernel: &Function, options: &Options) -> bool {
     (options.checked || kernel.metadata.check) && !kernel.constraints.unchecked
@@ -136,7 +154,7 @@ pub fn extract(module: &Module, root: FuncId) -> (Module, FuncId) {
 }
 
 /// `root` and the functions it calls, directly or not, each once.
-fn reachable(module: &Module, root: FuncId) -> Vec<FuncId> {
+pub(crate) fn reachable(module: &Module, root: FuncId) -> Vec<FuncId> {
     let mut found = vec![root];
     let mut next = 0;
     while let Some(&id) = found.get(next) {

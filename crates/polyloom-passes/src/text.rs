@@ -1,39 +1,62 @@
 //! What back ends that write source text get: HIR as the front end made it, and definitions of its ops.
 
 use crate::analysis::effects::{CallEffects, callees};
-use crate::pipeline::{self, Options, extract, is_checked};
+use crate::pipeline::{self, Options, extract, is_checked, reachable};
+use crate::transform::blocks::{needs_blocks, split_for_text};
+use crate::transform::inline::Keep;
 use crate::transform::{cse, dce, early_exits, expand_library, fold, inline, scalarise, strip_asserts};
+use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::op::Lowering;
-use polyloom_ir::{Builder, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Type, Value};
+use polyloom_ir::{Builder, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-/// A kernel to be written as text. Composites, calls and library ops are still there; assertions are taken out. With
-/// checks it is the kernel as other back ends get it, so that its sites have the same numbers.
+/// A kernel to be written as text.
+pub struct ForText<'m> {
+    /// The kernel and what it calls.
+    pub module: Cow<'m, Module>,
+    /// Its handle there.
+    pub kernel: FuncId,
+    /// How it was split into loops over the threads of a block, if it was: its threads are blocks then.
+    pub blocks: Option<BlockPlan>,
+}
+
+/// A kernel as text is written from it. Composites, calls and library ops are still there; assertions are taken out.
+/// With checks it is the kernel as other back ends get it, so that its sites have the same numbers. What is launched
+/// in blocks is split at barriers for a CPU: without composites, and with calls of pure functions alone.
 ///
 /// # Errors
 ///
-/// As [`pipeline::prepare`], and when functions call themselves.
-pub fn for_text<'m>(
-    module: &'m Module,
-    kernel: FuncId,
-    options: &Options,
-) -> Result<(Cow<'m, Module>, FuncId), Vec<Diagnostic>> {
-    if is_checked(&module.functions[kernel], options) {
+/// As [`pipeline::prepare`], when functions call themselves, and when a kernel cannot be split.
+pub fn for_text<'m>(module: &'m Module, kernel: FuncId, options: &Options) -> Result<ForText<'m>, Vec<Diagnostic>> {
+    let checked = is_checked(&module.functions[kernel], options);
+    if !options.gpu && reachable(module, kernel).iter().any(|&id| needs_blocks(&module.functions[id])) {
+        let prepare = if checked { pipeline::prepared } else { pipeline::readable };
+        let (mut copy, id) = prepare(module, kernel, options)?;
+        return match split_for_text(&mut copy, id) {
+            Ok(plan) => Ok(ForText { module: Cow::Owned(copy), kernel: id, blocks: Some(plan) }),
+            Err(impossible) => {
+                let message = format!("the kernel has no form in C++ for the CPU: {}", impossible.reason);
+                let help = "CUDA C++ text has a form for it, and launches on the CPU run it by the interpreter";
+                Err(vec![Diagnostic::error(Code::Backend, impossible.span, message).help(help)])
+            }
+        };
+    }
+    if checked {
         let (prepared, kernel) = pipeline::prepared(module, kernel, options)?;
-        return Ok((Cow::Owned(prepared), kernel));
+        return Ok(ForText { module: Cow::Owned(prepared), kernel, blocks: None });
     }
     let asserts = |func: &Function| func.insts.values().any(|data| data.op == Op::Assert);
     if !module.functions.values().any(asserts) {
-        return Ok((Cow::Borrowed(module), kernel));
+        return Ok(ForText { module: Cow::Borrowed(module), kernel, blocks: None });
     }
     let (mut copy, kernel) = extract(module, kernel);
     for func in copy.functions.values_mut() {
         strip_asserts::strip_asserts(func);
     }
-    Ok((Cow::Owned(copy), kernel))
+    Ok(ForText { module: Cow::Owned(copy), kernel, blocks: None })
 }
 
 type Types = SmallVec<[Type; 4]>;
@@ -122,7 +145,7 @@ fn definition_of_composites(op: Op, types: &[Type]) -> Option<Module> {
         .collect();
     builder.return_(&wholes);
     let whole = module.functions.push(whole);
-    inline::inline(&mut module, whole, false).ok()?;
+    inline::inline(&mut module, whole, Keep::Nothing).ok()?;
     let calls = CallEffects::of(&module, whole);
     let func = &mut module.functions[whole];
     early_exits::early_exits(func);

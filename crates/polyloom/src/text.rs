@@ -35,6 +35,6 @@ pub fn write_text(
 ) -> Result<String, CodegenError> {
     let options = Options { gpu: target == Target::Cuda, ..*options };
     let prepared = for_text(module, kernel, &options);
-    let (module, kernel) = prepared.map_err(|diagnostics| CodegenError::from_diagnostics(&diagnostics))?;
-    emit(&module, kernel, target, form, &Passes)
+    let text = prepared.map_err(|diagnostics| CodegenError::from_diagnostics(&diagnostics))?;
+    emit(&text.module, text.kernel, text.blocks.as_ref(), target, form, &Passes)
 }

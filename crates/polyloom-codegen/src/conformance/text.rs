@@ -160,7 +160,8 @@ template <typename... Values>
 inline void ignore(Values...) {}
 ";
 
-/// A kernel's text in a namespace of its own, with an entry that takes arguments as compiled kernels do.
+/// A kernel's text in a namespace of its own, with an entry that takes arguments as compiled kernels do. Behind those
+/// of a kernel that runs a block at a time stand the words of its [`BLOCK_WORDS`], and its range is one of blocks.
 fn unit(text: &str, kernel: &Function, number: usize) -> String {
     let body = text.replace("namespace polyloom {", &format!("namespace unit_{number} {{"));
     let end = body.rfind('}').unwrap_or(body.len());
@@ -176,8 +177,21 @@ fn unit(text: &str, kernel: &Function, number: usize) -> String {
         unit.push_str("    trap_report report = {};\n    dim.report = reinterpret_cast<uint64>(&report);\n");
     }
     let name = kernel_name(&kernel.name, Target::Cpp).replace("_cpu_kernel_forward", &format!("_cpu_kernel_{number}"));
-    let _ = write!(unit, "    {name}(dim");
     let layout = ArgLayout::of(kernel);
+    let in_blocks = text.contains("struct launch_blocks");
+    if in_blocks {
+        let at = layout.size.next_multiple_of(8);
+        let words: Vec<String> = (0..BLOCK_WORDS).map(|word| format!("int(words[{word}])")).collect();
+        let _ = write!(
+            unit,
+            "    const uint64 *words = reinterpret_cast<const uint64 *>(args + {at});\n    \
+             const launch_blocks blocks = {{{{{}}}, {{{}}}, {}}};\n",
+            words[..3].join(", "),
+            words[3..6].join(", "),
+            words[6]
+        );
+    }
+    let _ = write!(unit, "    {name}(dim{}", if in_blocks { ", blocks" } else { "" });
     for (&param, &offset) in kernel.params().iter().zip(&layout.offsets) {
         for (part, ty) in kernel.ty(param).components().into_iter().enumerate() {
             let at = offset as usize + 8 * part;
@@ -197,6 +211,10 @@ fn unit(text: &str, kernel: &Function, number: usize) -> String {
     unit.push_str("}\n\n}\n");
     unit
 }
+
+/// What a launch of blocks adds to the arguments: blocks along each axis, threads of a block along each, bytes of dynamic
+/// shared memory.
+pub const BLOCK_WORDS: usize = 7;
 
 struct Handle(*mut c_void);
 
@@ -260,7 +278,7 @@ impl Library {
 /// When the suite does, and when the text does not compile.
 pub fn check(compiler: &Compiler, semantics: &dyn Semantics, prepare: &super::Prepare, suites: &[fn(&Subject<'_>)]) {
     let text = |module: &Module, kernel: FuncId| {
-        emit(module, kernel, Target::Cpp, &Options::default(), semantics).map_err(|error| error.to_string())
+        emit(module, kernel, None, Target::Cpp, &Options::default(), semantics).map_err(|error| error.to_string())
     };
     let batch = Mutex::new(Batch::default());
     let collect = |module: &Module, kernel: FuncId, _: &Variant| -> Result<Code, String> {

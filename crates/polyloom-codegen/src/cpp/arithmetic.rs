@@ -5,8 +5,11 @@ use super::expression::Precedence;
 use super::prelude::Helper;
 use super::types;
 use super::unit::Target;
-use polyloom_ir::{InstData, Op, Scalar, Type, Value};
+use polyloom_ir::{Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
+
+/// How far back operands are looked at for being constants.
+const MAX_CONSTANT_DEPTH: u32 = 8;
 
 impl Body<'_, '_> {
     pub(super) fn scalar(&mut self, data: &InstData, result: Value, ty: Scalar) {
@@ -21,6 +24,15 @@ impl Body<'_, '_> {
                 self.out.push(')');
             }
             Op::Add => self.ring(data, ty, " + ", Sum, Sum, Product),
+            Op::Sub if self.is_difference_of_integer(data, ty) => {
+                self.value(data.operands[0], Sum);
+                self.unit.need(Helper::Converted);
+                let _ = write!(self.out, " - converted<{}>(", types::scalar(ty));
+                if let Some(inst) = self.folded_inst(data.operands[1]) {
+                    self.value(func.insts[inst].operands[0], Any);
+                }
+                self.out.push(')');
+            }
             Op::Sub => self.ring(data, ty, " - ", Sum, Sum, Product),
             Op::Mul => self.ring(data, ty, " * ", Product, Product, Unary),
             Op::Neg if ty.is_float() => self.prefix("-", data),
@@ -139,6 +151,28 @@ impl Body<'_, '_> {
                 self.value(condition, Precedence::Unary);
             }
         }
+    }
+
+    /// Whether an integer is converted to be subtracted from what may be a constant zero to compilers.
+    fn is_difference_of_integer(&self, data: &InstData, ty: Scalar) -> bool {
+        let converts = |inst: Inst| {
+            let data = &self.func.insts[inst];
+            data.op == Op::Cast && self.scalar_of(data.operands[0]).is_some_and(|from| !from.is_float())
+        };
+        self.unit.target() == Target::Cpp
+            && matches!(ty, Scalar::F32 | Scalar::F64)
+            && self.folded_inst(data.operands[1]).is_some_and(converts)
+            && self.is_made_of_constants(data.operands[0], MAX_CONSTANT_DEPTH)
+    }
+
+    fn is_made_of_constants(&self, value: Value, depth: u32) -> bool {
+        let ValueDef::Result(inst, _) = self.func.values[value].def else { return false };
+        let data = &self.func.insts[inst];
+        let is_computed = data.regions.is_empty() && data.op.info().is_pure() && data.op != Op::Dim;
+        data.op == Op::Const
+            || !data.operands.is_empty()
+                && is_computed
+                && (depth == 0 || data.operands.iter().all(|&operand| self.is_made_of_constants(operand, depth - 1)))
     }
 
     /// A function that the prelude has for `float`, `double` and integers.
@@ -330,7 +364,6 @@ impl Body<'_, '_> {
     }
 
     fn shifted(&mut self, data: &InstData, ty: Scalar, sign: &str) {
-        let count = self.func.as_const(data.operands[1]).unwrap_or(0);
         let left = data.op == Op::Lshift && ty.is_signed_int();
         self.narrow(ty, |body| {
             if left && !body.shape(data.operands[0]).is_modular {
@@ -344,7 +377,13 @@ impl Body<'_, '_> {
             } else {
                 body.value(data.operands[0], Precedence::Unary);
             }
-            let _ = write!(body.out, "{sign}{count}");
+            body.out.push_str(sign);
+            match body.func.as_const(data.operands[1]) {
+                Some(count) => {
+                    let _ = write!(body.out, "{count}");
+                }
+                None => body.value(data.operands[1], Precedence::Sum),
+            }
         });
     }
 
@@ -387,6 +426,7 @@ impl Body<'_, '_> {
                 self.value(value, Precedence::Any);
                 self.out.push_str("))");
             }
+            (Scalar::I32, Scalar::I64) if self.is_block_number(value) => self.out.push_str("int64(block)"),
             _ => {
                 let _ = write!(self.out, "{}(", types::scalar(to));
                 if from.is_int() && to.is_int() && from.bits() >= to.bits() {

@@ -1,5 +1,6 @@
 //! Statements: one function of HIR as the body of a function of the text.
 
+use super::blocks::{BLOCKS, Local, locals};
 use super::expression::Precedence;
 use super::layout::Layout;
 use super::names::Names;
@@ -35,6 +36,8 @@ pub(super) struct Body<'a, 'u> {
     /// Loops and blocks around the current place, from the outermost on.
     pub(super) around: Vec<Inst>,
     pub(super) indent: usize,
+    /// What the launch makes for a kernel that runs a block at a time.
+    pub(super) locals: FxHashMap<Value, Local>,
     sites: FxHashMap<Inst, u32>,
     /// The line of the source that the last comment shows.
     line: Option<u32>,
@@ -48,7 +51,7 @@ pub(super) struct Jumps {
     /// What is continued from within an inner loop.
     pub(super) continued: FxHashSet<Inst>,
     /// Whether a kernel returns from within a loop.
-    returns: bool,
+    pub(super) returns: bool,
 }
 
 impl Jumps {
@@ -91,7 +94,17 @@ impl<'a, 'u> Body<'a, 'u> {
         let layout = Layout::new(func);
         let plan = Plan::new(func, &layout, call_effect);
         unit.reserve_callees(func, callees, &mut names);
-        let variables = Variables::new(func, &layout, &plan, &mut names);
+        let blocks = unit.blocks.filter(|_| func.kind == FunctionKind::Kernel);
+        if blocks.is_some() {
+            ["block", "blocks", "dynamic"].iter().for_each(|name| names.reserve(name));
+        }
+        let mut variables = Variables::new(func, &layout, &plan, &mut names);
+        let locals = blocks.map_or_else(FxHashMap::default, |blocks| locals(func, blocks));
+        for (&param, local) in &locals {
+            if let (Local::Expression(text), Some(variable)) = (local, variables.of(param)) {
+                variables.all[variable].name = (*text).to_owned();
+            }
+        }
         let mut declarations: FxHashMap<Inst, SmallVec<[Variable; 2]>> = FxHashMap::default();
         for (variable, data) in &variables.all {
             if let Some(inst) = data.declared_before.expand() {
@@ -128,6 +141,7 @@ impl<'a, 'u> Body<'a, 'u> {
             jumps,
             around: Vec::new(),
             indent: 0,
+            locals,
             sites,
             line: None,
         }
@@ -159,7 +173,8 @@ impl<'a, 'u> Body<'a, 'u> {
     /// The whole text of a kernel.
     pub(super) fn kernel(mut self, name: &str) -> String {
         let target = self.unit.target();
-        let dim_is_used = target == Target::Cuda || !self.sites.is_empty() || self.uses_thread();
+        let blocks = self.unit.blocks;
+        let dim_is_used = target == Target::Cuda || blocks.is_some() || !self.sites.is_empty() || self.uses_thread();
         let begin = match target {
             Target::Cuda => "extern \"C\" __global__ void",
             Target::Cpp => "extern \"C\" void",
@@ -170,9 +185,15 @@ impl<'a, 'u> Body<'a, 'u> {
         let first = self.out.len();
         let _ = write!(self.out, "{unused}launch_bounds dim");
         self.unit.need_scalar(Scalar::U64);
+        if blocks.is_some() {
+            let _ = write!(self.out, ", {BLOCKS}");
+        }
         if !self.func.params().is_empty() {
             self.out.push_str(", ");
             self.parameters(true);
+        }
+        if target == Target::Cpp {
+            self.out.push_str(", uint64 begin, uint64 end");
         }
         if self.out.len() > MAX_SIGNATURE {
             let parameters = self.out.split_off(first);
@@ -190,6 +211,9 @@ impl<'a, 'u> Body<'a, 'u> {
                     c => self.out.push(c),
                 }
             }
+        }
+        if let Some(plan) = blocks {
+            return self.kernel_of_blocks(plan);
         }
         if self.unit.in_blocks && target == Target::Cuda {
             // Threads of a block work together: each has one place in the launch.
@@ -209,9 +233,7 @@ impl<'a, 'u> Body<'a, 'u> {
                  for (uint64 thread = uint64(blockIdx.x) * blockDim.x + threadIdx.x; thread < dim.size(); \
                  thread += stride) {\n",
             ),
-            Target::Cpp => self
-                .out
-                .push_str(", uint64 begin, uint64 end) {\n    for (uint64 thread = begin; thread < end; ++thread) {\n"),
+            Target::Cpp => self.out.push_str(") {\n    for (uint64 thread = begin; thread < end; ++thread) {\n"),
         }
         self.indent = 2;
         if self.jumps.returns {
@@ -240,7 +262,12 @@ impl<'a, 'u> Body<'a, 'u> {
     fn parameters(&mut self, is_kernel: bool) {
         let func = self.func;
         let mut first = true;
-        for &param in func.params() {
+        let n_own = self.unit.blocks.filter(|_| is_kernel).map_or(0, |plan| plan.params.len());
+        for (index, &param) in func.params().iter().enumerate() {
+            if index + n_own >= func.params().len() {
+                self.declared.extend(self.variables.of(param));
+                continue;
+            }
             let Some(variable) = self.variables.of(param) else { continue };
             self.declared.insert(variable);
             let ty = func.ty(param);
@@ -364,12 +391,17 @@ impl<'a, 'u> Body<'a, 'u> {
             Op::Break | Op::Continue => self.jump(data),
             Op::Return => self.return_(data, region),
             Op::Unreachable => {}
+            Op::ArrayStore if self.is_dynamic(data.operands[0]) => {
+                self.start();
+                self.dynamic_element(data.operands[0], data.operands[1], data.operands.last().copied());
+                self.end();
+            }
             Op::ArrayStore => {
                 self.start();
                 let (indices, value) = data.operands[1..].split_at(data.operands.len() - 2);
                 self.element(inst, data.operands[0], indices);
                 self.out.push_str(" = ");
-                self.bits(value[0], Precedence::Any);
+                self.stored(value[0]);
                 self.end();
             }
             Op::Check | Op::Assert => self.check(inst, data),
@@ -398,16 +430,22 @@ impl<'a, 'u> Body<'a, 'u> {
         self.atomic_fence(data, false);
     }
 
+    /// A value that is stored. An element of truth values may be any byte, of which one of two is stored.
+    fn stored(&mut self, value: Value) {
+        let loads = self.folded_inst(value).is_some_and(|inst| self.func.insts[inst].op == Op::ArrayLoad);
+        if loads && self.scalar_of(value) == Some(Scalar::Bool) {
+            self.out.push_str("bool(");
+            self.bits(value, Precedence::Any);
+            self.out.push(')');
+        } else {
+            self.bits(value, Precedence::Any);
+        }
+    }
+
     /// A call without a result.
-    fn call_statement(&mut self, inst: Inst, data: &InstData) {
+    pub(super) fn call_statement(&mut self, inst: Inst, data: &InstData) {
         match data.imm {
-            Imm::Func(callee) if data.op == Op::Call => {
-                let name = self.unit.function(self.callees, callee);
-                self.out.push_str(&name);
-                self.out.push('(');
-                self.list(&data.operands);
-                self.out.push(')');
-            }
+            Imm::Func(_) if data.op == Op::Call => self.user_call(data),
             _ if self.gpu(inst, data) => {}
             _ => self.library_statement(inst, data),
         }
@@ -439,7 +477,7 @@ impl<'a, 'u> Body<'a, 'u> {
         }
     }
 
-    fn assign_variable(&mut self, variable: Variable, write: impl FnOnce(&mut Self)) {
+    pub(super) fn assign_variable(&mut self, variable: Variable, write: impl FnOnce(&mut Self)) {
         self.start();
         let is_new = self.declared.insert(variable);
         let data = &self.variables.all[variable];
@@ -495,7 +533,7 @@ impl<'a, 'u> Body<'a, 'u> {
     }
 
     /// The variables that an expression reads.
-    fn reads(&self, value: Value) -> FxHashSet<Variable> {
+    pub(super) fn reads(&self, value: Value) -> FxHashSet<Variable> {
         let mut found = FxHashSet::default();
         self.add_reads(value, &mut found);
         found
@@ -535,112 +573,10 @@ impl<'a, 'u> Body<'a, 'u> {
             [_, index, extent] => self.list(&[index, extent]),
             _ => self.out.push_str("0, 0"),
         }
-        self.out.push_str(", thread);\n");
+        let thread = self.checked_thread();
+        let _ = writeln!(self.out, ", {thread});");
         self.line("return;");
         self.close("}");
-    }
-
-    /// A composite with another component.
-    fn with_component(&mut self, data: &InstData) {
-        let (Some(&result), Some(&whole)) = (data.results.first(), data.operands.first()) else { return };
-        let (Some(variable), Some(&value)) = (self.variables.of(result), data.operands.last()) else { return };
-        if self.variables.of(whole) != Some(variable) {
-            let rest = &data.operands[1..];
-            if rest.iter().any(|&v| self.reads(v).contains(&variable)) {
-                // The old value is needed to the end.
-                self.open("{");
-                let name = format!("next_{}", self.variables.all[variable].name);
-                let ty = self.unit.type_name(self.variables.all[variable].ty);
-                self.start();
-                let _ = write!(self.out, "{ty} {name} = ");
-                self.bits(whole, Precedence::Any);
-                self.end();
-                self.set_component(&name, data, value);
-                let text = format!("{} = {name};", self.variables.all[variable].name);
-                self.line(&text);
-                self.close("}");
-                return;
-            }
-            self.variables.all[variable].is_constant = false;
-            self.assign_variable(variable, |body| body.bits(whole, Precedence::Any));
-        }
-        let name = self.variables.all[variable].name.clone();
-        self.set_component(&name, data, value);
-    }
-
-    fn set_component(&mut self, name: &str, data: &InstData, value: Value) {
-        let of = self.func.ty(data.operands[0]).as_composite();
-        self.start();
-        match (&data.imm, of) {
-            (Imm::Component(number), Some(of)) if data.op == Op::WithComponent => {
-                self.out.push_str(name);
-                self.place(of, usize::from(*number));
-                self.out.push_str(" = ");
-                self.bits(value, Precedence::Any);
-            }
-            _ => {
-                self.unit.need(Helper::SetComponent);
-                let _ = write!(self.out, "set_component({name}, ");
-                self.list(&data.operands[1..]);
-                self.out.push(')');
-            }
-        }
-        self.end();
-    }
-
-    /// A call with several results.
-    fn several_results(&mut self, inst: Inst, data: &InstData) {
-        let new = |body: &Self, value: Value| {
-            body.variables.of(value).is_some_and(|v| body.variables.all[v].is_constant && !body.declared.contains(v))
-        };
-        let live: SmallVec<[Value; 4]> =
-            data.results.iter().copied().filter(|&value| self.plan.live.contains(value)).collect();
-        if live.is_empty() {
-            self.start();
-            self.several_call(inst, data);
-            self.end();
-            return;
-        }
-        self.start();
-        if live.iter().all(|&value| new(self, value)) {
-            self.out.push_str("const auto [");
-            for (index, &result) in data.results.iter().enumerate() {
-                if index > 0 {
-                    self.out.push_str(", ");
-                }
-                match self.variables.of(result) {
-                    Some(variable) => {
-                        self.declared.insert(variable);
-                        self.out.push_str(&self.variables.all[variable].name);
-                    }
-                    None => {
-                        let _ = write!(self.out, "unused_{}_{index}", number(inst));
-                    }
-                }
-            }
-            self.out.push_str("] = ");
-            self.several_call(inst, data);
-            self.end();
-            return;
-        }
-        let name = format!("results_{}", number(inst));
-        let _ = write!(self.out, "const auto {name} = ");
-        self.several_call(inst, data);
-        self.end();
-        for (index, &result) in data.results.iter().enumerate() {
-            if let Some(variable) = self.variables.of(result) {
-                self.assign_variable(variable, |body| {
-                    let _ = write!(body.out, "{name}.r{index}");
-                });
-            }
-        }
-    }
-
-    fn several_call(&mut self, inst: Inst, data: &InstData) {
-        match data.op {
-            Op::Call => self.call_statement(inst, data),
-            _ => self.library_statement(inst, data),
-        }
     }
 }
 

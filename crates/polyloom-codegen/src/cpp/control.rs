@@ -185,7 +185,11 @@ impl Body<'_, '_> {
             if self.unit.in_blocks && self.unit.target() == Target::Cuda && region != self.func.body {
                 self.line("return;");
             } else if region != self.func.body {
-                self.line(if self.around.is_empty() { "continue;" } else { "goto next_thread;" });
+                self.line(match self.unit.blocks {
+                    _ if self.around.is_empty() => "continue;",
+                    Some(_) => "goto next_block;",
+                    None => "goto next_thread;",
+                });
             }
             return;
         }

@@ -112,7 +112,6 @@ impl Body<'_, '_> {
                 _ => CALL,
             };
         };
-        let operand = data.operands.first().map_or(Type::Scalar(ty), |&v| self.func.ty(v));
         match data.op {
             Op::Const => match data.imm {
                 Imm::Bits(bits) if types::is_negative(ty, bits) => exact(Unary),
@@ -127,7 +126,8 @@ impl Body<'_, '_> {
             Op::Neg if ty.is_float() => exact(Unary),
             Op::Div if ty.is_float() => exact(Product),
             Op::Div | Op::Mod if self.has_plain_divisor(data, ty) && ty.bits() >= 32 => exact(Product),
-            Op::Eq | Op::Ne if operand.as_scalar().is_some() => exact(Equality),
+            Op::FloorDiv if ty.is_int() && ty.bits() >= 32 && self.divides_naturals(data, ty) => exact(Product),
+            Op::Eq | Op::Ne => exact(Equality),
             Op::Lt | Op::Le | Op::Gt | Op::Ge => exact(Relation),
             Op::BitAnd if ty == Scalar::Bool => exact(And),
             Op::BitOr if ty == Scalar::Bool => exact(Or),
@@ -169,7 +169,10 @@ impl Body<'_, '_> {
     }
 
     pub(super) fn has_plain_count(&self, data: &InstData, ty: Scalar) -> bool {
-        data.operands.get(1).and_then(|&v| self.func.as_const(v)).is_some_and(|count| count < ty.bits().into())
+        data.operands.get(1).is_some_and(|&count| {
+            let (low, high) = interval(self.func, count);
+            low >= 0 && high < ty.bits().into()
+        })
     }
 
     /// Whether an `if` is `a and b` or `a or b`: which of the two.
@@ -258,6 +261,7 @@ impl Body<'_, '_> {
                 self.value(data.operands[0], Precedence::Postfix);
                 let _ = write!(self.out, ".extent({})", axis(data));
             }
+            Op::Tid if !self.locals.is_empty() => self.out.push_str("int(block)"),
             Op::Tid => {
                 let _ = write!(self.out, "dim.index(thread, {})", axis(data));
             }
@@ -327,20 +331,15 @@ impl Body<'_, '_> {
                 self.value(data.operands[2], Precedence::Conditional);
             }
             Op::If => self.conditional(data),
+            Op::ArrayLoad if self.is_dynamic(data.operands[0]) => {
+                self.dynamic_element(data.operands[0], data.operands[1], None);
+            }
             Op::ArrayLoad => {
                 let indices = &data.operands[1..];
                 self.element(inst, data.operands[0], indices);
             }
             Op::LoadReadonly => self.load_readonly(inst, data, ty),
-            Op::Call => {
-                if let Imm::Func(callee) = data.imm {
-                    let name = self.unit.function(self.callees, callee);
-                    self.out.push_str(&name);
-                    self.out.push('(');
-                    self.list(&data.operands);
-                    self.out.push(')');
-                }
-            }
+            Op::Call => self.user_call(data),
             _ if data.op.info().group == polyloom_ir::op::Group::Atomic => self.atomic(inst, data),
             _ => return self.gpu(inst, data),
         }
@@ -451,6 +450,9 @@ impl Body<'_, '_> {
 
     /// As `element`, for indices that are operands from this number on.
     pub(super) fn element_at(&mut self, inst: Inst, array: Value, indices: &[Value], first: usize) {
+        if self.local_element(array, indices) {
+            return;
+        }
         let (elem, ndim) = self.func.ty(array).as_any_array().unwrap_or((Type::F32, 0));
         let ndim = usize::from(ndim).min(indices.len());
         self.unit.need(Helper::Array);
@@ -549,9 +551,19 @@ impl Body<'_, '_> {
                 self.value(data.operands[0], Precedence::Postfix);
             }
             (Callee::Function(name), _) => {
+                // The prelude has templates of these names, which take what they are given for what it is.
+                let has_template = matches!(data.op, Op::Abs | Op::Min | Op::Max);
                 self.out.push_str(&name);
                 self.out.push('(');
-                self.list(&data.operands);
+                for (index, &operand) in data.operands.iter().enumerate() {
+                    if index > 0 {
+                        self.out.push_str(", ");
+                    }
+                    match self.folded_inst(operand).map(|inst| func.insts[inst].op) {
+                        Some(Op::ArrayLoad) if has_template => self.whole(operand),
+                        _ => self.value(operand, Precedence::Any),
+                    }
+                }
                 self.out.push(')');
             }
             // Computed in `float` and rounded.

@@ -36,18 +36,29 @@ impl Body<'_, '_> {
             return false;
         }
         if self.unit.target() != Target::Cuda {
-            if data.op == Op::BlockDim && !self.unit.in_blocks {
+            match data.op {
+                Op::BlockDim if self.unit.blocks.is_some() => self.text(&format!("blocks.block[{}]", axis(data))),
+                Op::GridDim if self.unit.blocks.is_some() => self.text(&format!("blocks.grid[{}]", axis(data))),
                 // A block is one thread.
-                self.text("1");
-                return true;
+                Op::BlockDim if !self.unit.in_blocks => self.text("1"),
+                Op::ThreadFence => self.text("__atomic_thread_fence(__ATOMIC_SEQ_CST)"),
+                _ => self.refuse_for_cpu(data),
             }
-            let name = data.op.name();
-            let message =
-                format!("C++ text is for kernels whose threads stand for themselves; `{name}` needs CUDA C++");
-            self.unit.refuse(message, data.span);
             return true;
         }
         let at = AXES.get(usize::from(axis(data))).copied().unwrap_or("x");
+        self.cuda(inst, data, at);
+        true
+    }
+
+    /// An operation of blocks or warps in C++ of a kernel that was not split.
+    fn refuse_for_cpu(&mut self, data: &InstData) {
+        let name = data.op.name();
+        let message = format!("C++ text is for kernels whose threads stand for themselves; `{name}` needs CUDA C++");
+        self.unit.refuse(message, data.span);
+    }
+
+    fn cuda(&mut self, inst: Inst, data: &InstData, at: &str) {
         match data.op {
             Op::ThreadIdx => self.text(&format!("int(threadIdx.{at})")),
             Op::BlockIdx => self.text(&format!("int(blockIdx.{at})")),
@@ -92,7 +103,6 @@ impl Body<'_, '_> {
             Op::AsyncWait => self.async_wait(data),
             _ => self.unsupported(data),
         }
-        true
     }
 
     fn text(&mut self, text: &str) {

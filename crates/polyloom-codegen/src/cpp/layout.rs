@@ -142,6 +142,17 @@ impl Layout {
             && self.branch(a, holder_a) != self.branch(b, holder_a)
     }
 
+    /// Whether what is declared in one region is there in the other, or the reverse, as the text has it: the condition
+    /// of a `while` may stand in its body.
+    pub(super) fn share_scope(&self, func: &Function, a: Region, b: Region) -> bool {
+        let common = self.common(a, b);
+        match (self.holder(a, common), self.holder(b, common)) {
+            _ if common == a || common == b => true,
+            (Some(a), Some(b)) => a == b && func.insts[a].op == Op::While,
+            _ => false,
+        }
+    }
+
     /// The loops around a region, from the innermost on.
     pub(super) fn loops<'a>(&'a self, func: &'a Function, region: Region) -> impl Iterator<Item = Inst> + 'a {
         let mut next = self.owner(region);

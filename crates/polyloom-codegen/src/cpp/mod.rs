@@ -8,11 +8,13 @@
 //!
 //! A kernel's parameters are `launch_bounds`, by value, and then each of its own in order: a scalar of its C++ type, a
 //! composite as its components, an array as a struct of base address, extents and byte strides. The C++ kernel also
-//! takes the range of threads it runs; the CUDA kernel strides over the launch's threads by the size of the grid.
+//! takes the range of threads it runs; the CUDA kernel strides over the launch's threads by the size of the grid. Where
+//! threads work together, the C++ kernel takes the range of blocks it runs, and how the launch is divided into them.
 //!
 //! Architecture invariant: nothing here changes HIR, and nothing depends on a compiler of C++ being at hand.
 
 mod arithmetic;
+mod blocks;
 mod body;
 mod control;
 mod effects;
@@ -23,6 +25,7 @@ mod names;
 mod plan;
 mod prelude;
 mod range;
+mod results;
 mod tensor;
 mod types;
 mod unit;
@@ -31,6 +34,7 @@ mod variables;
 pub use unit::Target;
 
 use crate::backend::CodegenError;
+use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::{FuncId, Function, Inst, Module, Op, SourceMap, Type};
 use std::sync::Arc;
 
@@ -67,7 +71,8 @@ pub fn kernel_name(kernel: &str, target: Target) -> String {
     }
 }
 
-/// Writes a kernel of verified HIR as a text that compiles by itself.
+/// Writes a kernel of verified HIR as a text that compiles by itself. `blocks`: how it was split, if its threads are
+/// blocks.
 ///
 /// # Errors
 ///
@@ -75,9 +80,10 @@ pub fn kernel_name(kernel: &str, target: Target) -> String {
 pub fn emit(
     module: &Module,
     kernel: FuncId,
+    blocks: Option<&BlockPlan>,
     target: Target,
     options: &Options<'_>,
     semantics: &dyn Semantics,
 ) -> Result<String, CodegenError> {
-    unit::Unit::new(target, options, semantics).write(module, kernel)
+    unit::Unit::new(target, blocks, options, semantics).write(module, kernel)
 }

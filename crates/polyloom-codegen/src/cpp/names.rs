@@ -17,9 +17,9 @@ const RESERVED: &str = "
     async_commit async_copy async_wait by_columns by_rows fragment_element fragment_layout fragment_place
     load_readonly lookup mma mma_8_columns mma_load_a mma_load_b mma_load_c mma_store packed place_in_a place_in_b place_in_c
     tf32
-    array atomicAdd atomic_update begin constants bfloat16 bitcast bool8 clock64 compare_and_swap component components
+    array atomicAdd atomic_update begin constants converted bfloat16 bitcast bool8 clock64 compare_and_swap component components
     composite_array dim divide dynamic_shared element end fail float16 from_before from_behind from_flipped
-    from_lane inf int16 int64 int8 lane_id launch_bounds mat match_all match_any nan next_thread polyloom
+    from_lane inf int16 int64 int8 lane_id launch_blocks dynamic_memory launch_bounds mat match_all match_any nan next_thread polyloom
     quat_ range range_of remainder set_component shared_view shift_left shift_right shuffle stride thread
     thread_in_block thread_number transform_ trap_report truncate uint16 uint32 uint64 uint8 vec warp_id
     warp_reduce wrap wrap_place
@@ -41,14 +41,20 @@ impl Names {
 
     /// A name like this one that is not taken.
     pub(super) fn local(&mut self, wanted: &str) -> String {
+        let name = self.local_unless(wanted, |_| false);
+        self.taken.insert(name.clone());
+        name
+    }
+
+    /// A name like this one that is not taken here or, as `is_taken` says, elsewhere. It may be given again.
+    pub(super) fn local_unless(&self, wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
         let base = identifier(wanted);
         let mut name = base.clone();
         let mut number = 1;
-        while self.taken.contains(&name) || is_reserved(&name) {
+        while self.taken.contains(&name) || is_reserved(&name) || is_taken(&name) {
             number += 1;
             name = format!("{base}_{number}");
         }
-        self.taken.insert(name.clone());
         name
     }
 }

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::Effect;
-use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef};
+use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueDef};
 
 /// How the values of a function are written.
 pub(super) struct Plan {
@@ -270,7 +270,7 @@ impl Folding<'_> {
             return false;
         }
         match data.op {
-            Op::Const | Op::Dim => return true,
+            Op::Const | Op::Dim | Op::BlockDim | Op::GridDim => return true,
             // A component of a variable.
             Op::Component => {
                 let whole = data.operands[0];
@@ -323,8 +323,14 @@ impl Folding<'_> {
         }
         let data = &self.func.insts[user];
         let takes_expression = match data.op {
-            // The end of a range is looked at before each iteration.
-            Op::ForRange => data.operands[0] == result || data.operands[3..].contains(&result),
+            // The end of a range is looked at before each iteration, but for steps other than one.
+            Op::ForRange => {
+                let steps_by_one = self.func.as_const(data.operands[2]).is_some_and(|step| {
+                    let ty = self.func.ty(result).as_scalar().unwrap_or(Scalar::I32);
+                    step == 1 || step == u64::MAX >> (64 - ty.bits())
+                });
+                !steps_by_one || data.operands[0] == result || data.operands[3..].contains(&result)
+            }
             _ => true,
         };
         if !takes_expression || matches!(self.func.ty(result), Type::Array { .. } | Type::CompositeArray { .. }) {

@@ -3,12 +3,13 @@
 //!
 //! A launch has fewer than 2^31 threads and no extent is negative.
 
+use polyloom_ir::arch::MAX_BLOCK_SIZE;
 use polyloom_ir::{Function, Imm, InstData, Op, Scalar, Type, Value, ValueDef};
 
 type Interval = (i128, i128);
 
 /// How far back a value's computation is looked at.
-const MAX_DEPTH: u32 = 6;
+const MAX_DEPTH: u32 = 10;
 
 /// The least and the greatest number that an integer can be.
 pub(super) fn interval(func: &Function, value: Value) -> Interval {
@@ -39,15 +40,22 @@ fn of(func: &Function, value: Value, depth: u32) -> Interval {
         return (i64::MIN.into(), u64::MAX.into());
     }
     let found = match func.values[value].def {
-        _ if depth == 0 => None,
-        ValueDef::Param(..) => counter(func, value, depth),
-        ValueDef::Result(inst, _) => computed(func, &func.insts[inst], ty, depth),
+        // What takes no time to look at is looked at however far it is.
+        ValueDef::Result(inst, _) if depth > 0 || func.insts[inst].operands.is_empty() => {
+            computed(func, &func.insts[inst], ty, depth)
+        }
+        ValueDef::Param(..) if depth > 0 => counter(func, value, depth),
+        _ => None,
     };
     found.filter(|&found| fits(found, full(ty))).unwrap_or(full(ty))
 }
 
 fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<Interval> {
     let operand = |index: usize| of(func, data.operands[index], depth - 1);
+    if matches!(data.op, Op::Min | Op::Max) && data.operands.len() != 2 {
+        // The least or greatest component of a composite.
+        return None;
+    }
     Some(match data.op {
         Op::Const => {
             let Imm::Bits(bits) = data.imm else { return None };
@@ -59,8 +67,11 @@ fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<
         Op::ThreadIdx => (0, 1023),
         Op::LaneId | Op::WarpId => (0, 31),
         Op::BlockIdx => (0, (1 << 31) - 2),
-        Op::Dim | Op::BlockDim | Op::GridDim => (0, (1 << 31) - 1),
-        Op::Cast if func.ty(data.operands[0]).as_scalar().is_some_and(|from| !from.is_float()) => operand(0),
+        Op::BlockDim => (1, MAX_BLOCK_SIZE.into()),
+        Op::Dim | Op::GridDim => (0, (1 << 31) - 1),
+        Op::Cast if func.ty(data.operands[0]).as_scalar().is_some_and(|from| !from.is_float()) => {
+            of(func, data.operands[0], depth)
+        }
         Op::Add | Op::Sub | Op::Mul | Op::Neg => arithmetic(func, data, depth)?,
         Op::Min => {
             let (a, b) = (operand(0), operand(1));
@@ -78,6 +89,13 @@ fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<
                 (false, true) => (0, b.1),
                 (false, false) => return None,
             }
+        }
+        Op::Rshift => {
+            let (a, count) = (operand(0), operand(1));
+            if a.0 < 0 || count.0 < 0 {
+                return None;
+            }
+            (0, a.1)
         }
         Op::Mod => {
             let (a, b) = (operand(0), operand(1));

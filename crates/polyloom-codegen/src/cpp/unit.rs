@@ -8,6 +8,7 @@ use super::{Options, Semantics, types};
 use crate::abi::SiteTable;
 use crate::backend::CodegenError;
 use cranelift_entity::SecondaryMap;
+use polyloom_ir::block_plan::{BlockPlan, Phrase};
 use polyloom_ir::op::{Effect, Lowering};
 use polyloom_ir::{
     Composite, FloatMode, FuncId, Function, FunctionKind, Imm, Inst, InstData, Module, Op, Scalar, Span, Type,
@@ -74,6 +75,8 @@ pub(super) struct Unit<'u> {
     target: Target,
     options: &'u Options<'u>,
     semantics: &'u dyn Semantics,
+    /// How the kernel was split, if its threads are blocks.
+    pub(super) blocks: Option<&'u BlockPlan>,
     helpers: BTreeSet<Helper>,
     scalars: FxHashSet<Scalar>,
     composites: Vec<Composite>,
@@ -93,11 +96,17 @@ pub(super) struct Unit<'u> {
 }
 
 impl<'u> Unit<'u> {
-    pub(super) fn new(target: Target, options: &'u Options<'u>, semantics: &'u dyn Semantics) -> Unit<'u> {
+    pub(super) fn new(
+        target: Target,
+        blocks: Option<&'u BlockPlan>,
+        options: &'u Options<'u>,
+        semantics: &'u dyn Semantics,
+    ) -> Unit<'u> {
         Unit {
             target,
             options,
             semantics,
+            blocks,
             helpers: BTreeSet::new(),
             scalars: [Scalar::U64].into_iter().collect(),
             composites: Vec::new(),
@@ -226,6 +235,10 @@ impl<'u> Unit<'u> {
     }
 
     pub(super) fn negative_indices(&self, func: &Function) -> FxHashSet<(Inst, u8)> {
+        if self.blocks.is_some() && func.kind == FunctionKind::Kernel {
+            // They were wrapped before the kernel was split.
+            return FxHashSet::default();
+        }
         self.semantics.negative_indices(func).into_iter().collect()
     }
 
@@ -261,8 +274,10 @@ impl<'u> Unit<'u> {
     pub(super) fn reserve_callees(&mut self, func: &Function, callees: Callees<'_>, names: &mut Names) {
         func.walk(func.body, &mut |_, data| match data.imm {
             Imm::Func(callee) if data.op == Op::Call => {
-                let name = self.function(callees, callee);
-                names.reserve(&name);
+                if self.phrase(callees, callee).is_none() {
+                    let name = self.function(callees, callee);
+                    names.reserve(&name);
+                }
             }
             _ => {
                 let info = data.op.info();
@@ -271,6 +286,12 @@ impl<'u> Unit<'u> {
                 }
             }
         });
+    }
+
+    /// What a function means that is no function of the text.
+    pub(super) fn phrase(&self, callees: Callees<'_>, id: FuncId) -> Option<Phrase> {
+        let phrases = self.blocks.filter(|_| !callees.is_library).map_or(&[][..], |plan| &plan.phrases);
+        phrases.iter().find(|(known, _)| *known == id).map(|&(_, phrase)| phrase)
     }
 
     /// The name of a called function, whose text is written before that of its caller.
@@ -377,7 +398,7 @@ impl<'u> Unit<'u> {
         let effects = effects_of(module);
         let call_effect = |data: &InstData| call_effect(&effects, data);
         let is_strict = func.metadata.float_mode == FloatMode::Strict;
-        self.in_blocks = needs_blocks(module, func);
+        self.in_blocks = needs_blocks(module, func) && self.blocks.is_none();
         let name = super::kernel_name(&func.name, self.target);
         self.names.reserve(&name);
         let names = self.names.clone();

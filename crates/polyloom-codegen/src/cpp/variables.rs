@@ -2,7 +2,7 @@
 //!
 //! Values of one source variable become one variable of the text again wherever no two of them are needed at the same
 //! time; a loop's carried values are one variable with the loop's results. Where a value would be overwritten while it
-//! is still needed, it gets a variable of its own.
+//! is still needed, it gets a variable of its own. Variables in different branches or loops may have the same name.
 
 use super::layout::Layout;
 use super::names::Names;
@@ -79,14 +79,16 @@ impl Variables {
             if alike.contains(&variable) {
                 continue;
             }
-            let earlier =
-                alike.iter().rev().take(4).copied().find(|&v| variables.merge_variables(&merging, v, variable));
+            let earlier = alike.iter().rev().take(4).copied().find(|&v| {
+                let side_by_side = merging.are_side_by_side(&variables.all[v], &variables.all[variable]);
+                !side_by_side && variables.merge_variables(&merging, v, variable)
+            });
             if earlier.is_none() {
                 alike.push(variable);
             }
         }
-        variables.name(func, names);
-        variables.declare(func, layout, plan);
+        let scopes = variables.declare(func, layout, plan);
+        variables.name(func, layout, &scopes, names);
         variables
     }
 
@@ -187,21 +189,33 @@ impl Variables {
     }
 
     /// Names variables as their values are named, or `t`.
-    fn name(&mut self, func: &Function, names: &mut Names) {
+    fn name(&mut self, func: &Function, layout: &Layout, scopes: &SecondaryMap<Variable, Scope>, names: &mut Names) {
         for (index, name) in func.param_names.iter().enumerate() {
             let param = func.params()[index];
             if let Some(variable) = self.of(param) {
-                self.all[variable].name = names.local(name);
+                // The shared arrays of a kernel that runs a block at a time.
+                self.all[variable].name = names.local(name.strip_prefix("shared.").unwrap_or(name));
             }
         }
-        for data in self.all.values_mut().filter(|data| data.name.is_empty() && !data.values.is_empty()) {
+        let mut used: FxHashMap<String, SmallVec<[Region; 2]>> = FxHashMap::default();
+        let unnamed = self.all.iter_mut().filter(|(_, data)| data.name.is_empty() && !data.values.is_empty());
+        for (variable, data) in unnamed {
             let name = data.values.iter().find_map(|&value| func.value_names[value].as_deref());
-            data.name = names.local(name.unwrap_or("t"));
+            // A counter is there in its loop's body, anything else where it is declared.
+            let scope = data.values.iter().find_map(|&value| match func.values[value].def {
+                ValueDef::Param(region, 0) if data.is_pinned => Some(region),
+                _ => None,
+            });
+            let scope = scope.or(scopes[variable].region.expand()).unwrap_or(func.body);
+            data.name = names.local_unless(name.unwrap_or("t"), |name| {
+                used.get(name).is_some_and(|others| others.iter().any(|&other| layout.share_scope(func, other, scope)))
+            });
+            used.entry(data.name.clone()).or_default().push(scope);
         }
     }
 
     /// Decides where each variable is declared: at its first assignment if that reaches all its uses.
-    fn declare(&mut self, func: &Function, layout: &Layout, plan: &Plan) {
+    fn declare(&mut self, func: &Function, layout: &Layout, plan: &Plan) -> SecondaryMap<Variable, Scope> {
         let mut scopes: SecondaryMap<Variable, Scope> = SecondaryMap::with_capacity(self.all.len());
         for (variable, data) in &self.all {
             for &value in &data.values {
@@ -247,6 +261,7 @@ impl Variables {
                 data.declared_before = holder.into();
             }
         }
+        scopes
     }
 
     /// Notes what is assigned and read where.
@@ -343,6 +358,17 @@ impl Merging<'_> {
                 }
             }
         });
+    }
+
+    /// Whether the values of two variables come into being in different branches or loops.
+    fn are_side_by_side(&self, a: &VariableData, b: &VariableData) -> bool {
+        let around = |variable: &VariableData| {
+            let regions = variable.values.iter().filter_map(|&value| Some(self.layout.definition(self.func, value)?.1));
+            regions.reduce(|a, b| self.layout.common(a, b))
+        };
+        let (Some(a), Some(b)) = (around(a), around(b)) else { return false };
+        let common = self.layout.common(a, b);
+        common != a && common != b
     }
 
     fn interfere(&self, a: Value, b: Value) -> bool {

@@ -23,8 +23,8 @@ impl Semantics for Passes {
 
 fn prepare(module: &Module, kernel: FuncId, checked: bool) -> (Module, FuncId) {
     let options = Options { checked, ..Default::default() };
-    let (module, kernel) = for_text(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"));
-    (module.into_owned(), kernel)
+    let text = for_text(module, kernel, &options).unwrap_or_else(|errors| panic!("{errors:?}\n{module}"));
+    (text.module.into_owned(), text.kernel)
 }
 
 /// All suites but that of printing, which goes to the standard output.

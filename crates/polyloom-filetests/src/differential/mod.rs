@@ -2,8 +2,8 @@
 //!
 //! [`generate`] makes a kernel from a seed, [`Engines::check`] runs it on the interpreter, Cranelift and, where the
 //! build has it, LLVM, with arguments from the same seed, and compares every element of every array. [`shrink`] makes a
-//! disagreement small enough to read. [`TextEngine`] does the same for C++ text, many kernels at a time. Programs that once disagreed are kept under `tests/filetests/differential` and
-//! run with the tests.
+//! disagreement small enough to read. [`TextEngine`] does the same for C++ text, many kernels at a time. Programs that
+//! once disagreed are kept under `tests/filetests/differential` and run with the tests.
 
 mod arrays;
 mod blocks;
@@ -28,3 +28,4 @@ pub use generate::generate;
 pub use program::{Access, ArrayParam, Program};
 pub use shrink::shrink;
 pub use text::TextEngine;
+pub(crate) use text::{launch, written};

@@ -5,9 +5,11 @@ use super::program::Program;
 use polyloom::{LaunchError, TextOptions, TextTarget, write_text};
 use polyloom_codegen::LaunchContext;
 use polyloom_codegen::LoadedCode as _;
-use polyloom_codegen::conformance::text::{Batch, Compiler, Library};
-use polyloom_frontend::{FileEnvironment, Options, SourceUnit, compile_kernel};
-use polyloom_ir::{Function, MAX_DIMS, SourceFile, Type};
+use polyloom_codegen::conformance::text::{BLOCK_WORDS, Batch, Compiler, Entry, Library};
+use polyloom_frontend::{FileEnvironment, Options as Defaults, SourceUnit, compile_kernel};
+use polyloom_ir::interp::Grid;
+use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, SourceFile, Type};
+use polyloom_passes::Options;
 use polyloom_passes::text::for_text;
 use std::ffi::c_void;
 use std::path::PathBuf;
@@ -35,11 +37,6 @@ impl TextEngine {
         let mut batch = Batch::default();
         let mut texts = Vec::new();
         for (index, (_, program)) in programs.iter().enumerate() {
-            // Threads that work together are for CUDA C++.
-            if program.is_in_blocks() {
-                texts.push(None);
-                continue;
-            }
             match text_of(program) {
                 Ok((text, function)) => {
                     batch.add(&text, &function);
@@ -100,15 +97,16 @@ impl TextEngine {
                 }
             }
         }
-        let trapped = AtomicBool::new(false);
-        let mut shape = [1; MAX_DIMS];
-        shape[..dim.len()].copy_from_slice(&dim);
-        let context = LaunchContext { shape, trap, print, data: (&raw const trapped).cast_mut().cast::<c_void>() };
+        let n_threads: u64 = dim.iter().product();
+        let grid = program.is_in_blocks().then(|| {
+            let metadata = &function.metadata;
+            Grid::of_threads(n_threads, metadata.block(), metadata.shared_bytes.unwrap_or(0))
+        });
         // SAFETY: the block is laid out as the function's parameters say and its arrays outlive the call; the
         // interpreter has run the same program with the same arguments.
-        unsafe { entry.entry()(block.as_ptr().cast(), &context, 0, dim.iter().product()) };
-        match (&expected.done, trapped.load(Ordering::Relaxed)) {
-            (Ok(()), false) => compare(NAME, &expected, &Outcome::of_buffers(buffers, dim.iter().product())),
+        let trapped = unsafe { launch(&entry, block, &dim, grid) };
+        match (&expected.done, trapped) {
+            (Ok(()), false) => compare(NAME, &expected, &Outcome::of_buffers(buffers, n_threads)),
             // What is stored depends on where the other threads stop.
             (Err(LaunchError::Trap(_)), true) => Ok(()),
             (Ok(()), true) => Err(Box::new(Disagreement::Text("reports a failed check".to_owned()))),
@@ -121,7 +119,7 @@ impl TextEngine {
 }
 
 extern "C" fn trap(context: *const LaunchContext, _: u32, _: i64, _: i64, _: u64) {
-    // SAFETY: `compare` passes a context whose data is an `AtomicBool` that outlives the call.
+    // SAFETY: `launch` passes a context whose data is an `AtomicBool` that outlives the call.
     unsafe { (*(*context).data.cast::<AtomicBool>()).store(true, Ordering::Relaxed) };
 }
 
@@ -136,14 +134,54 @@ fn text_of(program: &Program) -> Result<(String, Function), Box<Disagreement>> {
     let missing = || Box::new(Disagreement::Text("there is no kernel".to_owned()));
     let index = unit.kernels().find(named).ok_or_else(missing)?;
     let function = FileEnvironment::new(&unit).function(index);
-    let compiled = compile_kernel(&function, &Options::default()).map_err(rejected)?;
+    let compiled = compile_kernel(&function, &Defaults::default()).map_err(rejected)?;
     let checked = compiled.module.functions[compiled.kernel].metadata.check;
-    let options = polyloom_passes::Options { checked, gpu: false };
-    let failed = |message: String| Box::new(Disagreement::Text(message));
-    let text = write_text(&compiled.module, compiled.kernel, &options, TextTarget::Cpp, &TextOptions::default())
-        .map_err(|error| failed(error.to_string()))?;
-    let (module, kernel) = for_text(&compiled.module, compiled.kernel, &options)
-        .map_err(|errors| failed(errors.first().map_or_else(String::new, |error| error.message.clone())))?;
-    let text = text.replace("#include <cstdio>\n", "").replace("printf(\"", "ignore(\"");
-    Ok((text, module.functions[kernel].clone()))
+    let options = Options { checked, gpu: false };
+    let written = written(&compiled.module, compiled.kernel, &options);
+    written.map_err(|message| Box::new(Disagreement::Text(message)))
+}
+
+/// A kernel's text, in which nothing is printed, and the function whose parameters it has.
+///
+/// # Errors
+///
+/// Why there is no such text.
+pub(crate) fn written(module: &Module, kernel: FuncId, options: &Options) -> Result<(String, Function), String> {
+    let text = write_text(module, kernel, options, TextTarget::Cpp, &TextOptions::default())
+        .map_err(|error| error.to_string())?;
+    let written = for_text(module, kernel, options)
+        .map_err(|errors| errors.first().map_or_else(String::new, |error| error.message.clone()))?;
+    let mut function = written.module.functions[written.kernel].clone();
+    if let Some(plan) = &written.blocks {
+        // The text declares what the launch of compiled code makes.
+        let (n, body) = (plan.n_arguments(function.params().len()), function.body);
+        function.regions[body].params.truncate(n);
+        function.param_names.truncate(n);
+    }
+    Ok((text.replace("#include <cstdio>\n", "").replace("printf(\"", "ignore(\""), function))
+}
+
+/// Launches the compiled text of a kernel over all threads of a launch or, if it runs a block at a time, all blocks of the
+/// grid. Gives whether a check fails.
+///
+/// # Safety
+///
+/// The block must be laid out as the kernel's parameters say, and its arrays must hold what the kernel accesses.
+pub(crate) unsafe fn launch(entry: &Entry, mut block: Vec<u64>, dim: &[u64], grid: Option<Grid>) -> bool {
+    let mut n_steps = dim.iter().product();
+    if let Some(grid) = grid {
+        n_steps = grid.n_blocks();
+        let words: [u32; BLOCK_WORDS] = {
+            let ([a, b, c], [x, y, z]) = (grid.grid, grid.block);
+            [a, b, c, x, y, z, grid.shared_bytes]
+        };
+        block.extend(words.map(u64::from));
+    }
+    let trapped = AtomicBool::new(false);
+    let mut shape = [1; MAX_DIMS];
+    shape[..dim.len()].copy_from_slice(dim);
+    let context = LaunchContext { shape, trap, print, data: (&raw const trapped).cast_mut().cast::<c_void>() };
+    // SAFETY: as the caller promises; the context outlives the call.
+    unsafe { entry.entry()(block.as_ptr().cast(), &context, 0, n_steps) };
+    trapped.into_inner()
 }

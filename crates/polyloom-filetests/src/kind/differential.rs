@@ -5,9 +5,14 @@ use crate::case::Case;
 use crate::differential::{Engines, Program};
 
 pub(super) fn differential(case: &Case) -> Result<(), String> {
-    let seed = case.directives("seed ").find_map(|(_, text)| text.split(':').next()?.trim().parse().ok());
-    let seed: u64 = seed.ok_or("no line says `# seed N: …`")?;
-    let program = Program::from_text(case.text.clone())?;
+    let (seed, program) = program(case)?;
     let engines = Engines::new().map_err(|error| error.to_string())?;
     engines.check(&program, seed).map_err(|found| found.to_string())
+}
+
+/// The program of a file and the seed of its arguments.
+pub(super) fn program(case: &Case) -> Result<(u64, Program), String> {
+    let seed = case.directives("seed ").find_map(|(_, text)| text.split(':').next()?.trim().parse().ok());
+    let seed: u64 = seed.ok_or("no line says `# seed N: …`")?;
+    Ok((seed, Program::from_text(case.text.clone())?))
 }

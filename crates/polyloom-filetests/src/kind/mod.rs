@@ -1,5 +1,6 @@
 //! What each kind of file test does with its input.
 
+mod compiled;
 mod differential;
 mod hir;
 mod passes;
@@ -7,6 +8,8 @@ mod python;
 mod run;
 mod text;
 mod value;
+
+pub use compiled::run_texts;
 
 use crate::case::Case;
 use polyloom::TextTarget;

@@ -54,10 +54,10 @@ pub(super) fn run(case: &Case) -> Result<(), String> {
 }
 
 /// One `; run:` line.
-struct Directive {
-    func: FuncId,
+pub(super) struct Directive {
+    pub(super) func: FuncId,
     /// Empty for a call.
-    shape: Vec<u64>,
+    pub(super) shape: Vec<u64>,
     arguments: Vec<Value>,
     expected: Expected,
 }
@@ -77,7 +77,7 @@ struct Outcome {
 }
 
 impl Directive {
-    fn parse(text: &str, module: &Module) -> Result<Directive, String> {
+    pub(super) fn parse(text: &str, module: &Module) -> Result<Directive, String> {
         let mut reader = Reader::new(text);
         let name = reader.function_name()?;
         let func = module.find(&name).ok_or_else(|| format!("there is no function @{name}"))?;
@@ -181,8 +181,19 @@ impl Directive {
         Ok(Outcome { values: self.arrays(&memory, &arguments), printed: host.0 })
     }
 
+    /// Whether a launch ends well, and leaves something in arrays.
+    pub(super) fn leaves_arrays(&self) -> bool {
+        self.expected.failure.is_none() && self.expected.values.iter().any(Option::is_some)
+    }
+
+    /// Compares what a launch left in arrays.
+    pub(super) fn compare_arrays(&self, memory: &BufferMemory, arguments: &[Arg]) -> Result<(), String> {
+        let printed = self.expected.printed.clone().unwrap_or_default();
+        self.compare(&Outcome { values: self.arrays(memory, arguments), printed })
+    }
+
     /// The arguments, arrays among them in memory.
-    fn arguments(&self, memory: &mut BufferMemory) -> Vec<Arg> {
+    pub(super) fn arguments(&self, memory: &mut BufferMemory) -> Vec<Arg> {
         let argument = |argument: &Value| match argument {
             Value::Scalar(_, bits) => Arg::Scalar(*bits),
             Value::Array(elem, extents, bits) => memory.add_array(*elem, extents, bits),

@@ -201,7 +201,7 @@ fn finished(function: Function) -> Module {
     let mut module = Module::new();
     let id = module.functions.push(function);
     expand_library(&mut module, id);
-    let inlined = inline::inline(&mut module, id, false);
+    let inlined = inline::inline(&mut module, id, inline::Keep::Nothing);
     debug_assert!(inlined.is_ok(), "library functions stay within the limits");
     let calls = CallEffects::of(&module, id);
     let func = &mut module.functions[id];

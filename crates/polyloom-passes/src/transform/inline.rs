@@ -29,10 +29,21 @@ const MAX_DEPTH: usize = MAX_CALL_DEPTH;
 /// How deep regions may nest by inlining. `early_exits` may add more.
 const MAX_NESTING: usize = MAX_REGION_DEPTH - 64;
 
-/// Inlines all calls of `func` but those of big library functions and, if `keeps_functions`, of what is not to be inlined
-/// and can stay: pure functions of scalars that do not ask which thread they are in.
+/// Which functions of the user's stay calls, if they can: pure functions of scalars that do not ask which thread they
+/// are in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// None.
+    Nothing,
+    /// Those that are not to be inlined.
+    Marked,
+    /// All of them.
+    Everything,
+}
+
+/// Inlines all calls of `func` but those of big library functions and of what `keep` says.
 ///
-/// On the CPU such functions do not stay: lanes of a group that do not execute a call take part in it with zeros, for
+/// In code for the CPU functions of the user's do not stay: lanes of a group that do not execute a call take part in it with zeros, for
 /// which a user's function need not even end.
 ///
 /// The functions it calls, directly or not, are inlined into each other on the way.
@@ -40,9 +51,9 @@ const MAX_NESTING: usize = MAX_REGION_DEPTH - 64;
 /// # Errors
 ///
 /// [`Code::Limit`] when the result would be too large, [`Code::Recursion`] when a function calls itself.
-pub fn inline(module: &mut Module, func: FuncId, keeps_functions: bool) -> Result<(), Vec<Diagnostic>> {
+pub fn inline(module: &mut Module, func: FuncId, keep: Keep) -> Result<(), Vec<Diagnostic>> {
     let relaxed = module.functions[func].metadata.float_mode != FloatMode::Strict;
-    Inliner { relaxed, keeps_functions, states: SecondaryMap::new(), kept: SecondaryMap::new() }
+    Inliner { relaxed, keep, states: SecondaryMap::new(), kept: SecondaryMap::new() }
         .function(module, func, 0)
         .map_err(|error| vec![*error])
 }
@@ -58,8 +69,8 @@ enum State {
 struct Inliner {
     /// Whether the float mode of what all this becomes part of is not strict.
     relaxed: bool,
-    /// Whether a user's function may stay a call.
-    keeps_functions: bool,
+    /// Which of the user's functions stay calls.
+    keep: Keep,
     states: SecondaryMap<FuncId, State>,
     /// Whether calls of a function stay, and the number of instructions that decided it.
     kept: SecondaryMap<FuncId, Option<Size>>,
@@ -167,8 +178,12 @@ impl Inliner {
             && !function.constraints.inline_always
             && is_library_name(&function.name)
             && can_stay();
-        let own =
-            self.keeps_functions && function.constraints.inline_never && can_stay() && !asks_for_thread(module, id);
+        let is_kept = match self.keep {
+            Keep::Nothing => false,
+            Keep::Marked => function.constraints.inline_never,
+            Keep::Everything => true,
+        };
+        let own = is_kept && can_stay() && !asks_for_thread(module, id);
         *self.kept[id].insert(Size { n_insts, nesting, library, own })
     }
 

@@ -19,15 +19,34 @@ use polyloom_ir::{Builder, Function, Op, Region, Scalar, Span, Type, Value};
 
 /// Makes the wrap of indices that may be negative explicit. Gives whether there are any.
 pub fn normalize_indices(func: &mut Function) -> bool {
+    wrap_indices(func, &mut |func, Place { region, array, axis, index, span }| {
+        wrap(func, region, array, axis, index, span)
+    })
+}
+
+/// An index that may be negative: of which axis of which array, and where its wrap goes.
+pub(crate) struct Place {
+    pub(crate) region: Region,
+    pub(crate) array: Value,
+    pub(crate) axis: u8,
+    pub(crate) index: Value,
+    pub(crate) span: Span,
+}
+
+/// Appends to a region the wrap of an index and gives the index that is not negative.
+type Wrap<'w> = &'w mut dyn FnMut(&mut Function, Place) -> Value;
+
+/// Replaces indices that may be negative. Gives whether there are any.
+pub(crate) fn wrap_indices(func: &mut Function, wrap: Wrap<'_>) -> bool {
     let wraps = possibly_negative_indices(func);
     if !wraps.is_empty() {
-        insert_region(func, func.body, &wraps, &mut 0);
+        insert_region(func, func.body, &wraps, &mut 0, wrap);
     }
     !wraps.is_empty()
 }
 
 /// Inserts the wraps from `next` on, which stand in the order of the walk.
-fn insert_region(func: &mut Function, region: Region, wraps: &[Index], next: &mut usize) {
+fn insert_region(func: &mut Function, region: Region, wraps: &[Index], next: &mut usize, wrap: Wrap<'_>) {
     let capacity = func.regions[region].insts.len() + 8;
     let insts = std::mem::replace(&mut func.regions[region].insts, Vec::with_capacity(capacity));
     for inst in insts {
@@ -40,13 +59,13 @@ fn insert_region(func: &mut Function, region: Region, wraps: &[Index], next: &mu
                 *next += 1;
                 let data = &func.insts[inst];
                 let (index, span) = (data.operands[operand as usize], data.span);
-                let wrapped = wrap(func, region, element.array, axis, index, span);
+                let wrapped = wrap(func, Place { region, array: element.array, axis, index, span });
                 func.insts[inst].operands[operand as usize] = wrapped;
             }
         }
         func.regions[region].insts.push(inst);
         for inner in 0..func.insts[inst].regions.len() {
-            insert_region(func, func.insts[inst].regions[inner], wraps, next);
+            insert_region(func, func.insts[inst].regions[inner], wraps, next, wrap);
         }
     }
 }

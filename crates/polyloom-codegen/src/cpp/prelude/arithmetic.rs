@@ -51,7 +51,7 @@ template <typename C>
 $Fauto component(const C &x, int number) {
     const int n = int(sizeof(x.c) / sizeof(x.c[0]));
     auto found = x.c[0];
-    found = 0 <= number && number < n ? x.c[number] : decltype(found)(0);
+    found = 0 <= number && number < n ? x.c[number] : decltype(found)(0.0f);
     return found;
 }
 ";
@@ -71,6 +71,14 @@ $Fvoid set_component(C &x, int number, T value) {
     if (0 <= number && number < int(sizeof(x.c) / sizeof(x.c[0]))) {
         x.c[number] = value;
     }
+}
+";
+
+pub(super) const CONVERTED: &str = r"
+// An integer as a floating-point number. Before the difference `0.0f - float(x)`, which g++ 12 takes for `-float(x)`.
+template <typename T, typename F>
+$FT converted(F x) {
+    return T(x);
 }
 ";
 

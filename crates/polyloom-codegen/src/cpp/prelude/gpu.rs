@@ -1,4 +1,51 @@
-//! Functions of the prelude for blocks, warps and shared memory: CUDA C++ alone.
+//! What the prelude has for blocks, warps and shared memory: for CUDA C++, but for what runs a block at a time.
+
+pub(super) const LAUNCH_BLOCKS: &str = r"
+// How a launch is divided: blocks along each axis, threads of a block along each axis, bytes of dynamic shared memory.
+struct launch_blocks {
+    int grid[3];
+    int block[3];
+    int shared_bytes;
+
+    int size() const { return block[0] * block[1] * block[2]; }
+    // A block's coordinate along an axis.
+    int index(uint64 number, int axis) const {
+        for (int outer = 0; outer < axis; ++outer) {
+            number /= grid[outer];
+        }
+        return int(axis == 2 ? number : number % grid[axis]);
+    }
+};
+";
+
+pub(super) const DYNAMIC_MEMORY: &str = r"
+// Dynamic shared memory, zero at first, as elements of any type: by their number or by the byte they begin at.
+struct dynamic_memory {
+    unsigned char *bytes;
+
+    explicit dynamic_memory(int size) : bytes(new unsigned char[size]()) {}
+    dynamic_memory(const dynamic_memory &) = delete;
+    ~dynamic_memory() { delete[] bytes; }
+    template <typename T>
+    T load_at(int64 place) const {
+        T value;
+        __builtin_memcpy(&value, bytes + place, sizeof(T));
+        return value;
+    }
+    template <typename T>
+    void store_at(int64 place, T value) const {
+        __builtin_memcpy(bytes + place, &value, sizeof(T));
+    }
+    template <typename T>
+    T load(int64 number) const {
+        return load_at<T>(number * int64(sizeof(T)));
+    }
+    template <typename T>
+    void store(int64 number, T value) const {
+        store_at<T>(number * int64(sizeof(T)), value);
+    }
+};
+";
 
 pub(super) const THREAD_NUMBER: &str = r"
 // The thread's number in its block: threads are counted along x first.

@@ -70,6 +70,7 @@ helpers! {
     Component = "component", needs [], arithmetic::COMPONENT;
     Lookup = "lookup", needs [], arithmetic::LOOKUP;
     SetComponent = "set_component", needs [], arithmetic::SET_COMPONENT;
+    Converted = "converted", needs [], arithmetic::CONVERTED;
     Divide = "divide", needs [], arithmetic::DIVIDE;
     Remainder = "remainder", needs [], arithmetic::REMAINDER;
     ShiftLeft = "shift_left", needs [], arithmetic::SHIFT_LEFT;
@@ -106,6 +107,9 @@ helpers! {
     SharedCompositeSub = "atomic_sub", needs [AtomicSub], atomics::SHARED_COMPOSITE_SUB;
     SharedCompositeMin = "atomic_min", needs [AtomicMin], atomics::SHARED_COMPOSITE_MIN;
     SharedCompositeMax = "atomic_max", needs [AtomicMax], atomics::SHARED_COMPOSITE_MAX;
+    /// How a launch is divided, where a text runs a block at a time.
+    LaunchBlocks = "launch_blocks", needs [], gpu::LAUNCH_BLOCKS;
+    DynamicMemory = "dynamic_memory", needs [], gpu::DYNAMIC_MEMORY;
     ThreadNumber = "thread_number", needs [], gpu::THREAD_NUMBER;
     LaneId = "lane_id", needs [ThreadNumber], gpu::LANE_ID;
     WarpId = "warp_id", needs [ThreadNumber], gpu::WARP_ID;

@@ -170,7 +170,7 @@ struct element {
     }
 };
 
-// An array whose last axes are the components of its elements.
+// An array whose last axes are the components of its elements, which are constant so that they are no values themselves.
 template <typename C, typename T, int Axes, int Cols, int N>
 struct composite_array {
     T *data;
@@ -179,7 +179,7 @@ struct composite_array {
 
     $Mint extent(int axis) const { return int(shape[axis]); }
     template <typename... Indices>
-    $Melement<C, T, Axes, Cols> operator()(Indices... indices) const {
+    $Mconst element<C, T, Axes, Cols> operator()(Indices... indices) const {
         const int64 index[] = {int64(indices)...};
         int64 offset = 0;
         for (int axis = 0; axis < N; ++axis) {
@@ -187,7 +187,7 @@ struct composite_array {
         }
         return {reinterpret_cast<char *>(data) + offset, strides + N};
     }
-    $Melement<C, T, Axes, Cols> operator[](int64 index) const { return (*this)(index); }
+    $Mconst element<C, T, Axes, Cols> operator[](int64 index) const { return (*this)(index); }
 };
 ";
 

@@ -41,7 +41,7 @@ impl Split<'_> {
             }
             Op::Mma => {
                 if self.exchange_matrices(inst).is_none() {
-                    self.impossible = true;
+                    self.give_up("the matrices of a product have types that it does not take");
                     return;
                 }
                 self.clear_matrices(around, inst);
@@ -72,7 +72,7 @@ impl Split<'_> {
                 self.flush(around, pending, false);
                 pending.push(Item::Receive(inst));
             }
-            _ => self.impossible = true,
+            _ => self.give_up("threads of a block do this together only on a GPU"),
         }
     }
 
@@ -138,7 +138,7 @@ impl Split<'_> {
     pub(super) fn give(&mut self, at: &mut At, inst: Inst) {
         let data = &self.func.insts[inst];
         let Some((lane, _)) = at.lane else {
-            self.impossible = true;
+            self.give_up("a warp operation stands where its lanes are not together");
             return;
         };
         if data.op == Op::Mma {
@@ -153,7 +153,7 @@ impl Split<'_> {
     pub(super) fn receive(&mut self, around: &Around, at: &mut At, inst: Inst) {
         let data = &self.func.insts[inst];
         let Some((lane, _)) = at.lane else {
-            self.impossible = true;
+            self.give_up("a warp operation stands where its lanes are not together");
             return;
         };
         if data.op == Op::Mma {
@@ -166,6 +166,7 @@ impl Split<'_> {
         } else {
             let by = self.value(at, data.operands[1]);
             let source = self.source_lane(inst, lane, by);
+            self.call_in_text(&[(source, "source")]);
             // A lane whose source is not there gets its own value.
             let is_there = self.emit.compare(Op::Lt, source, around.count);
             let source = self.emit.select(is_there, source, lane);
@@ -245,19 +246,36 @@ impl Split<'_> {
         let array = self.exchange(inst);
         let op = self.func.insts[inst].op.info().reduces_by().unwrap_or(Op::Add);
         let zero = self.emit.int(0);
-        for distance in [16, 8, 4, 2, 1] {
-            let distance = self.emit.int(distance);
-            let behind = self.emit.op(Op::Sub, &[around.count, distance]);
-            let end = self.emit.op(Op::Min, &[behind, distance]);
-            let this = self.emit.begin_loop(zero, end, &[]);
-            let lane = this.params[0];
-            let other = self.emit.op(Op::Add, &[lane, distance]);
-            let (a, b) = (self.emit.load(array, &[lane]), self.emit.load(array, &[other]));
-            let sum = self.arithmetic(op, a, b);
-            self.emit.store(array, &[lane], sum);
-            self.emit.end_loop(this, &[]);
+        if self.text.is_none() {
+            for distance in [16, 8, 4, 2, 1] {
+                let distance = self.emit.int(distance);
+                self.reduce_over(around, array, op, distance);
+            }
+            return self.emit.load(array, &[zero]);
         }
+        let steps = self.emit.int(5);
+        let this = self.emit.begin_loop(zero, steps, &[]);
+        let half = self.emit.int(WARP_SIZE / 2);
+        let distance = self.emit.op(Op::Rshift, &[half, this.params[0]]);
+        self.call_in_text(&[(this.params[0], "step"), (distance, "distance")]);
+        self.reduce_over(around, array, op, distance);
+        self.emit.end_loop(this, &[]);
         self.emit.load(array, &[zero])
+    }
+
+    /// Combines the value of each of the first lanes with that of the lane at a distance behind it.
+    fn reduce_over(&mut self, around: &Around, array: Value, op: Op, distance: Value) {
+        let zero = self.emit.int(0);
+        let behind = self.emit.op(Op::Sub, &[around.count, distance]);
+        let end = self.emit.op(Op::Min, &[behind, distance]);
+        let this = self.emit.begin_loop(zero, end, &[]);
+        let lane = this.params[0];
+        self.call_in_text(&[(lane, "lane")]);
+        let other = self.emit.op(Op::Add, &[lane, distance]);
+        let (a, b) = (self.emit.load(array, &[lane]), self.emit.load(array, &[other]));
+        let sum = self.arithmetic(op, a, b);
+        self.emit.store(array, &[lane], sum);
+        self.emit.end_loop(this, &[]);
     }
 
     // ---- products by the tensor core -----------------------------------------------------------------------------

@@ -36,10 +36,18 @@ pub(super) struct Facts<'a> {
     /// Of these, those made of `thread_idx`.
     of_coordinates: EntitySet<Value>,
     pub(super) views: FxHashMap<Value, View>,
+    /// Whether the code is for text.
+    for_text: bool,
 }
 
 impl<'a> Facts<'a> {
-    pub(super) fn of(module: &Module, func: &'a Function, block: Option<[u32; 3]>, whole_warps: bool) -> Facts<'a> {
+    pub(super) fn of(
+        module: &Module,
+        func: &'a Function,
+        block: Option<[u32; 3]>,
+        whole_warps: bool,
+        for_text: bool,
+    ) -> Facts<'a> {
         let uniformity = |threads| {
             // Elements that nothing writes count as the same for all threads, as they do for the verifier.
             let context = Context { threads, block, whole_warps, disjoint: &|_| true, ..Context::new(module, 1) };
@@ -54,6 +62,7 @@ impl<'a> Facts<'a> {
             remade: EntitySet::new(),
             of_coordinates: EntitySet::new(),
             views: FxHashMap::default(),
+            for_text,
         };
         facts.find_needs(func.body);
         facts.find_users();
@@ -123,7 +132,10 @@ impl<'a> Facts<'a> {
         let costly = matches!(data.op, Op::Call | Op::Sqrt | Op::Dim | Op::SharedArray | Op::DynamicShared);
         let divides = matches!(data.op, Op::Div | Op::Mod | Op::FloorDiv)
             && self.func.as_const(data.operands[1]).is_none_or(|bits| !bits.is_power_of_two());
-        if costly || divides || !data.op.info().is_pure() || self.is_uniform(Level::Block, result) {
+        // In text, what has no name reads better where it is used.
+        let is_outer = self.is_uniform(Level::Block, result)
+            && (!self.for_text || self.func.value_names[result].is_some() || data.op == Op::Const);
+        if costly || divides || !data.op.info().is_pure() || is_outer {
             return None;
         }
         let mut cost = 1;

@@ -142,7 +142,11 @@ impl Split<'_> {
         if let Some(known) = self.failed_thread {
             return known;
         }
-        let array = self.param("block.failed", Type::array(Scalar::I32, 1), BlockParam::FailedThread);
+        let array = self.param(
+            if self.text.is_some() { "running" } else { "block.failed" },
+            Type::array(Scalar::I32, 1),
+            BlockParam::FailedThread,
+        );
         *self.failed_thread.insert(array)
     }
 
@@ -151,7 +155,7 @@ impl Split<'_> {
         if let Some(known) = self.clock {
             return known;
         }
-        let array = self.fixed("block.clock", Scalar::U64, &[1]);
+        let array = self.fixed(if self.text.is_some() { "ticks" } else { "block.clock" }, Scalar::U64, &[1]);
         *self.clock.insert(array)
     }
 
@@ -160,7 +164,7 @@ impl Split<'_> {
         if let Some(known) = self.away_state {
             return known;
         }
-        let array = self.per_thread("block.away", Scalar::I32);
+        let array = self.per_thread(if self.text.is_some() { "away" } else { "block.away" }, Scalar::I32);
         *self.away_state.insert(array)
     }
 
@@ -170,6 +174,10 @@ impl Split<'_> {
         let body = self.emit.func.body;
         self.emit.region = body;
         self.emit.span = self.func.span;
+        if self.text.is_some() {
+            // Its memory is declared where the code begins.
+            return self.mark_alone();
+        }
         let rest = self.emit.func.regions[body].insts.split_off(at);
         if let Some(state) = self.away_state {
             let (zero, n_threads) = (self.emit.int(0), self.n_threads);
@@ -196,13 +204,18 @@ impl Split<'_> {
             let n = self.emit.op(Op::Rshift, &[sum, shift]);
             self.fill(array, zero, &[n]);
         }
+        self.mark_alone();
+        self.emit.func.regions[body].insts.extend(rest);
+    }
+
+    /// Notes in the plan that there is one view of dynamic shared memory, if there is.
+    fn mark_alone(&mut self) {
         if let [(.., only)] = self.dynamic[..]
             && let Some(index) = self.emit.func.param_index(only)
             && let BlockParam::Dynamic { alone, .. } = &mut self.plan[index - self.func.params().len()]
         {
             *alone = true;
         }
-        self.emit.func.regions[body].insts.extend(rest);
     }
 
     fn param_of(&self, array: Value) -> &BlockParam {
@@ -236,6 +249,8 @@ impl Split<'_> {
             values: Default::default(),
             targets: Default::default(),
             exit: None,
+            this: None,
+            keeps: false,
             is_last: false,
         }
     }

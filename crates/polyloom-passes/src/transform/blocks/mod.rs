@@ -26,6 +26,8 @@
 //! - Atomic updates of shared memory are plain, since one thread of the CPU runs a block; so are barriers nothing.
 //!
 //! Threads past the end of the launch are not there, as in the interpreter; loops run over those that are.
+//!
+//! What becomes text ([`split_for_text`]) is split in the same way and written for its readers (`text.rs`).
 
 mod collective;
 mod emit;
@@ -34,6 +36,7 @@ mod memory;
 mod narrow;
 mod op;
 mod outer;
+mod text;
 mod thread;
 
 use crate::analysis::effects::CallEffects;
@@ -47,9 +50,11 @@ use narrow::Narrow;
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan};
 use polyloom_ir::op::{Effect, Group};
-use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value};
+use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Span, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use text::Phrases;
+pub use text::split_for_text;
 
 /// Most instructions of a kernel that is split. Longer ones would become longer still.
 const MAX_INSTS: usize = 20_000;
@@ -70,7 +75,8 @@ pub fn split_blocks(module: &mut Module, kernel: FuncId) -> Option<BlockPlan> {
     // Code for all blocks is better than code for some, and what no lane gives no reason to run it by the interpreter.
     let blocks = [Some(None), func.metadata.workgroup_size.map(Some)];
     let ways = blocks.into_iter().flatten().flat_map(|block| [(block, false), (block, true)]);
-    let (func, plan) = ways.into_iter().find_map(|(block, whole_warps)| split(module, func, block, whole_warps))?;
+    let (func, plan) =
+        ways.into_iter().find_map(|(block, whole_warps)| split(module, func, block, whole_warps, None).ok())?;
     module.functions[kernel] = func;
     let calls = CallEffects::of(module, kernel);
     let func = &mut module.functions[kernel];
@@ -115,14 +121,25 @@ fn asks_for_one_coordinate(func: &Function) -> bool {
     !others
 }
 
+/// Why a kernel cannot be split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Impossible {
+    /// What of it stands against it.
+    pub reason: &'static str,
+    /// Where.
+    pub span: Span,
+}
+
 /// The kernel, split for blocks of these extents, or of any. `whole_warps`: whether what a shuffle gives a lane whose
-/// source is not there, which is not defined, may be something else than the interpreter gives it.
+/// source is not there, which is not defined, may be something else than the interpreter gives it. `text`: what text
+/// has phrases for, if it is for text.
 fn split(
     module: &Module,
     func: &Function,
     block: Option<[u32; 3]>,
     whole_warps: bool,
-) -> Option<(Function, BlockPlan)> {
+    text: Option<Phrases>,
+) -> Result<(Function, BlockPlan), Impossible> {
     let params = func.params().iter().zip(&func.param_names).map(|(&param, name)| (&**name, func.ty(param)));
     let mut made = Function::new(func.name.clone(), FunctionKind::Kernel, params, &[]);
     made.metadata = func.metadata.clone();
@@ -133,7 +150,7 @@ fn split(
     let mut emit = Emit { func: made, region, span: func.span };
     let nothing = emit.int(0);
     let mut split = Split {
-        facts: Facts::of(module, func, block, whole_warps),
+        facts: Facts::of(module, func, block, whole_warps, text.is_some()),
         func,
         emit,
         plan: Vec::new(),
@@ -156,20 +173,24 @@ fn split(
         away_state: None,
         failed_thread: None,
         clock: None,
-        in_a_row: asks_for_one_coordinate(func),
+        in_a_row: text.is_none() && asks_for_one_coordinate(func),
+        text,
+        block,
         first: nothing,
         n_threads: nothing,
         is_flat: nothing,
-        impossible: false,
+        n_warps: None,
+        impossible: None,
     };
     for (index, &param) in func.params().iter().enumerate() {
         split.outer[param] = split.emit.func.params()[index].into();
     }
     split.kernel();
-    if split.impossible {
-        return None;
+    if let Some(impossible) = split.impossible {
+        return Err(impossible);
     }
-    Some((split.emit.func, BlockPlan { params: split.plan, block, in_a_row: split.in_a_row }))
+    let plan = BlockPlan { params: split.plan, block, in_a_row: split.in_a_row, phrases: Vec::new() };
+    Ok((split.emit.func, plan))
 }
 
 /// Which loop over threads an instruction is in: by number, that of the block, and within it that of a warp.
@@ -223,8 +244,12 @@ struct At {
     values: FxHashMap<Value, Value>,
     /// What the loops and blocks of the kernel are.
     targets: FxHashMap<Inst, Inst>,
-    /// What is broken out of to leave the code early.
-    exit: Option<Inst>,
+    /// What the code is left by early: `break` or `continue`, and of what.
+    exit: Option<(Op, Inst)>,
+    /// The loop.
+    this: Option<Inst>,
+    /// Whether values that are made again are kept for the rest of the code.
+    keeps: bool,
     /// Whether nothing of the kernel follows.
     is_last: bool,
 }
@@ -269,15 +294,27 @@ struct Split<'a> {
     /// Whether the code is for launches of one dimension: of a kernel that asks for the first coordinate alone. So
     /// loads by it are seen to follow each other.
     in_a_row: bool,
+    /// What text has phrases for, if the code is for text.
+    text: Option<Phrases>,
+    /// The extents of blocks, where the code is for such alone.
+    block: Option<[u32; 3]>,
     /// The number in the launch of the block's first thread; how many threads the block has; whether it has one row.
     first: Value,
     n_threads: Value,
     is_flat: Value,
-    /// Whether something was met that cannot be split.
-    impossible: bool,
+    /// How many warps the block has, where that is known outside of their loops.
+    n_warps: Option<Value>,
+    /// The first thing met that cannot be split.
+    impossible: Option<Impossible>,
 }
 
 impl Split<'_> {
+    /// Notes that the kernel cannot be split where it is being made.
+    fn give_up(&mut self, reason: &'static str) {
+        let span = self.emit.span;
+        self.impossible.get_or_insert(Impossible { reason, span });
+    }
+
     /// The whole kernel.
     fn kernel(&mut self) {
         let around = self.prologue();
@@ -288,6 +325,9 @@ impl Split<'_> {
 
     /// Which threads there are.
     fn prologue(&mut self) -> Around {
+        if self.text.is_some() {
+            return self.text_prologue();
+        }
         let extents: [Value; 3] = [0, 1, 2].map(|axis| self.scalar_param(BlockParam::BlockExtent(axis)));
         let n_launched = self.scalar_param(BlockParam::Threads);
         let one = self.emit.int(1);
@@ -312,19 +352,25 @@ impl Split<'_> {
 
     /// The loop over warps around `body`.
     fn warps(&mut self, body: impl FnOnce(&mut Self, &Around)) {
-        let size = self.emit.int(WARP_SIZE);
-        let (zero, all_but_one) = (self.emit.int(0), self.emit.int(WARP_SIZE - 1));
-        let sum = self.emit.op(Op::Add, &[self.n_threads, all_but_one]);
-        let shift = self.emit.int(WARP_SIZE.trailing_zeros());
-        let n_warps = self.emit.op(Op::Rshift, &[sum, shift]);
+        self.forget_line();
+        let (zero, size) = (self.emit.int(0), self.emit.int(WARP_SIZE));
+        let n_warps = self.n_warps.unwrap_or_else(|| self.count_warps());
         let this = self.emit.begin_loop(zero, n_warps, &[]);
         let warp = this.params[0];
-        let base = self.emit.op(Op::Lshift, &[warp, shift]);
+        let base = self.by_warp_size(Op::Mul, warp);
         let rest = self.emit.op(Op::Sub, &[self.n_threads, base]);
         let count = self.emit.op(Op::Min, &[rest, size]);
+        self.call_in_text(&[(warp, "warp"), (base, "first_lane"), (count, "n_lanes")]);
         body(self, &Around { level: Level::Warp, base, count, warp: Some((warp, this.inst)) });
         self.end_region(&[]);
         self.emit.leave_loop(&this);
+    }
+
+    /// How many warps the block has.
+    fn count_warps(&mut self) -> Value {
+        let all_but_one = self.emit.int(WARP_SIZE - 1);
+        let sum = self.emit.op(Op::Add, &[self.n_threads, all_but_one]);
+        self.by_warp_size(Op::Div, sum)
     }
 
     /// The loop over the threads, or over those for which a condition holds, around `body`, which is given what the
@@ -337,6 +383,7 @@ impl Split<'_> {
         carried: &[Value],
         body: impl FnOnce(&mut Self, &mut At, &[Value]) -> SmallVec<[Value; 4]>,
     ) -> SmallVec<[Value; 2]> {
+        self.forget_line();
         let zero = self.emit.int(0);
         let mut at = At {
             thread: zero,
@@ -345,23 +392,31 @@ impl Split<'_> {
             values: FxHashMap::default(),
             targets: FxHashMap::default(),
             exit: None,
+            this: None,
+            keeps: false,
             is_last: false,
         };
-        if around.level == Level::Warp || !coordinates {
+        let is_row = self.text.is_some() && self.block.is_some_and(|[_, y, z]| y == 1 && z == 1);
+        if around.level == Level::Warp || !coordinates || is_row {
             let (begin, end) = match narrow {
                 Some(narrow) => self.narrow(around, narrow, around.count),
                 None => (zero, around.count),
             };
             let this = self.emit.begin_loop(begin, end, carried);
             at.thread = this.params[0];
+            at.this = Some(this.inst);
             if let Some((warp, _)) = around.warp {
+                self.call_in_text(&[(at.thread, "lane")]);
                 at.lane = Some((at.thread, warp));
                 at.thread = self.emit.op(Op::Add, &[around.base, at.thread]);
+            } else {
+                self.call_in_text(&[(at.thread, "t")]);
+                at.coordinates = is_row.then_some([at.thread, zero, zero]);
             }
             let next = body(self, &mut at, &this.params[1..]);
-            return self.emit.end_loop(this, &next);
+            return self.end_threads(this, &next);
         }
-        let extents: [Value; 3] = [0, 1, 2].map(|axis| self.scalar_param(BlockParam::BlockExtent(axis)));
+        let extents: [Value; 3] = [0, 1, 2].map(|axis| self.block_extent(axis));
         let z = self.emit.begin_loop(zero, extents[2], carried);
         let y = self.emit.begin_loop(zero, extents[1], &z.params[1..]);
         let rows = self.emit.op(Op::Mul, &[z.params[0], extents[1]]);
@@ -374,12 +429,25 @@ impl Split<'_> {
             None => (zero, end),
         };
         let x = self.emit.begin_loop(begin, end, &y.params[1..]);
+        self.call_in_text(&[(end, "n_in_row")]);
+        self.call_in_text(&[(z.params[0], "z"), (y.params[0], "y"), (x.params[0], "x")]);
+        at.this = Some(x.inst);
         at.thread = self.emit.op(Op::Add, &[row_base, x.params[0]]);
         at.coordinates = Some([x.params[0], y.params[0], z.params[0]]);
         let next = body(self, &mut at, &x.params[1..]);
-        let next = self.emit.end_loop(x, &next);
+        let next = self.end_threads(x, &next);
         let next = self.emit.end_loop(y, &next);
         self.emit.end_loop(z, &next)
+    }
+
+    /// Ends the loop over threads.
+    fn end_threads(&mut self, this: emit::Loop, next: &[Value]) -> SmallVec<[Value; 2]> {
+        if !self.is_at_dead_end() {
+            return self.emit.end_loop(this, next);
+        }
+        self.emit.inst(Op::Unreachable, &[], &[], Imm::None);
+        self.emit.leave_loop(&this);
+        self.emit.func.insts[this.inst].results.clone()
     }
 
     /// Ends the current region with `yield`, unless its end is not reached.

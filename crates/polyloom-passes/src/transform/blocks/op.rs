@@ -21,6 +21,7 @@ impl Split<'_> {
             // As in the interpreter, a copy is done at once, and nobody measures how long threads sleep.
             (Op::Nanosleep | Op::AsyncCommit | Op::AsyncWait | Op::SyncWarp | Op::SyncThreads, _) => return,
             (Op::AsyncCopy, _) => return self.async_copy(at, data),
+            (Op::DynamicShared, _) if self.text.is_some() && !self.is_checked() => return,
             (Op::DynamicShared, _) => return self.dynamic_shared(at, data),
             (Op::Check | Op::Assert, _) => return self.check(at, data),
             (Op::Return, _) => return self.leave(at, inst),
@@ -68,14 +69,19 @@ impl Split<'_> {
     }
 
     /// A value that is cheaper to make again than to keep.
-    pub(super) fn remake(&mut self, at: &mut At, inst: Inst) -> Value {
+    pub(super) fn remake(&mut self, at: &mut At, inst: Inst, old: Value) -> Value {
         let func = self.func;
         let data = &func.insts[inst];
-        if is_index(data.op) {
-            return self.index(at, data.op, &data.imm);
+        let made = if is_index(data.op) {
+            self.index(at, data.op, &data.imm)
+        } else {
+            let operands = self.all_values(at, &data.operands);
+            self.emit.value_with(data.op, &operands, func.ty(data.results[0]), data.imm.clone())
+        };
+        if self.text.is_some() {
+            self.name(old, made);
         }
-        let operands = self.all_values(at, &data.operands);
-        self.emit.value_with(data.op, &operands, func.ty(data.results[0]), data.imm.clone())
+        made
     }
 
     // ---- where the thread is -------------------------------------------------------------------------------------
@@ -83,6 +89,9 @@ impl Split<'_> {
     /// `tid`, `thread_idx` and the like.
     fn index(&mut self, at: &mut At, op: Op, imm: &Imm) -> Value {
         let axis = if let Imm::Axis(axis) = imm { *axis } else { 0 };
+        if let Some(value) = self.text_index(at, op, axis) {
+            return value;
+        }
         match op {
             Op::TidLinear => self.linear(at),
             Op::Tid if self.in_a_row => self.linear(at),
@@ -111,7 +120,7 @@ impl Split<'_> {
                 let extent = self.scalar_param(BlockParam::GridExtent(axis));
                 divide(&mut self.emit, Op::Mod, number, extent)
             }
-            Op::BlockDim => self.scalar_param(BlockParam::BlockExtent(axis)),
+            Op::BlockDim => self.block_extent(axis),
             Op::GridDim => self.scalar_param(BlockParam::GridExtent(axis)),
             Op::LaneId => match at.lane {
                 Some((lane, _)) => lane,
@@ -139,7 +148,7 @@ impl Split<'_> {
         if let Some(&known) = at.coordinates.as_ref().and_then(|known| known.get(usize::from(axis))) {
             return known;
         }
-        let extents = [0, 1].map(|axis| self.scalar_param(BlockParam::BlockExtent(axis)));
+        let extents = [0, 1].map(|axis| self.block_extent(axis));
         let (thread, is_flat) = (at.thread, self.is_flat);
         self.emit.choose(
             is_flat,
@@ -201,7 +210,7 @@ impl Split<'_> {
         match self.shared_imm(array).cloned() {
             Some(shared) => self.shared_array(array, &shared),
             None => self.outer[array].expand().unwrap_or_else(|| {
-                self.impossible = true;
+                self.give_up("an array is chosen at run time");
                 self.failed_thread()
             }),
         }
@@ -301,6 +310,11 @@ impl Split<'_> {
 
     fn fail_unless(&mut self, at: &At, cond: Value, fail: impl FnOnce(&mut super::emit::Emit, Value)) {
         let failed = self.failed_thread();
+        if self.text.is_some() {
+            let zero = self.emit.int(0);
+            self.emit.store(failed, &[zero], at.thread);
+            return fail(&mut self.emit, cond);
+        }
         let no = self.emit.constant(Scalar::Bool, 0);
         let fails = self.emit.compare(Op::Eq, cond, no);
         let thread = at.thread;
@@ -344,7 +358,7 @@ impl Split<'_> {
             let is_negative = self.emit.compare(Op::Lt, wide, zero);
             let from_end = self.emit.op(Op::Add, &[wide, extent]);
             *index = self.emit.select(is_negative, from_end, wide);
-            if self.func.metadata.check && !self.func.constraints.unchecked {
+            if self.is_checked() {
                 let (above, below) =
                     (self.emit.compare(Op::Ge, *index, zero), self.emit.compare(Op::Lt, *index, extent));
                 let inside = self.emit.op(Op::BitAnd, &[above, below]);
@@ -356,6 +370,10 @@ impl Split<'_> {
             }
         }
         self.place_of(at, array, indices)
+    }
+
+    fn is_checked(&self) -> bool {
+        self.func.metadata.check && !self.func.constraints.unchecked
     }
 
     fn array_name(&self, array: Value) -> std::sync::Arc<str> {
@@ -384,7 +402,7 @@ impl Split<'_> {
             [array].iter().chain(&indices).chain(values).copied().collect()
         };
         let ty = func.ty(data.results[0]);
-        if !matches!(data.op, Op::AtomicInc | Op::AtomicDec) {
+        if self.text.is_some() || !matches!(data.op, Op::AtomicInc | Op::AtomicDec) {
             return self.emit.value_with(data.op, &operands(&values), ty, data.imm.clone());
         }
         // Tries until no other thread has come between.

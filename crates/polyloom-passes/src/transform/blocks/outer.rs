@@ -12,7 +12,7 @@
 use super::facts::{Level, Use};
 use super::memory::Home;
 use super::{Around, Chunk, Frame, Joined, Split};
-use polyloom_ir::{Imm, Inst, Op, Region, Type, Value};
+use polyloom_ir::{Imm, Inst, Op, Region, Type, Value, ValueDef};
 use smallvec::SmallVec;
 
 /// Something that each thread does.
@@ -100,7 +100,9 @@ impl Split<'_> {
         }
         if leaves_warp {
             // What all threads of the block have in common has no place in one warp's way out.
-            self.impossible |= !outer_operands.is_empty();
+            if !outer_operands.is_empty() {
+                self.give_up("a warp leaves a loop with a value that all threads of the block have in common");
+            }
             if let Some((_, warps)) = around.warp {
                 self.emit.inst(Op::Continue, &[], &[], Imm::Target(warps));
             }
@@ -194,9 +196,17 @@ impl Split<'_> {
         }
         let once = data.op.info().is_pure()
             && data.op != Op::DynamicShared
-            && data.results.iter().all(|&result| self.facts.is_uniform(level, result))
+            && data
+                .results
+                .iter()
+                .all(|&result| self.facts.is_uniform(level, result) && !self.is_remade_outside(result))
             && data.operands.iter().all(|&operand| self.is_outside(operand));
         if once { Class::Once } else { Class::Each }
+    }
+
+    /// Whether a value that all threads of the block have in common is made again where it is used.
+    fn is_remade_outside(&self, value: Value) -> bool {
+        self.facts.is_remade(value) && self.facts.is_uniform(Level::Block, value)
     }
 
     /// Whether a value is there outside of the loops over threads.
@@ -204,7 +214,16 @@ impl Split<'_> {
         if let Some(view) = self.facts.views.get(&value) {
             return view.extents.iter().all(|&extent| self.is_outside(extent));
         }
-        self.func.as_const(value).is_some() || self.func.ty(value).as_scalar().is_none() || self.outer[value].is_some()
+        let can_be_made = || match self.func.values[value].def {
+            ValueDef::Result(inst, _) if self.is_remade_outside(value) => {
+                self.func.insts[inst].operands.iter().all(|&operand| self.is_outside(operand))
+            }
+            _ => false,
+        };
+        self.func.as_const(value).is_some()
+            || self.func.ty(value).as_scalar().is_none()
+            || self.outer[value].is_some()
+            || can_be_made()
     }
 
     /// An instruction that is computed once for all threads.
@@ -268,7 +287,7 @@ impl Split<'_> {
         let mut first = self.first_of(around);
         for &value in values {
             if self.func.as_const(value).is_none() && !self.facts.is_uniform(around.level, value) {
-                self.impossible = true;
+                self.give_up("threads of one block or warp may go on differently around a barrier");
             }
         }
         self.all_values(&mut first, values)
@@ -280,7 +299,8 @@ impl Split<'_> {
         let data = &func.insts[inst];
         let level = around.level;
         if data.op != Op::Block && !self.facts.stays_together(level, inst) {
-            self.impossible = true;
+            self.emit.span = data.span;
+            self.give_up("threads of one block or warp may part around a barrier");
             return;
         }
         let is_loop = matches!(data.op, Op::ForRange | Op::While);

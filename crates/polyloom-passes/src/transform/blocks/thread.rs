@@ -4,7 +4,7 @@ use super::outer::Item;
 use super::{Around, At, Chunk, Joined, Level, Split};
 use cranelift_entity::EntitySet;
 use polyloom_ir::{Imm, Inst, Op, Region, Scalar, Type, Value};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 impl Split<'_> {
@@ -16,7 +16,7 @@ impl Split<'_> {
             Level::Warp => Chunk { block: self.current.block, warp: self.n_chunks },
         };
         self.mark(items);
-        let outside = self.values_from_outside(items);
+        let (outside, at_once) = self.values_from_outside(items);
         let leaves = items.iter().any(|item| match item {
             Item::Inst(inst) => !self.facts.jumps_out_of(*inst).is_empty(),
             _ => false,
@@ -25,22 +25,24 @@ impl Split<'_> {
         let votes: Vec<Inst> =
             items.iter().filter_map(|item| if let Item::Vote(inst) = item { Some(*inst) } else { None }).collect();
         if !votes.is_empty() && (leaves || may_be_away) {
-            self.impossible = true;
+            self.give_up("a thread may leave before the others vote");
         }
         let carried: SmallVec<[Value; 4]> = votes.iter().map(|&inst| self.before_vote(inst)).collect();
         let mut cells = Vec::new();
-        let narrow = if votes.is_empty() { self.narrowed(around, items) } else { None };
+        let narrow = if votes.is_empty() && self.text.is_none() { self.narrowed(around, items) } else { None };
         // What a narrower loop counts is a coordinate, whether or not the condition is made again here.
         let coordinates = narrow.is_some()
             || outside.iter().any(|&value| self.facts.is_of_coordinates(value))
             || self.asks_for_coordinates(items);
         let results = self.threads(around, coordinates, narrow, &carried, |this, at, carried| {
             at.is_last = is_last;
-            let body = (leaves || may_be_away).then(|| this.begin_body(at, may_be_away));
-            for value in outside {
+            let body = (leaves || may_be_away).then(|| this.begin_body(at, may_be_away)).flatten();
+            at.keeps = this.text.is_some();
+            for value in at_once {
                 let here = this.value(at, value);
                 at.values.insert(value, here);
             }
+            at.keeps = false;
             let mut next = SmallVec::new();
             for item in items {
                 if let (Some(narrow), Item::Inst(inst)) = (narrow, item)
@@ -98,8 +100,8 @@ impl Split<'_> {
         }
     }
 
-    /// Values that items use and do not define, constants and arrays left out.
-    fn values_from_outside(&self, items: &[Item]) -> Vec<Value> {
+    /// Values that items use and do not define, constants and arrays left out; and those of them to begin with.
+    fn values_from_outside(&self, items: &[Item]) -> (Vec<Value>, Vec<Value>) {
         let func = self.func;
         let mut inside = EntitySet::new();
         let mut used = Vec::new();
@@ -137,11 +139,31 @@ impl Split<'_> {
                 Item::Away(_) => {}
             }
         }
+        // Text has what is used once where it is used.
+        let mut n_uses: FxHashMap<Value, u32> = FxHashMap::default();
+        if self.text.is_some() {
+            used.iter().for_each(|&value| self.count_uses(value, &mut n_uses));
+        }
         used.retain(|&value| {
             let is_scalar = func.ty(value).as_scalar().is_some();
             is_scalar && !inside.contains(value) && func.as_const(value).is_none() && seen.insert(value)
         });
-        used
+        let at_once = used.iter().copied().filter(|value| n_uses.get(value) != Some(&1)).collect();
+        (used, at_once)
+    }
+
+    /// Counts a use of a value, and those of what it is made of where it is made again for the first time.
+    fn count_uses(&self, value: Value, n_uses: &mut FxHashMap<Value, u32>) {
+        let n = n_uses.entry(value).or_default();
+        *n += 1;
+        if *n == 1
+            && self.facts.is_remade(value)
+            && let polyloom_ir::ValueDef::Result(inst, _) = self.func.values[value].def
+        {
+            for &operand in &self.func.insts[inst].operands {
+                self.count_uses(operand, n_uses);
+            }
+        }
     }
 
     fn asks_for_coordinates(&self, items: &[Item]) -> bool {
@@ -157,20 +179,26 @@ impl Split<'_> {
         asks
     }
 
-    /// Begins what a thread may leave early, and does if it is away already.
-    fn begin_body(&mut self, at: &mut At, may_be_away: bool) -> Region {
-        let inst = self.emit.inst(Op::Block, &[], &[], Imm::None);
-        let body = self.emit.new_region(&[]);
-        self.emit.func.insts[inst].regions.push(body);
-        let outside = self.emit.enter(body);
-        at.exit = Some(inst);
+    /// Begins what a thread may leave early, and does if it is away already. Gives where that is within, if it is a
+    /// block: text goes on with the next thread.
+    fn begin_body(&mut self, at: &mut At, may_be_away: bool) -> Option<Region> {
+        let (exit, outside) = match at.this.filter(|_| self.text.is_some()) {
+            Some(this) => ((Op::Continue, this), None),
+            None => {
+                let inst = self.emit.inst(Op::Block, &[], &[], Imm::None);
+                let body = self.emit.new_region(&[]);
+                self.emit.func.insts[inst].regions.push(body);
+                ((Op::Break, inst), Some(self.emit.enter(body)))
+            }
+        };
+        at.exit = Some(exit);
         if may_be_away {
             let state = self.away_state();
             let state = self.emit.load(state, &[at.thread]);
             let here = self.emit.int(0);
             let is_away = self.emit.compare(Op::Ne, state, here);
             self.emit.leave_if(is_away, |emit| {
-                emit.inst(Op::Break, &[], &[], Imm::Target(inst));
+                emit.inst(exit.0, &[], &[], Imm::Target(exit.1));
             });
         }
         outside
@@ -279,13 +307,17 @@ impl Split<'_> {
         if self.facts.is_remade(value)
             && let polyloom_ir::ValueDef::Result(inst, _) = self.func.values[value].def
         {
-            return self.remake(at, inst);
+            let made = self.remake(at, inst, value);
+            if at.keeps {
+                at.values.insert(value, made);
+            }
+            return made;
         }
         match self.homes[value] {
             Some(home) => self.load_home(home, at),
             None => {
                 // Something was overlooked; better no code than wrong code.
-                self.impossible = true;
+                self.give_up("a value is missing where it is used");
                 let ty = self.facts.scalar(value).unwrap_or(Scalar::I32);
                 self.emit.constant(ty, 0)
             }
@@ -334,15 +366,15 @@ impl Split<'_> {
     /// A `break`, `continue` or `return` of a thread out of the loop over threads.
     pub(super) fn leave(&mut self, at: &mut At, inst: Inst) {
         let data = &self.func.insts[inst];
-        let Some(exit) = at.exit else {
-            self.impossible = true;
+        let Some((exit, from)) = at.exit else {
+            self.give_up("a thread leaves where it cannot");
             return;
         };
         let place = match (data.op, &data.imm) {
             (Op::Break | Op::Continue, Imm::Target(target)) => {
                 let frame = self.frames.iter().find(|frame| frame.old == *target);
                 let Some(joined) = frame.map(|frame| frame.joined.clone()) else {
-                    self.impossible = true;
+                    self.give_up("a thread leaves where it cannot");
                     return;
                 };
                 let values = self.all_values(at, &data.operands);
@@ -350,7 +382,7 @@ impl Split<'_> {
                     match joined {
                         Joined::Home(home) => self.store_home(home, at, value),
                         Joined::Unused => {}
-                        Joined::Outer => self.impossible = true,
+                        Joined::Outer => self.give_up("a thread leaves a loop with a value that all have in common"),
                     }
                 }
                 (Some(*target), data.op == Op::Continue)
@@ -363,6 +395,6 @@ impl Split<'_> {
             let number = self.emit.int(number);
             self.emit.store(state, &[at.thread], number);
         }
-        self.emit.inst(Op::Break, &[], &[], Imm::Target(exit));
+        self.emit.inst(exit, &[], &[], Imm::Target(from));
     }
 }
