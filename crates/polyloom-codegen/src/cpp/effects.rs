@@ -20,11 +20,15 @@ impl Body<'_, '_> {
             Some(ty) if self.unit.target() == Target::Cuda => cuda_atomic(data.op, ty),
             _ => None,
         };
+        let scope = match data.imm {
+            Imm::Memory(order) if self.unit.target() == Target::Cuda => order.scope,
+            _ => Scope::Device,
+        };
         if let Some(name) = cuda {
-            let scope = match data.imm {
-                Imm::Memory(order) if order.scope == Scope::Block => "_block",
-                Imm::Memory(order) if order.scope == Scope::System => "_system",
-                _ => "",
+            let scope = match scope {
+                Scope::Thread | Scope::Block => "_block",
+                Scope::Device => "",
+                Scope::System => "_system",
             };
             let _ = write!(self.out, "{name}{scope}(&");
             self.element(inst, data.operands[0], indices);
@@ -56,7 +60,15 @@ impl Body<'_, '_> {
                     self.unit.need(Helper::WrappingAtomics);
                 }
             }
-            let _ = write!(self.out, "{}(", helper.name());
+            if scope != Scope::Device {
+                self.unit.need(Helper::AtomicScopes);
+            }
+            let scope = match scope {
+                Scope::Thread | Scope::Block => "<block_scope>",
+                Scope::Device => "",
+                Scope::System => "<system_scope>",
+            };
+            let _ = write!(self.out, "{}{scope}(", helper.name());
             self.element(inst, data.operands[0], indices);
         }
         for &value in values {

@@ -468,8 +468,10 @@ impl<'u> Unit<'u> {
             }
         }
         let (function, member) = (format!("{} ", self.target.function()), self.target.member_function());
+        let is_scoped = self.helpers.contains(&Helper::AtomicScopes);
         let put = |text: &mut String, piece: &str| {
-            text.push_str(&piece.replace("$F", &function).replace("$M", member));
+            let piece = piece.replace("$F", &function).replace("$M", member);
+            text.push_str(&if piece.contains('$') { atomics(&piece, is_scoped) } else { piece });
         };
         put(&mut text, LAUNCH_BOUNDS);
         for &helper in &self.helpers {
@@ -479,6 +481,8 @@ impl<'u> Unit<'u> {
                         put(&mut text, &half(types::scalar(*name)));
                     }
                 }
+                // Loops are at any scope, CUDA's own functions at the device's.
+                Helper::AtomicAdd | Helper::WrappingAtomics if is_scoped => put(&mut text, helper.text(Target::Cpp)),
                 helper => put(&mut text, helper.text(self.target)),
             }
             if matches!(helper, Helper::Min | Helper::Max) {
@@ -521,6 +525,22 @@ struct launch_bounds {
     }
 };
 ";
+
+/// A piece of the prelude for atomic updates, of any scope or of one.
+fn atomics(piece: &str, is_scoped: bool) -> String {
+    let [params, call, template, first, swap] = match is_scoped {
+        true => [
+            "memory_scope Scope = device_scope, ",
+            "<Scope>",
+            "template <memory_scope Scope = device_scope>\n",
+            "Scope, ",
+            "scoped_swap<Scope>",
+        ],
+        false => ["", "", "", "", "atomicCAS"],
+    };
+    let piece = piece.replace("$S", params).replace("$C", call).replace("$W", template);
+    piece.replace("$U", first).replace("$X", swap)
+}
 
 /// The operator that composites are combined with.
 fn operator(op: Op, n_operands: usize) -> Option<&'static str> {

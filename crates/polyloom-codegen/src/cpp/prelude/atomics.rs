@@ -1,8 +1,11 @@
 //! Atomic updates of the prelude.
+//!
+//! Where a CUDA text has updates at other scopes than the device's, those that are loops are templates of the scope: `$S`
+//! stands among a template's parameters and `$C` behind the names of functions that are called.
 
 pub(super) const ATOMIC_UPDATE: &str = r"
 // Replaces an element by what is made of it, and gives the old one.
-template <typename T, typename F>
+template <$Stypename T, typename F>
 $FT atomic_update(T &element, F next_of) {
     T old;
     __atomic_load(&element, &old, __ATOMIC_SEQ_CST);
@@ -14,23 +17,36 @@ $FT atomic_update(T &element, F next_of) {
 }
 ";
 
+pub(super) const ATOMIC_SCOPES: &str = r"
+// Whose accesses an atomic update is one with.
+enum memory_scope { block_scope, device_scope, system_scope };
+
+template <memory_scope Scope, typename T>
+$FT scoped_swap(T *place, T old, T next) {
+    return Scope == block_scope    ? atomicCAS_block(place, old, next)
+           : Scope == system_scope ? atomicCAS_system(place, old, next)
+                                   : atomicCAS(place, old, next);
+}
+";
+
 pub(super) const ATOMIC_UPDATE_CUDA: &str = r"
+template <$Stypename W, typename T>
+$FT swap_words(T *place, T old, T next) {
+    W bits[2];
+    memcpy(&bits[0], &old, sizeof(W));
+    memcpy(&bits[1], &next, sizeof(W));
+    const W held = $X(reinterpret_cast<W *>(place), bits[0], bits[1]);
+    memcpy(&old, &held, sizeof(W));
+    return old;
+}
+
 // Stores `next` in a place that holds the bits of `old`; gives what it held.
-template <typename T>
+template <$Stypename T>
 $FT compare_and_swap(T *place, T old, T next) {
-    T found = old;
     if constexpr (sizeof(T) == 8) {
-        uint64 bits[2];
-        memcpy(&bits[0], &old, 8);
-        memcpy(&bits[1], &next, 8);
-        const uint64 held = atomicCAS(reinterpret_cast<uint64 *>(place), bits[0], bits[1]);
-        memcpy(&found, &held, 8);
+        return swap_words<$Uuint64>(place, old, next);
     } else if constexpr (sizeof(T) == 4) {
-        unsigned int bits[2];
-        memcpy(&bits[0], &old, 4);
-        memcpy(&bits[1], &next, 4);
-        const unsigned int held = atomicCAS(reinterpret_cast<unsigned int *>(place), bits[0], bits[1]);
-        memcpy(&found, &held, 4);
+        return swap_words<$Uunsigned int>(place, old, next);
     } else {
         // Part of a word, of which the rest stays.
         const uint64 address = reinterpret_cast<uint64>(place);
@@ -42,26 +58,26 @@ $FT compare_and_swap(T *place, T old, T next) {
         memcpy(&bits[1], &next, sizeof(T));
         unsigned int held = *reinterpret_cast<volatile unsigned int *>(word);
         while ((held & mask) >> shift == bits[0]) {
-            const unsigned int seen = atomicCAS(word, held, (held & ~mask) | bits[1] << shift);
+            const unsigned int seen = $X(word, held, (held & ~mask) | bits[1] << shift);
             if (seen == held) {
                 break;
             }
             held = seen;
         }
         held = (held & mask) >> shift;
-        memcpy(&found, &held, sizeof(T));
+        memcpy(&old, &held, sizeof(T));
+        return old;
     }
-    return found;
 }
 
 // Replaces an element by what is made of it, and gives the old one.
-template <typename T, typename F>
+template <$Stypename T, typename F>
 $FT atomic_update(T &element, F next_of) {
     T old;
     memcpy(&old, &element, sizeof(T));
     while (true) {
         const T next = next_of(old);
-        const T held = compare_and_swap(&element, old, next);
+        const T held = compare_and_swap$C(&element, old, next);
         uint64 bits[2] = {0, 0};
         memcpy(&bits[0], &held, sizeof(T));
         memcpy(&bits[1], &old, sizeof(T));
@@ -73,68 +89,51 @@ $FT atomic_update(T &element, F next_of) {
 }
 ";
 
-pub(super) const ATOMIC_ADD: &str = r"
-template <typename T>
-$FT atomic_add(T &element, T value) {
-    return atomic_update(element, [=](T old) { return T(old + value); });
+/// An update of an element to `$next`, made of what is there, `old`, and `value`.
+macro_rules! update {
+    ($(#$comment:literal,)? $name:literal, $next:literal) => {
+        concat!(
+            "\n",
+            $("// ", $comment, "\n",)?
+            "template <$Stypename T>
+$FT ",
+            $name,
+            "(T &element, T value) {
+    return atomic_update$C(element, [=](T old) { return ",
+            $next,
+            "; });
 }
-";
+"
+        )
+    };
+}
 
-pub(super) const ATOMIC_ADD_CUDA: &str = r"
-template <typename T>
-$FT atomic_add(T &element, T value) {
-    return atomic_update(element, [=](T old) { return T(old + value); });
-}
-$Ffloat atomic_add(float &element, float value) { return atomicAdd(&element, value); }
+pub(super) const ATOMIC_ADD: &str = update!("atomic_add", "T(old + value)");
+pub(super) const ATOMIC_SUB: &str = update!("atomic_sub", "T(old - value)");
+pub(super) const ATOMIC_MIN: &str = update!("atomic_min", "T(min(old, value))");
+pub(super) const ATOMIC_MAX: &str = update!("atomic_max", "T(max(old, value))");
+pub(super) const ATOMIC_AND: &str = update!("atomic_and", "T(old & value)");
+pub(super) const ATOMIC_OR: &str = update!("atomic_or", "T(old | value)");
+pub(super) const ATOMIC_XOR: &str = update!("atomic_xor", "T(old ^ value)");
+pub(super) const ATOMIC_INC: &str =
+    update!(# "Counts up to `value` and starts again at 0.", "atomic_inc", "old >= value ? T(0) : T(old + 1)");
+pub(super) const ATOMIC_DEC: &str = update!(
+    # "Counts down to 0 and starts again at `value`.",
+    "atomic_dec",
+    "old == 0 || old > value ? value : T(old - 1)"
+);
+
+pub(super) const ATOMIC_ADD_CUDA: &str = concat!(
+    update!("atomic_add", "T(old + value)"),
+    "$Ffloat atomic_add(float &element, float value) { return atomicAdd(&element, value); }
 $Fdouble atomic_add(double &element, double value) { return atomicAdd(&element, value); }
-";
-
-pub(super) const ATOMIC_SUB: &str = r"
-template <typename T>
-$FT atomic_sub(T &element, T value) {
-    return atomic_update(element, [=](T old) { return T(old - value); });
-}
-";
-
-pub(super) const ATOMIC_MIN: &str = r"
-template <typename T>
-$FT atomic_min(T &element, T value) {
-    return atomic_update(element, [=](T old) { return T(min(old, value)); });
-}
-";
-
-pub(super) const ATOMIC_MAX: &str = r"
-template <typename T>
-$FT atomic_max(T &element, T value) {
-    return atomic_update(element, [=](T old) { return T(max(old, value)); });
-}
-";
-
-pub(super) const ATOMIC_AND: &str = r"
-template <typename T>
-$FT atomic_and(T &element, T value) {
-    return atomic_update(element, [=](T old) { return T(old & value); });
-}
-";
-
-pub(super) const ATOMIC_OR: &str = r"
-template <typename T>
-$FT atomic_or(T &element, T value) {
-    return atomic_update(element, [=](T old) { return T(old | value); });
-}
-";
-
-pub(super) const ATOMIC_XOR: &str = r"
-template <typename T>
-$FT atomic_xor(T &element, T value) {
-    return atomic_update(element, [=](T old) { return T(old ^ value); });
-}
-";
+"
+);
 
 pub(super) const ATOMIC_EXCH: &str = r"
-template <typename T>
+template <$Stypename T>
 $FT atomic_exch(T &element, T value) {
-    return atomic_update(element, [=](T) { return value; });
+    return atomic_update$C(element, [=](T) { return value; });
 }
 ";
 
@@ -150,26 +149,47 @@ $FT atomic_cas(T &element, T compare, T value) {
 
 pub(super) const ATOMIC_CAS_CUDA: &str = r"
 // Stores `value` if the element's bits are those of `compare`.
-template <typename T>
+template <$Stypename T>
 $FT atomic_cas(T &element, T compare, T value) {
-    return compare_and_swap(&element, compare, value);
+    return compare_and_swap$C(&element, compare, value);
 }
 ";
 
-pub(super) const WRAPPING_ATOMICS: &str = r"
-$Fint atomic_add(int &element, int value) {
-    return atomic_update(element, [=](int old) { return int(0u + old + value); });
+/// An update of signed integers, computed in unsigned ones.
+macro_rules! wrapping {
+    ($ty:literal, $zero:literal, $name:literal, $sign:literal) => {
+        concat!(
+            "$W$F",
+            $ty,
+            " ",
+            $name,
+            "(",
+            $ty,
+            " &element, ",
+            $ty,
+            " value) {
+    return atomic_update$C(element, [=](",
+            $ty,
+            " old) { return ",
+            $ty,
+            "(",
+            $zero,
+            " + old ",
+            $sign,
+            " value); });
 }
-$Fint64 atomic_add(int64 &element, int64 value) {
-    return atomic_update(element, [=](int64 old) { return int64(0ull + old + value); });
+"
+        )
+    };
 }
-$Fint atomic_sub(int &element, int value) {
-    return atomic_update(element, [=](int old) { return int(0u + old - value); });
-}
-$Fint64 atomic_sub(int64 &element, int64 value) {
-    return atomic_update(element, [=](int64 old) { return int64(0ull + old - value); });
-}
-";
+
+pub(super) const WRAPPING_ATOMICS: &str = concat!(
+    "\n",
+    wrapping!("int", "0u", "atomic_add", "+"),
+    wrapping!("int64", "0ull", "atomic_add", "+"),
+    wrapping!("int", "0u", "atomic_sub", "-"),
+    wrapping!("int64", "0ull", "atomic_sub", "-"),
+);
 
 pub(super) const WRAPPING_ATOMICS_CUDA: &str = r"
 $Fint atomic_add(int &element, int value) { return atomicAdd(&element, value); }
@@ -188,7 +208,7 @@ macro_rules! by_components {
         concat!(
             "
 // All components, one by one.
-template <typename C, typename T, int Axes, int Cols>
+template <$Stypename C, typename T, int Axes, int Cols>
 $FC ",
             $name,
             "(const element<C, T, Axes, Cols> &place, const C &value) {
@@ -196,7 +216,7 @@ $FC ",
     for (int i = 0; i < int(sizeof(value.c) / sizeof(value.c[0])); ++i) {
         old.c[i] = ",
             $name,
-            "(place.at(i / Cols, i % Cols), value.c[i]);
+            "$C(place.at(i / Cols, i % Cols), value.c[i]);
     }
     return old;
 }
@@ -211,7 +231,7 @@ macro_rules! by_shared_components {
         concat!(
             "
 // All components, one by one.
-template <template <typename, int...> class C, typename T, int... Extents>
+template <$Stemplate <typename, int...> class C, typename T, int... Extents>
 $FC<T, Extents...> ",
             $name,
             "(C<T, Extents...> &place, C<T, Extents...> value) {
@@ -219,7 +239,7 @@ $FC<T, Extents...> ",
     for (int i = 0; i < int(sizeof(value.c) / sizeof(value.c[0])); ++i) {
         old.c[i] = ",
             $name,
-            "(place.c[i], value.c[i]);
+            "$C(place.c[i], value.c[i]);
     }
     return old;
 }
@@ -236,19 +256,3 @@ pub(super) const SHARED_COMPOSITE_ADD: &str = by_shared_components!("atomic_add"
 pub(super) const SHARED_COMPOSITE_SUB: &str = by_shared_components!("atomic_sub");
 pub(super) const SHARED_COMPOSITE_MIN: &str = by_shared_components!("atomic_min");
 pub(super) const SHARED_COMPOSITE_MAX: &str = by_shared_components!("atomic_max");
-
-pub(super) const ATOMIC_INC: &str = r"
-// Counts up to `value` and starts again at 0.
-template <typename T>
-$FT atomic_inc(T &element, T value) {
-    return atomic_update(element, [=](T old) { return old >= value ? T(0) : T(old + 1); });
-}
-";
-
-pub(super) const ATOMIC_DEC: &str = r"
-// Counts down to 0 and starts again at `value`.
-template <typename T>
-$FT atomic_dec(T &element, T value) {
-    return atomic_update(element, [=](T old) { return old == 0 || old > value ? value : T(old - 1); });
-}
-";

@@ -86,6 +86,8 @@ helpers! {
     Rint = "rint", needs [], arithmetic::RINT, cuda arithmetic::RINT_CUDA;
     Fma = "fma", needs [], arithmetic::FMA, cuda arithmetic::FMA_CUDA;
     Range = "range", needs [], arithmetic::RANGE;
+    /// Scopes of atomic updates in CUDA that are not the device's.
+    AtomicScopes = "scoped_swap", needs [], "", cuda atomics::ATOMIC_SCOPES;
     /// Compare-and-swap loops.
     AtomicUpdate = "atomic_update", needs [], atomics::ATOMIC_UPDATE, cuda atomics::ATOMIC_UPDATE_CUDA;
     AtomicAdd = "atomic_add", needs [AtomicUpdate], atomics::ATOMIC_ADD, cuda atomics::ATOMIC_ADD_CUDA;
