@@ -43,6 +43,11 @@ def shifted(x: loom.array(dtype=float), k: int):
 
 
 @loom.kernel
+def same_element(x: loom.array(dtype=float), out: loom.array(dtype=float)):
+    out[0] = x[loom.tid()] + float(loom.tid())
+
+
+@loom.kernel
 def unchecked_shift(x: loom.array(dtype=float), k: int):
     i = loom.tid()
     x[i + k] = 1.0
@@ -144,6 +149,16 @@ def test_an_access_out_of_bounds_is_found_without_checks():
     with pytest.raises(loom.SanitizerError, match="out-of-bounds access") as caught:
         loom.launch(unchecked_shift, 100, [x, 8], device="sim:0")
     assert caught.value.findings[0].line is not None
+    assert "0 bytes past the end of `x` (400 bytes at 0x" in str(caught.value)
+
+
+def test_the_arrays_of_a_finding_are_named_wherever_they_are():
+    loom.sim.configure(sanitize="all")
+    x = loom.zeros(64, device="sim:0")
+    with pytest.raises(loom.SanitizerError, match=r"0 bytes past the end of `x` \(256 bytes at 0x"):
+        loom.launch(unchecked_shift, 32, [x[32:], 1], device="sim:0")
+    with pytest.raises(loom.SanitizerError, match=r"byte \d+ of `out` \(4 bytes at 0x"):
+        loom.launch(same_element, 32, [x, np.zeros(1, np.float32)], device="sim:0")
 
 
 def test_a_failed_check_is_reported_as_on_the_cpu():
@@ -234,7 +249,7 @@ def test_foreign_ptx_runs():
         kernel.launch(1, 1, [x])
     with pytest.raises(TypeError, match=r"parameter 'a' is \.f32"):
         kernel.launch(1, 1, [x, "half", 3])
-    with pytest.raises(loom.SanitizerError, match="out-of-bounds access in kernel `scale`"):
+    with pytest.raises(loom.SanitizerError, match="out-of-bounds access in kernel `scale`: .* past the end of `x` "):
         kernel.launch(2, 64, [x, 0.5, 128])
     assert loom.sim.Module(str(module)).kernels == ["scale"]
 

@@ -9,6 +9,7 @@ use polyloom::ptx::{Module, Simulator};
 use polyloom::{LaunchOptions, Scalar, Type, describe_fault, describe_report, run_on_simulator};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What a run of a PTX file is given.
@@ -81,7 +82,8 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
     let options = request.simulate.options();
     let arch = request.simulate.arch().number().into();
     let started = Instant::now();
-    let report = run_on_simulator(&kernel, arch, &params, &grid, &LaunchOptions::default(), &options);
+    let names: Vec<(u64, Arc<str>)> = arrays.iter().map(|(name, address, _)| (*address, (*name).into())).collect();
+    let report = run_on_simulator(&kernel, arch, &params, &names, &grid, &LaunchOptions::default(), &options);
     let report = report.map_err(|fault| failed(describe_fault(&fault)))?;
     let seconds = started.elapsed().as_secs_f64();
     for (_, address, array) in &mut arrays {

@@ -127,6 +127,8 @@ pub struct Launch<'a> {
     pub dynamic_shared_bytes: u32,
     /// The bytes of each parameter, little-endian.
     pub params: &'a [Vec<u8>],
+    /// What reports call the allocations that hold these addresses.
+    pub names: &'a [(u64, Arc<str>)],
     /// What is checked.
     pub sanitize: Sanitizers,
     /// Whether to count.
@@ -149,6 +151,7 @@ impl Default for Launch<'_> {
             block: [1; 3],
             dynamic_shared_bytes: 0,
             params: &[],
+            names: &[],
             sanitize: Sanitizers::default(),
             counters: false,
             threads: 1,

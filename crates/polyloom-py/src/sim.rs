@@ -194,8 +194,8 @@ impl SimModule {
         let kernel = self.loaded.kernel(kernel).map_err(|errors| ptx_errors(&errors))?;
         let memory = self.simulator.memory();
         let failed = |error: polyloom::ptx::MemoryError| PyRuntimeError::new_err(error.to_string());
-        let (mut params, mut arrays) = (Vec::new(), Vec::new());
-        for argument in args {
+        let (mut params, mut arrays, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        for (argument, param) in args.into_iter().zip(kernel.parameters()) {
             match argument {
                 Argument::Bytes(bytes) => params.push(bytes),
                 Argument::Memory((host, n_bytes, writable)) => {
@@ -205,6 +205,7 @@ impl SimModule {
                     memory.write(device, bytes).map_err(failed)?;
                     arrays.push((host, n_bytes, writable, device));
                     params.push(device.to_le_bytes().to_vec());
+                    names.push((device, param.name.as_str().into()));
                 }
             }
         }
@@ -212,7 +213,8 @@ impl SimModule {
         let grid = Grid { grid, block, shared_bytes };
         let started = Instant::now();
         let (result, interrupt) = interruptible(py, |options| {
-            run_on_simulator(&kernel, settings.arch.number().into(), &params, &grid, options, &settings.options())
+            let arch = settings.arch.number().into();
+            run_on_simulator(&kernel, arch, &params, &names, &grid, options, &settings.options())
         })?;
         for (host, n_bytes, writable, device) in arrays {
             if writable {

@@ -135,6 +135,8 @@ pub struct SimKernel {
     memory: SimMemory,
     kernel: polyloom_ptx::Kernel,
     arch: u32,
+    /// Of each parameter that is an array, its name.
+    param_names: Vec<Option<Arc<str>>>,
     /// Of its shared arrays, what PTX calls them and what the source does.
     shared_arrays: Vec<(String, Arc<str>)>,
 }
@@ -159,8 +161,11 @@ impl SimKernel {
         };
         let module = polyloom_ptx::Module::parse(ptx).map_err(all)?;
         let loaded = SIMULATOR.get().simulator.load(&module).map_err(|error| CodegenError::new(error.to_string()))?;
+        let names = function.params().iter().zip(&function.param_names);
+        let names = names.map(|(&param, name)| function.ty(param).as_array().map(|_| name.clone())).collect();
         Ok(SimKernel {
             entry: Entry::new(function, params),
+            param_names: names,
             memory: SimMemory::of_process(),
             kernel: loaded.kernel(entry).map_err(all)?,
             arch,
@@ -188,7 +193,8 @@ impl SimKernel {
         let prepared = unsafe { self.entry.prepare(&self.memory, shape, args)? };
         let Some(prepared) = prepared else { return Ok(Report::default()) };
         let grid = options.grid.unwrap_or_else(|| self.entry.metadata.grid(prepared.n_threads));
-        let result = run(&self.kernel, self.arch, &prepared.params, &grid, options, sim);
+        let names = self.array_names(&prepared.params);
+        let result = run(&self.kernel, self.arch, &prepared.params, &names, &grid, options, sim);
         // SAFETY: as above.
         let trap = unsafe { self.entry.finish(&prepared)? };
         match (result, trap) {
@@ -206,6 +212,14 @@ impl SimKernel {
 }
 
 impl SimKernel {
+    /// Where the arguments that are arrays begin on the device, and what the kernel calls them.
+    fn array_names(&self, params: &[Vec<u8>]) -> Vec<(u64, Arc<str>)> {
+        // Before those of the kernel there is one that says what is launched.
+        let arrays = self.param_names.iter().zip(params.iter().skip(1));
+        let named = arrays.filter_map(|(name, bytes)| Some((bytes.first_chunk()?, name.as_ref()?)));
+        named.map(|(address, name)| (u64::from_le_bytes(*address), name.clone())).collect()
+    }
+
     /// Gives the kernel and its shared arrays the names they have in the source: the simulator knows those in the PTX.
     fn in_terms_of_the_source(&self, finding: &mut Finding) {
         finding.kernel = self.entry.name.to_string();
@@ -228,7 +242,8 @@ fn shared_arrays(function: &Function) -> Vec<(String, Arc<str>)> {
 }
 
 /// Runs a kernel on the simulator on another thread, while this one hands on what it prints and asks whether to go on.
-/// `params` are the bytes of the entry's parameters, `arch` is 80 for `sm_80`.
+/// `params` are the bytes of the entry's parameters, `names` what reports call the memory at these addresses, and `arch` is
+/// 80 for `sm_80`.
 ///
 /// # Errors
 ///
@@ -237,6 +252,7 @@ pub fn run(
     kernel: &polyloom_ptx::Kernel,
     arch: u32,
     params: &[Vec<u8>],
+    names: &[(u64, Arc<str>)],
     grid: &Grid,
     options: &LaunchOptions<'_>,
     sim: &SimOptions,
@@ -247,6 +263,7 @@ pub fn run(
         block: grid.block,
         dynamic_shared_bytes: grid.shared_bytes,
         params,
+        names,
         sanitize: sim.sanitize,
         counters: sim.counters,
         threads: sim.n_threads.max(1),

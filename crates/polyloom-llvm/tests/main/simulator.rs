@@ -83,6 +83,7 @@ impl DeviceCode for Simulated {
             block: [BLOCK_SIZE, 1, 1],
             dynamic_shared_bytes: 0,
             params: &params,
+            names: &[],
             sanitize: Sanitizers::default(),
             counters: false,
             threads: 1,

@@ -169,7 +169,7 @@ impl Warp {
             }
             Space::Local => format!("outside the {} bytes of local memory", self.local_bytes),
             Space::Param => format!("outside the {} bytes of parameters", context.parameters.len()),
-            _ => context.device.describe(address),
+            _ => context.device.describe(address, context.launch.names),
         };
         let verb = format!("{size} bytes at 0x{address:x} of {} memory", space.name());
         let message = format!("{verb}, {place}");

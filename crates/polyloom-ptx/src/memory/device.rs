@@ -47,6 +47,18 @@ impl Allocation {
         self.address + self.region.len() as u64
     }
 
+    /// What it is called in a report: by its name, by those that a launch gives to addresses in it, or by its own address.
+    pub(crate) fn describe(&self, names: &[(u64, Arc<str>)]) -> String {
+        let (bytes, address) = (self.region.len(), self.address);
+        let inside = names.iter().filter(|(at, _)| (address..self.end()).contains(at)).map(|(_, name)| &**name);
+        let names: Vec<String> =
+            self.name.as_deref().into_iter().chain(inside).map(|name| format!("`{name}`")).collect();
+        match names.is_empty() {
+            true => format!("the {bytes}-byte allocation at 0x{address:x}"),
+            false => format!("{} ({bytes} bytes at 0x{address:x})", names.join(" and ")),
+        }
+    }
+
     /// Notes that bytes have a value now.
     pub(crate) fn set_written(&self, offset: usize, length: usize) {
         let mut at = offset;
@@ -275,12 +287,9 @@ impl DeviceMemory {
     }
 
     /// In words, where `address` lies, for a report.
-    pub(crate) fn describe(&self, address: u64) -> String {
+    pub(crate) fn describe(&self, address: u64, names: &[(u64, Arc<str>)]) -> String {
         let inner = self.inner();
-        let named = |allocation: &Allocation| match &allocation.name {
-            Some(name) => format!("`{name}` ({} bytes at 0x{:x})", allocation.region.len(), allocation.address),
-            None => format!("the {}-byte allocation at 0x{:x}", allocation.region.len(), allocation.address),
-        };
+        let named = |allocation: &Allocation| allocation.describe(names);
         for (start, length) in &inner.freed {
             if (*start..start + length).contains(&address) {
                 return format!("inside the {length}-byte allocation at 0x{start:x} that was freed");
@@ -332,7 +341,7 @@ mod tests {
         assert!(n_steps_back > 100, "{n_steps_back}");
         assert!(memory.inner().freed.len() <= 16);
         assert_eq!(memory.in_use(), 100);
-        assert!(memory.describe(last).contains("that was freed"));
+        assert!(memory.describe(last, &[]).contains("that was freed"));
     }
 
     #[test]
@@ -343,7 +352,7 @@ mod tests {
         memory.free(addresses[2]).unwrap();
         assert_eq!(memory.alloc(GAP as usize + 1, 4), Err(MemoryError::OutOfMemory(GAP as usize + 1)));
         assert_eq!(memory.alloc(GAP as usize, 4), Ok(addresses[2]));
-        assert!(!memory.describe(addresses[2]).contains("freed"));
+        assert!(!memory.describe(addresses[2], &[]).contains("freed"));
     }
 
     #[test]
@@ -351,13 +360,13 @@ mod tests {
         let memory = DeviceMemory::default();
         let first = memory.alloc(8, 8).unwrap();
         memory.free(first).unwrap();
-        assert!(memory.describe(first).contains("that was freed"));
+        assert!(memory.describe(first, &[]).contains("that was freed"));
         for _ in 0..REMEMBERED {
             let address = memory.alloc(8, 8).unwrap();
             memory.free(address).unwrap();
         }
         assert_eq!(memory.inner().freed.len(), REMEMBERED);
-        assert!(!memory.describe(first).contains("that was freed"));
+        assert!(!memory.describe(first, &[]).contains("that was freed"));
     }
 
     #[test]

@@ -80,9 +80,7 @@ fn generic(context: &Context<'_>, place: Where, offset: usize) -> u64 {
 fn place_name(context: &Context<'_>, place: Where, offset: usize) -> String {
     match place {
         Where::Global(index) => {
-            let allocation = &context.memory[index];
-            let (bytes, address) = (allocation.region.len(), allocation.address);
-            format!("byte {offset} of the {bytes}-byte allocation at 0x{address:x}")
+            format!("byte {offset} of {}", context.memory[index].describe(context.launch.names))
         }
         _ => context.describe_shared(offset as u64),
     }
