@@ -61,7 +61,9 @@ def test_cpp_text_compiles_without_a_warning(compiler, tmp_path):
         units.append(re.sub(r"\b(\w+)_cpu_kernel_forward\(", rf"\1_{number}(", text))
     (tmp_path / "kernels.cpp").write_text("\n".join(units))
     done = subprocess.run(
-        [compiler, *CXX_FLAGS, "-c", tmp_path / "kernels.cpp", "-o", tmp_path / "kernels.o"], capture_output=True, text=True
+        [compiler, *CXX_FLAGS, "-c", tmp_path / "kernels.cpp", "-o", tmp_path / "kernels.o"],
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr[:4000]
 
