@@ -71,7 +71,7 @@ def test_what_a_launch_cannot_be():
     a = np.zeros((16, 16), np.float32)
     for device in ("cpu", "sim:0"):
         with pytest.raises(
-            ValueError, match=r"'transpose' is made for blocks of \(8, 8, 1\) threads, not \(64, 1, 1\)"
+            ValueError, match=r"`transpose` is made for blocks of \(8, 8, 1\) threads, not \(64, 1, 1\)"
         ):
             loom.launch(transpose, grid=4, block=64, inputs=[a], outputs=[a.copy()], device=device)
     with pytest.raises(ValueError, match="positive"):

@@ -66,7 +66,9 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
         }
         LaunchError::Cancelled => interrupt.unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
         LaunchError::Arguments(error) => argument_error(kernel, error),
-        LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } => PyValueError::new_err(error.to_string()),
+        LaunchError::Rank { .. } | LaunchError::TooManyThreads { .. } | LaunchError::Block { .. } => {
+            PyValueError::new_err(error.to_string())
+        }
         LaunchError::Simulator(fault) => simulator_error(py, fault),
         LaunchError::Device { .. } => device_exception(py, error.to_string()),
         LaunchError::Rejected { diagnostics, .. } => {

@@ -201,13 +201,6 @@ impl Dimensions {
             let message = format!("a block has up to {MAX_BLOCK_SIZE} threads, and ({x}, {y}, {z}) are {n_threads}");
             return Err(PyValueError::new_err(message));
         }
-        if let Some([x, y, z]) = metadata.workgroup_size.filter(|&only| in_blocks && only != block) {
-            let (name, [a, b, c]) = (kernel.name(), block);
-            return Err(PyValueError::new_err(format!(
-                "kernel '{name}' is made for blocks of ({x}, {y}, {z}) threads, not ({a}, {b}, {c}): leave the block out, or \
-                 let the kernel's decorator name no block_dim"
-            )));
-        }
         let shared_bytes = match shared_bytes {
             Some(bytes) => bytes.extract().map_err(|_| {
                 let most = u32::MAX;

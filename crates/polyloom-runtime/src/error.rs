@@ -23,6 +23,21 @@ pub enum LaunchError {
         /// The grid given.
         shape: Vec<u64>,
     },
+    /// The kernel is for blocks of other extents.
+    #[error(
+        "kernel `{kernel}` is made for blocks of {} threads, not {}: leave the block out, or let the kernel name no \
+         block_dim",
+        extents(only),
+        extents(given)
+    )]
+    Block {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// The extents it is for.
+        only: [u32; 3],
+        /// Those of the launch.
+        given: [u32; 3],
+    },
     /// The arguments do not fit the kernel.
     #[error(transparent)]
     Arguments(#[from] ArgError),
@@ -69,6 +84,10 @@ pub enum LaunchError {
     /// The caller cancelled the launch. Some of its threads have run.
     #[error("the launch was cancelled")]
     Cancelled,
+}
+
+fn extents([x, y, z]: &[u32; 3]) -> String {
+    format!("({x}, {y}, {z})")
 }
 
 /// A failed check: where, with what values, and in which thread. The source line is for the caller to look up.

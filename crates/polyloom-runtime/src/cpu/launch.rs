@@ -12,9 +12,10 @@ use super::run::Run;
 use super::tiers;
 use crate::args::{ArgBlock, Params};
 use crate::error::LaunchError;
-use polyloom_ir::MAX_DIMS;
 use polyloom_ir::block_plan::BlockLaunch;
 use polyloom_ir::interp::Grid;
+use polyloom_ir::{KernelMetadata, MAX_DIMS};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -73,6 +74,10 @@ pub unsafe fn launch(
         return Ok(());
     }
     let mut rank = shape.len() as u8;
+    if kernel.needs_blocks {
+        let function = &kernel.source.verified.functions[kernel.source.verified_kernel];
+        grid_of(&function.metadata, &kernel.name, n_threads, options)?;
+    }
     let is_interpreted = kernel.device.policy() == TierPolicy::Always(Tier::Interpreter);
     let blocks = if is_interpreted { None } else { blocks_of(kernel, grid, n_threads, rank, options) };
     if is_interpreted || (kernel.needs_blocks && blocks.is_none()) {
@@ -100,6 +105,24 @@ pub unsafe fn launch(
         } else {
             run.run_in_chunks(options, n_before == 0 || !kernel.cost.steady)
         }
+    }
+}
+
+/// The blocks of a launch of so many threads, as it says or else as the kernel does.
+///
+/// # Errors
+///
+/// When the kernel is made for others.
+pub(crate) fn grid_of(
+    metadata: &KernelMetadata,
+    kernel: &Arc<str>,
+    n_threads: u64,
+    options: &LaunchOptions<'_>,
+) -> Result<Grid, LaunchError> {
+    let grid = options.grid.unwrap_or_else(|| metadata.grid(n_threads));
+    match metadata.workgroup_size.filter(|only| *only != grid.block) {
+        Some(only) => Err(LaunchError::Block { kernel: kernel.clone(), only, given: grid.block }),
+        None => Ok(grid),
     }
 }
 
