@@ -1,12 +1,14 @@
 //! What back ends that write source text get: HIR as the front end made it, and definitions of its ops.
 
+mod random;
+
 use crate::analysis::effects::{CallEffects, callees};
 use crate::pipeline::{self, Options, extract, is_checked, reachable};
 use crate::transform::blocks::{needs_blocks, split_for_text};
 use crate::transform::inline::Keep;
 use crate::transform::{cse, dce, early_exits, expand_library, fold, inline, scalarise, strip_asserts};
 use polyloom_ir::block_plan::BlockPlan;
-use polyloom_ir::op::Lowering;
+use polyloom_ir::op::{Group, Lowering};
 use polyloom_ir::{Builder, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -68,7 +70,8 @@ type Types = SmallVec<[Type; 4]>;
 pub fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     type Cache = RwLock<FxHashMap<(Op, Types), Option<Arc<Module>>>>;
     static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
-    if !types.iter().any(|ty| ty.as_composite().is_some()) && !gives_composites(op) {
+    let draws = op.info().group == Group::Random;
+    if !types.iter().any(|ty| ty.as_composite().is_some()) && !gives_composites(op) && !draws {
         return match op.info().lowering {
             Lowering::Library => expand_library::definition(op, types),
             Lowering::Native | Lowering::Scalarised => None,
@@ -79,7 +82,11 @@ pub fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     if let Some(entry) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return entry.clone();
     }
-    let built = definition_of_composites(op, types).map(Arc::new);
+    let mut built = definition_of_composites(op, types);
+    if let Some(module) = built.as_mut().filter(|_| draws) {
+        random::outline_steps(module);
+    }
+    let built = built.map(Arc::new);
     CACHE.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(built).clone()
 }
 

@@ -1,5 +1,5 @@
 # test differential
-# seed 3: C++ text wrote `x - (i // 2)` without parentheses, and `0.0 - float(flag)`, which g++ 12 takes for a negation
+# seed 3: C++ text wrote what g++ takes for something else: no parentheses, `0.0f - float(x)`, a declaration
 # rank 1 | i32 f32 | bf16:1:read i32:1:own u64:1:own f32:1:own
 import polyloom as loom
 
@@ -20,3 +20,6 @@ def kernel(
     a3[i] = float(v[n & 7]) if n > 0 else 0.0 - float(i < 0)
     if loom.max(loom.vec3i(i, n, 2)) - 1 < 0:
         a1[i] = 0
+    h = loom.float16(x)
+    if h // h != h and loom.min(h, h) == h:
+        a1[i] += 1

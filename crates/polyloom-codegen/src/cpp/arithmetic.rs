@@ -195,13 +195,14 @@ impl Body<'_, '_> {
         // A fused product of 16-bit numbers is exact in `double`.
         let wide = if data.op == Op::Fma { "double" } else { "float" };
         self.unit.need(helper);
-        let _ = write!(self.out, "{}({}(", types::scalar(ty), helper.name());
+        // In braces: g++ takes `float16(min(float(x), float(x)))` in a condition for a declaration.
+        let _ = write!(self.out, "{}{{{}(", types::scalar(ty), helper.name());
         for (index, &operand) in data.operands.iter().enumerate() {
             let _ = write!(self.out, "{}{wide}(", if index > 0 { ", " } else { "" });
             self.value(operand, Precedence::Any);
             self.out.push(')');
         }
-        self.out.push_str("))");
+        self.out.push_str(")}");
     }
 
     /// Writes something of a type narrower than `int`, which C++ computes as `int`.
@@ -382,7 +383,7 @@ impl Body<'_, '_> {
                 Some(count) => {
                     let _ = write!(body.out, "{count}");
                 }
-                None => body.value(data.operands[1], Precedence::Sum),
+                None => body.value(data.operands[1], Precedence::Unary),
             }
         });
     }

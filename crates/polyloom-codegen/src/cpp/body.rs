@@ -4,7 +4,7 @@ use super::blocks::{BLOCKS, Local, locals};
 use super::expression::Precedence;
 use super::layout::Layout;
 use super::names::Names;
-use super::plan::{CallEffect, Plan};
+use super::plan::{CallEffect, Plan, draws};
 use super::prelude::Helper;
 use super::unit::{Callees, Target, Unit};
 use super::variables::{Variable, Variables};
@@ -36,6 +36,8 @@ pub(super) struct Body<'a, 'u> {
     /// Loops and blocks around the current place, from the outermost on.
     pub(super) around: Vec<Inst>,
     pub(super) indent: usize,
+    /// Whether the first parameter is a random state that the function changes.
+    pub(super) changes_state: bool,
     /// What the launch makes for a kernel that runs a block at a time.
     pub(super) locals: FxHashMap<Value, Local>,
     sites: FxHashMap<Inst, u32>,
@@ -141,6 +143,7 @@ impl<'a, 'u> Body<'a, 'u> {
             jumps,
             around: Vec::new(),
             indent: 0,
+            changes_state: false,
             locals,
             sites,
             line: None,
@@ -156,12 +159,14 @@ impl<'a, 'u> Body<'a, 'u> {
     // ---- functions -------------------------------------------------------------------------------------------------
 
     /// The whole text of a function that kernels call.
-    pub(super) fn device_function(mut self, name: &str, result: &str) -> String {
+    /// `changes_state`: whether its first parameter is a random state that the second result is the next of.
+    pub(super) fn device_function(mut self, name: &str, result: &str, changes_state: bool) -> String {
         let qualifier = match self.unit.target() {
             Target::Cuda if self.func.constraints.inline_never => "__device__ __noinline__",
             target => target.function(),
         };
         let _ = write!(self.out, "{qualifier} {result} {name}(");
+        self.changes_state = changes_state;
         self.parameters(false);
         self.out.push_str(") {\n");
         self.indent = 1;
@@ -279,7 +284,8 @@ impl<'a, 'u> Body<'a, 'u> {
                 let separator = if first { "" } else { ", " };
                 first = false;
                 let ty = self.unit.type_name(part);
-                let _ = write!(self.out, "{separator}{unused}{ty} {name}");
+                let reference = if self.changes_state && index == 0 { "&" } else { "" };
+                let _ = write!(self.out, "{separator}{unused}{ty} {reference}{name}");
                 // A composite comes as its components, as it does to every back end.
                 if is_kernel && func.ty(param).as_composite().is_some() && n_parts > 0 {
                     let _ = write!(self.out, "_{number}");
@@ -412,6 +418,7 @@ impl<'a, 'u> Body<'a, 'u> {
                 self.end();
             }
             Op::WithComponent | Op::WithComponentAt => self.with_component(data),
+            _ if data.results.len() == 2 && draws(data.op) => self.draw(inst, data),
             _ if data.results.len() > 1 => self.several_results(inst, data),
             _ => match data.results.first() {
                 Some(&result) if self.plan.live.contains(result) => self.assign_operation(inst, data, result),

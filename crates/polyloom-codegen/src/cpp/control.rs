@@ -194,6 +194,7 @@ impl Body<'_, '_> {
             return;
         }
         match data.operands[..] {
+            [value, next] if self.changes_state => self.return_drawn(value, next),
             [] if region == self.func.body => {}
             [] => self.line("return;"),
             [value] => {

@@ -571,7 +571,8 @@ impl Body<'_, '_> {
                 let is_half = ty.is_half();
                 if is_half {
                     self.unit.need_scalar(ty);
-                    let _ = write!(self.out, "{}(", types::scalar(ty));
+                    // In braces, as in `function`.
+                    let _ = write!(self.out, "{}{{", types::scalar(ty));
                 }
                 let _ = write!(self.out, "{name}(");
                 for (index, &operand) in data.operands.iter().enumerate() {
@@ -586,7 +587,7 @@ impl Body<'_, '_> {
                         self.value(operand, Precedence::Any);
                     }
                 }
-                self.out.push_str(if is_half { "))" } else { ")" });
+                self.out.push_str(if is_half { ")}" } else { ")" });
             }
             (Callee::Widened(_), None) => self.unsupported(data),
         }

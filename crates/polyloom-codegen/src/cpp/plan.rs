@@ -7,7 +7,7 @@
 use super::layout::Layout;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::Effect;
+use polyloom_ir::op::{Effect, Group, Signature};
 use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueDef};
 
 /// How the values of a function are written.
@@ -111,6 +111,13 @@ impl Plan {
     }
 }
 
+/// Whether an op takes a random state, which it changes, before anything else, and gives a value.
+pub(super) fn draws(op: Op) -> bool {
+    let info = op.info();
+    let changes_first = |signature: &Signature| signature.params.first().is_some_and(|param| param.inout);
+    info.group == Group::Random && info.signatures.iter().all(changes_first)
+}
+
 pub(super) fn effect(data: &InstData, call_effect: CallEffect<'_>) -> Effect {
     if data.op == Op::Call { call_effect(data) } else { data.op.info().effect }
 }
@@ -177,7 +184,13 @@ impl Liveness<'_> {
         match data.op {
             Op::ForRange | Op::While => self.carried(inst, index),
             Op::If | Op::Block => self.jumps(inst, index),
-            _ => self.mark_all(&data.operands),
+            _ => {
+                self.mark_all(&data.operands);
+                if draws(data.op) {
+                    // The state is a variable that the draw changes.
+                    self.mark_all(&data.results[1..]);
+                }
+            }
         }
     }
 

@@ -92,10 +92,10 @@ fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<
         }
         Op::Rshift => {
             let (a, count) = (operand(0), operand(1));
-            if a.0 < 0 || count.0 < 0 {
+            if a.0 < 0 || count.0 < 0 || count.1 > 63 {
                 return None;
             }
-            (0, a.1)
+            (a.0 >> count.1, a.1 >> count.0)
         }
         Op::Mod => {
             let (a, b) = (operand(0), operand(1));

@@ -3,7 +3,8 @@
 use super::body::{Body, number};
 use super::expression::Precedence;
 use super::prelude::Helper;
-use polyloom_ir::{Imm, Inst, InstData, Op, Value};
+use super::unit::Callee;
+use polyloom_ir::{Imm, Inst, InstData, Op, Type, Value};
 use smallvec::SmallVec;
 use std::fmt::Write as _;
 
@@ -102,6 +103,77 @@ impl Body<'_, '_> {
                 });
             }
         }
+    }
+
+    /// A value drawn of a random state, which is a variable that the call changes.
+    pub(super) fn draw(&mut self, inst: Inst, data: &InstData) {
+        let (value, next, state) = (data.results[0], data.results[1], data.operands[0]);
+        let Some(variable) = self.variables.of(next) else { return };
+        let in_place = self.variables.of(state) == Some(variable);
+        // What the variable held before may be an operand as well.
+        let is_needed = !in_place && data.operands[1..].iter().any(|&v| self.reads(v).contains(&variable));
+        let mut name = self.variables.all[variable].name.clone();
+        if is_needed {
+            name = format!("draw_{}", number(inst));
+            let ty = self.unit.type_name(self.variables.all[variable].ty);
+            self.start();
+            let _ = write!(self.out, "{ty} {name} = ");
+            self.bits(state, Precedence::Any);
+            self.end();
+        } else if !in_place {
+            self.variables.all[variable].is_constant = false;
+            self.assign_variable(variable, |body| body.bits(state, Precedence::Any));
+        }
+        let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&v| self.func.ty(v)).collect();
+        let results: SmallVec<[Type; 2]> = data.results.iter().map(|&v| self.func.ty(v)).collect();
+        let callee = match self.unit.definition(data.op, &types, &results) {
+            Some(Callee::Function(callee) | Callee::Widened(callee)) => callee,
+            _ => return self.unsupported(data),
+        };
+        let call = |body: &mut Self| {
+            let _ = write!(body.out, "{callee}({name}");
+            for &operand in &data.operands[1..] {
+                body.out.push_str(", ");
+                body.value(operand, Precedence::Any);
+            }
+            body.out.push(')');
+        };
+        match self.variables.of(value) {
+            Some(drawn) => self.assign_variable(drawn, call),
+            None => {
+                self.start();
+                call(self);
+                self.end();
+            }
+        }
+        if is_needed {
+            self.assign_variable(variable, |body| body.out.push_str(&name));
+        }
+    }
+
+    /// The end of a function that changes the random state it is given: the value drawn and the next state.
+    pub(super) fn return_drawn(&mut self, value: Value, next: Value) {
+        let Some(state) = self.func.params().first().and_then(|&param| self.variables.of(param)) else { return };
+        let changes = self.variables.of(next) != Some(state);
+        let is_late = changes && self.reads(value).contains(&state);
+        if is_late {
+            let ty = self.unit.type_name(self.func.ty(value));
+            self.start();
+            let _ = write!(self.out, "const {ty} drawn = ");
+            self.bits(value, Precedence::Any);
+            self.end();
+        }
+        if changes {
+            self.assign_variable(state, |body| body.bits(next, Precedence::Any));
+        }
+        self.start();
+        self.out.push_str("return ");
+        if is_late {
+            self.out.push_str("drawn");
+        } else {
+            self.bits(value, Precedence::Any);
+        }
+        self.end();
     }
 
     fn several_call(&mut self, inst: Inst, data: &InstData) {

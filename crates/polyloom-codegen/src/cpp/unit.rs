@@ -3,6 +3,7 @@
 use super::body::Body;
 use super::gpu::needs_blocks;
 use super::names::{Names, identifier};
+use super::plan::draws;
 use super::prelude::{Helper, half};
 use super::{Options, Semantics, types};
 use crate::abi::SiteTable;
@@ -328,8 +329,11 @@ impl<'u> Unit<'u> {
     }
 
     fn write_function(&mut self, callees: Callees<'_>, func: &Function, name: &str) {
+        let base = func.name.split('.').next().and_then(Op::from_name);
+        let changes_state = callees.is_library && func.results.len() == 2 && base.is_some_and(draws);
         let result = match func.results[..] {
             [] => "void".to_owned(),
+            [ty, _] if changes_state => self.type_name(ty),
             [ty] => self.type_name(ty),
             _ => {
                 let result = self.names.local(&format!("{}_results", name.trim_start_matches("operator")));
@@ -347,7 +351,7 @@ impl<'u> Unit<'u> {
         let is_strict = callees.is_library || func.metadata.float_mode == FloatMode::Strict;
         let names = self.names.clone();
         let body = Body::new(self, callees, func, &call_effect, is_strict, names);
-        let text = body.device_function(name, &result);
+        let text = body.device_function(name, &result, changes_state);
         self.functions.push(FunctionText { text, is_library: callees.is_library });
     }
 

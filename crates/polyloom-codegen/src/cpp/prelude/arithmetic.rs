@@ -194,77 +194,63 @@ $Ffloat max(float a, float b) { return fmaxf(a, b); }
 $Fdouble max(double a, double b) { return fmax(a, b); }
 ";
 
-pub(super) const ABS: &str = r"
+/// The magnitude, of floating-point numbers by what the target has.
+macro_rules! magnitude {
+    ($float:literal, $double:literal) => {
+        concat!(
+            "
 // The magnitude of the least integer wraps.
 template <typename T>
 $FT abs(T x) {
     return x < 0 ? T(0 - uint64(x)) : x;
 }
-$Ffloat abs(float x) { return __builtin_fabsf(x); }
-$Fdouble abs(double x) { return __builtin_fabs(x); }
-";
-
-pub(super) const ABS_CUDA: &str = r"
-// The magnitude of the least integer wraps.
-template <typename T>
-$FT abs(T x) {
-    return x < 0 ? T(0 - uint64(x)) : x;
+$Ffloat abs(float x) { return ",
+            $float,
+            "(x); }\n$Fdouble abs(double x) { return ",
+            $double,
+            "(x); }\n"
+        )
+    };
 }
-$Ffloat abs(float x) { return fabsf(x); }
-$Fdouble abs(double x) { return fabs(x); }
-";
 
-pub(super) const SQRT: &str = r"
-$Ffloat sqrt(float x) { return __builtin_sqrtf(x); }
-$Fdouble sqrt(double x) { return __builtin_sqrt(x); }
-";
+pub(super) const ABS: &str = magnitude!("__builtin_fabsf", "__builtin_fabs");
+pub(super) const ABS_CUDA: &str = magnitude!("fabsf", "fabs");
 
-pub(super) const SQRT_CUDA: &str = r"
-$Ffloat sqrt(float x) { return __fsqrt_rn(x); }
-$Fdouble sqrt(double x) { return __dsqrt_rn(x); }
-";
+/// A function of `float` and `double`, by what the target has for each.
+macro_rules! of_floats {
+    ($(#$comment:literal,)? $name:literal, $float:literal, $double:literal) => {
+        concat!(
+            "\n",
+            $("// ", $comment, "\n",)?
+            "$Ffloat ",
+            $name,
+            "(float x) { return ",
+            $float,
+            "(x); }\n$Fdouble ",
+            $name,
+            "(double x) { return ",
+            $double,
+            "(x); }\n"
+        )
+    };
+}
 
-pub(super) const FLOOR: &str = r"
-$Ffloat floor(float x) { return __builtin_floorf(x); }
-$Fdouble floor(double x) { return __builtin_floor(x); }
-";
+pub(super) const SQRT: &str = of_floats!("sqrt", "__builtin_sqrtf", "__builtin_sqrt");
+pub(super) const SQRT_CUDA: &str = of_floats!("sqrt", "__fsqrt_rn", "__dsqrt_rn");
 
-pub(super) const FLOOR_CUDA: &str = r"
-$Ffloat floor(float x) { return floorf(x); }
-$Fdouble floor(double x) { return ::floor(x); }
-";
+pub(super) const FLOOR: &str = of_floats!("floor", "__builtin_floorf", "__builtin_floor");
+pub(super) const FLOOR_CUDA: &str = of_floats!("floor", "floorf", "::floor");
 
-pub(super) const CEIL: &str = r"
-$Ffloat ceil(float x) { return __builtin_ceilf(x); }
-$Fdouble ceil(double x) { return __builtin_ceil(x); }
-";
+pub(super) const CEIL: &str = of_floats!("ceil", "__builtin_ceilf", "__builtin_ceil");
+pub(super) const CEIL_CUDA: &str = of_floats!("ceil", "ceilf", "::ceil");
 
-pub(super) const CEIL_CUDA: &str = r"
-$Ffloat ceil(float x) { return ceilf(x); }
-$Fdouble ceil(double x) { return ::ceil(x); }
-";
+pub(super) const TRUNC: &str = of_floats!("trunc", "__builtin_truncf", "__builtin_trunc");
+pub(super) const TRUNC_CUDA: &str = of_floats!("trunc", "truncf", "::trunc");
 
-pub(super) const TRUNC: &str = r"
-$Ffloat trunc(float x) { return __builtin_truncf(x); }
-$Fdouble trunc(double x) { return __builtin_trunc(x); }
-";
-
-pub(super) const TRUNC_CUDA: &str = r"
-$Ffloat trunc(float x) { return truncf(x); }
-$Fdouble trunc(double x) { return ::trunc(x); }
-";
-
-pub(super) const RINT: &str = r"
-// To the nearest integer, halves to even ones.
-$Ffloat rint(float x) { return __builtin_rintf(x); }
-$Fdouble rint(double x) { return __builtin_rint(x); }
-";
-
-pub(super) const RINT_CUDA: &str = r"
-// To the nearest integer, halves to even ones.
-$Ffloat rint(float x) { return rintf(x); }
-$Fdouble rint(double x) { return ::rint(x); }
-";
+pub(super) const RINT: &str =
+    of_floats!(# "To the nearest integer, halves to even ones.", "rint", "__builtin_rintf", "__builtin_rint");
+pub(super) const RINT_CUDA: &str =
+    of_floats!(# "To the nearest integer, halves to even ones.", "rint", "rintf", "::rint");
 
 pub(super) const FMA: &str = r"
 // A product and a sum, rounded once.

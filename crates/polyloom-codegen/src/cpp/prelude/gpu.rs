@@ -172,51 +172,37 @@ $FT warp_reduce(T x, F combine) {
 }
 ";
 
-// Sums of integers wrap.
-pub(super) const WARP_REDUCE_ADD: &str = r"
+/// A reduction over a warp by what is made of two values, `a` and `b`.
+macro_rules! warp_reduction {
+    ($name:literal, $combined:literal) => {
+        concat!(
+            "
 template <typename T>
-$FT warp_reduce_add(T x) {
-    return warp_reduce(x, [](T a, T b) { return T(a + b); });
+$FT ",
+            $name,
+            "(T x) {
+    return warp_reduce(x, [](T a, T b) { return ",
+            $combined,
+            "; });
 }
-$Fint warp_reduce_add(int x) {
+"
+        )
+    };
+}
+
+// Sums of integers wrap.
+pub(super) const WARP_REDUCE_ADD: &str = concat!(
+    warp_reduction!("warp_reduce_add", "T(a + b)"),
+    "$Fint warp_reduce_add(int x) {
     return warp_reduce(x, [](int a, int b) { return int(0u + a + b); });
 }
 $Fint64 warp_reduce_add(int64 x) {
     return warp_reduce(x, [](int64 a, int64 b) { return int64(0ull + a + b); });
 }
-";
-
-pub(super) const WARP_REDUCE_MIN: &str = r"
-template <typename T>
-$FT warp_reduce_min(T x) {
-    return warp_reduce(x, [](T a, T b) { return min(a, b); });
-}
-";
-
-pub(super) const WARP_REDUCE_MAX: &str = r"
-template <typename T>
-$FT warp_reduce_max(T x) {
-    return warp_reduce(x, [](T a, T b) { return max(a, b); });
-}
-";
-
-pub(super) const WARP_REDUCE_AND: &str = r"
-template <typename T>
-$FT warp_reduce_and(T x) {
-    return warp_reduce(x, [](T a, T b) { return T(a & b); });
-}
-";
-
-pub(super) const WARP_REDUCE_OR: &str = r"
-template <typename T>
-$FT warp_reduce_or(T x) {
-    return warp_reduce(x, [](T a, T b) { return T(a | b); });
-}
-";
-
-pub(super) const WARP_REDUCE_XOR: &str = r"
-template <typename T>
-$FT warp_reduce_xor(T x) {
-    return warp_reduce(x, [](T a, T b) { return T(a ^ b); });
-}
-";
+"
+);
+pub(super) const WARP_REDUCE_MIN: &str = warp_reduction!("warp_reduce_min", "min(a, b)");
+pub(super) const WARP_REDUCE_MAX: &str = warp_reduction!("warp_reduce_max", "max(a, b)");
+pub(super) const WARP_REDUCE_AND: &str = warp_reduction!("warp_reduce_and", "T(a & b)");
+pub(super) const WARP_REDUCE_OR: &str = warp_reduction!("warp_reduce_or", "T(a | b)");
+pub(super) const WARP_REDUCE_XOR: &str = warp_reduction!("warp_reduce_xor", "T(a ^ b)");

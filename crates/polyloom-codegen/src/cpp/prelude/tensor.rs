@@ -97,27 +97,34 @@ $Funsigned int packed(const T *first) {
 }
 "#;
 
-pub(super) const MMA_F16: &str = r#"
+/// Products of 16-bit floats: the type in C++ and in PTX.
+macro_rules! mma_of_halves {
+    ($ty:literal, $ptx:literal) => {
+        concat!(
+            "
 // a * b + c for 8 columns of b, of which the lanes of the warp have their parts.
-$Fvoid mma_8_columns(const float16 *a, const float16 *b, float *c) {
+$Fvoid mma_8_columns(const ",
+            $ty,
+            " *a, const ",
+            $ty,
+            " *b, float *c) {
     asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(packed(a)), "r"(packed(a + 2)), "r"(packed(a + 4)), "r"(packed(a + 6)), "r"(packed(b)),
-          "r"(packed(b + 2)));
+        \"mma.sync.aligned.m16n8k16.row.col.f32.",
+            $ptx,
+            ".",
+            $ptx,
+            ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"
+        : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3])
+        : \"r\"(packed(a)), \"r\"(packed(a + 2)), \"r\"(packed(a + 4)), \"r\"(packed(a + 6)), \"r\"(packed(b)),
+          \"r\"(packed(b + 2)));
 }
-"#;
+"
+        )
+    };
+}
 
-pub(super) const MMA_BF16: &str = r#"
-// a * b + c for 8 columns of b, of which the lanes of the warp have their parts.
-$Fvoid mma_8_columns(const bfloat16 *a, const bfloat16 *b, float *c) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(packed(a)), "r"(packed(a + 2)), "r"(packed(a + 4)), "r"(packed(a + 6)), "r"(packed(b)),
-          "r"(packed(b + 2)));
-}
-"#;
+pub(super) const MMA_F16: &str = mma_of_halves!("float16", "f16");
+pub(super) const MMA_BF16: &str = mma_of_halves!("bfloat16", "bf16");
 
 pub(super) const MMA_TF32: &str = r#"
 // A float cut to tf32, which has 10 bits of mantissa.
@@ -135,25 +142,33 @@ $Fvoid mma_8_columns(const float *a, const float *b, float *c) {
 }
 "#;
 
-pub(super) const MMA_I8: &str = r#"
+/// Products of bytes: the type in C++ and in PTX.
+macro_rules! mma_of_bytes {
+    ($ty:literal, $ptx:literal) => {
+        concat!(
+            "
 // a * b + c for 8 columns of b, of which the lanes of the warp have their parts.
-$Fvoid mma_8_columns(const int8 *a, const int8 *b, int *c) {
+$Fvoid mma_8_columns(const ",
+            $ty,
+            " *a, const ",
+            $ty,
+            " *b, int *c) {
     asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-        : "r"(packed(a)), "r"(packed(a + 4)), "r"(packed(b)));
+        \"mma.sync.aligned.m16n8k16.row.col.s32.",
+            $ptx,
+            ".",
+            $ptx,
+            ".s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};\"
+        : \"+r\"(c[0]), \"+r\"(c[1]), \"+r\"(c[2]), \"+r\"(c[3])
+        : \"r\"(packed(a)), \"r\"(packed(a + 4)), \"r\"(packed(b)));
 }
-"#;
+"
+        )
+    };
+}
 
-pub(super) const MMA_U8: &str = r#"
-// a * b + c for 8 columns of b, of which the lanes of the warp have their parts.
-$Fvoid mma_8_columns(const uint8 *a, const uint8 *b, int *c) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-        : "r"(packed(a)), "r"(packed(a + 4)), "r"(packed(b)));
-}
-"#;
+pub(super) const MMA_I8: &str = mma_of_bytes!("int8", "s8");
+pub(super) const MMA_U8: &str = mma_of_bytes!("uint8", "u8");
 
 pub(super) const MMA_PRODUCT: &str = r#"
 template <typename T, typename S, int Half>

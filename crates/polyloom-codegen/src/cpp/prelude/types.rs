@@ -224,7 +224,11 @@ struct bool8 {
 };
 ";
 
-pub(super) const FAIL: &str = r"
+/// The report of a failed check, of which the first that claims it is told: by what the target has for that.
+macro_rules! fail {
+    ($claims:literal) => {
+        concat!(
+            "
 // What a failed check leaves at the address `launch_bounds::report`.
 struct trap_report {
     uint64 claimed;
@@ -237,55 +241,45 @@ struct trap_report {
 
 $Fvoid fail(const launch_bounds &dim, uint64 site, int64 index, int64 extent, uint64 thread) {
     trap_report *report = reinterpret_cast<trap_report *>(dim.report);
-    uint64 unclaimed = 0;
+",
+            $claims,
+            " {
+        report->site = site;
+        report->index = index;
+        report->extent = extent;
+        report->thread = thread;
+    }
+}
+"
+        )
+    };
+}
+
+pub(super) const FAIL: &str = fail!(
+    "    uint64 unclaimed = 0;
     if (report != nullptr &&
-        __atomic_compare_exchange_n(&report->claimed, &unclaimed, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-        report->site = site;
-        report->index = index;
-        report->extent = extent;
-        report->thread = thread;
-    }
-}
-";
+        __atomic_compare_exchange_n(&report->claimed, &unclaimed, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))"
+);
+pub(super) const FAIL_CUDA: &str = fail!("    if (report != nullptr && atomicCAS(&report->claimed, 0ull, 1ull) == 0)");
 
-pub(super) const FAIL_CUDA: &str = r"
-// What a failed check leaves at the address `launch_bounds::report`.
-struct trap_report {
-    uint64 claimed;
-    uint64 site;
-    int64 index;
-    int64 extent;
-    uint64 thread;
-    uint64 reserved;
-};
-
-$Fvoid fail(const launch_bounds &dim, uint64 site, int64 index, int64 extent, uint64 thread) {
-    trap_report *report = reinterpret_cast<trap_report *>(dim.report);
-    if (report != nullptr && atomicCAS(&report->claimed, 0ull, 1ull) == 0) {
-        report->site = site;
-        report->index = index;
-        report->extent = extent;
-        report->thread = thread;
-    }
-}
-";
-
-pub(super) const BITCAST: &str = r"
+/// Bits as another type, by what the target calls `memcpy`.
+macro_rules! bitcast {
+    ($copy:literal) => {
+        concat!(
+            "
 template <typename To, typename From>
 $FTo bitcast(From from) {
     static_assert(sizeof(To) == sizeof(From));
     To to;
-    __builtin_memcpy(&to, &from, sizeof(to));
+    ",
+            $copy,
+            "(&to, &from, sizeof(to));
     return to;
 }
-";
+"
+        )
+    };
+}
 
-pub(super) const BITCAST_CUDA: &str = r"
-template <typename To, typename From>
-$FTo bitcast(From from) {
-    static_assert(sizeof(To) == sizeof(From));
-    To to;
-    memcpy(&to, &from, sizeof(to));
-    return to;
-}
-";
+pub(super) const BITCAST: &str = bitcast!("__builtin_memcpy");
+pub(super) const BITCAST_CUDA: &str = bitcast!("memcpy");
