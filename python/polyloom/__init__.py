@@ -22,6 +22,7 @@ try:
         _composite_names,
         _creation,
         _devices,
+        _gradients,
         _indexed,
         _interop,
         _scalars,
@@ -43,6 +44,7 @@ from polyloom._config import Config as _Config
 from polyloom._creation import *  # noqa: F403
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, DeviceError, Diagnostic, Finding, LaunchError, SanitizerError
+from polyloom._gradients import *  # noqa: F403
 from polyloom._indexed import *  # noqa: F403
 from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
@@ -111,6 +113,7 @@ __all__ = [
     *_creation.__all__,
     *_indexed.__all__,
     *_devices.__all__,
+    *_gradients.__all__,
     *_interop.__all__,
     *_scalars.__all__,
     *_structs.__all__,

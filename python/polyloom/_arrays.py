@@ -153,7 +153,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         Where the elements are: `"cpu"`, `"sim:0"` or `"cuda:0"`; by default where those of `data` are or, if it is no
         array of the package's, the device that `set_device` names.
     requires_grad : bool
-        Kept as an attribute; nothing computes gradients yet.
+        Kept as an attribute; a `Tape` has the gradients of all arrays that it records launches with.
     pinned : bool
         Without effect.
     ptr : int, optional

@@ -254,6 +254,19 @@ def test_foreign_ptx_runs():
     assert loom.sim.Module(str(module)).kernels == ["scale"]
 
 
+def test_instructions_are_counted_by_the_threads_that_execute_them():
+    kernel = loom.sim.Module(FOREIGN).kernel("scale")
+    x = np.ones(64, np.float32)
+    counts = []
+    for n in (64, 40, 0):
+        kernel.launch(1, 64, [x, np.float32(2.0), n])
+        counts.append(loom.sim.last_report()["thread_instructions"])
+    # Six instructions stand behind the exit.
+    before = counts[2]
+    assert before > 0 and before % 64 == 0
+    assert counts == [before + 64 * 6, before + 40 * 6, before]
+
+
 def test_what_is_wrong_with_ptx_is_said_with_its_place():
     with pytest.raises(ValueError, match="^9:5: expected"):
         loom.sim.Module(FOREIGN.replace("    .reg .f32 %f<4>;", "    .reg .f32 %f<4"))

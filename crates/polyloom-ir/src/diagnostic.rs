@@ -105,6 +105,8 @@ codes! {
     Divergent = "PL0601", "barrier in divergent control flow";
     /// What a GPU architecture does not have.
     Arch = "PL0602", "beyond the architecture";
+    /// A kernel that is to be differentiated does something that has no derivative.
+    NotDifferentiable = "PL0701", "no derivative";
     /// A limit of the compiler was reached.
     Limit = "PL0501", "program too large";
     /// A back end or feature that is not in this build, or cannot do what was asked.

@@ -342,8 +342,7 @@ impl Function {
                 _ => &[],
             };
             for &array in arrays {
-                // Arrays are parameters: no instruction gives one.
-                if let (Type::Array { .. }, Some(index)) = (self.ty(array), self.param_index(array)) {
+                if let (Some(_), Some(index)) = (self.ty(array).as_any_array(), self.param_index(array)) {
                     written[index] = true;
                 }
             }

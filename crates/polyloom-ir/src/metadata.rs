@@ -127,6 +127,8 @@ pub struct KernelMetadata {
     pub float_mode: FloatMode,
     /// Whether bounds, division and assertions are checked.
     pub check: bool,
+    /// Whether it carries derivatives from what a kernel of its name wrote to what that read.
+    pub backward: bool,
     /// Whether a thread does the work of a whole block of the user's threads, in loops.
     pub by_block: bool,
     /// Free-form hints, in the order given.

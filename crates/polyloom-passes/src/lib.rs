@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod autodiff;
 mod edit;
 pub mod pass;
 pub mod pipeline;

@@ -7,7 +7,8 @@ use crate::packages;
 use crate::session;
 use polyloom::frontend::{Environment, FunctionHandle, check_function};
 use polyloom::{
-    Arch, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, SourceFile, TextTarget, UnknownArch,
+    Arch, BackwardRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, Scalar, SourceFile,
+    TextTarget, Type, UnknownArch,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -75,6 +76,8 @@ pub(crate) struct Kernel {
 /// What a kernel launches.
 enum Code {
     One(polyloom::Kernel),
+    Backward(Arc<polyloom::Backward>),
+    Sizes(Arc<polyloom::Backward>),
     Generic(Generic),
 }
 
@@ -121,6 +124,7 @@ impl Kernel {
     pub(crate) fn name(&self) -> &str {
         match &self.code {
             Code::One(kernel) => kernel.name(),
+            Code::Backward(backward) | Code::Sizes(backward) => backward.kernel.name(),
             Code::Generic(generic) => generic.name(),
         }
     }
@@ -136,8 +140,8 @@ impl Kernel {
     fn overload<'py>(&self, types: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Kernel>> {
         match &self.code {
             Code::Generic(generic) => generic.for_types(types),
-            Code::One(kernel) => {
-                let message = format!("kernel '{}' is not generic: it has one type for each parameter", kernel.name());
+            _ => {
+                let message = format!("kernel '{}' is not generic: it has one type for each parameter", self.name());
                 Err(PyTypeError::new_err(message))
             }
         }
@@ -153,8 +157,8 @@ impl Kernel {
     #[getter]
     fn signature(&self) -> String {
         match &self.code {
-            Code::One(kernel) => kernel.signature(),
             Code::Generic(generic) => generic.signature(),
+            _ => self.one().map(polyloom::Kernel::signature).unwrap_or_default(),
         }
     }
 
@@ -177,42 +181,44 @@ impl Kernel {
     }
 
     /// The kernel's HIR as text: as written, or `prepared` for back ends.
-    #[pyo3(signature = (*, prepared = false))]
-    fn hir(&self, prepared: bool) -> PyResult<String> {
-        self.text(if prepared { Form::HirPrepared } else { Form::Hir })
+    #[pyo3(signature = (*, prepared = false, backward = false))]
+    fn hir(&self, py: Python<'_>, prepared: bool, backward: bool) -> PyResult<String> {
+        self.text(py, if prepared { Form::HirPrepared } else { Form::Hir }, backward)
     }
 
     /// The kernel's typed syntax tree as text.
-    fn ast(&self) -> PyResult<String> {
-        self.text(Form::Ast)
+    fn ast(&self, py: Python<'_>) -> PyResult<String> {
+        self.text(py, Form::Ast, false)
     }
 
     /// The kernel's LLVM IR as text, after optimisation unless `optimized` is false: what runs where arrays are dense
     /// and do not overlap.
-    #[pyo3(signature = (*, optimized = true))]
-    fn llvm_ir(&self, py: Python<'_>, optimized: bool) -> PyResult<String> {
-        py.detach(|| self.text(if optimized { Form::LlvmIrOptimized } else { Form::LlvmIr }))
+    #[pyo3(signature = (*, optimized = true, backward = false))]
+    fn llvm_ir(&self, py: Python<'_>, optimized: bool, backward: bool) -> PyResult<String> {
+        self.text(py, if optimized { Form::LlvmIrOptimized } else { Form::LlvmIr }, backward)
     }
 
     /// The kernel as C++ that compiles by itself. With `comments`, lines of the kernel's source stand before what they
     /// became.
-    #[pyo3(signature = (*, comments = false))]
-    fn cpp(&self, comments: bool) -> PyResult<String> {
-        self.one()?.text(TextTarget::Cpp, comments).map_err(|error| codegen_error(&error))
+    #[pyo3(signature = (*, comments = false, backward = false))]
+    fn cpp(&self, py: Python<'_>, comments: bool, backward: bool) -> PyResult<String> {
+        self.directed(py, backward, |kernel| kernel.text(TextTarget::Cpp, comments))?
+            .map_err(|error| codegen_error(&error))
     }
 
     /// The kernel as CUDA C++ that compiles by itself, for NVRTC and nvcc. With `comments`, lines of the kernel's
     /// source stand before what they became.
-    #[pyo3(signature = (*, comments = false))]
-    fn cuda(&self, comments: bool) -> PyResult<String> {
-        self.one()?.text(TextTarget::Cuda, comments).map_err(|error| codegen_error(&error))
+    #[pyo3(signature = (*, comments = false, backward = false))]
+    fn cuda(&self, py: Python<'_>, comments: bool, backward: bool) -> PyResult<String> {
+        self.directed(py, backward, |kernel| kernel.text(TextTarget::Cuda, comments))?
+            .map_err(|error| codegen_error(&error))
     }
 
     /// The kernel's PTX for a GPU architecture, `sm_75` to `sm_121`: for any arrays or, if `dense`, for dense ones that
     /// begin at multiples of 64 bytes and do not overlap; with a thread for each element of a launch or, if
     /// `grid_stride`, threads that run through the launch by strides of the grid. The entry's parameters are described
     /// in the guide. No GPU is needed.
-    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false))]
+    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
     fn ptx(
         &self,
         py: Python<'_>,
@@ -220,10 +226,11 @@ impl Kernel {
         ptx_version: Option<&str>,
         dense: bool,
         grid_stride: bool,
+        backward: bool,
     ) -> PyResult<String> {
         let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
-        let kernel = self.one()?;
-        py.detach(|| kernel.emit_gpu(GpuForm::Ptx, &target)).map_err(|error| gpu_error(py, &error))
+        let ptx = self.directed(py, backward, |kernel| py.detach(|| kernel.emit_gpu(GpuForm::Ptx, &target)))?;
+        ptx.map_err(|error| gpu_error(py, &error))
     }
 
     /// The kernel's PTX, assembled for GPUs of one architecture: a cubin. Parameters are those of `ptx`. No GPU is
@@ -267,8 +274,26 @@ impl Kernel {
     }
 
     /// The machine code that runs where arrays are dense and do not overlap, as assembly text.
-    fn asm(&self, py: Python<'_>) -> PyResult<String> {
-        py.detach(|| self.text(Form::Asm))
+    #[pyo3(signature = (*, backward = false))]
+    fn asm(&self, py: Python<'_>, backward: bool) -> PyResult<String> {
+        self.text(py, Form::Asm, backward)
+    }
+
+    /// The backward kernel with respect to the parameters that are active, for launches of this many
+    /// dimensions.
+    fn backward(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<Backward> {
+        let kernel = self.one()?;
+        if kernel.has_structs() {
+            let message = format!(
+                "kernel '{}' has structs among its parameters, whose gradients are not there yet",
+                kernel.name()
+            );
+            return Err(PyTypeError::new_err(message));
+        }
+        let backward = py
+            .detach(|| kernel.backward(&BackwardRequest { active, rank }))
+            .map_err(|error| compile_error(py, &error))?;
+        Ok(Backward { backward })
     }
 
     /// Makes machine code now, for launches of as many dimensions as the kernel asks coordinates, so that the first
@@ -311,6 +336,11 @@ impl Kernel {
     pub(crate) fn one(&self) -> PyResult<&polyloom::Kernel> {
         match &self.code {
             Code::One(kernel) => Ok(kernel),
+            Code::Backward(backward) => Ok(&backward.kernel),
+            Code::Sizes(backward) => {
+                let missing = || PyRuntimeError::new_err("internal error: the kernel has no tapes");
+                backward.sizes.as_ref().ok_or_else(missing)
+            }
             Code::Generic(generic) => {
                 let name = generic.name();
                 let message =
@@ -324,14 +354,84 @@ impl Kernel {
     #[inline]
     pub(crate) fn generic(&self) -> Option<&Generic> {
         match &self.code {
-            Code::One(_) => None,
             Code::Generic(generic) => Some(generic),
+            _ => None,
         }
     }
 
-    fn text(&self, form: Form) -> PyResult<String> {
-        let bytes = self.one()?.emit(form, None).map_err(|error| codegen_error(&error))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    fn text(&self, py: Python<'_>, form: Form, backward: bool) -> PyResult<String> {
+        let bytes = self.directed(py, backward, |kernel| py.detach(|| kernel.emit(form, None)))?;
+        Ok(String::from_utf8_lossy(&bytes.map_err(|error| codegen_error(&error))?).into_owned())
+    }
+
+    /// What `work` makes of the kernel or, if `backward`, of its backward kernel with respect to all its parameters.
+    fn directed<R>(&self, py: Python<'_>, backward: bool, work: impl FnOnce(&polyloom::Kernel) -> R) -> PyResult<R> {
+        let kernel = self.one()?;
+        if !backward {
+            return Ok(work(kernel));
+        }
+        let active = vec![true; kernel.types().len()];
+        let request = BackwardRequest { active, rank: kernel.natural_rank() };
+        let backward = py.detach(|| kernel.backward(&request)).map_err(|error| compile_error(py, &error))?;
+        Ok(work(&backward.kernel))
+    }
+}
+
+/// A backward kernel, and what a launch of it needs beside the kernel's arguments.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct Backward {
+    backward: Arc<polyloom::Backward>,
+}
+
+#[pymethods]
+impl Backward {
+    /// The backward kernel: it takes the kernel's arguments, adjoints, tapes, and how many threads have a place on them.
+    #[getter]
+    fn kernel(&self) -> Kernel {
+        Kernel { code: Code::Backward(self.backward.clone()), doc: None }
+    }
+
+    /// The parameters of the kernel's HIR that the adjoints are of, in order.
+    #[getter]
+    fn adjoints(&self) -> Vec<usize> {
+        self.backward.adjoints.clone()
+    }
+
+    /// Of each tape, which of the numbers that `sizes` finds is its first extent, the extents of an element's components,
+    /// and the name of their type.
+    #[getter]
+    fn tapes(&self) -> Vec<(usize, Vec<u16>, &'static str)> {
+        let numbers = self.backward.tapes.iter().copied();
+        let of = |(number, ty): (usize, Type)| match ty {
+            Type::Composite(composite) => (number, composite.shape().to_vec(), composite.elem().python_name()),
+            ty => (number, Vec::new(), ty.as_scalar().unwrap_or(Scalar::I32).python_name()),
+        };
+        numbers.zip(self.backward.tape_types()).map(of).collect()
+    }
+
+    /// By parameter of the kernel's HIR: whether what the array held before the kernel ran matters.
+    #[getter]
+    fn reads(&self) -> Vec<bool> {
+        self.backward.reads.clone()
+    }
+
+    /// By parameter of the kernel's HIR: whether the kernel itself writes the array.
+    #[getter]
+    fn writes(&self) -> Vec<bool> {
+        self.backward.writes.clone()
+    }
+
+    /// The kernel that finds out how long tapes have to be, if there are any, and how many such numbers it finds.
+    #[getter]
+    fn sizes(&self) -> Option<(Kernel, usize)> {
+        let kernel = Kernel { code: Code::Sizes(self.backward.clone()), doc: None };
+        self.backward.sizes.as_ref().map(|_| (kernel, self.backward.n_sizes))
+    }
+
+    /// By parameter of the kernel's HIR: whether the backward kernel has to be given a copy of the array.
+    #[getter]
+    fn replayed(&self) -> Vec<bool> {
+        self.backward.replayed.clone()
     }
 }
 

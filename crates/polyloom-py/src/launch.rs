@@ -15,6 +15,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyList, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -46,10 +47,16 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     Instead of `dim`: how many blocks, along up to three axes, and how many threads each has.
 /// shared_bytes : int, optional
 ///     Dynamic shared memory of each block, in bytes.
-/// max_blocks, record_tape
-///     Taken for programs written for Warp; without effect on the CPU.
-/// adjoint, adj_inputs, adj_outputs, stream
-///     Taken for programs written for Warp, as long as they ask for nothing: gradients and streams are not there.
+/// adjoint : bool
+///     Run the backward kernel instead, which carries derivatives from what the kernel wrote to what it read. Arrays hold
+///     what they held before the launch of the kernel itself.
+/// adj_inputs, adj_outputs : sequence
+///     With `adjoint`, for each of the inputs and outputs the array of its gradient, or None; of a scalar, an array of one
+///     element. Gradients of what the kernel wrote are taken, the others are added to.
+/// record_tape : bool
+///     Whether an active `Tape` records the launch.
+/// max_blocks, stream
+///     Taken for programs written for Warp; `max_blocks` is without effect, and there are no streams.
 ///
 /// Raises
 /// ------
@@ -98,15 +105,13 @@ pub(crate) fn launch<'py>(
     block: Option<&Bound<'py, PyAny>>,
     shared_bytes: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Option<Py<Launch>>> {
-    let _without_effect = (record_tape, max_blocks);
+    let _without_effect = max_blocks;
     if stream.is_some() {
         return Err(PyValueError::new_err("streams are not there: launches run one after the other, without stream"));
     }
     let mut gradients = [adj_inputs, adj_outputs].into_iter().flatten();
-    if adjoint || gradients.any(|sequence| sequence.len().is_ok_and(|n| n > 0)) {
-        return Err(PyValueError::new_err(
-            "gradients are not there yet: launch without adjoint, adj_inputs, adj_outputs",
-        ));
+    if !adjoint && gradients.any(|sequence| sequence.len().is_ok_and(|n| n > 0)) {
+        return Err(PyValueError::new_err("adj_inputs and adj_outputs are gradients, for adjoint=True"));
     }
     let kernel = kernel.cast::<Kernel>().map_err(|_| {
         let name = kernel.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string());
@@ -138,6 +143,23 @@ pub(crate) fn launch<'py>(
         }
     };
     let code = kernel.get().one()?;
+    let is_recorded =
+        RECORDING.load(Ordering::Relaxed) && record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
+    if adjoint || is_recorded {
+        let Some(dim) = &shape else {
+            return Err(PyTypeError::new_err("gradients are of launches over dim"));
+        };
+        let gradients = py.import("polyloom._gradients")?;
+        let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
+        let device_name = device.to_string();
+        if adjoint {
+            let none = || PyList::empty(py).into_any();
+            let [adj_inputs, adj_outputs] = [adj_inputs, adj_outputs].map(|list| list.cloned().unwrap_or_else(none));
+            gradients.call_method1("launch_adjoint", (kernel, dim, all, adj_inputs, adj_outputs, device_name))?;
+            return Ok(None);
+        }
+        gradients.call_method1("record", (kernel, dim, all, device_name))?;
+    }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
         (Some(shape), None) if !code.needs_blocks() && device == Device::Cpu => {
             Dimensions { shape, grid: None, device }
@@ -153,6 +175,15 @@ pub(crate) fn launch<'py>(
     let done = run(py, code, &dimensions, &args);
     drop(owned);
     done.map(|()| None)
+}
+
+/// Whether launches are recorded by a tape.
+static RECORDING: AtomicBool = AtomicBool::new(false);
+
+/// Says whether launches are recorded by a tape: `polyloom._gradients.record` is told of them then.
+#[pyfunction]
+pub(crate) fn set_recording(recording: bool) {
+    RECORDING.store(recording, Ordering::Relaxed);
 }
 
 /// What a launch runs over.

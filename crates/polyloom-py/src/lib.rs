@@ -77,6 +77,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<config::Config>()?;
     module.add_class::<kernel::SourceUnit>()?;
     module.add_class::<kernel::Kernel>()?;
+    module.add_class::<kernel::Backward>()?;
     module.add_class::<kernel::Function>()?;
     module.add_class::<captures::Captures>()?;
     module.add_class::<launch::Launch>()?;
@@ -90,6 +91,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sim::configure_simulator, module)?)?;
     module.add_function(wrap_pyfunction!(sim::last_simulator_report, module)?)?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
+    module.add_function(wrap_pyfunction!(launch::set_recording, module)?)?;
     module.add_function(wrap_pyfunction!(builtins, module)?)?;
     module.add_function(wrap_pyfunction!(captures::result_types, module)?)?;
     module.add_function(wrap_pyfunction!(builtin_call::call_builtin, module)?)?;

@@ -98,7 +98,8 @@ pub const fn has_compute() -> bool {
 impl Kernel {
     /// The name of the kernel's entry in GPU code.
     pub fn gpu_entry(&self) -> String {
-        format!("{}_cuda_kernel_forward", self.name())
+        let direction = if self.function().metadata.backward { "backward" } else { "forward" };
+        format!("{}_cuda_kernel_{direction}", self.name())
     }
 
     /// The kernel's code for a GPU, for launches of [`Kernel::natural_rank`].

@@ -43,6 +43,7 @@ pub struct Kernel {
         expect(dead_code, reason = "there are none")
     )]
     cuda_kernels: crate::cuda::CudaKernels,
+    backwards: crate::backward::Backwards,
 }
 
 /// A kernel as the CPU has it.
@@ -93,9 +94,27 @@ pub struct TrapReport {
 impl Kernel {
     pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Kernel {
         let Compiled { module, kernel: id, sources, warnings, typed } = compiled;
-        let types = module.functions[id].params().iter().map(|&param| module.functions[id].ty(param)).collect();
         let function = typed.functions.iter().find(|f| f.name == module.functions[id].name);
         let arguments: Box<[Param]> = function.map_or_else(Box::default, |function| function.params.as_slice().into());
+        Kernel::with(device, module, id, sources, warnings, typed, arguments)
+    }
+
+    /// A kernel that was made of this one, with parameters of its own.
+    pub(crate) fn beside(&self, module: Module, id: FuncId, arguments: Box<[Param]>) -> Kernel {
+        let (sources, typed) = (self.sources.clone(), self.typed.clone());
+        Kernel::with(&self.device, module, id, sources, Vec::new(), typed, arguments)
+    }
+
+    fn with(
+        device: &Arc<CpuDevice>,
+        module: Module,
+        id: FuncId,
+        sources: SourceMap,
+        warnings: Vec<Diagnostic>,
+        typed: Program,
+        arguments: Box<[Param]>,
+    ) -> Kernel {
+        let types = module.functions[id].params().iter().map(|&param| module.functions[id].ty(param)).collect();
         let has_structs = arguments.iter().any(|param| param.ty.as_plain().is_none());
         Kernel {
             params: Params::new(scalarise::params(&module.functions[id]), scalarise::elements(&module.functions[id])),
@@ -113,7 +132,17 @@ impl Kernel {
             for_gpus: OnceLock::new(),
             sim_kernels: Default::default(),
             cuda_kernels: Default::default(),
+            backwards: Default::default(),
         }
+    }
+
+    /// Its HIR as the front end made it.
+    pub(crate) fn module(&self) -> (&Module, FuncId) {
+        (&self.module, self.id)
+    }
+
+    pub(crate) fn backwards(&self) -> &crate::backward::Backwards {
+        &self.backwards
     }
 
     /// The kernel as the CPU has it.

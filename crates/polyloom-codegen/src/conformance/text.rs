@@ -176,7 +176,7 @@ fn unit(text: &str, kernel: &Function, number: usize) -> String {
     if reports {
         unit.push_str("    trap_report report = {};\n    dim.report = reinterpret_cast<uint64>(&report);\n");
     }
-    let name = kernel_name(&kernel.name, Target::Cpp).replace("_cpu_kernel_forward", &format!("_cpu_kernel_{number}"));
+    let name = kernel_name(kernel, Target::Cpp).replace("_cpu_kernel_forward", &format!("_cpu_kernel_{number}"));
     let layout = ArgLayout::of(kernel);
     let in_blocks = text.contains("struct launch_blocks");
     if in_blocks {

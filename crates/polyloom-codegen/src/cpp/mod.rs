@@ -63,12 +63,14 @@ pub fn type_name(ty: Type) -> String {
 }
 
 /// The name that a kernel's function has in the text.
-pub fn kernel_name(kernel: &str, target: Target) -> String {
-    let name = names::identifier(kernel);
-    match target {
-        Target::Cpp => format!("{name}_cpu_kernel_forward"),
-        Target::Cuda => format!("{name}_cuda_kernel_forward"),
-    }
+pub fn kernel_name(kernel: &Function, target: Target) -> String {
+    let name = names::identifier(&kernel.name);
+    let device = match target {
+        Target::Cpp => "cpu",
+        Target::Cuda => "cuda",
+    };
+    let direction = if kernel.metadata.backward { "backward" } else { "forward" };
+    format!("{name}_{device}_kernel_{direction}")
 }
 
 /// Writes a kernel of verified HIR as a text that compiles by itself. `blocks`: how it was split, if its threads are

@@ -403,7 +403,7 @@ impl<'u> Unit<'u> {
         let call_effect = |data: &InstData| call_effect(&effects, data);
         let is_strict = func.metadata.float_mode == FloatMode::Strict;
         self.in_blocks = needs_blocks(module, func) && self.blocks.is_none();
-        let name = super::kernel_name(&func.name, self.target);
+        let name = super::kernel_name(func, self.target);
         self.names.reserve(&name);
         let names = self.names.clone();
         let body = Body::new(&mut self, callees, func, &call_effect, is_strict, names);

@@ -5,7 +5,7 @@ use super::reader::{Parsed, Reader};
 use crate::diagnostic::near_names;
 use crate::metadata::{CompileTarget, ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "kind",
     "target",
     "workgroup_size",
@@ -14,6 +14,7 @@ const NAMES: [&str; 18] = [
     "max_registers",
     "float_mode",
     "check",
+    "backward",
     "by_block",
     "hint",
     "no_allocation",
@@ -45,6 +46,7 @@ impl Reader<'_> {
         let name = self.str(token);
         match name {
             "check" => metadata.check = true,
+            "backward" => metadata.backward = true,
             "by_block" => metadata.by_block = true,
             "no_allocation" => constraints.no_allocation = true,
             "no_syscalls" => constraints.no_syscalls = true,

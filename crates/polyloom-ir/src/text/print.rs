@@ -248,6 +248,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
         max_registers,
         float_mode,
         check,
+        backward,
         by_block,
         hints,
     } = metadata;
@@ -286,6 +287,7 @@ pub fn attributes(metadata: &KernelMetadata, constraints: &ExecutionConstraints)
         list.push(format!("float_mode = {}", float_mode.name()));
     }
     list.extend(check.then(|| "check".to_owned()));
+    list.extend(backward.then(|| "backward".to_owned()));
     list.extend(by_block.then(|| "by_block".to_owned()));
     for (key, value) in hints {
         list.push(format!("hint {} = {}", Quoted(key), Quoted(value)));

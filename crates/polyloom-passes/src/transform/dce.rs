@@ -15,9 +15,19 @@ use std::ops::Range;
 
 /// Removes dead instructions, loads included, and the dead results and carried values of live ones.
 pub fn dce(func: &mut Function, calls: &CallEffects) {
+    dce_private(func, calls, &[]);
+}
+
+/// As [`dce`], where nobody else looks at the `private` arrays: what is stored in them is needed only if something loads
+/// from them.
+pub fn dce_private(func: &mut Function, calls: &CallEffects, private: &[Value]) {
     let mut liveness = Liveness {
         func,
         calls,
+        private,
+        stores: Vec::new(),
+        order: SecondaryMap::new(),
+        n_ordered: 0,
         owners: SecondaryMap::with_capacity(func.regions.len()),
         parents: SecondaryMap::with_capacity(func.insts.len()),
         exits: Vec::new(),
@@ -25,7 +35,7 @@ pub fn dce(func: &mut Function, calls: &CallEffects) {
         values: EntitySet::with_capacity(func.values.len()),
         worklist: Vec::with_capacity(func.insts.len()),
     };
-    liveness.roots(func.body);
+    liveness.roots(func.body, None);
     liveness.exits.sort_unstable();
     liveness.propagate();
     let Liveness { insts, values, .. } = liveness;
@@ -35,6 +45,13 @@ pub fn dce(func: &mut Function, calls: &CallEffects) {
 struct Liveness<'a> {
     func: &'a Function,
     calls: &'a CallEffects,
+    private: &'a [Value],
+    /// Stores in private arrays, and until when what they store may be read: to the end, or once more in the next round of
+    /// the outermost loop that they are in, which begins and ends there.
+    stores: Vec<(Inst, Range<u32>)>,
+    /// Where accesses of private arrays stand in the text.
+    order: SecondaryMap<Inst, u32>,
+    n_ordered: u32,
     /// The instruction that owns a region.
     owners: SecondaryMap<Region, PackedOption<Inst>>,
     /// The region an instruction stands in.
@@ -57,19 +74,32 @@ enum Work {
 }
 
 impl Liveness<'_> {
-    fn roots(&mut self, region: Region) {
+    /// `outermost` is where the stores begin that stand in the outermost loop around `region`.
+    fn roots(&mut self, region: Region, outermost: Option<usize>) {
         let func = self.func;
         for &inst in &func.regions[region].insts {
             let data = &func.insts[inst];
+            self.order[inst] = self.n_ordered;
+            self.n_ordered += 1;
+            let is_outermost = outermost.is_none() && matches!(data.op, Op::ForRange | Op::While);
+            let first = if is_outermost { Some(self.stores.len()) } else { outermost };
             self.parents[inst] = region.into();
             if let Imm::Target(target) = data.imm {
                 self.exits.push((target, inst));
             }
             for &inner in &data.regions {
                 self.owners[inner] = inst.into();
-                self.roots(inner);
+                self.roots(inner, first);
+            }
+            if is_outermost {
+                for (_, readable) in &mut self.stores[first.unwrap_or_default()..] {
+                    *readable = self.order[inst]..self.n_ordered;
+                }
             }
             match self.calls.of_inst(data) {
+                Effect::Write if data.op == Op::ArrayStore && self.private.contains(&data.operands[0]) => {
+                    self.stores.push((inst, self.order[inst]..self.order[inst]));
+                }
                 Effect::Write | Effect::ReadWrite => self.mark_inst(inst),
                 Effect::Terminator if data.op == Op::Return => self.mark_inst(inst),
                 Effect::Terminator | Effect::Pure | Effect::Read | Effect::Region => {}
@@ -97,6 +127,19 @@ impl Liveness<'_> {
                 Op::If => self.mark_value(data.operands[0]),
                 Op::ForRange => self.mark_values(&data.operands[..3]),
                 _ => self.mark_values(&data.operands),
+            }
+            if let Some(&array) = data.operands.first()
+                && data.op.info().effect == Effect::Read
+                && self.private.contains(&array)
+            {
+                let here = self.order[inst];
+                for index in 0..self.stores.len() {
+                    let (store, around) = &self.stores[index];
+                    let is_before = self.order[*store] < here || around.contains(&here);
+                    if is_before && func.insts[*store].operands[0] == array {
+                        self.mark_inst(*store);
+                    }
+                }
             }
             if data.op == Op::While
                 && let Some(cond) = func.terminator(data.regions[0])

@@ -33,6 +33,8 @@ const MAX_NESTING: usize = MAX_REGION_DEPTH - 64;
 /// are in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
+    /// None, and none of the library's either, however big.
+    NoCalls,
     /// None.
     Nothing,
     /// Those that are not to be inlined.
@@ -174,12 +176,13 @@ impl Inliner {
             function.params().iter().all(|&p| function.ty(p).as_scalar().is_some())
                 && CallEffects::of_function(module, id) == Effect::Pure
         };
-        let library = n_insts > MAX_RELAXED_LIBRARY_INSTS
+        let library = self.keep != Keep::NoCalls
+            && n_insts > MAX_RELAXED_LIBRARY_INSTS
             && !function.constraints.inline_always
             && is_library_name(&function.name)
             && can_stay();
         let is_kept = match self.keep {
-            Keep::Nothing => false,
+            Keep::NoCalls | Keep::Nothing => false,
             Keep::Marked => function.constraints.inline_never,
             Keep::Everything => true,
         };

@@ -226,6 +226,8 @@ impl Warp {
     ) -> Result<(Step, u32), Box<Finding>> {
         let code = context.program.code.as_slice();
         let mut ran = 0;
+        // How many of them are counted in `thread_instructions`.
+        let mut counted = 0;
         let mut mask = path.mask;
         let step = loop {
             let inst = &code[path.pc as usize];
@@ -247,8 +249,11 @@ impl Warp {
                 _ => {
                     self.running = ran;
                     let step = self.execute(context, block, path, inst, lanes)?;
-                    // Lanes that waited at the instruction have joined.
-                    mask = path.mask;
+                    // Lanes that waited at the instruction have joined, or some have exited.
+                    if path.mask != mask {
+                        self.thread_instructions += u64::from(ran - counted) * u64::from(mask.count_ones());
+                        (counted, mask) = (ran, path.mask);
+                    }
                     step
                 }
             };
@@ -267,7 +272,7 @@ impl Warp {
         };
         self.running = 0;
         self.executed += u64::from(ran);
-        self.thread_instructions += u64::from(ran) * u64::from(mask.count_ones());
+        self.thread_instructions += u64::from(ran - counted) * u64::from(mask.count_ones());
         Ok((step, ran))
     }
 

@@ -1,0 +1,129 @@
+//! What derivatives flow through: values that depend on active parameters, and how arrays are accessed.
+
+use super::rules::{Derivative, derivative};
+use super::sweep::Array;
+use super::{Request, is_float};
+use cranelift_entity::EntitySet;
+use polyloom_ir::{Function, Op, Region, Type, Value, ValueDef};
+use smallvec::SmallVec;
+
+/// The values that depend on an active parameter, so that a derivative with respect to them may matter.
+pub(super) fn active_values(func: &Function, is_active: &[bool]) -> EntitySet<Value> {
+    let mut active = EntitySet::with_capacity(func.values.len());
+    for (&param, _) in func.params().iter().zip(is_active).filter(|(_, active)| **active) {
+        active.insert(param);
+    }
+    // Loops feed their results back to their beginning.
+    while visit(func, func.body, &mut active) {}
+    active
+}
+
+/// Adds the active values of a region; gives whether there were any new ones.
+fn visit(func: &Function, region: Region, active: &mut EntitySet<Value>) -> bool {
+    let mut grows = false;
+    for &inst in &func.regions[region].insts {
+        let data = &func.insts[inst];
+        match data.op {
+            Op::If | Op::ForRange | Op::While => {
+                let n_bounds = if data.op == Op::ForRange { 3 } else { 0 };
+                for (slot, &result) in data.results.iter().enumerate() {
+                    let mut flows_in: SmallVec<[Value; 4]> = SmallVec::new();
+                    if data.op != Op::If {
+                        flows_in.push(data.operands[n_bounds + slot]);
+                    }
+                    let ends = data.regions.iter().skip(usize::from(data.op == Op::While));
+                    for &inner in ends {
+                        flows_in.extend(func.terminator(inner).map(|last| func.insts[last].operands[slot]));
+                    }
+                    if flows_in.iter().any(|&value| active.contains(value)) {
+                        grows |= active.insert(result);
+                        if data.op != Op::If {
+                            for &inner in &data.regions {
+                                let params = &func.regions[inner].params;
+                                grows |= active.insert(params[params.len() - data.results.len() + slot]);
+                            }
+                        }
+                    }
+                }
+                for &inner in &data.regions {
+                    grows |= visit(func, inner, active);
+                }
+            }
+            _ => {
+                let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&operand| func.ty(operand)).collect();
+                let flows = !matches!(derivative(data.op, &types), Derivative::Zero);
+                if flows && data.operands.iter().any(|&operand| active.contains(operand)) {
+                    for &result in &data.results {
+                        if is_float(func.ty(result)) {
+                            grows |= active.insert(result);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    grows
+}
+
+/// How the kernel accesses each of its parameters.
+pub(super) fn arrays(func: &Function, request: &Request) -> Vec<Array> {
+    let is_own = own_elements(func, request);
+    let mut loaded = vec![false; is_own.len()];
+    let mut stored = vec![false; is_own.len()];
+    func.walk(func.body, &mut |_, data| {
+        if let Some(param) = data.operands.first().and_then(|&array| func.param_index(array)) {
+            loaded[param] |= matches!(data.op, Op::ArrayLoad | Op::LoadReadonly);
+            stored[param] |= data.op == Op::ArrayStore;
+        }
+    });
+    let of =
+        |param: usize| Array { adjoint: None, is_replayed: loaded[param] && stored[param], is_private: is_own[param] };
+    (0..is_own.len()).map(of).collect()
+}
+
+/// By parameter: whether each thread has elements of the array of its own, and accesses no others. It has where, in every
+/// access, the same indices are its own coordinates, along all axes of the launch.
+pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
+    type Places = SmallVec<[(usize, u8); 4]>;
+    let mut own: Vec<Option<Places>> = vec![None; func.params().len()];
+    func.walk(func.body, &mut |_, data| {
+        let Some(param) = data.operands.first().and_then(|&array| func.param_index(array)) else { return };
+        let n_values = match data.op {
+            Op::ArrayLoad | Op::LoadReadonly => 0,
+            Op::Dim => return,
+            _ => 1,
+        };
+        let indices = &data.operands[1..data.operands.len().saturating_sub(n_values).max(1)];
+        let here = indices.iter().enumerate();
+        let here = here.filter_map(|(position, &index)| coordinate(func, index).map(|axis| (position, axis)));
+        let here: Places = here.collect();
+        own[param] = Some(match own[param].take() {
+            None => here,
+            Some(before) => before.into_iter().filter(|place| here.contains(place)).collect(),
+        });
+    });
+    let rank = natural_rank(func).max(request.rank);
+    let covers = |places: Places| (0..rank).all(|axis| places.iter().any(|&(_, of)| of == axis));
+    own.into_iter().map(|places| places.is_some_and(covers)).collect()
+}
+
+/// The axis of the launch that a value is the thread's coordinate along.
+fn coordinate(func: &Function, value: Value) -> Option<u8> {
+    let ValueDef::Result(inst, _) = func.values[value].def else { return None };
+    let data = &func.insts[inst];
+    match (data.op, &data.imm) {
+        (Op::Tid, &polyloom_ir::Imm::Axis(axis)) => Some(axis),
+        _ => None,
+    }
+}
+
+/// How many coordinates the kernel asks for.
+fn natural_rank(func: &Function) -> u8 {
+    let mut rank = 1;
+    func.walk(func.body, &mut |_, data| {
+        if let (Op::Tid, &polyloom_ir::Imm::Axis(axis)) = (data.op, &data.imm) {
+            rank = rank.max(axis + 1);
+        }
+    });
+    rank
+}

@@ -1,0 +1,358 @@
+"""Backward kernels and tapes, against central differences in float64 and derivatives worked out by hand."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+ERRORS = Path(__file__).parents[2] / "docs" / "errors"
+D = loom.array(dtype=loom.float64)
+V = loom.array(dtype=loom.vec3d)
+f64 = loom.float64
+
+
+@loom.kernel
+def saxpy(a: f64, x: D, y: D):
+    i = loom.tid()
+    y[i] = a * x[i] + loom.sin(y[i])
+
+
+@loom.kernel
+def product_of_all(x: D, y: D):
+    p = f64(1.0)
+    for k in range(x.shape[0]):
+        p *= x[k]
+    y[loom.tid()] = p
+
+
+@loom.kernel
+def squared_until(x: D, y: D):
+    i = loom.tid()
+    v = x[i]
+    while v < f64(10.0):
+        v = v * v
+    y[i] = v
+
+
+@loom.kernel
+def overwritten(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[i]
+    y[i] *= x[i]
+
+
+@loom.kernel
+def branches(x: D, y: D):
+    i = loom.tid()
+    if x[i] > f64(0.0):
+        t = x[i] * x[i]
+        if x[i] > f64(0.5):
+            t = t * loom.sin(t)
+        y[i] = t
+    else:
+        y[i] = loom.exp(x[i]) * y[i]
+
+
+@loom.kernel
+def early_exits(x: D, y: D):
+    i = loom.tid()
+    if x[i] < f64(0.0):
+        y[i] = x[i] * f64(3.0)
+        return
+    s = f64(0.0)
+    for k in range(10):
+        if k > 6:
+            break
+        if k % 3 == 1:
+            continue
+        s += x[i] * s + f64(k) * x[i]
+        if s > f64(4.0):
+            break
+    y[i] = s * x[i]
+
+
+@loom.kernel
+def nested_loops(x: D, y: D):
+    s = f64(1.0)
+    for k in range(x.shape[0] - 1, -1, -1):
+        t = x[k]
+        for j in range(0, k, 2):
+            t = t * x[j] + s
+        s = s + loom.cos(t) * f64(0.3)
+    y[loom.tid()] = s
+
+
+@loom.kernel
+def memory_in_loops(x: D, y: D):
+    i = loom.tid()
+    n = 0
+    while y[i] < f64(5.0) and n < 20:
+        for k in range(2):
+            if k == 1:
+                y[i] = y[i] * y[i] * x[i] + f64(1.1)
+            else:
+                y[i] += x[i]
+        n += 1
+
+
+@loom.func
+def part(a: f64, b: f64):
+    if a > b:
+        return a * b
+    return loom.atan2(a, b)
+
+
+@loom.kernel
+def sums(x: D, y: D):
+    i = loom.tid()
+    loom.atomic_add(y, 0, part(x[i], f64(0.2)) * x[i])
+    loom.atomic_sub(y, 1, x[i] * x[i])
+
+
+@loom.kernel
+def gathered(x: D, y: D):
+    i = loom.tid()
+    n = x.shape[0]
+    y[i] = x[i] * x[(i + 1) % n] - x[-1]
+
+
+KERNELS = [
+    saxpy,
+    product_of_all,
+    squared_until,
+    overwritten,
+    branches,
+    early_exits,
+    nested_loops,
+    memory_in_loops,
+    sums,
+    gathered,
+]
+
+
+def arguments(kernel, rng):
+    x, y = rng.normal(size=7), 0.5 + rng.random(7)
+    if kernel is squared_until:
+        x = 1.1 + rng.random(7)
+    if kernel is memory_in_loops:
+        x = 0.5 + rng.random(7)
+    return [0.7, x, y] if kernel is saxpy else [x, y]
+
+
+def differences(kernel, args, weights, step=1e-6):
+    """Central differences of the weighted sum of what the arrays hold at the end."""
+
+    def total(args):
+        copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+        loom.launch(kernel, 7, copies)
+        return sum(float((w * a).sum()) for w, a in zip(weights, copies, strict=True) if isinstance(a, np.ndarray))
+
+    for index, arg in enumerate(args):
+        gradient = np.zeros(np.shape(arg) or (1,))
+        for place in np.ndindex(gradient.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = np.array(arg, np.float64)
+                moved[place if moved.ndim else ()] += sign * step
+                other = moved if moved.ndim else float(moved)
+                ends.append(total([*args[:index], other, *args[index + 1 :]]))
+            gradient[place] = (ends[0] - ends[1]) / (2 * step)
+        yield gradient
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.key)
+def test_backward_kernels_agree_with_differences(kernel):
+    rng = np.random.default_rng(3)
+    args = arguments(kernel, rng)
+    weights = [rng.normal(size=np.shape(arg) or (1,)) for arg in args]
+    adjoints = [w.copy() if isinstance(arg, np.ndarray) else np.zeros(1) for w, arg in zip(weights, args, strict=True)]
+    loom.launch(kernel, 7, args, adjoint=True, adj_inputs=adjoints)
+    for adjoint, expected in zip(adjoints, differences(kernel, args, weights), strict=True):
+        np.testing.assert_allclose(adjoint, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("tier", ["interp", "0", "1"])
+def test_they_do_on_every_engine(tier):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "agree_with_differences", __file__]
+    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("." * len(KERNELS)), done.stdout + done.stderr
+
+
+def test_gradients_that_are_easily_wrong():
+    """Warp 1.19 gets these three wrong and says nothing."""
+    x = np.array([1.5, -2.0, 0.5, 3.0])
+    adj_x, adj_y = np.zeros(4), np.ones(1)
+    loom.launch(product_of_all, 1, [x, np.zeros(1)], adjoint=True, adj_inputs=[adj_x, adj_y])
+    np.testing.assert_allclose(adj_x, np.prod(x) / x)
+
+    # 1.5 → 2.25 → 5.0625 → 25.6…: the eighth power.
+    adj_x, adj_y = np.zeros(1), np.ones(1)
+    loom.launch(squared_until, 1, [np.array([1.5]), np.zeros(1)], adjoint=True, adj_inputs=[adj_x, adj_y])
+    np.testing.assert_allclose(adj_x, 8 * 1.5**7)
+
+    adj_x, adj_y = np.zeros(4), np.ones(4)
+    loom.launch(overwritten, 4, [x, np.zeros(4)], adjoint=True, adj_inputs=[adj_x, adj_y])
+    np.testing.assert_allclose(adj_x, 2 * x)
+    assert not adj_y.any()
+
+
+def test_vectors():
+    @loom.kernel
+    def k(p: V, y: D):
+        i = loom.tid()
+        v = p[i]
+        w = loom.cross(v, loom.vec3d(f64(1.0), f64(2.0), v[0]))
+        y[i] = loom.dot(v, w) + loom.length(w) + loom.normalize(v)[1]
+
+    rng = np.random.default_rng(5)
+    p, weight = rng.normal(size=(3, 3)), rng.normal(size=3)
+    adj_p = np.zeros_like(p)
+    loom.launch(k, 3, [p, np.zeros(3)], adjoint=True, adj_inputs=[adj_p, weight.copy()])
+    for place in np.ndindex(p.shape):
+        ends = []
+        for sign in (1, -1):
+            moved, y = p.copy(), np.zeros(3)
+            moved[place] += sign * 1e-6
+            loom.launch(k, 3, [moved, y])
+            ends.append((weight * y).sum())
+        np.testing.assert_allclose(adj_p[place], (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-6)
+
+
+def test_kinks():
+    """The choices that the guide names."""
+
+    @loom.kernel
+    def k(p: V, x: D, y: D):
+        y[0] = loom.length(p[0]) + loom.normalize(p[0])[0] + abs(x[0]) + loom.min(x[1], x[2]) + loom.max(x[3], x[4])
+        y[0] += loom.floor(x[5]) + loom.hypot(x[6], x[7])
+
+    adj_p, adj_x = np.zeros((1, 3)), np.zeros(8)
+    loom.launch(k, 1, [np.zeros((1, 3)), np.zeros(8), np.zeros(1)], adjoint=True, adj_inputs=[adj_p, adj_x, np.ones(1)])
+    assert not adj_p.any()
+    np.testing.assert_array_equal(adj_x, [0, 1, 0, 1, 0, 0, 0, 0])
+
+
+@loom.kernel
+def step(x: D, v: D, dt: f64):
+    i = loom.tid()
+    v[i] = v[i] - dt * loom.sin(x[i])
+    x[i] = x[i] + dt * v[i]
+
+
+@loom.kernel
+def squares(x: D, loss: D):
+    loom.atomic_add(loss, 0, x[loom.tid()] * x[loom.tid()])
+
+
+def test_a_tape_of_launches_that_overwrite_what_others_need():
+    def simulate(x, v):
+        x, v, loss = x.copy(), v.copy(), np.zeros(1)
+        for _ in range(20):
+            loom.launch(step, len(x), [x, v, 0.1])
+        loom.launch(squares, len(x), [x], [loss])
+        return x, v, loss
+
+    rng = np.random.default_rng(0)
+    x0, v0 = rng.normal(size=3), rng.normal(size=3)
+    with loom.Tape() as tape:
+        x, v, loss = simulate(x0, v0)
+    tape.backward(loss)
+    for moved, array in ((0, x), (1, v)):
+        for i in range(3):
+            ends = []
+            for sign in (1, -1):
+                start = [x0.copy(), v0.copy()]
+                start[moved][i] += sign * 1e-6
+                ends.append(simulate(*start)[2][0])
+            np.testing.assert_allclose(tape.gradients[array][i], (ends[0] - ends[1]) / 2e-6, rtol=1e-5)
+    tape.zero()
+    assert not tape.gradients[x].any()
+
+
+def test_views_share_the_gradient_of_their_array():
+    x, y = np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(2)
+    with loom.Tape() as tape:
+        loom.launch(overwritten, 2, [x[::2]], [y])
+        loom.launch(overwritten, 2, [x[1:3]], [y])
+    tape.backward(grads=[(y, np.ones(2))])
+    # The second launch overwrites what the first wrote.
+    np.testing.assert_allclose(tape.gradients[x], [0.0, 4.0, 6.0, 0.0])
+    np.testing.assert_allclose(tape.gradients[x[1:3]], [4.0, 6.0])
+
+
+def test_threads_that_share_elements():
+    """Over more dimensions than the kernel asks coordinates of, threads come several times; so do shared gradients."""
+    x, loss = np.array([1.0, 2.0, 3.0]), np.zeros(1)
+    adj_x = np.zeros(3)
+    loom.launch(squares, (3, 500), [x, loss], adjoint=True, adj_inputs=[adj_x, np.ones(1)])
+    np.testing.assert_allclose(adj_x, 1000.0 * x)
+
+    @loom.kernel
+    def k(a: D, b: D, y: D):
+        i = loom.tid()
+        y[i] = a[i] * b[i]
+
+    n = 10_000
+    x, y = np.arange(n + 1.0), np.zeros(n)
+    with loom.Tape() as tape:
+        loom.launch(k, n, [x[:-1], x[1:], y])
+    tape.backward(grads=[(y, np.ones(n))])
+    np.testing.assert_allclose(tape.gradients[x][1:-1], x[:-2] + x[2:])
+
+
+def test_arrays_that_are_read_and_written_by_two_names_are_refused():
+    x = np.ones(3)
+    with pytest.raises(ValueError, match="elements in common with argument"), loom.Tape():
+        loom.launch(overwritten, 3, [x, x])
+
+
+def test_arrays_of_the_package():
+    x = loom.array([1.0, 2.0, 3.0], dtype=f64, requires_grad=True)
+    loss = loom.zeros(1, dtype=f64)
+    with loom.Tape() as tape:
+        loom.launch(squares, x.shape, [x], [loss])
+    tape.backward(loss=loss)
+    np.testing.assert_allclose(tape.gradients[x].numpy(), [2.0, 4.0, 6.0])
+
+
+def test_launches_outside_a_tape_or_told_so_are_not_recorded():
+    x, loss = np.ones(3), np.zeros(1)
+    with loom.Tape() as tape:
+        loom.launch(squares, 3, [x], [loss], record_tape=False)
+    loom.launch(squares, 3, [x], [loss])
+    tape.backward(loss)
+    with pytest.raises(KeyError):
+        tape.gradients[x]
+
+
+def test_what_has_no_derivative_is_refused(define):
+    page = (ERRORS / "PL0701.md").read_text()
+    wrong, right = re.findall(r"```python\n(.*?)```", page, re.S)
+    with pytest.raises(loom.CompileError, match="depends on the order of threads") as caught:
+        define(wrong)
+    assert [d.code for d in caught.value.diagnostics] == ["PL0701"]
+    define(right)
+
+
+def test_gradients_that_do_not_fit_are_named():
+    x, loss = np.ones(3), np.zeros(1)
+    with pytest.raises(ValueError, match="one for each argument"):
+        loom.launch(squares, 3, [x, loss], adjoint=True, adj_inputs=[np.ones(3)])
+    with pytest.raises(ValueError, match=r"shape \(3,\) and type float64"):
+        loom.launch(squares, 3, [x, loss], adjoint=True, adj_inputs=[np.ones(2), np.ones(1)])
+    with pytest.raises(ValueError, match="loss is an array of one element"):
+        loom.Tape().backward(x)
+
+
+def test_texts_are_named_for_their_direction():
+    cuda, cpp = saxpy.cuda(backward=True), saxpy.cpp(backward=True)
+    assert "saxpy_cuda_kernel_backward(" in cuda and "adj_x" in cuda
+    assert "saxpy_cpu_kernel_backward(" in cpp
+    assert ".entry saxpy_cuda_kernel_backward(" in saxpy.ptx("sm_80", backward=True)
+    assert "[backward]" in saxpy.hir(backward=True)
