@@ -1,5 +1,5 @@
 # test differential
-# seed 7: C++ text copies the place of an element of components, and the byte of a truth value, and gave templates places
+# seed 7: C++ text copied places of composites and bytes of truth values, and gave templates places
 # rank 1 | f32 | vector/f32/3:1:read vector/f32/3:1:own matrix/f16/2/2:1:own+ bool:1:own+ bool:1:own+
 import polyloom as loom
 
