@@ -20,6 +20,8 @@ def kernel(
     a3[i] = float(v[n & 7]) if n > 0 else 0.0 - float(i < 0)
     if loom.max(loom.vec3i(i, n, 2)) - 1 < 0:
         a1[i] = 0
+    if (i < n) == (x > 0.5):
+        a1[i] += 2
     h = loom.float16(x)
     if h // h != h and loom.min(h, h) == h:
         a1[i] += 1

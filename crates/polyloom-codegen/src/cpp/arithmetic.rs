@@ -43,8 +43,8 @@ impl Body<'_, '_> {
             Op::FloorDiv => self.narrow(ty, |b| b.binary(data, " / ", Product, Unary)),
             Op::Div => self.call(Helper::Divide, &data.operands),
             Op::Mod => self.call(Helper::Remainder, &data.operands),
-            Op::Eq => self.compared(data, " == ", Relation),
-            Op::Ne => self.compared(data, " != ", Relation),
+            Op::Eq => self.compared(data, " == ", Shift),
+            Op::Ne => self.compared(data, " != ", Shift),
             Op::Lt => self.compared(data, " < ", Shift),
             Op::Le => self.compared(data, " <= ", Shift),
             Op::Gt => self.compared(data, " > ", Shift),
@@ -56,7 +56,7 @@ impl Body<'_, '_> {
                 // Equal operators need no parentheses, but values on the right of their own kind keep theirs.
                 self.logical_operand(data.operands[1], precedence);
             }
-            Op::BitXor if ty == Scalar::Bool => self.binary(data, " != ", Relation, Relation),
+            Op::BitXor if ty == Scalar::Bool => self.binary(data, " != ", Shift, Shift),
             Op::BitAnd => self.bit_operation(data, ty, " & ", BitAnd),
             Op::BitOr => self.bit_operation(data, ty, " | ", BitOr),
             Op::BitXor => self.bit_operation(data, ty, " ^ ", BitXor),
