@@ -310,7 +310,13 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
             }
         }
     };
-    let printed = PRINTED.take().unwrap_or_default();
+    let mut printed = PRINTED.take().unwrap_or_default();
+    if kernel.needs_blocks() {
+        // Threads of a block wait for each other at more places where the block has been split.
+        let mut lines: Vec<&str> = printed.lines().collect();
+        lines.sort_unstable();
+        printed = lines.join("\n");
+    }
     // On a GPU threads print in any order, and floats with other digits.
     let is_simulated = matches!(how, How::Launch(Some(_)));
     let printed = Some(printed).filter(|_| !is_simulated);

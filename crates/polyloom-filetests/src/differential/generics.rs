@@ -90,7 +90,7 @@ impl Class {
         match self {
             Class::Any => true,
             Class::Number => number,
-            Class::NumberOrComposite => number || composite.is_some(),
+            Class::NumberOrComposite => number || composite.is_some_and(|c| c.elem() != Scalar::Bool),
             Class::Scalar => ty.as_scalar().is_some(),
             Class::FloatVector => composite.is_some_and(|c| c.kind() == CompositeKind::Vector && c.elem().is_float()),
         }
