@@ -72,8 +72,8 @@ fn every_code_has_a_page_whose_examples_do_what_it_says() {
         if !text.starts_with(&format!("# {code}: {}\n", code.title())) {
             failures.push(format!("{code}: the heading is not `# {code}: {}`", code.title()));
         }
-        // What a back end cannot do depends on the build and the machine, and what a GPU cannot on which it is. Kernels are
-        // differentiated behind the front end.
+        // What a back end cannot do depends on the build and the machine, and what a GPU cannot on which it is.
+        // Kernels are differentiated behind the front end.
         if matches!(code, Code::Backend | Code::Arch | Code::NotDifferentiable) {
             continue;
         }

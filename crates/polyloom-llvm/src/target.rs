@@ -158,10 +158,10 @@ pub(crate) fn prepare(processor: &Processor, module: &Module<'_>) -> Result<(), 
     })
 }
 
-/// What is run on GPU code, in place of LLVM's own `default<O2>`, which takes half as long again and gives code of the same
-/// size within 1 %: kernels come here inlined and with common expressions found, and the driver's assembler optimises
-/// what it gets. `nvvm-intr-range`, which only the default pipelines run by themselves, says how large thread and block
-/// indices are; `infer-alignment` is what wide loads and stores rest on.
+/// What is run on GPU code, in place of LLVM's own `default<O2>`, which takes half as long again and gives code of
+/// the same size within 1 %: kernels come here inlined and with common expressions found, and the driver's assembler
+/// optimises what it gets. `nvvm-intr-range`, which only the default pipelines run by themselves, says how large
+/// thread and block indices are; `infer-alignment` is what wide loads and stores rest on.
 const GPU_PASSES: &str = "function<eager-inv>(nvvm-intr-range,sroa<modify-cfg>,early-cse<memssa>,\
     instcombine<no-verify-fixpoint>,simplifycfg),\
     cgscc(inline),\

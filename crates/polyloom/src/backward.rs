@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A kernel's backward kernel, and what a launch of it needs beside the kernel's arguments.
 ///
-/// Its parameters are the kernel's; the adjoints of those that are active; tapes; and, if there are tapes, the number of
-/// threads that have a place on them.
+/// Its parameters are the kernel's; the adjoints of those that are active; tapes; and, if there are tapes, the number
+/// of threads that have a place on them.
 pub struct Backward {
     /// The backward kernel.
     pub kernel: Kernel,
@@ -24,7 +24,8 @@ pub struct Backward {
     pub sizes: Option<Kernel>,
     /// How many numbers `sizes` finds.
     pub n_sizes: usize,
-    /// By parameter of the kernel's HIR: whether the backward kernel writes the array, so that it has to be given a copy.
+    /// By parameter of the kernel's HIR: whether the backward kernel writes the array, so that it has to be given a
+    /// copy.
     pub replayed: Vec<bool>,
     /// By parameter of the kernel's HIR: whether what the array held before the kernel ran matters.
     pub reads: Vec<bool>,

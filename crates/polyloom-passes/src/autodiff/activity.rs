@@ -81,8 +81,8 @@ pub(super) fn arrays(func: &Function, request: &Request) -> Vec<Array> {
     (0..is_own.len()).map(of).collect()
 }
 
-/// By parameter: whether each thread has elements of the array of its own, and accesses no others. It has where, in every
-/// access, the same indices are its own coordinates, along all axes of the launch.
+/// By parameter: whether each thread has elements of the array of its own, and accesses no others. It has where, in
+/// every access, the same indices are its own coordinates, along all axes of the launch.
 pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
     type Places = SmallVec<[(usize, u8); 4]>;
     let mut own: Vec<Option<Places>> = vec![None; func.params().len()];

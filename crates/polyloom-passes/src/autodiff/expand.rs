@@ -1,4 +1,5 @@
-//! `expand`: ops that are differentiated by what they are made of become calls of their definitions, which are inlined then.
+//! `expand`: ops that are differentiated by what they are made of become calls of their definitions, which are
+//! inlined then.
 
 use super::rules::{Derivative, derivative};
 use crate::text::definition;

@@ -4,10 +4,10 @@
 //! kernel ── inline, expand ──► structured ── activity ──► sweeps ── clean ──► backward kernel
 //! ```
 //!
-//! For each active array `x` of the kernel, the backward kernel takes another, `adj_x`, with the same shape. The caller
-//! fills in the adjoints of what the kernel wrote; the backward kernel adds what follows to the adjoints of what it
-//! read. Of a scalar, the adjoint is an array of one element. The arrays of the kernel itself hold what they held before
-//! the kernel ran; those that it both reads and writes are written again, so callers pass copies of them.
+//! For each active array `x` of the kernel, the backward kernel takes another, `adj_x`, with the same shape. The
+//! caller fills in the adjoints of what the kernel wrote; the backward kernel adds what follows to the adjoints of
+//! what it read. Of a scalar, the adjoint is an array of one element. The arrays of the kernel itself hold what they
+//! held before the kernel ran; those that it both reads and writes are written again, so callers pass copies of them.
 //!
 //! Architecture invariant: HIR in, HIR out. What comes out is a kernel like any other: it is verified, goes through the
 //! pipeline, and runs on every target.

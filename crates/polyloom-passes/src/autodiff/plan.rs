@@ -17,11 +17,11 @@ pub struct Backward {
     pub kernel: FuncId,
     /// The kernel's parameters that the parameters behind those of the kernel are the adjoints of, in order.
     pub adjoints: Vec<usize>,
-    /// Of each tape, which follow, which number of `sizes` says how long it has to be: its extents are this and the number
-    /// of threads that have a place on it. The last parameter is the latter, if there are tapes.
+    /// Of each tape, which follow, which number of `sizes` says how long it has to be: its extents are this and the
+    /// number of threads that have a place on it. The last parameter is the latter, if there are tapes.
     pub tapes: Vec<usize>,
-    /// A kernel with the parameters of the kernel and, last, an array of numbers, each of which it raises to how long tapes
-    /// have to be. There is one if there are tapes.
+    /// A kernel with the parameters of the kernel and, last, an array of numbers, each of which it raises to how long
+    /// tapes have to be. There is one if there are tapes.
     pub sizes: Option<(Module, FuncId)>,
     /// How many such numbers there are.
     pub n_sizes: usize,
@@ -49,8 +49,8 @@ pub(super) struct Tape {
     pub(super) length: TapeLength,
 }
 
-/// Takes out of a backward kernel what nothing needs: what was recorded and is not asked for, copies of memory that is not
-/// read, and tapes that are not used.
+/// Takes out of a backward kernel what nothing needs: what was recorded and is not asked for, copies of memory that
+/// is not read, and tapes that are not used.
 pub(super) fn finish(
     mut func: Function,
     n_params: usize,

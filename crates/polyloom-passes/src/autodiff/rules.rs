@@ -1,8 +1,8 @@
 //! What each op adds to the adjoints of its operands: the adjoint of its result times the partial derivative.
 //!
-//! Where an op has no derivative in the strict sense, it has the one that is documented here: at a kink the value of one
-//! side, or zero between the two (`abs(0)`); zero where a function is constant in pieces (`floor`, `sign`). Ties of `min` and
-//! `max` go to the first operand.
+//! Where an op has no derivative in the strict sense, it has the one that is documented here: at a kink the value of
+//! one side, or zero between the two (`abs(0)`); zero where a function is constant in pieces (`floor`, `sign`). Ties
+//! of `min` and `max` go to the first operand.
 
 use super::zero;
 use polyloom_ir::{Builder, Imm, InstData, Op, Scalar, Type, Value};
@@ -83,8 +83,8 @@ pub(super) fn derivative(op: Op, types: &[Type]) -> Derivative {
     }
 }
 
-/// What an instruction adds to the adjoints of its operands, of which `adjoints` are those of its results. `None` if the op
-/// has no derivative.
+/// What an instruction adds to the adjoints of its operands, of which `adjoints` are those of its results. `None` if
+/// the op has no derivative.
 pub(super) fn contributions(
     builder: &mut Builder<'_>,
     data: &InstData,

@@ -1,8 +1,8 @@
 //! Structured form: a function without `block`, `break`, `continue`, and with one `return`, at its end.
 //!
-//! What leaves a region early becomes data. Each way out has a number; a region that may be left in other ways than by its
-//! end also hands out the number of the way it was left by (0: its end), and what that way carries. What follows is then
-//! done only if the number is 0:
+//! What leaves a region early becomes data. Each way out has a number; a region that may be left in other ways than
+//! by its end also hands out the number of the way it was left by (0: its end), and what that way carries. What
+//! follows is then done only if the number is 0:
 //!
 //! ```text
 //! block ^0 { if c { break ^0 x }  rest  yield y }
@@ -50,8 +50,8 @@ pub(super) fn structured(old: &Function) -> Function {
     new
 }
 
-/// What a region hands to whom it belongs: values of the types of `normal`, and if it has `exits`, the number of the way it
-/// was left by, and for each of them what it carries. What the `merged` ways carry are the normal values.
+/// What a region hands to whom it belongs: values of the types of `normal`, and if it has `exits`, the number of the
+/// way it was left by, and for each of them what it carries. What the `merged` ways carry are the normal values.
 #[derive(Clone)]
 struct Outs {
     normal: Types,
@@ -342,7 +342,8 @@ impl<'a> Structurer<'a> {
         let n_carried = outs.normal.len();
         let bounds = self.mapped(&data.operands[..if counts { 3 } else { 0 }]);
         let n = counts.then(|| trip_count(&mut self.builder, &bounds));
-        // What the loop carries, the number, what the other ways out carry, how often it has run, and whether it goes on.
+        // What the loop carries, the number, what the other ways out carry, how often it has run, and whether it goes
+        // on.
         let mut initial = self.mapped(&data.operands[bounds.len()..]);
         let goes_on = match n {
             Some(n) => {

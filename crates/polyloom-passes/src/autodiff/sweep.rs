@@ -10,8 +10,8 @@
 //!   their tapes among it, so a tape is as long as one loop, whatever the loops around it.
 //! * A load adds to the adjoint of the element; a store takes the element's adjoint and leaves zero.
 //!
-//! Memory is accessed as the kernel does only once, in the forward sweep. What a loop reads from an array that the kernel
-//! also writes is recorded, on a tape that is as long as there are such reads.
+//! Memory is accessed as the kernel does only once, in the forward sweep. What a loop reads from an array that the
+//! kernel also writes is recorded, on a tape that is as long as there are such reads.
 
 use super::plan::{Tape, TapeLength};
 use super::rules;

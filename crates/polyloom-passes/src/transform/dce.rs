@@ -18,8 +18,8 @@ pub fn dce(func: &mut Function, calls: &CallEffects) {
     dce_private(func, calls, &[]);
 }
 
-/// As [`dce`], where nobody else looks at the `private` arrays: what is stored in them is needed only if something loads
-/// from them.
+/// As [`dce`], where nobody else looks at the `private` arrays: what is stored in them is needed only if something
+/// loads from them.
 pub fn dce_private(func: &mut Function, calls: &CallEffects, private: &[Value]) {
     let mut liveness = Liveness {
         func,
@@ -46,8 +46,8 @@ struct Liveness<'a> {
     func: &'a Function,
     calls: &'a CallEffects,
     private: &'a [Value],
-    /// Stores in private arrays, and until when what they store may be read: to the end, or once more in the next round of
-    /// the outermost loop that they are in, which begins and ends there.
+    /// Stores in private arrays, and until when what they store may be read: to the end, or once more in the next
+    /// round of the outermost loop that they are in, which begins and ends there.
     stores: Vec<(Inst, Range<u32>)>,
     /// Where accesses of private arrays stand in the text.
     order: SecondaryMap<Inst, u32>,
