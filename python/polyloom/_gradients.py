@@ -31,6 +31,19 @@ def _storage(value: Any) -> Storage | None:
     return None
 
 
+def _storages(kernel: _native.Kernel, args: Sequence[Any], device: str) -> list[Storage | None]:
+    """How the elements of each argument lie, of launches that can be differentiated."""
+    if device != "cpu" or any(isinstance(arg, array) and not arg.device.is_cpu for arg in args):
+        raise ValueError(f"kernel '{kernel.key}': launches on the CPU alone are differentiated; say record_tape=False")
+    storages = [_storage(arg) for arg in args]
+    for arg, storage in zip(args, storages, strict=True):
+        if storage is None and (hasattr(arg, "__dlpack__") or hasattr(arg, "__array_interface__")):
+            given = type(arg).__name__
+            if not isinstance(arg, np.generic):
+                raise TypeError(f"kernel '{kernel.key}': gradients are of arrays of NumPy and polyloom, not of {given}")
+    return storages
+
+
 def _has_gradient(storage: Storage | None) -> bool:
     """Whether derivatives with respect to elements of this type make sense; `bfloat16` is no type of NumPy's own."""
     return storage is not None and (storage.dtype.kind == "f" or storage.dtype.name == "bfloat16")
@@ -71,7 +84,7 @@ def launch_backward(
     device : str
         Where the launch was.
     """
-    storages = [_storage(arg) for arg in args]
+    storages = _storages(kernel, args, device)
     pairs = zip(adjoints, storages, strict=True)
     active = [adjoint is not None or _has_gradient(storage) for adjoint, storage in pairs]
     backward = kernel.backward(active, len(dim))
@@ -240,7 +253,7 @@ class Tape:
         args : sequence
             The kernel's arguments.
         """
-        storages = [_storage(arg) for arg in args]
+        storages = _storages(kernel, args, device)
         backward = kernel.backward([_has_gradient(storage) for storage in storages], len(dim))
         _check_aliases(kernel, storages, backward.writes)
         versions: list[int | None] = [None] * len(args)

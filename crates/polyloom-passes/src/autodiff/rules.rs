@@ -73,6 +73,8 @@ pub(super) fn derivative(op: Op, types: &[Type]) -> Derivative {
         Op::SampleUnitSphere | Op::SampleUnitHemisphereSurface | Op::SampleUnitHemisphere => Zero,
         Op::SampleUnitSquare | Op::SampleUnitCube | Op::Print | Op::Assert | Op::Check => Zero,
         Op::ExpectEq | Op::ExpectNeq | Op::ExpectNear => Zero,
+        // Iterations, whose derivatives are not those of what they approach.
+        Op::Svd2 | Op::Svd3 | Op::Qr3 | Op::Eig3 => None,
         Op::Bitcast | Op::ReduceAngle => None,
         _ if has_composites => Definition,
         Op::Mul | Op::Div | Op::Mod | Op::Abs | Op::Min | Op::Max | Op::Sqrt | Op::Fma | Op::Copysign | Op::Frac => {
