@@ -54,7 +54,7 @@ pub use polyloom_frontend as frontend;
 pub use polyloom_frontend::{CompileError, Options as Defaults, SourceUnit, ValueType};
 pub use polyloom_ir::arch::MAX_BLOCK_SIZE;
 pub use polyloom_ir::generate::Random;
-pub use polyloom_ir::interp::Grid;
+pub use polyloom_ir::interp::{GlobalSums, Grid};
 pub use polyloom_ir::{
     Arch, Code, Composite, CompositeKind, Diagnostic, FloatMode, FuncId, Function, MAX_COMPONENTS, MAX_DIMS, Module,
     Op, PtxVersion, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,

@@ -2,13 +2,11 @@
 
 use super::program::{Access, Program};
 use super::random::Random;
-use super::sums::flushed_arrays;
 use polyloom::{
-    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, Form, Kernel, LaunchError, LaunchOptions, PrintSink,
+    Arch, ArgBlock, CodeCache, CompileError, Composite, CpuDevice, GlobalSums, LaunchError, LaunchOptions, PrintSink,
     Scalar, Session, SessionError, SimOptions, SourceFile, SourceUnit, Tier, TierPolicy, Trap, Type, scalar_bits,
     set_print_sink,
 };
-use polyloom_ir::{FileId, Module, parse_module};
 use std::cell::RefCell;
 use std::fmt;
 use std::io::Write as _;
@@ -21,7 +19,10 @@ const LONG_EXTENTS: [u64; 3] = [600, 30, 11];
 
 /// The engines that are compared.
 pub struct Engines {
+    /// The interpreter comes first.
     engines: Vec<Engine>,
+    /// The interpreter as a GPU would add, which the simulator is compared with.
+    flushing: Session,
 }
 
 struct Engine {
@@ -128,16 +129,16 @@ impl Engines {
             if tier == Tier::Optimized && !polyloom::has_llvm() {
                 continue;
             }
-            let device: CpuDevice = Session::default_device()?.with_policy(TierPolicy::Always(tier))?;
-            // Programs made at random are no use to anybody's code cache on disk.
-            let device = device.with_cache(CodeCache::in_memory());
-            engines.push(Engine { name, session: Session::on(device)?, simulated: None });
+            let session = Session::on(device()?.with_policy(TierPolicy::Always(tier))?)?;
+            engines.push(Engine { name, session, simulated: None });
         }
         if polyloom::has_compute() {
-            let device = Session::default_device()?.with_cache(CodeCache::in_memory());
-            engines.push(Engine { name: "simulator", session: Session::on(device)?, simulated: Some(Arch::DEFAULT) });
+            let session = Session::on(device()?)?;
+            engines.push(Engine { name: "simulator", session, simulated: Some(Arch::DEFAULT) });
         }
-        Ok(Engines { engines })
+        let interpreter = device()?.with_policy(TierPolicy::Always(Tier::Interpreter))?;
+        let flushing = Session::on(interpreter.with_interpreted_sums(GlobalSums::Flushed))?;
+        Ok(Engines { engines, flushing })
     }
 
     /// The same engines, where the simulator is one of GPUs of this architecture.
@@ -165,12 +166,17 @@ impl Engines {
     /// is up to it, but that thread must be one that the interpreter stops at the same check with the same values. If
     /// there is but one thread, what it stored and printed before is compared as well.
     pub fn check(&self, program: &Program, seed: u64) -> Result<(), Box<Disagreement>> {
-        let mut reference: Option<Outcome> = None;
-        for Engine { name: engine, session, simulated } in &self.engines {
+        let exact = self.reference(program, seed)?;
+        let adds = ["atomic_add", "atomic_sub", "+=", "-="].iter().any(|sum| program.text.contains(sum));
+        for Engine { name: engine, session, simulated } in &self.engines[1..] {
             let got = run(session, program, seed, How::Launch(*simulated))?;
-            let Some(expected) = &reference else {
-                reference = Some(got);
-                continue;
+            let flushed;
+            let (interpreter, expected) = match simulated {
+                Some(_) if adds => {
+                    flushed = run(&self.flushing, program, seed, How::Launch(None))?;
+                    (&self.flushing, &flushed)
+                }
+                _ => (&self.engines[0].session, &exact),
             };
             match (&expected.done, &got.done) {
                 (Ok(()), Ok(())) => compare(engine, expected, &got)?,
@@ -183,7 +189,7 @@ impl Engines {
                 }
                 (Err(LaunchError::Trap(_)), Err(LaunchError::Trap(trap))) => {
                     // What is stored and printed depends on where the other threads stop.
-                    let expected = run(session, program, seed, How::Thread(&trap.thread))?.done;
+                    let expected = run(interpreter, program, seed, How::Thread(&trap.thread))?.done;
                     if !matches!(&expected, Err(LaunchError::Trap(alone)) if alone == trap) {
                         return Err(Box::new(Disagreement::Trapped { engine, got: trap.clone(), expected }));
                     }
@@ -205,14 +211,12 @@ pub(super) struct Outcome {
     /// `None` if it cannot be compared.
     printed: Option<String>,
     n_threads: u64,
-    /// Of each array, whether atomic sums may have taken subnormal numbers for zeros in it.
-    flushed: Vec<bool>,
 }
 
 impl Outcome {
     /// What a launch that ran to its end left in memory. What it printed cannot be compared.
     pub(super) fn of_buffers(buffers: Vec<Buffer>, n_threads: u64) -> Outcome {
-        Outcome { done: Ok(()), buffers, printed: None, n_threads, flushed: Vec::new() }
+        Outcome { done: Ok(()), buffers, printed: None, n_threads }
     }
 }
 
@@ -291,7 +295,7 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
         };
         if let Err(error) = filled {
             let done = Err(error.into());
-            return Ok(Outcome { done, buffers, printed: None, n_threads, flushed: Vec::new() });
+            return Ok(Outcome { done, buffers, printed: None, n_threads });
         }
     }
     PRINTED.set(Some(String::new()));
@@ -320,18 +324,12 @@ fn run(session: &Session, program: &Program, seed: u64, how: How<'_>) -> Result<
     // On a GPU threads print in any order, and floats with other digits.
     let is_simulated = matches!(how, How::Launch(Some(_)));
     let printed = Some(printed).filter(|_| !is_simulated);
-    let sums = ["atomic_add", "atomic_sub", "+=", "-="];
-    let flushed = match is_simulated && sums.iter().any(|sum| program.text.contains(sum)) {
-        true => flushed_arrays(&prepared(&kernel)),
-        false => Vec::new(),
-    };
-    Ok(Outcome { done, buffers, printed, n_threads, flushed })
+    Ok(Outcome { done, buffers, printed, n_threads })
 }
 
-/// A kernel's HIR as back ends get it.
-fn prepared(kernel: &Kernel) -> Module {
-    let text = kernel.emit(Form::HirPrepared, None).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    text.ok().and_then(|text| parse_module(&text, FileId::from_u32(0)).ok()).unwrap_or_default()
+/// A device whose code nobody keeps: programs made at random are no use to anybody's code cache on disk.
+fn device() -> Result<CpuDevice, SessionError> {
+    Ok(Session::default_device()?.with_cache(CodeCache::in_memory()))
 }
 
 /// An array's memory with room around it, so that a stray store shows.
@@ -405,19 +403,12 @@ impl Buffer {
 pub(super) fn compare(engine: &'static str, expected: &Outcome, got: &Outcome) -> Result<(), Box<Disagreement>> {
     for (array, (expected, buffer)) in expected.buffers.iter().zip(&got.buffers).enumerate() {
         let elem = expected.elem;
-        let is_flushed = elem == Scalar::F32 && got.flushed.get(array).copied().unwrap_or(false);
         for element in 0..expected.words.len() * 8 / elem.bytes() as usize {
             let (want, have) = (expected.get(element), buffer.get(element));
             let both_nan = || {
                 elem.is_float() && scalar_bits::to_f64(elem, want).is_nan() && scalar_bits::to_f64(elem, have).is_nan()
             };
-            // GPUs take subnormal `float32` numbers for zeros where they add to global memory: so many of them may be
-            // missing from a sum.
-            let subnormals_apart = || {
-                let apart = f32::from_bits(want as u32) - f32::from_bits(have as u32);
-                is_flushed && apart.abs() <= 1000.0 * f32::MIN_POSITIVE
-            };
-            if want != have && !both_nan() && !subnormals_apart() {
+            if want != have && !both_nan() {
                 return Err(Box::new(Disagreement::Bits { engine, array, element, expected: want, got: have, elem }));
             }
         }

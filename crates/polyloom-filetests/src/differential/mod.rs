@@ -20,7 +20,6 @@ mod random;
 mod shrink;
 mod statements;
 mod structs;
-mod sums;
 mod text;
 
 pub use compare::{Disagreement, Engines};

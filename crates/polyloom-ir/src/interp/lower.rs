@@ -2,15 +2,15 @@
 //!
 //! Relies on what the verifier guarantees: terminators, counts and types of operands, targets that enclose.
 
-use super::InterpError;
 use super::prepare::{
     Access, Call, Callee, Code, Collective, DynamicShared, ForLoop, Index, Preparation, Print, Slot, Step,
 };
+use super::{GlobalSums, InterpError};
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::eval::{Evaluator, evaluator};
 use crate::function::{Function, Imm, InstData};
 use crate::op::{Convergence, Op};
-use crate::types::{Scalar, Type};
+use crate::types::{AddressSpace, Scalar, Type};
 use cranelift_entity::{EntityRef, SecondaryMap};
 use smallvec::SmallVec;
 
@@ -218,13 +218,18 @@ impl Lower<'_, '_> {
             | Op::AtomicOr
             | Op::AtomicXor => {
                 let (access, values, elem) = self.access(inst, data);
-                let elem = Type::Scalar(elem);
-                match data.op.combination().and_then(|op| evaluator(op, &[elem, elem], elem)) {
-                    Some(Evaluator::Binary(f)) => {
-                        self.emit(Step::Atomic { f, to: results[0], value: values[0], access });
-                    }
-                    _ => return Err(self.no_definition(data)),
-                }
+                let is_global = matches!(func.ty(data.operands[0]), Type::Array { space: AddressSpace::Global, .. });
+                let is_flushed = is_global && elem == Scalar::F32 && self.preparation.sums == GlobalSums::Flushed;
+                let ty = Type::Scalar(elem);
+                let f = match data.op {
+                    Op::AtomicAdd if is_flushed => flushed_sum::<1>,
+                    Op::AtomicSub if is_flushed => flushed_sum::<-1>,
+                    op => match op.combination().and_then(|op| evaluator(op, &[ty, ty], ty)) {
+                        Some(Evaluator::Binary(f)) => f,
+                        _ => return Err(self.no_definition(data)),
+                    },
+                };
+                self.emit(Step::Atomic { f, to: results[0], value: values[0], access });
             }
 
             Op::Check => {
@@ -504,6 +509,13 @@ fn axis(data: &InstData) -> u8 {
 
 fn is_half(ty: Type) -> bool {
     ty.as_scalar().is_some_and(Scalar::is_half)
+}
+
+/// What GPUs make of an `f32` number and another that is added to it in global memory, or taken from it.
+fn flushed_sum<const SIGN: i32>(old: u64, value: u64) -> u64 {
+    let flush = |x: f32| if x.is_subnormal() { f32::copysign(0.0, x) } else { x };
+    let [old, value] = [old, value].map(|bits| flush(f32::from_bits(bits as u32)));
+    flush(old + value * SIGN as f32).to_bits().into()
 }
 
 /// What `atomic_inc` and `atomic_dec` store.

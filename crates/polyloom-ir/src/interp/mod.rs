@@ -210,6 +210,17 @@ pub enum InterpError {
     BadArguments(String),
 }
 
+/// What `atomic_add` and `atomic_sub` make of `f32` numbers in global memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum GlobalSums {
+    /// Their sum, which is HIR's definition.
+    #[default]
+    Exact,
+    /// What NVIDIA GPUs make of them: subnormal numbers are taken for zeros, and so is a subnormal sum (PTX ISA 9.0
+    /// §9.7.13.5, `atom.add`). What the interpreter gives then is what GPUs are compared with.
+    Flushed,
+}
+
 /// How deeply calls may nest.
 pub const MAX_CALL_DEPTH: usize = 128;
 
@@ -251,7 +262,16 @@ impl Interpreter {
     ///
     /// [`InterpError::NoDefinition`] and [`InterpError::CallDepth`].
     pub fn new(module: &Module, func: FuncId) -> Result<Interpreter, InterpError> {
-        let prepared = prepare::Prepared::new(module, func)?;
+        Self::with_sums(module, func, GlobalSums::Exact)
+    }
+
+    /// As [`Interpreter::new`], but atomic sums add to global memory as `sums` says.
+    ///
+    /// # Errors
+    ///
+    /// As [`Interpreter::new`].
+    pub fn with_sums(module: &Module, func: FuncId, sums: GlobalSums) -> Result<Interpreter, InterpError> {
+        let prepared = prepare::Prepared::new(module, func, sums)?;
         let function = &module.functions[func];
         Ok(Interpreter {
             codes: prepared.codes,

@@ -6,7 +6,7 @@
 
 use super::lower::lower;
 use super::memory::SHARED;
-use super::{ArrayArg, InterpError, MAX_CALL_DEPTH, Site};
+use super::{ArrayArg, GlobalSums, InterpError, MAX_CALL_DEPTH, Site};
 use crate::entity::{FuncId, Inst};
 use crate::function::{Module, SharedArray};
 use crate::math;
@@ -281,9 +281,10 @@ impl Blocks {
 }
 
 impl Prepared {
-    pub(super) fn new(module: &Module, func: FuncId) -> Result<Prepared, InterpError> {
+    pub(super) fn new(module: &Module, func: FuncId, sums: GlobalSums) -> Result<Prepared, InterpError> {
         let mut preparation = Preparation {
             module,
+            sums,
             codes: Vec::new(),
             stack_sizes: Vec::new(),
             known: FxHashMap::default(),
@@ -300,6 +301,7 @@ impl Prepared {
 /// The functions prepared so far.
 pub(super) struct Preparation<'a> {
     module: &'a Module,
+    pub(super) sums: GlobalSums,
     codes: Vec<Code>,
     /// By code: slots it and its callees need; 0 while it is being prepared.
     stack_sizes: Vec<usize>,

@@ -4,6 +4,7 @@ use super::pool::{MAX_THREADS, threads_from_env};
 use crate::background;
 use crate::cache::{CacheError, CodeCache};
 use polyloom_codegen::Backend;
+use polyloom_ir::interp::GlobalSums;
 use std::sync::Arc;
 
 /// How a kernel is executed.
@@ -70,6 +71,7 @@ pub struct CpuDevice {
     optimizer: Option<Arc<dyn Backend>>,
     policy: TierPolicy,
     cache: CodeCache,
+    interpreted_sums: GlobalSums,
 }
 
 impl CpuDevice {
@@ -77,7 +79,13 @@ impl CpuDevice {
     /// is cached in memory.
     pub fn new(quick: Arc<dyn Backend>, optimizer: Option<Arc<dyn Backend>>) -> CpuDevice {
         background::arm();
-        CpuDevice { quick, optimizer, policy: TierPolicy::Automatic, cache: CodeCache::in_memory() }
+        CpuDevice {
+            quick,
+            optimizer,
+            policy: TierPolicy::Automatic,
+            cache: CodeCache::in_memory(),
+            interpreted_sums: GlobalSums::Exact,
+        }
     }
 
     /// As [`CpuDevice::new`], configured by `POLYLOOM_TIER` and, for the cache, as [`CodeCache::from_env`]. Also
@@ -109,6 +117,17 @@ impl CpuDevice {
     #[must_use]
     pub fn with_cache(self, cache: CodeCache) -> CpuDevice {
         CpuDevice { cache, ..self }
+    }
+
+    /// The device whose interpreter adds to global memory as `sums` says. Compiled code gives exact sums always.
+    #[must_use]
+    pub fn with_interpreted_sums(self, interpreted_sums: GlobalSums) -> CpuDevice {
+        CpuDevice { interpreted_sums, ..self }
+    }
+
+    /// How its interpreter adds to global memory.
+    pub(crate) fn interpreted_sums(&self) -> GlobalSums {
+        self.interpreted_sums
     }
 
     /// The code cache.

@@ -39,7 +39,8 @@ pub(crate) unsafe fn interpret(
     let interpreter = match cell.get() {
         Some(interpreter) => interpreter,
         None => {
-            let made = Interpreter::new(&kernel.source.verified, kernel.source.verified_kernel).map_err(failed)?;
+            let (module, id) = (&kernel.source.verified, kernel.source.verified_kernel);
+            let made = Interpreter::with_sums(module, id, kernel.device.interpreted_sums()).map_err(failed)?;
             cell.get_or_init(|| made)
         }
     };
