@@ -27,6 +27,7 @@ try:
         _interop,
         _scalars,
         _structs,
+        _tangents,
         sim,
         types,
         utils,
@@ -54,6 +55,7 @@ from polyloom._native import Function, Launch, __version__, launch
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
 from polyloom._structs import *  # noqa: F403
+from polyloom._tangents import *  # noqa: F403
 
 if _typing.TYPE_CHECKING:
     from polyloom._native import Kernel
@@ -117,4 +119,5 @@ __all__ = [
     *_interop.__all__,
     *_scalars.__all__,
     *_structs.__all__,
+    *_tangents.__all__,
 ]

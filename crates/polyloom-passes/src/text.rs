@@ -82,7 +82,7 @@ pub fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     if let Some(entry) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return entry.clone();
     }
-    let mut built = definition_of_composites(op, types);
+    let mut built = definition_of_composites(op, types, true);
     if let Some(module) = built.as_mut().filter(|_| draws) {
         random::outline_steps(module);
     }
@@ -95,7 +95,12 @@ fn gives_composites(op: Op) -> bool {
     op.info().signatures.iter().any(|signature| signature.has_composites())
 }
 
-fn definition_of_composites(op: Op, types: &[Type]) -> Option<Module> {
+/// As [`definition`], but of scalar ops, those of the library among them, which have derivatives of their own.
+pub(crate) fn definition_by_scalar_ops(op: Op, types: &[Type]) -> Option<Module> {
+    definition_of_composites(op, types, false)
+}
+
+fn definition_of_composites(op: Op, types: &[Type], expands_library: bool) -> Option<Module> {
     let results = op.info().signatures.iter().find_map(|signature| signature.result_types(types))?;
     let is_composite = |ty: &Type| ty.as_composite().is_some();
     if !types.iter().chain(&results).any(is_composite) {
@@ -117,7 +122,9 @@ fn definition_of_composites(op: Op, types: &[Type]) -> Option<Module> {
     let mut module = Module::new();
     let flat = module.functions.push(flat);
     scalarise::scalarise(&mut module);
-    expand_library::expand_library(&mut module, flat);
+    if expands_library {
+        expand_library::expand_library(&mut module, flat);
+    }
 
     // A function of composites around it.
     let flat_results = module.functions[flat].results.clone();

@@ -7,7 +7,7 @@ use crate::packages;
 use crate::session;
 use polyloom::frontend::{Environment, FunctionHandle, check_function};
 use polyloom::{
-    Arch, BackwardRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, Scalar, SourceFile,
+    Arch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, Scalar, SourceFile,
     TextTarget, Type, UnknownArch,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
@@ -78,6 +78,7 @@ enum Code {
     One(polyloom::Kernel),
     Backward(Arc<polyloom::Backward>),
     Sizes(Arc<polyloom::Backward>),
+    Tangent(Arc<polyloom::Tangent>),
     Generic(Generic),
 }
 
@@ -125,6 +126,7 @@ impl Kernel {
         match &self.code {
             Code::One(kernel) => kernel.name(),
             Code::Backward(backward) | Code::Sizes(backward) => backward.kernel.name(),
+            Code::Tangent(tangent) => tangent.kernel.name(),
             Code::Generic(generic) => generic.name(),
         }
     }
@@ -282,18 +284,33 @@ impl Kernel {
     /// The backward kernel with respect to the parameters that are active, for launches of this many
     /// dimensions.
     fn backward(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<Backward> {
-        let kernel = self.one()?;
-        if kernel.has_structs() {
-            let message = format!(
-                "kernel '{}' has structs among its parameters, whose gradients are not there yet",
-                kernel.name()
-            );
-            return Err(PyTypeError::new_err(message));
-        }
+        let kernel = self.without_structs()?;
         let backward = py
-            .detach(|| kernel.backward(&BackwardRequest { active, rank }))
+            .detach(|| kernel.backward(&DerivativeRequest { active, rank }))
             .map_err(|error| compile_error(py, &error))?;
         Ok(Backward { backward })
+    }
+
+    /// The kernel with tangents of the parameters that are active and of all arrays that it writes, for launches of this
+    /// many dimensions, and the parameters that it has tangents of, in order.
+    fn tangent(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<(Kernel, Vec<usize>)> {
+        let kernel = self.without_structs()?;
+        let tangent = py
+            .detach(|| kernel.tangent(&DerivativeRequest { active, rank }))
+            .map_err(|error| compile_error(py, &error))?;
+        let tangents = tangent.tangents.clone();
+        Ok((Kernel { code: Code::Tangent(tangent), doc: None }, tangents))
+    }
+
+    /// The kernel that runs for these arguments: of a generic one, its overload.
+    fn for_arguments<'py>(slf: &Bound<'py, Self>, args: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, Kernel>> {
+        match slf.get().generic() {
+            None => Ok(slf.clone()),
+            Some(generic) => {
+                let args: Vec<_> = args.iter().map(|arg| arg.as_borrowed()).collect();
+                generic.for_arguments(slf.py(), &args)
+            }
+        }
     }
 
     /// Makes machine code now, for launches of as many dimensions as the kernel asks coordinates, so that the first
@@ -337,6 +354,7 @@ impl Kernel {
         match &self.code {
             Code::One(kernel) => Ok(kernel),
             Code::Backward(backward) => Ok(&backward.kernel),
+            Code::Tangent(tangent) => Ok(&tangent.kernel),
             Code::Sizes(backward) => {
                 let missing = || PyRuntimeError::new_err("internal error: the kernel has no tapes");
                 backward.sizes.as_ref().ok_or_else(missing)
@@ -348,6 +366,18 @@ impl Kernel {
                 Err(PyTypeError::new_err(message))
             }
         }
+    }
+
+    /// The kernel, if it has no structs among its parameters.
+    fn without_structs(&self) -> PyResult<&polyloom::Kernel> {
+        let kernel = self.one()?;
+        if kernel.has_structs() {
+            let name = kernel.name();
+            let message =
+                format!("kernel '{name}' has structs among its parameters, whose gradients are not there yet");
+            return Err(PyTypeError::new_err(message));
+        }
+        Ok(kernel)
     }
 
     /// The generic kernel, if it is one.
@@ -371,7 +401,7 @@ impl Kernel {
             return Ok(work(kernel));
         }
         let active = vec![true; kernel.types().len()];
-        let request = BackwardRequest { active, rank: kernel.natural_rank() };
+        let request = DerivativeRequest { active, rank: kernel.natural_rank() };
         let backward = py.detach(|| kernel.backward(&request)).map_err(|error| compile_error(py, &error))?;
         Ok(work(&backward.kernel))
     }

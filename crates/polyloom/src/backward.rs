@@ -1,4 +1,4 @@
-//! Backward kernels.
+//! Derivatives of kernels: backward kernels, and kernels with tangents.
 
 use crate::kernel::Kernel;
 use polyloom_frontend::typed_ast::Param;
@@ -33,13 +33,39 @@ pub struct Backward {
     pub writes: Vec<bool>,
 }
 
-/// Backward kernels of a kernel.
-#[derive(Default)]
-pub(crate) struct Backwards {
-    known: PerProcess<Mutex<Vec<Known>>>,
+/// A kernel that computes, beside what a kernel computes, its derivative in a direction.
+///
+/// Its parameters are the kernel's, and the tangents of those that are active.
+pub struct Tangent {
+    /// The kernel with tangents.
+    pub kernel: Kernel,
+    /// The parameters of the kernel's HIR that the tangents are of, in order.
+    pub tangents: Vec<usize>,
 }
 
-type Known = (Request, Arc<Backward>);
+/// The derivatives of a kernel that have been asked for.
+#[derive(Default)]
+pub(crate) struct Derivatives {
+    backward: Known<Backward>,
+    tangent: Known<Tangent>,
+}
+
+type Known<T> = PerProcess<Mutex<Vec<(Request, Arc<T>)>>>;
+
+/// What is known of this request, or else what `make` makes of it.
+fn known<T>(
+    known: &Known<T>,
+    request: &Request,
+    make: impl FnOnce() -> Result<T, CompileError>,
+) -> Result<Arc<T>, CompileError> {
+    let mut known = known.get().lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, made)) = known.iter().find(|(key, _)| key == request) {
+        return Ok(made.clone());
+    }
+    let made = Arc::new(make()?);
+    known.push((request.clone(), made.clone()));
+    Ok(made)
+}
 
 impl Backward {
     /// The types of the tapes' elements.
@@ -57,25 +83,35 @@ impl Kernel {
     ///
     /// Where the kernel has no derivative: what to write instead.
     pub fn backward(&self, request: &Request) -> Result<Arc<Backward>, CompileError> {
-        let mut known = self.backwards().known.get().lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, backward)) = known.iter().find(|(key, _)| key == request) {
-            return Ok(backward.clone());
-        }
-        let (module, id) = self.module();
-        let made = without_fork(|| autodiff::backward(module, id, request));
-        let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
-        let backward = Arc::new(Backward {
-            kernel: self.derived(made.module, made.kernel),
-            adjoints: made.adjoints,
-            tapes: made.tapes,
-            sizes: made.sizes.map(|(module, id)| self.derived(module, id)),
-            n_sizes: made.n_sizes,
-            replayed: made.replayed,
-            reads: made.reads,
-            writes: made.writes,
-        });
-        known.push((request.clone(), backward.clone()));
-        Ok(backward)
+        known(&self.derivatives().backward, request, || {
+            let (module, id) = self.module();
+            let made = without_fork(|| autodiff::backward(module, id, request));
+            let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
+            Ok(Backward {
+                kernel: self.derived(made.module, made.kernel),
+                adjoints: made.adjoints,
+                tapes: made.tapes,
+                sizes: made.sizes.map(|(module, id)| self.derived(module, id)),
+                n_sizes: made.n_sizes,
+                replayed: made.replayed,
+                reads: made.reads,
+                writes: made.writes,
+            })
+        })
+    }
+
+    /// The kernel with tangents of the active parameters, and of all arrays that the kernel writes.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel has no derivative: what to write instead.
+    pub fn tangent(&self, request: &Request) -> Result<Arc<Tangent>, CompileError> {
+        known(&self.derivatives().tangent, request, || {
+            let (module, id) = self.module();
+            let made = without_fork(|| autodiff::tangent(module, id, request));
+            let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
+            Ok(Tangent { kernel: self.derived(made.module, made.kernel), tangents: made.tangents })
+        })
     }
 
     /// A kernel made of this one.

@@ -43,7 +43,7 @@ pub struct Kernel {
         expect(dead_code, reason = "there are none")
     )]
     cuda_kernels: crate::cuda::CudaKernels,
-    backwards: crate::backward::Backwards,
+    derivatives: crate::backward::Derivatives,
 }
 
 /// A kernel as the CPU has it.
@@ -132,7 +132,7 @@ impl Kernel {
             for_gpus: OnceLock::new(),
             sim_kernels: Default::default(),
             cuda_kernels: Default::default(),
-            backwards: Default::default(),
+            derivatives: Default::default(),
         }
     }
 
@@ -141,8 +141,8 @@ impl Kernel {
         (&self.module, self.id)
     }
 
-    pub(crate) fn backwards(&self) -> &crate::backward::Backwards {
-        &self.backwards
+    pub(crate) fn derivatives(&self) -> &crate::backward::Derivatives {
+        &self.derivatives
     }
 
     /// The kernel as the CPU has it.

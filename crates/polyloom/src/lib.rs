@@ -42,7 +42,7 @@ mod session;
 mod sim;
 mod text;
 
-pub use backward::Backward;
+pub use backward::{Backward, Tangent};
 pub use call::{Bits, CallError, is_function_of_values};
 pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, synchronize};
 pub use gpu::{GpuError, GpuForm, GpuTarget, find_assembler, has_compute, set_package_folders};
@@ -60,7 +60,7 @@ pub use polyloom_ir::{
     Op, PtxVersion, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,
 };
 pub use polyloom_passes::Options as PassOptions;
-pub use polyloom_passes::autodiff::Request as BackwardRequest;
+pub use polyloom_passes::autodiff::Request as DerivativeRequest;
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,

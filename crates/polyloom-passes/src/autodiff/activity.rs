@@ -4,7 +4,7 @@ use super::rules::{Derivative, derivative};
 use super::sweep::Array;
 use super::{Request, is_float};
 use cranelift_entity::EntitySet;
-use polyloom_ir::{Function, Op, Region, Type, Value, ValueDef};
+use polyloom_ir::{Function, Imm, Op, Region, Type, Value, ValueDef};
 use smallvec::SmallVec;
 
 /// The values that depend on an active parameter, so that a derivative with respect to them may matter.
@@ -24,20 +24,24 @@ fn visit(func: &Function, region: Region, active: &mut EntitySet<Value>) -> bool
     for &inst in &func.regions[region].insts {
         let data = &func.insts[inst];
         match data.op {
-            Op::If | Op::ForRange | Op::While => {
+            Op::If | Op::ForRange | Op::While | Op::Block => {
                 let n_bounds = if data.op == Op::ForRange { 3 } else { 0 };
                 for (slot, &result) in data.results.iter().enumerate() {
                     let mut flows_in: SmallVec<[Value; 4]> = SmallVec::new();
-                    if data.op != Op::If {
+                    let carries = matches!(data.op, Op::ForRange | Op::While);
+                    if carries {
                         flows_in.push(data.operands[n_bounds + slot]);
                     }
+                    // Early exits have brought it there.
+                    flows_in.push(result);
                     let ends = data.regions.iter().skip(usize::from(data.op == Op::While));
                     for &inner in ends {
-                        flows_in.extend(func.terminator(inner).map(|last| func.insts[last].operands[slot]));
+                        let last = func.terminator(inner).map(|last| &func.insts[last]);
+                        flows_in.extend(last.filter(|last| last.op == Op::Yield).map(|last| last.operands[slot]));
                     }
                     if flows_in.iter().any(|&value| active.contains(value)) {
                         grows |= active.insert(result);
-                        if data.op != Op::If {
+                        if carries {
                             for &inner in &data.regions {
                                 let params = &func.regions[inner].params;
                                 grows |= active.insert(params[params.len() - data.results.len() + slot]);
@@ -47,6 +51,12 @@ fn visit(func: &Function, region: Region, active: &mut EntitySet<Value>) -> bool
                 }
                 for &inner in &data.regions {
                     grows |= visit(func, inner, active);
+                }
+            }
+            Op::Break | Op::Continue => {
+                let Imm::Target(target) = data.imm else { continue };
+                for (&value, &result) in data.operands.iter().zip(&func.insts[target].results) {
+                    grows |= active.contains(value) && active.insert(result);
                 }
             }
             _ => {

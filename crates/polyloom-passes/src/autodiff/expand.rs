@@ -1,20 +1,19 @@
 //! `expand`: ops that are differentiated by what they are made of become calls of their definitions, which are
 //! inlined then.
 
-use super::rules::{Derivative, derivative};
-use crate::text::definition;
+use crate::text::definition_by_scalar_ops;
 use polyloom_ir::{FuncId, Function, Imm, Inst, Module, Op, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Puts calls in the place of these ops, in all functions of a module.
-pub(super) fn expand(module: &mut Module) {
+/// Puts calls in the place of ops that are to be expanded, on operands of these types, in all functions of a module.
+pub(super) fn expand(module: &mut Module, is_expanded: fn(Op, &[Type]) -> bool) {
     let mut known = FxHashMap::default();
     let mut next = 0;
     // Definitions join the module, and may hold such ops themselves.
     while let Some(id) = module.functions.keys().nth(next) {
         next += 1;
-        let found: Vec<Inst> = expandable(&module.functions[id]);
+        let found: Vec<Inst> = expandable(&module.functions[id], is_expanded);
         for inst in found {
             let function = &module.functions[id];
             let data = &function.insts[inst];
@@ -23,7 +22,8 @@ pub(super) fn expand(module: &mut Module) {
             let callee = match known.get(&key) {
                 Some(&callee) => callee,
                 None => {
-                    let Some(callee) = definition(key.0, &key.1).map(|library| adopt(module, &library)) else {
+                    let Some(callee) = definition_by_scalar_ops(key.0, &key.1).map(|library| adopt(module, &library))
+                    else {
                         continue;
                     };
                     known.insert(key, callee);
@@ -39,11 +39,11 @@ pub(super) fn expand(module: &mut Module) {
 
 type Types = SmallVec<[Type; 4]>;
 
-fn expandable(function: &Function) -> Vec<Inst> {
+fn expandable(function: &Function, is_expanded: fn(Op, &[Type]) -> bool) -> Vec<Inst> {
     let mut found = Vec::new();
     function.walk(function.body, &mut |inst, data| {
         let types: Types = data.operands.iter().chain(&data.results).map(|&value| function.ty(value)).collect();
-        if derivative(data.op, &types) == Derivative::Definition {
+        if is_expanded(data.op, &types) {
             found.push(inst);
         }
     });

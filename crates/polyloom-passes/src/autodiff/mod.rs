@@ -1,13 +1,17 @@
-//! Reverse-mode differentiation: from a kernel, its backward kernel.
+//! Differentiation: from a kernel, its backward kernel, and the kernel of its derivative in a direction.
 //!
 //! ```text
-//! kernel ── inline, expand ──► structured ── activity ──► sweeps ── clean ──► backward kernel
+//! kernel ── expand, inline ──┬─► structured ── activity ──► sweeps ── clean ──► backward kernel
+//!                            └─► activity ── tangents ── clean ──► kernel with tangents
 //! ```
 //!
 //! For each active array `x` of the kernel, the backward kernel takes another, `adj_x`, with the same shape. The
 //! caller fills in the adjoints of what the kernel wrote; the backward kernel adds what follows to the adjoints of
 //! what it read. Of a scalar, the adjoint is an array of one element. The arrays of the kernel itself hold what they
 //! held before the kernel ran; those that it both reads and writes are written again, so callers pass copies of them.
+//!
+//! The kernel with tangents takes for each active parameter `x` another, `dot_x`, of the same type: in which direction
+//! it moves. It does what the kernel does, and leaves in `dot_x` in which direction that moves what is in `x`.
 //!
 //! Architecture invariant: HIR in, HIR out. What comes out is a kernel like any other: it is verified, goes through the
 //! pipeline, and runs on every target.
@@ -18,6 +22,7 @@ mod plan;
 mod rules;
 mod structure;
 mod sweep;
+mod tangent;
 mod updates;
 
 pub use plan::Backward;
@@ -31,8 +36,9 @@ use polyloom_ir::{
 };
 use smallvec::SmallVec;
 use sweep::Sweep;
+use tangent::Tangents;
 
-/// What a backward kernel is for.
+/// What a derivative is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     /// By parameter of the kernel: whether derivatives with respect to it are wanted, or flow through it. Integers have
@@ -48,27 +54,13 @@ pub struct Request {
 ///
 /// Where the kernel has no derivative, or none that could be told: what to write instead.
 pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Backward, Vec<Diagnostic>> {
-    let (mut module, kernel) = extract(module, kernel);
-    for function in module.functions.values_mut() {
-        strip_asserts::strip_asserts(function);
-    }
-    expand::expand(&mut module);
-    inline::inline(&mut module, kernel, inline::Keep::NoCalls)?;
-    let mut forward = module.functions[kernel].clone();
-    fold::fold(&mut forward);
-    refuse_collectives(&forward)?;
-    updates::own_updates(&mut forward, request);
-    refuse_reads_of_updates(&forward)?;
+    let is_expanded = |op, types: &[Type]| rules::derivative(op, types) == rules::Derivative::Definition;
+    let forward = flat(module, kernel, request, is_expanded)?;
     let forward = structure::structured(&forward);
     debug_assert_eq!(polyloom_ir::verify_function(&forward, None), Ok(()), "structured form is valid");
-
-    let is_active: Vec<bool> = forward
-        .params()
-        .iter()
-        .enumerate()
-        .map(|(index, &param)| request.active.get(index).copied().unwrap_or(false) && is_float(forward.ty(param)))
-        .collect();
+    let is_active = active_params(&forward, request);
     let values = activity::active_values(&forward, &is_active);
+    refuse_bits(&forward, &values)?;
     let mut arrays = activity::arrays(&forward, request);
 
     let names: Vec<String> = forward.param_names.iter().map(|name| name.to_string()).collect();
@@ -125,6 +117,91 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     Ok(backward)
 }
 
+/// A kernel that computes its derivative in a direction beside what it computes.
+#[derive(Clone, Debug)]
+pub struct Tangent {
+    /// A module with nothing else in it.
+    pub module: Module,
+    /// The kernel: it takes the kernel's parameters, and tangents.
+    pub kernel: FuncId,
+    /// The kernel's parameters that the tangents are of, in order.
+    pub tangents: Vec<usize>,
+}
+
+/// Differentiates a kernel of verified HIR, as the front end made it, in the direction that its caller gives.
+///
+/// # Errors
+///
+/// Where the kernel has no derivative, or none that could be told: what to write instead.
+pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tangent, Vec<Diagnostic>> {
+    let old = flat(module, kernel, request, tangent::is_expanded)?;
+    // What it writes may be read again.
+    let asked = active_params(&old, request);
+    let written =
+        old.written_arrays().into_iter().zip(old.params()).map(|(written, &param)| written && is_float(old.ty(param)));
+    let is_active: Vec<bool> = asked.into_iter().zip(written).map(|(asked, written)| asked || written).collect();
+    let values = activity::active_values(&old, &is_active);
+    refuse_bits(&old, &values)?;
+    let tangents: Vec<usize> = (0..is_active.len()).filter(|&index| is_active[index]).collect();
+    let all = old.param_names.iter().map(|name| name.to_string());
+    let all = all.chain(tangents.iter().map(|&index| format!("dot_{}", old.param_names[index])));
+    let names: Vec<String> = all.collect();
+    let types = old.params().iter().copied().chain(tangents.iter().map(|&index| old.params()[index]));
+    let typed = names.iter().map(|name| name.as_str()).zip(types.map(|param| old.ty(param)));
+    let mut new = Function::new(format!("{}_tangent", old.name), FunctionKind::Kernel, typed, &[]);
+    new.metadata = old.metadata.clone();
+    new.constraints = old.constraints.clone();
+    new.span = old.span;
+    let n_params = old.params().len();
+    let new_params: Vec<Value> = new.params().to_vec();
+    let mut writer = Tangents::new(&old, &mut new, values);
+    for (&param, &value) in old.params().iter().zip(&new_params) {
+        writer.values[param] = value.into();
+    }
+    for (number, &index) in tangents.iter().enumerate() {
+        writer.tangents[old.params()[index]] = new_params[n_params + number].into();
+    }
+    writer.run();
+    let errors = std::mem::take(&mut writer.errors);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    plan::clean(&mut new, &[]);
+    let mut module = Module::new();
+    let kernel = module.functions.push(new);
+    debug_assert_eq!(polyloom_ir::verify_module(&module), Ok(()), "the kernel with tangents is valid\n{module}");
+    Ok(Tangent { module, kernel, tangents })
+}
+
+/// The kernel alone, without calls, without ops that are differentiated by what they are made of, and without updates
+/// that a load and a store do as well.
+fn flat(
+    module: &Module,
+    kernel: FuncId,
+    request: &Request,
+    is_expanded: fn(Op, &[Type]) -> bool,
+) -> Result<Function, Vec<Diagnostic>> {
+    let (mut module, kernel) = extract(module, kernel);
+    for function in module.functions.values_mut() {
+        strip_asserts::strip_asserts(function);
+    }
+    expand::expand(&mut module, is_expanded);
+    inline::inline(&mut module, kernel, inline::Keep::NoCalls)?;
+    let mut flat = module.functions[kernel].clone();
+    fold::fold(&mut flat);
+    refuse_collectives(&flat)?;
+    updates::own_updates(&mut flat, request);
+    refuse_reads_of_updates(&flat)?;
+    Ok(flat)
+}
+
+/// By parameter, whether it is asked for and has derivatives.
+fn active_params(func: &Function, request: &Request) -> Vec<bool> {
+    let is_asked = |index: usize| request.active.get(index).copied().unwrap_or(false);
+    let params = func.params().iter().enumerate();
+    params.map(|(index, &param)| is_asked(index) && is_float(func.ty(param))).collect()
+}
+
 /// Barriers and warp operations: the threads of a block go back together, which is not done.
 fn refuse_collectives(func: &Function) -> Result<(), Vec<Diagnostic>> {
     let mut errors = Vec::new();
@@ -158,6 +235,19 @@ fn refuse_reads_of_updates(func: &Function) -> Result<(), Vec<Diagnostic>> {
                 "`{name}` is read and updated atomically in one kernel, so what is read depends on the order of threads"
             );
             let help = "read it in a kernel of its own";
+            errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
+        }
+    });
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// What looks at the bits of a number that has derivatives: what it makes of them may be a number again.
+fn refuse_bits(func: &Function, active: &EntitySet<Value>) -> Result<(), Vec<Diagnostic>> {
+    let mut errors = Vec::new();
+    func.walk(func.body, &mut |_, data| {
+        if data.op == Op::Bitcast && active.contains(data.operands[0]) {
+            let message = "the bits of a number that needs a gradient have no derivative";
+            let help = "compute it by arithmetic, or in a kernel of its own";
             errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
         }
     });

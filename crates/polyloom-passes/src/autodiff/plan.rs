@@ -139,7 +139,7 @@ pub(super) fn sizes(forward: &Function, lengths: Vec<TapeLength>, arrays: Vec<Ar
 }
 
 /// Takes out what nothing needs, where nobody else looks at the `private` arrays.
-fn clean(func: &mut Function, private: &[Value]) {
+pub(super) fn clean(func: &mut Function, private: &[Value]) {
     let calls = CallEffects::default();
     fold::fold(func);
     dce::dce_private(func, &calls, private);

@@ -301,12 +301,8 @@ impl<'a> Sweep<'a> {
             let help = "split the kernel at this place, and differentiate the parts";
             self.refuse(data, format!("`{name}` has no derivative"), help);
         } else if is_used {
-            let help = "store it in an array that another kernel reads";
-            self.refuse(
-                data,
-                format!("what `{name}` gives depends on the order of threads, and the kernel uses it"),
-                help,
-            );
+            let (message, help) = used_update(data.op);
+            self.refuse(data, message, help);
         }
         for &result in &data.results {
             let value = zero(&mut self.builder, self.old.ty(result));
@@ -599,12 +595,8 @@ impl<'a> Sweep<'a> {
 
     fn reverse_update(&mut self, data: &InstData) {
         if self.adjoint_of(data, 0).is_some() {
-            let help = "pass the array as one that needs no gradient, or update it by `atomic_add`";
-            self.refuse(
-                data,
-                format!("`{}` of an array that needs a gradient has no derivative", data.op.name()),
-                help,
-            );
+            let (message, help) = active_update(data.op);
+            self.refuse(data, message, help);
         }
     }
 
@@ -792,7 +784,19 @@ impl<'a> Sweep<'a> {
     }
 }
 
-fn is_used(func: &Function, value: Value) -> bool {
+/// Why an atomic update whose result is used has no derivative, and what to do about it.
+pub(super) fn used_update(op: Op) -> (String, &'static str) {
+    let message = format!("what `{}` gives depends on the order of threads, and the kernel uses it", op.name());
+    (message, "store it in an array that another kernel reads")
+}
+
+/// Why an atomic update of an active array has no derivative, and what to do about it.
+pub(super) fn active_update(op: Op) -> (String, &'static str) {
+    let message = format!("`{}` of an array that needs a gradient has no derivative", op.name());
+    (message, "pass the array as one that needs no gradient, or update it by `atomic_add`")
+}
+
+pub(super) fn is_used(func: &Function, value: Value) -> bool {
     let mut used = false;
     func.walk(func.body, &mut |_, data| used |= data.operands.contains(&value));
     used

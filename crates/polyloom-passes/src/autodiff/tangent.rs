@@ -1,0 +1,345 @@
+//! Forward-mode differentiation: a kernel that computes, beside what a kernel computes, its derivative in a direction.
+//!
+//! Every value that depends on an active parameter has a *tangent*, its derivative in that direction. It is computed
+//! where the value is, and goes the ways that the value goes: through regions, loops, exits and memory.
+
+use super::rules;
+use super::zero;
+use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use polyloom_ir::op::Group;
+use polyloom_ir::{Builder, Code, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Type, Value};
+use smallvec::SmallVec;
+
+type Values = SmallVec<[Value; 8]>;
+type Types = SmallVec<[Type; 8]>;
+
+pub(super) struct Tangents<'a> {
+    pub(super) old: &'a Function,
+    pub(super) builder: Builder<'a>,
+    /// What an old value is now.
+    pub(super) values: SecondaryMap<Value, PackedOption<Value>>,
+    /// The tangent of an old value, of an array the array of its elements' tangents; none if it is zero.
+    pub(super) tangents: SecondaryMap<Value, PackedOption<Value>>,
+    /// What an old instruction with regions is now.
+    insts: SecondaryMap<Inst, PackedOption<Inst>>,
+    pub(super) active: EntitySet<Value>,
+    pub(super) errors: Vec<Diagnostic>,
+}
+
+/// Whether the tangent of an op is worked out from what it is made of: else it is the op of tangents, or scalar rules
+/// say.
+pub(super) fn is_expanded(op: Op, types: &[Type]) -> bool {
+    let has_composites = types.iter().any(|ty| ty.as_composite().is_some());
+    match rules::derivative(op, types) {
+        rules::Derivative::Definition => !is_linear(op) && !is_bilinear(op),
+        rules::Derivative::Rule => has_composites && !is_linear(op) && !is_bilinear(op) && op != Op::Select,
+        _ => false,
+    }
+}
+
+/// Ops that are linear in all their active operands together.
+fn is_linear(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Cast
+            | Op::Construct
+            | Op::Component
+            | Op::WithComponent
+            | Op::ComponentAt
+            | Op::WithComponentAt
+            | Op::Add
+            | Op::Sub
+            | Op::Neg
+            | Op::Pos
+            | Op::Transpose
+            | Op::Trace
+            | Op::Diag
+            | Op::GetDiag
+            | Op::Skew
+            | Op::SpatialTop
+            | Op::SpatialBottom
+            | Op::TransformGetTranslation
+            | Op::TransformGetRotation
+    )
+}
+
+/// Ops that are linear in each of their two operands.
+fn is_bilinear(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Mul
+            | Op::Dot
+            | Op::Ddot
+            | Op::Cross
+            | Op::CwMul
+            | Op::Outer
+            | Op::SpatialDot
+            | Op::SpatialCross
+            | Op::SpatialCrossDual
+    )
+}
+
+impl<'a> Tangents<'a> {
+    pub(super) fn new(old: &'a Function, new: &'a mut Function, active: EntitySet<Value>) -> Tangents<'a> {
+        Tangents {
+            old,
+            builder: Builder::new(new),
+            values: SecondaryMap::new(),
+            tangents: SecondaryMap::new(),
+            insts: SecondaryMap::new(),
+            active,
+            errors: Vec::new(),
+        }
+    }
+
+    pub(super) fn run(&mut self) {
+        self.region(self.old.body, None);
+    }
+
+    fn refuse(&mut self, data: &InstData, message: String, help: &str) {
+        self.errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
+    }
+
+    fn value(&self, old: Value) -> Value {
+        self.values[old].expand().unwrap_or(old)
+    }
+
+    fn mapped(&self, old: &[Value]) -> Values {
+        old.iter().map(|&value| self.value(value)).collect()
+    }
+
+    /// The tangent of an old value, made if it is zero.
+    fn tangent(&mut self, old: Value) -> Value {
+        match self.tangents[old].expand() {
+            Some(tangent) => tangent,
+            None => zero(&mut self.builder, self.old.ty(old)),
+        }
+    }
+
+    fn bind(&mut self, old: Value, new: Value) {
+        self.values[old] = new.into();
+        if let Some(name) = &self.old.value_names[old] {
+            self.builder.func.value_names[new] = Some(name.clone());
+        }
+    }
+
+    fn bind_tangent(&mut self, old: Value, tangent: Value) {
+        self.tangents[old] = tangent.into();
+        if let Some(name) = &self.old.value_names[old] {
+            self.builder.func.value_names[tangent] = Some(format!("dot_{name}").into());
+        }
+    }
+
+    /// Values, and the tangents of those whose place is active.
+    fn with_tangents(&mut self, operands: &[Value], is_active: &[bool]) -> Values {
+        let mut values = self.mapped(operands);
+        for (&operand, _) in operands.iter().zip(is_active).filter(|(_, is_active)| **is_active) {
+            let tangent = self.tangent(operand);
+            values.push(tangent);
+        }
+        values
+    }
+
+    /// Of the results of an instruction with regions, which have tangents.
+    fn active_results(&self, inst: Inst) -> SmallVec<[bool; 8]> {
+        self.old.insts[inst].results.iter().map(|&result| self.active.contains(result)).collect()
+    }
+
+    /// Writes what a region of `owner` holds into the current one.
+    fn region(&mut self, region: Region, owner: Option<Inst>) {
+        let old = self.old;
+        for &inst in &old.regions[region].insts {
+            let data = &old.insts[inst];
+            self.builder.set_span(data.span);
+            match data.op {
+                Op::Yield => {
+                    let is_condition = owner.is_some_and(|owner| {
+                        let owner = &old.insts[owner];
+                        owner.op == Op::While && owner.regions[0] == region
+                    });
+                    let is_active = owner.filter(|_| !is_condition).map(|owner| self.active_results(owner));
+                    let values = self.with_tangents(&data.operands, &is_active.unwrap_or_default());
+                    self.builder.yield_(&values);
+                }
+                Op::Break | Op::Continue => {
+                    let Imm::Target(target) = data.imm else { continue };
+                    let is_active = self.active_results(target);
+                    let values = self.with_tangents(&data.operands, &is_active);
+                    let target = self.insts[target].expand().unwrap_or(target);
+                    self.builder.inst(data.op, &values, &[], Imm::Target(target));
+                }
+                Op::If | Op::ForRange | Op::While | Op::Block => self.with_regions(inst, data),
+                _ => self.op(data),
+            }
+        }
+    }
+
+    fn with_regions(&mut self, inst: Inst, data: &InstData) {
+        let old = self.old;
+        let is_active = self.active_results(inst);
+        let mut types: Types = data.results.iter().map(|&result| old.ty(result)).collect();
+        let tangent_types: Types =
+            data.results.iter().zip(&is_active).filter(|(_, active)| **active).map(|(&r, _)| old.ty(r)).collect();
+        types.extend(tangent_types.iter().copied());
+        let carries = matches!(data.op, Op::ForRange | Op::While);
+        let n_bounds = if data.op == Op::ForRange { 3 } else { 0 };
+        let mut operands = self.mapped(&data.operands[..if carries { n_bounds } else { data.operands.len() }]);
+        if carries {
+            operands.extend(self.with_tangents(&data.operands[n_bounds..], &is_active));
+        }
+        let regions: SmallVec<[Region; 2]> = data
+            .regions
+            .iter()
+            .map(|&region| {
+                let params = old.regions[region].params.iter().map(|&param| old.ty(param));
+                let more = tangent_types.iter().copied().filter(|_| carries);
+                self.builder.create_region(&params.chain(more).collect::<Types>())
+            })
+            .collect();
+        let new = self.builder.region_inst(data.op, &operands, &types, &regions);
+        self.insts[inst] = new.into();
+        let around = self.builder.region();
+        for (&region, &new_region) in data.regions.iter().zip(&regions) {
+            self.builder.switch_to(new_region);
+            let params = self.builder.func.regions[new_region].params.clone();
+            let old_params = &old.regions[region].params;
+            for (&param, &value) in old_params.iter().zip(&params) {
+                self.bind(param, value);
+            }
+            if carries {
+                let carried = &old_params[old_params.len() - is_active.len()..];
+                let active = carried.iter().zip(&is_active).filter(|(_, active)| **active);
+                for ((&param, _), &tangent) in active.zip(&params[old_params.len()..]) {
+                    self.bind_tangent(param, tangent);
+                }
+            }
+            self.region(region, Some(inst));
+        }
+        self.builder.switch_to(around);
+        let results = self.builder.func.insts[new].results.clone();
+        for (&result, &value) in data.results.iter().zip(&results) {
+            self.bind(result, value);
+        }
+        let active = data.results.iter().zip(&is_active).filter(|(_, active)| **active);
+        for ((&result, _), &tangent) in active.zip(&results[data.results.len()..]) {
+            self.bind_tangent(result, tangent);
+        }
+    }
+
+    /// An instruction without regions: it is done as it was, and then to tangents.
+    fn op(&mut self, data: &InstData) {
+        let operands = self.mapped(&data.operands);
+        let array = data.operands.first().and_then(|&array| self.tangents[array].expand());
+        if let Some(array) = array.filter(|_| self.old.ty(data.operands[0]).as_any_array().is_some()) {
+            return self.access(data, array, &operands);
+        }
+        let new = self.copy(data, &operands);
+        let Some(&result) = data.results.first() else { return };
+        let flows = data.operands.iter().any(|&operand| self.tangents[operand].is_some());
+        if !flows || !data.results.iter().any(|&result| self.active.contains(result)) {
+            return;
+        }
+        let results = self.builder.func.insts[new].results.clone();
+        match self.tangent_of(data, &operands, &results) {
+            Some(Some(tangent)) => self.bind_tangent(result, tangent),
+            Some(None) => {}
+            None => {
+                let help = "compute it in a kernel of its own, or from values that need no derivative";
+                self.refuse(data, format!("`{}` has no derivative", data.op.name()), help);
+            }
+        }
+    }
+
+    fn copy(&mut self, data: &InstData, operands: &[Value]) -> Inst {
+        let types: Types = data.results.iter().map(|&result| self.old.ty(result)).collect();
+        let new = self.builder.inst(data.op, operands, &types, data.imm.clone());
+        for (index, &result) in data.results.iter().enumerate() {
+            let value = self.builder.func.insts[new].results[index];
+            self.bind(result, value);
+        }
+        new
+    }
+
+    /// An access to an array, and the same to the array of its tangents.
+    fn access(&mut self, data: &InstData, tangents: Value, operands: &[Value]) {
+        let mut place: Values = SmallVec::from_slice(operands);
+        place[0] = tangents;
+        match data.op {
+            Op::ArrayLoad | Op::LoadReadonly => {
+                let ty = self.old.ty(data.results[0]);
+                self.copy(data, operands);
+                let load = self.builder.inst(data.op, &place, &[ty], data.imm.clone());
+                let tangent = self.builder.func.insts[load].results[0];
+                self.bind_tangent(data.results[0], tangent);
+            }
+            Op::ArrayStore | Op::AtomicAdd | Op::AtomicSub => {
+                self.copy(data, operands);
+                if data.op != Op::ArrayStore && super::sweep::is_used(self.old, data.results[0]) {
+                    let (message, help) = super::sweep::used_update(data.op);
+                    self.refuse(data, message, help);
+                }
+                let value = data.operands[data.operands.len() - 1];
+                // A store of a constant leaves a tangent of zero; a sum with one leaves the tangent as it is.
+                if data.op == Op::ArrayStore || self.tangents[value].is_some() {
+                    let last = place.len() - 1;
+                    place[last] = self.tangent(value);
+                    let types: Types = data.results.iter().map(|&result| self.old.ty(result)).collect();
+                    self.builder.inst(data.op, &place, &types, data.imm.clone());
+                }
+            }
+            op if op.info().group == Group::Atomic => {
+                let (message, help) = super::sweep::active_update(op);
+                self.refuse(data, message, help);
+            }
+            _ => _ = self.copy(data, operands),
+        }
+    }
+
+    /// The tangent of what an instruction gives; `Some(None)` if it is zero, and `None` if the op has no derivative.
+    fn tangent_of(&mut self, data: &InstData, operands: &[Value], results: &[Value]) -> Option<Option<Value>> {
+        let op = data.op;
+        let result = *results.first()?;
+        let ty = self.builder.func.ty(result);
+        let types: Types = operands.iter().map(|&operand| self.builder.func.ty(operand)).collect();
+        if rules::derivative(op, &types) == rules::Derivative::Zero {
+            return Some(None);
+        }
+        if is_linear(op) {
+            let active = |index: usize| match op {
+                Op::ComponentAt | Op::WithComponentAt => index != 1,
+                _ => true,
+            };
+            let tangents: Values = (0..operands.len())
+                .map(|index| if active(index) { self.tangent(data.operands[index]) } else { operands[index] })
+                .collect();
+            let new = self.builder.inst(op, &tangents, &[ty], data.imm.clone());
+            return Some(self.builder.func.insts[new].results.first().copied());
+        }
+        if op == Op::Select {
+            let [then, otherwise] = [1, 2].map(|index| self.tangent(data.operands[index]));
+            return Some(Some(self.builder.op(Op::Select, &[operands[0], then, otherwise])));
+        }
+        let mut sum: Option<Value> = None;
+        for index in 0..operands.len() {
+            let Some(tangent) = self.tangents[data.operands[index]].expand() else { continue };
+            let part = if is_bilinear(op) {
+                let mut factors: Values = SmallVec::from_slice(operands);
+                factors[index] = tangent;
+                let new = self.builder.inst(op, &factors, &[ty], data.imm.clone());
+                Some(self.builder.func.insts[new].results[0])
+            } else {
+                // Scalars: what the reverse sweep multiplies by the result's adjoint, multiplied by this tangent.
+                if types.iter().any(|ty| ty.as_composite().is_some()) || ty.as_composite().is_some() {
+                    return None;
+                }
+                rules::contributions(&mut self.builder, data, operands, results, &[Some(tangent)])?[index]
+            };
+            sum = match (sum, part) {
+                (Some(before), Some(part)) => Some(self.builder.op(Op::Add, &[before, part])),
+                (before, part) => before.or(part),
+            };
+        }
+        Some(sum)
+    }
+}

@@ -1,0 +1,104 @@
+"""Forward-mode derivatives: how what a kernel writes moves when its arguments move."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from polyloom import _native
+from polyloom._arrays import array
+from polyloom._creation import zeros_like
+
+__all__ = ["jvp"]
+
+
+def jvp(
+    kernel: _native.Kernel,
+    dim: int | Sequence[int],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any] = (),
+    *,
+    tangents: Sequence[Any],
+    device: Any = None,
+) -> None:
+    """Launches a kernel and carries a direction through it: a Jacobian-vector product.
+
+    The kernel's arrays are written as by `launch`. The arrays in `tangents` hold the direction in which their
+    arguments move, and then that in which what the kernel has left in them moves.
+
+    A launch of `jvp` under a `Tape` is recorded as any other, so that the gradient of a directional derivative, a
+    Hessian-vector product, is found by playing it back.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What runs.
+    dim : int or sequence of int
+        The extents of the launch.
+    inputs, outputs : sequence
+        The kernel's arguments, as for `launch`.
+    tangents : sequence
+        For each argument, how it moves: an array like it, a number or value for a scalar or composite, or None where
+        it does not move.
+    device : optional
+        Where the kernel runs.
+
+    Raises
+    ------
+    CompileError
+        Where the kernel has no derivative: what to write instead.
+    ValueError
+        If the tangents are not like the arguments.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> @loom.kernel
+    ... def square(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    ...     i = loom.tid()
+    ...     y[i] = x[i] * x[i]
+    >>> x, y = np.array([1.0, 2.0, 3.0], np.float32), np.zeros(3, np.float32)
+    >>> dot_x, dot_y = np.array([1.0, 0.0, 0.5], np.float32), np.zeros(3, np.float32)
+    >>> loom.jvp(square, 3, [x], [y], tangents=[dot_x, dot_y])
+    >>> dot_y
+    array([2., 0., 3.], dtype=float32)
+    """
+    args = [*inputs, *outputs]
+    if len(tangents) != len(args):
+        raise ValueError(f"tangents are one for each argument, or None: {len(args)}, not {len(tangents)}")
+    for index, (arg, tangent) in enumerate(zip(args, tangents, strict=True)):
+        if tangent is not None and _kind(arg) != _kind(tangent):
+            raise ValueError(
+                f"argument {index} is {_described(arg)}; its tangent is one like it, not {_described(tangent)}"
+            )
+    extents = tuple(dim) if isinstance(dim, Sequence) else (operator.index(dim),)
+    one = kernel.for_arguments(args)
+    moving, which = one.tangent([tangent is not None for tangent in tangents], len(extents))
+    given = [_zeros(args[index]) if tangents[index] is None else tangents[index] for index in which]
+    _native.launch(moving, extents, [*args, *given], None, device)
+
+
+def _kind(value: Any) -> Any:
+    """What the tangent of an argument has to have in common with it."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    return (tuple(shape), dtype) if _is_array(value) and shape is not None else None
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, array)) or hasattr(value, "__dlpack__")
+
+
+def _described(value: Any) -> str:
+    if _is_array(value):
+        return f"an array of shape {tuple(value.shape)} and type {getattr(value.dtype, '__name__', value.dtype)}"
+    return f"no array but {type(value).__name__}"
+
+
+def _zeros(arg: Any) -> Any:
+    """The tangent of an array that does not move, where the kernel makes it move."""
+    if isinstance(arg, array):
+        return zeros_like(arg)
+    return np.zeros_like(arg) if isinstance(arg, np.ndarray) else arg * 0

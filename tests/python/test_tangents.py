@@ -1,0 +1,164 @@
+"""Forward mode against reverse mode and central differences, and Hessian-vector products by reverse over forward."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import polyloom as loom
+import pytest
+from test_gradients import KERNELS, D, V, arguments, f64, squares
+
+
+def directional_difference(kernel, args, directions, step=1e-6):
+    ends = []
+    for sign in (1, -1):
+        moved = [
+            arg + sign * step * direction if isinstance(arg, np.ndarray) else float(arg + sign * step * direction)
+            for arg, direction in zip(args, directions, strict=True)
+        ]
+        loom.launch(kernel, 7, moved)
+        ends.append(moved)
+    for a, b in zip(*ends, strict=True):
+        yield (a - b) / (2 * step) if isinstance(a, np.ndarray) else None
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.key)
+def test_tangents_agree_with_differences(kernel, device):
+    rng = np.random.default_rng(7)
+    args = arguments(kernel, rng)
+    directions = [rng.normal(size=np.shape(arg)) if isinstance(arg, np.ndarray) else rng.normal() for arg in args]
+    expected = list(directional_difference(kernel, args, directions))
+    primal = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+    tangents = [d.copy() if isinstance(d, np.ndarray) else d for d in directions]
+    loom.jvp(kernel, 7, primal, tangents=tangents, device=device)
+    after = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+    loom.launch(kernel, 7, after)
+    for moved, difference, held, wanted in zip(tangents, expected, primal, after, strict=True):
+        if difference is not None:
+            np.testing.assert_allclose(moved, difference, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(held, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.key)
+def test_forward_and_reverse_are_transposes(kernel):
+    rng = np.random.default_rng(11)
+    args = arguments(kernel, rng)
+    directions = [rng.normal(size=np.shape(arg)) if isinstance(arg, np.ndarray) else rng.normal() for arg in args]
+    weights = [rng.normal(size=np.shape(arg) or (1,)) for arg in args]
+    tangents = [d.copy() if isinstance(d, np.ndarray) else d for d in directions]
+    loom.jvp(kernel, 7, [a.copy() if isinstance(a, np.ndarray) else a for a in args], tangents=tangents)
+    forward = sum((w * t).sum() for w, t in zip(weights, tangents, strict=True) if isinstance(t, np.ndarray))
+    adjoints = [w.copy() if isinstance(a, np.ndarray) else np.zeros(1) for w, a in zip(weights, args, strict=True)]
+    loom.launch(kernel, 7, args, adjoint=True, adj_inputs=adjoints)
+    reverse = sum(float((adjoint * d).sum()) for adjoint, d in zip(adjoints, directions, strict=True))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-10)
+
+
+@pytest.mark.parametrize("tier", ["interp", "0", "1"])
+def test_they_do_on_every_engine(tier):
+    which = "agree_with_differences and cpu or transposes"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", which, __file__]
+    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("." * 2 * len(KERNELS)), done.stdout + done.stderr
+
+
+@loom.kernel
+def composites(p: V, q: V, m: loom.mat33d, y: loom.array(dtype=f64)):
+    i = loom.tid()
+    v = loom.cross(p[i], q[i]) / (loom.length(q[i]) + f64(1.0))
+    w = m * v + loom.normalize(p[i]) * loom.dot(p[i], q[i])
+    r = loom.quat_rotate(loom.quat_from_axis_angle(loom.normalize(q[i]), v[1]), w)
+    y[i] = loom.length(r - p[i]) + loom.determinant(loom.outer(v, w) + m)
+
+
+def test_composites():
+    rng = np.random.default_rng(2)
+    args = [rng.normal(size=(4, 3)), rng.normal(size=(4, 3)), rng.normal(size=(3, 3)), np.zeros(4)]
+    directions = [rng.normal(size=np.shape(arg)) for arg in args[:3]]
+
+    def outputs(step):
+        moved = [a + step * d for a, d in zip(args, directions, strict=False)]
+        y = np.zeros(4)
+        loom.launch(composites, 4, [moved[0], moved[1], loom.mat33d(moved[2]), y])
+        return y
+
+    dot_y = np.zeros(4)
+    loom.jvp(
+        composites,
+        4,
+        [args[0], args[1], loom.mat33d(args[2])],
+        [np.zeros(4)],
+        tangents=[directions[0], directions[1], loom.mat33d(directions[2]), dot_y],
+    )
+    np.testing.assert_allclose(dot_y, (outputs(1e-6) - outputs(-1e-6)) / 2e-6, rtol=1e-6)
+    weight = rng.normal(size=4)
+    adjoints = [np.zeros((4, 3)), np.zeros((4, 3)), loom.zeros(1, dtype=loom.mat33d), weight.copy()]
+    loom.launch(composites, 4, [args[0], args[1], loom.mat33d(args[2]), np.zeros(4)], adjoint=True, adj_inputs=adjoints)
+    adjoints[2] = adjoints[2].numpy()[0]
+    reverse = sum((adjoint * d).sum() for adjoint, d in zip(adjoints, directions, strict=False))
+    np.testing.assert_allclose((weight * dot_y).sum(), reverse, rtol=1e-10)
+
+
+@loom.kernel
+def energy(x: D, loss: D):
+    i = loom.tid()
+    n = x.shape[0]
+    loom.atomic_add(loss, 0, loom.sin(x[i]) * x[(i + 1) % n] * x[i])
+
+
+def test_reverse_over_forward_is_a_hessian_vector_product():
+    rng = np.random.default_rng(4)
+    x, v = rng.normal(size=5), rng.normal(size=5)
+
+    def gradient(x):
+        adj_x = np.zeros(5)
+        loom.launch(energy, 5, [x, np.zeros(1)], adjoint=True, adj_inputs=[adj_x, np.ones(1)])
+        return adj_x
+
+    dot_loss = np.zeros(1)
+    with loom.Tape() as tape:
+        loom.jvp(energy, 5, [x], [np.zeros(1)], tangents=[v, dot_loss])
+    tape.backward(dot_loss)
+    np.testing.assert_allclose(tape.gradients[x], (gradient(x + 1e-6 * v) - gradient(x - 1e-6 * v)) / 2e-6, rtol=1e-6)
+    np.testing.assert_allclose(tape.gradients[v], gradient(x), rtol=1e-12)
+
+
+def test_what_is_written_moves_though_nobody_asks():
+    @loom.kernel
+    def k(x: D, between: D, y: D):
+        i = loom.tid()
+        between[i] = x[i] * x[i]
+        y[i] = between[i] * x[i]
+
+    x, dot_y = np.array([1.0, 2.0]), np.zeros(2)
+    loom.jvp(k, 2, [x], [np.zeros(2), np.zeros(2)], tangents=[np.ones(2), None, dot_y])
+    np.testing.assert_allclose(dot_y, 3 * x**2)
+    # A store of what does not move leaves nothing of the direction that was there.
+    dot_y = np.ones(2)
+    loom.jvp(k, 2, [x], [np.zeros(2), np.zeros(2)], tangents=[None, None, dot_y])
+    assert not dot_y.any()
+
+
+def test_tangents_are_like_their_arguments():
+    x, loss = np.ones(3), np.zeros(1)
+    with pytest.raises(ValueError, match="one for each argument"):
+        loom.jvp(squares, 3, [x], [loss], tangents=[np.ones(3)])
+    with pytest.raises(ValueError, match=r"argument 0 is an array of shape \(3,\)"):
+        loom.jvp(squares, 3, [x], [loss], tangents=[np.ones(2), np.zeros(1)])
+    with pytest.raises(ValueError, match="its tangent is one like it, not no array but float"):
+        loom.jvp(squares, 3, [x], [loss], tangents=[1.0, np.zeros(1)])
+
+
+def test_arrays_of_the_package_and_generic_kernels():
+    @loom.kernel
+    def k(x: loom.array(dtype=loom.Float), y: loom.array(dtype=loom.Float)):
+        i = loom.tid()
+        y[i] = loom.exp(x[i])
+
+    x, dot_x = loom.array([0.0, 1.0], dtype=loom.float32), loom.array([1.0, 2.0], dtype=loom.float32)
+    y, dot_y = loom.zeros(2, dtype=loom.float32), loom.zeros(2, dtype=loom.float32)
+    loom.jvp(k, 2, [x], [y], tangents=[dot_x, dot_y])
+    np.testing.assert_allclose(dot_y.numpy(), [1.0, 2 * np.e], rtol=1e-6)
