@@ -6,7 +6,8 @@ use crate::analysis::effects::{CallEffects, callees};
 use crate::pipeline::{self, Options, extract, is_checked, reachable};
 use crate::transform::blocks::{needs_blocks, split_for_text};
 use crate::transform::inline::Keep;
-use crate::transform::{cse, dce, early_exits, expand_library, fold, inline, scalarise, strip_asserts};
+use crate::transform::scalarise::{Lengths, scalarise_to};
+use crate::transform::{cse, dce, early_exits, expand_library, fold, inline, strip_asserts};
 use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::op::{Group, Lowering};
 use polyloom_ir::{Builder, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Type, Value};
@@ -82,7 +83,7 @@ pub fn definition(op: Op, types: &[Type]) -> Option<Arc<Module>> {
     if let Some(entry) = CACHE.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return entry.clone();
     }
-    let mut built = definition_of_composites(op, types, true);
+    let mut built = definition_of_composites(op, types, Lengths::Apart, true);
     if let Some(module) = built.as_mut().filter(|_| draws) {
         random::outline_steps(module);
     }
@@ -95,12 +96,14 @@ fn gives_composites(op: Op) -> bool {
     op.info().signatures.iter().any(|signature| signature.has_composites())
 }
 
-/// As [`definition`], but of scalar ops, those of the library among them, which have derivatives of their own.
-pub(crate) fn definition_by_scalar_ops(op: Op, types: &[Type]) -> Option<Module> {
-    definition_of_composites(op, types, false)
-}
-
-fn definition_of_composites(op: Op, types: &[Type], expands_library: bool) -> Option<Module> {
+/// As [`definition`]; the library's scalar ops in it, which have derivatives of their own, stay unless they are asked to be
+/// expanded.
+pub(crate) fn definition_of_composites(
+    op: Op,
+    types: &[Type],
+    lengths: Lengths,
+    expands_library: bool,
+) -> Option<Module> {
     let results = op.info().signatures.iter().find_map(|signature| signature.result_types(types))?;
     let is_composite = |ty: &Type| ty.as_composite().is_some();
     if !types.iter().chain(&results).any(is_composite) {
@@ -121,7 +124,7 @@ fn definition_of_composites(op: Op, types: &[Type], expands_library: bool) -> Op
     builder.return_(&values);
     let mut module = Module::new();
     let flat = module.functions.push(flat);
-    scalarise::scalarise(&mut module);
+    scalarise_to(&mut module, lengths);
     if expands_library {
         expand_library::expand_library(&mut module, flat);
     }

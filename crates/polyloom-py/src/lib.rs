@@ -55,6 +55,18 @@ fn builtins() -> Vec<(&'static str, String)> {
     .collect()
 }
 
+/// Of each builtin its name, how it is differentiated, and its overloads.
+#[pyfunction]
+fn derivatives() -> Vec<(&'static str, String, Vec<String>)> {
+    let builtins = Op::all().filter(|info| info.is_builtin());
+    builtins
+        .map(|info| {
+            let overloads = info.signatures.iter().map(ToString::to_string).collect();
+            (info.name, format!("{:?}", info.derivative), overloads)
+        })
+        .collect()
+}
+
 /// Runs the command line and gives its exit status.
 #[pyfunction]
 fn command(py: Python<'_>, arguments: Vec<String>) -> PyResult<i32> {
@@ -93,6 +105,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
     module.add_function(wrap_pyfunction!(launch::set_recording, module)?)?;
     module.add_function(wrap_pyfunction!(builtins, module)?)?;
+    module.add_function(wrap_pyfunction!(derivatives, module)?)?;
     module.add_function(wrap_pyfunction!(captures::result_types, module)?)?;
     module.add_function(wrap_pyfunction!(builtin_call::call_builtin, module)?)?;
     module.add_function(wrap_pyfunction!(composite::composite_names, module)?)?;

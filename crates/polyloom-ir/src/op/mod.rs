@@ -7,7 +7,8 @@
 //! [`crate::interp`] for the rest.
 //!
 //! Adding a builtin is one entry in [`table`], plus its arm in `eval` ([`Lowering::Native`]) or its body in
-//! [`crate::math`] ([`Lowering::Library`]).
+//! [`crate::math`] ([`Lowering::Library`]), and a rule in `polyloom_passes::autodiff` if the entry says so
+//! ([`Derivative::Rule`]).
 
 mod signature;
 mod table;
@@ -116,6 +117,24 @@ pub enum Lowering {
     Scalarised,
 }
 
+/// How an op is differentiated. The rules are those of the passes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Derivative {
+    /// Its results do not change with its operands by degrees: the derivative is zero. So it is of what takes no floats,
+    /// and of random numbers, which count as constants.
+    Zero,
+    /// By a rule: what its operands' adjoints are of its results' adjoints.
+    Rule,
+    /// By a rule for scalars. Where composites are among its operands, by its definition.
+    ScalarRule,
+    /// By what it is made of.
+    Definition,
+    /// It is control flow or accesses memory, which differentiation reverses as a whole.
+    Structure,
+    /// Not at all: a kernel that needs its derivative is refused.
+    None,
+}
+
 /// How Python code reaches an op.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Spelling {
@@ -172,6 +191,10 @@ pub struct OpInfo {
     pub convergence: Convergence,
     /// The least GPU architecture that has it; on the CPU it works whatever this is.
     pub least_arch: Arch,
+    /// How it is differentiated.
+    pub derivative: Derivative,
+    /// What its derivative is taken to be where it has none in the strict sense, for the reference.
+    pub kinks: Option<&'static str>,
     /// What it computes, for the reference: one sentence, then the edge cases.
     pub doc: &'static str,
     /// What a call looks like and gives. Every builtin has one, which a test executes on every engine.
@@ -208,6 +231,25 @@ impl OpInfo {
     /// block is one thread then.
     pub fn needs_blocks(&self) -> bool {
         self.group == Group::Gpu && self.op != Op::BlockDim || matches!(self.op, Op::AtomicInc | Op::AtomicDec)
+    }
+
+    /// Whether any of its overloads takes or gives floats, so that there may be a derivative.
+    pub fn has_floats(&self) -> bool {
+        self.signatures.iter().any(Signature::has_floats)
+    }
+
+    /// What there is to say of its derivative, for the reference.
+    pub fn derivative_doc(&self) -> Option<String> {
+        let general = match self.derivative {
+            _ if !self.has_floats() => return None,
+            Derivative::Zero => "Its derivative is 0.",
+            Derivative::None => "It has no derivative: a kernel that needs it is refused.",
+            Derivative::Rule | Derivative::ScalarRule | Derivative::Definition | Derivative::Structure => {
+                "It has a derivative."
+            }
+        };
+        let kinks = self.kinks.map(|kinks| format!(" {kinks}"));
+        Some(format!("{general}{}", kinks.unwrap_or_default()))
     }
 
     /// Whether Python code can name it.

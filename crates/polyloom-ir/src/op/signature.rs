@@ -216,6 +216,17 @@ impl Signature {
         Signature { text, var, var2, params, results }
     }
 
+    /// Whether its types may be floats or made of floats.
+    pub fn has_floats(&self) -> bool {
+        let takes = |class: Option<TypeClass>| class.is_some_and(|class| class.members().any(Scalar::is_float));
+        let is_float = |pattern: TyPattern| match pattern {
+            TyPattern::Is(scalar) | TyPattern::ArrayOf(scalar) | TyPattern::VectorOf(scalar, _) => scalar.is_float(),
+            _ => false,
+        };
+        let mut patterns = self.params.iter().map(|param| param.ty).chain(self.results.iter().copied());
+        takes(self.var) || takes(self.var2) || patterns.any(is_float)
+    }
+
     /// Whether it takes composites or arrays of them, or gives one.
     pub fn has_composites(&self) -> bool {
         let scalars = |pattern: TyPattern| {

@@ -1,9 +1,10 @@
 //! What derivatives flow through: values that depend on active parameters, and how arrays are accessed.
 
-use super::rules::{Derivative, derivative};
+use super::rules::derivative;
 use super::sweep::Array;
 use super::{Request, is_float};
 use cranelift_entity::EntitySet;
+use polyloom_ir::op::Derivative;
 use polyloom_ir::{Function, Imm, Op, Region, Type, Value, ValueDef};
 use smallvec::SmallVec;
 

@@ -1,7 +1,7 @@
 //! `expand`: ops that are differentiated by what they are made of become calls of their definitions, which are
 //! inlined then.
 
-use crate::text::definition_by_scalar_ops;
+use super::definitions::definition;
 use polyloom_ir::{FuncId, Function, Imm, Inst, Module, Op, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -22,8 +22,7 @@ pub(super) fn expand(module: &mut Module, is_expanded: fn(Op, &[Type]) -> bool) 
             let callee = match known.get(&key) {
                 Some(&callee) => callee,
                 None => {
-                    let Some(callee) = definition_by_scalar_ops(key.0, &key.1).map(|library| adopt(module, &library))
-                    else {
+                    let Some(callee) = definition(key.0, &key.1).map(|library| adopt(module, &library)) else {
                         continue;
                     };
                     known.insert(key, callee);

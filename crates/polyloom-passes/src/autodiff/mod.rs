@@ -17,6 +17,8 @@
 //! pipeline, and runs on every target.
 
 mod activity;
+mod choices;
+mod definitions;
 mod expand;
 mod plan;
 mod rules;
@@ -30,7 +32,7 @@ pub use plan::Backward;
 use crate::pipeline::extract;
 use crate::transform::{fold, inline, strip_asserts};
 use cranelift_entity::EntitySet;
-use polyloom_ir::op::{Convergence, Effect, Group};
+use polyloom_ir::op::{Convergence, Derivative, Effect, Group};
 use polyloom_ir::{
     Builder, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, KernelMetadata, Module, Op, Scalar, Type, Value,
 };
@@ -54,8 +56,9 @@ pub struct Request {
 ///
 /// Where the kernel has no derivative, or none that could be told: what to write instead.
 pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Backward, Vec<Diagnostic>> {
-    let is_expanded = |op, types: &[Type]| rules::derivative(op, types) == rules::Derivative::Definition;
-    let forward = flat(module, kernel, request, is_expanded)?;
+    let is_expanded = |op, types: &[Type]| rules::derivative(op, types) == Derivative::Definition;
+    let mut forward = flat(module, kernel, request, is_expanded)?;
+    choices::choices_as_branches(&mut forward);
     let forward = structure::structured(&forward);
     debug_assert_eq!(polyloom_ir::verify_function(&forward, None), Ok(()), "structured form is valid");
     let is_active = active_params(&forward, request);

@@ -7,7 +7,7 @@ use super::rules;
 use super::zero;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::op::Group;
+use polyloom_ir::op::{Derivative, Group};
 use polyloom_ir::{Builder, Code, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Type, Value};
 use smallvec::SmallVec;
 
@@ -27,15 +27,23 @@ pub(super) struct Tangents<'a> {
     pub(super) errors: Vec<Diagnostic>,
 }
 
-/// Whether the tangent of an op is worked out from what it is made of: else it is the op of tangents, or scalar rules
-/// say.
+/// Whether the tangent of an op is worked out from what it is made of: else it is the op of tangents, or rules of the
+/// reverse sweep say.
 pub(super) fn is_expanded(op: Op, types: &[Type]) -> bool {
-    let has_composites = types.iter().any(|ty| ty.as_composite().is_some());
+    if is_linear(op) || is_bilinear(op) || op == Op::Select {
+        return false;
+    }
     match rules::derivative(op, types) {
-        rules::Derivative::Definition => !is_linear(op) && !is_bilinear(op),
-        rules::Derivative::Rule => has_composites && !is_linear(op) && !is_bilinear(op) && op != Op::Select,
+        Derivative::Definition => true,
+        // The last is its result's.
+        Derivative::Rule => types.last().is_some_and(|ty| ty.as_composite().is_some()) && !is_decomposition(op),
         _ => false,
     }
+}
+
+/// Ops that give several composites by iterations.
+fn is_decomposition(op: Op) -> bool {
+    matches!(op, Op::Svd2 | Op::Svd3 | Op::Qr3 | Op::Eig3)
 }
 
 /// Ops that are linear in all their active operands together.
@@ -241,6 +249,9 @@ impl<'a> Tangents<'a> {
             return;
         }
         let results = self.builder.func.insts[new].results.clone();
+        if is_decomposition(data.op) {
+            return self.decomposed(data, &operands, &results);
+        }
         match self.tangent_of(data, &operands, &results) {
             Some(Some(tangent)) => self.bind_tangent(result, tangent),
             Some(None) => {}
@@ -302,7 +313,7 @@ impl<'a> Tangents<'a> {
         let result = *results.first()?;
         let ty = self.builder.func.ty(result);
         let types: Types = operands.iter().map(|&operand| self.builder.func.ty(operand)).collect();
-        if rules::derivative(op, &types) == rules::Derivative::Zero {
+        if rules::derivative(op, &types) == Derivative::Zero {
             return Some(None);
         }
         if is_linear(op) {
@@ -329,11 +340,7 @@ impl<'a> Tangents<'a> {
                 let new = self.builder.inst(op, &factors, &[ty], data.imm.clone());
                 Some(self.builder.func.insts[new].results[0])
             } else {
-                // Scalars: what the reverse sweep multiplies by the result's adjoint, multiplied by this tangent.
-                if types.iter().any(|ty| ty.as_composite().is_some()) || ty.as_composite().is_some() {
-                    return None;
-                }
-                rules::contributions(&mut self.builder, data, operands, results, &[Some(tangent)])?[index]
+                self.by_adjoint(data, operands, results, (index, tangent))?
             };
             sum = match (sum, part) {
                 (Some(before), Some(part)) => Some(self.builder.op(Op::Add, &[before, part])),
@@ -341,5 +348,49 @@ impl<'a> Tangents<'a> {
             };
         }
         Some(sum)
+    }
+
+    /// What the tangent of an operand adds to that of a scalar result: the reverse sweep has the derivative. `Some(None)` if
+    /// that is zero.
+    fn by_adjoint(
+        &mut self,
+        data: &InstData,
+        operands: &[Value],
+        results: &[Value],
+        (index, tangent): (usize, Value),
+    ) -> Option<Option<Value>> {
+        let elem = self.builder.func.ty(results[0]).as_scalar()?;
+        if self.builder.func.ty(tangent).as_composite().is_none() {
+            // What it multiplies by the result's adjoint, multiplied by this tangent.
+            return Some(rules::contributions(&mut self.builder, data, operands, results, &[Some(tangent)])?[index]);
+        }
+        let one = self.builder.const_f64(1.0);
+        let one = self.builder.cast(one, elem);
+        let gradient = rules::contributions(&mut self.builder, data, operands, results, &[Some(one)])?[index];
+        Some(gradient.map(|gradient| rules::inner(&mut self.builder, gradient, tangent)))
+    }
+
+    /// The tangents of the factors of a matrix: each component moves as the reverse sweep says that the matrix moves it.
+    fn decomposed(&mut self, data: &InstData, operands: &[Value], results: &[Value]) {
+        let direction = self.tangent(data.operands[0]);
+        for (number, &result) in data.results.iter().enumerate() {
+            let Some(composite) = self.old.ty(result).as_composite() else { continue };
+            let mut components = Values::new();
+            for component in 0..composite.n_components() {
+                let nothing = zero(&mut self.builder, composite.into());
+                let one = self.builder.const_f64(1.0);
+                let one = self.builder.cast(one, composite.elem());
+                let imm = Imm::Component(component as u16);
+                let unit = self.builder.inst(Op::WithComponent, &[nothing, one], &[composite.into()], imm);
+                let mut adjoints: SmallVec<[Option<Value>; 4]> = SmallVec::from_elem(None, results.len());
+                adjoints[number] = self.builder.func.insts[unit].results.first().copied();
+                let gradient = rules::contributions(&mut self.builder, data, operands, results, &adjoints);
+                let Some(gradient) = gradient.and_then(|gradients| gradients[0]) else { continue };
+                components.push(rules::inner(&mut self.builder, gradient, direction));
+            }
+            let whole = self.builder.inst(Op::Construct, &components, &[composite.into()], Imm::None);
+            let tangent = self.builder.func.insts[whole].results[0];
+            self.bind_tangent(result, tangent);
+        }
     }
 }

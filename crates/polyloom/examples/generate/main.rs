@@ -77,6 +77,9 @@ fn write_reference(folder: &Path) -> std::io::Result<()> {
                 let _ = writeln!(page, "    {}{signature}", info.name);
             }
             let _ = writeln!(page, "\n{}", paragraph(info.doc));
+            if let Some(derivative) = info.derivative_doc() {
+                let _ = writeln!(page, "\n{derivative}");
+            }
             if let Spelling::Operator(operator) = info.spelling {
                 let _ = writeln!(page, "\nAlso the operator `{operator}`.");
             }

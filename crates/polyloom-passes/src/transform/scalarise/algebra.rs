@@ -1,7 +1,7 @@
 //! Linear algebra by components: lengths, products, determinants, inverses.
 
-use super::{Components, Rewrite};
-use polyloom_ir::{Composite, Op, Scalar, Type, Value};
+use super::{Components, Lengths, Rewrite};
+use polyloom_ir::{Composite, Imm, Op, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 /// The pairs of columns of a matrix with four.
@@ -46,6 +46,14 @@ impl Rewrite<'_, '_> {
     }
 
     pub(super) fn length(&mut self, x: &[Value]) -> Value {
+        if self.lengths == Lengths::Whole
+            && let Some(elem) = self.builder.func.ty(x[0]).as_scalar()
+        {
+            let vector = Composite::Vector { elem, len: x.len() as u16 };
+            let inst = self.builder.inst(Op::Construct, x, &[vector.into()], Imm::None);
+            let whole = self.builder.func.insts[inst].results[0];
+            return self.op(Op::Length, &[whole]);
+        }
         let square = self.dot(x, x);
         self.op(Op::Sqrt, &[square])
     }

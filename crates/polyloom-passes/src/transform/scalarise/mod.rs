@@ -36,6 +36,20 @@ type Components = SmallVec<[Value; 4]>;
 
 /// Takes the composites of all functions apart.
 pub fn scalarise(module: &mut Module) {
+    scalarise_to(module, Lengths::Apart);
+}
+
+/// What becomes of lengths of vectors.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Lengths {
+    /// They are square roots.
+    Apart,
+    /// They stay, for their derivatives: a length has one where the square root of its square has none.
+    Whole,
+}
+
+/// As [`scalarise`].
+pub(crate) fn scalarise_to(module: &mut Module, lengths: Lengths) {
     let has_composites = |func: &Function| {
         let is_whole = |ty: Type| ty.composite_within().is_some();
         func.values.values().any(|value| is_whole(value.ty))
@@ -47,12 +61,12 @@ pub fn scalarise(module: &mut Module) {
         module.functions.iter().filter(|(_, func)| has_composites(func)).map(|(id, _)| id).collect();
     for id in with_composites {
         let mut function = take(module, id);
-        scalarise_function(module, &mut function);
+        scalarise_function(module, &mut function, lengths);
         module.functions[id] = function;
     }
 }
 
-fn scalarise_function(module: &mut Module, func: &mut Function) {
+fn scalarise_function(module: &mut Module, func: &mut Function, lengths: Lengths) {
     let params = params(func);
     let results: Vec<Type> = func.results.iter().flat_map(|&ty| flat(ty)).collect();
     let params = params.iter().map(|(name, ty)| (&**name, *ty));
@@ -67,6 +81,7 @@ fn scalarise_function(module: &mut Module, func: &mut Function) {
         builder: Builder::new(&mut scalar),
         values: SecondaryMap::new(),
         insts: SecondaryMap::new(),
+        lengths,
     };
     rewrite.region(func.body, body);
     *func = scalar;
@@ -114,6 +129,7 @@ struct Rewrite<'a, 'f> {
     values: SecondaryMap<Value, Components>,
     /// Instructions with regions: what `break` and `continue` may name.
     insts: SecondaryMap<Inst, Option<Inst>>,
+    lengths: Lengths,
 }
 
 impl Rewrite<'_, '_> {

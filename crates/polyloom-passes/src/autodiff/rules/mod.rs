@@ -1,0 +1,243 @@
+//! What each op adds to the adjoints of its operands: the adjoint of its result times the partial derivative.
+//!
+//! Where an op has no derivative in the strict sense, it has the one that its entry in the op table names: at a kink
+//! the value of one side, or zero between the two (`abs(0)`); zero where a function is constant in pieces (`floor`,
+//! `sign`).
+//!
+//! Ops on composites have rules made of ops on composites, so backward kernels read as the mathematics does.
+
+mod algebra;
+mod decomposition;
+mod rotation;
+mod scalar;
+
+use super::zero;
+use polyloom_ir::op::Derivative;
+use polyloom_ir::{Builder, Composite, Imm, InstData, Op, Scalar, Type, Value};
+use smallvec::{SmallVec, smallvec};
+
+/// What is added to the adjoint of each operand; none of it where that is zero.
+pub(super) type Contributions = SmallVec<[Option<Value>; 4]>;
+
+/// How an op on operands of these types is differentiated: [`Derivative::ScalarRule`] is one of two.
+pub(super) fn derivative(op: Op, types: &[Type]) -> Derivative {
+    match op.info().derivative {
+        Derivative::ScalarRule if types.iter().any(|ty| ty.as_composite().is_some()) => Derivative::Definition,
+        Derivative::ScalarRule => Derivative::Rule,
+        other => other,
+    }
+}
+
+/// What an instruction adds to the adjoints of its operands, of which `adjoints` are those of its results; one of them
+/// is there. `None` if the op has no derivative.
+pub(super) fn contributions(
+    builder: &mut Builder<'_>,
+    data: &InstData,
+    operands: &[Value],
+    results: &[Value],
+    adjoints: &[Option<Value>],
+) -> Option<Contributions> {
+    let types: SmallVec<[Type; 4]> = operands.iter().map(|&operand| builder.func.ty(operand)).collect();
+    match derivative(data.op, &types) {
+        Derivative::Zero => return Some(smallvec![None; operands.len()]),
+        Derivative::Rule => {}
+        _ => return None,
+    }
+    if let [adjoint] = *adjoints {
+        let rule = &mut Rule { b: builder, adjoint: adjoint? };
+        return rule.of(data, operands, results[0]);
+    }
+    let given = results.iter().zip(adjoints).map(|(&result, adjoint)| {
+        let ty = builder.func.ty(result);
+        adjoint.unwrap_or_else(|| zero(builder, ty))
+    });
+    let given: SmallVec<[Value; 4]> = given.collect();
+    let matrix = Rule { adjoint: given[0], b: builder }.decomposition(data.op, results, &given)?;
+    // Other operands are variables that the results are put in.
+    Some(std::iter::once(Some(matrix)).chain(operands[1..].iter().map(|_| None)).collect())
+}
+
+/// The sum of the products of corresponding components of two values of one type.
+pub(super) fn inner(builder: &mut Builder<'_>, a: Value, b: Value) -> Value {
+    Rule { adjoint: a, b: builder }.inner(a, b)
+}
+
+/// The rule of an instruction with one result.
+struct Rule<'a, 'f> {
+    b: &'a mut Builder<'f>,
+    /// The result's adjoint.
+    adjoint: Value,
+}
+
+fn one(value: Value) -> Option<Contributions> {
+    Some(smallvec![Some(value)])
+}
+
+fn two(a: Value, b: Value) -> Option<Contributions> {
+    Some(smallvec![Some(a), Some(b)])
+}
+
+impl Rule<'_, '_> {
+    fn of(&mut self, data: &InstData, x: &[Value], r: Value) -> Option<Contributions> {
+        let g = self.adjoint;
+        match data.op {
+            Op::Construct => Some((0..x.len()).map(|number| Some(self.component(g, number))).collect()),
+            Op::Component => {
+                let nothing = self.zero_like(x[0]);
+                one(self.with(Op::WithComponent, &[nothing, g], data.imm.clone()))
+            }
+            Op::WithComponent => {
+                let ty = self.b.func.ty(x[1]);
+                let nothing = zero(self.b, ty);
+                let rest = self.with(Op::WithComponent, &[g, nothing], data.imm.clone());
+                let inst = self.b.inst(Op::Component, &[g], &[ty], data.imm.clone());
+                two(rest, self.b.func.insts[inst].results[0])
+            }
+            Op::ComponentAt => {
+                let nothing = self.zero_like(x[0]);
+                Some(smallvec![Some(self.b.op(Op::WithComponentAt, &[nothing, x[1], g])), None])
+            }
+            Op::WithComponentAt => {
+                let nothing = self.zero_like(x[2]);
+                let rest = self.b.op(Op::WithComponentAt, &[g, x[1], nothing]);
+                Some(smallvec![Some(rest), None, Some(self.b.op(Op::ComponentAt, &[g, x[1]]))])
+            }
+            Op::Select => {
+                let nothing = self.zero_like(g);
+                let then = self.b.op(Op::Select, &[x[0], g, nothing]);
+                Some(smallvec![None, Some(then), Some(self.b.op(Op::Select, &[x[0], nothing, g]))])
+            }
+            Op::Cast => match (self.b.func.ty(x[0]), self.b.func.ty(r)) {
+                (Type::Scalar(from), Type::Scalar(to)) if from.is_float() && to.is_float() => one(self.b.cast(g, from)),
+                _ => Some(smallvec![None]),
+            },
+            Op::Add => two(g, g),
+            Op::Sub => two(g, self.neg(g)),
+            Op::Neg => one(self.neg(g)),
+            Op::Pos => one(g),
+            Op::Mul => self.product(x),
+            Op::Div => self.quotient(x, r),
+            op => self.algebra(op, x, r).or_else(|| self.rotation(op, x)).or_else(|| self.scalar(op, x, r)),
+        }
+    }
+
+    /// `x / length`, and 0 for a length of 0, between all directions.
+    fn over_length(&mut self, x: Value, length: Value) -> Value {
+        let nothing = self.constant(0.0, length);
+        let is_zero = self.b.op(Op::Eq, &[length, nothing]);
+        let share = self.div(x, length);
+        let nothing = self.zero_like(x);
+        self.b.op(Op::Select, &[is_zero, nothing, share])
+    }
+
+    /// The sum of the products of corresponding components: what a factor's adjoint is that all of them have in common.
+    fn inner(&mut self, a: Value, b: Value) -> Value {
+        match self.b.func.ty(a) {
+            Type::Composite(Composite::Matrix { .. }) => self.b.op(Op::Ddot, &[a, b]),
+            Type::Composite(Composite::Transform { .. }) => {
+                let [p, q] = [Op::TransformGetTranslation, Op::TransformGetRotation].map(|part| {
+                    let parts = [a, b].map(|x| self.b.op(part, &[x]));
+                    self.dot(parts[0], parts[1])
+                });
+                self.add(p, q)
+            }
+            Type::Composite(_) => self.dot(a, b),
+            _ => self.mul(a, b),
+        }
+    }
+
+    fn component(&mut self, x: Value, number: usize) -> Value {
+        let elem = self.elem(x);
+        let inst = self.b.inst(Op::Component, &[x], &[elem.into()], Imm::Component(number as u16));
+        self.b.func.insts[inst].results[0]
+    }
+
+    fn components(&mut self, x: Value) -> SmallVec<[Value; 16]> {
+        let n = self.b.func.ty(x).as_composite().map_or(1, Composite::n_components);
+        (0..n).map(|number| self.component(x, number)).collect()
+    }
+
+    fn construct(&mut self, composite: Composite, components: &[Value]) -> Value {
+        let inst = self.b.inst(Op::Construct, components, &[composite.into()], Imm::None);
+        self.b.func.insts[inst].results[0]
+    }
+
+    /// A vector of these components.
+    fn vector(&mut self, components: &[Value]) -> Value {
+        let composite = Composite::Vector { elem: self.elem(components[0]), len: components.len() as u16 };
+        self.construct(composite, components)
+    }
+
+    /// A square matrix of these elements, row by row.
+    fn square(&mut self, elements: &[Value]) -> Value {
+        let n = elements.len().isqrt() as u8;
+        let composite = Composite::Matrix { elem: self.elem(elements[0]), rows: n, cols: n };
+        self.construct(composite, elements)
+    }
+
+    fn with(&mut self, op: Op, operands: &[Value], imm: Imm) -> Value {
+        let ty = self.b.func.ty(operands[0]);
+        let inst = self.b.inst(op, operands, &[ty], imm);
+        self.b.func.insts[inst].results[0]
+    }
+
+    /// The type of a value's components, or its own.
+    fn elem(&self, x: Value) -> Scalar {
+        match self.b.func.ty(x) {
+            Type::Scalar(scalar) => scalar,
+            ty => ty.as_composite().map_or(Scalar::F64, Composite::elem),
+        }
+    }
+
+    /// A constant of the type of `like`, or of its components.
+    fn constant(&mut self, value: f64, like: Value) -> Value {
+        let scalar = self.elem(like);
+        let exact = self.b.const_f64(value);
+        match scalar {
+            Scalar::F64 => exact,
+            scalar => self.b.cast(exact, scalar),
+        }
+    }
+
+    fn zero_like(&mut self, x: Value) -> Value {
+        let ty = self.b.func.ty(x);
+        zero(self.b, ty)
+    }
+
+    fn times(&mut self, x: Value, factor: f64) -> Value {
+        let factor = self.constant(factor, x);
+        self.mul(x, factor)
+    }
+
+    fn neg(&mut self, x: Value) -> Value {
+        self.b.op(Op::Neg, &[x])
+    }
+
+    fn add(&mut self, a: Value, b: Value) -> Value {
+        self.b.op(Op::Add, &[a, b])
+    }
+
+    fn sub(&mut self, a: Value, b: Value) -> Value {
+        self.b.op(Op::Sub, &[a, b])
+    }
+
+    fn mul(&mut self, a: Value, b: Value) -> Value {
+        self.b.op(Op::Mul, &[a, b])
+    }
+
+    fn div(&mut self, a: Value, b: Value) -> Value {
+        self.b.op(Op::Div, &[a, b])
+    }
+
+    fn dot(&mut self, a: Value, b: Value) -> Value {
+        self.b.op(Op::Dot, &[a, b])
+    }
+
+    fn cross(&mut self, a: Value, b: Value) -> Value {
+        self.b.op(Op::Cross, &[a, b])
+    }
+
+    fn transpose(&mut self, x: Value) -> Value {
+        self.b.op(Op::Transpose, &[x])
+    }
+}
