@@ -351,14 +351,6 @@ def test_what_is_not_there_yet_is_refused():
     with pytest.raises(TypeError, match="not of Foreign"), loom.Tape():
         loom.launch(squares, 3, [Foreign()], [loss])
 
-    @loom.kernel
-    def k(a: loom.array(dtype=loom.mat33d), y: D):
-        u, s, v = loom.svd3(a[0])
-        y[0] = s[0]
-
-    with pytest.raises(loom.CompileError, match="`svd3` has no derivative"):
-        k.hir(backward=True)
-
 
 def test_gradients_that_do_not_fit_are_named():
     x, loss = np.ones(3), np.zeros(1)

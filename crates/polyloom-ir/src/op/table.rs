@@ -848,7 +848,8 @@ op_table! {
     Randu = "randu", Random, Function, Pure, Library, Zero, ["(inout state: u32) -> u32", "(inout state: u32, low: u32, high: u32) -> u32"],
         example ["state = loom.rand_init(42)", "loom.randu(state)" => "2785308739"];
     /// A random float, uniform on [0, 1) in steps of 2^-24, or from `low` up to `high`.
-    Randf = "randf", Random, Function, Pure, Library, Zero, ["(inout state: u32) -> f32", "(inout state: u32, low: f32, high: f32) -> f32"],
+    Randf = "randf", Random, Function, Pure, Library, Definition, ["(inout state: u32) -> f32", "(inout state: u32, low: f32, high: f32) -> f32"],
+        kinks "The draw itself is a constant; the limits have derivatives.",
         example ["state = loom.rand_init(42)", "loom.randf(state)" => "0.6485052"];
     /// A random float from the standard normal distribution.
     Randn = "randn", Random, Function, Pure, Library, Zero, ["(inout state: u32) -> f32"],
