@@ -22,12 +22,13 @@ try:
         _composite_names,
         _creation,
         _devices,
-        _gradients,
         _indexed,
         _interop,
+        _ranks,
         _scalars,
         _structs,
         _tangents,
+        _tape,
         sim,
         types,
         utils,
@@ -45,17 +46,18 @@ from polyloom._config import Config as _Config
 from polyloom._creation import *  # noqa: F403
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, DeviceError, Diagnostic, Finding, LaunchError, SanitizerError
-from polyloom._gradients import *  # noqa: F403
 from polyloom._indexed import *  # noqa: F403
 from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
 from polyloom._kernel import specialise as overload
 from polyloom._map import map
 from polyloom._native import Function, Launch, __version__, launch
+from polyloom._ranks import *  # noqa: F403
 from polyloom._scalars import *  # noqa: F403
 from polyloom._scalars import bool_ as bool  # noqa: A004
 from polyloom._structs import *  # noqa: F403
 from polyloom._tangents import *  # noqa: F403
+from polyloom._tape import *  # noqa: F403
 
 if _typing.TYPE_CHECKING:
     from polyloom._native import Kernel
@@ -115,9 +117,10 @@ __all__ = [
     *_creation.__all__,
     *_indexed.__all__,
     *_devices.__all__,
-    *_gradients.__all__,
     *_interop.__all__,
+    *_ranks.__all__,
     *_scalars.__all__,
     *_structs.__all__,
     *_tangents.__all__,
+    *_tape.__all__,
 ]

@@ -20,6 +20,7 @@ from polyloom import _native
 from polyloom._annotations import ArrayAnnotation, ReferenceAnnotation, name_of
 from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open
 from polyloom._devices import Device, DeviceLike, get_device
+from polyloom._grad import WithGradient
 from polyloom._memory import layout, span
 from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, float32, int32, readable, stored
 from polyloom._structs import StructClass, of_record, records
@@ -27,7 +28,10 @@ from polyloom._structs import StructClass, of_record, records
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["array", "array1d", "array2d", "array3d", "array4d", "ref"]
+# What tapes want to be told of assignments: 0 for nothing, 1 for where they write, 2 for all.
+watched = 0
+
+__all__ = ["array", "ref"]
 
 # What an array's elements are: a scalar type, a class such as `vec3`, or a struct.
 ElementType = DType | CompositeClass | StructClass
@@ -126,13 +130,18 @@ def _operator(builtin: str, swapped: bool = False, in_place: bool = False) -> Ca
             return NotImplemented
         if _scalar(self.dtype).numpy.kind == "f":
             others = tuple(float(each) if type(each) is int else each for each in others)
-        operands = (*others, self) if swapped else (self, *others)
+        if in_place and watched == 2:
+            # What a kernel writes it cannot also be given to read, if the launch is to be differentiated.
+            before = self._copied_to(self.device)
+            operands: tuple[Any, ...] = (before, *(before if each is self else each for each in others))
+        else:
+            operands = (*others, self) if swapped else (self, *others)
         return map(getattr(_builtins, builtin), *operands, out=self if in_place else None)
 
     return operate
 
 
-class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
+class array(WithGradient):  # noqa: N801 - the kernel language's name
     """An array in memory, or the annotation of an array parameter.
 
     Parameters
@@ -153,7 +162,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         Where the elements are: `"cpu"`, `"sim:0"` or `"cuda:0"`; by default where those of `data` are or, if it is no
         array of the package's, the device that `set_device` names.
     requires_grad : bool
-        Kept as an attribute; a `Tape` has the gradients of all arrays that it records launches with.
+        Whether the array has an array `grad` like it, to which `Tape.backward` adds.
     pinned : bool
         Without effect.
     ptr : int, optional
@@ -176,9 +185,7 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
     """
 
     dtype: ElementType
-    requires_grad: bool = False
     pinned: bool = False
-    grad: None = None
     # Of an array of structs, the views of their fields that launches are given, once one has made them.
     _leaves: list[Any] | None
 
@@ -213,6 +220,10 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
             made = data._seen_as(dtype, shape, ndim)
         else:
             made = cls._made(data, dtype, shape, ndim, copy)
+            if watched == 2 and isinstance(made, array):
+                from polyloom import _tape
+
+                _tape.copied(made, data)
             if isinstance(made, array):
                 made = made.to(where)
         if requires_grad and isinstance(made, array):
@@ -297,7 +308,9 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def _view(self, storage: NDArray[Any], dtype: ElementType | None = None) -> array:
         """An array over some of this one's memory."""
-        return array._wrap(storage, self.dtype if dtype is None else dtype, self._memory)
+        made = array._wrap(storage, self.dtype if dtype is None else dtype, self._memory)
+        made._parent = self
+        return made
 
     def _seen_as(self, dtype: Any, shape: Any, ndim: int | None) -> array:
         """This array on a device as one of this type, shape and number of dimensions, over the same memory."""
@@ -321,6 +334,16 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
 
     def _put(self, part: NDArray[Any], value: Any) -> None:
         """Writes `value`, an element or array-like, to the elements that a view of `_storage` stands for."""
+        if watched:
+            from polyloom import _tape
+
+            with _tape.assigning(self, part, value):
+                self._set(part, value)
+        else:
+            self._set(part, value)
+
+    def _set(self, part: NDArray[Any], value: Any) -> None:
+        """`_put`, of which tapes are told."""
         memory = self._memory
         if memory is None:
             part[...] = _elements(value, self.dtype)
@@ -425,10 +448,14 @@ class array(_native.ArrayBase):  # noqa: N801 - the kernel language's name
         return self._view(item)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if self._memory is None:
-            self._storage[self._key(index)] = _elements(value, self.dtype)
-        else:
+        if self._memory is not None:
             self._put(self._part(index), value)
+        elif watched:
+            from polyloom import _tape
+
+            _tape.put(self, self._key(index), value)
+        else:
+            self._storage[self._key(index)] = _elements(value, self.dtype)
 
     def __str__(self) -> str:
         return str(self.numpy())
@@ -685,27 +712,3 @@ def _at(
         return array._wrap(storage, dtype)
     _, n_bytes = span(storage)
     return array._wrap(storage, dtype, _native.DeviceMemory(device, n_bytes, ptr))
-
-
-class _ArrayOfRank:
-    """The annotation of an array of one number of dimensions: `array2d(dtype=float)` or `array2d[float]`."""
-
-    def __init__(self, ndim: int) -> None:
-        self._ndim = ndim
-        self.__name__ = self.__qualname__ = f"array{ndim}d"
-        self.__module__ = __name__
-
-    def __call__(self, dtype: ElementTypeLike) -> Any:
-        return array(dtype=dtype, ndim=self._ndim)
-
-    def __getitem__(self, dtype: ElementTypeLike) -> Any:
-        return array(dtype=dtype, ndim=self._ndim)
-
-    def __repr__(self) -> str:
-        return f"polyloom.{self.__name__}"
-
-
-array1d = _ArrayOfRank(1)
-array2d = _ArrayOfRank(2)
-array3d = _ArrayOfRank(3)
-array4d = _ArrayOfRank(4)

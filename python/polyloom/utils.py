@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from polyloom._arrays import _scalar, array
 from polyloom._compatibility import ScopedTimer
 from polyloom._composites import CompositeClass
+from polyloom._tape import refuse
 
 __all__ = [
     "ScopedTimer",
@@ -43,6 +44,7 @@ def _first(values: array, count: int | None, what: str) -> NDArray[Any]:
 
 def _write(values: array, count: int, what: str, elements: NDArray[Any]) -> None:
     """Writes the first elements, which they can only be if all follow each other in memory."""
+    refuse("what polyloom.utils computes", values)
     if not values.is_contiguous:
         raise ValueError(f"the elements of {what} do not follow each other in memory")
     if not 0 <= count <= values.size:
@@ -53,6 +55,7 @@ def _write(values: array, count: int, what: str, elements: NDArray[Any]) -> None
 
 
 def _write_all(values: array, elements: NDArray[Any]) -> None:
+    refuse("what polyloom.utils computes", values)
     values._put(values._storage, np.reshape(elements, values._storage.shape))
 
 

@@ -18,17 +18,20 @@ use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyList, PyTuple, Py
 use smallvec::SmallVec;
 
 /// An array argument that the kernel writes.
-struct Written {
+pub(crate) struct Written {
     param: usize,
     /// Whether it is in the memory of the launch's device, where addresses have nothing to do with the host's.
-    is_resident: bool,
+    pub(crate) is_resident: bool,
     /// The NumPy array, which the arguments or what is kept beside them hold.
     array: *mut npyffi::PyArrayObject,
-    footprint: Footprint,
+    pub(crate) footprint: Footprint,
 }
 
-/// Fills `block` with `args` for a launch of `kernel` on `device`. `kept` receives objects made on the way, which must live until the launch is
-/// over.
+/// The arrays that a kernel writes.
+pub(crate) type Writes = SmallVec<[Written; 4]>;
+
+/// Fills `block` with `args` for a launch of `kernel` on `device`. `kept` receives objects made on the way, which must
+/// live until the launch is over, and `written` the arrays that the kernel writes.
 ///
 /// # Errors
 ///
@@ -40,12 +43,13 @@ pub(crate) fn fill<'py>(
     args: &[Borrowed<'_, 'py, PyAny>],
     block: &mut ArgBlock,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
+    written: &mut Writes,
 ) -> PyResult<()> {
     if args.len() != kernel.arguments().len() {
         return Err(wrong_count(kernel, args.len()));
     }
     if !kernel.has_structs() {
-        return fill_leaves(py, kernel, device, args, block, kept);
+        return fill_leaves(py, kernel, device, args, block, kept, written);
     }
     let mut leaves: SmallVec<[Bound<'py, PyAny>; 16]> = SmallVec::new();
     for (index, (arg, param)) in args.iter().zip(kernel.arguments()).enumerate() {
@@ -58,7 +62,7 @@ pub(crate) fn fill<'py>(
         }
     }
     let borrowed: SmallVec<[Borrowed<'_, 'py, PyAny>; 16]> = leaves.iter().map(Bound::as_borrowed).collect();
-    let filled = fill_leaves(py, kernel, device, &borrowed, block, kept);
+    let filled = fill_leaves(py, kernel, device, &borrowed, block, kept, written);
     drop(borrowed);
     // Views of fields were made here.
     kept.extend(leaves);
@@ -73,9 +77,9 @@ fn fill_leaves<'py>(
     args: &[Borrowed<'_, 'py, PyAny>],
     block: &mut ArgBlock,
     kept: &mut SmallVec<[Bound<'py, PyAny>; 2]>,
+    written: &mut Writes,
 ) -> PyResult<()> {
     let params = kernel.params();
-    let mut written: SmallVec<[Written; 4]> = SmallVec::new();
     for (index, (arg, &ty)) in args.iter().zip(kernel.types()).enumerate() {
         let ty = match ty {
             Type::Scalar(scalar) => {
@@ -106,7 +110,7 @@ fn fill_leaves<'py>(
             written.push(Written { param: index, is_resident, array, footprint });
         }
     }
-    check_overlap(py, kernel, &written)
+    check_overlap(py, kernel, written)
 }
 
 /// Whether `arg` fits the parameter with this index in a launch on `device`, whatever the other arguments are.

@@ -149,6 +149,12 @@ impl DeviceMemory {
         self.buffer.address()
     }
 
+    /// How many bytes there are.
+    #[getter]
+    fn n_bytes(&self) -> usize {
+        self.buffer.n_bytes()
+    }
+
     /// The elements of an array in this memory, which `layout` describes, as a NumPy array of the host's.
     pub(crate) fn read<'py>(&self, layout: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = layout.py();

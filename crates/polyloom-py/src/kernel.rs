@@ -281,6 +281,22 @@ impl Kernel {
         self.text(py, Form::Asm, backward)
     }
 
+    /// What differentiation goes by: for each parameter of the kernel's HIR, whether it is an array, the name of the type
+    /// of its numbers, and whether the kernel writes it.
+    #[getter]
+    fn _parameters(&self) -> PyResult<Vec<(bool, &'static str, bool)>> {
+        let kernel = self.without_structs()?;
+        let mut n_before = 0;
+        let parameter = |&ty: &Type| {
+            let is_written = kernel.writes(n_before);
+            n_before += ty.as_composite().map_or(1, polyloom::Composite::n_components);
+            let (elem, is_array) = ty.as_any_array().map_or((ty, false), |(elem, _)| (elem, true));
+            let scalar = elem.as_composite().map(polyloom::Composite::elem).or_else(|| elem.as_scalar());
+            (is_array, scalar.map_or("", Scalar::python_name), is_written)
+        };
+        Ok(kernel.types().iter().map(parameter).collect())
+    }
+
     /// The backward kernel with respect to the parameters that are active, for launches of this many
     /// dimensions.
     fn backward(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<Backward> {

@@ -4,7 +4,7 @@
 //! object beyond the arguments' own fields and, where a list holds them, their reference counts. A recorded launch does
 //! not even look at them: it keeps the filled argument block.
 
-use crate::arguments;
+use crate::arguments::{self, Writes, Written};
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
 use crate::{device, print, sim};
@@ -15,7 +15,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyList, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -51,10 +51,11 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     Run the backward kernel instead, which carries derivatives from what the kernel wrote to what it read. Arrays hold
 ///     what they held before the launch of the kernel itself.
 /// adj_inputs, adj_outputs : sequence
-///     With `adjoint`, for each of the inputs and outputs the array of its gradient, or None; of a scalar, an array of one
-///     element. Gradients of what the kernel wrote are taken, the others are added to.
+///     With `adjoint`, for each of the inputs and outputs the array of its gradient; of a scalar, an array of one element.
+///     Without one, or for all if the list is left out, it is the `grad` of an array that has it, and otherwise none.
+///     Gradients of what the kernel wrote are taken, the others are added to.
 /// record_tape : bool
-///     Whether an active `Tape` records the launch.
+///     Whether an active `Tape` records the launch; with `record_cmd`, those of the `Launch`.
 /// max_blocks, stream
 ///     Taken for programs written for Warp; `max_blocks` is without effect, and there are no streams.
 ///
@@ -143,22 +144,20 @@ pub(crate) fn launch<'py>(
         }
     };
     let code = kernel.get().one()?;
-    let is_recorded =
-        RECORDING.load(Ordering::Relaxed) && record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
-    if adjoint || is_recorded {
-        let Some(dim) = &shape else {
-            return Err(PyTypeError::new_err("gradients are of launches over dim"));
-        };
-        let gradients = py.import("polyloom._gradients")?;
-        let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
-        let device_name = device.to_string();
-        if adjoint {
-            let none = || PyList::empty(py).into_any();
-            let [adj_inputs, adj_outputs] = [adj_inputs, adj_outputs].map(|list| list.cloned().unwrap_or_else(none));
-            gradients.call_method1("launch_adjoint", (kernel, dim, all, adj_inputs, adj_outputs, device_name))?;
-            return Ok(None);
+    let over_dim = shape.is_some();
+    let watched = Watched::now(record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true)));
+    if adjoint {
+        if record_cmd {
+            return Err(PyValueError::new_err("record_cmd is for launches forward, not for adjoint=True"));
         }
-        gradients.call_method1("record", (kernel, dim, all, device_name))?;
+        let Some(dim) = &shape else { return Err(not_over_dim()) };
+        let none = || PyList::empty(py).into_any();
+        let [adj_inputs, adj_outputs] = [adj_inputs, adj_outputs].map(|list| list.cloned().unwrap_or_else(none));
+        let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
+        let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
+        let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, device.to_string());
+        py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?;
+        return Ok(None);
     }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
         (Some(shape), None) if !code.needs_blocks() && device == Device::Cpu => {
@@ -170,20 +169,85 @@ pub(crate) fn launch<'py>(
         let args: Vec<_> = args.iter().map(|a| (**a).clone().unbind()).collect();
         let ready = Ready::new(py, code, device, &args)?;
         let state = State { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
-        return Ok(Some(Py::new(py, Launch { kernel: kernel.clone().unbind(), state: Mutex::new(state) })?));
+        let is_recorded = record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
+        let made = Launch { kernel: kernel.clone().unbind(), over_dim, is_recorded, state: Mutex::new(state) };
+        return Ok(Some(Py::new(py, made)?));
     }
-    let done = run(py, code, &dimensions, &args);
+    let done = match watched {
+        Watched::Launches => recorded(kernel, over_dim, &dimensions, args.iter().map(|arg| &**arg), || {
+            run(py, code, &dimensions, &args, Watched::Nothing)
+        }),
+        _ => run(py, code, &dimensions, &args, watched),
+    };
     drop(owned);
     done.map(|()| None)
 }
 
-/// Whether launches are recorded by a tape.
-static RECORDING: AtomicBool = AtomicBool::new(false);
+/// What tapes want to know of a launch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Watched {
+    Nothing,
+    /// Where it writes: that may be what a tape goes by.
+    Writes,
+    /// All: it is recorded.
+    Launches,
+}
 
-/// Says whether launches are recorded by a tape: `polyloom._gradients.record` is told of them then.
+/// What tapes want to know of launches: 0 for nothing, 1 for what they write, 2 for all.
+static WATCHED: AtomicU8 = AtomicU8::new(0);
+
+/// Says what tapes want to know of launches: 0 for nothing; 1 for the memory they write, of which
+/// `polyloom._tape.overwritten` is told; 2 for all, of which `polyloom._tape.record` is.
 #[pyfunction]
-pub(crate) fn set_recording(recording: bool) {
-    RECORDING.store(recording, Ordering::Relaxed);
+pub(crate) fn set_recording(level: u8) {
+    WATCHED.store(level, Ordering::Relaxed);
+}
+
+impl Watched {
+    #[inline]
+    fn now(is_recorded: bool) -> Watched {
+        match WATCHED.load(Ordering::Relaxed) {
+            0 => Watched::Nothing,
+            2 if is_recorded => Watched::Launches,
+            _ => Watched::Writes,
+        }
+    }
+}
+
+fn not_over_dim() -> PyErr {
+    PyTypeError::new_err("gradients are of launches over dim")
+}
+
+/// Runs a launch that tapes record: they are told before, when they keep what it overwrites, and afterwards.
+fn recorded<'a, 'py: 'a>(
+    kernel: &Bound<'py, Kernel>,
+    over_dim: bool,
+    dimensions: &Dimensions,
+    args: impl ExactSizeIterator<Item = &'a Bound<'py, PyAny>>,
+    run: impl FnOnce() -> PyResult<()>,
+) -> PyResult<()> {
+    if !over_dim {
+        return Err(not_over_dim());
+    }
+    let py = kernel.py();
+    let (dim, args) = (PyTuple::new(py, &dimensions.shape)?, PyTuple::new(py, args)?);
+    let given = (kernel, dim, args, dimensions.device.to_string());
+    let recording = py.import("polyloom._tape")?.call_method1("record", given)?;
+    let done = run();
+    recording.call_method1("finish", (done.is_ok(),))?;
+    done
+}
+
+/// Tells tapes of the memory that a launch has written.
+fn tell_of_writes(kernel: &polyloom::Kernel, device: Device, written: &[Written], py: Python<'_>) -> PyResult<()> {
+    for each in written {
+        let on = if each.is_resident { device } else { Device::Cpu };
+        let addresses = each.footprint.addresses();
+        let what = format!("a launch of '{}' that is not recorded", kernel.name());
+        let given = (on.to_string(), addresses.start, addresses.end, what);
+        py.import("polyloom._tape")?.call_method1("overwritten", given)?;
+    }
+    Ok(())
 }
 
 /// What a launch runs over.
@@ -292,13 +356,20 @@ fn run<'py>(
     kernel: &polyloom::Kernel,
     dimensions: &Dimensions,
     args: &[Borrowed<'_, 'py, PyAny>],
+    watched: Watched,
 ) -> PyResult<()> {
     // A kernel's print may come back to Python and launch again on this thread: each launch takes a block of its own.
     let mut block = BLOCK.take().unwrap_or_default();
     block.clear();
-    let mut held = SmallVec::new();
-    let done = arguments::fill(py, kernel, dimensions.device, args, &mut block, &mut held)
-        .and_then(|()| run_block(py, kernel, dimensions, &block));
+    let (mut held, mut written) = (SmallVec::new(), Writes::new());
+    let filled = arguments::fill(py, kernel, dimensions.device, args, &mut block, &mut held, &mut written);
+    let done = filled.and_then(|()| {
+        let done = run_block(py, kernel, dimensions, &block);
+        if watched == Watched::Writes {
+            tell_of_writes(kernel, dimensions.device, &written, py)?;
+        }
+        done
+    });
     BLOCK.set(Some(block));
     done
 }
@@ -457,7 +528,7 @@ impl Ready {
     fn new(py: Python<'_>, kernel: &polyloom::Kernel, device: Device, args: &[Py<PyAny>]) -> PyResult<Ready> {
         let borrowed: Arguments<'_, '_> = args.iter().map(|a| a.bind_borrowed(py)).collect();
         let (mut block, mut made) = (ArgBlock::new(), SmallVec::new());
-        arguments::fill(py, kernel, device, &borrowed, &mut block, &mut made)?;
+        arguments::fill(py, kernel, device, &borrowed, &mut block, &mut made, &mut Writes::new())?;
         let held = args.iter().map(|a| a.clone_ref(py)).chain(made.into_iter().map(Bound::unbind)).collect();
         Ok(Ready { block, _held: held })
     }
@@ -478,6 +549,10 @@ struct State {
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct Launch {
     kernel: Py<Kernel>,
+    /// Whether it is over a number of threads and not over a grid of blocks.
+    over_dim: bool,
+    /// Whether tapes record it.
+    is_recorded: bool,
     state: Mutex<State>,
 }
 
@@ -485,7 +560,23 @@ pub(crate) struct Launch {
 impl Launch {
     /// Runs the recorded launch.
     fn launch(&self, py: Python<'_>) -> PyResult<()> {
-        let kernel = self.kernel.bind(py).get().one()?;
+        let object = self.kernel.bind(py);
+        let kernel = object.get().one()?;
+        let watched = Watched::now(self.is_recorded);
+        if watched != Watched::Nothing {
+            let (dimensions, args) = self.with(|state| {
+                let args = state.args.iter().map(|a| a.clone_ref(py)).collect::<SmallVec<[Py<PyAny>; 16]>>();
+                (state.dimensions.clone(), args)
+            });
+            let args: SmallVec<[Bound<'_, PyAny>; 16]> = args.into_iter().map(|arg| arg.into_bound(py)).collect();
+            let borrowed: Arguments<'_, '_> = args.iter().map(Bound::as_borrowed).collect();
+            if watched == Watched::Writes {
+                return run(py, kernel, &dimensions, &borrowed, watched);
+            }
+            return recorded(object, self.over_dim, &dimensions, args.iter(), || {
+                run(py, kernel, &dimensions, &borrowed, Watched::Nothing)
+            });
+        }
         let (dimensions, ready) = self.with(|state| (state.dimensions.clone(), state.ready.clone()));
         let ready = match ready {
             Some(ready) => ready,

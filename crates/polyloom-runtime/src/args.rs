@@ -227,6 +227,11 @@ pub struct Footprint {
 }
 
 impl Footprint {
+    /// The addresses from its first byte to its last; none if it has no elements.
+    pub fn addresses(&self) -> std::ops::Range<u64> {
+        self.begin..self.end
+    }
+
     /// How many bytes lie between its first and its last.
     pub(crate) fn bytes(&self) -> u64 {
         self.end - self.begin

@@ -1,0 +1,84 @@
+"""The gradient that an array has: `requires_grad` and `grad`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from polyloom import _native
+from polyloom._annotations import name_of
+
+if TYPE_CHECKING:
+    from polyloom._arrays import array
+
+
+class WithGradient(_native.ArrayBase):
+    """What of an array has to do with its gradient."""
+
+    # Whether it has a gradient of its own; None where that is as for the array that it is a view of.
+    _requires_grad: bool | None = None
+    # Its own gradient, once somebody has asked for it.
+    _grad: array | None = None
+    # The array that it is a view of.
+    _parent: array | None = None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the array has an array `grad`: its own or, of a view, a part of that of the array it is a view of."""
+        return self._owner() is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self._requires_grad = bool(value)
+        if not value:
+            self._grad = None
+
+    def _owner(self) -> array | None:
+        """The array whose gradient this one's is, or is a part of."""
+        owner: array | None = cast("array", self)
+        while owner is not None and owner._requires_grad is None:
+            owner = owner._parent
+        return owner if owner is not None and owner._requires_grad else None
+
+    @property
+    def grad(self) -> array | None:
+        """The array of its gradient, to which `Tape.backward` adds, zero at first; None without `requires_grad`.
+
+        An array of the same shape, type and device may be assigned.
+
+        Examples
+        --------
+        >>> import polyloom as loom
+        >>> x = loom.zeros(3, requires_grad=True)
+        >>> x.grad
+        array([0., 0., 0.], dtype=float32)
+        """
+        from polyloom._views import Beside, View
+
+        owner, here = self._owner(), cast("array", self)
+        if owner is None:
+            return None
+        if owner._grad is None:
+            whole = View(owner._storage, owner._memory)
+            zeros = Beside(whole.lo, whole.hi, whole.device).place(whole)
+            owner._grad = type(owner)._wrap(zeros.storage, owner.dtype, zeros.memory)
+        if owner is self:
+            return owner._grad
+        if owner._grad.strides != owner.strides:
+            raise ValueError("a view has no gradient where that of its array lies in memory in another order")
+        beside = Beside.over(View(owner._grad._storage, owner._grad._memory), View(owner._storage).lo)
+        found = beside.place(View(here._storage, here._memory))
+        return type(owner)._wrap(found.storage, here.dtype, found.memory)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is None:
+            self.requires_grad = False
+            return
+        here = cast("array", self)
+        made = value if isinstance(value, type(here)) else type(here)(value, dtype=here.dtype, copy=False)
+        if (made.shape, made.dtype, made.device) != (here.shape, here.dtype, here.device):
+            raise ValueError(
+                f"the gradient of an array of shape {here.shape} and type {name_of(here.dtype)} on {here.device} is "
+                f"one like it, not of shape {made.shape} and type {name_of(made.dtype)} on {made.device}"
+            )
+        self._requires_grad, self._grad = True, made

@@ -1,0 +1,278 @@
+"""What a tape knows of memory: what the way back will ask for, and whether somebody has changed it meanwhile.
+
+Memory is known by regions: an array with all views of it, or a device's allocation. What the way back reads is kept
+where a recorded operation overwrites it. Whatever else writes to a region is found out, where it can be, and refused:
+launches and assignments that are not recorded say where they write, and what is written by other means shows in a
+sample of the bytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from polyloom._arrays import array
+from polyloom._intervals import Intervals
+from polyloom._memory import layout, span
+from polyloom._views import Beside, View, view_of
+
+# Words of 8 bytes that a region's sample has: all of a region of up to 1 KiB.
+N_SAMPLED = 128
+
+
+BYTE = np.dtype(np.uint8)
+
+INTEGERS = "memory that is written as integers and seen as numbers with gradients is not recorded: use two arrays"
+
+
+class Needed:
+    """Elements that the way back reads as they are, until they are overwritten."""
+
+    __slots__ = ("hi", "kept", "lo", "view")
+
+    def __init__(self, view: View) -> None:
+        self.view, self.lo, self.hi = view, view.lo, view.hi
+        # The arrays whose elements have been kept since these were last asked for.
+        self.kept: set[Any] = set()
+
+
+class Region:
+    """Memory that recorded operations read or write.
+
+    Attributes
+    ----------
+    device : str
+        Where it is.
+    lo, hi : int
+        Its addresses.
+    is_written : bool
+        Whether a recorded operation writes to it.
+    owners : dict
+        Arrays in it that have a gradient of their own, by identity.
+    gradient : Beside, optional
+        The gradients of what was in it at the beginning.
+    changed : str
+        What has changed it without being recorded; empty if nothing has.
+    lost : str
+        What has overwritten without being recorded what the way back needs; empty if nothing has.
+    """
+
+    def __init__(self, device: str, lo: int, hi: int, keep: Any, samples: bool, verify: bool) -> None:
+        self.device, self.lo, self.hi = device, lo, hi
+        self.keep = [keep]
+        self.needed: Intervals[Needed] = Intervals()
+        self.by_key: dict[Any, Needed] = {}
+        self.is_written = False
+        self.owners: dict[int, array] = {}
+        self.gradient: Beside | None = None
+        # Whether a recorded operation writes integers to it.
+        self.has_integers = False
+        # The type of the numbers in it, and the rest that addresses of them leave when divided by its size.
+        self.number: tuple[np.dtype[Any], int] | None = None
+        self.changed = self.lost = ""
+        self._sampled = self._sampled_bytes(verify) if samples else None
+        self._verify = verify
+        self._mark: Any = None
+        self.mark()
+
+    def _sampled_bytes(self, verify: bool) -> Any:
+        bytes_ = layout(self.lo, (self.hi - self.lo,), BYTE, None)
+        n_words = len(bytes_) // 8
+        if verify or n_words <= N_SAMPLED:
+            return bytes_
+        return bytes_[: n_words * 8].view(np.uint64)[:: n_words // N_SAMPLED]
+
+    def _look(self) -> Any:
+        if self._sampled is None:
+            return None
+        return zlib.crc32(self._sampled) if self._verify else self._sampled.tobytes()
+
+    def mark(self) -> None:
+        """Takes what it holds now for what recorded operations have left there."""
+        self._mark = self._look()
+
+    def look(self) -> None:
+        """Looks whether it holds what recorded operations have left there."""
+        if not self.changed and self._look() != self._mark:
+            self.changed = "something that is not recorded, such as an assignment to a NumPy array,"
+            self.lost = self.changed if self.by_key else ""
+
+    def need(self, view: View) -> None:
+        """Notes elements that the way back reads as they are now."""
+        known = self.by_key.get(view.key)
+        if known is None:
+            known = self.by_key[view.key] = Needed(view)
+            self.needed.add(known)
+        known.kept.clear()
+
+    def overwrite(self, view: View) -> bool:
+        """Notes that elements are about to be overwritten, and says whether to keep them for the way back."""
+        is_kept = False
+        for needed in self.needed.overlapping(view.lo, view.hi):
+            if not needed.view.overlaps(view):
+                continue
+            is_kept |= view.key not in needed.kept
+            if view.covers(needed.view):
+                self.needed.remove(needed)
+                del self.by_key[needed.view.key]
+            else:
+                needed.kept.add(view.key)
+        self.is_written = True
+        return is_kept
+
+    def is_all(self, view: View) -> bool:
+        """Whether a view is all there is of the region."""
+        return view.is_dense and (view.lo, view.hi) == (self.lo, self.hi)
+
+    def roots(self) -> list[View]:
+        """The bytes of all that is known to be in it."""
+        views = []
+        for each in self.keep:
+            if isinstance(each, np.ndarray):
+                lo, n_bytes = span(each)
+                views.append(View(layout(lo, (n_bytes,), BYTE, None)))
+            else:
+                views.append(View(layout(each.address, (each.n_bytes,), BYTE, None), each))
+        return views
+
+    def copy(self) -> Beside:
+        """A copy of what it holds."""
+        made = Beside(self.lo, self.hi, self.device, zero=False)
+        for root in self.roots():
+            made.place(root).assign(root)
+        return made
+
+    def owner_of_all(self) -> array | None:
+        """The array whose own gradient is the region's, if that is one and no other array has one."""
+        if len(self.owners) != 1:
+            return None
+        (owner,) = self.owners.values()
+        view, grad = view_of(owner), owner.grad
+        if view is None or grad is None or not (view.is_dense and grad.is_contiguous):
+            return None
+        return owner if self.is_all(view) else None
+
+
+class History:
+    """The regions that recorded operations read or write.
+
+    Parameters
+    ----------
+    verify : bool
+        Whether to look at all bytes for changes that are not recorded, and not at a sample of them.
+    """
+
+    def __init__(self, verify: bool) -> None:
+        self._verify = verify
+        self._regions: dict[str, Intervals[Region]] = {}
+
+    def __iter__(self) -> Any:
+        for regions in self._regions.values():
+            yield from regions
+
+    def find(self, view: View) -> Region | None:
+        """The region that a view is of, if it is known."""
+        regions = self._regions.get(view.device)
+        found = regions.overlapping(view.lo, view.hi) if regions is not None else []
+        return found[0] if len(found) == 1 and found[0].lo <= view.lo and view.hi <= found[0].hi else None
+
+    def touches(self, view: View) -> bool:
+        """Whether any region has elements of a view."""
+        regions = self._regions.get(view.device)
+        return regions is not None and bool(regions.overlapping(view.lo, view.hi))
+
+    def region(self, view: View, value: Any = None) -> Region:
+        """The region that a view is of; `value` is the array as somebody gave it."""
+        region = self.find(view) or self._made(view)
+        if view.is_float:
+            number = view.storage.dtype, view.lo % view.storage.itemsize
+            if region.number is None:
+                region.number = number
+            elif region.number != number:
+                raise TypeError(
+                    f"memory that is seen as numbers of type {region.number[0]} and as others of type {number[0]} has "
+                    "no gradient: a tape takes arrays of one type"
+                )
+            if region.has_integers:
+                raise TypeError(INTEGERS)
+        while isinstance(value, array):
+            if value._requires_grad:
+                region.owners[id(value)] = value
+            value = value._parent
+        return region
+
+    def refuse_numbers(self, view: View) -> None:
+        """Refuses to write integers where there are numbers with gradients."""
+        region = self.region(view)
+        if region.number is not None:
+            raise TypeError(INTEGERS)
+        region.has_integers = True
+
+    def depend(self, view: View) -> None:
+        """Notes an array that has been computed from others by a way back."""
+        if view.storage.size:
+            self.region(view).changed = "the way back of a tape, of which there are no second derivatives,"
+
+    def _made(self, view: View) -> Region:
+        """A new region, with those that lie within it."""
+        if view.memory is None:
+            root = view.storage
+            while isinstance(root.base, np.ndarray):
+                root = root.base
+            keep: Any = root
+            lo, hi = min(View(root).lo, view.lo), max(View(root).hi, view.hi)
+        else:
+            keep = view.memory
+            lo, hi = view.memory.address, view.memory.address + view.memory.n_bytes
+        regions = self._regions.setdefault(view.device, Intervals())
+        within = regions.overlapping(lo, hi)
+        lo, hi = min([lo, *(each.lo for each in within)]), max([hi, *(each.hi for each in within)])
+        made = Region(view.device, lo, hi, keep, view.memory is None, self._verify)
+        for each in within:
+            each.look()
+            regions.remove(each)
+            _move(each, made)
+        regions.add(made)
+        return made
+
+    def outside(self, device: str, lo: int, hi: int, what: str) -> None:
+        """Notes that something which is not recorded has written here."""
+        regions = self._regions.get(device)
+        for region in regions.overlapping(lo, hi) if regions is not None else []:
+            region.changed = region.changed or what
+            if region.needed.overlapping(lo, hi):
+                region.lost = region.lost or what
+
+    def check(self) -> None:
+        """Refuses to go back over what has been lost."""
+        for region in self:
+            if region.by_key:
+                region.look()
+            if region.lost:
+                raise RuntimeError(
+                    f"{region.lost} has overwritten an array that a recorded operation needs on the way back: let it "
+                    "write to another array, or have it recorded"
+                )
+
+
+def _move(old: Region, new: Region) -> None:
+    """Makes one region part of another."""
+    new.keep += old.keep
+    for needed in old.needed:
+        new.needed.add(needed)
+    new.by_key |= old.by_key
+    new.is_written |= old.is_written
+    new.has_integers |= old.has_integers
+    new.owners |= old.owners
+    new.changed, new.lost = new.changed or old.changed, new.lost or old.lost
+    if old.number is not None:
+        if new.number not in (None, old.number):
+            raise TypeError("memory that is seen as numbers of several types has no gradient")
+        new.number = old.number
+        if old.gradient is not None:
+            if new.gradient is None:
+                new.gradient = Beside(new.lo, new.hi, new.device)
+            parts = [each.elements(*old.number, old.lo, old.hi) for each in (new.gradient, old.gradient)]
+            parts[0].add(parts[1])

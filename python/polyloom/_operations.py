@@ -1,0 +1,241 @@
+"""What tapes record, and the way back through it.
+
+An operation keeps what it overwrites where the way back asks for it. The way back goes through the operations in
+reverse order and puts what each has kept into a copy of the memory it is of, so that the copy holds what the memory
+held before the operation.
+"""
+
+from __future__ import annotations
+
+import copy as _copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from polyloom import _native
+from polyloom._arrays import array
+from polyloom._gradients import check_aliases, launch_backward, views_of
+from polyloom._history import History, Region
+from polyloom._views import Beside, View, view_of
+
+# Arguments that stay what they are.
+IMMUTABLE = (int, float, bool, str, np.generic, type(None))
+
+
+class Operation:
+    """What a tape has recorded.
+
+    Attributes
+    ----------
+    name : str
+        The kernel's name, or what else it is.
+    saved : int
+        Bytes that are kept of what the operation overwrote.
+    loops : int
+        Bytes that the tapes of the kernel's loops took when the operation was played back last; 0 before.
+    arrays : list
+        The arrays it reads or writes, with what somebody gave for them.
+    needed, written : list of View
+        Those that the way back reads as they were before, and those that it overwrites.
+    kept : list
+        What it overwrote, with copies.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.saved = self.loops = 0
+        self.arrays: list[tuple[View, Any]] = []
+        self.needed: list[View] = []
+        self.written: list[View] = []
+        self.kept: list[tuple[View, View]] = []
+
+    # Whether all elements of the array that it writes are replaced.
+    replaces = False
+
+    def play_back(self, playback: Playback) -> None:
+        """Carries derivatives back. What has failed and was not finished carries none."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.saved} bytes saved, {self.loops} for loops>"
+
+
+class Launched(Operation):
+    def __init__(self, kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str) -> None:
+        super().__init__(kernel.key)
+        views = views_of(kernel, args, device)
+        writes = [is_written for _, _, is_written in kernel._parameters]
+        self._kernel, self._dim, self._device = kernel, tuple(dim), device
+        self._args = [_kept_value(arg) if view is None else view for arg, view in zip(args, views, strict=True)]
+        self.arrays = [(view, arg) for view, arg in zip(views, args, strict=True) if view is not None]
+        self.written = [view for view, is_written in zip(views, writes, strict=True) if view is not None and is_written]
+        # A kernel that writes integers alone is not differentiated: nothing flows back through it.
+        self._is_active = any(view.is_float for view in self.written)
+        if self._is_active:
+            backward = kernel.backward([view is not None and view.is_float for view in views], len(dim))
+            check_aliases(kernel, views, backward.writes)
+            reads = zip(views, backward.reads, strict=True)
+            self.needed = [view for view, is_read in reads if view is not None and is_read]
+
+    def play_back(self, playback: Playback) -> None:
+        if not self._is_active:
+            return
+        args = [playback.before(arg) if isinstance(arg, View) else arg for arg in self._args]
+        adjoints = [playback.adjoint(arg) if isinstance(arg, View) else None for arg in self._args]
+        self.loops = launch_backward(self._kernel, self._dim, args, adjoints, self._device)
+
+
+def _kept_value(value: Any) -> Any:
+    """An argument that is no array, as it is now."""
+    return value if isinstance(value, IMMUTABLE) else _copy.deepcopy(value)
+
+
+class Assigned(Operation):
+    """Elements that are replaced by those of another array or, without one, by constants; of the target's elements
+    those that a key chooses, if there is one."""
+
+    def __init__(self, target: View, value: Any, source: View | None, key: Any = None) -> None:
+        super().__init__("fill" if source is None else "copy")
+        self._target, self._source, self._key = target, source, key
+        self.replaces = key is None
+        self.arrays = [(target, None)]
+        self.written = [target]
+        if source is not None and source.is_float and target.is_float:
+            self.arrays.append((source, value))
+        else:
+            self._source = None
+
+    def play_back(self, playback: Playback) -> None:
+        adjoint = playback.adjoint(self._target)
+        if adjoint is None:
+            return
+        if self._key is not None:
+            adjoint.storage[self._key] = 0
+            return
+        source = None if self._source is None else playback.adjoint(self._source)
+        if source is not None and source.storage.shape == adjoint.storage.shape and not source.overlaps(adjoint):
+            source.add(adjoint)
+            adjoint.zero()
+            return
+        # The two may have elements in common, which first are those that were replaced.
+        values = np.array(adjoint.read())
+        adjoint.zero()
+        if source is not None:
+            source.add_values(_gathered(values, source.storage.shape))
+
+
+def _gathered(values: Any, shape: tuple[int, ...]) -> Any:
+    """The adjoint of an array of this shape that has been broadcast, or brought into the shape that `values` has."""
+    if values.size == int(np.prod(shape)):
+        return values.reshape(shape)
+    n_more = values.ndim - len(shape)
+    axes = [axis for axis, extent in enumerate(shape) if extent == 1 and values.shape[axis + n_more] != 1]
+    summed = values.sum(axis=tuple(range(n_more)))
+    return summed.sum(axis=tuple(axes), keepdims=True)
+
+
+class Called(Operation):
+    """A function of the program's own for the way back."""
+
+    def __init__(self, function: Callable[[], Any], given: Sequence[array]) -> None:
+        super().__init__(getattr(function, "__name__", "function"))
+        self._function, self._given = function, list(given)
+        views = [view_of(each) for each in given]
+        self.needed = [view for view in views if view is not None]
+        self.arrays = list(zip(self.needed, given, strict=True))
+
+    def play_back(self, playback: Playback) -> None:
+        # It goes by what the arrays and their `grad` hold.
+        exchanged: list[tuple[View, View]] = []
+        gradients: list[tuple[View, View]] = []
+        for view, each in zip(self.needed, self._given, strict=True):
+            before, adjoint, grad = playback.before(view), playback.adjoint(view), view_of(each.grad)
+            if before is not view:
+                exchanged.append((view, view.copy()))
+                view.assign(before)
+            if adjoint is not None and grad is not None and adjoint.key != grad.key:
+                exchanged.append((grad, grad.copy()))
+                gradients.append((adjoint, grad))
+                grad.assign(adjoint)
+        try:
+            self._function()
+            for adjoint, grad in gradients:
+                adjoint.assign(grad)
+        finally:
+            for view, held in exchanged:
+                view.assign(held)
+
+
+class Playback:
+    """One way back through a tape."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._adjoints: dict[Region, Beside] = {}
+        self._before: dict[Region, Beside] = {}
+        self._finished: set[Region] = set()
+
+    def put_back(self, kept: Iterable[tuple[View, View]]) -> None:
+        """Makes the arrays what they were before an operation that kept this of them."""
+        for view, held in kept:
+            region = self._history.find(view)
+            if region is None:
+                continue
+            if region not in self._before:
+                self._before[region] = region.copy()
+            self._before[region].place(view).assign(held)
+
+    def before(self, view: View) -> View:
+        """The array as it was before the operation that is played back."""
+        region = self._history.find(view) if view.storage.size else None
+        held = None if region is None else self._before.get(region)
+        return view if held is None else held.place(view)
+
+    def adjoint(self, view: View) -> View | None:
+        """The array of the adjoint of an array."""
+        if not view.is_float:
+            return None
+        region = self._history.find(view) if view.storage.size else None
+        if region is None:
+            return View(np.zeros(view.storage.shape, view.storage.dtype))
+        if region not in self._adjoints:
+            self._adjoints[region] = self._begun(region)
+        return self._adjoints[region].place(view)
+
+    def _begun(self, region: Region) -> Beside:
+        """Memory for the adjoints of a region's arrays."""
+        if not region.is_written:
+            # What is only added to may be added to right where the sum is wanted.
+            self._finished.add(region)
+            if not region.owners or region.owner_of_all() is not None:
+                return gradient_of(region)
+            self._finished.remove(region)
+        return Beside(region.lo, region.hi, region.device)
+
+    def finish(self) -> None:
+        """Adds what has come about to the gradients."""
+        for region, made in self._adjoints.items():
+            if region in self._finished or region.number is None:
+                continue
+            whole = region.owner_of_all()
+            if whole is None and region.gradient is None:
+                region.gradient = made
+            elif whole is None and region.gradient is not None:
+                parts = [each.elements(*region.number, region.lo, region.hi) for each in (region.gradient, made)]
+                parts[0].add(parts[1])
+            for owner in region.owners.values():
+                view, grad = view_of(owner), view_of(owner.grad)
+                if view is not None and grad is not None and view.is_float:
+                    grad.add(made.place(view))
+
+
+def gradient_of(region: Region) -> Beside:
+    """The gradients of a region's arrays."""
+    owner = region.owner_of_all()
+    if owner is not None:
+        grad = view_of(owner.grad)
+        assert grad is not None
+        return Beside.over(grad, region.lo)
+    if region.gradient is None:
+        region.gradient = Beside(region.lo, region.hi, region.device)
+    return region.gradient

@@ -1,0 +1,410 @@
+"""Tapes: recording launches and array operations, and playing them back."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polyloom import _arrays, _native
+from polyloom._arrays import array
+from polyloom._history import History
+from polyloom._operations import IMMUTABLE, Assigned, Called, Launched, Operation, Playback, gradient_of
+from polyloom._structs import StructClass
+from polyloom._views import Storage, View, view_of
+
+__all__ = ["Tape"]
+
+
+class Gradients(Mapping[Any, Any]):
+    """The gradients of a tape, by array: those of the package, of NumPy, of other libraries, and views of them."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+
+    def __getitem__(self, key: Any) -> Any:
+        view = view_of(key)
+        if view is None or not view.is_float:
+            raise KeyError("gradients are of arrays of floating-point numbers")
+        if not view.storage.size:
+            return key
+        region = self._tape._history.find(view)
+        if region is None:
+            raise KeyError("the tape has recorded nothing with this array")
+        if isinstance(key, array):
+            own = key.grad
+            if own is not None and any(each in region.owners for each in _identities(key)):
+                return own
+        found = gradient_of(region).place(view)
+        if isinstance(key, array):
+            return array._wrap(found.storage, key.dtype, found.memory)
+        return found.storage if found.memory is None else array._wrap(found.storage, None, found.memory)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self._tape._given.values()))
+
+    def __len__(self) -> int:
+        return len(self._tape._given)
+
+
+def _identities(value: array | None) -> Iterator[int]:
+    while value is not None:
+        yield id(value)
+        value = value._parent
+
+
+class TapeMemory(NamedTuple):
+    """What a tape takes, in bytes.
+
+    Attributes
+    ----------
+    saved : int
+        What operations overwrote and the way back asks for.
+    gradients : int
+        Gradients that no array has as its `grad`.
+    loops : int
+        The tapes of kernels' loops, at most at a time, when it was played back last.
+    """
+
+    saved: int
+    gradients: int
+    loops: int
+
+
+class Tape:
+    """Records launches and array operations, and carries derivatives back through them.
+
+    Parameters
+    ----------
+    verify : bool
+        Whether to look at all bytes of the arrays, and not at a sample of them, for changes that are not recorded.
+
+    Examples
+    --------
+    >>> import numpy as np, polyloom as loom
+    >>> @loom.kernel
+    ... def square(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    ...     i = loom.tid()
+    ...     y[i] = x[i] * x[i]
+    >>> x = np.array([1.0, 2.0, 3.0], np.float32)
+    >>> y = np.zeros(3, np.float32)
+    >>> with loom.Tape() as tape:
+    ...     loom.launch(square, 3, [x], [y])
+    >>> tape.backward(grads=[(y, np.ones(3, np.float32))])
+    >>> tape.gradients[x]
+    array([2., 4., 6.], dtype=float32)
+    """
+
+    def __init__(self, *, verify: bool = False) -> None:
+        self._verify = verify
+        self._forget()
+        _tapes.add(self)
+
+    def _forget(self) -> None:
+        self._operations: list[Operation] = []
+        self._history = History(self._verify)
+        # The arrays that were given to operations, by what they are views of.
+        self._given: dict[Any, Any] = {}
+
+    @property
+    def gradients(self) -> Gradients:
+        """The gradients of the arrays that were recorded."""
+        return Gradients(self)
+
+    @property
+    def launches(self) -> list[Operation]:
+        """What has been recorded, in order: launches, copies and the like, with the memory that each takes."""
+        return list(self._operations)
+
+    @property
+    def memory(self) -> TapeMemory:
+        """What the tape takes, in bytes."""
+        gradients = sum(region.gradient.n_bytes for region in self._history if region.gradient is not None)
+        saved = sum(each.saved for each in self._operations)
+        return TapeMemory(saved, gradients, max((each.loops for each in self._operations), default=0))
+
+    def __enter__(self) -> Tape:
+        if self in _active:
+            raise RuntimeError("the tape is recording already")
+        _active.append(self)
+        _update_level()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _active.remove(self)
+        _update_level()
+
+    def record_func(self, backward: Callable[[], Any], arrays: Sequence[array]) -> None:
+        """Records a function that is called on the way back.
+
+        Parameters
+        ----------
+        backward : callable
+            Carries derivatives by hand: takes the `grad` of what was computed and adds to the `grad` of what it was
+            computed from. If that overwrote an array, it sets the array's `grad` to zero. The arrays hold what they
+            hold now.
+        arrays : sequence of array
+            The arrays that it uses, which have a `grad`.
+        """
+        for each in arrays:
+            if not isinstance(each, array) or each.grad is None:
+                raise ValueError("record_func() takes arrays of the package that have requires_grad=True")
+        self._begin(operation := Called(backward, arrays))
+        self._end(operation, True)
+
+    def _begin(self, operation: Operation) -> None:
+        """Keeps what an operation is going to overwrite and the way back needs."""
+        for view, value in operation.arrays:
+            if not view.storage.size:
+                continue
+            region = self._history.region(view, value)
+            region.look()
+            is_replaced = operation.replaces and view is operation.written[0] and region.is_all(view)
+            if is_replaced or isinstance(operation, Called):
+                region.changed = ""
+            if region.changed:
+                raise RuntimeError(
+                    f"{region.changed} has changed an array between operations of a tape, which would make gradients "
+                    "wrong: let it write to another array, or assign with array.assign() and the like"
+                )
+        for view in operation.written:
+            if view.storage.size and not view.is_float:
+                self._history.refuse_numbers(view)
+        for view in operation.needed:
+            if view.storage.size:
+                self._history.region(view).need(view)
+        for view in operation.written:
+            if view.storage.size and self._history.region(view).overwrite(view):
+                held = view.copy()
+                operation.saved += held.storage.nbytes
+                operation.kept.append((view, held))
+
+    def _end(self, operation: Operation, is_done: bool) -> None:
+        """Notes that an operation is over."""
+        for view in operation.written:
+            region = self._history.find(view) if view.storage.size else None
+            if region is None:
+                continue
+            if is_done:
+                region.mark()
+            elif view.memory is None:
+                # It may have failed before it wrote anything.
+                region.look()
+            else:
+                region.changed = f"'{operation.name}', which has failed,"
+        if not is_done:
+            if not operation.kept:
+                return
+            failed = Operation(operation.name)
+            failed.saved, failed.kept = operation.saved, operation.kept
+            operation = failed
+        self._operations.append(operation)
+        for view, value in operation.arrays:
+            if view.is_float and value is not None:
+                self._given.setdefault(view.key, value)
+
+    def backward(self, loss: Any = None, grads: Mapping[Any, Any] | Iterable[tuple[Any, Any]] | None = None) -> None:
+        """Plays back what was recorded, the last first, and adds to the gradients.
+
+        Parameters
+        ----------
+        loss : array, optional
+            An array of one element: its gradient begins at one.
+        grads : mapping or sequence of pairs, optional
+            Arrays, and the gradients that they begin with. Without either, what was computed begins with its `grad`,
+            which is zero afterwards.
+        """
+        seeds: list[tuple[Any, Any]] = list(grads.items() if isinstance(grads, Mapping) else grads or ())
+        if loss is not None:
+            view = view_of(loss)
+            if view is None or view.storage.size != 1:
+                raise ValueError("loss is an array of one element; for larger arrays, give grads=[(array, gradient)]")
+            seeds.append((loss, 1))
+        self._history.check()
+        with paused():
+            playback = Playback(self._history)
+            if seeds:
+                self._begin_with(playback, seeds)
+            else:
+                self._begin_with_own(playback)
+            for operation in reversed(self._operations):
+                playback.put_back(operation.kept)
+                operation.play_back(playback)
+            playback.finish()
+        results = [
+            region.gradient.place(each) for region in self._history if region.gradient for each in region.roots()
+        ]
+        owners = [owner for region in self._history for owner in region.owners.values()]
+        results += [grad for owner in owners if (grad := view_of(owner.grad)) is not None]
+        for tape in _active:
+            for each in results:
+                tape._history.depend(each)
+
+    def _begin_with(self, playback: Playback, seeds: Iterable[tuple[Any, Any]]) -> None:
+        for key, value in seeds:
+            view = view_of(key)
+            if view is None or not view.is_float:
+                raise ValueError("gradients are of arrays of floating-point numbers")
+            if view.storage.size and self._history.find(view) is None:
+                raise ValueError("the tape has recorded nothing with the array that the way back is to begin with")
+            adjoint = playback.adjoint(view)
+            given = view_of(value)
+            if adjoint is not None and given is not None and given.storage.shape == view.storage.shape:
+                adjoint.add(given)
+            elif adjoint is not None:
+                adjoint.add_values(value if given is None else given.read())
+
+    def _begin_with_own(self, playback: Playback) -> None:
+        owners = [(region, owner) for region in self._history for owner in region.owners.values() if region.is_written]
+        if not owners:
+            raise ValueError("backward() needs a loss, or grads of what was computed")
+        for _, owner in owners:
+            view, grad = view_of(owner), view_of(owner.grad)
+            adjoint = None if view is None else playback.adjoint(view)
+            if adjoint is not None and grad is not None:
+                adjoint.add(grad)
+                grad.zero()
+
+    def zero(self) -> None:
+        """Sets all gradients to zero."""
+        with paused():
+            for region in self._history:
+                if region.gradient is not None and region.number is not None:
+                    region.gradient.elements(*region.number, region.lo, region.hi).zero()
+                for owner in region.owners.values():
+                    grad = view_of(owner.grad)
+                    if grad is not None:
+                        grad.zero()
+
+    def reset(self) -> None:
+        """Sets all gradients to zero, and forgets what was recorded."""
+        self.zero()
+        self._forget()
+        _update_level()
+
+
+# The tapes that record, and all that there are.
+_active: list[Tape] = []
+_tapes: weakref.WeakSet[Tape] = weakref.WeakSet()
+_n_pauses = 0
+
+
+def _update_level() -> None:
+    """Says what launches and assignments have to tell: nothing, where they write, or all."""
+    level = 2 if _active else int(any(tape._operations for tape in _tapes))
+    _arrays.watched = 0 if _n_pauses else level
+    _native.set_recording(_arrays.watched)
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Lets nothing be recorded or watched."""
+    global _n_pauses
+    _n_pauses += 1
+    _update_level()
+    try:
+        yield
+    finally:
+        _n_pauses -= 1
+        _update_level()
+
+
+class _Recording:
+    """An operation that the active tapes are about to record."""
+
+    def __init__(self, make: Callable[[], Operation]) -> None:
+        self._begun: list[tuple[Tape, Operation]] = []
+        try:
+            for tape in _active:
+                operation = make()
+                tape._begin(operation)
+                self._begun.append((tape, operation))
+        except BaseException:
+            self.finish(False)
+            raise
+
+    def finish(self, is_done: bool) -> None:
+        """Says that the operation is over, and whether it has come to its end."""
+        for tape, operation in self._begun:
+            tape._end(operation, is_done)
+        for tape in list(_tapes):
+            if tape not in _active:
+                for _, operation in self._begun[:1]:
+                    for view in operation.written:
+                        tape._history.outside(view.device, view.lo, view.hi, f"'{operation.name}', recorded elsewhere,")
+
+
+def record(kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str) -> _Recording:
+    """Called by a launch while tapes record, before it runs."""
+    if len(args) != len(kernel._parameters):
+        # The launch says so itself.
+        args = []
+        return _Recording(lambda: Operation(kernel.key))
+    return _Recording(lambda: Launched(kernel, dim, args, device))
+
+
+def overwritten(device: str, lo: int, hi: int, what: str) -> None:
+    """Called by whatever writes without being recorded while there are tapes."""
+    for tape in list(_tapes):
+        tape._history.outside(device, lo, hi, what)
+    _update_level()
+
+
+@contextmanager
+def assigning(to: array, part: Storage, value: Any, key: Any = None) -> Iterator[None]:
+    """Around an assignment of `value` to a part of an array while there are tapes; with a key, to the elements of the
+    part that it chooses."""
+    target = View(part, to._memory)
+    if _arrays.watched < 2:
+        yield
+        overwritten(target.device, target.lo, target.hi, "an assignment that is not recorded")
+        return
+    source = None if isinstance(value, IMMUTABLE) else view_of(value)
+    if source is not None and isinstance(to.dtype, StructClass):
+        raise TypeError("copies of arrays of structs have no gradients yet: copy them while no tape records")
+    if source is not None and source.is_float and key is not None:
+        raise ValueError("assignments of arrays to chosen elements are not recorded: write them as a kernel")
+    if source is None and not any(tape._history.touches(target) for tape in _active):
+        # What nothing has read or written begins here.
+        yield
+        return
+    recording = _Recording(lambda: Assigned(target, value, source, key))
+    is_done = False
+    try:
+        yield
+        is_done = True
+    finally:
+        recording.finish(is_done)
+
+
+def put(to: array, key: Any, value: Any) -> None:
+    """Assigns to the elements of an array in the host's memory that a key chooses, while there are tapes."""
+    storage = to._storage
+    parts = key if isinstance(key, tuple) else (key,)
+    part = storage[parts if any(each is Ellipsis for each in parts) else (*parts, Ellipsis)]
+    if np.may_share_memory(part, storage):
+        to._put(part, value)
+        return
+    # Arrays of indices or of truth values choose elements that are no part with strides.
+    with assigning(to, storage, value, parts):
+        storage[parts] = _arrays._elements(value, to.dtype)
+
+
+def copied(made: array, source: Any) -> None:
+    """Called when an array has been made of the elements of another while tapes record."""
+    target, view = View(made._storage, made._memory), view_of(source)
+    if view is None or not view.is_float or not target.is_float or target.overlaps(view):
+        return
+    _Recording(lambda: Assigned(target, made, view)).finish(True)
+
+
+def refuse(what: str, target: array) -> None:
+    """Refuses an operation on whole arrays that has no derivative, while tapes record."""
+    if _arrays.watched == 2 and View(target._storage).is_float:
+        raise ValueError(f"{what} is not differentiated: call it while no tape records, or write it as a kernel")

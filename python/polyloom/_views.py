@@ -1,0 +1,270 @@
+"""Arrays as gradients see them: elements in memory, whatever library they are of and whatever device they are on.
+
+An array of vectors is one of their components here, and a gradient lies in its memory as the array does in its own, so
+that a part of an array has a gradient which is a part of the array's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from polyloom import _native
+from polyloom._arrays import array, from_cuda_interface
+from polyloom._memory import layout, span
+
+Storage = np.ndarray[Any, Any]
+
+# Buffers begin at addresses that leave the same rest as those of what they lie beside: kernels ask no more.
+ALIGNMENT = 64
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether derivatives with respect to elements of this type make sense; `bfloat16` is no type of NumPy's own."""
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+class View:
+    """Where the elements of an array are.
+
+    Attributes
+    ----------
+    storage : numpy.ndarray
+        How they lie; on a device there is nothing behind it.
+    memory : DeviceMemory, optional
+        The memory of a device that they are in.
+    lo, hi : int
+        The address of the first byte, and of the one past the last.
+    """
+
+    __slots__ = ("hi", "lo", "memory", "storage")
+
+    def __init__(self, storage: Storage, memory: _native.DeviceMemory | None = None) -> None:
+        self.storage = storage
+        self.memory = memory
+        self.lo, n_bytes = span(storage)
+        self.hi = self.lo + n_bytes
+
+    @property
+    def device(self) -> str:
+        """The name of the device."""
+        return "cpu" if self.memory is None else self.memory.device
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What two views of the same elements have in common."""
+        storage = self.storage
+        return self.device, storage.ctypes.data, storage.shape, storage.strides, storage.dtype.str
+
+    @property
+    def is_float(self) -> bool:
+        """Whether there are derivatives with respect to the elements."""
+        return is_float(self.storage.dtype)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements follow each other in memory, row by row."""
+        return self.storage.flags.c_contiguous
+
+    def argument(self) -> Any:
+        """The array as launches take it."""
+        return self.storage if self.memory is None else _native.ArrayBase(self.storage, None, self.memory)
+
+    def overlaps(self, other: View) -> bool:
+        """Whether two arrays may have elements in common."""
+        if self.device != other.device or self.lo >= other.hi or other.lo >= self.hi:
+            return False
+        try:
+            return np.shares_memory(self.storage, other.storage, max_work=1000)  # type: ignore[arg-type]
+        except np.exceptions.TooHardError:
+            return True
+
+    def covers(self, other: View) -> bool:
+        """Whether all bytes of the other array are seen to be of this one."""
+        if self.is_dense and self.lo <= other.lo and other.hi <= self.hi:
+            return self.device == other.device
+        return self.key == other.key
+
+    def read(self) -> Storage:
+        """The elements where the host can read them, perhaps in their own memory."""
+        return self.storage if self.memory is None else self.memory.read(self.storage)
+
+    def copy(self) -> View:
+        """A copy on the same device."""
+        if self.memory is None:
+            return View(self.storage.copy(order="K"))
+        made = empty(self.storage.shape, self.storage.dtype, self.memory.device)
+        made.assign(self)
+        return made
+
+    def assign(self, other: View) -> None:
+        """Copies the elements of another array of the same shape, which are brought to this one's type."""
+        if self.memory is None:
+            # An array that came through DLPack may be read-only to NumPy and none the less be written.
+            np.copyto(_writable(self.storage), other.read(), casting="unsafe")
+        elif other.memory is not None and self.device == other.device and self.storage.dtype == other.storage.dtype:
+            if self.storage.size:
+                self.memory.copy_from(self.storage, other.memory, other.storage)
+        else:
+            self.write(other.read())
+
+    def write(self, values: Any) -> None:
+        """Sets the elements to those of an array-like that can be broadcast to the shape."""
+        if self.memory is None:
+            np.copyto(_writable(self.storage), values, casting="unsafe")
+        elif self.storage.size:
+            given = np.empty(self.storage.shape, self.storage.dtype)
+            np.copyto(given, values, casting="unsafe")
+            self.memory.write(self.storage, given)
+
+    def zero(self) -> None:
+        """Sets the elements to 0."""
+        if self.memory is None:
+            _writable(self.storage)[...] = 0
+        elif self.storage.size:
+            self.memory.fill(self.storage, np.zeros((), self.storage.dtype))
+
+    def add(self, other: View) -> None:
+        """Adds the elements of another array of the same shape."""
+        if not self.storage.size:
+            return
+        both = (self, other)
+        if self.memory is not None and self.device == other.device and self.storage.dtype == other.storage.dtype:
+            if all(each.is_dense for each in both):
+                flat = [View(each.storage.reshape(-1), each.memory).argument() for each in both]
+                _native.launch(_add_kernel(), self.storage.size, flat, device=self.device, record_tape=False)
+                return
+        self.add_values(other.read())
+
+    def add_values(self, values: Any) -> None:
+        """Adds an array-like that can be broadcast to the shape."""
+        if self.memory is None:
+            self.storage[...] += np.asarray(values).astype(self.storage.dtype, copy=False)
+        else:
+            self.write(self.read() + np.asarray(values).astype(self.storage.dtype, copy=False))
+
+
+def _writable(storage: Storage) -> Storage:
+    """The array itself, or where NumPy takes it for read-only, another over its memory."""
+    if storage.flags.writeable:
+        return storage
+    return layout(storage.ctypes.data, storage.shape, storage.dtype, storage.strides)
+
+
+_added: list[Any] = []
+
+
+def _add_kernel() -> Any:
+    """The kernel that adds one array to another, which is compiled when it is needed."""
+    if not _added:
+        from polyloom._builtins import tid
+        from polyloom._kernel import kernel
+
+        @kernel
+        def add(a: array(dtype=Any), b: array(dtype=Any)):  # type: ignore[no-untyped-def, valid-type]
+            i = tid()
+            a[i] = a[i] + b[i]
+
+        _added.append(add)
+    return _added[0]
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any], device: str) -> View:
+    """An uninitialised array."""
+    if device == "cpu":
+        return View(np.empty(shape, dtype))
+    n_bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    memory = _native.DeviceMemory(device, n_bytes)
+    return View(layout(memory.address, shape, dtype, None), memory)
+
+
+def zeros_like(view: View) -> View:
+    """An array of zeros, dense, on the same device."""
+    if view.memory is None:
+        return View(np.zeros(view.storage.shape, view.storage.dtype))
+    made = empty(view.storage.shape, view.storage.dtype, view.device)
+    if made.memory is not None:
+        made.memory.clear()
+    return made
+
+
+def view_of(value: Any, device: str = "cpu") -> View | None:
+    """Where the elements of what a launch on a device takes for an array are; None for what is no array."""
+    if isinstance(value, array):
+        return View(value._storage, value._memory)
+    if isinstance(value, np.ndarray):
+        return View(value)
+    if value is None or isinstance(value, np.generic):
+        return None
+    if device.startswith("cuda:") and hasattr(value, "__cuda_array_interface__"):
+        return view_of(from_cuda_interface(value))
+    if hasattr(value, "__array_interface__"):
+        return View(np.asarray(value))
+    if hasattr(value, "__dlpack__"):
+        return View(np.from_dlpack(value))
+    return None
+
+
+class _Bytes:
+    """The bytes of an array in the host's memory, which NumPy's arrays over them keep."""
+
+    def __init__(self, view: View) -> None:
+        self.kept = view.storage
+        self.__array_interface__ = {
+            "data": (view.lo, False),
+            "shape": (view.hi - view.lo,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+
+class Beside:
+    """Memory beside another range of addresses: what lies in one has its place in the other."""
+
+    def __init__(self, lo: int, hi: int, device: str, zero: bool = True) -> None:
+        n_bytes = hi - lo + ALIGNMENT
+        self._lo = lo
+        self.n_bytes = hi - lo
+        self._memory: _native.DeviceMemory | None = None
+        if device == "cpu":
+            self._raw: Any = (np.zeros if zero else np.empty)(n_bytes, np.uint8)
+            self._first = int(self._raw.ctypes.data)
+        else:
+            self._memory = _native.DeviceMemory(device, n_bytes)
+            self._first = self._memory.address
+            if zero:
+                self._memory.clear()
+        self._first += (lo - self._first) % ALIGNMENT
+
+    @classmethod
+    def over(cls, view: View, lo: int) -> Beside:
+        """The memory of an array as that beside what begins at an address."""
+        self = cls.__new__(cls)
+        self._lo, self._memory, self._first, self.n_bytes = lo, view.memory, view.lo, view.hi - view.lo
+        if view.memory is None:
+            self._raw = np.asarray(_Bytes(view)) if view.storage.size else view.storage
+        return self
+
+    def place(self, view: View) -> View:
+        """The array that lies here as a view does there."""
+        return self._at(view.storage, view.storage.dtype)
+
+    def _at(self, storage: Storage, dtype: np.dtype[Any]) -> View:
+        if not storage.size:
+            return View(np.empty(storage.shape, dtype))
+        address = self._first + storage.ctypes.data - self._lo
+        if self._memory is not None:
+            return View(layout(address, storage.shape, dtype, storage.strides), self._memory)
+        offset = address - int(self._raw.ctypes.data)
+        return View(np.ndarray(storage.shape, dtype, self._raw, offset, storage.strides))
+
+    def elements(self, dtype: np.dtype[Any], phase: int, lo: int, hi: int) -> View:
+        """What lies here as the numbers there do between two addresses, as one array; the first number is at an address
+        that leaves the rest `phase`."""
+        skipped = lo - self._lo + (phase - lo) % dtype.itemsize
+        n = (hi - self._lo - skipped) // dtype.itemsize
+        first = self._first + skipped
+        if self._memory is not None:
+            return View(layout(first, (n,), dtype, None), self._memory)
+        return View(np.ndarray((n,), dtype, self._raw, first - int(self._raw.ctypes.data)))
