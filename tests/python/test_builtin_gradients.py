@@ -211,7 +211,6 @@ def source(case):
     return f"@loom.kernel\ndef {case.key}({', '.join(params)}):\n{body}\n", types
 
 
-
 @cache
 def kernels(precision="f64"):
     """All kernels, from one text."""
