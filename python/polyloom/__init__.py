@@ -22,6 +22,7 @@ try:
         _composite_names,
         _creation,
         _devices,
+        _gradcheck,
         _indexed,
         _interop,
         _ranks,
@@ -46,6 +47,7 @@ from polyloom._config import Config as _Config
 from polyloom._creation import *  # noqa: F403
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, DeviceError, Diagnostic, Finding, LaunchError, SanitizerError
+from polyloom._gradcheck import *  # noqa: F403
 from polyloom._indexed import *  # noqa: F403
 from polyloom._interop import *  # noqa: F403
 from polyloom._kernel import func, kernel
@@ -117,6 +119,7 @@ __all__ = [
     *_creation.__all__,
     *_indexed.__all__,
     *_devices.__all__,
+    *_gradcheck.__all__,
     *_interop.__all__,
     *_ranks.__all__,
     *_scalars.__all__,

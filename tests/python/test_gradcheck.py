@@ -1,0 +1,113 @@
+"""`gradcheck`: right gradients pass, wrong ones are named with their place."""
+
+from typing import Any
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+f64 = loom.float64
+D = loom.array(dtype=f64)
+F = loom.array(dtype=float)
+
+
+@loom.kernel
+def scaled(a: f64, v: loom.vec3d, p: loom.array(dtype=loom.vec3d), y: D, n: int):
+    i = loom.tid()
+    y[i] = a * loom.dot(p[i], v) + y[i] * y[i] + f64(n)
+
+
+@loom.kernel
+def wrong_at_kinks(x: D, y: D):
+    i = loom.tid()
+    y[i] = abs(x[i])
+
+
+@loom.kernel
+def image(x: loom.array(dtype=f64, ndim=2), y: loom.array(dtype=f64, ndim=2)):
+    i, j = loom.tid()
+    y[i, j] = loom.sin(x[i, j]) * x[j, i]
+
+
+@loom.kernel
+def generic(x: loom.array(dtype=Any), y: loom.array(dtype=Any)):
+    i = loom.tid()
+    y[i] = loom.exp(x[i]) * x[i]
+
+
+def test_scalars_composites_and_arrays():
+    rng = np.random.default_rng(0)
+    p, y = rng.normal(size=(4, 3)), rng.normal(size=4)
+    before = p.copy(), y.copy()
+    report = loom.gradcheck(scaled, [1.5, loom.vec3d(1.0, 2.0, 3.0), p], [y, 2])
+    assert report and report.passed
+    assert [(argument.name, argument.n_elements) for argument in report.arguments] == [
+        ("a", 1),
+        ("v", 3),
+        ("p", 12),
+        ("y", 4),
+    ]
+    assert all(argument.max_absolute_error < 1e-7 for argument in report.arguments)
+    assert (p == before[0]).all() and (y == before[1]).all()
+
+
+def test_the_launch_has_the_extents_of_the_first_array():
+    x = np.random.default_rng(1).normal(size=(3, 3))
+    assert [argument.n_elements for argument in loom.gradcheck(image, [x, x.copy()]).arguments] == [9, 9]
+    report = loom.gradcheck(image, [x, x.copy()], dim=(2, 3), samples=4)
+    assert [argument.n_elements for argument in report.arguments] == [4, 4]
+
+
+def test_generic_kernels_and_arrays_of_the_package():
+    x = np.linspace(-1.0, 1.0, 5)
+    assert loom.gradcheck(generic, [x, np.zeros(5)])
+    assert loom.gradcheck(generic, [loom.array(x, dtype=f64), loom.zeros(5, dtype=f64)])
+    single = loom.gradcheck(generic, [x.astype(np.float32), np.zeros(5, np.float32)])
+    assert single.arguments[0].max_absolute_error < 1e-3
+    with pytest.raises(ValueError, match="'x' is of float16, which has too few digits"):
+        loom.gradcheck(generic, [x.astype(np.float16), np.zeros(5, np.float16)])
+
+
+def test_a_gradient_that_does_not_agree_is_named():
+    x = np.array([1.0, 2e-6, -1.0])
+    with pytest.raises(loom.GradcheckError) as caught:
+        loom.gradcheck(wrong_at_kinks, [x], [np.zeros(3)])
+    found = caught.value.report.arguments[0]
+    assert not caught.value.report and found.worst == (1,) and not found.passed
+    text = str(caught.value)
+    assert text.startswith("the gradient of kernel 'wrong_at_kinks' does not agree with differences\nargument")
+    assert "WRONG (a kink: " in text and text.splitlines()[-1].endswith("ok")
+    report = loom.gradcheck(wrong_at_kinks, [x], [np.zeros(3)], raise_on_failure=False)
+    assert report == caught.value.report
+    assert loom.gradcheck(wrong_at_kinks, [x], [np.zeros(3)], eps=1e-7)
+    assert loom.gradcheck(wrong_at_kinks, [x], [np.zeros(3)], atol=2.0)
+
+
+def test_launches_are_not_recorded():
+    x, y = np.ones(3), np.zeros(3)
+    with loom.Tape() as tape:
+        loom.gradcheck(generic, [x, y])
+        loom.launch(generic, 3, [x, y])
+    tape.backward(grads=[(y, np.ones(3))])
+    np.testing.assert_allclose(tape.gradients[x], 2 * np.e * np.ones(3))
+
+
+def test_what_cannot_be_checked_says_so():
+    @loom.struct
+    class Pair:
+        a: float
+        b: float
+
+    @loom.kernel
+    def of_struct(s: Pair, y: F):
+        y[loom.tid()] = s.a * s.b
+
+    with pytest.raises(TypeError):
+        loom.gradcheck(of_struct, [Pair(), np.zeros(1, np.float32)])
+
+    @loom.kernel
+    def without_arrays(a: float):
+        print(a)
+
+    with pytest.raises(ValueError, match="say dim="):
+        loom.gradcheck(without_arrays, [1.0])
