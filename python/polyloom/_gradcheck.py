@@ -14,7 +14,7 @@ import numpy as np
 from polyloom import _native, _scalars
 from polyloom._arrays import array
 from polyloom._composites import Composite
-from polyloom._creation import zeros
+from polyloom._creation import clone, zeros
 
 __all__ = ["GradcheckError", "GradcheckReport", "gradcheck"]
 
@@ -70,7 +70,9 @@ class GradcheckReport:
         return self.passed
 
     def __str__(self) -> str:
-        rows = [("argument", "elements", "max abs", "max rel", "worst at", "gradient", "difference", "")]
+        rows: list[tuple[str, ...]] = [
+            ("argument", "elements", "max abs", "max rel", "worst at", "gradient", "difference", "")
+        ]
         for argument in self.arguments:
             numbers = [argument.max_absolute_error, argument.max_relative_error]
             ends = [argument.gradient, argument.difference]
@@ -217,8 +219,8 @@ class _Check:
                     "digits for differences; check the kernel with float32 or float64"
                 )
         self.is_single = any(host is not None and host.dtype.itemsize == 4 for host in self.hosts)
-        self.weights = [
-            self.rng.normal(size=host.shape) if host is not None and written else None
+        self.weights: list[Numbers | None] = [
+            np.asarray(self.rng.normal(size=host.shape)) if host is not None and written else None
             for host, written in zip(self.hosts, backward.writes, strict=True)
         ]
 
@@ -355,7 +357,7 @@ def _host(arg: Any) -> Numbers | None:
 def _like(arg: Any, numbers: Numbers | None) -> Any:
     """An argument like another, with these numbers."""
     if isinstance(arg, array):
-        return arg.clone() if numbers is None else array(numbers, dtype=arg.dtype, device=arg.device)
+        return clone(arg) if numbers is None else array(numbers, dtype=arg.dtype, device=arg.device)
     if numbers is None:
         return arg.copy() if isinstance(arg, np.ndarray) else arg
     if isinstance(arg, np.ndarray):

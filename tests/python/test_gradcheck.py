@@ -68,6 +68,18 @@ def test_generic_kernels_and_arrays_of_the_package():
         loom.gradcheck(generic, [x.astype(np.float16), np.zeros(5, np.float16)])
 
 
+@loom.kernel
+def gathered(x: D, places: loom.array(dtype=int), y: D):
+    i = loom.tid()
+    y[i] = x[places[i]] * x[i]
+
+
+def test_integers_are_left_alone():
+    places = loom.array([2, 0, 1], dtype=int)
+    report = loom.gradcheck(gathered, [np.array([1.0, 2.0, 3.0]), places], [loom.zeros(3, dtype=f64)])
+    assert [argument.name for argument in report.arguments] == ["x", "y"]
+
+
 def test_a_gradient_that_does_not_agree_is_named():
     x = np.array([1.0, 2e-6, -1.0])
     with pytest.raises(loom.GradcheckError) as caught:
