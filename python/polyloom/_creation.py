@@ -48,7 +48,7 @@ def empty(
     device : str, optional
         Where the elements are: `"cpu"`, `"sim:0"` or `"cuda:0"`; by default the device that `set_device` names.
     requires_grad : bool
-        Kept as an attribute; nothing computes gradients yet.
+        Whether the array has an array `grad` like it, to which `Tape.backward` adds.
     pinned : bool
         Without effect.
 

@@ -159,22 +159,34 @@ def from_torch(
     dtype : scalar type or class such as `vec3`, optional
         Element type; that of the tensor by default.
     requires_grad : bool, optional
-        Kept as an attribute; the tensor's by default.
-    grad
-        Without effect: nothing computes gradients yet.
+        Whether the array has a gradient; if the tensor has one by default.
+    grad : torch.Tensor or array, optional
+        The gradient; by default that of the tensor, which is made if there is none.
     """
     made = from_dlpack(t.detach(), dtype)
-    if t.requires_grad if requires_grad is None else requires_grad:
+    needs_grad = t.requires_grad or grad is not None if requires_grad is None else requires_grad
+    if needs_grad and grad is None and t.is_leaf and t.requires_grad:
+        if t.grad is None:
+            t.grad = importlib.import_module("torch").zeros_like(t)
+        grad = t.grad
+    if needs_grad:
         made.requires_grad = True
+        if grad is not None:
+            made.grad = grad if isinstance(grad, array) else from_dlpack(grad.detach(), made.dtype)
     return made
 
 
 def to_torch(a: array, requires_grad: bool | None = None) -> Any:
-    """A PyTorch tensor over the memory of an array; components of vectors and matrices are further axes."""
+    """A PyTorch tensor over the memory of an array; components of vectors and matrices are further axes.
+
+    If the array has a gradient, or `requires_grad` says so, the tensor has one over the same memory.
+    """
     torch = importlib.import_module("torch")
     tensor = torch.as_tensor(a, device=str(a.device)) if a.device.is_cuda else torch.from_dlpack(a)
     if a.requires_grad if requires_grad is None else requires_grad:
         tensor.requires_grad_(True)
+        if a.grad is not None:
+            tensor.grad = to_torch(a.grad, requires_grad=False)
     return tensor
 
 

@@ -366,7 +366,7 @@ def assigning(to: array, part: Storage, value: Any, key: Any = None) -> Iterator
         overwritten(target.device, target.lo, target.hi, "an assignment that is not recorded")
         return
     source = None if isinstance(value, IMMUTABLE) else view_of(value)
-    if source is not None and isinstance(to.dtype, StructClass):
+    if source is not None and source.storage.ndim and isinstance(to.dtype, StructClass):
         raise TypeError("copies of arrays of structs have no gradients yet: copy them while no tape records")
     if source is not None and source.is_float and key is not None:
         raise ValueError("assignments of arrays to chosen elements are not recorded: write them as a kernel")

@@ -14,6 +14,7 @@ class Tensor:
     def __init__(self, values, requires_grad=False):
         self.values = values
         self.requires_grad = requires_grad
+        self.is_leaf, self.grad = True, None
 
     def detach(self):
         return Tensor(self.values)
@@ -34,6 +35,7 @@ class Tensor:
 def packages(monkeypatch):
     torch, jax = ModuleType("torch"), ModuleType("jax")
     torch.from_dlpack = lambda source: Tensor(np.from_dlpack(source))
+    torch.zeros_like = lambda tensor: Tensor(np.zeros_like(tensor.values))
     torch.float32 = type("dtype", (), {"__repr__": lambda self: "torch.float32"})()
     jax.numpy, jax.dlpack = ModuleType("jax.numpy"), ModuleType("jax.dlpack")
     jax.numpy.bool_, jax.numpy.float16 = np.bool_, np.float16
@@ -64,12 +66,18 @@ def test_dlpack_shares_memory():
 
 def test_tensors(packages):
     x = np.zeros(3, np.float32)
-    a = loom.from_torch(Tensor(x, requires_grad=True))
+    source = Tensor(x, requires_grad=True)
+    a = loom.from_torch(source)
     a.fill_(2)
     assert x.tolist() == [2, 2, 2] and a.requires_grad
+    a.grad.fill_(3)
+    assert source.grad.values.tolist() == [3, 3, 3]
+    given = loom.from_torch(Tensor(x), grad=Tensor(np.full(3, 4, np.float32)))
+    assert given.requires_grad and given.grad.list() == [4, 4, 4]
     assert not loom.from_torch(Tensor(x, requires_grad=True), requires_grad=False).requires_grad
     t = loom.to_torch(a)
     assert t.values.ctypes.data == x.ctypes.data and t.requires_grad
+    assert t.grad.values.tolist() == [3, 3, 3] and not t.grad.requires_grad
     assert str(loom.dtype_to_torch(loom.float32)) == "torch.float32"
     assert loom.dtype_from_torch(loom.dtype_to_torch(loom.float32)) is loom.float32
     with pytest.raises(TypeError, match="torch has no type uint64"):

@@ -396,3 +396,375 @@ def test_integers_are_kept_too():
     with pytest.raises(TypeError, match="written as integers"), loom.Tape():
         loom.launch(square, 3, [x], [loom.zeros(3, dtype=f64)])
         x.view(loom.int64).fill_(0)
+
+
+def test_gradients_add_up_in_grad():
+    x = loom.array([3.0, 5.0, 2.0], dtype=f64, requires_grad=True)
+    y, loss = loom.zeros(3, dtype=f64, requires_grad=True), loom.zeros(1, dtype=f64, requires_grad=True)
+    with loom.Tape() as tape:
+        loom.launch(square, 3, [x], [y])
+        loom.launch(total, 3, [y], [loss])
+    expected = 2 * x.numpy() * weights(3)
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad.numpy(), expected)
+    assert tape.gradients[x] is x.grad
+    assert tape.memory.gradients == 0
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad.numpy(), 2 * expected)
+    tape.zero()
+    assert not x.grad.numpy().any() and not loss.grad.numpy().any()
+    tape.backward(grads={y: np.ones(3)})
+    np.testing.assert_allclose(x.grad.numpy(), 2 * x.numpy())
+    with loom.Tape() as another:
+        loom.launch(double, 3, [x], [y])
+    another.backward(grads={y: np.ones(3)})
+    np.testing.assert_allclose(x.grad.numpy(), 2 * x.numpy() + 2)
+    tape.reset()
+    assert not x.grad.numpy().any()
+    with pytest.raises(KeyError):
+        tape.gradients[x]
+
+
+def test_going_back_twice_adds_twice():
+    """Also where an array is overwritten, whose gradient at the end is not that at the beginning."""
+    x, loss = np.array([1.5, 1.0, 0.5]), np.zeros(1)
+    start = x.copy()
+    with loom.Tape() as tape:
+        loom.launch(square_in_place, 3, [x])
+        loom.launch(square_in_place, 3, [x])
+        loom.launch(total, 3, [x], [loss])
+    for times in (1, 2, 3):
+        tape.backward(loss)
+        np.testing.assert_allclose(tape.gradients[x], times * weights(3) * 4 * start**3)
+
+
+def test_a_way_back_may_begin_with_grad():
+    x = loom.array([3.0, 5.0, 2.0], dtype=f64, requires_grad=True)
+    y = loom.zeros(3, dtype=f64, requires_grad=True)
+    with loom.Tape() as tape:
+        loom.launch(square, 3, [x], [y])
+    y.grad.fill_(2.0)
+    x.grad.fill_(1.0)
+    tape.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 1 + 4 * x.numpy())
+    assert not y.grad.numpy().any()
+    with pytest.raises(ValueError, match="needs a loss"):
+        loom.Tape().backward()
+
+
+def test_views_have_parts_of_grad():
+    x = loom.array(np.arange(6.0).reshape(2, 3), dtype=f64, requires_grad=True)
+    loss = loom.zeros(1, dtype=f64)
+    with loom.Tape() as tape:
+        loom.launch(total, 2, [x[:, 1]], [loss])
+        loom.launch(total, 6, [x.flatten()], [loss])
+    assert x[0].requires_grad and x.T[1].grad.shape == (2,)
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad.numpy(), [[1, 2 + 1, 3], [4, 5 + 2, 6]])
+    np.testing.assert_allclose(x[1, 1:].grad.numpy(), [7, 6])
+    np.testing.assert_allclose(x.T.grad.numpy(), x.grad.numpy().T)
+    x[0].grad.zero_()
+    np.testing.assert_allclose(x.grad.numpy(), [[0, 0, 0], [4, 7, 6]])
+    # An array over another's memory has a gradient of its own.
+    memory = np.ones(8)
+    odd = loom.from_numpy(memory[1::2], requires_grad=True)
+    with loom.Tape() as tape:
+        loom.launch(total, 8, [memory], [loss])
+        loom.launch(total, 2, [odd[2:]], [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(odd.grad.numpy(), [2, 4, 6 + 1, 8 + 2])
+    np.testing.assert_allclose(tape.gradients[memory][1::2], odd.grad.numpy())
+
+
+def test_grad_is_like_the_array():
+    x = loom.zeros(3, dtype=loom.vec3, requires_grad=True)
+    assert x.grad.dtype is loom.vec3 and x.grad.shape == (3,) and not x.grad.requires_grad
+    x.requires_grad = False
+    assert x.grad is None
+    x.grad = loom.ones(3, dtype=loom.vec3)
+    assert x.requires_grad and x.grad.numpy().all()
+    with pytest.raises(ValueError, match="shape \\(3,\\) and type vec3"):
+        x.grad = loom.ones(2, dtype=loom.vec3)
+    x.grad = None
+    assert not x.requires_grad
+    assert loom.clone(loom.ones(2, requires_grad=True)).requires_grad
+    assert not loom.clone(loom.ones(2, requires_grad=True), requires_grad=False).requires_grad
+
+
+def test_functions_of_ones_own_on_the_way_back():
+    x = loom.array([3.0, 5.0, 2.0], dtype=f64, requires_grad=True)
+    y, z = loom.zeros(3, dtype=f64, requires_grad=True), loom.zeros(3, dtype=f64, requires_grad=True)
+    loss = loom.zeros(1, dtype=f64)
+    seen = []
+
+    def cube_backward():
+        seen.append(y.numpy().copy())
+        y.grad.assign(y.grad.numpy() + 3 * y.numpy() ** 2 * z.grad.numpy())
+
+    with loom.Tape() as tape:
+        loom.launch(double, 3, [x], [y])
+        z.numpy()[:] = y.numpy() ** 3
+        tape.record_func(cube_backward, arrays=[y, z])
+        loom.launch(total, 3, [z], [loss])
+        # Behind it, y is something else.
+        y.zero_()
+    tape.backward(loss)
+    np.testing.assert_allclose(seen[0], 2 * x.numpy())
+    assert not y.numpy().any()
+    np.testing.assert_allclose(x.grad.numpy(), weights(3) * 24 * x.numpy() ** 2)
+    with pytest.raises(ValueError, match="requires_grad=True"):
+        tape.record_func(cube_backward, arrays=[loss])
+
+
+def test_tapes_within_tapes():
+    (x,), (y,), (z,) = arrays([3.0, 5.0, 2.0]), arrays([0.0] * 3), arrays([0.0] * 3)
+    x.requires_grad = True
+    with loom.Tape() as outer:
+        loom.launch(square, 3, [x], [y])
+        with loom.Tape() as inner:
+            loom.launch(square, 3, [y], [z])
+        with pytest.raises(RuntimeError, match="recording already"), outer:
+            pass
+    outer.backward(grads={z: np.ones(3)})
+    inner.backward(grads={z: np.ones(3)})
+    np.testing.assert_allclose(x.grad.numpy(), 4 * x.numpy() ** 3)
+    np.testing.assert_allclose(inner.gradients[y].numpy(), 2 * x.numpy() ** 2)
+    # The result of a way back is no function of what an outer tape has recorded.
+    with pytest.raises(RuntimeError, match="no second derivatives"), loom.Tape():
+        with loom.Tape() as inner:
+            loom.launch(square, 3, [x], [y])
+        inner.backward(grads={y: np.ones(3)})
+        loom.launch(square, 3, [x.grad], [y])
+
+
+def test_launches_kept_for_later_are_recorded_when_they_run():
+    x, loss = np.array([1.5, 1.0, 0.5]), np.zeros(1)
+    start = x.copy()
+    with loom.Tape() as tape:
+        step = loom.launch(square_in_place, 3, [x], record_cmd=True)
+        assert not tape.launches
+        for _ in range(3):
+            step.launch()
+        sum_up = loom.launch(total, 3, [np.ones(3), loss], record_cmd=True)
+        sum_up.set_param_by_name("x", x)
+        sum_up.launch()
+        silent = loom.launch(total, 3, [np.ones(3), np.zeros(1)], record_cmd=True, record_tape=False)
+        silent.launch()
+    assert [each.name for each in tape.launches] == ["square_in_place"] * 3 + ["total"]
+    tape.backward(loss)
+    np.testing.assert_allclose(tape.gradients[x], weights(3) * 8 * start**7)
+
+
+def test_arguments_are_kept_as_they_were():
+    @loom.kernel
+    def scale(s: f64, v: loom.vec3d, x: D, y: D):
+        i = loom.tid()
+        y[i] = s * v[1] * x[i]
+
+    x, y, s, v = np.ones(2), np.zeros(2), np.array(3.0), np.array([0.0, 2.0, 0.0])
+    with loom.Tape() as tape:
+        loom.launch(scale, 2, [s, v, x, y])
+    s[()], v[:] = 0.0, 0.0
+    tape.backward(grads=[(y, np.ones(2))])
+    np.testing.assert_allclose(tape.gradients[x], [6.0, 6.0])
+
+
+def test_memory_is_reported():
+    @loom.kernel
+    def powers(x: D, y: D):
+        i = loom.tid()
+        p = f64(1.0)
+        for _k in range(50):
+            p = p * loom.sin(p + x[i])
+        y[i] = p
+
+    x, y = np.ones(4), np.zeros(4)
+    with loom.Tape() as tape:
+        loom.launch(powers, 4, [x], [y])
+        loom.launch(square_in_place, 4, [y])
+        loom.launch(square_in_place, 4, [y])
+    assert tape.memory == (2 * y.nbytes, 0, 0)
+    assert [each.saved for each in tape.launches] == [0, y.nbytes, y.nbytes]
+    tape.backward(grads=[(y, np.ones(4))])
+    # One number of each iteration and thread.
+    assert [each.loops for each in tape.launches] == [50 * 4 * 8, 0, 0]
+    assert tape.memory == (2 * y.nbytes, x.nbytes + y.nbytes, 50 * 4 * 8)
+    assert "powers: 0 bytes saved, 1600 for loops" in repr(tape.launches[0])
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_tapes_on_devices(device):
+    start = np.array([1.5, 1.0, 0.5, 2.0])
+    x = loom.array(start, dtype=f64, device=device, requires_grad=True)
+    y, loss = loom.zeros(4, dtype=f64, device=device), loom.zeros(1, dtype=f64, device=device)
+    with loom.Tape() as tape:
+        loom.launch(square, 4, [x], [y], device=device)
+        loom.launch(square_in_place, 2, [y[1:3]], device=device)
+        y[3:].fill_(4.0)
+        z = loom.clone(y)
+        z *= z
+        loom.copy(y, z, count=2)
+        loom.launch(total, 4, [y], [loss], device=device)
+    after = y.numpy().copy()
+    tape.backward(loss)
+    slope = weights(4) * [4 * start[0] ** 3, 8 * start[1] ** 7, 4 * start[2] ** 3, 0]
+    np.testing.assert_allclose(x.grad.numpy(), slope)
+    assert x.grad.device == device and tape.gradients[y].device == device
+    np.testing.assert_array_equal(y.numpy(), after)
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad.numpy(), 2 * slope)
+    assert tape.memory.saved > 0
+    tape.zero()
+    assert not x.grad.numpy().any()
+    loom.launch(set_to, 4, [x, 1.0], device=device)
+    with pytest.raises(RuntimeError, match="'set_to' that is not recorded"):
+        tape.backward(loss)
+
+
+def test_loops_have_their_tapes_on_the_device():
+    @loom.kernel
+    def product(x: D, y: D):
+        p = f64(1.0)
+        for k in range(x.shape[0]):
+            p *= x[k]
+        y[loom.tid()] = p
+
+    values = np.array([1.5, -2.0, 0.5, 3.0])
+    x, y = arrays(values, [0.0], device="sim:0")
+    with loom.Tape() as tape:
+        loom.launch(product, 1, [x], [y], device="sim:0")
+    tape.backward(y)
+    np.testing.assert_allclose(tape.gradients[x].numpy(), np.prod(values) / values)
+    assert tape.memory.loops >= 32
+    # NumPy's arrays are brought to the device and back.
+    y, adj_x, adj_y = np.zeros(1), np.zeros(4), np.ones(1)
+    loom.launch(product, 1, [values], [y], device="sim:0", adjoint=True, adj_inputs=[adj_x], adj_outputs=[adj_y])
+    np.testing.assert_allclose(adj_x, np.prod(values) / values)
+    with loom.Tape() as tape:
+        loom.launch(product, 1, [values], [y], device="sim:0")
+    tape.backward(y)
+    np.testing.assert_allclose(tape.gradients[values], np.prod(values) / values)
+
+
+def test_derivatives_cross_devices():
+    (x,), (y,) = arrays([3.0, 5.0, 2.0]), arrays([0.0] * 3)
+    with loom.Tape() as tape:
+        there = x.to("sim:0")
+        loom.launch(square_in_place, 3, [there], device="sim:0")
+        loom.copy(y, there)
+    tape.backward(grads={y: weights(3)})
+    np.testing.assert_allclose(tape.gradients[x].numpy(), 2 * x.numpy() * weights(3))
+
+
+class Foreign:
+    """An array of some other library."""
+
+    def __init__(self, memory):
+        self.memory = memory
+        self.__array_interface__ = memory.__array_interface__
+
+
+class Exporter:
+    """One that knows DLPack alone."""
+
+    def __init__(self, memory):
+        self.memory = memory
+
+    def __dlpack__(self, **options):
+        return self.memory.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.memory.__dlpack_device__()
+
+
+@pytest.mark.parametrize("library", [Foreign, Exporter])
+def test_arrays_of_other_libraries(library):
+    memory = np.array([3.0, 5.0, 2.0, 1.0])
+    y, loss = np.zeros(4), np.zeros(1)
+    # Neither of the first two is a view of the other as far as NumPy knows, and the last is all of them.
+    head, tail, whole = library(memory[:3]), library(memory[2:]), library(memory)
+    with loom.Tape() as tape:
+        loom.launch(square, 3, [head], [library(y[:3])])
+        loom.launch(total, 3, [y[:3]], [loss])
+        loom.launch(total, 2, [tail], [loss])
+        loom.launch(square_in_place, 4, [whole])
+        loom.launch(total, 4, [whole], [loss])
+    tape.backward(library(loss))
+    start = np.sqrt(memory)
+    expected = np.array([2, 4, 6, 0]) * start + [0, 0, 1, 2] + weights(4) * 2 * start
+    np.testing.assert_allclose(tape.gradients[whole], expected)
+    np.testing.assert_allclose(tape.gradients[head], expected[:3])
+    np.testing.assert_allclose(tape.gradients[library(memory)], expected)
+
+
+def test_gradients_of_one_launch_as_warp_takes_them():
+    @loom.kernel
+    def scale(s: f64, x: D, y: D):
+        i = loom.tid()
+        y[i] = s * x[i]
+
+    x = loom.array([3.0, 5.0, 2.0], dtype=f64, requires_grad=True)
+    y = loom.zeros(3, dtype=f64, requires_grad=True)
+    y.grad.fill_(1.0)
+    # Without gradients, those that the arrays have; and for the number whatever there is.
+    loom.launch(scale, 3, [2.0, x], [y], adjoint=True)
+    np.testing.assert_allclose(x.grad.numpy(), [2.0] * 3)
+    y.grad.fill_(1.0)
+    loom.launch(scale, 3, [2.0, x], [y], adjoint=True, adj_inputs=[0.0, None], adj_outputs=[None])
+    np.testing.assert_allclose(x.grad.numpy(), [4.0] * 3)
+    of_s, of_x = np.zeros(1), np.zeros(3)
+    loom.launch(scale, 3, [2.0, x, y], adjoint=True, adj_inputs=[of_s, of_x, np.ones(3)])
+    np.testing.assert_allclose(of_s, [10.0])
+    np.testing.assert_allclose(of_x, [2.0] * 3)
+    with pytest.raises(ValueError, match="one for each argument"):
+        loom.launch(scale, 3, [2.0, x], [y], adjoint=True, adj_inputs=[None])
+    with pytest.raises(ValueError, match="record_cmd is for launches forward"):
+        loom.launch(scale, 3, [2.0, x], [y], adjoint=True, record_cmd=True)
+    with pytest.raises(TypeError, match="over dim"):
+        loom.launch(scale, inputs=[2.0, x], outputs=[y], grid=1, block=3, adjoint=True)
+    with pytest.raises(TypeError, match="a gradient is an array, not float"):
+        loom.launch(scale, 3, [2.0, x], [y], adjoint=True, adj_inputs=[None, 1.0])
+    with pytest.raises(TypeError, match="takes 3 arguments, 2 given"):
+        loom.launch(scale, 3, [2.0, x], adjoint=True)
+
+
+def test_structs_are_refused():
+    @loom.struct
+    class Particle:
+        x: f64
+
+    @loom.kernel
+    def move(particles: loom.array(dtype=Particle), y: D):
+        i = loom.tid()
+        y[i] = particles[i].x
+
+    @loom.kernel
+    def use(p: Particle, y: D):
+        y[loom.tid()] = p.x
+
+    particles, other = loom.zeros(3, dtype=Particle), loom.zeros(3, dtype=Particle)
+    for kernel, argument in ((move, particles), (use, Particle())):
+        with pytest.raises(TypeError, match="whose gradients are not there yet"), loom.Tape():
+            loom.launch(kernel, 3, [argument, np.zeros(3)])
+    with pytest.raises(TypeError, match="copies of arrays of structs"), loom.Tape():
+        other.assign(particles)
+    with loom.Tape():
+        other.zero_()
+
+
+def test_threads_that_read_one_element_by_a_broadcast_view():
+    x, y = np.array([3.0]), np.zeros(1000)
+    with loom.Tape() as tape:
+        loom.launch(square, 1000, [np.broadcast_to(x, (1000,)), y])
+    tape.backward(grads=[(y, np.ones(1000))])
+    np.testing.assert_allclose(tape.gradients[x], [6000.0])
+
+
+def test_empty_arrays():
+    x, y, loss = np.zeros(0), np.zeros(0), np.zeros(1)
+    with loom.Tape() as tape:
+        loom.launch(square, 0, [x], [y])
+        loom.launch(total, 0, [y], [loss])
+        loom.zeros(0, dtype=f64).assign(loom.zeros(0, dtype=f64))
+    tape.backward(loss)
+    assert tape.gradients[x].shape == (0,)
