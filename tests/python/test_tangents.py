@@ -126,6 +126,22 @@ def test_reverse_over_forward_is_a_hessian_vector_product():
     np.testing.assert_allclose(tape.gradients[v], gradient(x), rtol=1e-12)
 
 
+def test_products_of_transforms_are_not_linear_in_the_first():
+    @loom.kernel
+    def k(x: D, y: D):
+        a = loom.transformd(x[0], x[1], x[2], x[3], x[4], x[5], x[6])
+        b = loom.transformd(x[6], x[5], x[4], x[3], x[2], x[1], x[0])
+        c = a * b
+        y[0] = c[0] * c[1] + c[2] * c[4] + c[6]
+
+    rng = np.random.default_rng(1)
+    x, v = rng.normal(size=7), rng.normal(size=7)
+    dot_y, adj_x = np.zeros(1), np.zeros(7)
+    loom.jvp(k, 1, [x], [np.zeros(1)], tangents=[v, dot_y])
+    loom.launch(k, 1, [x, np.zeros(1)], adjoint=True, adj_inputs=[adj_x, np.ones(1)])
+    np.testing.assert_allclose(dot_y, adj_x @ v, rtol=1e-12)
+
+
 def test_what_is_written_moves_though_nobody_asks():
     @loom.kernel
     def k(x: D, between: D, y: D):

@@ -2,25 +2,34 @@
 //!
 //! ```text
 //! fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR]
+//! fuzz --gradients yes [--programs N] [--seed FIRST] [--threads N] [--out DIR]
 //! fuzz --cpp COMPILER [--programs N] [--seed FIRST] [--out DIR]
 //! fuzz --show SEED
 //! ```
 //!
 //! With `--cpp` the engine is C++ text, through this compiler, instead of those of the build.
 //!
+//! With `--gradients`, kernels over `float64` are differentiated: reverse mode, forward mode and central differences
+//! have to agree on every engine.
+//!
 //! The seed a worker is at stands in DIR/running_WORKER, for when a program brings the process down. Each disagreement
 //! is shrunk and written to DIR (by default `target/fuzz`) as a file that the differential tests can
 //! take over. The exit status is 1 if there was one.
 
-use polyloom_filetests::differential::{Disagreement, Engines, Program, TextEngine, generate, shrink};
+use polyloom_filetests::differential::{
+    Derivatives, Disagreement, Engines, Program, TextEngine, generate, generate_smooth, shrink,
+};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 fn main() -> ExitCode {
     let (mut programs, mut first, mut threads, mut out) = (100_000u64, 0u64, 2usize, PathBuf::from("target/fuzz"));
     let mut cpp = None;
+    let mut gradients = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         let value = arguments.next().unwrap_or_default();
@@ -29,16 +38,17 @@ fn main() -> ExitCode {
             ("--programs", Ok(n)) => programs = n,
             ("--seed", Ok(n)) => first = n,
             ("--show", Ok(seed)) => {
-                let program = generate(seed);
+                let program = if gradients { generate_smooth(seed) } else { generate(seed) };
                 print!("# seed {seed}:\n{}\n{}", program.header(), program.text);
                 return ExitCode::SUCCESS;
             }
             ("--threads", Ok(n)) => threads = n.max(1) as usize,
+            ("--gradients", _) => gradients = value != "no",
             ("--cpp", _) if !value.is_empty() => cpp = Some(value),
             ("--out", _) if !value.is_empty() => out = value.into(),
             _ => {
                 eprintln!(
-                    "usage: fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR] [--cpp COMPILER] | fuzz --show SEED"
+                    "usage: fuzz [--programs N] [--seed FIRST] [--threads N] [--out DIR] [--cpp COMPILER] [--gradients yes] | fuzz --show SEED"
                 );
                 return ExitCode::from(2);
             }
@@ -60,10 +70,15 @@ fn main() -> ExitCode {
     }
     let started = Instant::now();
     let (next, failures) = (AtomicU64::new(0), AtomicU64::new(0));
+    let became: Mutex<BTreeMap<Derivatives, u64>> = Mutex::default();
+    let check = |program: &Program, seed: u64| match gradients {
+        false => engines.check(program, seed).map(|()| None),
+        true => engines.check_gradients(program, seed).map(Some),
+    };
     std::thread::scope(|scope| {
         for worker in 0..threads {
             let running = out.join(format!("running_{worker}"));
-            let (next, failures, engines, out) = (&next, &failures, &engines, &out);
+            let (next, failures, became, check, out) = (&next, &failures, &became, &check, &out);
             scope.spawn(move || {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
@@ -72,12 +87,16 @@ fn main() -> ExitCode {
                     }
                     let seed = first + index;
                     let _ = std::fs::write(&running, seed.to_string());
-                    let program = generate(seed);
-                    if let Err(found) = engines.check(&program, seed) {
+                    let program = if gradients { generate_smooth(seed) } else { generate(seed) };
+                    let done = check(&program, seed);
+                    if let Ok(Some(derivatives)) = done {
+                        *became.lock().unwrap_or_else(PoisonError::into_inner).entry(derivatives).or_default() += 1;
+                    }
+                    if let Err(found) = done {
                         failures.fetch_add(1, Ordering::Relaxed);
                         let kind = std::mem::discriminant(&*found);
                         let small = shrink(&program, 400, |candidate| {
-                            matches!(engines.check(candidate, seed), Err(e) if std::mem::discriminant(&*e) == kind && !matches!(*e, Disagreement::Rejected(_)))
+                            matches!(check(candidate, seed), Err(e) if std::mem::discriminant(&*e) == kind && !matches!(*e, Disagreement::Rejected(_)))
                         });
                         let found = found.to_string().replace('\n', "\n# ");
                         let text = format!("# test differential\n# seed {seed}: {found}\n{}\n{}", small.header(), small.text);
@@ -93,6 +112,9 @@ fn main() -> ExitCode {
         }
     });
     let failures = failures.into_inner();
+    for (derivatives, n) in became.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        println!("{n} programs: {derivatives:?}");
+    }
     println!(
         "{programs} programs from seed {first} on {}: {failures} disagreements, {:.0} s",
         engines.names().join(", "),

@@ -1,7 +1,7 @@
 //! Random kernels give the same bits on every engine: a slice of what `make fuzz` does. Programs that once failed are
 //! file tests.
 
-use polyloom_filetests::differential::{Engines, generate};
+use polyloom_filetests::differential::{Derivatives, Engines, generate, generate_smooth};
 use polyloom_ir::Op;
 
 /// Programs run by default; `POLYLOOM_FUZZ_ITERATIONS` changes it.
@@ -20,9 +20,26 @@ fn random_kernels_agree_on_every_engine() {
     println!("{programs} programs on {}", engines.names().join(", "));
 }
 
+/// Programs that are differentiated by default, a fifth of those that are run.
+#[test]
+fn derivatives_of_random_kernels_agree() {
+    let engines = Engines::new().expect("the back ends of this build work");
+    let programs = std::env::var("POLYLOOM_FUZZ_ITERATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(PROGRAMS) / 5;
+    let mut n_agree = 0;
+    for seed in 0..programs {
+        let program = generate_smooth(seed);
+        match engines.check_gradients(&program, seed) {
+            Ok(derivatives) => n_agree += u64::from(derivatives == Derivatives::Agree),
+            Err(found) => panic!("seed {seed}: {found}\n{}", program.text),
+        }
+    }
+    assert!(n_agree > programs / 2, "of {programs} programs only {n_agree} have derivatives that can be compared");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_program() {
     for seed in 0..50 {
+        assert_eq!(generate_smooth(seed).text, generate_smooth(seed).text);
         assert_eq!(generate(seed).text, generate(seed).text);
     }
 }

@@ -84,7 +84,7 @@ impl Generator {
 
     /// An atomic on an element that no other thread touches. False if there is none for the type.
     fn own_atomic(&mut self, array: &str, elem: Type, index: &str) -> bool {
-        let atomics = atomics_of(elem);
+        let atomics = self.atomics_of(elem);
         if atomics.is_empty() {
             return false;
         }
@@ -110,12 +110,21 @@ impl Generator {
         let elem = self.arrays[array].elem;
         let index = self.index(array);
         // One kind per array, or the order would show.
-        let mut kinds = atomics_of(elem);
+        let mut kinds = self.atomics_of(elem);
         kinds.retain(|op| !matches!(op, Op::AtomicCas | Op::AtomicExch));
         let op = kinds[(self.palette.len() + self.rank) % kinds.len()];
         let value = self.pinned_of(elem, 2);
         let array = self.array(array);
         self.line(&format!("loom.{}({array}, {index}, {value})", op.name()));
+    }
+
+    /// The atomics on elements of this type: those with a derivative, where that is asked for.
+    fn atomics_of(&self, elem: Type) -> Vec<Op> {
+        let mut atomics = atomics_of(elem);
+        if self.smooth {
+            atomics.retain(|op| matches!(op, Op::AtomicAdd | Op::AtomicSub));
+        }
+        atomics
     }
 
     /// `b = a0[i]`, `b = loom.zeros(shape=(3,), dtype=float)`.

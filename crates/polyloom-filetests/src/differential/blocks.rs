@@ -26,7 +26,7 @@ const DYNAMIC_BYTES: usize = 2048;
 impl Generator {
     /// Decides whether the kernel has threads work together, and gives what its decorator says of that.
     pub(super) fn draw_block(&mut self) -> Option<String> {
-        if self.checked || !self.random.chance(25) {
+        if self.checked || self.smooth || !self.random.chance(25) {
             return None;
         }
         let warps = self.random.chance(70);

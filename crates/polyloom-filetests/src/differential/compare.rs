@@ -25,11 +25,11 @@ pub struct Engines {
     flushing: Session,
 }
 
-struct Engine {
-    name: &'static str,
-    session: Session,
+pub(super) struct Engine {
+    pub(super) name: &'static str,
+    pub(super) session: Session,
     /// The architecture, if it is the simulator.
-    simulated: Option<Arch>,
+    pub(super) simulated: Option<Arch>,
 }
 
 /// Why a program failed.
@@ -72,6 +72,8 @@ pub enum Disagreement {
     Interpreted,
     /// There is no C++ text, it does not compile, or it reports a failed check where there is none or the reverse.
     Text(String),
+    /// Derivatives are not what they should be, or not the same everywhere.
+    Derivative(String),
     /// Two engines print different text.
     Printed {
         /// The engine that differs from the interpreter.
@@ -89,6 +91,7 @@ impl fmt::Display for Disagreement {
             Disagreement::Rejected(error) => write!(f, "rejected:\n{error}"),
             Disagreement::Interpreted => f.write_str("the kernel cannot be split at its barriers"),
             Disagreement::Text(message) => write!(f, "C++ text: {message}"),
+            Disagreement::Derivative(message) => f.write_str(message),
             Disagreement::Failed { engine, error } => write!(f, "{engine} fails: {error}"),
             Disagreement::Trapped { engine, got, expected } => {
                 write!(f, "{engine} reports `{got}` ({got:?}); that thread alone ")?;
@@ -151,6 +154,11 @@ impl Engines {
     /// What the engine leaves that others are compared with.
     pub(super) fn reference(&self, program: &Program, seed: u64) -> Result<Outcome, Box<Disagreement>> {
         run(&self.engines[0].session, program, seed, How::Launch(None))
+    }
+
+    /// The engines, the interpreter first.
+    pub(super) fn all(&self) -> &[Engine] {
+        &self.engines
     }
 
     /// Names of the engines, the reference first.
@@ -333,6 +341,7 @@ fn device() -> Result<CpuDevice, SessionError> {
 }
 
 /// An array's memory with room around it, so that a stray store shows.
+#[derive(Clone)]
 pub(super) struct Buffer {
     elem: Scalar,
     words: Vec<u64>,
@@ -376,6 +385,44 @@ impl Buffer {
         buffer
     }
 
+    /// A dense array of zeros.
+    pub(super) fn dense(elem: Scalar, shape: &[u64]) -> Buffer {
+        let mut strides = vec![0i64; shape.len()];
+        let mut stride = i64::from(elem.bytes());
+        for (axis, &extent) in shape.iter().enumerate().rev() {
+            strides[axis] = stride;
+            stride *= extent as i64;
+        }
+        Buffer { elem, words: vec![0; (stride as usize).div_ceil(8)], offset: 0, shape: shape.to_vec(), strides }
+    }
+
+    pub(super) fn elem(&self) -> Scalar {
+        self.elem
+    }
+
+    /// Where elements are, in row-major order, counted in elements from the beginning of the memory.
+    fn places(&self) -> Vec<usize> {
+        let mut places = vec![self.offset as i64];
+        for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
+            places = places.iter().flat_map(|&at| (0..extent as i64).map(move |index| at + index * stride)).collect();
+        }
+        places.into_iter().map(|at| at as usize / self.elem.bytes() as usize).collect()
+    }
+
+    /// The elements in row-major order if they are `float64`, or none.
+    pub(super) fn numbers(&self) -> Vec<f64> {
+        let places = if self.elem == Scalar::F64 { self.places() } else { Vec::new() };
+        places.into_iter().map(|place| f64::from_bits(self.get(place))).collect()
+    }
+
+    /// Sets the elements that [`Buffer::numbers`] gives.
+    pub(super) fn set_numbers(&mut self, numbers: &[f64]) {
+        let places = if self.elem == Scalar::F64 { self.places() } else { Vec::new() };
+        for (place, number) in places.into_iter().zip(numbers) {
+            self.set(place, number.to_bits());
+        }
+    }
+
     pub(super) fn base(&mut self) -> *mut u8 {
         // Within the allocation by construction.
         self.words.as_mut_ptr().cast::<u8>().wrapping_add(self.offset)
@@ -388,7 +435,7 @@ impl Buffer {
         *word = *word & !mask | (bits << (at % 64)) & mask;
     }
 
-    fn get(&self, index: usize) -> u64 {
+    pub(super) fn get(&self, index: usize) -> u64 {
         let (at, width) = self.place(index);
         (self.words[at / 64] >> (at % 64)) & (u64::MAX >> (64 - width))
     }
@@ -430,6 +477,14 @@ fn compare_text(engine: &'static str, expected: &str, got: &str) -> Result<(), B
             return Err(Box::new(Disagreement::Printed { engine, expected: want.to_owned(), got: have.to_owned() }));
         }
     }
+}
+
+/// Runs kernels whose prints nobody looks at.
+pub(super) fn silently<T>(work: impl FnOnce() -> T) -> T {
+    PRINTED.set(Some(String::new()));
+    let done = work();
+    PRINTED.set(None);
+    done
 }
 
 thread_local! {

@@ -12,6 +12,7 @@ impl Generator {
         }
         for _ in 0..1 + self.random.below(3) {
             let elem = match self.number() {
+                _ if self.smooth => Scalar::F64,
                 elem if elem.is_float() || self.random.chance(60) => elem,
                 _ => Scalar::F32,
             };

@@ -19,8 +19,12 @@ use std::fmt::Write as _;
 
 /// The kernel of a seed.
 pub fn generate(seed: u64) -> Program {
-    let mut generator = Generator::new(seed);
-    generator.program()
+    Generator::new(seed, false).program()
+}
+
+/// A kernel that mostly has derivatives: over `float64`, with threads that do not work together.
+pub fn generate_smooth(seed: u64) -> Program {
+    Generator::new(seed, true).program()
 }
 
 #[derive(Clone)]
@@ -70,6 +74,8 @@ pub(super) struct Generator {
     /// Loops around the current statement in this function.
     pub(super) loops: usize,
     pub(super) in_kernel: bool,
+    /// Whether the kernel is to be differentiated.
+    pub(super) smooth: bool,
     /// Whether the kernel is compiled with checks.
     pub(super) checked: bool,
     /// What threads of a block share, if the kernel has them work together.
@@ -83,13 +89,15 @@ const CONSTANTS: &str = "K0 = 3\nK1 = 0.5\n";
 pub(super) const COORDINATES: [&str; 3] = ["i", "j", "k"];
 
 impl Generator {
-    fn new(seed: u64) -> Generator {
+    fn new(seed: u64, smooth: bool) -> Generator {
         let mut random = Random::new(seed);
         let n_types = 2 + random.below(3);
         let palette: Vec<Scalar> = (0..n_types)
             .map(|_| if random.chance(40) { Scalar::F32 } else { *random.pick(&Scalar::ALL) })
             .chain([Scalar::I32])
             .collect();
+        let palette =
+            if smooth { vec![Scalar::F64, Scalar::F64, Scalar::F64, Scalar::F64, Scalar::I32] } else { palette };
         let unary_float = |op: &Op| {
             let info = op.info();
             let fits = |s: &Signature| s.results == [TyPattern::Var] && s.params.iter().all(|p| p.ty == TyPattern::Var);
@@ -122,6 +130,7 @@ impl Generator {
             next_name: 0,
             loops: 0,
             in_kernel: false,
+            smooth,
             checked: false,
             in_blocks: None,
             budget: 0,
@@ -132,7 +141,7 @@ impl Generator {
     }
 
     fn program(&mut self) -> Program {
-        self.checked = self.random.chance(20);
+        self.checked = !self.smooth && self.random.chance(20);
         for _ in 0..self.random.below(3) {
             self.function();
             self.struct_function();
@@ -147,7 +156,9 @@ impl Generator {
                 continue;
             }
             let ndim = if access == Access::Own { self.rank } else { 1 + self.random.below(3) };
-            let elem = if access == Access::Shared {
+            let elem = if access == Access::Shared && self.smooth {
+                Type::Scalar(Scalar::F64)
+            } else if access == Access::Shared {
                 let integers = [Scalar::I32, Scalar::U32, Scalar::I64, Scalar::U64, Scalar::I16, Scalar::U8];
                 let of_integers = |c: &Composite| c.elem().is_int() && ndim + c.shape().len() <= 4;
                 let composites: Vec<Composite> = self.composites.iter().copied().filter(of_integers).collect();

@@ -14,6 +14,7 @@ mod expressions;
 mod functions;
 mod generate;
 mod generics;
+mod gradients;
 mod indices;
 mod program;
 mod random;
@@ -23,7 +24,8 @@ mod structs;
 mod text;
 
 pub use compare::{Disagreement, Engines};
-pub use generate::generate;
+pub use generate::{generate, generate_smooth};
+pub use gradients::Derivatives;
 pub use program::{Access, ArrayParam, Program};
 pub use shrink::shrink;
 pub use text::TextEngine;

@@ -8,7 +8,7 @@ use super::zero;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::{Derivative, Group};
-use polyloom_ir::{Builder, Code, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Type, Value};
+use polyloom_ir::{Builder, Code, CompositeKind, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Type, Value};
 use smallvec::SmallVec;
 
 type Values = SmallVec<[Value; 8]>;
@@ -30,7 +30,7 @@ pub(super) struct Tangents<'a> {
 /// Whether the tangent of an op is worked out from what it is made of: else it is the op of tangents, or rules of the
 /// reverse sweep say.
 pub(super) fn is_expanded(op: Op, types: &[Type]) -> bool {
-    if is_linear(op) || is_bilinear(op) || op == Op::Select {
+    if is_linear(op) || is_bilinear(op, types) || op == Op::Select {
         return false;
     }
     match rules::derivative(op, types) {
@@ -72,20 +72,23 @@ fn is_linear(op: Op) -> bool {
     )
 }
 
-/// Ops that are linear in each of their two operands.
-fn is_bilinear(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Mul
-            | Op::Dot
-            | Op::Ddot
-            | Op::Cross
-            | Op::CwMul
-            | Op::Outer
-            | Op::SpatialDot
-            | Op::SpatialCross
-            | Op::SpatialCrossDual
-    )
+/// Ops that are linear in each of their two operands. A product of transforms is not.
+fn is_bilinear(op: Op, types: &[Type]) -> bool {
+    let is_transform = |ty: &Type| ty.as_composite().is_some_and(|c| c.kind() == CompositeKind::Transform);
+    let composes = op == Op::Mul && types.iter().take(2).all(is_transform);
+    !composes
+        && matches!(
+            op,
+            Op::Mul
+                | Op::Dot
+                | Op::Ddot
+                | Op::Cross
+                | Op::CwMul
+                | Op::Outer
+                | Op::SpatialDot
+                | Op::SpatialCross
+                | Op::SpatialCrossDual
+        )
 }
 
 impl<'a> Tangents<'a> {
@@ -334,7 +337,7 @@ impl<'a> Tangents<'a> {
         let mut sum: Option<Value> = None;
         for index in 0..operands.len() {
             let Some(tangent) = self.tangents[data.operands[index]].expand() else { continue };
-            let part = if is_bilinear(op) {
+            let part = if is_bilinear(op, &types) {
                 let mut factors: Values = SmallVec::from_slice(operands);
                 factors[index] = tangent;
                 let new = self.builder.inst(op, &factors, &[ty], data.imm.clone());

@@ -1,0 +1,445 @@
+//! Derivatives of generated kernels: reverse mode against forward mode against differences, on every engine.
+
+use super::compare::{Arguments, Buffer, Disagreement, Engine, Engines, silently};
+use super::program::Program;
+use super::random::Random;
+use polyloom::{
+    ArgBlock, Backward, Composite, DerivativeRequest, Kernel, LaunchError, LaunchOptions, Scalar, SimOptions,
+    SourceFile, SourceUnit, Type,
+};
+use polyloom_ir::Code;
+
+/// What became of a program whose derivatives were to be checked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Derivatives {
+    /// They agree.
+    Agree,
+    /// They agree, but differences do not tell what they should be: the program is not smooth there.
+    AgreeNotSmooth,
+    /// There is none, says the compiler.
+    Refused,
+    /// Something is infinite or not a number.
+    NotFinite,
+    /// The kernel fails a check.
+    Trapped,
+}
+
+/// Directional differences are trusted where those of two steps are so close, relative to the largest.
+const SMOOTH: f64 = 1e-5;
+
+/// Of what moves faster, differences do not see the steps: `ceil` of it has derivative zero.
+const LARGE: f64 = 1e6;
+
+/// How far parameters move.
+const COARSE: f64 = 1e-5;
+const FINE: f64 = 2e-6;
+
+impl Engines {
+    /// Differentiates a program in both modes, with arguments drawn from `seed`, and compares.
+    ///
+    /// # Errors
+    ///
+    /// The first disagreement: between engines, between the modes, or with central differences.
+    pub fn check_gradients(&self, program: &Program, seed: u64) -> Result<Derivatives, Box<Disagreement>> {
+        silently(|| self.gradients(program, seed))
+    }
+
+    fn gradients(&self, program: &Program, seed: u64) -> Result<Derivatives, Box<Disagreement>> {
+        let mut first: Option<Found> = None;
+        for engine in self.all() {
+            let run = Run::new(engine, program, seed)?;
+            let found = match run.derivatives()? {
+                Ok(found) => found,
+                Err(other) => return Ok(other),
+            };
+            let Some(expected) = &first else {
+                found.check(&run)?;
+                if !found.is_finite() {
+                    return Ok(Derivatives::NotFinite);
+                }
+                first = Some(found);
+                continue;
+            };
+            for (which, expected, got) in
+                [("adjoint", &expected.adjoints, &found.adjoints), ("tangent", &expected.tangents, &found.tangents)]
+            {
+                // Engines add in different orders.
+                if let Some(apart) = apart(expected, got, 1e-9) {
+                    return Err(disagreement(format!("{}: {which} {apart}, the interpreter's first", engine.name)));
+                }
+            }
+        }
+        let Some(found) = first else { return Ok(Derivatives::Refused) };
+        let run = Run::new(&self.all()[1], program, seed)?;
+        run.check_differences(&found)
+    }
+}
+
+fn disagreement(message: String) -> Box<Disagreement> {
+    Box::new(Disagreement::Derivative(message))
+}
+
+/// The numbers in arrays.
+type Numbers = Vec<Vec<f64>>;
+
+/// Derivatives of one launch.
+struct Found {
+    /// The direction in which every parameter moves.
+    directions: Numbers,
+    /// How what the kernel leaves in every parameter then moves.
+    tangents: Numbers,
+    /// What the kernel leaves counts so much.
+    weights: Numbers,
+    /// The gradient of the weighted sum.
+    adjoints: Numbers,
+}
+
+impl Found {
+    fn is_finite(&self) -> bool {
+        let all = [&self.tangents, &self.adjoints];
+        all.into_iter().flatten().flatten().all(|number| number.is_finite() && number.abs() < 1e100)
+    }
+
+    /// The weighted sum moves as much by one mode as by the other.
+    fn check(&self, run: &Run<'_>) -> Result<(), Box<Disagreement>> {
+        if !self.is_finite() {
+            return Ok(());
+        }
+        let (mut forward, mut reverse, mut size) = (0.0, 0.0, 0.0);
+        for (weights, tangents) in self.weights.iter().zip(&self.tangents) {
+            for (weight, tangent) in weights.iter().zip(tangents) {
+                forward += weight * tangent;
+                size += f64::abs(weight * tangent);
+            }
+        }
+        for (adjoints, directions) in self.adjoints.iter().zip(&self.directions) {
+            for (adjoint, direction) in adjoints.iter().zip(directions) {
+                reverse += adjoint * direction;
+                size += f64::abs(adjoint * direction);
+            }
+        }
+        if (forward - reverse).abs() > 1e-7 * size {
+            let name = run.engine.name;
+            return Err(disagreement(format!("{name}: forward mode gives {forward:e}, reverse mode {reverse:e}")));
+        }
+        Ok(())
+    }
+}
+
+/// The first numbers that are further apart than by so much of the largest.
+fn apart(a: &Numbers, b: &Numbers, tolerance: f64) -> Option<String> {
+    for (param, (a, b)) in a.iter().zip(b).enumerate() {
+        let largest = a.iter().chain(b).fold(0.0, |largest: f64, number| largest.max(number.abs()));
+        for (index, (x, y)) in a.iter().zip(b).enumerate() {
+            if (x - y).abs() > tolerance * largest {
+                return Some(format!("{index} of parameter {param}: {x:e} and {y:e}"));
+            }
+        }
+    }
+    None
+}
+
+/// A program on an engine.
+struct Run<'a> {
+    engine: &'a Engine,
+    kernel: Kernel,
+    program: &'a Program,
+    seed: u64,
+}
+
+/// What a parameter of HIR is given.
+enum Given {
+    /// One, or the components of a composite.
+    Scalars(Scalar, Vec<u64>),
+    Array(Buffer),
+}
+
+impl<'a> Run<'a> {
+    fn new(engine: &'a Engine, program: &'a Program, seed: u64) -> Result<Run<'a>, Box<Disagreement>> {
+        let rejected = |error| Box::new(Disagreement::Rejected(Box::new(error)));
+        let file = SourceFile::new("generated.py", program.text.as_str(), 1);
+        let unit = SourceUnit::parse(file).map_err(rejected)?;
+        let kernel = engine.session.compile_file_kernel(&unit, "kernel").map_err(rejected)?;
+        Ok(Run { engine, kernel, program, seed })
+    }
+
+    /// The arguments, a value for each parameter of the kernel's HIR.
+    fn arguments(&self) -> (Vec<u64>, Vec<Given>) {
+        let Arguments { dim, scalars, buffers } = Arguments::draw(self.program, self.seed);
+        let mut random = Random::new(self.seed ^ 0x5eed);
+        let (mut scalars, mut buffers) = (scalars.into_iter(), buffers.into_iter());
+        let mut given = Vec::new();
+        for &ty in self.kernel.types() {
+            if ty.as_any_array().is_some() {
+                let Some(mut buffer) = buffers.next() else { break };
+                if buffer.elem() == Scalar::F64 {
+                    let numbers: Vec<f64> = buffer.numbers().iter().map(|_| smooth_number(&mut random)).collect();
+                    buffer.set_numbers(&numbers);
+                }
+                given.push(Given::Array(buffer));
+            } else {
+                let n = ty.as_composite().map_or(1, Composite::n_components);
+                let mut values: Vec<u64> = scalars.by_ref().take(n).collect();
+                let elem = elem_of(ty).unwrap_or(Scalar::I32);
+                if elem == Scalar::F64 {
+                    values.iter_mut().for_each(|bits| *bits = smooth_number(&mut random).to_bits());
+                }
+                given.push(Given::Scalars(elem, values));
+            }
+        }
+        (dim, given)
+    }
+
+    fn request(&self) -> DerivativeRequest {
+        DerivativeRequest { active: vec![true; self.kernel.types().len()], rank: self.program.rank as u8 }
+    }
+
+    fn derivatives(&self) -> Result<Result<Found, Derivatives>, Box<Disagreement>> {
+        let request = self.request();
+        let refused =
+            |error: polyloom::CompileError| match error.diagnostics.iter().all(|d| d.code == Code::NotDifferentiable) {
+                true => Ok(Err(Derivatives::Refused)),
+                false => Err(Box::new(Disagreement::Rejected(Box::new(error)))),
+            };
+        let backward = match self.kernel.backward(&request) {
+            Ok(backward) => backward,
+            Err(error) => return refused(error),
+        };
+        let tangent = match self.kernel.tangent(&request) {
+            Ok(tangent) => tangent,
+            Err(error) => return refused(error),
+        };
+        let mut random = Random::new(self.seed ^ 0xd1ff);
+        let (dim, given) = self.arguments();
+        let directions = self.numbers_like(&given, &mut random);
+        let weights = self.numbers_like(&given, &mut random);
+
+        // Forward: what is written moves.
+        let (_, mut args) = self.arguments();
+        let (_, mut moving) = self.arguments();
+        for (moving, directions) in moving.iter_mut().zip(&directions) {
+            moving.set_numbers(directions);
+        }
+        let moving_types: Vec<usize> = tangent.tangents.clone();
+        let mut moving: Vec<Option<Given>> = moving.into_iter().map(Some).collect();
+        let mut all: Vec<&mut Given> = args.iter_mut().collect();
+        let mut which = Vec::new();
+        for (index, given) in moving.iter_mut().enumerate() {
+            if moving_types.contains(&index)
+                && let Some(given) = given
+            {
+                which.push(index);
+                all.push(given);
+            }
+        }
+        let done = self.launch(&tangent.kernel, &dim, &mut all, &mut [])?;
+        if done.is_err() {
+            return Ok(Err(Derivatives::Trapped));
+        }
+        let mut tangents = directions.clone();
+        for (index, given) in moving.iter().enumerate().filter(|(index, _)| which.contains(index)) {
+            // A scalar moves where it comes from, and nothing is left in it.
+            match given {
+                Some(Given::Array(_)) => tangents[index] = given.as_ref().map(Given::numbers).unwrap_or_default(),
+                _ => tangents[index] = vec![0.0; directions[index].len()],
+            }
+        }
+
+        // Reverse.
+        let (_, mut args) = self.arguments();
+        let (_, like) = self.arguments();
+        let mut adjoints: Vec<Given> = Vec::new();
+        for &index in &backward.adjoints {
+            adjoints.push(match &like[index] {
+                Given::Array(buffer) => {
+                    let mut buffer = buffer.clone();
+                    buffer.set_numbers(&weights[index]);
+                    Given::Array(buffer)
+                }
+                Given::Scalars(_, values) => {
+                    let mut shape = vec![1];
+                    let ty = self.kernel.types()[index];
+                    shape.extend(
+                        ty.as_composite().map(Composite::shape).unwrap_or_default().iter().map(|&n| u64::from(n)),
+                    );
+                    let mut buffer = Buffer::dense(Scalar::F64, &shape);
+                    buffer.set_numbers(&vec![0.0; values.len()]);
+                    Given::Array(buffer)
+                }
+            });
+        }
+        let mut tapes = match self.tapes(&backward, &dim)? {
+            Ok(tapes) => tapes,
+            Err(_) => return Ok(Err(Derivatives::Trapped)),
+        };
+        let mut all: Vec<&mut Given> = args.iter_mut().chain(adjoints.iter_mut()).collect();
+        let done = self.launch(&backward.kernel, &dim, &mut all, &mut tapes)?;
+        if done.is_err() {
+            return Ok(Err(Derivatives::Trapped));
+        }
+        let mut gradient: Numbers = directions.iter().map(|numbers| vec![0.0; numbers.len()]).collect();
+        for (&index, adjoint) in backward.adjoints.iter().zip(&adjoints) {
+            gradient[index] = adjoint.numbers();
+        }
+        // Of a scalar nothing is left that could be weighted.
+        let mut weights = weights;
+        for (index, given) in like.iter().enumerate() {
+            if let Given::Scalars(..) = given {
+                weights[index].fill(0.0);
+            }
+        }
+        Ok(Ok(Found { directions, tangents, weights, adjoints: gradient }))
+    }
+
+    /// Random numbers for every parameter that has derivatives.
+    fn numbers_like(&self, given: &[Given], random: &mut Random) -> Numbers {
+        given.iter().map(|given| given.numbers().iter().map(|_| smooth_number(random)).collect()).collect()
+    }
+
+    /// The tapes of a backward launch.
+    fn tapes(&self, backward: &Backward, dim: &[u64]) -> Result<Result<Vec<Given>, LaunchError>, Box<Disagreement>> {
+        let Some(sizes) = &backward.sizes else { return Ok(Ok(Vec::new())) };
+        let (_, mut args) = self.arguments();
+        let mut lengths = vec![Given::Array(Buffer::dense(Scalar::I32, &[backward.n_sizes as u64]))];
+        let mut all: Vec<&mut Given> = args.iter_mut().collect();
+        if let Err(error) = self.launch(sizes, dim, &mut all, &mut lengths)? {
+            return Ok(Err(error));
+        }
+        let Given::Array(lengths) = &lengths[0] else { return Ok(Ok(Vec::new())) };
+        let n_threads: u64 = dim.iter().product();
+        let mut tapes = Vec::new();
+        for (&number, ty) in backward.tapes.iter().zip(backward.tape_types()) {
+            let mut shape = vec![lengths.get(number).max(1), n_threads];
+            shape.extend(ty.as_composite().map(Composite::shape).unwrap_or_default().iter().map(|&n| u64::from(n)));
+            tapes.push(Given::Array(Buffer::dense(elem_of(ty).unwrap_or(Scalar::I32), &shape)));
+        }
+        tapes.push(Given::Scalars(Scalar::I32, vec![n_threads]));
+        Ok(Ok(tapes))
+    }
+
+    /// Launches a kernel on the engine.
+    fn launch(
+        &self,
+        kernel: &Kernel,
+        dim: &[u64],
+        given: &mut [&mut Given],
+        more: &mut [Given],
+    ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
+        let mut block = ArgBlock::new();
+        let mut types = kernel.params().types().iter();
+        for given in given.iter_mut().map(|given| &mut **given).chain(more) {
+            match given {
+                Given::Scalars(_, values) => {
+                    for &bits in values.iter() {
+                        let Some(Type::Scalar(scalar)) = types.next() else {
+                            return Err(disagreement("parameters".into()));
+                        };
+                        let filled = block.scalar(kernel.params(), *scalar, bits);
+                        filled.map_err(|error| disagreement(error.to_string()))?;
+                    }
+                }
+                Given::Array(buffer) => {
+                    types.next();
+                    let (elem, shape, strides) = (buffer.elem(), buffer.shape.clone(), buffer.strides.clone());
+                    let filled = block.array(kernel.params(), elem, buffer.base(), &shape, &strides);
+                    filled.map_err(|error| disagreement(error.to_string()))?;
+                }
+            }
+        }
+        // SAFETY: the buffers outlive the launch and reach as far as their shapes and strides say.
+        let done = unsafe {
+            match self.engine.simulated {
+                None => kernel.launch(dim, &block, &LaunchOptions::default()),
+                Some(arch) => {
+                    let (options, sim) = (LaunchOptions::default(), SimOptions::default());
+                    kernel.launch_on_simulator(arch, dim, &block, &options, &sim).map(|_| ())
+                }
+            }
+        };
+        match done {
+            Err(LaunchError::Trap(_)) | Ok(()) => Ok(done),
+            Err(error) => Err(Box::new(Disagreement::Failed { engine: self.engine.name, error })),
+        }
+    }
+
+    /// What the kernel leaves if every parameter moves so far in its direction.
+    fn moved(&self, directions: &Numbers, step: f64) -> Result<Numbers, Box<Disagreement>> {
+        let (dim, mut args) = self.arguments();
+        for (arg, directions) in args.iter_mut().zip(directions) {
+            let numbers: Vec<f64> = arg.numbers().iter().zip(directions).map(|(x, d)| x + step * d).collect();
+            arg.set_numbers(&numbers);
+        }
+        let mut all: Vec<&mut Given> = args.iter_mut().collect();
+        let _ = self.launch(&self.kernel, &dim, &mut all, &mut [])?;
+        Ok(args.iter().map(Given::numbers).collect())
+    }
+
+    fn check_differences(&self, found: &Found) -> Result<Derivatives, Box<Disagreement>> {
+        let (_, given) = self.arguments();
+        let mut sizes: Numbers = Vec::new();
+        let mut difference = |step: f64| -> Result<Numbers, Box<Disagreement>> {
+            let (ahead, behind) = (self.moved(&found.directions, step)?, self.moved(&found.directions, -step)?);
+            sizes = ahead.iter().map(|numbers| numbers.iter().map(|number| number.abs()).collect()).collect();
+            let of = |(a, b): (&Vec<f64>, &Vec<f64>)| a.iter().zip(b).map(|(a, b)| (a - b) / (2.0 * step)).collect();
+            Ok(ahead.iter().zip(&behind).map(of).collect())
+        };
+        let (coarse, fine) = (difference(COARSE)?, difference(FINE)?);
+        let mut is_smooth = true;
+        for (param, given) in given.iter().enumerate() {
+            if matches!(given, Given::Scalars(..)) {
+                continue;
+            }
+            for (index, tangent) in found.tangents[param].iter().enumerate() {
+                let (coarse, fine) = (coarse[param][index], fine[param][index]);
+                let size = coarse.abs().max(fine.abs()).max(1e-3);
+                // What rounding makes of a difference of numbers of this size.
+                let noise = 1e-15 * sizes[param][index] / FINE;
+                let is_close = (coarse - fine).abs() <= SMOOTH * size;
+                if !is_close || noise > SMOOTH * size || size > LARGE {
+                    is_smooth = false;
+                    continue;
+                }
+                let agrees = (tangent - fine).abs() <= 100.0 * SMOOTH * size.max(tangent.abs());
+                if !agrees {
+                    return Err(disagreement(format!(
+                        "tangent {index} of parameter {param}: {tangent:e}, differences say {fine:e} and {coarse:e}"
+                    )));
+                }
+            }
+        }
+        Ok(if is_smooth { Derivatives::Agree } else { Derivatives::AgreeNotSmooth })
+    }
+}
+
+impl Given {
+    /// The numbers that have derivatives.
+    fn numbers(&self) -> Vec<f64> {
+        match self {
+            Given::Scalars(Scalar::F64, values) => values.iter().map(|&bits| f64::from_bits(bits)).collect(),
+            Given::Scalars(..) => Vec::new(),
+            Given::Array(buffer) => buffer.numbers(),
+        }
+    }
+
+    fn set_numbers(&mut self, numbers: &[f64]) {
+        match self {
+            Given::Scalars(_, values) => {
+                values.iter_mut().zip(numbers).for_each(|(bits, number)| *bits = number.to_bits())
+            }
+            Given::Array(buffer) => buffer.set_numbers(numbers),
+        }
+    }
+}
+
+fn elem_of(ty: Type) -> Option<Scalar> {
+    match ty {
+        Type::Composite(composite) => Some(composite.elem()),
+        ty => ty.as_scalar(),
+    }
+}
+
+/// A number at which most functions are smooth and of a fair size.
+fn smooth_number(random: &mut Random) -> f64 {
+    let size = 0.1 + 1.7 * (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+    if random.chance(30) { -size } else { size }
+}
