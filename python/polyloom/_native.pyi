@@ -135,10 +135,22 @@ class Kernel:
     def _parameters(self) -> list[tuple[bool, str, bool]]: ...
     def backward(self, active: Sequence[bool], rank: int) -> Backward: ...
     def cubin(
-        self, arch: str = "sm_80", *, ptx_version: str | None = None, dense: bool = False, grid_stride: bool = False
+        self,
+        arch: str = "sm_80",
+        *,
+        ptx_version: str | None = None,
+        dense: bool = False,
+        grid_stride: bool = False,
+        backward: bool = False,
     ) -> bytes: ...
     def gpu_metadata(
-        self, arch: str = "sm_80", *, ptx_version: str | None = None, dense: bool = False, grid_stride: bool = False
+        self,
+        arch: str = "sm_80",
+        *,
+        ptx_version: str | None = None,
+        dense: bool = False,
+        grid_stride: bool = False,
+        backward: bool = False,
     ) -> dict[str, Any]: ...
     def compile(self, ndim: int | None = None) -> None: ...
     @property

@@ -33,9 +33,9 @@ def double(x: loom.array(dtype=float)):
     x[i] = 2.0 * x[i]
 
 
-def cubin(arch="sm_80"):
+def cubin(arch="sm_80", backward=False):
     try:
-        return double.cubin(arch)
+        return double.cubin(arch, backward=backward)
     except RuntimeError as error:
         if "no assembler" in str(error):
             pytest.skip(str(error))
@@ -109,3 +109,9 @@ def test_the_command_line_writes_a_file(tmp_path):
     done = run(tmp_path, compile("-o", "other.bin"), PATH="")
     assert done.returncode == 0 and (tmp_path / "other.bin").read_bytes()[:4] == ELF
     assert run(tmp_path, compile("--arch", "sm_90", "--ptx-version", "7.0"), PATH="").returncode == 1
+
+
+def test_backward_kernels_are_assembled():
+    made = cubin(backward=True)
+    assert made[:4] == ELF and b"double_cuda_kernel_backward" in made
+    assert b"double_cuda_kernel_backward" not in cubin()

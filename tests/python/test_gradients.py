@@ -357,3 +357,5 @@ def test_texts_are_named_for_their_direction():
     assert "saxpy_cpu_kernel_backward(" in cpp
     assert ".entry saxpy_cuda_kernel_backward(" in saxpy.ptx("sm_80", backward=True)
     assert "[backward]" in saxpy.hir(backward=True)
+    (entry,) = saxpy.gpu_metadata("sm_80", backward=True)["entry_points"]
+    assert "saxpy_cuda_kernel_backward" in str(entry)

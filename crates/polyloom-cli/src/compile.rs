@@ -2,7 +2,10 @@
 
 use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, session, types};
 use clap::ValueEnum;
-use polyloom::{Arch, Defaults, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, Tier};
+use polyloom::{
+    Arch, Defaults, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, Kernel, PtxVersion,
+    Tier,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +19,10 @@ pub(crate) struct Arguments {
     /// What to write
     #[arg(long, value_enum)]
     emit: Emit,
+    /// The kernel itself; its backward kernel, which carries derivatives with respect to all parameters from what it wrote
+    /// to what it read; or both, one after the other or, with `-o`, the other in a file of its own
+    #[arg(long, value_enum, default_value_t = Direction::Forward)]
+    direction: Direction,
     /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float)
     #[arg(long = "type", value_name = "NAME=TYPE")]
     types: Vec<String>,
@@ -72,6 +79,13 @@ enum Emit {
     Cubin,
 }
 
+#[derive(Clone, Copy, ValueEnum, PartialEq)]
+enum Direction {
+    Forward,
+    Backward,
+    Both,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Backend {
     Llvm,
@@ -105,31 +119,59 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if arguments.metadata.is_some() && !is_for_gpus {
         return Err(Failure::Usage("--metadata is of GPU code: --emit ptx, cubin or cuda".to_owned()));
     }
+    if arguments.metadata.is_some() && arguments.direction == Direction::Both {
+        return Err(Failure::Usage("--metadata is of one kernel: --direction forward or backward".to_owned()));
+    }
+    if arguments.emit == Emit::Ast && arguments.direction != Direction::Forward {
+        return Err(Failure::Usage("a backward kernel has no syntax tree: look at --emit hir or cpp".to_owned()));
+    }
     let refused = |error| match error {
         GpuError::Rejected(error) => Failure::from(error),
         GpuError::Codegen(error) => Failure::Failed(error.to_string()),
     };
     let target = target(arguments);
-    let bytes = match wanted(arguments, target) {
-        Wanted::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
-        Wanted::Cubin(target) => kernel.cubin(&target),
-        Wanted::Host(form) => kernel.emit(form, tier).map_err(GpuError::Codegen),
-    };
-    let bytes = bytes.map_err(refused)?;
     let default = match arguments.emit {
         Emit::Obj => Some(PathBuf::from(format!("{name}.o"))),
         Emit::Cubin => Some(PathBuf::from(format!("{name}.cubin"))),
         _ => None,
     };
-    if let Some(path) = &arguments.metadata {
-        let metadata = kernel.gpu_metadata(&target).map_err(refused)?;
-        let text = serde_json::to_string_pretty(&metadata).map_err(|error| Failure::Failed(error.to_string()))?;
-        write(path, format!("{text}\n").as_bytes())?;
+    let output = arguments.output.clone().or(default);
+    let one = |kernel: &Kernel, output: Option<&Path>| -> Outcome {
+        let bytes = match wanted(arguments, target) {
+            Wanted::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
+            Wanted::Cubin(target) => kernel.cubin(&target),
+            Wanted::Host(form) => kernel.emit(form, tier).map_err(GpuError::Codegen),
+        };
+        let bytes = bytes.map_err(refused)?;
+        if let Some(path) = &arguments.metadata {
+            let metadata = kernel.gpu_metadata(&target).map_err(refused)?;
+            let text = serde_json::to_string_pretty(&metadata).map_err(|error| Failure::Failed(error.to_string()))?;
+            write(path, format!("{text}\n").as_bytes())?;
+        }
+        match output {
+            None => print(&bytes),
+            Some(path) => write(path, &bytes),
+        }
+    };
+    if arguments.direction == Direction::Forward {
+        return one(&kernel, output.as_deref());
     }
-    match arguments.output.clone().or(default) {
-        None => print(&bytes),
-        Some(path) => write(&path, &bytes),
+    let request = DerivativeRequest { active: vec![true; kernel.types().len()], rank: kernel.natural_rank() };
+    let backward = kernel.backward(&request)?;
+    if arguments.direction == Direction::Backward {
+        // What is not told where to go goes beside the kernel's own.
+        let output = arguments.output.clone().or_else(|| output.as_deref().map(for_backward));
+        return one(&backward.kernel, output.as_deref());
     }
+    one(&kernel, output.as_deref())?;
+    one(&backward.kernel, output.as_deref().map(for_backward).as_deref())
+}
+
+/// The file of a backward kernel beside that of the kernel: `k_backward.ptx` beside `k.ptx`.
+fn for_backward(path: &Path) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let suffix = path.extension().map_or_else(String::new, |suffix| format!(".{}", suffix.to_string_lossy()));
+    path.with_file_name(format!("{stem}_backward{suffix}"))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Outcome {

@@ -202,6 +202,61 @@ fn compile_emits_every_form() {
 }
 
 #[test]
+fn compile_emits_backward_kernels() {
+    let folder = Folder::new("compile_backward");
+    let file = folder.file("k.py", SOURCE);
+    let emitted = |arguments: &[&str]| {
+        let out = polyloom(&[&["compile", &file], arguments].concat());
+        assert_eq!(out.status.code(), Some(0), "{arguments:?}: {}", text(&out.stderr));
+        text(&out.stdout)
+    };
+    let mut forms = vec![
+        ("hir", "kernel @scaled(%0 x: array<f32, 1>, %1 y: array<f32, 1>, %2 n: i32)", "%3 adj_x: array<f32, 1>"),
+        ("hir-prepared", "kernel @scaled(", "adj_x"),
+        ("cpp", "scaled_cpu_kernel_forward(", "scaled_cpu_kernel_backward("),
+        ("cuda", "scaled_cuda_kernel_forward(", "scaled_cuda_kernel_backward("),
+    ];
+    if polyloom::has_llvm() {
+        forms.push(("ptx", ".entry scaled_cuda_kernel_forward(", ".entry scaled_cuda_kernel_backward("));
+        forms.push(("llvm", "define", "define"));
+    }
+    for (form, forward, backward) in forms {
+        let both = emitted(&["--emit", form, "--direction", "both"]);
+        let [one, other] =
+            ["forward", "backward"].map(|direction| emitted(&["--emit", form, "--direction", direction]));
+        assert!(one.contains(forward) && other.contains(backward), "{form}: {one}{other}");
+        assert_ne!(one, other, "{form}");
+        assert_eq!(both, one + &other, "{form}");
+    }
+    let output = folder.path("both.cpp");
+    assert_eq!(emitted(&["--emit", "cpp", "--direction", "both", "-o", &output]), "");
+    let written = |name| std::fs::read_to_string(folder.path(name)).expect("the file");
+    assert!(written("both.cpp").contains("scaled_cpu_kernel_forward("));
+    assert!(written("both_backward.cpp").contains("scaled_cpu_kernel_backward("));
+    let object = folder.path("k.o");
+    emitted(&["--emit", "obj", "--direction", "both", "-o", &object]);
+    let objects = ["k.o", "k_backward.o"].map(|name| std::fs::read(folder.path(name)).expect("the object file"));
+    assert_ne!(objects[0], objects[1]);
+    assert_ne!(emitted(&["--emit", "asm", "--direction", "backward"]), emitted(&["--emit", "asm"]));
+    let refused = [
+        (&["--emit", "ast", "--direction", "backward"][..], "a backward kernel has no syntax tree"),
+        (&["--emit", "cuda", "--direction", "both", "--metadata", "m.json"], "--metadata is of one kernel"),
+        (&["--emit", "hir", "--direction", "sideways"], "sideways"),
+    ];
+    for (arguments, message) in refused {
+        let out = polyloom(&[&["compile", &file], arguments].concat());
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&out.stderr).contains(message), "{}", text(&out.stderr));
+    }
+    let unordered = "import polyloom as loom\n\n\n@loom.kernel\ndef k(x: loom.array(dtype=float), y: loom.array(dtype=float)):\n    \
+                     y[loom.tid()] = loom.atomic_add(x, 0, 1.0)\n";
+    let file = folder.file("unordered.py", unordered);
+    let out = polyloom(&["compile", &file, "--emit", "hir", "--direction", "backward"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("PL0701"), "{}", text(&out.stderr));
+}
+
+#[test]
 fn run_runs_the_kernel_and_saves_arrays() {
     let folder = Folder::new("run");
     let file = folder.file("k.py", SOURCE);

@@ -239,7 +239,7 @@ impl Kernel {
     /// The kernel's PTX, assembled for GPUs of one architecture: a cubin. Parameters are those of `ptx`. No GPU is
     /// needed, but NVIDIA's assembler is: `ptxas` on PATH, in a CUDA tool kit or of the package `nvidia-cuda-nvcc`, or
     /// the library `libnvJitLink`.
-    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false))]
+    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
     fn cubin<'py>(
         &self,
         py: Python<'py>,
@@ -247,12 +247,12 @@ impl Kernel {
         ptx_version: Option<&str>,
         dense: bool,
         grid_stride: bool,
+        backward: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
-        let kernel = self.one()?;
         packages::tell(py)?;
-        let bytes = py.detach(|| kernel.cubin(&target)).map_err(|error| gpu_error(py, &error))?;
-        Ok(PyBytes::new(py, &bytes))
+        let bytes = self.directed(py, backward, |kernel| py.detach(|| kernel.cubin(&target)))?;
+        Ok(PyBytes::new(py, &bytes.map_err(|error| gpu_error(py, &error))?))
     }
 
     /// What there is to know of the kernel's GPU code, as a dictionary: `ptx_version`, `target_archs`, `least_arch`,
@@ -260,7 +260,7 @@ impl Kernel {
     /// `max_registers`, `address_spaces`, `parameters` and more; and whether a GPU was there when the code was made,
     /// `cuda_available_at_generation` and `codegen_only`, for which it looks for NVIDIA's driver. Parameters are those of
     /// `ptx`.
-    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false))]
+    #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
     fn gpu_metadata<'py>(
         &self,
         py: Python<'py>,
@@ -268,10 +268,11 @@ impl Kernel {
         ptx_version: Option<&str>,
         dense: bool,
         grid_stride: bool,
+        backward: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let target = gpu_target(arch, ptx_version, dense, grid_stride)?;
-        let kernel = self.one()?;
-        let metadata = py.detach(|| kernel.gpu_metadata(&target)).map_err(|error| gpu_error(py, &error))?;
+        let metadata = self.directed(py, backward, |kernel| py.detach(|| kernel.gpu_metadata(&target)))?;
+        let metadata = metadata.map_err(|error| gpu_error(py, &error))?;
         let text = serde_json::to_string(&metadata).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }
