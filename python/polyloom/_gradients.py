@@ -21,8 +21,8 @@ from polyloom._views import View, empty, is_float, view_of, zeros_like
 def views_of(kernel: _native.Kernel, args: Sequence[Any], device: str) -> list[View | None]:
     """Where the elements of the arguments that are arrays are."""
     views: list[View | None] = []
-    for arg, (is_array, scalar, _) in zip(args, kernel._parameters, strict=True):
-        view = view_of(arg, device) if is_array else None
+    for arg, (ndim, scalar, _, _) in zip(args, kernel._parameters, strict=True):
+        view = view_of(arg, device) if ndim else None
         if view is not None and scalar == "bfloat16" and not is_float(view.storage.dtype):
             raise TypeError(f"kernel '{kernel.key}': gradients of bfloat16 arrays need the package ml_dtypes")
         views.append(view)
@@ -53,9 +53,10 @@ def launch_backward(
         How many bytes the tapes of the kernel's loops have taken.
     """
     views = [arg if isinstance(arg, View) else None for arg in args]
+    # Derivatives flow through arrays that the kernel writes, whether anybody asks for their gradients or not.
     active = [
-        adjoint is not None or (view is not None and view.is_float)
-        for adjoint, view in zip(adjoints, views, strict=True)
+        adjoint is not None or (view is not None and view.is_float and is_written)
+        for adjoint, view, (_, _, _, is_written) in zip(adjoints, views, kernel._parameters, strict=True)
     ]
     backward = kernel.backward(active, len(dim))
     check_aliases(kernel, views, backward.writes)
@@ -64,7 +65,6 @@ def launch_backward(
     for index in backward.adjoints:
         adjoint, view = adjoints[index], views[index]
         if adjoint is None:
-            # Derivatives flow through arrays whose gradients nobody asks for.
             if view is None:
                 raise TypeError(f"kernel '{kernel.key}': its argument {index} is no array that has a gradient")
             adjoint = zeros_like(view)

@@ -64,7 +64,7 @@ class Launched(Operation):
     def __init__(self, kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str) -> None:
         super().__init__(kernel.key)
         views = views_of(kernel, args, device)
-        writes = [is_written for _, _, is_written in kernel._parameters]
+        writes = [is_written for _, _, _, is_written in kernel._parameters]
         self._kernel, self._dim, self._device = kernel, tuple(dim), device
         self._args = [_kept_value(arg) if view is None else view for arg, view in zip(args, views, strict=True)]
         self.arrays = [(view, arg) for view, arg in zip(views, args, strict=True) if view is not None]

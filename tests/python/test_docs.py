@@ -19,12 +19,24 @@ from polyloom import _builtins, _native
         "polyloom._builtins",
         "polyloom._compatibility",
         "polyloom._composites",
+        "polyloom._grad",
+        "polyloom._interop",
         "polyloom._kernel",
+        "polyloom._tangents",
+        "polyloom._tape",
         "polyloom.types",
     ],
 )
 def test_module(module):
     result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("package", ["torch", "jax"])
+def test_module_of_another_package(package):
+    pytest.importorskip(package, reason=f"{package} is not installed")
+    result = doctest.testmod(importlib.import_module(f"polyloom.{package}"))
     assert result.attempted > 0
     assert result.failed == 0
 

@@ -73,6 +73,9 @@ pub(crate) struct Kernel {
     doc: Option<String>,
 }
 
+/// What differentiation goes by, of a parameter.
+type ParameterFacts = (u8, &'static str, Vec<u16>, bool);
+
 /// What a kernel launches.
 #[expect(clippy::large_enum_variant, reason = "nearly all are of the largest, which launches reach in one step")]
 enum Code {
@@ -283,18 +286,29 @@ impl Kernel {
         self.text(py, Form::Asm, backward)
     }
 
-    /// What differentiation goes by: for each parameter of the kernel's HIR, whether it is an array, the name of the type
-    /// of its numbers, and whether the kernel writes it.
+    /// The names of the parameters, as the source has them.
     #[getter]
-    fn _parameters(&self) -> PyResult<Vec<(bool, &'static str, bool)>> {
+    fn parameter_names(&self) -> PyResult<Vec<String>> {
+        match &self.code {
+            Code::Generic(generic) => Ok(generic.param_names().map(str::to_owned).collect()),
+            _ => Ok(self.one()?.arguments().iter().map(|param| param.name.to_string()).collect()),
+        }
+    }
+
+    /// What differentiation goes by: for each parameter of the kernel's HIR its number of dimensions, 0 if it is no array;
+    /// the name of the type of its numbers; the extents of an element's components; and whether the kernel writes it.
+    #[getter]
+    fn _parameters(&self) -> PyResult<Vec<ParameterFacts>> {
         let kernel = self.without_structs()?;
         let mut n_before = 0;
         let parameter = |&ty: &Type| {
             let is_written = kernel.writes(n_before);
             n_before += ty.as_composite().map_or(1, polyloom::Composite::n_components);
-            let (elem, is_array) = ty.as_any_array().map_or((ty, false), |(elem, _)| (elem, true));
-            let scalar = elem.as_composite().map(polyloom::Composite::elem).or_else(|| elem.as_scalar());
-            (is_array, scalar.map_or("", Scalar::python_name), is_written)
+            let (elem, ndim) = ty.as_any_array().unwrap_or((ty, 0));
+            let composite = elem.as_composite();
+            let scalar = composite.map(polyloom::Composite::elem).or_else(|| elem.as_scalar());
+            let inner = composite.map_or_else(Vec::new, |composite| composite.shape().to_vec());
+            (ndim, scalar.map_or("", Scalar::python_name), inner, is_written)
         };
         Ok(kernel.types().iter().map(parameter).collect())
     }
