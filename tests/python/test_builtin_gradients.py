@@ -5,7 +5,10 @@ evaluated.
 """
 
 import linecache
+import os
 import re
+import subprocess
+import sys
 import zlib
 from dataclasses import dataclass
 from functools import cache
@@ -13,15 +16,16 @@ from functools import cache
 import numpy as np
 import polyloom as loom
 import pytest
-from polyloom import _native
+from polyloom import _native, _scalars
 
 N_POINTS = 6
-NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32, "bool": np.bool_}
+NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": _scalars.bfloat16.numpy}
+NUMPY |= {"i32": np.int32, "u32": np.uint32, "bool": np.bool_}
 EXTENTS = {"N": 3, "R": 2, "C": 3, "K": 2}
 COMPOSITES = ["vec[T 3]", "mat[T 2 2]", "quat[T]", "transform[T]"]
 
 # What has no gradient to check here: kernels of single threads have none of it, or it is checked below by itself.
-ELSEWHERE = {"load_readonly", "atomic_add", "atomic_sub", "where"}
+ELSEWHERE = {"load_readonly", "atomic_add", "atomic_sub"}
 NO_FLOATS = {"lower_bound", "sample_cdf", "poisson", "expect_eq", "expect_neq", "expect_near"}
 
 
@@ -97,6 +101,7 @@ class Case:
     # By parameter: its name, its type, and whether it is one more result.
     params: tuple[tuple[str, str, bool], ...]
     results: tuple[str, ...]
+    precision: str
 
     @property
     def key(self):
@@ -173,7 +178,7 @@ def cases(precision="f64"):
                     is_inout = label.startswith("inout ")
                     typed.append((label.removeprefix("inout "), ty.strip(), is_inout))
                 if any(is_float(ty) for _, ty, _ in typed):
-                    found.append(Case(name, number, tuple(typed), tuple(results)))
+                    found.append(Case(name, number, tuple(typed), tuple(results), precision))
                 number += 1
     return found
 
@@ -181,7 +186,6 @@ def cases(precision="f64"):
 def source(case):
     """A kernel that calls the builtin with an element of each array, and stores what it gives."""
     params, before, given = [], [], []
-    outputs = [f"y{index}" for index in range(len(case.results))]
     for index, (name, ty, is_inout) in enumerate(case.params):
         if not is_float(ty):
             value = "i % 2 == 0" if ty == "bool" else f"{python_type(ty)}({INTEGERS[name]})"
@@ -196,7 +200,6 @@ def source(case):
     after = []
     for index, (_, ty, is_inout) in enumerate(case.params):
         if is_inout and is_float(ty):
-            outputs.append(f"y{len(types)}")
             after.append(f"y{len(types)}[i] = v{index}")
             types.append(ty)
     call = f"loom.{case.name}({', '.join(given)})"
@@ -241,16 +244,23 @@ def arguments(case):
 def gradients(case, device="cpu", points=None):
     """What the backward kernel adds to the adjoints of the builtin's operands."""
     inputs, outputs, adjoints = points or arguments(case)
-    kernel = kernels()[case.key]
+    kernel = kernels(case.precision)[case.key]
     found = [np.zeros_like(x) for x in inputs]
     given = [adjoint if adjoint is None else adjoint.copy() for adjoint in adjoints]
     if device == "cpu":
         loom.launch(kernel, N_POINTS, inputs, outputs, adjoint=True, adj_inputs=found, adj_outputs=given)
         return found
-    backward = kernel.backward([x.dtype.kind == "f" for x in [*inputs, *outputs]], 1)
+    args = [*inputs, *outputs]
+    backward = kernel.backward([x.dtype.kind == "f" for x in args], 1)
     everything = [*found, *given]
     own = [everything[index] for index in backward.adjoints]
-    loom.launch(backward.kernel, N_POINTS, [*inputs, *outputs, *own], device=device)
+    if backward.sizes is not None:
+        counting, n_sizes = backward.sizes
+        sizes = np.zeros(n_sizes, np.int32)
+        loom.launch(counting, N_POINTS, [*args, sizes], device=device)
+        own += [np.empty((sizes[which], N_POINTS, *shape), dtype) for which, shape, dtype in backward.tapes]
+        own.append(N_POINTS)
+    loom.launch(backward.kernel, N_POINTS, [*args, *own], device=device)
     return found
 
 
@@ -287,3 +297,92 @@ def test_every_overload(case):
     for found, expected in zip(gradients(case), differences(case), strict=True):
         tolerance = 1e-6 if found.dtype == np.float64 else 1e-2
         np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.key)
+def test_forward_mode_agrees(case):
+    """What the adjoints of the results say of their tangents is what the operands' say of theirs."""
+    inputs, outputs, adjoints = arguments(case)
+    rng = np.random.default_rng(7)
+    directions = [rng.normal(size=x.shape).astype(x.dtype) for x in inputs]
+    tangents = [None if w is None else np.zeros_like(y) for y, w in zip(outputs, adjoints, strict=True)]
+    loom.jvp(kernels()[case.key], N_POINTS, inputs, outputs, tangents=[*directions, *tangents])
+
+    def along(adjoints, tangents):
+        pairs = zip(adjoints, tangents, strict=True)
+        products = [(a.astype(np.float64) * t).reshape(N_POINTS, -1).sum(axis=1) for a, t in pairs if t is not None]
+        return np.sum(products, axis=0)
+
+    tolerance = 1e-9 if case.params[case.floats[0]][1].find("f64") >= 0 else 1e-4
+    expected = along(gradients(case), directions)
+    np.testing.assert_allclose(along(adjoints, tangents), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_the_simulator_computes_the_same_bits():
+    for case in cases():
+        for found, expected in zip(gradients(case, device="sim:0"), gradients(case), strict=True):
+            np.testing.assert_array_equal(found, expected, err_msg=case.key)
+
+
+def save(file):
+    """All gradients, on this process' engine."""
+    np.savez(file, **{f"{case.key}_{n}": x for case in cases() for n, x in enumerate(gradients(case))})
+
+
+@pytest.mark.parametrize("tier", ["interp", "0", "1"])
+def test_every_engine_computes_the_same_bits(tier, tmp_path):
+    file = tmp_path / "gradients.npz"
+    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
+    subprocess.run([sys.executable, __file__, str(file)], env=environment, check=True)
+    with np.load(file) as computed:
+        assert len(computed.files) == sum(len(case.floats) for case in cases())
+        for case in cases():
+            for n, expected in enumerate(gradients(case)):
+                np.testing.assert_array_equal(computed[f"{case.key}_{n}"], expected, err_msg=case.key)
+
+
+# Ill-conditioned where points are random, or of one precision alone.
+COARSE = {"tan", "svd2", "svd3", "eig3", "qr3", "inverse", "mod", "floordiv", "transform_decompose", "sign", "step"}
+SPOTS = {
+    "add",
+    "mul",
+    "div",
+    "dot",
+    "cross",
+    "length",
+    "normalize",
+    "lerp",
+    "outer",
+    "quat_rotate",
+    "sin",
+    "exp",
+    "pow",
+}
+SPOTS |= {"hypot", "log", "norm_huber", "max", "clamp", "transform_multiply", "quat_slerp", "quat_to_matrix"}
+
+
+def in_precision(x, dtype):
+    return x if x is None or x.dtype.kind in "biu" else x.astype(dtype)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("f32", 1e-6), ("f16", 3e-3), ("bf16", 2.5e-2)])
+def test_other_precisions(precision, tolerance):
+    """Against float64 at the same points."""
+    n_checked = 0
+    for case, exact in zip(cases(precision), cases(), strict=True):
+        assert case.key == exact.key
+        if case.params == exact.params or case.name in COARSE or (precision != "f32" and case.name not in SPOTS):
+            continue
+        given = arguments(exact)
+        points = [[in_precision(x, numpy_type(precision)) for x in part] for part in given]
+        wide = [[in_precision(x, np.float64) for x in part] for part in points]
+        found, expected = gradients(case, points=points), gradients(exact, points=wide)
+        for a, b in zip(found, expected, strict=True):
+            scale = max(1.0, np.abs(b).max())
+            np.testing.assert_allclose(a.astype(np.float64) / scale, b / scale, atol=tolerance, err_msg=case.key)
+        n_checked += 1
+    assert n_checked >= (150 if precision == "f32" else 30)
+
+
+if __name__ == "__main__":
+    save(sys.argv[1])

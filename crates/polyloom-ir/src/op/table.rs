@@ -208,7 +208,7 @@ op_table! {
         "[T: float](A: mat[T 2 2]) -> (mat[T 2 2], vec[T 2], mat[T 2 2])",
         "[T: float](A: mat[T 2 2], inout U: mat[T 2 2], inout sigma: vec[T 2], inout V: mat[T 2 2])",
     ],
-        kinks "Where two singular values have one magnitude, their vectors are any of a plane: turning them in it counts as 0.",
+        kinks "Where two singular values have one magnitude, it is that of a matrix nearby, with half of the digits.",
         example [
             "U, sigma, V = loom.svd2(loom.mat22(0.0, -3.0, 1.0, 0.0))",
             "sigma" => "[3.0, 1.0]",
@@ -221,7 +221,7 @@ op_table! {
         "[T: float](A: mat[T 3 3]) -> (mat[T 3 3], vec[T 3], mat[T 3 3])",
         "[T: float](A: mat[T 3 3], inout U: mat[T 3 3], inout sigma: vec[T 3], inout V: mat[T 3 3])",
     ],
-        kinks "Where two singular values have one magnitude, their vectors are any of a plane: turning them in it counts as 0.",
+        kinks "Where two singular values have one magnitude, it is that of a matrix nearby, with half of the digits.",
         example [
             "U, sigma, V = loom.svd3(loom.mat33(0.0, 0.0, -4.0, 2.0, 0.0, 0.0, 0.0, 3.0, 0.0))",
             "sigma" => "[4.0, 3.0, -2.0]",
@@ -232,7 +232,7 @@ op_table! {
         "[T: float](A: mat[T 3 3]) -> (mat[T 3 3], mat[T 3 3])",
         "[T: float](A: mat[T 3 3], inout Q: mat[T 3 3], inout R: mat[T 3 3])",
     ],
-        kinks "Where one of the first two elements of the diagonal is 0, what it divides counts as 0.",
+        kinks "Where one of the first two elements of the diagonal is 0, it is that of a matrix nearby, with half of the digits.",
         example [
             "Q, R = loom.qr3(loom.mat33(0.0, 5.0, 1.0, 2.0, 0.0, 1.0, 0.0, 0.0, 3.0))",
             "R" => "[[2.0, 0.0, 1.0], [0.0, 5.0, 1.0], [0.0, 0.0, -3.0]]",
@@ -243,7 +243,7 @@ op_table! {
         "[T: float](A: mat[T 3 3]) -> (mat[T 3 3], vec[T 3])",
         "[T: float](A: mat[T 3 3], inout Q: mat[T 3 3], inout d: vec[T 3])",
     ],
-        kinks "Where two eigenvalues are equal, their vectors are any of a plane: turning them in it counts as 0.",
+        kinks "Where two eigenvalues are equal, it is that of a matrix nearby, with half of the digits.",
         example [
             "Q, d = loom.eig3(loom.mat33(2.0, 1.0, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0, 5.0))",
             "loom.max(d), loom.min(d)" => "5.0 1.0",

@@ -291,6 +291,14 @@ impl<'a> Sweep<'a> {
             let value = self.builder.func.insts[new].results[index];
             self.bind(result, value);
         }
+        // From here on, both sweeps go by a matrix nearby if that of the kernel is not one that can be differentiated.
+        if let Some((values, turning)) = rules::values_of(data.op)
+            && turning.iter().any(|&result| is_used(self.old, data.results[result]))
+        {
+            let value = self.value(data.results[values]);
+            let value = rules::apart(&mut self.builder, data.op, value);
+            self.bind(data.results[values], value);
+        }
     }
 
     /// An atomic update: not done again, so nothing may depend on what it gave.

@@ -43,7 +43,7 @@ pub(super) fn is_expanded(op: Op, types: &[Type]) -> bool {
 
 /// Ops that give several composites by iterations.
 fn is_decomposition(op: Op) -> bool {
-    matches!(op, Op::Svd2 | Op::Svd3 | Op::Qr3 | Op::Eig3)
+    rules::values_of(op).is_some()
 }
 
 /// Ops that are linear in all their active operands together.
@@ -253,7 +253,7 @@ impl<'a> Tangents<'a> {
         }
         let results = self.builder.func.insts[new].results.clone();
         if is_decomposition(data.op) {
-            return self.decomposed(data, &operands, &results);
+            return self.decomposed(data, &results);
         }
         match self.tangent_of(data, &operands, &results) {
             Some(Some(tangent)) => self.bind_tangent(result, tangent),
@@ -374,7 +374,8 @@ impl<'a> Tangents<'a> {
     }
 
     /// The tangents of the factors of a matrix: each component moves as the reverse sweep says that the matrix moves it.
-    fn decomposed(&mut self, data: &InstData, operands: &[Value], results: &[Value]) {
+    /// Vectors of equal values have no tangents that are numbers.
+    fn decomposed(&mut self, data: &InstData, results: &[Value]) {
         let direction = self.tangent(data.operands[0]);
         for (number, &result) in data.results.iter().enumerate() {
             let Some(composite) = self.old.ty(result).as_composite() else { continue };
@@ -387,8 +388,8 @@ impl<'a> Tangents<'a> {
                 let unit = self.builder.inst(Op::WithComponent, &[nothing, one], &[composite.into()], imm);
                 let mut adjoints: SmallVec<[Option<Value>; 4]> = SmallVec::from_elem(None, results.len());
                 adjoints[number] = self.builder.func.insts[unit].results.first().copied();
-                let gradient = rules::contributions(&mut self.builder, data, operands, results, &adjoints);
-                let Some(gradient) = gradient.and_then(|gradients| gradients[0]) else { continue };
+                let gradient = rules::matrix_adjoint(&mut self.builder, data.op, results, &adjoints);
+                let Some(gradient) = gradient else { continue };
                 components.push(rules::inner(&mut self.builder, gradient, direction));
             }
             let whole = self.builder.inst(Op::Construct, &components, &[composite.into()], Imm::None);

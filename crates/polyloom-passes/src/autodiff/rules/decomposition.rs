@@ -6,20 +6,101 @@
 //! for triangular factors those of S. F. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions",
 //! Optimization Methods and Software 32 (2017), in other forms: see the functions.
 //!
-//! How fast vectors turn in the plane of two of them is a quotient by the difference of their values. Where that is a
-//! rounding error, the vectors are any of that plane, and the quotient counts as zero. That is right for whatever
-//! depends on them only by what does not change with the choice: `U * transpose(V)`, or a function of a symmetric matrix.
+//! How fast vectors turn in the plane of two of them is a quotient by the difference of their values. Where these are equal
+//! the vectors are any of that plane, and have no derivative; but what does not depend on the choice has one, as the
+//! nearest rotation `U V'` and whatever else is a function of the matrix: a limit of quotients whose numerators vanish
+//! too. It is found at a matrix nearby, of the same vectors, whose values are [`apart`]. What depends on the choice gets a
+//! derivative as large as the inverse of their distance.
 
 use super::Rule;
-use polyloom_ir::{Op, Scalar, Value};
+use polyloom_ir::{Builder, Op, Scalar, Value};
 use smallvec::SmallVec;
 
 type Elements = SmallVec<[Value; 9]>;
 
+/// Which result of a decomposition has the values that derivatives divide by, and which have what turns.
+pub(in crate::autodiff) fn values_of(op: Op) -> Option<(usize, &'static [usize])> {
+    Some(match op {
+        Op::Svd2 | Op::Svd3 => (1, &[0, 2]),
+        Op::Eig3 => (1, &[0]),
+        Op::Qr3 => (1, &[0, 1]),
+        _ => return None,
+    })
+}
+
+/// The values of a decomposition, as the forward sweep of a backward kernel has them: changed by as little as keeps half of their digits: singular values and eigenvalues of
+/// different magnitude, and nothing but positive numbers where `R` divides. They stay what they are unless they are closer
+/// than that.
+pub(in crate::autodiff) fn apart(builder: &mut Builder<'_>, op: Op, values: Value) -> Value {
+    let mut rule = Rule { adjoint: values, b: builder };
+    let mut components = rule.components(values);
+    let magnitudes: Elements = components.iter().map(|&x| rule.b.op(Op::Abs, &[x])).collect();
+    let scale = rule.fold(Op::Max, &magnitudes);
+    let [nothing, unit] = [0.0, 1.0].map(|value| rule.constant(value, scale));
+    let is_zero = rule.b.op(Op::Eq, &[scale, nothing]);
+    let scale = rule.b.op(Op::Select, &[is_zero, unit, scale]);
+    let distance = rule.times(
+        scale,
+        match rule.elem(scale) {
+            Scalar::F64 => 2.0_f64.powi(-26),
+            Scalar::F32 => 2.0_f64.powi(-12),
+            Scalar::BF16 => 2.0_f64.powi(-4),
+            _ => 2.0_f64.powi(-5),
+        },
+    );
+    if op == Op::Qr3 {
+        for place in [0, 4] {
+            let is_small = rule.b.op(Op::Lt, &[components[place], distance]);
+            let raise = rule.b.op(Op::Select, &[is_small, distance, nothing]);
+            components[place] = rule.add(components[place], raise);
+        }
+        return rule.square(&components);
+    }
+    let n = components.len();
+    let pairs = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j)));
+    // Singular values descend by magnitude, eigenvalues have no order.
+    let compared = if op == Op::Eig3 { components.clone() } else { magnitudes.into_iter().collect() };
+    let gaps: Elements = pairs
+        .clone()
+        .map(|(i, j)| {
+            let difference = rule.sub(compared[i], compared[j]);
+            rule.b.op(Op::Abs, &[difference])
+        })
+        .collect();
+    let closest = rule.fold(Op::Min, &gaps);
+    let are_close = rule.b.op(Op::Lt, &[closest, distance]);
+    let step = rule.b.op(Op::Select, &[are_close, distance, nothing]);
+    // One step for each value that is less: no two come closer.
+    for (i, j) in pairs {
+        if op != Op::Eig3 {
+            components[i] = rule.add(components[i], step);
+            continue;
+        }
+        let is_more = rule.b.op(Op::Gt, &[compared[i], compared[j]]);
+        let [of_i, of_j] = [[is_more, step, nothing], [is_more, nothing, step]].map(|x| rule.b.op(Op::Select, &x));
+        (components[i], components[j]) = (rule.add(components[i], of_i), rule.add(components[j], of_j));
+    }
+    rule.vector(&components)
+}
+
 impl Rule<'_, '_> {
     /// The adjoint of the matrix that an op takes apart, from its results and their adjoints.
-    pub(super) fn decomposition(&mut self, op: Op, results: &[Value], adjoints: &[Value]) -> Option<Value> {
-        Some(match (op, results, adjoints) {
+    pub(super) fn decomposition(&mut self, op: Op, results: &[Value], adjoints: &[Option<Value>]) -> Option<Value> {
+        let (values, turning) = values_of(op)?;
+        if turning.iter().all(|&result| adjoints[result].is_none()) {
+            // Nothing that turns is asked for: the values alone are on the diagonal.
+            let diagonal = self.b.op(Op::Diag, &[adjoints[values]?]);
+            let (left, right) = (results[0], if op == Op::Eig3 { results[0] } else { results[2] });
+            let (left, right) = (self.mul(left, diagonal), self.transpose(right));
+            let whole = self.mul(left, right);
+            return Some(if op == Op::Eig3 { self.upper(whole) } else { whole });
+        }
+        let adjoints: SmallVec<[Value; 3]> = results
+            .iter()
+            .zip(adjoints)
+            .map(|(&result, adjoint)| adjoint.unwrap_or_else(|| self.zero_like(result)))
+            .collect();
+        Some(match (op, results, &adjoints[..]) {
             (Op::Svd2 | Op::Svd3, &[u, sigma, v], &[by_u, by_sigma, by_v]) => {
                 self.singular_values([u, sigma, v], [by_u, by_sigma, by_v])
             }
@@ -36,7 +117,6 @@ impl Rule<'_, '_> {
         let x = self.turning(u, by_u);
         let y = self.turning(v, by_v);
         let (s, diagonal) = (self.components(sigma), self.components(by_sigma));
-        let smallest = self.rounding_error(&s);
         let n = s.len();
         let mut elements = Elements::new();
         for place in 0..n * n {
@@ -47,7 +127,7 @@ impl Rule<'_, '_> {
             }
             let (sum, difference) = (self.add(x[place], y[place]), self.sub(x[place], y[place]));
             let (apart, together) = (self.sub(s[j], s[i]), self.add(s[j], s[i]));
-            let terms = [(sum, apart), (difference, together)].map(|(x, by)| self.unless_tiny(x, by, smallest));
+            let terms = [(sum, apart), (difference, together)].map(|(x, by)| self.div(x, by));
             let total = self.add(terms[0], terms[1]);
             elements.push(self.times(total, 0.5));
         }
@@ -62,7 +142,6 @@ impl Rule<'_, '_> {
     fn eigenvalues(&mut self, [q, d]: [Value; 2], [by_q, by_d]: [Value; 2]) -> Value {
         let x = self.turning(q, by_q);
         let (d, diagonal) = (self.components(d), self.components(by_d));
-        let smallest = self.rounding_error(&d);
         let mut elements = Elements::new();
         for place in 0..9 {
             let (i, j) = (place / 3, place % 3);
@@ -71,15 +150,20 @@ impl Rule<'_, '_> {
                 continue;
             }
             let apart = self.sub(d[j], d[i]);
-            let quotient = self.unless_tiny(x[place], apart, smallest);
+            let quotient = self.div(x[place], apart);
             elements.push(self.times(quotient, 0.5));
         }
         let core = self.square(&elements);
         let left = self.mul(q, core);
         let right = self.transpose(q);
         let whole = self.mul(left, right);
+        self.upper(whole)
+    }
+
+    /// What an upper triangle that stands for both is of the adjoint of a symmetric matrix.
+    fn upper(&mut self, whole: Value) -> Value {
+        let nothing = self.constant(0.0, whole);
         let whole = self.components(whole);
-        let nothing = self.constant(0.0, q);
         let upper: Elements = (0..9)
             .map(|place| match (place / 3, place % 3) {
                 (row, col) if row == col => whole[place],
@@ -106,10 +190,10 @@ impl Rule<'_, '_> {
         let both = self.components(both);
         // By Ω_10, Ω_20, Ω_21.
         let [first, second, third] = [(1, 0), (2, 0), (2, 1)].map(|(i, j)| self.sub(both[3 * i + j], both[3 * j + i]));
-        let third = self.over_length(third, rows[4]);
+        let third = self.div(third, rows[4]);
         let carried = self.mul(third, rows[1]);
         let second = self.sub(second, carried);
-        let [first, second] = [first, second].map(|x| self.over_length(x, rows[0]));
+        let [first, second] = [first, second].map(|x| self.div(x, rows[0]));
         let mut elements = upper;
         (elements[3], elements[6], elements[7]) = (first, second, third);
         let core = self.square(&elements);
@@ -125,28 +209,12 @@ impl Rule<'_, '_> {
         self.components(antisymmetric)
     }
 
-    /// What a difference of such values may be by rounding.
-    fn rounding_error(&mut self, values: &[Value]) -> Value {
-        let magnitudes: SmallVec<[Value; 3]> = values.iter().map(|&x| self.b.op(Op::Abs, &[x])).collect();
-        let mut largest = magnitudes[0];
-        for &magnitude in &magnitudes[1..] {
-            largest = self.b.op(Op::Max, &[largest, magnitude]);
+    /// One value of several, combined from the first on.
+    fn fold(&mut self, op: Op, x: &[Value]) -> Value {
+        let mut folded = x[0];
+        for &next in &x[1..] {
+            folded = self.b.op(op, &[folded, next]);
         }
-        let precision = match self.elem(largest) {
-            Scalar::F64 => f64::EPSILON,
-            Scalar::F32 => f32::EPSILON.into(),
-            Scalar::BF16 => 2.0_f64.powi(-7),
-            _ => 2.0_f64.powi(-10),
-        };
-        self.times(largest, 8.0 * precision)
-    }
-
-    /// `x / by`, or 0 if the divisor is no more than rounding errors.
-    fn unless_tiny(&mut self, x: Value, by: Value, smallest: Value) -> Value {
-        let magnitude = self.b.op(Op::Abs, &[by]);
-        let is_tiny = self.b.op(Op::Le, &[magnitude, smallest]);
-        let quotient = self.div(x, by);
-        let nothing = self.zero_like(x);
-        self.b.op(Op::Select, &[is_tiny, nothing, quotient])
+        folded
     }
 }

@@ -11,6 +11,8 @@ mod decomposition;
 mod rotation;
 mod scalar;
 
+pub(super) use decomposition::{apart, values_of};
+
 use super::zero;
 use polyloom_ir::op::Derivative;
 use polyloom_ir::{Builder, Composite, Imm, InstData, Op, Scalar, Type, Value};
@@ -47,14 +49,20 @@ pub(super) fn contributions(
         let rule = &mut Rule { b: builder, adjoint: adjoint? };
         return rule.of(data, operands, results[0]);
     }
-    let given = results.iter().zip(adjoints).map(|(&result, adjoint)| {
-        let ty = builder.func.ty(result);
-        adjoint.unwrap_or_else(|| zero(builder, ty))
-    });
-    let given: SmallVec<[Value; 4]> = given.collect();
-    let matrix = Rule { adjoint: given[0], b: builder }.decomposition(data.op, results, &given)?;
+    let matrix = matrix_adjoint(builder, data.op, results, adjoints)?;
     // Other operands are variables that the results are put in.
     Some(std::iter::once(Some(matrix)).chain(operands[1..].iter().map(|_| None)).collect())
+}
+
+/// The adjoint of the matrix that a decomposition takes apart, from its results, whose values are [`apart`], and their
+/// adjoints.
+pub(super) fn matrix_adjoint(
+    builder: &mut Builder<'_>,
+    op: Op,
+    results: &[Value],
+    adjoints: &[Option<Value>],
+) -> Option<Value> {
+    Rule { adjoint: results[0], b: builder }.decomposition(op, results, adjoints)
 }
 
 /// The sum of the products of corresponding components of two values of one type.

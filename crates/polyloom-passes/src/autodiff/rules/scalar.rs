@@ -202,7 +202,8 @@ impl Rule<'_, '_> {
         let slope = self.b.op(Op::Select, &[is_constant, nothing, slope]);
         let log = self.b.op(Op::Log, &[x[0]]);
         let times = self.mul(r, log);
-        let is_zero = self.b.op(Op::Eq, &[r, nothing]);
+        let are_zero = [x[0], r].map(|x| self.b.op(Op::Eq, &[x, nothing]));
+        let is_zero = self.b.op(Op::BitOr, &are_zero);
         let growth = self.b.op(Op::Select, &[is_zero, nothing, times]);
         Some(smallvec![Some(self.mul(g, slope)), Some(self.mul(g, growth))])
     }

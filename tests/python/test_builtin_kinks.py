@@ -1,0 +1,334 @@
+"""Derivatives of builtins where there is none in the strict sense, or none at all: values that the reference and the
+guide name."""
+
+import itertools
+import linecache
+import os
+import subprocess
+import sys
+
+import numpy as np
+import polyloom as loom
+import pytest
+from polyloom import _native
+
+_numbers = itertools.count()
+inf = np.inf
+
+SHAPES = {"f": (), "v2": (2,), "v3": (3,), "q": (4,), "m2": (2, 2), "m3": (3, 3), "m4": (4, 4), "t": (7,)}
+TYPES = {
+    "f": "loom.float64",
+    "v2": "loom.vec2d",
+    "v3": "loom.vec3d",
+    "q": "loom.quatd",
+    "m2": "loom.mat22d",
+    "m3": "loom.mat33d",
+    "m4": "loom.mat44d",
+    "t": "loom.transformd",
+}
+
+
+def define(text):
+    file = f"<kinks {next(_numbers)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    namespace = {"loom": loom}
+    exec(compile(text, file, "exec"), namespace)
+    return namespace
+
+
+def slopes(expression, kinds, *values, gives="f", before="", weight=1.0):
+    """The gradients of an expression of `a`, `b` and so on at one point; of a composite, of its weighted components."""
+    names = "abcd"[: len(values)]
+    params = [f"{name}_: loom.array(dtype={TYPES[kind]})" for name, kind in zip(names, kinds, strict=True)]
+    loads = [f"    {name} = {name}_[0]" for name in names]
+    lines = [f"    {line}" for line in before.splitlines()]
+    text = "\n".join(
+        [
+            f"@loom.kernel\ndef k({', '.join(params)}, y: loom.array(dtype={TYPES[gives]})):",
+            *loads,
+            *lines,
+            f"    y[0] = {expression}\n",
+        ]
+    )
+    inputs = [np.array([value], np.float64) for value in values]
+    for kind, x in zip(kinds, inputs, strict=True):
+        assert x.shape[1:] == SHAPES[kind]
+    output = np.zeros((1, *SHAPES[gives]))
+    found = [np.zeros_like(x) for x in inputs]
+    adjoint = np.broadcast_to(weight, output.shape).astype(np.float64)
+    loom.launch(define(text)["k"], 1, inputs, [output], adjoint=True, adj_inputs=found, adj_outputs=[adjoint.copy()])
+    return [gradient[0] for gradient in found]
+
+
+ZERO2, ZERO3 = [0.0, 0.0], [0.0, 0.0, 0.0]
+NONE = [0.0, 0.0, 0.0, 1.0]
+EYE = np.eye(3)
+
+# An expression, the kinds of its variables, their values, and the derivatives.
+SCALARS = [
+    ("loom.abs(a)", [0.0], [0.0]),
+    ("loom.abs(a)", [-0.0], [0.0]),
+    ("loom.abs(a)", [-2.0], [-1.0]),
+    ("loom.min(a, b)", [1.0, 1.0], [1.0, 0.0]),
+    ("loom.max(a, b)", [1.0, 1.0], [1.0, 0.0]),
+    ("loom.min(a, b)", [0.0, -0.0], [1.0, 0.0]),
+    ("loom.min(a, b)", [np.nan, 2.0], [0.0, 1.0]),
+    ("loom.max(a, b)", [2.0, np.nan], [1.0, 0.0]),
+    ("loom.clamp(a, b, c)", [1.0, 1.0, 2.0], [1.0, 0.0, 0.0]),
+    ("loom.clamp(a, b, c)", [2.0, 1.0, 2.0], [1.0, 0.0, 0.0]),
+    ("loom.clamp(a, b, c)", [0.0, 1.0, 2.0], [0.0, 1.0, 0.0]),
+    ("loom.clamp(a, b, c)", [3.0, 1.0, 2.0], [0.0, 0.0, 1.0]),
+    ("loom.clamp(a, b, c)", [1.0, 1.0, 1.0], [1.0, 0.0, 0.0]),
+    ("loom.smoothstep(b, c, a)", [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]),
+    ("loom.smoothstep(b, c, a)", [1.0, 0.0, 1.0], [0.0, 0.0, 0.0]),
+    ("loom.smoothstep(b, c, a)", [1.0, 0.5, 0.5], [0.0, 0.0, 0.0]),
+    ("loom.floor(a) + loom.ceil(a) + loom.trunc(a) + loom.rint(a) + loom.round(a)", [1.0], [0.0]),
+    ("loom.round(a) + loom.rint(a)", [0.5], [0.0]),
+    ("loom.sign(a) + loom.step(a) + loom.nonzero(a)", [0.0], [0.0]),
+    ("loom.frac(a)", [2.0], [1.0]),
+    ("a % b", [6.0, 3.0], [1.0, -2.0]),
+    ("a % b", [-7.0, 3.0], [1.0, 2.0]),
+    # 5.9999999999999991 over 2 rounds to 3, and the quotient is 2.
+    ("a % b", [np.nextafter(6.0, 0.0), 2.0], [1.0, -2.0]),
+    ("a // b", [6.0, 3.0], [0.0, 0.0]),
+    ("loom.copysign(a, b)", [0.0, -1.0], [-1.0, 0.0]),
+    ("loom.copysign(a, b)", [-2.0, 3.0], [-1.0, 0.0]),
+    ("loom.hypot(a, b)", [0.0, 0.0], [0.0, 0.0]),
+    ("loom.hypot(a, b)", [3e300, 4e300], [0.6, 0.8]),
+    ("loom.atan2(a, b)", [0.0, 0.0], [0.0, 0.0]),
+    ("loom.atan2(a, b)", [0.0, -2.0], [-0.5, 0.0]),
+    ("loom.atan2(a, b)", [1e200, 1e200], [0.5e-200, -0.5e-200]),
+    ("a ** b", [0.0, 2.0], [0.0, 0.0]),
+    ("a ** b", [0.0, 1.0], [1.0, 0.0]),
+    ("a ** b", [0.0, 0.0], [0.0, 0.0]),
+    ("a ** b", [0.0, 0.5], [inf, 0.0]),
+    ("a ** 3.0", [-2.0], [12.0]),
+    ("loom.sqrt(a)", [0.0], [inf]),
+    ("loom.cbrt(a)", [0.0], [inf]),
+    ("loom.rsqrt(a)", [0.0], [-inf]),
+    ("loom.log(a)", [0.0], [inf]),
+    ("loom.asin(a)", [1.0], [inf]),
+    ("loom.acos(a)", [-1.0], [-inf]),
+    ("loom.acosh(a)", [1.0], [inf]),
+    ("loom.atanh(a)", [1.0], [inf]),
+    ("loom.erfinv(a)", [1.0], [inf]),
+    ("loom.tanh(a)", [400.0], [0.0]),
+    ("loom.erf(a) + loom.erfc(a)", [0.5], [0.0]),
+    ("loom.asinh(a)", [1e200], [1e-200]),
+    ("a / b", [1.0, 0.0], [inf, -inf]),
+    # What is not chosen has no influence, whatever it is.
+    ("loom.where(a > loom.float64(0.0), loom.sqrt(a), loom.float64(0.0))", [0.0], [0.0]),
+    ("loom.where(a > loom.float64(0.0), loom.sqrt(a), loom.float64(0.0))", [-1.0], [0.0]),
+    ("loom.where(a != loom.float64(0.0), a * (b / a), b)", [0.0, 3.0], [0.0, 1.0]),
+    ("loom.where(a < loom.float64(9.0), a, loom.exp(a * a) * b)", [1.0, inf], [1.0, 0.0]),
+    ("loom.where(a > loom.float64(0.0), loom.where(b > a, loom.log(a) / b, b / a), b)", [0.0, 0.0], [0.0, 1.0]),
+    ("loom.sqrt(a) if a > loom.float64(0.0) else b", [0.0, 1.0], [0.0, 1.0]),
+]
+
+
+@pytest.mark.parametrize(("expression", "values", "expected"), SCALARS, ids=lambda value: str(value))
+def test_scalars(expression, values, expected):
+    if "3.0" in expression and len(values) == 1:
+        expression = expression.replace("3.0", "loom.float64(3.0)")
+    np.testing.assert_allclose(slopes(expression, ["f"] * len(values), *values), expected, rtol=1e-14, atol=1e-16)
+
+
+ROTATION = [[0.6, -0.8, 0.0], [0.8, 0.6, 0.0], [0.0, 0.0, 1.0]]
+COMPOSITES = [
+    ("loom.length(a)", ["v3"], [ZERO3], [ZERO3]),
+    ("loom.length(a)", ["q"], [[0.0] * 4], [[0.0] * 4]),
+    ("loom.length_sq(a)", ["v3"], [ZERO3], [ZERO3]),
+    ("loom.length(loom.normalize(a))", ["v3"], [ZERO3], [ZERO3]),
+    ("loom.normalize(a)[3]", ["q"], [[0.0] * 4], [[0.0] * 4]),
+    ("loom.norm_l1(a)", ["v3"], [[0.0, -2.0, 3.0]], [[0.0, -1.0, 1.0]]),
+    ("loom.norm_huber(a)", ["v3"], [ZERO3], [ZERO3]),
+    ("loom.norm_huber(a, b)", ["v2", "f"], [[3.0, 4.0], 5.0], [[3.0, 4.0], 0.0]),
+    ("loom.norm_huber(a, b)", ["v2", "f"], [[6.0, 8.0], 5.0], [[3.0, 4.0], 5.0]),
+    ("loom.norm_pseudo_huber(a, b)", ["v3", "f"], [ZERO3, 2.0], [ZERO3, 1.0]),
+    ("loom.smooth_normalize(a, b)[0]", ["v3", "f"], [ZERO3, 2.0], [[0.5, 0.0, 0.0], 0.0]),
+    ("loom.min(a)", ["v3"], [[1.0, 1.0, 2.0]], [[1.0, 0.0, 0.0]]),
+    ("loom.max(a)", ["v3"], [[1.0, 2.0, 2.0]], [[0.0, 1.0, 0.0]]),
+    ("loom.min(a, b)[0]", ["v2", "v2"], [[1.0, 3.0], [1.0, 2.0]], [[1.0, 0.0], [0.0, 0.0]]),
+    ("loom.abs(a)[0] + loom.abs(a)[1]", ["v2"], [[0.0, -3.0]], [[0.0, -1.0]]),
+    ("loom.determinant(a)", ["m2"], [[[1.0, 2.0], [2.0, 4.0]]], [[[4.0, -2.0], [-2.0, 1.0]]]),
+    ("loom.determinant(a)", ["m3"], [np.diag([2.0, 3.0, 0.0])], [np.diag([0.0, 0.0, 6.0])]),
+    ("loom.determinant(a)", ["m4"], [np.diag([2.0, 0.0, 3.0, 5.0])], [np.diag([0.0, 30.0, 0.0, 0.0])]),
+    ("loom.inverse(a)[0, 0]", ["m2"], [[[1.0, 2.0], [2.0, 4.0]]], [np.zeros((2, 2))]),
+    ("loom.inverse(a)[0, 0]", ["m4"], [np.diag([1.0, 1.0, 1.0, 0.0])], [np.zeros((4, 4))]),
+    ("loom.trace(loom.inverse(a))", ["m3"], [np.diag([1.0, 2.0, 4.0])], [np.diag([-1.0, -0.25, -0.0625])]),
+    ("loom.quat_twist_angle(b, a)", ["q", "v3"], [NONE, [0.0, 0.0, 1.0]], [[0.0] * 4, ZERO3]),
+    ("loom.quat_twist_angle_signed(b, a)", ["q", "v3"], [NONE, [0.0, 0.0, 1.0]], [[0.0, 0.0, 2.0, 0.0], ZERO3]),
+    ("loom.quat_to_rpy(a)[2]", ["q"], [NONE], [[0.0, 0.0, 2.0, 0.0]]),
+    ("loom.quat_to_euler(a, 0, 1, 2)[2]", ["q"], [NONE], [[0.0, 0.0, 2.0, 0.0]]),
+    ("loom.quat_from_matrix(a)[2]", ["m3"], [EYE], [[[0.0, -0.25, 0.0], [0.25, 0.0, 0.0], [0.0, 0.0, 0.0]]]),
+    # Half a turn around x: three of the four ways to find the quaternion take roots of what is not positive.
+    ("loom.quat_from_matrix(a)[1]", ["m3"], [np.diag([1.0, -1.0, -1.0])], [[[0, 0.25, 0], [0.25, 0, 0], [0, 0, 0]]]),
+    ("loom.quat_from_axis_angle(a, b)[0]", ["v3", "f"], [[1.0, 0.0, 0.0], 0.0], [ZERO3, 0.5]),
+]
+
+
+@pytest.mark.parametrize(("expression", "kinds", "values", "expected"), COMPOSITES, ids=lambda value: str(value)[:40])
+def test_composites(expression, kinds, values, expected):
+    for found, slope in zip(slopes(expression, kinds, *values), expected, strict=True):
+        np.testing.assert_allclose(found, slope, rtol=1e-14, atol=1e-15)
+
+
+def test_rotations_without_an_axis():
+    """The axis and the angle of no rotation have none; halfway between equal rotations has one."""
+    assert not np.any(slopes("axis[0] + angle", ["q"], NONE, before="axis, angle = loom.quat_to_axis_angle(a)"))
+    for other in (NONE, [1e-12, 0.0, 0.0, 1.0], [0.0, 1e-6, 0.0, 1.0], [0.0, 0.0, 0.0, -1.0]):
+        by_a, by_b, by_t = slopes("loom.quat_slerp(a, b, c)[1]", ["q", "q", "f"], NONE, other, 0.25)
+        sign = np.sign(other[3])
+        np.testing.assert_allclose([by_a[1], by_b[1], by_t], [0.75, sign * 0.25, other[1]], atol=1e-6)
+    by_a, by_b = slopes("loom.quat_between_vectors(a, b)[2]", ["v3", "v3"], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0])
+    np.testing.assert_allclose([by_a, by_b], [[0.0, -0.5, 0.0], [0.0, 0.5, 0.0]])
+
+
+def polar(matrix, weight):
+    return slopes("u * loom.transpose(v)", ["m3"], matrix, gives="m3", before="u, s, v = loom.svd3(a)", weight=weight)[
+        0
+    ]
+
+
+def test_singular_values_that_are_equal():
+    """The nearest rotation and the sum of the singular values have derivatives where the vectors have none."""
+    weight = np.random.default_rng(0).normal(size=(3, 3))
+    turning = (weight - weight.T) / 2
+    for gap in (0.0, 1e-15, 1e-12, 1e-7):
+        np.testing.assert_allclose(polar(np.diag([1.0 + gap, 1.0, 1.0]), weight), turning, rtol=1e-6, atol=1e-6)
+    # Between axes with the values s and t the rotation turns by the antisymmetric part over their mean.
+    scaled = turning / np.array([[2.0, 2.0, 1.5], [2.0, 2.0, 1.5], [1.5, 1.5, 1.0]])
+    np.testing.assert_allclose(polar(np.diag([2.0, 2.0, 1.0]), weight), scaled, rtol=1e-7)
+    before = "u, s, v = loom.svd3(a)"
+    total = slopes("s[0] + s[1] + s[2]", ["m3"], ROTATION, before=before)[0]
+    np.testing.assert_allclose(total, ROTATION, atol=1e-12)
+    assert np.isfinite(polar(np.zeros((3, 3)), weight)).all()
+    assert np.isfinite(polar(np.diag([1.0, 1.0, -1.0]), weight)).all()
+    total = slopes("s[0] + s[1]", ["m2"], [[0.0, -1.0], [1.0, 0.0]], before="u, s, v = loom.svd2(a)")[0]
+    np.testing.assert_allclose(total, [[0.0, -1.0], [1.0, 0.0]], atol=1e-12)
+
+
+def test_functions_of_matrices_with_equal_singular_values():
+    """`U S³ V'` is `A A' A`; how fast singular values change the vectors they have is a limit there."""
+    weight = np.random.default_rng(4).normal(size=(3, 3))
+    for a in (EYE, np.diag([2.0, 2.0, 1.0]), np.array(ROTATION) * 0.5, np.diag([1.0, 0.0, 0.0]), np.zeros((3, 3))):
+        found = slopes(
+            "u * loom.diag(loom.cw_mul(s, loom.cw_mul(s, s))) * loom.transpose(v)",
+            ["m3"],
+            a,
+            gives="m3",
+            before="u, s, v = loom.svd3(a)",
+            weight=weight,
+        )[0]
+        expected = weight @ a.T @ a + a @ weight.T @ a + a @ a.T @ weight
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_products_of_triangular_factors_of_equal_columns():
+    """`R' R` is `A' A`, whatever `Q` is."""
+    weight = np.random.default_rng(5).normal(size=(3, 3))
+    columns = np.random.default_rng(6).normal(size=(3, 3))
+    no_first, same = columns * [0.0, 1.0, 1.0], columns[:, [0, 0, 2]]
+    for a in (columns, no_first, same, np.zeros((3, 3))):
+        found = slopes("loom.transpose(r) * r", ["m3"], a, gives="m3", before="q, r = loom.qr3(a)", weight=weight)[0]
+        np.testing.assert_allclose(found, a @ (weight + weight.T), rtol=1e-6, atol=1e-6)
+
+
+def test_eigenvalues_that_are_equal():
+    """A function of a symmetric matrix, here its square, has a derivative where the vectors have none."""
+    for matrix in (EYE, np.diag([2.0, 2.0, 1.0]), np.array([[2.0, 1e-9, 0.0], [1e-9, 2.0, 0.5], [0.0, 0.5, 1.0]])):
+        weight = np.random.default_rng(1).normal(size=(3, 3))
+        found = slopes(
+            "q * loom.diag(loom.cw_mul(d, d)) * loom.transpose(q)",
+            ["m3"],
+            matrix,
+            gives="m3",
+            before="q, d = loom.eig3(a)",
+            weight=weight,
+        )[0]
+        # Of the whole matrix; the op reads the upper triangle.
+        whole = weight @ matrix + matrix @ weight
+        expected = np.triu(whole + whole.T) - np.diag(np.diag(whole))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_triangular_factors_of_rank_two():
+    """The third column of `Q` follows from the others: that the last element of `R` is 0 does not matter."""
+    rng = np.random.default_rng(2)
+    matrix = rng.normal(size=(3, 2)) @ rng.normal(size=(2, 3))
+    before = "q, r = loom.qr3(a)"
+    for expression in ("q", "r"):
+        weight = rng.normal(size=(3, 3))
+        found = slopes(expression, ["m3"], matrix, gives="m3", before=before, weight=weight)[0]
+        for place in np.ndindex(3, 3):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = matrix.copy()
+                moved[place] += step
+                output = np.zeros((1, 3, 3))
+                text = "@loom.kernel\ndef k(x: loom.array(dtype=loom.mat33d), y: loom.array(dtype=loom.mat33d)):\n"
+                text += f"    q, r = loom.qr3(x[0])\n    y[0] = {expression}\n"
+                loom.launch(define(text)["k"], 1, [moved[None]], [output])
+                ends.append((weight * output[0]).sum())
+            np.testing.assert_allclose(found[place], (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7)
+    assert np.isfinite(slopes("r[0, 1]", ["m3"], np.zeros((3, 3)), before=before)[0]).all()
+
+
+def test_a_value_that_two_choices_share_has_its_derivative_from_both():
+    text = "loom.where(a > b, s, b) + loom.where(a > b, b, loom.float64(2.0) * s)"
+    assert slopes(text, ["f", "f"], 4.0, 1.0, before="s = loom.sqrt(a)") == [0.25, 1.0]
+    assert slopes(text, ["f", "f"], 4.0, 9.0, before="s = loom.sqrt(a)") == [0.5, 1.0]
+
+
+# By builtin without a derivative, a kernel's lines that need one, of the arrays x and y.
+REFUSED = {
+    "atomic_min": "loom.atomic_min(y, 0, x[i])",
+    "atomic_max": "loom.atomic_max(y, 0, x[i])",
+    "atomic_cas": "loom.atomic_cas(y, 0, x[i], x[0])",
+    "atomic_exch": "loom.atomic_exch(y, 0, x[i])",
+    "shared_array": "t = loom.shared_array(shape=4, dtype=float)\nt[0] = x[i]\ny[i] = t[0]",
+    "dynamic_shared": "t = loom.dynamic_shared(shape=4, dtype=float)\nt[0] = x[i]\ny[i] = t[0]",
+    "sync_threads": "loom.sync_threads()",
+    "sync_threads_and": "n[0] = loom.int32(loom.sync_threads_and(x[i] > 0.0))",
+    "sync_threads_or": "n[0] = loom.int32(loom.sync_threads_or(x[i] > 0.0))",
+    "sync_threads_count": "n[0] = loom.sync_threads_count(x[i] > 0.0)",
+    "sync_warp": "loom.sync_warp()",
+    "shuffle": "y[i] = loom.shuffle(x[i], 0)",
+    "shuffle_up": "y[i] = loom.shuffle_up(x[i], 1)",
+    "shuffle_down": "y[i] = loom.shuffle_down(x[i], 1)",
+    "shuffle_xor": "y[i] = loom.shuffle_xor(x[i], 1)",
+    "warp_reduce_add": "y[i] = loom.warp_reduce_add(x[i])",
+    "warp_reduce_min": "y[i] = loom.warp_reduce_min(x[i])",
+    "warp_reduce_max": "y[i] = loom.warp_reduce_max(x[i])",
+    "mma_load_a": "a = loom.mma_load_a(m, 0, 0)\ny[i] = a[0]",
+    "mma_load_b": "a = loom.mma_load_b(m, 0, 0)\ny[i] = a[0]",
+    "mma_load_c": "a = loom.mma_load_c(m, 0, 0)\ny[i] = a[0]",
+    "mma_store": "loom.mma_store(m, 0, 0, loom.vec4(x[i]))",
+    "mma": "a = loom.mma_load_a(m, 0, 0)\nb = loom.mma_load_b(m, 0, 0)\nc = loom.mma_load_c(m, 0, 0)\n"
+    "y[i] = loom.mma(a, b, c)[0]",
+    "async_copy": "t = loom.shared_array(shape=4, dtype=float)\nloom.async_copy(t[0], x[0], count=1)",
+    "async_commit": "loom.async_commit()\ny[i] = x[i]",
+    "async_wait": "loom.async_wait()\ny[i] = x[i]",
+}
+
+
+def test_every_builtin_without_a_derivative_is_refused():
+    without = {name for name, derivative, _ in _native.derivatives() if derivative == "None"}
+    assert set(REFUSED) == without
+    params = "x: loom.array(dtype=float), y: loom.array(dtype=float), m: loom.array(dtype=float, ndim=2)"
+    for name, lines in REFUSED.items():
+        body = "\n".join(f"    {line}" for line in ["i = loom.tid()", *lines.splitlines()])
+        kernel = define(f"@loom.kernel\ndef k({params}, n: loom.array(dtype=int)):\n{body}\n")["k"]
+        with pytest.raises(loom.CompileError) as caught:
+            kernel.hir(backward=True)
+        assert {found.code for found in caught.value.diagnostics} == {"PL0701"}, name
+
+
+@pytest.mark.parametrize("tier", ["interp", "0", "1"])
+def test_every_engine_has_the_same_kinks(tier):
+    chosen = "test_scalars or test_composites or equal or axis or rank"
+    options = ["-q", "-p", "no:cacheprovider", "-o", "console_output_style=none", "-k", chosen]
+    command = [sys.executable, "-m", "pytest", *options, __file__]
+    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count(".") == len(SCALARS) + len(COMPOSITES) + 6, done.stdout
