@@ -327,7 +327,7 @@ def test_every_builtin_without_a_derivative_is_refused():
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
 def test_every_engine_has_the_same_kinks(tier):
     chosen = "test_scalars or test_composites or equal or axis or rank"
-    options = ["-q", "-p", "no:cacheprovider", "-o", "console_output_style=none", "-k", chosen]
+    options = ["-q", "-p", "no:cacheprovider", "-o", "console_output_style=classic", "-k", chosen]
     command = [sys.executable, "-m", "pytest", *options, __file__]
     environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
