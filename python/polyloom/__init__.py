@@ -43,7 +43,7 @@ from polyloom._arrays import *  # noqa: F403
 from polyloom._builtins import *  # noqa: F403
 from polyloom._compatibility import *  # noqa: F403
 from polyloom._composite_names import *  # noqa: F403
-from polyloom._config import Config as _Config
+from polyloom._config import config
 from polyloom._creation import *  # noqa: F403
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, DeviceError, Diagnostic, Finding, LaunchError, SanitizerError
@@ -72,8 +72,6 @@ else:
 
         raise absent(name)
 
-
-config = _Config()
 
 # Warp's name for what stands for an object elsewhere.
 handle = _scalars.uint64

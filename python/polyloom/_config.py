@@ -63,11 +63,13 @@ class Config:
     >>> loom.config.check = False
     """
 
-    __slots__ = ("_settings", *_WITHOUT_EFFECT)
+    __slots__ = ("_settings", "_tape_memory", *_WITHOUT_EFFECT)
     _settings: NativeConfig
+    _tape_memory: int
 
     def __init__(self) -> None:
         object.__setattr__(self, "_settings", NativeConfig())
+        object.__setattr__(self, "_tape_memory", 64 << 20)
         for name in _WITHOUT_EFFECT:
             object.__setattr__(self, name, None)
 
@@ -108,6 +110,19 @@ class Config:
         self._settings.num_threads = value
 
     @property
+    def tape_memory(self) -> int:
+        """How many bytes the tapes of a backward launch may take, 64 MiB at first. Where not all threads have place on
+        them, they are launched in parts; where hardly any have, loops keep what they carry at some iterations only.
+        The tapes of one thread may take more."""
+        return self._tape_memory
+
+    @tape_memory.setter
+    def tape_memory(self, value: int) -> None:
+        if not isinstance(value, int) or value <= 0:
+            raise ValueError(f"tape_memory is a number of bytes, not {value!r}")
+        object.__setattr__(self, "_tape_memory", value)
+
+    @property
     def mode(self) -> str:
         """`"debug"` if kernels are checked, else `"release"`: Warp's name for `check`."""
         return "debug" if self.check else "release"
@@ -120,7 +135,7 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_") or not hasattr(type(self), name):
-            known = ", ".join(("check", "float_mode", "lint", "num_threads", "mode"))
+            known = ", ".join(("check", "float_mode", "lint", "num_threads", "tape_memory", "mode"))
             raise AttributeError(
                 f"config has no setting {name!r}: there are {known}, and such of Warp's as change no result"
             )
@@ -128,3 +143,6 @@ class Config:
 
     def __repr__(self) -> str:
         return f"Config(check={self.check}, float_mode={self.float_mode!r}, num_threads={self.num_threads})"
+
+
+config = Config()

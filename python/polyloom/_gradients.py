@@ -15,7 +15,12 @@ import numpy as np
 
 from polyloom import _native, _scalars
 from polyloom._arrays import array
+from polyloom._config import config
 from polyloom._views import View, empty, is_float, view_of, zeros_like
+
+# If fewer threads have a place on tapes, loops keep what they carry at some iterations only.
+_LEAST_ON_CPU = 64
+_LEAST_ON_GPU = 4096
 
 
 def views_of(kernel: _native.Kernel, args: Sequence[Any], device: str) -> list[View | None]:
@@ -74,22 +79,63 @@ def launch_backward(
             added.append((adjoint, part))
             adjoint = part
         given.append(adjoint)
-    tapes: list[Any] = []
     n_bytes = 0
-    if backward.sizes is not None:
-        counting, n_sizes = backward.sizes
-        sizes = np.zeros(n_sizes, np.int32)
-        _run(counting, dim, [*_copied(args, backward.writes), sizes], device)
-        n_threads = math.prod(dim)
-        for number, shape, dtype in backward.tapes:
-            element = getattr(_scalars, "bool_" if dtype == "bool" else dtype).numpy
-            tape = empty((max(1, sizes[number]), n_threads, *shape), element, device)
-            n_bytes += tape.storage.nbytes
-            tapes.append(tape)
-        tapes.append(n_threads)
-    _run(backward.kernel, dim, [*_copied(args, backward.replayed), *given, *tapes], device)
+    if backward.takes_part:
+        backward, plan = _plan(kernel, backward, active, dim, args, device)
+        n_bytes = _run_parts(backward, plan, dim, [*_copied(args, backward.replayed), *given], device)
+    else:
+        _run(backward.kernel, dim, [*_copied(args, backward.replayed), *given], device)
     for adjoint, part in added:
         adjoint.add(part)
+    return n_bytes
+
+
+def _plan(
+    kernel: _native.Kernel,
+    backward: _native.Backward,
+    active: Sequence[bool],
+    dim: Sequence[int],
+    args: Sequence[Any],
+    device: str,
+) -> tuple[_native.Backward, tuple[int, list[int], list[int], int]]:
+    """The backward kernel that is launched, and what a launch of it needs."""
+    n_threads, budget = math.prod(dim), config.tape_memory
+    plan = backward.plan(_lengths(backward, dim, args, device), n_threads, budget)
+    least = _LEAST_ON_CPU if device == "cpu" else _LEAST_ON_GPU
+    if plan[0] < min(least, n_threads):
+        # Loops are so long that few threads have a place on the tapes.
+        backward = kernel.backward(active, len(dim), True)
+        plan = backward.plan(_lengths(backward, dim, args, device), n_threads, budget)
+    return backward, plan
+
+
+def _lengths(backward: _native.Backward, dim: Sequence[int], args: Sequence[Any], device: str) -> list[int]:
+    """How long the loops of a launch are."""
+    if backward.sizes is None:
+        return [length or 0 for length in backward.lengths]
+    lengths = np.zeros(len(backward.lengths), np.int32)
+    counted = (1,) * len(dim) if backward.lengths_are_uniform else dim
+    _run(backward.sizes, counted, [*_copied(args, backward.writes), lengths], device)
+    return [int(length) for length in lengths]
+
+
+def _run_parts(
+    backward: _native.Backward,
+    plan: tuple[int, list[int], list[int], int],
+    dim: Sequence[int],
+    args: Sequence[Any],
+    device: str,
+) -> int:
+    """Launches a backward kernel over as many threads at a time as have a place on its tapes."""
+    n_places, extents, segments, n_bytes = plan
+    tapes = []
+    for extent, (shape, dtype) in zip(extents, backward.tapes, strict=True):
+        element = getattr(_scalars, "bool_" if dtype == "bool" else dtype).numpy
+        tapes.append(empty((extent, n_places, *shape), element, device))
+    n_threads = math.prod(dim)
+    for first in range(0, n_threads, n_places):
+        part = (min(n_places, n_threads - first),)
+        _run(backward.kernel, part, [*args, *tapes, *segments, first, *dim[1:]], device)
     return n_bytes
 
 

@@ -306,6 +306,71 @@ def test_threads_that_share_elements():
     np.testing.assert_allclose(tape.gradients[x][1:-1], x[:-2] + x[2:])
 
 
+@pytest.fixture
+def little_memory():
+    before = loom.config.tape_memory
+    loom.config.tape_memory = 600
+    yield
+    loom.config.tape_memory = before
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.key)
+def test_with_little_memory_for_tapes(kernel, little_memory):
+    """In parts, and with checkpoints where a thread's loops leave no place."""
+    test_backward_kernels_agree_with_differences(kernel)
+
+
+@loom.kernel
+def pendulums(x: loom.array2d(dtype=loom.float64), n: int, y: loom.array2d(dtype=loom.float64)):
+    i, j = loom.tid()
+    position, velocity = x[i, j], f64(0.0)
+    for _ in range(n):
+        velocity -= f64(0.001) * loom.sin(position)
+        position += f64(0.001) * velocity
+    y[i, j] = position
+
+
+def test_memory_of_long_loops_is_bounded(little_memory):
+    """The position of every iteration takes 0.8 MB a thread. With checkpoints, positions and velocities of 316 are
+    kept, and positions of the 317 behind one of them."""
+    x, y, n = np.linspace(0.1, 1.0, 6).reshape(2, 3), np.zeros((2, 3)), 100_000
+    found = []
+    few = 316 * 16 + 317 * 8
+    for memory, n_bytes in ((64 << 20, 6 * 8 * n), (5 * few, 5 * few), (1, few)):
+        loom.config.tape_memory = memory
+        with loom.Tape() as tape:
+            loom.launch(pendulums, (2, 3), [x, n], [y])
+        tape.backward(grads=[(y, np.ones((2, 3)))])
+        found.append(tape.gradients[x])
+        assert tape.memory.loops == n_bytes
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    # How much the end moves with the beginning.
+    ends = []
+    for sign in (1, -1):
+        end = np.zeros((2, 3))
+        loom.launch(pendulums, (2, 3), [x + sign * 1e-6, n], [end])
+        ends.append(end)
+    np.testing.assert_allclose(found[0], (ends[0] - ends[1]) / 2e-6, rtol=1e-5)
+
+
+def test_lengths_of_loops_over_constants_are_known():
+    @loom.kernel
+    def k(x: D, y: D):
+        i = loom.tid()
+        v = x[i]
+        for _ in range(5):
+            v = v * v + x[i]
+        y[i] = v
+
+    backward = k.backward([True, True], 1)
+    assert backward.lengths == [5] and backward.sizes is None
+    backward = pendulums.backward([True, False, True], 2)
+    assert backward.lengths == [None] and backward.lengths_are_uniform
+    backward = squared_until.backward([True, True], 1)
+    assert backward.lengths == [None] and not backward.lengths_are_uniform
+
+
 def test_arrays_that_are_read_and_written_by_two_names_are_refused():
     x = np.ones(3)
     with pytest.raises(ValueError, match="elements in common with argument"), loom.Tape():

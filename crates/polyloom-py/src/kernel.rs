@@ -313,12 +313,13 @@ impl Kernel {
         Ok(kernel.types().iter().map(parameter).collect())
     }
 
-    /// The backward kernel with respect to the parameters that are active, for launches of this many
-    /// dimensions.
-    fn backward(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<Backward> {
+    /// The backward kernel with respect to the parameters that are active, for launches of this many dimensions. With
+    /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more.
+    #[pyo3(signature = (active, rank, checkpoints = false))]
+    fn backward(&self, py: Python<'_>, active: Vec<bool>, rank: u8, checkpoints: bool) -> PyResult<Backward> {
         let kernel = self.without_structs()?;
         let backward = py
-            .detach(|| kernel.backward(&DerivativeRequest { active, rank }))
+            .detach(|| kernel.backward(&DerivativeRequest { active, rank, checkpoints }))
             .map_err(|error| compile_error(py, &error))?;
         Ok(Backward { backward })
     }
@@ -328,7 +329,7 @@ impl Kernel {
     fn tangent(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<(Kernel, Vec<usize>)> {
         let kernel = self.without_structs()?;
         let tangent = py
-            .detach(|| kernel.tangent(&DerivativeRequest { active, rank }))
+            .detach(|| kernel.tangent(&DerivativeRequest { active, rank, checkpoints: false }))
             .map_err(|error| compile_error(py, &error))?;
         let tangents = tangent.tangents.clone();
         Ok((Kernel { code: Code::Tangent(tangent), doc: None }, tangents))
@@ -433,7 +434,7 @@ impl Kernel {
             return Ok(work(kernel));
         }
         let active = vec![true; kernel.types().len()];
-        let request = DerivativeRequest { active, rank: kernel.natural_rank() };
+        let request = DerivativeRequest { active, rank: kernel.natural_rank(), checkpoints: false };
         let backward = py.detach(|| kernel.backward(&request)).map_err(|error| compile_error(py, &error))?;
         Ok(work(&backward.kernel))
     }
@@ -447,7 +448,9 @@ pub(crate) struct Backward {
 
 #[pymethods]
 impl Backward {
-    /// The backward kernel: it takes the kernel's arguments, adjoints, tapes, and how many threads have a place on them.
+    /// The backward kernel: it takes the kernel's arguments and adjoints. If it takes a part of a launch, in one
+    /// dimension, there follow tapes, the lengths of loops' segments, the number of the first thread, and all extents of
+    /// the whole launch but the first.
     #[getter]
     fn kernel(&self) -> Kernel {
         Kernel { code: Code::Backward(self.backward.clone()), doc: None }
@@ -459,16 +462,39 @@ impl Backward {
         self.backward.adjoints.clone()
     }
 
-    /// Of each tape, which of the numbers that `sizes` finds is its first extent, the extents of an element's components,
-    /// and the name of their type.
+    /// Whether it is launched over a part of a launch's threads at a time.
     #[getter]
-    fn tapes(&self) -> Vec<(usize, Vec<u16>, &'static str)> {
-        let numbers = self.backward.tapes.iter().copied();
-        let of = |(number, ty): (usize, Type)| match ty {
-            Type::Composite(composite) => (number, composite.shape().to_vec(), composite.elem().python_name()),
-            ty => (number, Vec::new(), ty.as_scalar().unwrap_or(Scalar::I32).python_name()),
+    fn takes_part(&self) -> bool {
+        self.backward.takes_part()
+    }
+
+    /// What a launch of so many threads needs if loops are so long and tapes may take so many bytes: how many threads are
+    /// launched at a time, the first extents of tapes, the lengths of segments, and the bytes that tapes take.
+    fn plan(&self, lengths: Vec<u32>, n_threads: u64, budget: u64) -> (u64, Vec<u64>, Vec<u64>, u64) {
+        let plan = self.backward.plan(&lengths, n_threads, budget);
+        (plan.n_places, plan.extents, plan.segments, plan.bytes)
+    }
+
+    /// Of each tape, the extents of an element's components and the name of their type.
+    #[getter]
+    fn tapes(&self) -> Vec<(Vec<u16>, &'static str)> {
+        let of = |ty: Type| match ty {
+            Type::Composite(composite) => (composite.shape().to_vec(), composite.elem().python_name()),
+            ty => (Vec::new(), ty.as_scalar().unwrap_or(Scalar::I32).python_name()),
         };
-        numbers.zip(self.backward.tape_types()).map(of).collect()
+        self.backward.tape_types().map(of).collect()
+    }
+
+    /// How long loops are, as far as that is known before a launch.
+    #[getter]
+    fn lengths(&self) -> Vec<Option<u32>> {
+        self.backward.lengths.clone()
+    }
+
+    /// Whether all threads find the same lengths.
+    #[getter]
+    fn lengths_are_uniform(&self) -> bool {
+        self.backward.lengths_are_uniform
     }
 
     /// By parameter of the kernel's HIR: whether what the array held before the kernel ran matters.
@@ -483,11 +509,12 @@ impl Backward {
         self.backward.writes.clone()
     }
 
-    /// The kernel that finds out how long tapes have to be, if there are any, and how many such numbers it finds.
+    /// The kernel that finds out how long loops are, unless that is known: it takes the kernel's arguments and an array
+    /// of as many zeros as there are lengths.
     #[getter]
-    fn sizes(&self) -> Option<(Kernel, usize)> {
+    fn sizes(&self) -> Option<Kernel> {
         let kernel = Kernel { code: Code::Sizes(self.backward.clone()), doc: None };
-        self.backward.sizes.as_ref().map(|_| (kernel, self.backward.n_sizes))
+        self.backward.sizes.as_ref().map(|_| kernel)
     }
 
     /// By parameter of the kernel's HIR: whether the backward kernel has to be given a copy of the array.

@@ -4,26 +4,29 @@ use crate::kernel::Kernel;
 use polyloom_frontend::typed_ast::Param;
 use polyloom_frontend::{CompileError, ValueType};
 use polyloom_ir::{FuncId, Module, Type};
-use polyloom_passes::autodiff::{self, Request};
+use polyloom_passes::autodiff::{self, Request, TapeExtent};
 use polyloom_runtime::{PerProcess, without_fork};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A kernel's backward kernel, and what a launch of it needs beside the kernel's arguments.
 ///
-/// Its parameters are the kernel's; the adjoints of those that are active; tapes; and, if there are tapes, the number
-/// of threads that have a place on them.
+/// Its parameters are the kernel's; the adjoints of those that are active; and, if it [takes a
+/// part](Backward::takes_part) of a launch, tapes, how many iterations segments of loops have, the number of the first
+/// thread, and all extents of the launch but the first. [`Backward::plan`] says how large these are.
 pub struct Backward {
     /// The backward kernel.
     pub kernel: Kernel,
     /// The parameters of the kernel's HIR that the adjoints are of, in order.
     pub adjoints: Vec<usize>,
-    /// Of each tape, which of the numbers that `sizes` finds is its first extent. The second is the number of threads.
-    pub tapes: Vec<usize>,
-    /// The kernel that finds out how long tapes have to be: it takes the kernel's arguments and an array of `n_sizes`
-    /// numbers that begin at zero.
+    tapes: Vec<TapeExtent>,
+    segments: Vec<usize>,
+    /// How often loops run and reads are executed, as far as that is known before a launch.
+    pub lengths: Vec<Option<u32>>,
+    /// The kernel that finds these lengths, unless all are known: it takes the kernel's arguments and an array of as
+    /// many `i32` numbers, which begin at zero.
     pub sizes: Option<Kernel>,
-    /// How many numbers `sizes` finds.
-    pub n_sizes: usize,
+    /// Whether all threads of a launch find the same lengths, so that one need be asked.
+    pub lengths_are_uniform: bool,
     /// By parameter of the kernel's HIR: whether the backward kernel writes the array, so that it has to be given a
     /// copy.
     pub replayed: Vec<bool>,
@@ -67,7 +70,46 @@ fn known<T>(
     Ok(made)
 }
 
+/// What a launch of a backward kernel needs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapePlan {
+    /// How many threads are launched at a time, each with a place on the tapes.
+    pub n_places: u64,
+    /// The first extents of the tapes. The second is `n_places`.
+    pub extents: Vec<u64>,
+    /// How many iterations segments of loops have.
+    pub segments: Vec<u64>,
+    /// The bytes that all tapes take.
+    pub bytes: u64,
+}
+
 impl Backward {
+    /// Whether it is launched over a part of a launch's threads at a time, in one dimension.
+    pub fn takes_part(&self) -> bool {
+        !self.tapes.is_empty() || !self.segments.is_empty()
+    }
+
+    /// What a launch over so many threads needs, where loops are so long ([`Backward::lengths`]) and tapes may take
+    /// `budget` bytes: as many threads at a time as have place, but one at least.
+    pub fn plan(&self, lengths: &[u32], n_threads: u64, budget: u64) -> TapePlan {
+        let length = |number: usize| u64::from(lengths.get(number).copied().unwrap_or(0).max(1));
+        // As many segments as each has iterations keep both few.
+        let segment = |number: usize| (length(number) - 1).isqrt() + 1;
+        let extent = |extent: &TapeExtent| match *extent {
+            TapeExtent::Whole(number) => length(number),
+            TapeExtent::Checkpoints(number) => length(number).div_ceil(segment(number)),
+            TapeExtent::Segment(number) => segment(number),
+        };
+        let extents: Vec<u64> = self.tapes.iter().map(extent).collect();
+        let bytes =
+            |ty: Type| ty.components().iter().filter_map(|ty| ty.as_scalar()).map(|s| u64::from(s.bytes())).sum();
+        let of_places: Vec<u64> = self.tape_types().map(bytes).collect();
+        let per_place: u64 = extents.iter().zip(of_places).map(|(extent, bytes)| extent * bytes).sum();
+        let n_places = (budget / per_place.max(1)).clamp(1, n_threads.max(1));
+        let segments = self.segments.iter().map(|&number| segment(number)).collect();
+        TapePlan { n_places, extents, segments, bytes: n_places * per_place }
+    }
+
     /// The types of the tapes' elements.
     pub fn tape_types(&self) -> impl Iterator<Item = Type> {
         let first = self.replayed.len() + self.adjoints.len();
@@ -91,8 +133,10 @@ impl Kernel {
                 kernel: self.derived(made.module, made.kernel),
                 adjoints: made.adjoints,
                 tapes: made.tapes,
+                segments: made.segments,
+                lengths: made.lengths,
                 sizes: made.sizes.map(|(module, id)| self.derived(module, id)),
-                n_sizes: made.n_sizes,
+                lengths_are_uniform: made.lengths_are_uniform,
                 replayed: made.replayed,
                 reads: made.reads,
                 writes: made.writes,

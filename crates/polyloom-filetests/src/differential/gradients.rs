@@ -30,6 +30,9 @@ const SMOOTH: f64 = 1e-5;
 /// Of what moves faster, differences do not see the steps: `ceil` of it has derivative zero.
 const LARGE: f64 = 1e6;
 
+/// The bytes that tapes may take: little, so that launches are in parts.
+const BUDGET: u64 = 4096;
+
 /// How far parameters move.
 const COARSE: f64 = 1e-5;
 const FINE: f64 = 2e-6;
@@ -191,7 +194,11 @@ impl<'a> Run<'a> {
     }
 
     fn request(&self) -> DerivativeRequest {
-        DerivativeRequest { active: vec![true; self.kernel.types().len()], rank: self.program.rank as u8 }
+        DerivativeRequest {
+            active: vec![true; self.kernel.types().len()],
+            rank: self.program.rank as u8,
+            checkpoints: self.seed % 2 == 1,
+        }
     }
 
     fn derivatives(&self) -> Result<Result<Found, Derivatives>, Box<Disagreement>> {
@@ -268,12 +275,8 @@ impl<'a> Run<'a> {
                 }
             });
         }
-        let mut tapes = match self.tapes(&backward, &dim)? {
-            Ok(tapes) => tapes,
-            Err(_) => return Ok(Err(Derivatives::Trapped)),
-        };
         let mut all: Vec<&mut Given> = args.iter_mut().chain(adjoints.iter_mut()).collect();
-        let done = self.launch(&backward.kernel, &dim, &mut all, &mut tapes)?;
+        let done = self.launch_backward(&backward, &dim, &mut all)?;
         if done.is_err() {
             return Ok(Err(Derivatives::Trapped));
         }
@@ -296,25 +299,48 @@ impl<'a> Run<'a> {
         given.iter().map(|given| given.numbers().iter().map(|_| smooth_number(random)).collect()).collect()
     }
 
-    /// The tapes of a backward launch.
-    fn tapes(&self, backward: &Backward, dim: &[u64]) -> Result<Result<Vec<Given>, LaunchError>, Box<Disagreement>> {
-        let Some(sizes) = &backward.sizes else { return Ok(Ok(Vec::new())) };
-        let (_, mut args) = self.arguments();
-        let mut lengths = vec![Given::Array(Buffer::dense(Scalar::I32, &[backward.n_sizes as u64]))];
-        let mut all: Vec<&mut Given> = args.iter_mut().collect();
-        if let Err(error) = self.launch(sizes, dim, &mut all, &mut lengths)? {
-            return Ok(Err(error));
+    /// Launches a backward kernel, with tapes if it has any.
+    fn launch_backward(
+        &self,
+        backward: &Backward,
+        dim: &[u64],
+        given: &mut [&mut Given],
+    ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
+        if !backward.takes_part() {
+            return self.launch(&backward.kernel, dim, given, &mut []);
         }
-        let Given::Array(lengths) = &lengths[0] else { return Ok(Ok(Vec::new())) };
+        let mut lengths: Vec<u32> = backward.lengths.iter().map(|length| length.unwrap_or(0)).collect();
+        if let Some(sizes) = &backward.sizes {
+            let (_, mut args) = self.arguments();
+            let mut found = vec![Given::Array(Buffer::dense(Scalar::I32, &[lengths.len() as u64]))];
+            let mut all: Vec<&mut Given> = args.iter_mut().collect();
+            if let Err(error) = self.launch(sizes, dim, &mut all, &mut found)? {
+                return Ok(Err(error));
+            }
+            if let Given::Array(found) = &found[0] {
+                lengths.iter_mut().enumerate().for_each(|(index, length)| *length = found.get(index) as u32);
+            }
+        }
         let n_threads: u64 = dim.iter().product();
-        let mut tapes = Vec::new();
-        for (&number, ty) in backward.tapes.iter().zip(backward.tape_types()) {
-            let mut shape = vec![lengths.get(number).max(1), n_threads];
+        let plan = backward.plan(&lengths, n_threads, BUDGET);
+        let mut more = Vec::new();
+        for (&extent, ty) in plan.extents.iter().zip(backward.tape_types()) {
+            let mut shape = vec![extent, plan.n_places];
             shape.extend(ty.as_composite().map(Composite::shape).unwrap_or_default().iter().map(|&n| u64::from(n)));
-            tapes.push(Given::Array(Buffer::dense(elem_of(ty).unwrap_or(Scalar::I32), &shape)));
+            more.push(Given::Array(Buffer::dense(elem_of(ty).unwrap_or(Scalar::I32), &shape)));
         }
-        tapes.push(Given::Scalars(Scalar::I32, vec![n_threads]));
-        Ok(Ok(tapes))
+        more.extend(plan.segments.iter().map(|&segment| Given::Scalars(Scalar::I32, vec![segment])));
+        let first_thread = more.len();
+        more.push(Given::Scalars(Scalar::I32, vec![0]));
+        more.extend(dim[1..].iter().map(|&extent| Given::Scalars(Scalar::I32, vec![extent])));
+        for first in (0..n_threads).step_by(plan.n_places as usize) {
+            more[first_thread] = Given::Scalars(Scalar::I32, vec![first]);
+            let part = [plan.n_places.min(n_threads - first)];
+            if let Err(error) = self.launch(&backward.kernel, &part, given, &mut more)? {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Launches a kernel on the engine.

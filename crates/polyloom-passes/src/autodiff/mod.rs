@@ -27,11 +27,12 @@ mod sweep;
 mod tangent;
 mod updates;
 
-pub use plan::Backward;
+pub use plan::{Backward, TapeExtent};
 
 use crate::pipeline::extract;
 use crate::transform::{fold, inline, strip_asserts};
 use cranelift_entity::EntitySet;
+use plan::Extra;
 use polyloom_ir::op::{Convergence, Derivative, Effect, Group};
 use polyloom_ir::{
     Builder, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, KernelMetadata, Module, Op, Scalar, Type, Value,
@@ -48,6 +49,9 @@ pub struct Request {
     pub active: Vec<bool>,
     /// The rank of launches.
     pub rank: u8,
+    /// Whether loops keep what they carry at some iterations only, and run what is between them again: tapes are then
+    /// as long as the square root of a loop, and an iteration runs once more.
+    pub checkpoints: bool,
 }
 
 /// Differentiates a kernel of verified HIR, as the front end made it.
@@ -91,7 +95,7 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
             arrays[index].adjoint = Some(new_params[n_params + number]);
         }
     }
-    let mut sweep = Sweep::new(&forward, &mut new, values, arrays.clone());
+    let mut sweep = Sweep::new(&forward, &mut new, values, arrays.clone(), request.checkpoints);
     for (&old, &param) in forward.params().iter().zip(&new_params) {
         sweep.values[old] = param.into();
     }
@@ -107,15 +111,16 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
         }
     }
     sweep.builder.return_(&[]);
-    let (errors, tapes, n_places) =
-        (std::mem::take(&mut sweep.errors), std::mem::take(&mut sweep.tapes), sweep.n_places);
+    let errors = std::mem::take(&mut sweep.errors);
+    let (tapes, segments) = (std::mem::take(&mut sweep.tapes), std::mem::take(&mut sweep.segments));
+    let extra = Extra { tapes, segments, place: sweep.place };
     if !errors.is_empty() {
         return Err(errors);
     }
-    let (mut backward, lengths) = plan::finish(new, n_params, adjoints, tapes, n_places);
+    let (mut backward, counted) = plan::finish(new, n_params, adjoints, extra, request.rank);
     backward.writes = forward.written_arrays();
-    if !lengths.is_empty() {
-        backward.sizes = Some(plan::sizes(&forward, lengths, arrays));
+    if !counted.is_empty() {
+        plan::count(&mut backward, &forward, counted, arrays);
     }
     Ok(backward)
 }

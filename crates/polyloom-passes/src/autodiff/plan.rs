@@ -2,11 +2,15 @@
 
 use super::sweep::{Array, Sweep};
 use crate::analysis::effects::CallEffects;
+use crate::edit::Replacements;
 use crate::transform::{cse, dce, fold};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::Effect;
-use polyloom_ir::{FuncId, Function, FunctionKind, Inst, Module, Op, Scalar, Type, Value, ValueDef, verify_module};
+use polyloom_ir::{
+    Builder, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value, ValueDef, verify_module,
+};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A backward kernel.
 #[derive(Clone, Debug)]
@@ -17,14 +21,19 @@ pub struct Backward {
     pub kernel: FuncId,
     /// The kernel's parameters that the parameters behind those of the kernel are the adjoints of, in order.
     pub adjoints: Vec<usize>,
-    /// Of each tape, which follow, which number of `sizes` says how long it has to be: its extents are this and the
-    /// number of threads that have a place on it. The last parameter is the latter, if there are tapes.
-    pub tapes: Vec<usize>,
-    /// A kernel with the parameters of the kernel and, last, an array of numbers, each of which it raises to how long
-    /// tapes have to be. There is one if there are tapes.
+    /// How long each of the tapes is that follow. Their second extent is the number of threads that have a place on
+    /// them: with tapes, a launch is over so many threads, a part of those of the kernel's launch. See
+    /// [`Backward::takes_part`].
+    pub tapes: Vec<TapeExtent>,
+    /// Behind the tapes, for each of these loops how many iterations a segment of it has.
+    pub segments: Vec<usize>,
+    /// How often loops run and reads are executed, as far as that is known.
+    pub lengths: Vec<Option<u32>>,
+    /// A kernel with the parameters of the kernel and, last, an array of numbers, each of which it raises to one of
+    /// these lengths. There is one unless all are known.
     pub sizes: Option<(Module, FuncId)>,
-    /// How many such numbers there are.
-    pub n_sizes: usize,
+    /// Whether all threads find the same lengths.
+    pub lengths_are_uniform: bool,
     /// By parameter of the kernel: whether the backward kernel writes it, so that it has to be given a copy.
     pub replayed: Vec<bool>,
     /// By parameter of the kernel: whether what the array held before the kernel ran matters.
@@ -33,13 +42,55 @@ pub struct Backward {
     pub writes: Vec<bool>,
 }
 
+impl Backward {
+    /// Whether it is launched over a part of the threads: in one dimension, with the number of the first thread and all
+    /// extents of the whole launch but the first as its last arguments.
+    pub fn takes_part(&self) -> bool {
+        !self.tapes.is_empty() || !self.segments.is_empty()
+    }
+}
+
+/// How long a tape is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TapeExtent {
+    /// So many elements: one of [`Backward::lengths`].
+    Whole(usize),
+    /// As many as a loop has segments.
+    Checkpoints(usize),
+    /// As many as a segment of a loop has iterations.
+    Segment(usize),
+}
+
 /// How long a tape has to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TapeLength {
     /// As often as the loop runs.
     Loop(Inst),
+    /// As many as the loop has segments.
+    Checkpoints(Inst),
+    /// As many iterations as a segment of the loop has.
+    Segment(Inst),
     /// As often as this load is executed.
     Reads(Inst),
+}
+
+impl TapeLength {
+    /// What is counted to know it.
+    fn counted(self) -> TapeLength {
+        match self {
+            TapeLength::Checkpoints(inst) | TapeLength::Segment(inst) => TapeLength::Loop(inst),
+            other => other,
+        }
+    }
+}
+
+/// What a backward kernel needs beside arguments and adjoints, each of it a parameter.
+#[derive(Default)]
+pub(super) struct Extra {
+    pub(super) tapes: Vec<Tape>,
+    pub(super) segments: Vec<(Inst, Value)>,
+    /// What stands for the thread's place on tapes.
+    pub(super) place: Option<Value>,
 }
 
 /// A tape of the backward kernel.
@@ -50,16 +101,16 @@ pub(super) struct Tape {
 }
 
 /// Takes out of a backward kernel what nothing needs: what was recorded and is not asked for, copies of memory that
-/// is not read, and tapes that are not used.
+/// is not read, and tapes that are not used. Gives, too, what has to be counted.
 pub(super) fn finish(
     mut func: Function,
     n_params: usize,
     adjoints: Vec<usize>,
-    tapes: Vec<Tape>,
-    n_places: Option<Value>,
+    extra: Extra,
+    rank: u8,
 ) -> (Backward, Vec<TapeLength>) {
     let mut private: Vec<Value> = func.params()[..n_params].to_vec();
-    private.extend(tapes.iter().map(|tape| tape.param));
+    private.extend(extra.tapes.iter().map(|tape| tape.param));
     clean(&mut func, &private);
 
     let mut is_used = EntitySet::new();
@@ -76,45 +127,155 @@ pub(super) fn finish(
     });
     let of_params = |set: &EntitySet<Value>| private[..n_params].iter().map(|&param| set.contains(param)).collect();
     let (replayed, reads): (Vec<bool>, Vec<bool>) = (of_params(&is_written), of_params(&is_read));
-    let tapes: Vec<Tape> = tapes.into_iter().filter(|tape| is_used.contains(tape.param)).collect();
-    let n_places = n_places.filter(|&param| is_used.contains(param));
+    let tapes: Vec<Tape> = extra.tapes.into_iter().filter(|tape| is_used.contains(tape.param)).collect();
+    let segments: Vec<(Inst, Value)> =
+        extra.segments.into_iter().filter(|&(_, param)| is_used.contains(param)).collect();
+
     let n_fixed = n_params + adjoints.len();
-    let body = func.body;
     let mut params: SmallVec<[Value; 4]> = func.params()[..n_fixed].into();
     let mut names = func.param_names[..n_fixed].to_vec();
     for (number, tape) in tapes.iter().enumerate() {
         params.push(tape.param);
         names.push(format!("tape_{number}").into());
     }
-    if let Some(param) = n_places {
+    for (number, &(_, param)) in segments.iter().enumerate() {
         params.push(param);
-        names.push("tape_places".into());
+        names.push(format!("segment_{number}").into());
     }
+    set_params(&mut func, params, names);
+    if !tapes.is_empty() || !segments.is_empty() {
+        take_part(&mut func, extra.place, rank);
+    }
+    let mut module = Module::new();
+    let kernel = module.functions.push(func);
+    debug_assert_eq!(verify_module(&module), Ok(()), "the backward kernel is valid\n{module}");
+    let mut counted: Vec<TapeLength> = Vec::new();
+    let mut number_of = |length: TapeLength| {
+        let known = counted.iter().position(|known| *known == length.counted());
+        known.unwrap_or_else(|| {
+            counted.push(length.counted());
+            counted.len() - 1
+        })
+    };
+    let tapes = tapes.iter().map(|tape| {
+        let number = number_of(tape.length);
+        match tape.length {
+            TapeLength::Loop(_) | TapeLength::Reads(_) => TapeExtent::Whole(number),
+            TapeLength::Checkpoints(_) => TapeExtent::Checkpoints(number),
+            TapeLength::Segment(_) => TapeExtent::Segment(number),
+        }
+    });
+    let tapes: Vec<TapeExtent> = tapes.collect();
+    let segments = segments.iter().map(|&(inst, _)| number_of(TapeLength::Loop(inst))).collect();
+    let backward = Backward {
+        module,
+        kernel,
+        adjoints,
+        tapes,
+        segments,
+        lengths: Vec::new(),
+        sizes: None,
+        lengths_are_uniform: false,
+        replayed,
+        reads,
+        writes: vec![false; n_params],
+    };
+    (backward, counted)
+}
+
+/// Makes these the parameters of a function.
+fn set_params(func: &mut Function, params: SmallVec<[Value; 4]>, names: Vec<Arc<str>>) {
+    let body = func.body;
     for (index, &param) in params.iter().enumerate() {
         func.values[param].def = ValueDef::Param(body, index as u32);
     }
     func.regions[body].params = params;
     func.param_names = names;
-    let mut module = Module::new();
-    let kernel = module.functions.push(func);
-    debug_assert_eq!(verify_module(&module), Ok(()), "the backward kernel is valid\n{module}");
-    let mut lengths: Vec<TapeLength> = Vec::new();
-    let mut numbers = Vec::new();
-    for tape in &tapes {
-        let known = lengths.iter().position(|length| *length == tape.length);
-        numbers.push(known.unwrap_or(lengths.len()));
-        if known.is_none() {
-            lengths.push(tape.length);
-        }
-    }
-    let n_sizes = lengths.len();
-    let writes = vec![false; n_params];
-    let backward = Backward { module, kernel, adjoints, tapes: numbers, sizes: None, n_sizes, replayed, reads, writes };
-    (backward, lengths)
 }
 
-/// The kernel that finds out how long tapes have to be.
-pub(super) fn sizes(forward: &Function, lengths: Vec<TapeLength>, arrays: Vec<Array>) -> (Module, FuncId) {
+/// Has a kernel do a part of a launch's threads: the first one and all extents but the first become parameters, from
+/// which a thread works out its coordinates, and its number in the part becomes its place on tapes.
+fn take_part(func: &mut Function, place: Option<Value>, rank: u8) {
+    let body = func.body;
+    let first = func.add_region_param(body, Type::I32);
+    func.param_names.push("first_thread".into());
+    let mut extents: SmallVec<[Value; 4]> = SmallVec::new();
+    for axis in 1..rank {
+        extents.push(func.add_region_param(body, Type::I32));
+        func.param_names.push(format!("extent_{axis}").into());
+    }
+    let behind = std::mem::take(&mut func.regions[body].insts);
+    let mut builder = Builder::new(func);
+    let here = builder.op(Op::TidLinear, &[]);
+    let thread = builder.op(Op::Add, &[first, here]);
+    // Row-major: the last coordinate is the one that changes first.
+    let mut coordinates: SmallVec<[Value; 4]> = SmallVec::new();
+    let mut rest = thread;
+    for &extent in extents.iter().rev() {
+        let above = builder.op(Op::Div, &[rest, extent]);
+        let below = builder.op(Op::Mul, &[above, extent]);
+        coordinates.push(builder.op(Op::Sub, &[rest, below]));
+        rest = above;
+    }
+    coordinates.push(rest);
+    coordinates.reverse();
+    let zero = builder.const_int(Scalar::I32, 0);
+    func.regions[body].insts.extend(behind);
+    let mut replaced = Replacements::default();
+    if let Some(place) = place {
+        replaced.set(place, here);
+    }
+    let mut found: Vec<(Value, Value)> = Vec::new();
+    func.walk(func.body, &mut |_, data| match (data.op, &data.imm) {
+        (Op::TidLinear, _) if data.results[0] != here => found.push((data.results[0], thread)),
+        (Op::Tid, &Imm::Axis(axis)) => {
+            found.push((data.results[0], coordinates.get(usize::from(axis)).copied().unwrap_or(zero)));
+        }
+        _ => {}
+    });
+    found.into_iter().for_each(|(from, to)| replaced.set(from, to));
+    replaced.apply_to_region(func, body);
+    let calls = CallEffects::default();
+    fold::fold(func);
+    cse::cse(func, &calls);
+    dce::dce(func, &calls);
+}
+
+/// Finds out what has been counted to know how long tapes have to be, or has a kernel find out.
+pub(super) fn count(backward: &mut Backward, forward: &Function, counted: Vec<TapeLength>, arrays: Vec<Array>) {
+    let n_counted = counted.len();
+    let sizes = sizes(forward, counted, arrays);
+    let (module, id) = &sizes;
+    let func = &module.functions[*id];
+    backward.lengths = vec![None; n_counted];
+    backward.lengths_are_uniform = true;
+    let constant = |value: Value| match func.values[value].def {
+        ValueDef::Result(inst, _) => match (func.insts[inst].op, &func.insts[inst].imm) {
+            (Op::Const, &Imm::Bits(bits)) => Some(bits as u32),
+            _ => None,
+        },
+        ValueDef::Param(..) => None,
+    };
+    func.walk(func.body, &mut |_, data| {
+        let reads = data.op.info().effect == Effect::Read;
+        backward.lengths_are_uniform &= !reads && !matches!(data.op, Op::Tid | Op::TidLinear);
+    });
+    // Each length is noted in one place. Where that is not reached, it is no longer than if it were.
+    func.walk(func.body, &mut |_, data| {
+        if data.op == Op::AtomicMax
+            && let (Some(number), Some(length)) = (constant(data.operands[1]), constant(data.operands[2]))
+            && let Some(known) = backward.lengths.get_mut(number as usize)
+        {
+            *known = Some(length);
+        }
+    });
+    if backward.lengths.contains(&None) {
+        backward.sizes = Some(sizes);
+    }
+}
+
+/// The kernel that counts.
+fn sizes(forward: &Function, lengths: Vec<TapeLength>, arrays: Vec<Array>) -> (Module, FuncId) {
     let params = forward.param_names.iter().zip(forward.params()).map(|(name, &param)| (&**name, forward.ty(param)));
     let params = params.chain([("tape_sizes", Type::array(Scalar::I32, 1))]);
     let name = format!("{}_tape_sizes", forward.name);
@@ -124,7 +285,7 @@ pub(super) fn sizes(forward: &Function, lengths: Vec<TapeLength>, arrays: Vec<Ar
     new.span = forward.span;
     let new_params: Vec<Value> = new.params().to_vec();
     let n_params = forward.params().len();
-    let mut sweep = Sweep::new(forward, &mut new, EntitySet::new(), arrays);
+    let mut sweep = Sweep::new(forward, &mut new, EntitySet::new(), arrays, false);
     for (&old, &param) in forward.params().iter().zip(&new_params) {
         sweep.values[old] = param.into();
     }

@@ -1,0 +1,184 @@
+//! The reverse sweep through loops: from the last iteration to the first, with what they carried from tapes.
+//!
+//! With checkpoints, tapes hold what a loop carried into the first iteration of each of its segments. The way back then
+//! goes from segment to segment, runs each again to record all of its iterations, and goes back through these.
+
+use super::super::plan::TapeLength;
+use super::super::structure::counter_at;
+use super::super::zero;
+use super::{Mode, Sweep, Types, Values};
+use polyloom_ir::{Inst, InstData, Op, Region, Scalar, Type, Value};
+use smallvec::{SmallVec, smallvec};
+
+/// A loop on the way back.
+struct Loop<'a> {
+    inst: Inst,
+    data: &'a InstData,
+    body: Region,
+    /// What it carries, without its counter.
+    params: Vec<Value>,
+    /// Which of these have adjoints.
+    carried: SmallVec<[usize; 8]>,
+    /// Active values from outside that it uses.
+    captured: Values,
+}
+
+impl Sweep<'_> {
+    pub(super) fn reverse_loop(&mut self, inst: Inst, data: &InstData) {
+        let seeds: SmallVec<[Option<Value>; 4]> =
+            data.results.iter().map(|&result| self.adjoints[result].take()).collect();
+        if seeds.iter().all(Option::is_none) && !self.touches_adjoints(inst) {
+            return;
+        }
+        let Some(n) = self.trips[inst].expand() else { return };
+        let counts = data.op == Op::ForRange;
+        let body = data.regions[data.regions.len() - 1];
+        let params = self.old.regions[body].params[usize::from(counts)..].to_vec();
+        // The adjoints that go from iteration to iteration: of what the loop carries, and of what is outside.
+        let carried = (0..params.len()).filter(|&slot| self.active.contains(params[slot])).collect();
+        let lp = Loop { inst, data, body, params, carried, captured: self.captured(inst) };
+        let mut initial: Values = SmallVec::new();
+        for &slot in &lp.carried {
+            let ty = self.old.ty(lp.params[slot]);
+            initial.push(seeds[slot].unwrap_or_else(|| zero(&mut self.builder, ty)));
+        }
+        for &value in &lp.captured {
+            let ty = self.old.ty(value);
+            initial.push(self.adjoints[value].expand().unwrap_or_else(|| zero(&mut self.builder, ty)));
+        }
+        let results = match self.checkpoints {
+            true => self.reverse_segments(&lp, n, &initial),
+            false => {
+                let zero = self.builder.const_int(Scalar::I32, 0);
+                self.reverse_iterations(&lp, zero, n, &initial)
+            }
+        };
+        for (&value, &adjoint) in lp.captured.iter().zip(&results[lp.carried.len()..]) {
+            self.adjoints[value] = adjoint.into();
+        }
+        let first = if counts { 3 } else { 0 };
+        for (&slot, &adjoint) in lp.carried.iter().zip(&results) {
+            self.add(data.operands[first + slot], adjoint);
+        }
+    }
+
+    /// A loop over 0, 1, … to `n - 1` that carries values, of which `write` writes the body.
+    fn count(
+        &mut self,
+        n: Value,
+        initial: &[Value],
+        write: impl FnOnce(&mut Self, Value, &[Value]) -> Values,
+    ) -> Values {
+        let [zero, one] = [0, 1].map(|value| self.builder.const_int(Scalar::I32, value));
+        let mut operands: Values = smallvec![zero, n, one];
+        operands.extend(initial.iter().copied());
+        let types: Types = initial.iter().map(|&value| self.builder.func.ty(value)).collect();
+        let with_counter: Types = std::iter::once(Type::I32).chain(types.iter().copied()).collect();
+        let region = self.builder.create_region(&with_counter);
+        let around = self.builder.switch_to(region);
+        let inner = self.builder.func.regions[region].params.clone();
+        let yields = write(self, inner[0], &inner[1..]);
+        self.builder.yield_(&yields);
+        self.builder.switch_to(around);
+        let new = self.builder.region_inst(Op::ForRange, &operands, &types, &[region]);
+        self.builder.func.insts[new].results.iter().copied().collect()
+    }
+
+    /// Goes through the segments of a loop from the last to the first: each is run again from its checkpoint, and what
+    /// it carried into each iteration recorded.
+    fn reverse_segments(&mut self, lp: &Loop<'_>, n: Value, initial: &[Value]) -> Values {
+        let segment = self.segment(lp.inst);
+        let one = self.builder.const_int(Scalar::I32, 1);
+        let less = self.builder.op(Op::Sub, &[segment, one]);
+        let padded = self.builder.op(Op::Add, &[n, less]);
+        let n_segments = self.builder.op(Op::Div, &[padded, segment]);
+        self.count(n_segments, initial, |this, index, adjoints| {
+            let last = this.builder.op(Op::Sub, &[n_segments, one]);
+            let number = this.builder.op(Op::Sub, &[last, index]);
+            let first = this.builder.op(Op::Mul, &[number, segment]);
+            let rest = this.builder.op(Op::Sub, &[n, first]);
+            let length = this.builder.op(Op::Min, &[segment, rest]);
+            let state = this.recorded(lp, 0, number, TapeLength::Checkpoints(lp.inst));
+            this.count(length, &state, |this, index, state| {
+                this.record(lp.inst, state.len(), index, state, TapeLength::Segment(lp.inst));
+                let number = this.builder.op(Op::Add, &[first, index]);
+                this.enter(lp, number, state);
+                this.n_loops += 1;
+                this.forward(lp.body, Mode { first: false, record: false });
+                this.n_loops -= 1;
+                let mut yields = this.yielded(lp.body);
+                yields.extend(this.counters_in(lp.inst).iter().map(|&counter| this.counters[counter].1));
+                yields
+            });
+            this.reverse_iterations(lp, first, length, adjoints)
+        })
+    }
+
+    /// What a loop carried into an iteration, from its tapes.
+    fn recorded(&mut self, lp: &Loop<'_>, first: usize, index: Value, length: TapeLength) -> Values {
+        let types = lp.params.iter().map(|&param| self.old.ty(param));
+        let types: Types = types.chain(self.counters_in(lp.inst).iter().map(|_| Type::I32)).collect();
+        let mut values = Values::new();
+        for (number, &ty) in types.iter().enumerate() {
+            let tape = self.tape(lp.inst, first + number, ty, length);
+            values.push(self.read_tape(tape, index, ty));
+        }
+        values
+    }
+
+    /// Binds what is in scope at the beginning of an iteration: the counter, what the loop carries, and how many values
+    /// its reads have recorded.
+    fn enter(&mut self, lp: &Loop<'_>, number: Value, state: &[Value]) {
+        if lp.data.op == Op::ForRange {
+            let [start, step] = [0, 2].map(|operand| self.value(lp.data.operands[operand]));
+            let counter = counter_at(&mut self.builder, start, step, number);
+            self.bind(self.old.regions[lp.body].params[0], counter);
+        }
+        for (&param, &value) in lp.params.iter().zip(state) {
+            self.bind(param, value);
+        }
+        for (counter, &value) in self.counters_in(lp.inst).into_iter().zip(&state[lp.params.len()..]) {
+            self.counters[counter].1 = value;
+        }
+    }
+
+    /// Goes through `n` iterations of a loop, from the last to the one with the number `first`, and gives the adjoints
+    /// of what it carries and captures before that.
+    fn reverse_iterations(&mut self, lp: &Loop<'_>, first: Value, n: Value, initial: &[Value]) -> Values {
+        self.count(n, initial, |this, back, adjoints| {
+            let one = this.builder.const_int(Scalar::I32, 1);
+            let last = this.builder.op(Op::Sub, &[n, one]);
+            let index = this.builder.op(Op::Sub, &[last, back]);
+            let n_state = lp.params.len() + this.counters_in(lp.inst).len();
+            let state = match this.checkpoints {
+                true => this.recorded(lp, n_state, index, TapeLength::Segment(lp.inst)),
+                false => this.recorded(lp, 0, index, TapeLength::Loop(lp.inst)),
+            };
+            let number = this.builder.op(Op::Add, &[first, index]);
+            this.enter(lp, number, &state);
+            this.n_loops += 1;
+            this.forward(lp.body, Mode { first: false, record: true });
+            for (&value, &adjoint) in lp.captured.iter().zip(&adjoints[lp.carried.len()..]) {
+                this.adjoints[value] = adjoint.into();
+            }
+            let mut seeds: SmallVec<[Option<Value>; 4]> = smallvec![None; lp.params.len()];
+            for (&slot, &adjoint) in lp.carried.iter().zip(adjoints) {
+                seeds[slot] = Some(adjoint);
+            }
+            this.seed(lp.body, &seeds);
+            this.reverse(lp.body);
+            this.n_loops -= 1;
+            let mut yields = Values::new();
+            for &slot in &lp.carried {
+                let ty = this.old.ty(lp.params[slot]);
+                let adjoint = this.adjoints[lp.params[slot]].take();
+                yields.push(adjoint.unwrap_or_else(|| zero(&mut this.builder, ty)));
+            }
+            for &value in &lp.captured {
+                let ty = this.old.ty(value);
+                yields.push(this.adjoints[value].expand().unwrap_or_else(|| zero(&mut this.builder, ty)));
+            }
+            yields
+        })
+    }
+}

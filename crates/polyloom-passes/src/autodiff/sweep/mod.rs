@@ -1,0 +1,279 @@
+//! The two sweeps of a backward kernel: forward, which computes again what the kernel computed and records what the way
+//! back will need, and reverse, which carries derivatives from what the kernel wrote to what it read.
+//!
+//! The function is in structured form, so each construct has one reverse:
+//!
+//! * An instruction adds to the adjoints of its operands what its rule says ([`super::rules`]).
+//! * An `if` is an `if` on the same condition. The values of its sides are handed out by the `if` of the forward sweep.
+//! * A loop is a loop over its iterations from the last to the first. What it carried into each is on a *tape*: an array
+//!   with a place for each iteration and thread. The rest of the iteration is computed again from that, inner loops and
+//!   their tapes among it, so a tape is as long as one loop, whatever the loops around it.
+//! * A load adds to the adjoint of the element; a store takes the element's adjoint and leaves zero.
+//!
+//! Memory is accessed as the kernel does only once, in the forward sweep. What a loop reads from an array that the
+//! kernel also writes is recorded, on a tape that is as long as there are such reads.
+
+mod forward;
+mod loops;
+mod reverse;
+
+use super::plan::{Tape, TapeLength};
+use cranelift_entity::packed_option::PackedOption;
+use cranelift_entity::{EntitySet, SecondaryMap};
+use polyloom_ir::{
+    Builder, Code, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueDef,
+};
+use smallvec::SmallVec;
+
+type Values = SmallVec<[Value; 8]>;
+type Types = SmallVec<[Type; 8]>;
+
+/// An array parameter of the kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::autodiff) struct Array {
+    /// The parameter of the backward kernel that holds its adjoint, if it is active.
+    pub(in crate::autodiff) adjoint: Option<Value>,
+    /// Whether the kernel stores to it as well as loads from it.
+    pub(in crate::autodiff) is_replayed: bool,
+    /// Whether no two threads touch the adjoint of one element.
+    pub(in crate::autodiff) is_private: bool,
+}
+
+/// How the forward sweep goes through a region.
+#[derive(Clone, Copy)]
+struct Mode {
+    /// Whether it is there for the first time: later, memory is not what it was.
+    first: bool,
+    /// Whether the reverse sweep will come back to this execution of it.
+    record: bool,
+}
+
+/// What is known to the region around an `if` of what happened in it.
+#[derive(Clone, Copy)]
+enum Export {
+    Value(Value),
+    Trips(Inst),
+}
+
+pub(in crate::autodiff) struct Sweep<'a> {
+    pub(in crate::autodiff) old: &'a Function,
+    pub(in crate::autodiff) builder: Builder<'a>,
+    /// What an old value is now.
+    pub(in crate::autodiff) values: SecondaryMap<Value, PackedOption<Value>>,
+    /// The derivative of what is to come with respect to an old value; none if it is zero.
+    pub(in crate::autodiff) adjoints: SecondaryMap<Value, PackedOption<Value>>,
+    pub(in crate::autodiff) active: EntitySet<Value>,
+    /// By parameter.
+    pub(in crate::autodiff) arrays: Vec<Array>,
+    /// How often a loop ran.
+    trips: SecondaryMap<Inst, PackedOption<Value>>,
+    /// How many values each of these reads in loops has recorded, or has taken back.
+    counters: Vec<(Inst, Value)>,
+    pub(in crate::autodiff) tapes: Vec<Tape>,
+    /// By loop or recorded read, where its tapes are among `tapes`.
+    tapes_of: SecondaryMap<Inst, SmallVec<[usize; 4]>>,
+    /// The thread's place on tapes: a parameter that stands for it.
+    pub(in crate::autodiff) place: Option<Value>,
+    /// Whether loops keep what they carried at the beginnings of segments only, and run each segment again.
+    checkpoints: bool,
+    /// How many iterations a segment of a loop has.
+    pub(in crate::autodiff) segments: Vec<(Inst, Value)>,
+    n_loops: usize,
+    /// Instead of tapes, an array of how long these have to be.
+    pub(in crate::autodiff) sizes: Option<(Value, Vec<TapeLength>)>,
+    pub(in crate::autodiff) errors: Vec<Diagnostic>,
+}
+
+impl<'a> Sweep<'a> {
+    pub(in crate::autodiff) fn new(
+        old: &'a Function,
+        new: &'a mut Function,
+        active: EntitySet<Value>,
+        arrays: Vec<Array>,
+        checkpoints: bool,
+    ) -> Sweep<'a> {
+        Sweep {
+            old,
+            builder: Builder::new(new),
+            values: SecondaryMap::new(),
+            adjoints: SecondaryMap::new(),
+            active,
+            arrays,
+            trips: SecondaryMap::new(),
+            counters: Vec::new(),
+            tapes: Vec::new(),
+            tapes_of: SecondaryMap::new(),
+            place: None,
+            checkpoints,
+            segments: Vec::new(),
+            n_loops: 0,
+            sizes: None,
+            errors: Vec::new(),
+        }
+    }
+
+    /// Writes both sweeps, after which the adjoints of scalar parameters are in `adjoints`.
+    pub(in crate::autodiff) fn run(&mut self) {
+        self.find_recorded_reads(self.old.body, false);
+        self.forward(self.old.body, Mode { first: true, record: true });
+        self.reverse(self.old.body);
+    }
+
+    /// Writes the forward sweep alone, which finds out how long tapes have to be.
+    pub(in crate::autodiff) fn run_sizes(&mut self) {
+        self.find_recorded_reads(self.old.body, false);
+        self.forward(self.old.body, Mode { first: true, record: false });
+        for index in 0..self.counters.len() {
+            let (read, n) = self.counters[index];
+            self.note_size(TapeLength::Reads(read), n);
+        }
+    }
+
+    fn note_size(&mut self, of: TapeLength, n: Value) {
+        let Some((array, lengths)) = &self.sizes else { return };
+        let array = *array;
+        if let Some(number) = lengths.iter().position(|length| *length == of) {
+            let number = self.builder.const_int(Scalar::I32, number as i64);
+            self.builder.inst(Op::AtomicMax, &[array, number, n], &[Type::I32], Imm::None);
+        }
+    }
+
+    fn refuse(&mut self, data: &InstData, message: String, help: &str) {
+        self.errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
+    }
+
+    /// What an old value is here. Constants are made anew wherever they are needed.
+    fn value(&mut self, old: Value) -> Value {
+        if let ValueDef::Result(inst, _) = self.old.values[old].def
+            && let data = &self.old.insts[inst]
+            && data.op == Op::Const
+        {
+            let new = self.builder.inst(Op::Const, &[], &[self.old.ty(old)], data.imm.clone());
+            return self.builder.func.insts[new].results[0];
+        }
+        self.values[old].expand().unwrap_or(old)
+    }
+
+    fn mapped(&mut self, old: &[Value]) -> Values {
+        old.iter().map(|&value| self.value(value)).collect()
+    }
+
+    fn bind(&mut self, old: Value, new: Value) {
+        self.values[old] = new.into();
+        if let Some(name) = &self.old.value_names[old] {
+            self.builder.func.value_names[new] = Some(name.clone());
+        }
+    }
+
+    fn array_of(&self, value: Value) -> Option<usize> {
+        self.old.param_index(value)
+    }
+
+    /// Loads of replayed arrays in loops, each with a counter that begins at zero.
+    fn find_recorded_reads(&mut self, region: Region, in_loop: bool) {
+        let old = self.old;
+        for &inst in &old.regions[region].insts {
+            let data = &old.insts[inst];
+            if in_loop && self.is_replayed_load(data) {
+                let zero = self.builder.const_int(Scalar::I32, 0);
+                self.counters.push((inst, zero));
+            }
+            for &inner in &data.regions {
+                self.find_recorded_reads(inner, in_loop || matches!(data.op, Op::ForRange | Op::While));
+            }
+        }
+    }
+
+    fn is_replayed_load(&self, data: &InstData) -> bool {
+        matches!(data.op, Op::ArrayLoad | Op::LoadReadonly)
+            && self.array_of(data.operands[0]).is_some_and(|param| self.arrays[param].is_replayed)
+    }
+
+    /// Where the counters are of reads under an instruction.
+    fn counters_in(&self, inst: Inst) -> SmallVec<[usize; 4]> {
+        let mut found = SmallVec::new();
+        let mut pending: Vec<Region> = self.old.insts[inst].regions.to_vec();
+        while let Some(region) = pending.pop() {
+            for &inner in &self.old.regions[region].insts {
+                found.extend(self.counters.iter().position(|(read, _)| *read == inner));
+                pending.extend(&self.old.insts[inner].regions);
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    fn add_param(&mut self, name: String, ty: Type) -> Value {
+        let body = self.builder.func.body;
+        let param = self.builder.func.add_region_param(body, ty);
+        self.builder.func.param_names.push(name.into());
+        param
+    }
+
+    /// The thread's place on tapes.
+    fn place(&mut self) -> Value {
+        match self.place {
+            Some(place) => place,
+            None => {
+                let place = self.add_param("tape_place".to_owned(), Type::I32);
+                self.place = Some(place);
+                place
+            }
+        }
+    }
+
+    /// How many iterations a segment of a loop has.
+    fn segment(&mut self, inst: Inst) -> Value {
+        if let Some(&(_, segment)) = self.segments.iter().find(|(of, _)| *of == inst) {
+            return segment;
+        }
+        let segment = self.add_param(format!("segment_{}", self.segments.len()), Type::I32);
+        self.segments.push((inst, segment));
+        segment
+    }
+
+    /// The tape that an instruction's value with this number is on.
+    fn tape(&mut self, inst: Inst, number: usize, ty: Type, length: TapeLength) -> Value {
+        if let Some(&tape) = self.tapes_of[inst].get(number) {
+            return self.tapes[tape].param;
+        }
+        debug_assert_eq!(self.tapes_of[inst].len(), number, "tapes are asked for in order");
+        let ty = match ty {
+            Type::Composite(elem) => Type::composite_array(elem, 2),
+            ty => Type::array(ty.as_scalar().unwrap_or(Scalar::I32), 2),
+        };
+        let param = self.add_param(format!("tape_{}", self.tapes.len()), ty);
+        self.tapes_of[inst].push(self.tapes.len());
+        self.tapes.push(Tape { param, length });
+        param
+    }
+
+    fn write_tape(&mut self, tape: Value, index: Value, value: Value) {
+        let place = self.place();
+        self.builder.inst(Op::ArrayStore, &[tape, index, place, value], &[], Imm::None);
+    }
+
+    fn read_tape(&mut self, tape: Value, index: Value, ty: Type) -> Value {
+        let place = self.place();
+        let load = self.builder.inst(Op::ArrayLoad, &[tape, index, place], &[ty], Imm::None);
+        self.builder.func.insts[load].results[0]
+    }
+}
+
+/// Why an atomic update whose result is used has no derivative, and what to do about it.
+pub(in crate::autodiff) fn used_update(op: Op) -> (String, &'static str) {
+    let message = format!("what `{}` gives depends on the order of threads, and the kernel uses it", op.name());
+    (message, "store it in an array that another kernel reads")
+}
+
+/// Why an atomic update of an active array has no derivative, and what to do about it.
+pub(in crate::autodiff) fn active_update(op: Op) -> (String, &'static str) {
+    let message = format!("`{}` of an array that needs a gradient has no derivative", op.name());
+    (message, "pass the array as one that needs no gradient, or update it by `atomic_add`")
+}
+
+pub(in crate::autodiff) fn is_used(func: &Function, value: Value) -> bool {
+    let mut used = false;
+    func.walk(func.body, &mut |_, data| used |= data.operands.contains(&value));
+    used
+}

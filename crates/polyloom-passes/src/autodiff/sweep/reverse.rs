@@ -1,0 +1,222 @@
+//! The reverse sweep, but for loops: adjoints go from what an instruction gives to what it takes.
+
+use super::super::rules;
+use super::super::zero;
+use super::{Sweep, Types, Values, active_update};
+use cranelift_entity::EntitySet;
+use polyloom_ir::op::{Effect, Group};
+use polyloom_ir::{Imm, Inst, InstData, Op, Region, Value};
+use smallvec::{SmallVec, smallvec};
+
+impl Sweep<'_> {
+    /// Adds to the adjoint of an old value.
+    pub(super) fn add(&mut self, old: Value, by: Value) {
+        if !self.active.contains(old) {
+            return;
+        }
+        let sum = match self.adjoints[old].expand() {
+            None => by,
+            Some(before) => self.builder.op(Op::Add, &[before, by]),
+        };
+        if let Some(name) = &self.old.value_names[old] {
+            self.builder.func.value_names[sum] = Some(format!("adj_{name}").into());
+        }
+        self.adjoints[old] = sum.into();
+    }
+
+    /// Writes the reverse of a region, whose values and the adjoints of what it hands out are known.
+    pub(super) fn reverse(&mut self, region: Region) {
+        let old = self.old;
+        for &inst in old.regions[region].insts.iter().rev() {
+            let data = &old.insts[inst];
+            self.builder.set_span(data.span);
+            match data.op {
+                Op::If => self.reverse_if(inst, data),
+                Op::ForRange | Op::While => self.reverse_loop(inst, data),
+                Op::ArrayLoad | Op::LoadReadonly => self.reverse_load(data),
+                Op::ArrayStore => self.reverse_store(data),
+                Op::AtomicAdd | Op::AtomicSub => self.reverse_sum(data),
+                _ if data.op.info().group == Group::Atomic => self.reverse_update(data),
+                _ => self.reverse_op(data),
+            }
+        }
+    }
+
+    fn reverse_op(&mut self, data: &InstData) {
+        let adjoints: SmallVec<[Option<Value>; 2]> =
+            data.results.iter().map(|&result| self.adjoints[result].take()).collect();
+        if adjoints.iter().all(Option::is_none) {
+            return;
+        }
+        let operands = self.mapped(&data.operands);
+        let results = self.mapped(&data.results);
+        match rules::contributions(&mut self.builder, data, &operands, &results, &adjoints) {
+            Some(contributions) => {
+                for (&operand, contribution) in data.operands.iter().zip(contributions) {
+                    if let Some(contribution) = contribution {
+                        self.add(operand, contribution);
+                    }
+                }
+            }
+            None => {
+                let help = "compute it in a kernel of its own, or from values that need no gradient";
+                self.refuse(data, format!("`{}` has no derivative", data.op.name()), help);
+            }
+        }
+    }
+
+    /// The adjoint array of an array and the indices of an access.
+    fn adjoint_of(&mut self, data: &InstData, n_indices: usize) -> Option<(usize, Values)> {
+        let param = self.array_of(data.operands[0])?;
+        let adjoint = self.arrays[param].adjoint?;
+        let mut place: Values = smallvec![adjoint];
+        place.extend(self.mapped(&data.operands[1..1 + n_indices]));
+        Some((param, place))
+    }
+
+    fn reverse_load(&mut self, data: &InstData) {
+        let Some(adjoint) = self.adjoints[data.results[0]].take() else { return };
+        let Some((param, mut place)) = self.adjoint_of(data, data.operands.len() - 1) else { return };
+        let ty = self.old.ty(data.results[0]);
+        if self.arrays[param].is_private {
+            let before = self.builder.inst(Op::ArrayLoad, &place, &[ty], Imm::None);
+            let before = self.builder.func.insts[before].results[0];
+            place.push(self.builder.op(Op::Add, &[before, adjoint]));
+            self.builder.inst(Op::ArrayStore, &place, &[], Imm::None);
+        } else {
+            place.push(adjoint);
+            self.builder.inst(Op::AtomicAdd, &place, &[ty], Imm::None);
+        }
+    }
+
+    fn reverse_store(&mut self, data: &InstData) {
+        let Some((_, mut place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
+        let value = data.operands[data.operands.len() - 1];
+        let ty = self.old.ty(value);
+        let load = self.builder.inst(Op::ArrayLoad, &place, &[ty], Imm::None);
+        let adjoint = self.builder.func.insts[load].results[0];
+        place.push(zero(&mut self.builder, ty));
+        self.builder.inst(Op::ArrayStore, &place, &[], Imm::None);
+        self.add(value, adjoint);
+    }
+
+    /// `atomic_add` and `atomic_sub`: the element's adjoint stays.
+    fn reverse_sum(&mut self, data: &InstData) {
+        let Some((_, place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
+        let value = data.operands[data.operands.len() - 1];
+        if !self.active.contains(value) {
+            return;
+        }
+        let ty = self.old.ty(value);
+        let load = self.builder.inst(Op::ArrayLoad, &place, &[ty], Imm::None);
+        let mut adjoint = self.builder.func.insts[load].results[0];
+        if data.op == Op::AtomicSub {
+            adjoint = self.builder.op(Op::Neg, &[adjoint]);
+        }
+        self.add(value, adjoint);
+    }
+
+    fn reverse_update(&mut self, data: &InstData) {
+        if self.adjoint_of(data, 0).is_some() {
+            let (message, help) = active_update(data.op);
+            self.refuse(data, message, help);
+        }
+    }
+
+    /// Active values from outside that the regions of an instruction use.
+    pub(super) fn captured(&self, inst: Inst) -> Values {
+        let mut inside = EntitySet::new();
+        let mut used = Values::new();
+        let mut pending: Vec<Region> = self.old.insts[inst].regions.to_vec();
+        let mut next = 0;
+        while let Some(&region) = pending.get(next) {
+            next += 1;
+            let params = self.old.regions[region].params.iter();
+            params.for_each(|&param| _ = inside.insert(param));
+            for &inner in &self.old.regions[region].insts {
+                let data = &self.old.insts[inner];
+                data.results.iter().for_each(|&result| _ = inside.insert(result));
+                used.extend(data.operands.iter().copied());
+                pending.extend(&data.regions);
+            }
+        }
+        let is_array = |value: Value| self.old.ty(value).as_any_array().is_some();
+        used.retain(|value| self.active.contains(*value) && !inside.contains(*value) && !is_array(*value));
+        used.sort_unstable();
+        used.dedup();
+        used
+    }
+
+    /// Whether the reverse of something under an instruction may not be left out though the adjoints of its results are
+    /// zero.
+    pub(super) fn touches_adjoints(&self, inst: Inst) -> bool {
+        let mut pending: Vec<Region> = self.old.insts[inst].regions.to_vec();
+        while let Some(region) = pending.pop() {
+            for &inner in &self.old.regions[region].insts {
+                let data = &self.old.insts[inner];
+                let writes = matches!(data.op.info().effect, Effect::Write | Effect::ReadWrite);
+                if writes && !data.operands.is_empty() {
+                    let param = self.array_of(data.operands[0]);
+                    if param.is_some_and(|param| self.arrays[param].adjoint.is_some()) {
+                        return true;
+                    }
+                }
+                pending.extend(&data.regions);
+            }
+        }
+        false
+    }
+
+    fn reverse_if(&mut self, inst: Inst, data: &InstData) {
+        let seeds: SmallVec<[Option<Value>; 4]> =
+            data.results.iter().map(|&result| self.adjoints[result].take()).collect();
+        if seeds.iter().all(Option::is_none) && !self.touches_adjoints(inst) {
+            return;
+        }
+        let cond = self.value(data.operands[0]);
+        let captured = self.captured(inst);
+        let before: SmallVec<[Option<Value>; 8]> =
+            captured.iter().map(|&value| self.adjoints[value].expand()).collect();
+        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
+        let around = self.builder.region();
+        let mut after: [SmallVec<[Option<Value>; 8]>; 2] = [SmallVec::new(), SmallVec::new()];
+        for side in 0..2 {
+            self.builder.switch_to(regions[side]);
+            for (&value, &adjoint) in captured.iter().zip(&before) {
+                self.adjoints[value] = adjoint.into();
+            }
+            self.seed(data.regions[side], &seeds);
+            self.reverse(data.regions[side]);
+            after[side] = captured.iter().map(|&value| self.adjoints[value].expand()).collect();
+        }
+        let changed: SmallVec<[usize; 8]> =
+            (0..captured.len()).filter(|&index| after.iter().any(|after| after[index] != before[index])).collect();
+        let types: Types = changed.iter().map(|&index| self.old.ty(captured[index])).collect();
+        for side in 0..2 {
+            self.builder.switch_to(regions[side]);
+            let values = changed.iter().zip(&types);
+            let values: Values =
+                values.map(|(&index, &ty)| after[side][index].unwrap_or_else(|| zero(&mut self.builder, ty))).collect();
+            self.builder.yield_(&values);
+        }
+        self.builder.switch_to(around);
+        let new = self.builder.region_inst(Op::If, &[cond], &types, &regions);
+        for (&value, &adjoint) in captured.iter().zip(&before) {
+            self.adjoints[value] = adjoint.into();
+        }
+        for (number, &index) in changed.iter().enumerate() {
+            self.adjoints[captured[index]] = self.builder.func.insts[new].results[number].into();
+        }
+    }
+
+    /// Adds the adjoints of what a region hands out.
+    pub(super) fn seed(&mut self, region: Region, seeds: &[Option<Value>]) {
+        let Some(last) = self.old.terminator(region) else { return };
+        let operands = self.old.insts[last].operands.clone();
+        for (&operand, seed) in operands.iter().zip(seeds) {
+            if let Some(seed) = seed {
+                self.add(operand, *seed);
+            }
+        }
+    }
+}
