@@ -247,20 +247,7 @@ def gradients(case, device="cpu", points=None):
     kernel = kernels(case.precision)[case.key]
     found = [np.zeros_like(x) for x in inputs]
     given = [adjoint if adjoint is None else adjoint.copy() for adjoint in adjoints]
-    if device == "cpu":
-        loom.launch(kernel, N_POINTS, inputs, outputs, adjoint=True, adj_inputs=found, adj_outputs=given)
-        return found
-    args = [*inputs, *outputs]
-    backward = kernel.backward([x.dtype.kind == "f" for x in args], 1)
-    everything = [*found, *given]
-    own = [everything[index] for index in backward.adjoints]
-    if backward.sizes is not None:
-        counting, n_sizes = backward.sizes
-        sizes = np.zeros(n_sizes, np.int32)
-        loom.launch(counting, N_POINTS, [*args, sizes], device=device)
-        own += [np.empty((sizes[which], N_POINTS, *shape), dtype) for which, shape, dtype in backward.tapes]
-        own.append(N_POINTS)
-    loom.launch(backward.kernel, N_POINTS, [*args, *own], device=device)
+    loom.launch(kernel, N_POINTS, inputs, outputs, device=device, adjoint=True, adj_inputs=found, adj_outputs=given)
     return found
 
 
