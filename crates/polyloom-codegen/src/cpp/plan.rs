@@ -284,6 +284,8 @@ impl Folding<'_> {
         }
         match data.op {
             Op::Const | Op::Dim | Op::BlockDim | Op::GridDim => return true,
+            // Assignments to a component of a variable.
+            Op::WithComponent | Op::WithComponentAt => return false,
             // A component of a variable.
             Op::Component => {
                 let whole = data.operands[0];

@@ -15,7 +15,7 @@ pub(super) use decomposition::{apart, values_of};
 
 use super::zero;
 use polyloom_ir::op::Derivative;
-use polyloom_ir::{Builder, Composite, Imm, InstData, Op, Scalar, Type, Value};
+use polyloom_ir::{Builder, Composite, Function, Imm, InstData, Op, Scalar, Type, Value, ValueDef};
 use smallvec::{SmallVec, smallvec};
 
 /// What is added to the adjoint of each operand; none of it where that is zero.
@@ -52,6 +52,35 @@ pub(super) fn contributions(
     let matrix = matrix_adjoint(builder, data.op, results, adjoints)?;
     // Other operands are variables that the results are put in.
     Some(std::iter::once(Some(matrix)).chain(operands[1..].iter().map(|_| None)).collect())
+}
+
+/// An adjoint so far and what is added to it. What is added to one component leaves the others as they are.
+pub(super) fn accumulated(builder: &mut Builder<'_>, before: Value, by: Value) -> Value {
+    if let ValueDef::Result(inst, _) = builder.func.values[by].def
+        && let data = builder.func.insts[inst].clone()
+        && let Some(&value) = data.operands.last()
+        && matches!(data.op, Op::WithComponent | Op::WithComponentAt)
+        && is_zero(builder.func, data.operands[0])
+    {
+        let ty = builder.func.ty(value);
+        let mut place: SmallVec<[Value; 3]> = data.operands[..data.operands.len() - 1].into();
+        place[0] = before;
+        let op = if data.op == Op::WithComponent { Op::Component } else { Op::ComponentAt };
+        let old = builder.inst(op, &place, &[ty], data.imm.clone());
+        let old = builder.func.insts[old].results[0];
+        place.push(builder.op(Op::Add, &[old, value]));
+        let ty = builder.func.ty(before);
+        let new = builder.inst(data.op, &place, &[ty], data.imm.clone());
+        return builder.func.insts[new].results[0];
+    }
+    builder.op(Op::Add, &[before, by])
+}
+
+/// Whether a value is a composite of zeros.
+fn is_zero(func: &Function, value: Value) -> bool {
+    let ValueDef::Result(inst, _) = func.values[value].def else { return false };
+    let data = &func.insts[inst];
+    data.op == Op::Construct && data.operands.iter().all(|&component| func.as_const(component) == Some(0))
 }
 
 /// The adjoint of the matrix that a decomposition takes apart, from its results, whose values are [`apart`], and their

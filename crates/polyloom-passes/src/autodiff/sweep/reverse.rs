@@ -16,7 +16,7 @@ impl Sweep<'_> {
         }
         let sum = match self.adjoints[old].expand() {
             None => by,
-            Some(before) => self.builder.op(Op::Add, &[before, by]),
+            Some(before) => rules::accumulated(&mut self.builder, before, by),
         };
         if let Some(name) = &self.old.value_names[old] {
             self.builder.func.value_names[sum] = Some(format!("adj_{name}").into());
