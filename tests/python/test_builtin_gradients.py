@@ -4,9 +4,11 @@ Overloads are read from the table, so a new builtin is tested, or fails here unt
 evaluated.
 """
 
+import ctypes
 import linecache
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zlib
@@ -21,8 +23,9 @@ from polyloom import _native, _scalars
 N_POINTS = 6
 NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": _scalars.bfloat16.numpy}
 NUMPY |= {"i32": np.int32, "u32": np.uint32, "bool": np.bool_}
-EXTENTS = {"N": 3, "R": 2, "C": 3, "K": 2}
-COMPOSITES = ["vec[T 3]", "mat[T 2 2]", "quat[T]", "transform[T]"]
+# The extents that letters in signatures stand for, and what `C[T]` does: the first of these on every engine.
+EXTENTS = [{"N": 3, "R": 2, "C": 3, "K": 2}, {"N": 4, "R": 3, "C": 2, "K": 4}]
+COMPOSITES = [["vec[T 3]", "mat[T 2 2]", "quat[T]", "transform[T]"], ["vec[T 2]", "mat[T 3 2]"]]
 
 # What has no gradient to check here: kernels of single threads have none of it, or it is checked below by itself.
 ELSEWHERE = {"load_readonly", "atomic_add", "atomic_sub"}
@@ -102,6 +105,7 @@ class Case:
     params: tuple[tuple[str, str, bool], ...]
     results: tuple[str, ...]
     precision: str
+    variant: int
 
     @property
     def key(self):
@@ -153,7 +157,7 @@ def split(text):
 
 
 @cache
-def cases(precision="f64"):
+def cases(precision="f64", variant=0):
     """Every overload with a float to differentiate by."""
     found = []
     for name, derivative, overloads in _native.derivatives():
@@ -165,10 +169,10 @@ def cases(precision="f64"):
             if variable and variable[1] not in ("float", "number", "scalar"):
                 continue
             text = overload[variable.end() :] if variable else overload
-            for composite in COMPOSITES if "C[T]" in text else [""]:
+            for composite in COMPOSITES[variant] if "C[T]" in text else [""]:
                 filled = text.replace("C[T]", composite)
                 filled = re.sub(r"\bT\b", precision, filled)
-                filled = re.sub(r"(?<=[\[ ])([NRCK])(?=[\] ])", lambda m: str(EXTENTS[m[1]]), filled)
+                filled = re.sub(r"(?<=[\[ ])([NRCK])(?=[\] ])", lambda m: str(EXTENTS[variant][m[1]]), filled)
                 params, _, results = filled.partition(") ->")
                 results = results.strip()
                 results = split(results.strip("()")) if results else []
@@ -178,7 +182,7 @@ def cases(precision="f64"):
                     is_inout = label.startswith("inout ")
                     typed.append((label.removeprefix("inout "), ty.strip(), is_inout))
                 if any(is_float(ty) for _, ty, _ in typed):
-                    found.append(Case(name, number, tuple(typed), tuple(results), precision))
+                    found.append(Case(name, number, tuple(typed), tuple(results), precision, variant))
                 number += 1
     return found
 
@@ -215,10 +219,10 @@ def source(case):
 
 
 @cache
-def kernels(precision="f64"):
+def kernels(precision, variant):
     """All kernels, from one text."""
-    text = "".join(source(case)[0] for case in cases(precision))
-    file = f"<builtin gradients of {precision}>"
+    text = "".join(source(case)[0] for case in cases(precision, variant))
+    file = f"<builtin gradients of {precision}, {variant}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     namespace = {"loom": loom}
     exec(compile(text, file, "exec"), namespace)
@@ -244,7 +248,7 @@ def arguments(case):
 def gradients(case, device="cpu", points=None):
     """What the backward kernel adds to the adjoints of the builtin's operands."""
     inputs, outputs, adjoints = points or arguments(case)
-    kernel = kernels(case.precision)[case.key]
+    kernel = kernels(case.precision, case.variant)[case.key]
     found = [np.zeros_like(x) for x in inputs]
     given = [adjoint if adjoint is None else adjoint.copy() for adjoint in adjoints]
     loom.launch(kernel, N_POINTS, inputs, outputs, device=device, adjoint=True, adj_inputs=found, adj_outputs=given)
@@ -254,7 +258,7 @@ def gradients(case, device="cpu", points=None):
 def differences(case):
     """Central differences; each thread has a point of its own, so all points move at once."""
     inputs, outputs, adjoints = arguments(case)
-    kernel = kernels()[case.key]
+    kernel = kernels(case.precision, case.variant)[case.key]
 
     def totals(x):
         results = [y.copy() for y in outputs]
@@ -279,7 +283,13 @@ def differences(case):
         yield gradient
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.key)
+def other_extents():
+    """The overloads that are others with other extents."""
+    first = {(case.name, case.params) for case in cases()}
+    return [case for case in cases("f64", 1) if (case.name, case.params) not in first]
+
+
+@pytest.mark.parametrize("case", [*cases(), *other_extents()], ids=lambda case: f"{case.key}_{case.variant}")
 def test_every_overload(case):
     for found, expected in zip(gradients(case), differences(case), strict=True):
         tolerance = 1e-6 if found.dtype == np.float64 else 1e-2
@@ -293,7 +303,9 @@ def test_forward_mode_agrees(case):
     rng = np.random.default_rng(7)
     directions = [rng.normal(size=x.shape).astype(x.dtype) for x in inputs]
     tangents = [None if w is None else np.zeros_like(y) for y, w in zip(outputs, adjoints, strict=True)]
-    loom.jvp(kernels()[case.key], N_POINTS, inputs, outputs, tangents=[*directions, *tangents])
+    loom.jvp(
+        kernels(case.precision, case.variant)[case.key], N_POINTS, inputs, outputs, tangents=[*directions, *tangents]
+    )
 
     def along(adjoints, tangents):
         pairs = zip(adjoints, tangents, strict=True)
@@ -326,6 +338,46 @@ def test_every_engine_computes_the_same_bits(tier, tmp_path):
         for case in cases():
             for n, expected in enumerate(gradients(case)):
                 np.testing.assert_array_equal(computed[f"{case.key}_{n}"], expected, err_msg=case.key)
+
+
+def strided(x):
+    """An array as texts take it."""
+    axes = ctypes.c_int64 * x.ndim
+    fields = [("data", ctypes.c_void_p), ("shape", axes), ("strides", axes)]
+    return type("Array", (ctypes.Structure,), {"_fields_": fields})(x.ctypes.data, x.shape, x.strides)
+
+
+class LaunchBounds(ctypes.Structure):
+    _fields_ = [("shape", ctypes.c_uint64 * 4), ("report", ctypes.c_uint64)]
+
+
+def test_cpp_text_computes_the_same_bits(tmp_path):
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    units, backwards = ["#include <cstdio>\n"], {}
+    for case in cases():
+        kernel = kernels(case.precision, case.variant)[case.key]
+        inputs, outputs, _ = arguments(case)
+        backward = kernel.backward([True] * len([*inputs, *outputs]), 1)
+        if not backward.tapes:
+            backwards[case] = backward
+            text = kernel.cpp(backward=True).replace("#include <cstdio>\n", "")
+            units.append(text.replace("namespace polyloom", f"namespace unit_{len(units)}"))
+    assert len(backwards) > 230
+    (tmp_path / "kernels.cpp").write_text("\n".join(units))
+    flags = ["-std=c++17", "-O0", "-w", "-ffp-contract=off", "-fPIC", "-shared"]
+    subprocess.run(["g++", *flags, tmp_path / "kernels.cpp", "-o", tmp_path / "kernels.so"], check=True)
+    library = ctypes.CDLL(str(tmp_path / "kernels.so"))
+    for case, backward in backwards.items():
+        inputs, outputs, adjoints = arguments(case)
+        found = [np.zeros_like(x) for x in inputs]
+        everything = [*found, *[w if w is None else w.copy() for w in adjoints]]
+        given = [*inputs, *outputs, *[everything[index] for index in backward.adjoints]]
+        function = getattr(library, f"{case.key}_cpu_kernel_backward")
+        bounds = LaunchBounds((N_POINTS, 1, 1, 1), 0)
+        function(bounds, *[strided(x) for x in given], ctypes.c_uint64(0), ctypes.c_uint64(N_POINTS))
+        for x, expected in zip(found, gradients(case), strict=True):
+            np.testing.assert_array_equal(x, expected, err_msg=case.key)
 
 
 # Ill-conditioned where points are random, or of one precision alone.
