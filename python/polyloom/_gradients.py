@@ -79,6 +79,10 @@ def launch_backward(
             added.append((adjoint, part))
             adjoint = part
         given.append(adjoint)
+    if backward.after:
+        left = _copied(args, backward.writes)
+        _run(kernel, dim, left, device)
+        given += [left[index] for index in backward.after]
     n_bytes = 0
     if backward.takes_part:
         backward, plan = _plan(kernel, backward, active, dim, args, device)

@@ -11,6 +11,8 @@ import numpy as np
 from polyloom import _native
 from polyloom._arrays import array
 from polyloom._creation import zeros_like
+from polyloom._devices import get_device
+from polyloom._views import view_of
 
 __all__ = ["jvp"]
 
@@ -76,8 +78,15 @@ def jvp(
             )
     extents = tuple(dim) if isinstance(dim, Sequence) else (operator.index(dim),)
     one = kernel.for_arguments(args)
-    moving, which = one.tangent([tangent is not None for tangent in tangents], len(extents))
+    moving, which, after = one.tangent([tangent is not None for tangent in tangents], len(extents))
     given = [_zeros(args[index]) if tangents[index] is None else tangents[index] for index in which]
+    if after:
+        # Which value is the extremum is known when all threads have been through.
+        place = str(device) if device is not None else str(get_device())
+        views = [view_of(arg, place) for arg in args]
+        left = [arg if view is None else view.copy().argument() for arg, view in zip(args, views, strict=True)]
+        _native.launch(one, extents, left, None, device, record_tape=False)
+        given += [left[index] for index in after]
     _native.launch(moving, extents, [*args, *given], None, device)
 
 

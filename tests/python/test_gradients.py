@@ -286,6 +286,66 @@ def test_views_share_the_gradient_of_their_array():
     np.testing.assert_allclose(tape.gradients[x[1:3]], [4.0, 6.0])
 
 
+@loom.kernel
+def extrema(x: D, low: D, high: D):
+    i = loom.tid()
+    loom.atomic_min(low, i % 2, x[i] * x[i])
+    if x[i] < f64(1.0):
+        loom.atomic_max(high, 0, loom.sin(x[i]))
+        loom.atomic_max(high, 0, f64(0.25))
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_atomic_extrema(device):
+    """The adjoint goes to the value that is the extremum, or stays with what was there before."""
+    x = np.array([0.5, -2.0, 0.7, -3.0, -0.1, 2.0, 0.9])
+    args = [x, np.array([1.0, 1.0]), np.array([-1.0])]
+    adj_x, adj_low, adj_high = np.zeros(7), np.array([2.0, 3.0]), np.array([5.0])
+    loom.launch(extrema, 7, args, device=device, adjoint=True, adj_inputs=[adj_x, adj_low, adj_high])
+    expected = np.zeros(7)
+    expected[4], expected[6] = 2.0 * 2 * x[4], 5.0 * np.cos(x[6])
+    np.testing.assert_allclose(adj_x, expected)
+    np.testing.assert_array_equal(adj_low, [0.0, 3.0])
+    np.testing.assert_array_equal(adj_high, [0.0])
+    # Of equal values one takes it all.
+    adj_x, adj_low = np.zeros(4), np.array([1.0, 1.0])
+    args = [np.array([0.3, 0.2, -0.3, 0.3]), np.ones(2), np.ones(1)]
+    loom.launch(extrema, 4, args, device=device, adjoint=True, adj_inputs=[adj_x, adj_low, np.zeros(1)])
+    np.testing.assert_allclose(np.sort(np.abs(adj_x)), [0.0, 0.0, 0.4, 0.6])
+
+
+def test_a_tape_of_extrema():
+    x, low, high, loss = np.array([0.5, -2.0, 0.7]), np.ones(2), -np.ones(1), np.zeros(1)
+    with loom.Tape() as tape:
+        loom.launch(extrema, 3, [x, low, high])
+        loom.launch(squares, 2, [low], [loss])
+        loom.launch(squares, 1, [high], [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(tape.gradients[x], [4 * x[0] ** 3, 0.0, 2 * np.sin(x[2]) * np.cos(x[2])])
+
+
+def test_extrema_of_matrices_are_refused():
+    @loom.kernel
+    def k(y: loom.array(dtype=loom.mat33d)):
+        i = loom.tid()
+        y[i] = y[i] * f64(2.0)
+        loom.atomic_min(y, i, loom.mat33d(1.0))
+
+    with pytest.raises(loom.CompileError, match="atomic"):
+        k.backward([True], 1)
+
+
+def test_extrema_of_what_is_read_or_added_to_are_refused():
+    @loom.kernel
+    def k(x: D, y: D):
+        i = loom.tid()
+        loom.atomic_min(y, 0, x[i])
+        loom.atomic_add(y, 0, x[i])
+
+    with pytest.raises(loom.CompileError, match="atomic_min"):
+        k.backward([True, True], 1)
+
+
 def test_threads_that_share_elements():
     """Over more dimensions than the kernel asks coordinates of, threads come several times; so do shared gradients."""
     x, loss = np.array([1.0, 2.0, 3.0]), np.zeros(1)

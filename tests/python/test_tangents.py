@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import polyloom as loom
 import pytest
-from test_gradients import KERNELS, D, V, arguments, f64, squares
+from test_gradients import KERNELS, D, V, arguments, extrema, f64, squares
 
 
 def directional_difference(kernel, args, directions, step=1e-6):
@@ -140,6 +140,16 @@ def test_products_of_transforms_are_not_linear_in_the_first():
     loom.jvp(k, 1, [x], [np.zeros(1)], tangents=[v, dot_y])
     loom.launch(k, 1, [x, np.zeros(1)], adjoint=True, adj_inputs=[adj_x, np.ones(1)])
     np.testing.assert_allclose(dot_y, adj_x @ v, rtol=1e-12)
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_atomic_extrema(device):
+    x, dot_x = np.array([0.5, -2.0, 0.7, -3.0, -0.1, 2.0, 0.9]), np.arange(1.0, 8.0)
+    low, high, dot_low, dot_high = np.ones(2), -np.ones(1), np.array([8.0, 9.0]), np.array([10.0])
+    loom.jvp(extrema, 7, [x, low, high], tangents=[dot_x, dot_low, dot_high], device=device)
+    np.testing.assert_allclose(low, [x[4] ** 2, 1.0])
+    np.testing.assert_allclose(dot_low, [2 * x[4] * dot_x[4], 9.0])
+    np.testing.assert_allclose(dot_high, np.cos(x[6]) * dot_x[6])
 
 
 def test_what_is_written_moves_though_nobody_asks():

@@ -325,14 +325,15 @@ impl Kernel {
     }
 
     /// The kernel with tangents of the parameters that are active and of all arrays that it writes, for launches of this
-    /// many dimensions, and the parameters that it has tangents of, in order.
-    fn tangent(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<(Kernel, Vec<usize>)> {
+    /// many dimensions; the parameters that it has tangents of, in order; and those arrays of which it then takes what the
+    /// kernel leaves in them.
+    fn tangent(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<(Kernel, Vec<usize>, Vec<usize>)> {
         let kernel = self.without_structs()?;
         let tangent = py
             .detach(|| kernel.tangent(&DerivativeRequest { active, rank, checkpoints: false }))
             .map_err(|error| compile_error(py, &error))?;
-        let tangents = tangent.tangents.clone();
-        Ok((Kernel { code: Code::Tangent(tangent), doc: None }, tangents))
+        let (tangents, after) = (tangent.tangents.clone(), tangent.after.clone());
+        Ok((Kernel { code: Code::Tangent(tangent), doc: None }, tangents, after))
     }
 
     /// The kernel that runs for these arguments: of a generic one, its overload.
@@ -448,7 +449,7 @@ pub(crate) struct Backward {
 
 #[pymethods]
 impl Backward {
-    /// The backward kernel: it takes the kernel's arguments and adjoints. If it takes a part of a launch, in one
+    /// The backward kernel: it takes the kernel's arguments, adjoints, and arrays as the kernel leaves them. If it takes a part of a launch, in one
     /// dimension, there follow tapes, the lengths of loops' segments, the number of the first thread, and all extents of
     /// the whole launch but the first.
     #[getter]
@@ -460,6 +461,12 @@ impl Backward {
     #[getter]
     fn adjoints(&self) -> Vec<usize> {
         self.backward.adjoints.clone()
+    }
+
+    /// The arrays of which it takes what the kernel leaves in them, behind the adjoints.
+    #[getter]
+    fn after(&self) -> Vec<usize> {
+        self.backward.after.clone()
     }
 
     /// Whether it is launched over a part of a launch's threads at a time.

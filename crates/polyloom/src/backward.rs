@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A kernel's backward kernel, and what a launch of it needs beside the kernel's arguments.
 ///
-/// Its parameters are the kernel's; the adjoints of those that are active; and, if it [takes a
+/// Its parameters are the kernel's; the adjoints of those that are active; arrays as the kernel leaves them; and, if it [takes a
 /// part](Backward::takes_part) of a launch, tapes, how many iterations segments of loops have, the number of the first
 /// thread, and all extents of the launch but the first. [`Backward::plan`] says how large these are.
 pub struct Backward {
@@ -18,6 +18,8 @@ pub struct Backward {
     pub kernel: Kernel,
     /// The parameters of the kernel's HIR that the adjoints are of, in order.
     pub adjoints: Vec<usize>,
+    /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them, behind the adjoints.
+    pub after: Vec<usize>,
     tapes: Vec<TapeExtent>,
     segments: Vec<usize>,
     /// How often loops run and reads are executed, as far as that is known before a launch.
@@ -38,12 +40,14 @@ pub struct Backward {
 
 /// A kernel that computes, beside what a kernel computes, its derivative in a direction.
 ///
-/// Its parameters are the kernel's, and the tangents of those that are active.
+/// Its parameters are the kernel's, the tangents of those that are active, and arrays as the kernel leaves them.
 pub struct Tangent {
     /// The kernel with tangents.
     pub kernel: Kernel,
     /// The parameters of the kernel's HIR that the tangents are of, in order.
     pub tangents: Vec<usize>,
+    /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them.
+    pub after: Vec<usize>,
 }
 
 /// The derivatives of a kernel that have been asked for.
@@ -112,7 +116,7 @@ impl Backward {
 
     /// The types of the tapes' elements.
     pub fn tape_types(&self) -> impl Iterator<Item = Type> {
-        let first = self.replayed.len() + self.adjoints.len();
+        let first = self.replayed.len() + self.adjoints.len() + self.after.len();
         let types = self.kernel.types()[first..].iter().take(self.tapes.len());
         types.filter_map(|ty| ty.as_any_array().map(|(elem, _)| elem))
     }
@@ -132,6 +136,7 @@ impl Kernel {
             Ok(Backward {
                 kernel: self.derived(made.module, made.kernel),
                 adjoints: made.adjoints,
+                after: made.after,
                 tapes: made.tapes,
                 segments: made.segments,
                 lengths: made.lengths,
@@ -154,7 +159,7 @@ impl Kernel {
             let (module, id) = self.module();
             let made = without_fork(|| autodiff::tangent(module, id, request));
             let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
-            Ok(Tangent { kernel: self.derived(made.module, made.kernel), tangents: made.tangents })
+            Ok(Tangent { kernel: self.derived(made.module, made.kernel), tangents: made.tangents, after: made.after })
         })
     }
 

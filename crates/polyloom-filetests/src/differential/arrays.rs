@@ -122,7 +122,7 @@ impl Generator {
     fn atomics_of(&self, elem: Type) -> Vec<Op> {
         let mut atomics = atomics_of(elem);
         if self.smooth {
-            atomics.retain(|op| matches!(op, Op::AtomicAdd | Op::AtomicSub));
+            atomics.retain(|op| matches!(op, Op::AtomicAdd | Op::AtomicSub | Op::AtomicMin | Op::AtomicMax));
         }
         atomics
     }

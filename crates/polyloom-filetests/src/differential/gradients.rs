@@ -239,6 +239,11 @@ impl<'a> Run<'a> {
                 all.push(given);
             }
         }
+        let mut left = match self.left(&tangent.after, &dim)? {
+            Ok(left) => left,
+            Err(_) => return Ok(Err(Derivatives::Trapped)),
+        };
+        all.extend(left.iter_mut());
         let done = self.launch(&tangent.kernel, &dim, &mut all, &mut [])?;
         if done.is_err() {
             return Ok(Err(Derivatives::Trapped));
@@ -275,7 +280,11 @@ impl<'a> Run<'a> {
                 }
             });
         }
-        let mut all: Vec<&mut Given> = args.iter_mut().chain(adjoints.iter_mut()).collect();
+        let mut left = match self.left(&backward.after, &dim)? {
+            Ok(left) => left,
+            Err(_) => return Ok(Err(Derivatives::Trapped)),
+        };
+        let mut all: Vec<&mut Given> = args.iter_mut().chain(adjoints.iter_mut()).chain(left.iter_mut()).collect();
         let done = self.launch_backward(&backward, &dim, &mut all)?;
         if done.is_err() {
             return Ok(Err(Derivatives::Trapped));
@@ -297,6 +306,20 @@ impl<'a> Run<'a> {
     /// Random numbers for every parameter that has derivatives.
     fn numbers_like(&self, given: &[Given], random: &mut Random) -> Numbers {
         given.iter().map(|given| given.numbers().iter().map(|_| smooth_number(random)).collect()).collect()
+    }
+
+    /// What the kernel leaves in these arrays.
+    fn left(&self, arrays: &[usize], dim: &[u64]) -> Result<Result<Vec<Given>, LaunchError>, Box<Disagreement>> {
+        if arrays.is_empty() {
+            return Ok(Ok(Vec::new()));
+        }
+        let (_, mut args) = self.arguments();
+        let mut all: Vec<&mut Given> = args.iter_mut().collect();
+        if let Err(error) = self.launch(&self.kernel, dim, &mut all, &mut [])? {
+            return Ok(Err(error));
+        }
+        let mut args: Vec<Option<Given>> = args.into_iter().map(Some).collect();
+        Ok(Ok(arrays.iter().filter_map(|&index| args[index].take()).collect()))
     }
 
     /// Launches a backward kernel, with tapes if it has any.

@@ -87,9 +87,29 @@ pub(super) fn arrays(func: &Function, request: &Request) -> Vec<Array> {
             stored[param] |= data.op == Op::ArrayStore;
         }
     });
-    let of =
-        |param: usize| Array { adjoint: None, is_replayed: loaded[param] && stored[param], is_private: is_own[param] };
+    let is_extremum = extrema(func);
+    let of = |param: usize| Array {
+        adjoint: None,
+        is_replayed: loaded[param] && stored[param],
+        is_private: is_own[param],
+        is_extremum: is_extremum[param],
+    };
     (0..is_own.len()).map(of).collect()
+}
+
+/// By parameter: whether the kernel does nothing with the array but one of `atomic_min` and `atomic_max`.
+pub(super) fn extrema(func: &Function) -> Vec<bool> {
+    let mut ops: Vec<Option<Op>> = vec![None; func.params().len()];
+    let mut is_one = vec![true; ops.len()];
+    func.walk(func.body, &mut |_, data| {
+        let Some(param) = data.operands.first().and_then(|&array| func.param_index(array)) else { return };
+        if data.op != Op::Dim {
+            is_one[param] &= ops[param].is_none_or(|op| op == data.op);
+            ops[param] = Some(data.op);
+        }
+    });
+    let is_extremum = |op: Option<Op>| matches!(op, Some(Op::AtomicMin | Op::AtomicMax));
+    ops.into_iter().zip(is_one).map(|(op, is_one)| is_one && is_extremum(op)).collect()
 }
 
 /// By parameter: whether each thread has elements of the array of its own, and accesses no others. It has where, in

@@ -113,12 +113,22 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     sweep.builder.return_(&[]);
     let errors = std::mem::take(&mut sweep.errors);
     let (tapes, segments) = (std::mem::take(&mut sweep.tapes), std::mem::take(&mut sweep.segments));
-    let extra = Extra { tapes, segments, place: sweep.place };
+    let extra = Extra { after: std::mem::take(&mut sweep.after), tapes, segments, place: sweep.place };
     if !errors.is_empty() {
         return Err(errors);
     }
     let (mut backward, counted) = plan::finish(new, n_params, adjoints, extra, request.rank);
     backward.writes = forward.written_arrays();
+    if !backward.after.is_empty() {
+        // The kernel is run once more to know what it leaves, from what it found.
+        forward.walk(forward.body, &mut |_, data| {
+            let effect = data.op.info().effect;
+            let param = data.operands.first().and_then(|&array| forward.param_index(array));
+            if let Some(param) = param.filter(|_| matches!(effect, Effect::Read | Effect::ReadWrite)) {
+                backward.reads[param] = true;
+            }
+        });
+    }
     if !counted.is_empty() {
         plan::count(&mut backward, &forward, counted, arrays);
     }
@@ -134,6 +144,8 @@ pub struct Tangent {
     pub kernel: FuncId,
     /// The kernel's parameters that the tangents are of, in order.
     pub tangents: Vec<usize>,
+    /// The kernel's arrays of which, behind the tangents, those follow that hold what the kernel leaves in them.
+    pub after: Vec<usize>,
 }
 
 /// Differentiates a kernel of verified HIR, as the front end made it, in the direction that its caller gives.
@@ -171,6 +183,7 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
     }
     writer.run();
     let errors = std::mem::take(&mut writer.errors);
+    let after = writer.after.iter().map(|&(param, _)| param).collect();
     if !errors.is_empty() {
         return Err(errors);
     }
@@ -178,7 +191,7 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
     let mut module = Module::new();
     let kernel = module.functions.push(new);
     debug_assert_eq!(polyloom_ir::verify_module(&module), Ok(()), "the kernel with tangents is valid\n{module}");
-    Ok(Tangent { module, kernel, tangents })
+    Ok(Tangent { module, kernel, tangents, after })
 }
 
 /// The kernel alone, without calls, without ops that are differentiated by what they are made of, and without updates

@@ -21,6 +21,8 @@ pub struct Backward {
     pub kernel: FuncId,
     /// The kernel's parameters that the parameters behind those of the kernel are the adjoints of, in order.
     pub adjoints: Vec<usize>,
+    /// The kernel's arrays of which, next, those follow that hold what the kernel leaves in them.
+    pub after: Vec<usize>,
     /// How long each of the tapes is that follow. Their second extent is the number of threads that have a place on
     /// them: with tapes, a launch is over so many threads, a part of those of the kernel's launch. See
     /// [`Backward::takes_part`].
@@ -87,6 +89,8 @@ impl TapeLength {
 /// What a backward kernel needs beside arguments and adjoints, each of it a parameter.
 #[derive(Default)]
 pub(super) struct Extra {
+    /// What the kernel leaves in these arrays.
+    pub(super) after: Vec<(usize, Value)>,
     pub(super) tapes: Vec<Tape>,
     pub(super) segments: Vec<(Inst, Value)>,
     /// What stands for the thread's place on tapes.
@@ -134,6 +138,11 @@ pub(super) fn finish(
     let n_fixed = n_params + adjoints.len();
     let mut params: SmallVec<[Value; 4]> = func.params()[..n_fixed].into();
     let mut names = func.param_names[..n_fixed].to_vec();
+    let after: Vec<(usize, Value)> = extra.after.into_iter().filter(|&(_, param)| is_used.contains(param)).collect();
+    for &(param, value) in &after {
+        params.push(value);
+        names.push(format!("after_{}", func.param_names[param]).into());
+    }
     for (number, tape) in tapes.iter().enumerate() {
         params.push(tape.param);
         names.push(format!("tape_{number}").into());
@@ -171,6 +180,7 @@ pub(super) fn finish(
         module,
         kernel,
         adjoints,
+        after: after.into_iter().map(|(param, _)| param).collect(),
         tapes,
         segments,
         lengths: Vec::new(),

@@ -24,6 +24,10 @@ pub(super) struct Tangents<'a> {
     /// What an old instruction with regions is now.
     insts: SecondaryMap<Inst, PackedOption<Inst>>,
     pub(super) active: EntitySet<Value>,
+    /// By parameter, whether all that is done to an array is one of `atomic_min` and `atomic_max`.
+    is_extremum: Vec<bool>,
+    /// Of these arrays, parameters that hold what the kernel leaves in them.
+    pub(super) after: Vec<(usize, Value)>,
     pub(super) errors: Vec<Diagnostic>,
 }
 
@@ -100,6 +104,8 @@ impl<'a> Tangents<'a> {
             tangents: SecondaryMap::new(),
             insts: SecondaryMap::new(),
             active,
+            is_extremum: super::activity::extrema(old),
+            after: Vec::new(),
             errors: Vec::new(),
         }
     }
@@ -302,12 +308,51 @@ impl<'a> Tangents<'a> {
                     self.builder.inst(data.op, &place, &types, data.imm.clone());
                 }
             }
+            Op::AtomicMin | Op::AtomicMax if self.is_extremum_of_scalars(data) => self.extremum(data, operands, place),
             op if op.info().group == Group::Atomic => {
                 let (message, help) = super::sweep::active_update(op);
                 self.refuse(data, message, help);
             }
             _ => _ = self.copy(data, operands),
         }
+    }
+
+    fn is_extremum_of_scalars(&self, data: &InstData) -> bool {
+        let is_extremum = self.old.param_index(data.operands[0]).is_some_and(|param| self.is_extremum[param]);
+        let is_used = super::sweep::is_used(self.old, data.results[0]);
+        is_extremum && !is_used && self.old.ty(data.results[0]).as_scalar().is_some()
+    }
+
+    /// `atomic_min` and `atomic_max`: the element moves as the value does that it has in the end.
+    fn extremum(&mut self, data: &InstData, operands: &[Value], mut place: Values) {
+        self.copy(data, operands);
+        let Some(param) = self.old.param_index(data.operands[0]) else { return };
+        let after = match self.after.iter().find(|(of, _)| *of == param) {
+            Some(&(_, after)) => after,
+            None => {
+                let (ty, body) = (self.old.ty(data.operands[0]), self.builder.func.body);
+                let after = self.builder.func.add_region_param(body, ty);
+                self.builder.func.param_names.push(format!("after_{}", self.old.param_names[param]).into());
+                self.after.push((param, after));
+                after
+            }
+        };
+        let last = operands.len() - 1;
+        let ty = self.old.ty(data.results[0]);
+        let mut at: Values = SmallVec::from_slice(&operands[..last]);
+        at[0] = after;
+        let load = self.builder.inst(Op::ArrayLoad, &at, &[ty], Imm::None);
+        let after = self.builder.func.insts[load].results[0];
+        let is_it = self.builder.op(Op::Eq, &[operands[last], after]);
+        place[last] = self.tangent(data.operands[last]);
+        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
+        let around = self.builder.switch_to(regions[0]);
+        self.builder.inst(Op::AtomicExch, &place, &[ty], Imm::None);
+        self.builder.yield_(&[]);
+        self.builder.switch_to(regions[1]);
+        self.builder.yield_(&[]);
+        self.builder.switch_to(around);
+        self.builder.region_inst(Op::If, &[is_it], &[], &regions);
     }
 
     /// The tangent of what an instruction gives; `Some(None)` if it is zero, and `None` if the op has no derivative.

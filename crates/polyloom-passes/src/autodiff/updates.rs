@@ -53,7 +53,10 @@ fn visit(func: &mut Function, region: Region, wanted: &[bool], replaced: &mut Re
             let param = func.param_index(data.operands[0]).filter(|&param| wanted[param])?;
             let (elem, ndim) = func.ty(func.params()[param]).as_any_array()?;
             // An update of a component of an element stays.
-            (data.operands.len() == usize::from(ndim) + 2).then_some((op, elem))
+            let is_whole = data.operands.len() == usize::from(ndim) + 2;
+            // There is no `min` of matrices.
+            let exists = op.info().signatures.iter().any(|signature| signature.result_types(&[elem, elem]).is_some());
+            (is_whole && exists).then_some((op, elem))
         });
         let Some((op, elem)) = rewritten else {
             new.push(inst);

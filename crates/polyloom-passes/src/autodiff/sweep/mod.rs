@@ -37,6 +37,8 @@ pub(in crate::autodiff) struct Array {
     pub(in crate::autodiff) is_replayed: bool,
     /// Whether no two threads touch the adjoint of one element.
     pub(in crate::autodiff) is_private: bool,
+    /// Whether the kernel does nothing with it but to raise its elements by `atomic_max`, or to lower them by `atomic_min`.
+    pub(in crate::autodiff) is_extremum: bool,
 }
 
 /// How the forward sweep goes through a region.
@@ -78,6 +80,8 @@ pub(in crate::autodiff) struct Sweep<'a> {
     checkpoints: bool,
     /// How many iterations a segment of a loop has.
     pub(in crate::autodiff) segments: Vec<(Inst, Value)>,
+    /// Of these arrays, parameters that hold what the kernel leaves in them.
+    pub(in crate::autodiff) after: Vec<(usize, Value)>,
     n_loops: usize,
     /// Instead of tapes, an array of how long these have to be.
     pub(in crate::autodiff) sizes: Option<(Value, Vec<TapeLength>)>,
@@ -106,6 +110,7 @@ impl<'a> Sweep<'a> {
             place: None,
             checkpoints,
             segments: Vec::new(),
+            after: Vec::new(),
             n_loops: 0,
             sizes: None,
             errors: Vec::new(),
@@ -220,6 +225,17 @@ impl<'a> Sweep<'a> {
                 place
             }
         }
+    }
+
+    /// The array that holds what the kernel leaves in an array.
+    fn after(&mut self, param: usize) -> Value {
+        if let Some(&(_, after)) = self.after.iter().find(|(of, _)| *of == param) {
+            return after;
+        }
+        let name = format!("after_{}", self.old.param_names[param]);
+        let after = self.add_param(name, self.old.ty(self.old.params()[param]));
+        self.after.push((param, after));
+        after
     }
 
     /// How many iterations a segment of a loop has.

@@ -36,6 +36,7 @@ impl Sweep<'_> {
                 Op::ArrayLoad | Op::LoadReadonly => self.reverse_load(data),
                 Op::ArrayStore => self.reverse_store(data),
                 Op::AtomicAdd | Op::AtomicSub => self.reverse_sum(data),
+                Op::AtomicMin | Op::AtomicMax => self.reverse_extremum(data),
                 _ if data.op.info().group == Group::Atomic => self.reverse_update(data),
                 _ => self.reverse_op(data),
             }
@@ -113,6 +114,38 @@ impl Sweep<'_> {
         if data.op == Op::AtomicSub {
             adjoint = self.builder.op(Op::Neg, &[adjoint]);
         }
+        self.add(value, adjoint);
+    }
+
+    /// `atomic_min` and `atomic_max`: the element's adjoint goes to the thread whose value the element has in the end. Of
+    /// several such threads the first to come takes it; if there is none, it stays with what the element held before.
+    fn reverse_extremum(&mut self, data: &InstData) {
+        let value = data.operands[data.operands.len() - 1];
+        let ty = self.old.ty(value);
+        let Some((param, mut place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
+        if !self.arrays[param].is_extremum || ty.as_scalar().is_none() {
+            return self.reverse_update(data);
+        }
+        // Though the value need not be active: if the element has it in the end, what was there before counts no more.
+        let mut at = place.clone();
+        at[0] = self.after(param);
+        let load = self.builder.inst(Op::ArrayLoad, &at, &[ty], Imm::None);
+        let after = self.builder.func.insts[load].results[0];
+        let own = self.value(value);
+        let is_it = self.builder.op(Op::Eq, &[own, after]);
+        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
+        let around = self.builder.switch_to(regions[0]);
+        let nothing = zero(&mut self.builder, ty);
+        place.push(nothing);
+        let taken = self.builder.inst(Op::AtomicExch, &place, &[ty], Imm::None);
+        let taken = self.builder.func.insts[taken].results[0];
+        self.builder.yield_(&[taken]);
+        self.builder.switch_to(regions[1]);
+        let nothing = zero(&mut self.builder, ty);
+        self.builder.yield_(&[nothing]);
+        self.builder.switch_to(around);
+        let branch = self.builder.region_inst(Op::If, &[is_it], &[ty], &regions);
+        let adjoint = self.builder.func.insts[branch].results[0];
         self.add(value, adjoint);
     }
 
