@@ -26,6 +26,7 @@ from typing import Any
 
 import gpu
 import gpu_code
+import gradients
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -485,6 +486,7 @@ def report(samples: Samples, rounds: int, corpus: list[dict[str, Any]]) -> str:
         row = [f"{pretty(s)} ({s / own:.1f}×)" for s in (seconds(samples, p, 1, name) for p in ("numba", "warp"))]
         lines.append(f"| {title} | {pretty(own)} | " + " | ".join(row) + " |")
     lines += corpus_section(corpus)
+    lines += gradients.section()
     lines += gpu_code.section()
     lines += gpu.section()
     return "\n".join(lines) + "\n"

@@ -1,0 +1,236 @@
+"""Measures how long gradients take, against Warp, JAX and PyTorch: `python benches/gradients.py [--quick]`.
+
+Every peer computes the result alone, and the result with its gradient with respect to all arrays; *backward* is the
+difference of the two times. For Polyloom and Warp that is the backward launch and setting the gradients to zero that it
+adds to, for JAX what `jax.vjp` adds to a compiled function, for PyTorch what recording and `torch.autograd.grad` take.
+Nothing is measured whose gradient is not Polyloom's; what Warp gets wrong is said to be wrong.
+
+Processes, turns and medians are those of `run.py`. The memory of the time loop is what `tape.memory.loops` says of
+Polyloom, and of JAX the temporary memory of the compiled gradient (`memory_analysis().temp_size_in_bytes`), which
+is known before it runs and includes everything but arguments and results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gradient_workloads
+
+HERE = Path(__file__).resolve().parent
+PEERS = ["polyloom", "warp", "jax", "torch"]
+OWN, OTHERS = PEERS[0], PEERS[1:]
+WORKLOADS = ["saxpy", "nbody", "stencil", "time loop"]
+# Relative to the largest: sums of thousands of float32 are added in another order by each peer.
+TOLERANCE = 2e-3
+SETTLE, TURN, LONG_TURN = 0.75, 0.05, 1.0
+WRONG = "wrong"
+
+
+def serve(peer: str, scale: float, expected: Path) -> None:
+    """Builds and checks a peer's workloads, says what there is, then takes a turn for every line read."""
+    import numpy as np
+
+    # Warp reports on standard output, which is for the answers here.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    try:
+        workloads = gradient_workloads.BUILDERS[peer](scale)
+    except ImportError as error:
+        print(json.dumps({"missing": str(error)}), file=answers, flush=True)
+        return
+    states, memory = {}, {}
+    for name, workload in workloads.items():
+        workload.prepare()
+        workload.gradient()
+        states[name] = "right"
+        path = expected / f"{name.split(',')[0]}.npz"
+        found = [np.array(each) for each in workload.gradients()]
+        if peer == OWN and "," not in name:
+            np.savez(path, *found)
+        wanted = np.load(path).values()
+        error = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(found, wanted, strict=True))
+        # Also if it is not a number.
+        if not error < TOLERANCE:
+            states[name] = WRONG
+            print(f"{peer}: {name}: the gradient is off by {error:.1e} of the largest", file=sys.stderr, flush=True)
+            assert peer != OWN, name
+        if workload.memory is not None:
+            memory[name] = workload.memory
+        started = time.perf_counter()
+        while time.perf_counter() - started < SETTLE:
+            workload.forward()
+            workload.prepare()
+            workload.gradient()
+    print(json.dumps({"states": states, "memory": memory}), file=answers, flush=True)
+    for line in sys.stdin:
+        kind, _, name = line.strip().partition(" ")
+        print(turn(workloads[name], kind), file=answers, flush=True)
+
+
+def turn(workload: gradient_workloads.Workload, kind: str) -> float:
+    """Median seconds of the runs of one turn, the first of which refills the caches and counts only if it is long."""
+    run = workload.forward if kind == "forward" else workload.gradient
+    samples: list[float] = []
+    while not samples or (samples[0] < LONG_TURN and (len(samples) < 4 or sum(samples) < TURN)):
+        workload.prepare()
+        before = time.perf_counter()
+        run()
+        samples.append(time.perf_counter() - before)
+    return statistics.median(samples[1:] or samples)
+
+
+class Server:
+    """A peer's process that waits for its turns."""
+
+    def __init__(self, peer: str, threads: int, scale: float, folder: Path) -> None:
+        env = dict(os.environ, POLYLOOM_CACHE="0", WARP_CACHE_PATH=str(folder / "warp"), JAX_PLATFORMS="cpu")
+        for name in ("OMP", "MKL", "OPENBLAS", "POLYLOOM"):
+            env[f"{name}_NUM_THREADS"] = str(threads)
+        pinned = ["taskset", "-c", "0"] if threads == 1 and shutil.which("taskset") else []
+        command = [*pinned, sys.executable, str(HERE / "gradients.py"), "--child", peer, str(scale), str(folder)]
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        found: dict[str, Any] = json.loads(self.answer())
+        self.missing: str = found.get("missing", "")
+        self.states: dict[str, str] = found.get("states", {})
+        self.memory: dict[str, int] = found.get("memory", {})
+
+    def answer(self) -> str:
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a peer's gradients failed: exit status {self.process.wait()}")
+        return line
+
+    def turn(self, kind: str, name: str) -> float:
+        time.sleep(0.02)
+        self.process.stdin.write(f"{kind} {name}\n")
+        self.process.stdin.flush()
+        return float(self.answer())
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Found(NamedTuple):
+    # By peer, number of threads and workload: seconds of the forward pass and of the way back, by round.
+    rounds: dict[tuple[str, int, str], list[tuple[float, float]]]
+    states: dict[tuple[str, str], str]
+    memory: dict[tuple[str, str], int]
+    missing: dict[str, str]
+
+    def forward(self, *key: Any) -> float:
+        return statistics.median(forward for forward, _ in self.rounds[key])
+
+    def backward(self, *key: Any) -> float:
+        return statistics.median(backward for _, backward in self.rounds[key])
+
+    def over_forward(self, *key: Any) -> float:
+        return statistics.median(backward / forward for forward, backward in self.rounds[key])
+
+    def over_own(self, peer: str, threads: int, name: str) -> float:
+        pairs = zip(self.rounds[peer, threads, name], self.rounds[OWN, threads, name], strict=True)
+        return statistics.median(theirs / own for (_, theirs), (_, own) in pairs)
+
+
+def collect(rounds: int, scale: float) -> Found:
+    found = Found({}, {}, {}, {})
+    with tempfile.TemporaryDirectory() as folder:
+        for threads in (1, 2):
+            servers = {}
+            for peer in PEERS:
+                print(f"gradients, {threads} thread(s): {peer}", file=sys.stderr, flush=True)
+                server = Server(peer, threads, scale, Path(folder))
+                if server.missing:
+                    print(f"gradients: {peer} is left out: {server.missing}", file=sys.stderr, flush=True)
+                    found.missing[peer] = server.missing
+                    continue
+                servers[peer] = server
+                found.states.update({(peer, name): state for name, state in server.states.items()})
+                found.memory.update({(peer, name): size for name, size in server.memory.items()})
+            names = list(dict.fromkeys(name for server in servers.values() for name in server.states))
+            for name in names:
+                has_turns = [peer for peer in servers if found.states.get((peer, name)) == "right"]
+                for index in range(rounds):
+                    shift = index % len(has_turns)
+                    for peer in has_turns[shift:] + has_turns[:shift]:
+                        forward, both = (servers[peer].turn(kind, name) for kind in ("forward", "gradient"))
+                        found.rounds.setdefault((peer, threads, name), []).append((forward, both - forward))
+            for server in servers.values():
+                server.close()
+    return found
+
+
+def pretty(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if abs(seconds) >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+
+
+def section(rounds: int = 15, scale: float = 1.0) -> list[str]:
+    """The rows for the scoreboard."""
+    from importlib.metadata import version
+
+    found = collect(rounds, scale)
+    present = [peer for peer in OTHERS if peer not in found.missing]
+    versions = ", ".join(f"{peer} {version('warp-lang' if peer == 'warp' else peer)}" for peer in present)
+    lines = [
+        "",
+        "## Gradients",
+        "",
+        "The way back, and how many times as long as the forward pass it takes; of peers, also how many times",
+        f"Polyloom's (`benches/gradients.py`). Peers: {versions or 'none'}."
+        + "".join(f" {peer} is not installed." for peer in found.missing),
+        "",
+    ]
+    for threads in (1, 2):
+        lines += [
+            f"| {threads} thread{'s' * (threads > 1)} | forward | backward | "
+            + " | ".join(f"{peer}, backward" for peer in present)
+            + " |",
+            "|---|---|---|" + "---|" * len(present),
+        ]
+        for name in WORKLOADS:
+            own = (OWN, threads, name)
+            row = [pretty(found.forward(*own)), f"{pretty(found.backward(*own))} ({found.over_forward(*own):.2f}×)"]
+            for peer in present:
+                if found.states[peer, name] == WRONG:
+                    row.append("its gradient is wrong")
+                    continue
+                key = (peer, threads, name)
+                times = f"{found.over_forward(*key):.2f}×; {found.over_own(*key):.2f}× ours"
+                row.append(f"{pretty(found.backward(*key))} ({times})")
+            lines.append(f"| {name} | " + " | ".join(row) + " |")
+        lines.append("")
+    lines += [
+        f"What the way back through the time loop of {gradient_workloads.STEPS} steps keeps of the forward pass:",
+        "",
+        "| | memory | backward, 1 thread | 2 threads |",
+        "|---|---|---|---|",
+    ]
+    for (peer, name), size in found.memory.items():
+        label = peer + name.removeprefix("time loop")
+        times = " | ".join(pretty(found.backward(peer, threads, name)) for threads in (1, 2))
+        lines.append(f"| {label} | {size / 1e6:.3g} MB | {times} |")
+    return lines
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--child"]:
+        peer, scale, folder = sys.argv[2:]
+        return serve(peer, float(scale), Path(folder))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small arrays and few rounds: whether it works")
+    quick = parser.parse_args().quick
+    print("\n".join(section(3, 0.01) if quick else section()))
+
+
+if __name__ == "__main__":
+    main()
