@@ -36,6 +36,14 @@ def bump(a: float, b: float):
 @wp.func
 def polar(a: float, b: float):
     return wp.sqrt(a * a + b * b), wp.atan2(b, a)
+
+
+@wp.func
+def raised(a: float, n: int):
+    p = a
+    for k in range(n):
+        p = p * a
+    return p
 """
 
 # Where Warp is right: elementary functions, branches, functions, composites, gathers and scatters, loops that are
@@ -122,6 +130,12 @@ RIGHT = {
     "transforms": """
         t = wp.transform(wp.vec3(x[i], 0.0, w[i]), wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), w[i]))
         y[i] = wp.transform_point(t, wp.vec3(1.0, x[i], 2.0))[0]""",
+    "result_added_to": "y[i] = x[i] * w[i]\ny[i] += x[i] * x[i]",
+    "variable_squared_twice": "a = x[i]\na = a * a\na = a * a\ny[i] = a",
+    "elements_swapped": "a = x[i]\nx[i] = w[i]\nw[i] = a\ny[i] = x[i] * x[i] * w[i]",
+    "added_to_then_read": "wp.atomic_add(w, i, x[i])\ny[i] = w[i] * w[i]",
+    "greatest_of_all": "wp.atomic_max(y, 0, x[i] * w[i])",
+    "least_of_each_kind": "wp.atomic_min(y, i % 2, -x[i] * w[i])",
     "conversions": "y[i] = float(wp.float64(x[i]) * wp.float64(w[i])) + float(i) * x[i]",
 }
 
@@ -193,6 +207,42 @@ def of_branches(x, w, seed):
         slope = np.where(s > 1.2, 0.5 * slope, 2.0 * s * slope + slope)
         s = np.where(s > 1.2, 0.5 * s, s * s + s)
     return seed * slope, 0 * w
+
+
+def of_early_return(x, w, seed):
+    by_x, by_w = np.zeros(N), np.zeros(N)
+    for i in range(N):
+        exponent = 1.0
+        while exponent <= N and x[i] ** exponent <= 3.0:
+            exponent += 1.0
+        returned = exponent <= N
+        by_x[i] = seed[i] * exponent * x[i] ** (exponent - 1.0) * (1.0 if returned else w[i])
+        by_w[i] = 0.0 if returned else seed[i] * x[i] ** exponent
+    return by_x, by_w
+
+
+def of_least(x, w, seed):
+    j = (x * w).argmin()
+    by_x, by_w = seed * x[j] * w[j], np.zeros(N)
+    by_x[j] += (seed * x).sum() * w[j]
+    by_w[j] = (seed * x).sum() * x[j]
+    return by_x, by_w
+
+
+def of_decay(x, w, seed):
+    rest = (1.0 - 0.1 * w).prod()
+    return seed * rest, (seed * x).sum() * -0.1 * rest / (1.0 - 0.1 * w)
+
+
+def of_chosen(x, w, seed):
+    by_x, by_w, total = np.zeros(N), np.zeros(N), 0.0
+    # Which elements are taken is the same for every thread.
+    for k in range(N):
+        j = int(total) % N
+        total += x[j] * w[k]
+        by_x[j] += seed.sum() * w[k]
+        by_w[k] += seed.sum() * x[j]
+    return by_x, by_w
 
 
 # a, b = b, a * b from x and w: a becomes x to the 5th times w to the 8th in 6 steps.
@@ -319,6 +369,73 @@ WRONG = {
             y[i] = y[i] * x[i]""",
         by_power(7.0),
     ),
+    "function_with_a_loop": Wrong("y[i] = raised(x[i], n)", by_power(7.0)),
+    "return_in_a_loop": Wrong(
+        """
+        s = x[i]
+        for k in range(n):
+            if s > 3.0:
+                y[i] = s
+                return
+            s = s * x[i]
+        y[i] = s * w[i]""",
+        of_early_return,
+    ),
+    "least_by_branches": Wrong(
+        """
+        m = float(10.0)
+        for k in range(n):
+            if x[k] * w[k] < m:
+                m = x[k] * w[k]
+        y[i] = m * x[i]""",
+        of_least,
+    ),
+    "power_by_squares": Wrong(
+        """
+        r = float(1.0)
+        b = x[i]
+        e = int(n)
+        while e > 0:
+            if e % 2 == 1:
+                r = r * b
+            b = b * b
+            e = e / 2
+        y[i] = r""",
+        by_power(6.0),
+    ),
+    "matrix_in_a_loop": Wrong(
+        """
+        m = wp.mat22(1.0, x[i], 0.0, 1.0)
+        for k in range(n):
+            m = m * wp.mat22(1.0, w[i], 0.0, x[i])
+        y[i] = m[1, 1]""",
+        by_power(6.0),
+    ),
+    "rotation_in_a_loop": Wrong(
+        """
+        q = wp.quat(0.0, 0.0, 0.0, 1.0)
+        for k in range(n):
+            q = q * wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 0.2 * x[i])
+        y[i] = q[3]""",
+        lambda x, w, seed: (seed * -0.1 * N * np.sin(0.1 * N * x), 0 * w),
+    ),
+    "decay_in_a_loop": Wrong(
+        """
+        s = x[i]
+        for k in range(n):
+            s -= 0.1 * w[k] * s
+        y[i] = s""",
+        of_decay,
+    ),
+    "index_by_what_a_loop_sums": Wrong(
+        """
+        s = float(0.0)
+        for k in range(n):
+            j = int(s) % n
+            s += x[j] * w[k]
+        y[i] = s""",
+        of_chosen,
+    ),
     # One iteration less than there are elements: Warp's index is one too large on the way back.
     "index_in_a_while_loop": Wrong(
         """
@@ -332,6 +449,13 @@ WRONG = {
     ),
     "input_overwritten": Wrong("y[i] = x[i] * x[i]\nx[i] = 0.0", by_power(2.0)),
     "input_squared_twice": Wrong("x[i] = x[i] * x[i]\nx[i] = x[i] * x[i]\ny[i] = x[i]", by_power(4.0)),
+    "weights_overwritten": Wrong(
+        "w[i] = x[i] * w[i]\ny[i] = w[i] * w[i]",
+        lambda x, w, seed: (seed * 2.0 * x * w**2, seed * 2.0 * x**2 * w),
+    ),
+    "read_then_added_to": Wrong(
+        "y[i] = w[i] * w[i]\nwp.atomic_add(w, i, x[i])", lambda x, w, seed: (0 * x, seed * 2.0 * w)
+    ),
     "running_maximum": Wrong(
         """
         m = x[0] * x[0]
