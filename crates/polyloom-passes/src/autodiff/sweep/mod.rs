@@ -57,6 +57,20 @@ enum Export {
     Trips(Inst),
 }
 
+/// What the adjoint of an element is known to be.
+#[derive(Clone)]
+struct Known {
+    region: Region,
+    /// The array and the indices.
+    place: Values,
+    value: Value,
+    is_zero: bool,
+    /// The store of that value, if there is one.
+    store: Option<Inst>,
+    /// What was loaded from there before the store.
+    loaded: Option<Value>,
+}
+
 pub(in crate::autodiff) struct Sweep<'a> {
     pub(in crate::autodiff) old: &'a Function,
     pub(in crate::autodiff) builder: Builder<'a>,
@@ -67,6 +81,8 @@ pub(in crate::autodiff) struct Sweep<'a> {
     pub(in crate::autodiff) active: EntitySet<Value>,
     /// By parameter.
     pub(in crate::autodiff) arrays: Vec<Array>,
+    /// By parameter, of an array whose adjoints no two threads touch, the element that was accessed last.
+    known: Vec<Option<Known>>,
     /// How often a loop ran.
     trips: SecondaryMap<Inst, PackedOption<Value>>,
     /// How many values each of these reads in loops has recorded, or has taken back.
@@ -96,8 +112,10 @@ impl<'a> Sweep<'a> {
         arrays: Vec<Array>,
         checkpoints: bool,
     ) -> Sweep<'a> {
+        let known = vec![None; arrays.len()];
         Sweep {
             old,
+            known,
             builder: Builder::new(new),
             values: SecondaryMap::new(),
             adjoints: SecondaryMap::new(),

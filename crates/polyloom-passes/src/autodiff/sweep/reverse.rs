@@ -2,10 +2,10 @@
 
 use super::super::rules;
 use super::super::zero;
-use super::{Sweep, Types, Values, active_update};
+use super::{Known, Sweep, Types, Values, active_update};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::{Effect, Group};
-use polyloom_ir::{Imm, Inst, InstData, Op, Region, Value};
+use polyloom_ir::{Imm, Inst, InstData, Op, Region, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 impl Sweep<'_> {
@@ -80,10 +80,15 @@ impl Sweep<'_> {
         let Some((param, mut place)) = self.adjoint_of(data, data.operands.len() - 1) else { return };
         let ty = self.old.ty(data.results[0]);
         if self.arrays[param].is_private {
-            let before = self.builder.inst(Op::ArrayLoad, &place, &[ty], Imm::None);
-            let before = self.builder.func.insts[before].results[0];
-            place.push(self.builder.op(Op::Add, &[before, adjoint]));
-            self.builder.inst(Op::ArrayStore, &place, &[], Imm::None);
+            let is_zero = self.known(param, &place).is_some_and(|known| known.is_zero);
+            let sum = match is_zero {
+                true => adjoint,
+                false => {
+                    let before = self.load_adjoint(param, &place, ty);
+                    self.builder.op(Op::Add, &[before, adjoint])
+                }
+            };
+            self.store_adjoint(param, place, sum, false);
         } else {
             place.push(adjoint);
             self.builder.inst(Op::AtomicAdd, &place, &[ty], Imm::None);
@@ -91,26 +96,58 @@ impl Sweep<'_> {
     }
 
     fn reverse_store(&mut self, data: &InstData) {
-        let Some((_, mut place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
+        let Some((param, place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
         let value = data.operands[data.operands.len() - 1];
         let ty = self.old.ty(value);
-        let load = self.builder.inst(Op::ArrayLoad, &place, &[ty], Imm::None);
-        let adjoint = self.builder.func.insts[load].results[0];
-        place.push(zero(&mut self.builder, ty));
-        self.builder.inst(Op::ArrayStore, &place, &[], Imm::None);
+        let adjoint = self.load_adjoint(param, &place, ty);
+        let nothing = zero(&mut self.builder, ty);
+        self.store_adjoint(param, place, nothing, true);
         self.add(value, adjoint);
+    }
+
+    /// What is known of the adjoint of an element, if it is the one that was accessed last.
+    fn known(&self, param: usize, place: &Values) -> Option<&Known> {
+        let known = self.known[param].as_ref()?;
+        (known.region == self.builder.region() && known.place == *place).then_some(known)
+    }
+
+    fn load_adjoint(&mut self, param: usize, place: &Values, ty: Type) -> Value {
+        if let Some(known) = self.known(param, place) {
+            return known.value;
+        }
+        let load = self.builder.inst(Op::ArrayLoad, place, &[ty], Imm::None);
+        let value = self.builder.func.insts[load].results[0];
+        let (region, place) = (self.builder.region(), place.clone());
+        let known = Known { region, place, value, is_zero: false, store: None, loaded: Some(value) };
+        self.known[param] = self.arrays[param].is_private.then_some(known);
+        value
+    }
+
+    /// Stores an adjoint. A store to the same place before it is for nothing, and so is one of what is there.
+    fn store_adjoint(&mut self, param: usize, place: Values, value: Value, is_zero: bool) {
+        let region = self.builder.region();
+        let before = self.known(param, &place).cloned();
+        if let Some(store) = before.as_ref().and_then(|known| known.store) {
+            self.builder.func.regions[region].insts.retain(|&inst| inst != store);
+        }
+        let loaded = before.and_then(|known| known.loaded);
+        let store = (loaded != Some(value)).then(|| {
+            let operands: Values = place.iter().copied().chain([value]).collect();
+            self.builder.inst(Op::ArrayStore, &operands, &[], Imm::None)
+        });
+        let known = Known { region, place, value, is_zero, store, loaded };
+        self.known[param] = self.arrays[param].is_private.then_some(known);
     }
 
     /// `atomic_add` and `atomic_sub`: the element's adjoint stays.
     fn reverse_sum(&mut self, data: &InstData) {
-        let Some((_, place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
+        let Some((param, place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
         let value = data.operands[data.operands.len() - 1];
         if !self.active.contains(value) {
             return;
         }
         let ty = self.old.ty(value);
-        let load = self.builder.inst(Op::ArrayLoad, &place, &[ty], Imm::None);
-        let mut adjoint = self.builder.func.insts[load].results[0];
+        let mut adjoint = self.load_adjoint(param, &place, ty);
         if data.op == Op::AtomicSub {
             adjoint = self.builder.op(Op::Neg, &[adjoint]);
         }
