@@ -21,6 +21,7 @@ try:
         _compatibility,
         _composite_names,
         _creation,
+        _custom,
         _devices,
         _gradcheck,
         _indexed,
@@ -45,6 +46,7 @@ from polyloom._compatibility import *  # noqa: F403
 from polyloom._composite_names import *  # noqa: F403
 from polyloom._config import config
 from polyloom._creation import *  # noqa: F403
+from polyloom._custom import *  # noqa: F403
 from polyloom._devices import *  # noqa: F403
 from polyloom._errors import CompileError, DeviceError, Diagnostic, Finding, LaunchError, SanitizerError
 from polyloom._gradcheck import *  # noqa: F403
@@ -115,6 +117,7 @@ __all__ = [
     *_compatibility.__all__,
     *_composite_names.__all__,
     *_creation.__all__,
+    *_custom.__all__,
     *_indexed.__all__,
     *_devices.__all__,
     *_gradcheck.__all__,

@@ -15,9 +15,9 @@ REASONS = [
     ("geometry, volumes, textures", r"mesh|bvh|hashgrid|volume|texture|glbuffer|cubql"),
     ("tiles", r"^tile"),
     ("Omniverse Fabric", r"fabric"),
-    ("kernels within JAX", r"jax"),
+    ("Warp's wrappers for JAX; Polyloom's is `polyloom.jax.function`", r"jax."),
     ("arrays of Paddle, which DLPack passes on", r"paddle"),
-    ("gradients, which come later", r"^(tape|grad|func_grad|func_replay)$"),
+    ("derivatives of functions by themselves, in kernels", r"^grad$"),
     (
         "native code in kernels, and kernels built ahead of time",
         r"native|build|aot|address_of|get_cpu_kernel_cache_key",
@@ -34,5 +34,7 @@ def reason_of(name: str) -> str:
 def absent(name: str) -> AttributeError:
     """The error for a name that the package does not have."""
     message = f"module 'polyloom' has no attribute {name!r}"
+    if name in ("jax", "torch"):
+        return AttributeError(f"{message} yet: import polyloom.{name}", name=name)
     reason = "" if name.startswith("_") else reason_of(name)
     return AttributeError(f"{message}: Polyloom is without {reason}" if reason else message, name=name)

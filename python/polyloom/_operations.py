@@ -8,7 +8,7 @@ held before the operation.
 from __future__ import annotations
 
 import copy as _copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class Operation:
         The arrays it reads or writes, with what somebody gave for them.
     needed, written : list of View
         Those that the way back reads as they were before, and those that it overwrites.
+    needed_after : list of View
+        Those that the way back reads as the operation has left them.
     kept : list
         What it overwrote, with copies.
     """
@@ -47,6 +49,7 @@ class Operation:
         self.saved = self.loops = 0
         self.arrays: list[tuple[View, Any]] = []
         self.needed: list[View] = []
+        self.needed_after: list[View] = []
         self.written: list[View] = []
         self.kept: list[tuple[View, View]] = []
 
@@ -74,13 +77,14 @@ class Launched(Operation):
         if self._is_active:
             backward = kernel.backward([view is not None and view.is_float for view in views], len(dim))
             check_aliases(kernel, views, backward.writes)
-            reads = zip(views, backward.reads, strict=True)
-            self.needed = [view for view, is_read in reads if view is not None and is_read]
+            reads = list(zip(views, backward.reads, backward.left, strict=True))
+            self.needed = [view for view, is_read, left in reads if view is not None and is_read and not left]
+            self.needed_after = [view for view, is_read, left in reads if view is not None and is_read and left]
 
     def play_back(self, playback: Playback) -> None:
         if not self._is_active:
             return
-        args = [playback.before(arg) if isinstance(arg, View) else arg for arg in self._args]
+        args = [playback.argument(arg) if isinstance(arg, View) else arg for arg in self._args]
         adjoints = [playback.adjoint(arg) if isinstance(arg, View) else None for arg in self._args]
         self.loops = launch_backward(self._kernel, self._dim, args, adjoints, self._device)
 
@@ -174,10 +178,13 @@ class Playback:
         self._adjoints: dict[Region, Beside] = {}
         self._before: dict[Region, Beside] = {}
         self._finished: set[Region] = set()
+        # Arrays as the operation that is played back has left them, where it asks for that.
+        self._after: dict[Any, View] = {}
 
-    def put_back(self, kept: Iterable[tuple[View, View]]) -> None:
-        """Makes the arrays what they were before an operation that kept this of them."""
-        for view, held in kept:
+    def put_back(self, operation: Operation) -> None:
+        """Makes the arrays what they were before an operation."""
+        self._after = {view.key: self.before(view).copy() for view in operation.needed_after}
+        for view, held in operation.kept:
             region = self._history.find(view)
             if region is None:
                 continue
@@ -190,6 +197,10 @@ class Playback:
         region = self._history.find(view) if view.storage.size else None
         held = None if region is None else self._before.get(region)
         return view if held is None else held.place(view)
+
+    def argument(self, view: View) -> View:
+        """The array as the backward kernel of the launch that is played back takes it."""
+        return self._after.get(view.key) or self.before(view)
 
     def adjoint(self, view: View) -> View | None:
         """The array of the adjoint of an array."""

@@ -205,6 +205,9 @@ class Tape:
             failed.saved, failed.kept = operation.saved, operation.kept
             operation = failed
         self._operations.append(operation)
+        for view in operation.needed_after:
+            if view.storage.size:
+                self._history.region(view).need(view)
         for view, value in operation.arrays:
             if view.is_float and value is not None:
                 self._given.setdefault(view.key, value)
@@ -234,7 +237,7 @@ class Tape:
             else:
                 self._begin_with_own(playback)
             for operation in reversed(self._operations):
-                playback.put_back(operation.kept)
+                playback.put_back(operation)
                 operation.play_back(playback)
             playback.finish()
         results = [

@@ -15,6 +15,7 @@ from polyloom import _builtins, _native
         "polyloom",
         "polyloom._arrays",
         "polyloom._creation",
+        "polyloom._custom",
         "polyloom._devices",
         "polyloom._builtins",
         "polyloom._compatibility",

@@ -4,8 +4,9 @@
 //! package answers from live objects, [`crate::FileEnvironment`] from the rest of the file.
 
 use crate::annotation::AnnotationReader;
+use crate::custom::CustomDerivative;
 use crate::param_type::ParamType;
-use crate::source::SourceUnit;
+use crate::source::{Role, SourceUnit};
 use crate::structure::{StructType, ValueType};
 use polyloom_ir::{Composite, CompositeKind, Op, Scalar, Type};
 use smallvec::SmallVec;
@@ -183,6 +184,8 @@ pub struct FunctionHandle {
     pub environment: Arc<dyn Environment>,
     /// Decorator arguments beyond those in its text: a file that is one call with them, `kernel(block_dim=256)`.
     pub arguments: Option<Arc<SourceUnit>>,
+    /// What stands in for its own derivative.
+    pub custom: Arc<CustomDerivative>,
 }
 
 /// What two handles share only if they are the same function.
@@ -205,6 +208,21 @@ impl FunctionHandle {
     pub fn replaces(&self, earlier: &FunctionHandle) -> bool {
         let types = self.parameter_types(Some(ParamType::ANY));
         types.is_some() && types == earlier.parameter_types(Some(ParamType::ANY))
+    }
+
+    /// What its text makes of it.
+    pub fn role(&self) -> Option<Role> {
+        self.unit.functions().get(self.function)?.role
+    }
+
+    /// Whether it may be what a derivative of `function` is made of: it takes what that takes first.
+    pub fn goes_with(&self, function: &FunctionHandle) -> bool {
+        let [own, of] = [self, function].map(|handle| handle.parameter_types(Some(ParamType::ANY)));
+        let (Some(own), Some(of)) = (own, of) else { return false };
+        match self.role() {
+            Some(Role::Gradient) => own.starts_with(&of),
+            _ => own == of,
+        }
     }
 
     /// Its parameters; `None` if an annotation is missing or wrong.

@@ -8,6 +8,7 @@
 use crate::annotation::{AnnotationError, AnnotationReader};
 use crate::assignment_expressions::assignment_expressions;
 use crate::constant;
+use crate::custom::CustomDerivative;
 use crate::environment::{Captured, Environment, FunctionHandle};
 use crate::members;
 use crate::param_type::{ParamType, Pattern, ScalarSet};
@@ -119,11 +120,34 @@ impl FileEnvironment {
             function: index,
             environment: File::environment(&self.file, scope),
             arguments: None,
+            custom: self.file.custom(index),
         }
     }
 }
 
 impl File {
+    /// What stands in for the derivative of a function, in the scope that it is in.
+    fn custom(self: &Arc<File>, index: usize) -> Arc<CustomDerivative> {
+        let custom = Arc::<CustomDerivative>::default();
+        let functions = self.unit.functions();
+        let Some(of) = functions.get(index) else { return custom };
+        let scope = of.enclosing.last().and_then(|start| self.scope_of.get(start)).copied().unwrap_or(0);
+        let handle = |function: usize| FunctionHandle {
+            unit: self.unit.clone(),
+            function,
+            environment: File::environment(self, scope),
+            arguments: None,
+            custom: Default::default(),
+        };
+        for (other, info) in functions.iter().enumerate() {
+            let (Some(role), Some(name)) = (info.role, &info.of) else { continue };
+            if *name == of.name && info.enclosing == of.enclosing && handle(other).goes_with(&handle(index)) {
+                custom.set(role, handle(other));
+            }
+        }
+        custom
+    }
+
     fn environment(self: &Arc<File>, scope: usize) -> Arc<FileEnvironment> {
         let mut environments = self.environments.lock().unwrap_or_else(PoisonError::into_inner);
         if scope >= environments.len() {
@@ -368,7 +392,7 @@ impl File {
                 Binding::Functions(overloads)
             }
             Some(Role::Kernel) => Binding::Value(Captured::Kernel(name.into())),
-            None => unsupported("function"),
+            Some(Role::Gradient | Role::Replay) | None => unsupported("function"),
         };
         self.bind(scope, name, binding);
     }
@@ -411,6 +435,7 @@ impl File {
                     function: *function,
                     environment: environment.clone(),
                     arguments: None,
+                    custom: file.map_or_else(Default::default, |file| file.custom(*function)),
                 };
                 Some(Captured::Function(overloads.functions.iter().flatten().map(handle).collect()))
             }

@@ -45,6 +45,7 @@ mod annotation;
 mod assignment_expressions;
 mod check;
 mod constant;
+mod custom;
 mod decorator;
 mod environment;
 mod error;
@@ -60,6 +61,7 @@ mod structure;
 pub mod typed_ast;
 
 pub use annotation::read_type;
+pub use custom::CustomDerivative;
 pub use environment::{Builtin, Captured, Environment, FunctionHandle, Variable};
 pub use error::CompileError;
 pub use file_environment::FileEnvironment;
@@ -191,7 +193,8 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diag
                 }
             }
             Some(Role::Func) => compilation.check_alone(&environment.function(index)),
-            None => {}
+            // Those are checked with the functions that they are of.
+            Some(Role::Gradient | Role::Replay) | None => {}
         }
     }
     let mut diagnostics = compilation.take_diagnostics();

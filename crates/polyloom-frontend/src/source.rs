@@ -4,6 +4,7 @@
 //! ones included, with what its decorators make of it. Decorators are recognised by the file's own imports, so
 //! `@loom.kernel`, `@wp.func` and `from polyloom import kernel as k; @k` all work without running any Python.
 
+use crate::custom::adjoint_name;
 use crate::error::CompileError;
 use polyloom_ir::{Code, Diagnostic, FileId, SourceFile, SourceMap, Span};
 use ruff_python_ast::token::TokenKind;
@@ -30,6 +31,10 @@ pub enum Role {
     Kernel,
     /// `@loom.func`: called from kernels and functions.
     Func,
+    /// `@loom.func_grad(f)`: carries derivatives through `f`.
+    Gradient,
+    /// `@loom.func_replay(f)`: runs in place of `f` on the way to its derivative.
+    Replay,
 }
 
 /// One function definition of a file.
@@ -39,6 +44,10 @@ pub struct FunctionInfo {
     pub name: Arc<str>,
     /// What its decorators make of it; `None` for plain Python functions.
     pub role: Option<Role>,
+    /// Of one that a derivative is made of, the name of the function that it belongs to.
+    pub of: Option<Arc<str>>,
+    /// The names that the adjoints of its parameters have in its text, if it carries derivatives.
+    pub adjoints: Vec<Arc<str>>,
     /// Byte offset of the definition.
     pub start: u32,
     /// Line of the first decorator, or of `def` where there is none: Python's `co_firstlineno`.
@@ -99,7 +108,7 @@ impl SourceUnit {
         if !diagnostics.is_empty() {
             return fail(diagnostics);
         }
-        let body = parsed.into_suite();
+        let mut body = parsed.into_suite();
         let mut index = Index {
             file: &file,
             functions: Vec::new(),
@@ -110,6 +119,7 @@ impl SourceUnit {
         index.imports(None, &body);
         index.statements(&body);
         let Index { functions, imports, .. } = index;
+        crate::custom::name_adjoints(&mut body, &functions);
         Ok(Arc::new(SourceUnit { file, body, functions, imports }))
     }
 
@@ -430,9 +440,19 @@ impl Index<'_> {
             if let Stmt::FunctionDef(def) = stmt {
                 let line = |offset: u32| self.file.position(offset).line;
                 let start = def.range().start().to_u32();
+                let made = def.decorator_list.iter().find_map(|d| Some((self.role(&d.expression)?, &d.expression)));
+                let role = made.map(|(role, _)| role);
+                let is_custom = matches!(role, Some(Role::Gradient | Role::Replay));
+                let parameters = def.parameters.iter_non_variadic_params().map(|p| p.parameter.name.as_str());
+                let adjoints = match role {
+                    Some(Role::Gradient) => parameters.map(|name| adjoint_name(name).into()).collect(),
+                    _ => Vec::new(),
+                };
                 self.functions.push(FunctionInfo {
                     name: def.name.as_str().into(),
-                    role: def.decorator_list.iter().find_map(|d| self.role(&d.expression)),
+                    role,
+                    of: made.filter(|_| is_custom).and_then(|(_, decorator)| first_argument(decorator)),
+                    adjoints,
                     start,
                     first_line: line(start),
                     def_line: line(def.name.range().start().to_u32()),
@@ -478,9 +498,19 @@ impl Index<'_> {
         match full[..] {
             [package, "kernel"] if PACKAGES.contains(&package) => Some(Role::Kernel),
             [package, "func"] if PACKAGES.contains(&package) => Some(Role::Func),
+            [package, "func_grad"] if PACKAGES.contains(&package) => Some(Role::Gradient),
+            [package, "func_replay"] if PACKAGES.contains(&package) => Some(Role::Replay),
             _ => None,
         }
     }
+}
+
+/// The name that is a decorator's first argument, without what it is a member of.
+fn first_argument(decorator: &Expr) -> Option<Arc<str>> {
+    let Expr::Call(call) = decorator else { return None };
+    let keyword = call.arguments.keywords.first().map(|keyword| &keyword.value);
+    let path = dotted(call.arguments.args.first().or(keyword)?)?;
+    path.last().map(|name| (*name).into())
 }
 
 /// `a.b.c` as its parts, if the expression is a name followed by attributes.

@@ -277,6 +277,12 @@ pub struct Function {
     pub constraints: ExecutionConstraints,
     /// The source it stands for.
     pub span: Span,
+    /// A function that stands in for its derivative: of its parameters, of adjoints of its results and of adjoints of
+    /// those of its parameters that are floating-point numbers or composites of such, it gives the sums of the latter
+    /// and of what flows to them. Text does not have it.
+    pub gradient: Option<FuncId>,
+    /// A function that runs in its place on the way to its derivative. Text does not have it.
+    pub replay: Option<FuncId>,
     /// All values.
     pub values: PrimaryMap<Value, ValueData>,
     /// All instructions.
@@ -306,6 +312,8 @@ impl Function {
             metadata: KernelMetadata::default(),
             constraints: ExecutionConstraints::default(),
             span: Span::NONE,
+            gradient: None,
+            replay: None,
             values: PrimaryMap::new(),
             insts: PrimaryMap::new(),
             regions,

@@ -137,11 +137,21 @@ pub fn prepared(module: &Module, kernel: FuncId, options: &Options) -> Result<(M
 
 /// A module of only `root`, which comes first, and what it calls.
 pub fn extract(module: &Module, root: FuncId) -> (Module, FuncId) {
-    let kept = reachable(module, root);
+    extracted(module, &reachable(module, root))
+}
+
+/// [`extract`] with the functions that stand in for derivatives.
+pub(crate) fn extract_with_derivatives(module: &Module, root: FuncId) -> (Module, FuncId) {
+    extracted(module, &reachable_with(module, root, true))
+}
+
+fn extracted(module: &Module, kept: &[FuncId]) -> (Module, FuncId) {
     let mut copy = Module::new();
     let number = |id: FuncId| kept.iter().position(|&k| k == id).map(|index| FuncId::from_u32(index as u32));
-    for &id in &kept {
+    for &id in kept {
         let mut function: Function = module.functions[id].clone();
+        function.gradient = function.gradient.and_then(number);
+        function.replay = function.replay.and_then(number);
         for data in function.insts.values_mut() {
             if let Imm::Func(callee) = &mut data.imm {
                 // A call that is no longer part of the code may name a function that is left behind.
@@ -155,11 +165,18 @@ pub fn extract(module: &Module, root: FuncId) -> (Module, FuncId) {
 
 /// `root` and the functions it calls, directly or not, each once.
 pub(crate) fn reachable(module: &Module, root: FuncId) -> Vec<FuncId> {
+    reachable_with(module, root, false)
+}
+
+/// [`reachable`], perhaps with the functions that stand in for derivatives.
+fn reachable_with(module: &Module, root: FuncId, with_derivatives: bool) -> Vec<FuncId> {
     let mut found = vec![root];
     let mut next = 0;
     while let Some(&id) = found.get(next) {
         next += 1;
-        for callee in callees(&module.functions[id]) {
+        let function = &module.functions[id];
+        let custom = function.gradient.into_iter().chain(function.replay).filter(|_| with_derivatives);
+        for callee in callees(function).into_iter().chain(custom) {
             if !found.contains(&callee) {
                 found.push(callee);
             }

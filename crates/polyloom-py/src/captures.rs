@@ -40,7 +40,13 @@ impl Captures {
         let unit = unit.get().unit().clone();
         let environment = Arc::new(LiveEnvironment::new(py, &unit, index, globals, cells)?);
         let surroundings: Arc<dyn Environment> = environment.clone();
-        let handle = FunctionHandle { unit: unit.clone(), function: index, environment: surroundings, arguments: None };
+        let handle = FunctionHandle {
+            unit: unit.clone(),
+            function: index,
+            environment: surroundings,
+            arguments: None,
+            custom: Default::default(),
+        };
         let is_complete = handle.evaluate_static_expressions();
         let (names, evaluated) = environment.captures();
         Ok(Captures { unit, function: index, names: names.clone(), evaluated, is_complete })
@@ -101,7 +107,13 @@ pub(crate) fn result_types<'py>(
     let failed = |error| compile_error(py, &error);
     let unit = polyloom::SourceUnit::parse(SourceFile::new("<map>", text, 1)).map_err(failed)?;
     let environment = LiveEnvironment::new(py, &unit, 0, names.unbind(), PyDict::new(py).unbind())?;
-    let handle = FunctionHandle { unit, function: 0, environment: Arc::new(environment), arguments: None };
+    let handle = FunctionHandle {
+        unit,
+        function: 0,
+        environment: Arc::new(environment),
+        arguments: None,
+        custom: Default::default(),
+    };
     let session = session()?;
     let results = session.result_types(&handle, session.defaults()).map_err(failed)?;
     results.iter().map(|&ty| Ok((ty.python_name(), python_type(py, ty)?))).collect()

@@ -5,7 +5,7 @@ use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_erro
 use crate::generic::Generic;
 use crate::packages;
 use crate::session;
-use polyloom::frontend::{Environment, FunctionHandle, check_function};
+use polyloom::frontend::{Environment, FunctionHandle, Role, check_function};
 use polyloom::{
     Arch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, Scalar, SourceFile,
     TextTarget, Type, UnknownArch,
@@ -62,7 +62,8 @@ impl SourceUnit {
             let file = SourceFile::new("<decorator arguments>", text, 1);
             polyloom::SourceUnit::parse(file).map_err(|error| compile_error(function.py(), &error))
         });
-        Ok(FunctionHandle { unit: self.unit.clone(), function: index, environment, arguments: arguments.transpose()? })
+        let (unit, arguments) = (self.unit.clone(), arguments.transpose()?);
+        Ok(FunctionHandle { unit, function: index, environment, arguments, custom: Default::default() })
     }
 }
 
@@ -510,6 +511,12 @@ impl Backward {
         self.backward.reads.clone()
     }
 
+    /// By parameter of the kernel's HIR: whether what the array holds after the kernel matters.
+    #[getter]
+    fn left(&self) -> Vec<bool> {
+        self.backward.left.clone()
+    }
+
     /// By parameter of the kernel's HIR: whether the kernel itself writes the array.
     #[getter]
     fn writes(&self) -> Vec<bool> {
@@ -579,7 +586,10 @@ impl Function {
         let py = function.py();
         let handle = unit.get().handle(line, function, globals, cells, options)?;
         handle.evaluate_static_expressions();
-        check_function(&handle, &session()?.defaults()).map_err(|error| compile_error(py, &error))?;
+        // What a derivative is made of is checked with the function that it is of.
+        if !matches!(handle.role(), Some(Role::Gradient | Role::Replay)) {
+            check_function(&handle, &session()?.defaults()).map_err(|error| compile_error(py, &error))?;
+        }
         let doc = function.getattr("__doc__")?.extract()?;
         Ok(Function { handle, earlier: Mutex::new(Vec::new()), python: function.clone().unbind(), doc })
     }
@@ -589,6 +599,22 @@ impl Function {
         let mut handles = before.get().handles();
         handles.retain(|earlier| !self.handle.replaces(earlier));
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(handles);
+    }
+
+    /// Makes another function stand in for this one's derivative, or for this one on the way there, as its decorator says.
+    fn set_custom(&self, py: Python<'_>, function: &Bound<'_, Function>) -> PyResult<()> {
+        let (own, other) = (self.handle.name(), &function.get().handle);
+        let Some(role @ (Role::Gradient | Role::Replay)) = other.role() else {
+            let message = format!("'{}' is not recognised: write @loom.func_grad or @loom.func_replay", other.name());
+            return Err(PyTypeError::new_err(message));
+        };
+        let Some(handle) = self.handles().into_iter().rev().find(|handle| other.goes_with(handle)) else {
+            let name = other.name();
+            let message = format!("'{name}' takes what '{own}' takes first: parameters of the same types, in order");
+            return Err(PyTypeError::new_err(message));
+        };
+        handle.custom.set(role, other.clone());
+        check_function(&handle, &session()?.defaults()).map(drop).map_err(|error| compile_error(py, &error))
     }
 
     #[getter(__name__)]

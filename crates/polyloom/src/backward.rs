@@ -36,6 +36,9 @@ pub struct Backward {
     pub reads: Vec<bool>,
     /// By parameter of the kernel's HIR: whether the kernel itself writes the array.
     pub writes: Vec<bool>,
+    /// By parameter of the kernel's HIR: whether what the array holds after the kernel matters, and not what it held
+    /// before.
+    pub left: Vec<bool>,
 }
 
 /// A kernel that computes, beside what a kernel computes, its derivative in a direction.
@@ -145,6 +148,7 @@ impl Kernel {
                 replayed: made.replayed,
                 reads: made.reads,
                 writes: made.writes,
+                left: made.left,
             })
         })
     }

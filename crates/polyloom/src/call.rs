@@ -105,7 +105,7 @@ fn function_of(text: String, types: &[Type], results: &[Type]) -> Result<Functio
     let out = results.iter().map(|&ty| Type::array_of(ty, 1)).collect();
     let environment = Arc::new(CallEnvironment { types: types.into(), out });
     let unit = SourceUnit::parse(SourceFile::new("<call>", text, 1)).map_err(refused)?;
-    Ok(FunctionHandle { unit, function: 0, environment, arguments: None })
+    Ok(FunctionHandle { unit, function: 0, environment, arguments: None, custom: Default::default() })
 }
 
 fn refused(error: CompileError) -> CallError {

@@ -12,10 +12,10 @@ use crate::annotation::AnnotationReader;
 use crate::decorator;
 use crate::environment::{Captured, Environment, FunctionHandle};
 use crate::param_type::ParamType;
-use crate::source::SourceUnit;
+use crate::source::{Role, SourceUnit};
 use crate::structure::ValueType;
-use crate::typed_ast::{Expr, ExprKind, ExprType, Function, FunctionId, Local, LocalId, Param};
-use polyloom_ir::{Code, Diagnostic, FileId, FunctionKind, Span, Type};
+use crate::typed_ast::{Custom, Expr, ExprKind, ExprType, Function, FunctionId, Local, LocalId, Param};
+use polyloom_ir::{Code, Composite, Diagnostic, FileId, FunctionKind, Scalar, Span, Type};
 use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::FxHashMap;
@@ -154,7 +154,64 @@ impl Compilation<'_> {
             FunctionId(self.program.functions.len() as u32 - 1)
         });
         self.instances.insert(key, id);
+        if let Some(id) = id {
+            self.check_custom(handle, id, given, call);
+        }
         id
+    }
+
+    /// Checks what stands in for a function's own derivative, for the same types.
+    fn check_custom(&mut self, handle: &FunctionHandle, id: FunctionId, given: &[Given], call: Span) {
+        let (gradient, replay) = (handle.custom.gradient(), handle.custom.replay());
+        if gradient.is_none() && replay.is_none() {
+            return;
+        }
+        let function = &self.program.functions[id.0 as usize];
+        let (results, span) = (function.results.clone(), function.span);
+        let is_plain = |ty: &ValueType| ty.as_plain().is_some();
+        let takes_plain = given.iter().all(|given| match given {
+            Given::Value(ty) => is_plain(ty),
+            Given::Known(_) => true,
+            Given::View(..) | Given::Own(..) | Given::Tuple(_) => false,
+        });
+        if !takes_plain || !results.iter().all(is_plain) || !function.updated.is_empty() {
+            let message = format!("the derivative of `{}` cannot be given by another function", handle.name());
+            let help =
+                "it may be for functions of numbers, vectors and their like and of whole arrays, without references";
+            self.diagnostics.push(Diagnostic::error(Code::Unsupported, span, message).help(help));
+            return;
+        }
+        if let Some(gradient) = gradient {
+            let mut all: SmallVec<[Given; 4]> = given.iter().cloned().collect();
+            all.extend(results.iter().map(|ty| Given::Value(*ty)));
+            let n_parameters = gradient.unit.definition(gradient.function).map(|def| def.parameters.len());
+            if n_parameters != Some(all.len()) {
+                let message = format!(
+                    "`{}` takes the {} parameters of `{}` and an adjoint for each of its {} results",
+                    gradient.name(),
+                    given.len(),
+                    handle.name(),
+                    results.len()
+                );
+                let help = "write `adj_ret` behind the parameters of the function, or one such for each result";
+                self.diagnostics.push(Diagnostic::error(Code::TypeMismatch, span, message).help(help));
+                return;
+            }
+            self.n_of_gradient = Some(given.len());
+            let found = self.check_instance(&gradient, FunctionKind::Func, &all, call);
+            self.n_of_gradient = None;
+            self.program.functions[id.0 as usize].custom.gradient = found;
+        }
+        if let Some(replay) = replay {
+            let found = self.check_instance(&replay, FunctionKind::Func, given, call);
+            let gives = found.map(|found| &self.program.functions[found.0 as usize].results);
+            if gives.is_some_and(|gives| *gives != results) {
+                let message = format!("`{}` gives other types than `{}`", replay.name(), handle.name());
+                let help = "what runs in a function's place gives values of the same types";
+                self.diagnostics.push(Diagnostic::error(Code::TypeMismatch, span, message).help(help));
+            }
+            self.program.functions[id.0 as usize].custom.replay = found;
+        }
     }
 
     /// Adds to the errors since there were `n_before` for which types a generic function was compiled, and where those
@@ -295,6 +352,8 @@ impl Compilation<'_> {
         checker.plain_function(def);
         let (metadata, constraints) = checker.decorators(def, beside);
         checker.parameters(def, given);
+        let n_named = checker.n_params;
+        checker.adjoints(given);
         checker.declared_results(def);
         checker.collect_names(&def.body);
         let mut body = Vec::with_capacity(def.body.len());
@@ -306,7 +365,9 @@ impl Compilation<'_> {
         }
         let is_shared = |local: &LocalId| fixed.contains_key(local) || references.contains(local);
         let is_changed = |local: &LocalId| is_shared(local) && assigned.iter().any(|set| set.contains(*local));
-        let updated = (0..n_params as u32).map(LocalId).filter(is_changed).collect();
+        // Adjoints are handed back all.
+        let is_updated = |local: &LocalId| local.0 >= n_named as u32 || is_changed(local);
+        let updated = (0..n_params as u32).map(LocalId).filter(is_updated).collect();
         Some(Function {
             name,
             kind,
@@ -314,6 +375,7 @@ impl Compilation<'_> {
             locals,
             results,
             updated,
+            custom: Custom::default(),
             own_result,
             body,
             metadata,
@@ -392,6 +454,10 @@ impl<'a> Checker<'_, '_, 'a> {
         def: &'a ast::StmtFunctionDef,
         beside: Option<(&SourceUnit, FileId)>,
     ) -> (polyloom_ir::KernelMetadata, polyloom_ir::ExecutionConstraints) {
+        if self.unit.functions().get(self.function).is_some_and(|info| info.of.is_some()) {
+            // Its decorator says which function it belongs to, and nothing else.
+            return Default::default();
+        }
         let environment = self.environment;
         let mut reader = decorator::Reader {
             file: self.file,
@@ -495,6 +561,31 @@ impl<'a> Checker<'_, '_, 'a> {
                 }
             };
             self.names.insert(name.as_str(), binding);
+        }
+        self.n_params = self.locals.len();
+    }
+
+    /// The adjoints of the parameters, in a function that carries derivatives: parameters by reference.
+    fn adjoints(&mut self, given: &[Given]) {
+        let unit = self.unit;
+        let Some(info) = unit.functions().get(self.function) else { return };
+        let Some(n) = self.compilation.n_of_gradient.take().filter(|_| info.role == Some(Role::Gradient)) else {
+            return;
+        };
+        for (name, given) in info.adjoints.iter().zip(given).take(n) {
+            let Given::Value(ValueType::Plain(ty)) = given else { continue };
+            let elem = ty.as_composite().map(Composite::elem).or_else(|| ty.as_scalar());
+            if !elem.is_some_and(Scalar::is_float) {
+                continue;
+            }
+            let first = self.locals.len() as u32;
+            let binding = self.parameter(name, (*ty).into(), Span::NONE);
+            for local in first..self.locals.len() as u32 {
+                self.references.push(LocalId(local));
+                self.locals[local as usize].first_read = 0;
+                self.locals[local as usize].last_read = u32::MAX;
+            }
+            self.names.insert(name, binding);
         }
         self.n_params = self.locals.len();
     }

@@ -147,6 +147,8 @@ pub(crate) struct Compilation<'o> {
     /// Whether a function on its own is being checked: where the memory of its arrays is, calls will say.
     is_alone: bool,
     names: FxHashSet<Arc<str>>,
+    /// The number of parameters of the function whose derivative the next instance carries.
+    n_of_gradient: Option<usize>,
     /// What has been spent on the kernel, or the function on its own, being checked.
     spent: Spent,
     suggestions_left: u32,
@@ -180,6 +182,7 @@ impl<'o> Compilation<'o> {
             finished: Vec::new(),
             names: FxHashSet::default(),
             is_alone: false,
+            n_of_gradient: None,
             spent: Spent::default(),
             suggestions_left: MAX_SUGGESTIONS,
             n_shared_arrays: 0,

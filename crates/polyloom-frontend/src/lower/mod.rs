@@ -35,6 +35,8 @@ fn lower_function(program: &Program, function: &Function) -> HirFunction {
     hir.metadata = function.metadata.clone();
     hir.constraints = function.constraints.clone();
     hir.span = function.span;
+    hir.gradient = function.custom.gradient.map(func_id);
+    hir.replay = function.custom.replay.map(func_id);
     let values: Vec<Value> = hir.params().to_vec();
     let mut vars: Vec<Option<Value>> = vec![None; function.locals.len()];
     for (var, value) in vars.iter_mut().zip(values) {

@@ -42,6 +42,8 @@ pub struct Function {
     pub results: SmallVec<[ValueType; 2]>,
     /// Parameters whose values at the end are further results: arrays of a caller's own that the function changes.
     pub updated: Locals,
+    /// What stands in for its derivative.
+    pub custom: Custom,
     /// What the result is, if it is an array of the function's own.
     pub(crate) own_result: Option<Fixed>,
     /// The statements.
@@ -52,6 +54,15 @@ pub struct Function {
     pub constraints: ExecutionConstraints,
     /// The name in its `def`.
     pub span: Span,
+}
+
+/// What stands in for a function's own derivative.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Custom {
+    /// A function of its arguments and of the adjoints of its results that gives the adjoints of its arguments.
+    pub gradient: Option<FunctionId>,
+    /// What runs in its place on the way there.
+    pub replay: Option<FunctionId>,
 }
 
 /// A parameter.

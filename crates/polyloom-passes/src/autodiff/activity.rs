@@ -62,7 +62,7 @@ fn visit(func: &Function, region: Region, active: &mut EntitySet<Value>) -> bool
             }
             _ => {
                 let types: SmallVec<[Type; 4]> = data.operands.iter().map(|&operand| func.ty(operand)).collect();
-                let flows = !matches!(derivative(data.op, &types), Derivative::Zero);
+                let flows = data.op == Op::Call || !matches!(derivative(data.op, &types), Derivative::Zero);
                 if flows && data.operands.iter().any(|&operand| active.contains(operand)) {
                     for &result in &data.results {
                         if is_float(func.ty(result)) {

@@ -18,6 +18,7 @@
 
 mod activity;
 mod choices;
+mod custom;
 mod definitions;
 mod expand;
 mod plan;
@@ -29,7 +30,7 @@ mod updates;
 
 pub use plan::{Backward, TapeExtent};
 
-use crate::pipeline::extract;
+use crate::pipeline::{extract, extract_with_derivatives};
 use crate::transform::{fold, inline, strip_asserts};
 use cranelift_entity::EntitySet;
 use plan::Extra;
@@ -61,7 +62,8 @@ pub struct Request {
 /// Where the kernel has no derivative, or none that could be told: what to write instead.
 pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Backward, Vec<Diagnostic>> {
     let is_expanded = |op, types: &[Type]| rules::derivative(op, types) == Derivative::Definition;
-    let mut forward = flat(module, kernel, request, is_expanded)?;
+    let (rest, mut forward) = flat(module, kernel, request, is_expanded, inline::Keep::Custom)?;
+    let left = custom::check(&rest, &forward, request)?;
     choices::choices_as_branches(&mut forward);
     let forward = structure::structured(&forward);
     debug_assert_eq!(polyloom_ir::verify_function(&forward, None), Ok(()), "structured form is valid");
@@ -95,7 +97,7 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
             arrays[index].adjoint = Some(new_params[n_params + number]);
         }
     }
-    let mut sweep = Sweep::new(&forward, &mut new, values, arrays.clone(), request.checkpoints);
+    let mut sweep = Sweep::new(&forward, &rest, &mut new, values, arrays.clone(), request.checkpoints);
     for (&old, &param) in forward.params().iter().zip(&new_params) {
         sweep.values[old] = param.into();
     }
@@ -117,20 +119,23 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     if !errors.is_empty() {
         return Err(errors);
     }
+    let new = custom::without_calls(&rest, new)?;
     let (mut backward, counted) = plan::finish(new, n_params, adjoints, extra, request.rank);
-    backward.writes = forward.written_arrays();
+    backward.writes = custom::without_calls(&rest, forward.clone())?.written_arrays();
+    backward.left = left;
     if !backward.after.is_empty() {
+        custom::refuse_second_runs(&forward, &backward.left)?;
         // The kernel is run once more to know what it leaves, from what it found.
         forward.walk(forward.body, &mut |_, data| {
             let effect = data.op.info().effect;
-            let param = data.operands.first().and_then(|&array| forward.param_index(array));
-            if let Some(param) = param.filter(|_| matches!(effect, Effect::Read | Effect::ReadWrite)) {
-                backward.reads[param] = true;
+            let n_arrays = if data.op == Op::Call { data.operands.len() } else { 1 };
+            for param in data.operands.iter().take(n_arrays).filter_map(|&array| forward.param_index(array)) {
+                backward.reads[param] |= matches!(effect, Effect::Read | Effect::ReadWrite);
             }
         });
     }
     if !counted.is_empty() {
-        plan::count(&mut backward, &forward, counted, arrays);
+        plan::count(&mut backward, &forward, &rest, counted, arrays)?;
     }
     Ok(backward)
 }
@@ -154,7 +159,7 @@ pub struct Tangent {
 ///
 /// Where the kernel has no derivative, or none that could be told: what to write instead.
 pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tangent, Vec<Diagnostic>> {
-    let old = flat(module, kernel, request, tangent::is_expanded)?;
+    let (_, old) = flat(module, kernel, request, tangent::is_expanded, inline::Keep::NoCalls)?;
     // What it writes may be read again.
     let asked = active_params(&old, request);
     let written =
@@ -194,26 +199,30 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
     Ok(Tangent { module, kernel, tangents, after })
 }
 
-/// The kernel alone, without calls, without ops that are differentiated by what they are made of, and without updates
-/// that a load and a store do as well.
+/// The module, and the kernel without calls but those that are kept, without ops that are differentiated by what they
+/// are made of, and without updates that a load and a store do as well.
 fn flat(
     module: &Module,
     kernel: FuncId,
     request: &Request,
     is_expanded: fn(Op, &[Type]) -> bool,
-) -> Result<Function, Vec<Diagnostic>> {
-    let (mut module, kernel) = extract(module, kernel);
+    keep: inline::Keep,
+) -> Result<(Module, Function), Vec<Diagnostic>> {
+    let (mut module, kernel) = match keep {
+        inline::Keep::Custom => extract_with_derivatives(module, kernel),
+        _ => extract(module, kernel),
+    };
     for function in module.functions.values_mut() {
         strip_asserts::strip_asserts(function);
     }
     expand::expand(&mut module, is_expanded);
-    inline::inline(&mut module, kernel, inline::Keep::NoCalls)?;
+    inline::inline(&mut module, kernel, keep)?;
     let mut flat = module.functions[kernel].clone();
     fold::fold(&mut flat);
     refuse_collectives(&flat)?;
     updates::own_updates(&mut flat, request);
     refuse_reads_of_updates(&flat)?;
-    Ok(flat)
+    Ok((module, flat))
 }
 
 /// By parameter, whether it is asked for and has derivatives.

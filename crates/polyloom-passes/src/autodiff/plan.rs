@@ -1,5 +1,6 @@
 //! The backward kernel as it is handed over: without what nothing needs, and with what a launch has to know.
 
+use super::custom;
 use super::sweep::{Array, Sweep};
 use crate::analysis::effects::CallEffects;
 use crate::edit::Replacements;
@@ -7,7 +8,8 @@ use crate::transform::{cse, dce, fold};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::Effect;
 use polyloom_ir::{
-    Builder, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value, ValueDef, verify_module,
+    Builder, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value, ValueDef,
+    verify_module,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -42,6 +44,8 @@ pub struct Backward {
     pub reads: Vec<bool>,
     /// By parameter of the kernel: whether the kernel itself writes the array.
     pub writes: Vec<bool>,
+    /// By parameter of the kernel: whether what the array holds after the kernel matters, and not what it held before.
+    pub left: Vec<bool>,
 }
 
 impl Backward {
@@ -189,6 +193,7 @@ pub(super) fn finish(
         replayed,
         reads,
         writes: vec![false; n_params],
+        left: vec![false; n_params],
     };
     (backward, counted)
 }
@@ -252,9 +257,15 @@ fn take_part(func: &mut Function, place: Option<Value>, rank: u8) {
 }
 
 /// Finds out what has been counted to know how long tapes have to be, or has a kernel find out.
-pub(super) fn count(backward: &mut Backward, forward: &Function, counted: Vec<TapeLength>, arrays: Vec<Array>) {
+pub(super) fn count(
+    backward: &mut Backward,
+    forward: &Function,
+    rest: &Module,
+    counted: Vec<TapeLength>,
+    arrays: Vec<Array>,
+) -> Result<(), Vec<Diagnostic>> {
     let n_counted = counted.len();
-    let sizes = sizes(forward, counted, arrays);
+    let sizes = sizes(forward, rest, counted, arrays)?;
     let (module, id) = &sizes;
     let func = &module.functions[*id];
     backward.lengths = vec![None; n_counted];
@@ -282,10 +293,16 @@ pub(super) fn count(backward: &mut Backward, forward: &Function, counted: Vec<Ta
     if backward.lengths.contains(&None) {
         backward.sizes = Some(sizes);
     }
+    Ok(())
 }
 
 /// The kernel that counts.
-fn sizes(forward: &Function, lengths: Vec<TapeLength>, arrays: Vec<Array>) -> (Module, FuncId) {
+fn sizes(
+    forward: &Function,
+    rest: &Module,
+    lengths: Vec<TapeLength>,
+    arrays: Vec<Array>,
+) -> Result<(Module, FuncId), Vec<Diagnostic>> {
     let params = forward.param_names.iter().zip(forward.params()).map(|(name, &param)| (&**name, forward.ty(param)));
     let params = params.chain([("tape_sizes", Type::array(Scalar::I32, 1))]);
     let name = format!("{}_tape_sizes", forward.name);
@@ -295,18 +312,19 @@ fn sizes(forward: &Function, lengths: Vec<TapeLength>, arrays: Vec<Array>) -> (M
     new.span = forward.span;
     let new_params: Vec<Value> = new.params().to_vec();
     let n_params = forward.params().len();
-    let mut sweep = Sweep::new(forward, &mut new, EntitySet::new(), arrays, false);
+    let mut sweep = Sweep::new(forward, rest, &mut new, EntitySet::new(), arrays, false);
     for (&old, &param) in forward.params().iter().zip(&new_params) {
         sweep.values[old] = param.into();
     }
     sweep.sizes = Some((new_params[n_params], lengths));
     sweep.run_sizes();
     sweep.builder.return_(&[]);
+    let mut new = custom::without_calls(rest, new)?;
     clean(&mut new, &new_params[..n_params]);
     let mut module = Module::new();
     let kernel = module.functions.push(new);
     debug_assert_eq!(verify_module(&module), Ok(()), "the kernel of sizes is valid\n{module}");
-    (module, kernel)
+    Ok((module, kernel))
 }
 
 /// Takes out what nothing needs, where nobody else looks at the `private` arrays.

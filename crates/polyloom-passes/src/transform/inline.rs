@@ -35,6 +35,8 @@ const MAX_NESTING: usize = MAX_REGION_DEPTH - 64;
 pub enum Keep {
     /// None, and none of the library's either, however big.
     NoCalls,
+    /// Those for whose derivative other functions stand in, and no others.
+    Custom,
     /// None.
     Nothing,
     /// Those that are not to be inlined.
@@ -176,17 +178,18 @@ impl Inliner {
             function.params().iter().all(|&p| function.ty(p).as_scalar().is_some())
                 && CallEffects::of_function(module, id) == Effect::Pure
         };
-        let library = self.keep != Keep::NoCalls
+        let is_custom = self.keep == Keep::Custom && (function.gradient.is_some() || function.replay.is_some());
+        let library = !matches!(self.keep, Keep::NoCalls | Keep::Custom)
             && n_insts > MAX_RELAXED_LIBRARY_INSTS
             && !function.constraints.inline_always
             && is_library_name(&function.name)
             && can_stay();
         let is_kept = match self.keep {
-            Keep::NoCalls | Keep::Nothing => false,
+            Keep::NoCalls | Keep::Custom | Keep::Nothing => false,
             Keep::Marked => function.constraints.inline_never,
             Keep::Everything => true,
         };
-        let own = is_kept && can_stay() && !asks_for_thread(module, id);
+        let own = is_custom || is_kept && can_stay() && !asks_for_thread(module, id);
         *self.kept[id].insert(Size { n_insts, nesting, library, own })
     }
 

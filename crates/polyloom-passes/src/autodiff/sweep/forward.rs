@@ -29,6 +29,7 @@ impl Sweep<'_> {
                         self.copy(data);
                     }
                 }
+                Op::Call => self.call(data),
                 _ if matches!(data.op.info().effect, Effect::Pure | Effect::Read) => self.copy(data),
                 _ => self.update(data),
             }
@@ -37,7 +38,7 @@ impl Sweep<'_> {
         known
     }
 
-    fn copy(&mut self, data: &InstData) {
+    pub(in crate::autodiff) fn copy(&mut self, data: &InstData) {
         let operands = self.mapped(&data.operands);
         let types: Types = data.results.iter().map(|&result| self.old.ty(result)).collect();
         let new = self.builder.inst(data.op, &operands, &types, data.imm.clone());

@@ -21,7 +21,7 @@ use super::plan::{Tape, TapeLength};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::{
-    Builder, Code, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueDef,
+    Builder, Code, Diagnostic, Function, Imm, Inst, InstData, Module, Op, Region, Scalar, Type, Value, ValueDef,
 };
 use smallvec::SmallVec;
 
@@ -73,6 +73,8 @@ struct Known {
 
 pub(in crate::autodiff) struct Sweep<'a> {
     pub(in crate::autodiff) old: &'a Function,
+    /// What it calls, and what carries derivatives through that.
+    pub(in crate::autodiff) rest: &'a Module,
     pub(in crate::autodiff) builder: Builder<'a>,
     /// What an old value is now.
     pub(in crate::autodiff) values: SecondaryMap<Value, PackedOption<Value>>,
@@ -107,6 +109,7 @@ pub(in crate::autodiff) struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     pub(in crate::autodiff) fn new(
         old: &'a Function,
+        rest: &'a Module,
         new: &'a mut Function,
         active: EntitySet<Value>,
         arrays: Vec<Array>,
@@ -116,6 +119,7 @@ impl<'a> Sweep<'a> {
         Sweep {
             old,
             known,
+            rest,
             builder: Builder::new(new),
             values: SecondaryMap::new(),
             adjoints: SecondaryMap::new(),
@@ -161,7 +165,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn refuse(&mut self, data: &InstData, message: String, help: &str) {
+    pub(in crate::autodiff) fn refuse(&mut self, data: &InstData, message: String, help: &str) {
         self.errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
     }
 
@@ -177,7 +181,7 @@ impl<'a> Sweep<'a> {
         self.values[old].expand().unwrap_or(old)
     }
 
-    fn mapped(&mut self, old: &[Value]) -> Values {
+    pub(in crate::autodiff) fn mapped(&mut self, old: &[Value]) -> Values {
         old.iter().map(|&value| self.value(value)).collect()
     }
 

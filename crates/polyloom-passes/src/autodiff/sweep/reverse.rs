@@ -10,7 +10,7 @@ use smallvec::{SmallVec, smallvec};
 
 impl Sweep<'_> {
     /// Adds to the adjoint of an old value.
-    pub(super) fn add(&mut self, old: Value, by: Value) {
+    pub(in crate::autodiff) fn add(&mut self, old: Value, by: Value) {
         if !self.active.contains(old) {
             return;
         }
@@ -35,6 +35,7 @@ impl Sweep<'_> {
                 Op::ForRange | Op::While => self.reverse_loop(inst, data),
                 Op::ArrayLoad | Op::LoadReadonly => self.reverse_load(data),
                 Op::ArrayStore => self.reverse_store(data),
+                Op::Call => self.reverse_call(data),
                 Op::AtomicAdd | Op::AtomicSub => self.reverse_sum(data),
                 Op::AtomicMin | Op::AtomicMax => self.reverse_extremum(data),
                 _ if data.op.info().group == Group::Atomic => self.reverse_update(data),

@@ -1,0 +1,83 @@
+//! Derivatives that programs give themselves: `@func_grad(f)` and `@func_replay(f)`.
+//!
+//! A function under `@func_grad(f)` takes what `f` takes and the adjoints of what `f` gives, and adds to `adjoint[x]` for each
+//! of its parameters. To the checker, `adjoint[x]` is a variable of that name: a further parameter by reference, which
+//! is zero at first and handed back at the end.
+
+use crate::environment::FunctionHandle;
+use crate::source::{FunctionInfo, Role, dotted};
+use ruff_python_ast::visitor::transformer::{self, Transformer};
+use ruff_python_ast::{self as ast, Expr, Stmt};
+use ruff_text_size::Ranged;
+use std::sync::{Mutex, PoisonError};
+
+/// The functions that stand in for a function's own derivative.
+#[derive(Default)]
+pub struct CustomDerivative {
+    gradient: Mutex<Option<FunctionHandle>>,
+    replay: Mutex<Option<FunctionHandle>>,
+}
+
+impl CustomDerivative {
+    /// What carries derivatives through the function.
+    pub fn gradient(&self) -> Option<FunctionHandle> {
+        self.gradient.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What runs in the function's place when it is run again on the way to its derivative.
+    pub fn replay(&self) -> Option<FunctionHandle> {
+        self.replay.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets what a function in this role is.
+    pub fn set(&self, role: Role, function: FunctionHandle) {
+        let place = match role {
+            Role::Gradient => &self.gradient,
+            Role::Replay => &self.replay,
+            Role::Kernel | Role::Func => return,
+        };
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(function);
+    }
+}
+
+/// The name of the variable that `adjoint[x]` is.
+pub(crate) fn adjoint_name(parameter: &str) -> String {
+    format!("adjoint[{parameter}]")
+}
+
+/// Makes `adjoint[x]` a name, in functions that carry derivatives.
+pub(crate) fn name_adjoints(body: &mut [Stmt], functions: &[FunctionInfo]) {
+    let starts: Vec<u32> = functions.iter().filter(|f| f.role == Some(Role::Gradient)).map(|f| f.start).collect();
+    if starts.is_empty() {
+        return;
+    }
+    let namer = Namer { starts: &starts, is_inside: false };
+    body.iter_mut().for_each(|stmt| namer.visit_stmt(stmt));
+}
+
+struct Namer<'a> {
+    /// Where the functions begin.
+    starts: &'a [u32],
+    is_inside: bool,
+}
+
+impl Transformer for Namer<'_> {
+    fn visit_stmt(&self, stmt: &mut Stmt) {
+        let is_gradient = matches!(stmt, Stmt::FunctionDef(def) if self.starts.contains(&def.range().start().to_u32()));
+        transformer::walk_stmt(&Namer { starts: self.starts, is_inside: self.is_inside || is_gradient }, stmt);
+    }
+
+    fn visit_expr(&self, expr: &mut Expr) {
+        if self.is_inside
+            && let Expr::Subscript(subscript) = &*expr
+            && dotted(&subscript.value).is_some_and(|path| path.last() == Some(&"adjoint"))
+            && let Expr::Name(parameter) = &*subscript.slice
+        {
+            let id = ast::name::Name::new(adjoint_name(parameter.id.as_str()));
+            let (ctx, range, node_index) = (subscript.ctx, subscript.range, subscript.node_index.clone());
+            *expr = Expr::Name(ast::ExprName { id, ctx, range, node_index });
+            return;
+        }
+        transformer::walk_expr(self, expr);
+    }
+}
