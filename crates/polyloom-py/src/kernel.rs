@@ -78,7 +78,7 @@ pub(crate) struct Kernel {
 type ParameterFacts = (u8, &'static str, Vec<u16>, bool);
 
 /// What a kernel launches.
-#[expect(clippy::large_enum_variant, reason = "nearly all are of the largest, which launches reach in one step")]
+#[allow(clippy::large_enum_variant, reason = "nearly all are of the largest, which launches reach in one step")]
 enum Code {
     One(polyloom::Kernel),
     Backward(Arc<polyloom::Backward>),
