@@ -230,7 +230,11 @@ def test_what_programs_for_warp_ask_of_kernels_and_arrays():
 
 
 def test_what_there_is_not_says_why():
-    for name, reason in [("func_grad", "gradients, which come later"), ("Mesh", "geometry"), ("tile_load", "tiles")]:
+    for name, reason in [
+        ("grad", "derivatives of functions by themselves"),
+        ("Mesh", "geometry"),
+        ("tile_load", "tiles"),
+    ]:
         assert not hasattr(loom, name)
         with pytest.raises(AttributeError, match=f"no attribute '{name}': Polyloom is without {reason}"):
             getattr(loom, name)
