@@ -292,6 +292,25 @@ def test_forward_mode_has_no_tangents_of_vectors_of_equal_values():
     np.testing.assert_allclose(np.sort(stretched[0]), [1.0, 2.0, 3.0])
 
 
+@loom.kernel
+def prepared_before_a_branch(a: loom.array(dtype=loom.float64), y: loom.array(dtype=loom.float64)):
+    i = loom.tid()
+    x = a[i]
+    inverse = loom.float64(1.0) / x
+    root = loom.sqrt(x) * inverse
+    if x > loom.float64(0.0):
+        for _k in range(2):
+            y[i] += root * inverse
+    else:
+        y[i] = loom.float64(2.0) * x
+
+
+def test_what_is_computed_for_one_side_alone_has_no_influence_on_the_other():
+    x, adjoint = np.array([4.0, 0.0, -1.0]), np.zeros(3)
+    loom.launch(prepared_before_a_branch, 3, [x, np.zeros(3)], adjoint=True, adj_inputs=[adjoint, np.ones(3)])
+    np.testing.assert_allclose(adjoint, [2 * -1.5 * 4.0**-2.5, 2.0, 2.0])
+
+
 # By builtin without a derivative, a kernel's lines that need one, of the arrays x and y.
 REFUSED = {
     "atomic_min": "loom.atomic_min(y, 0, x[i])",

@@ -113,7 +113,7 @@ op_table! {
     /// One of two values, by a condition. Both are computed. An integer is true unless it is zero. `select` takes the
     /// value for a false condition first, as in Warp.
     Select = "where", Core, Function, Pure, Native, Rule, ["[T: scalar](cond: bool, value_if_true: T, value_if_false: T) -> T", "[T: scalar](cond: bool, value_if_true: C[T], value_if_false: C[T]) -> C[T]"], aliases ["select"],
-        kinks "Of the value that is not chosen it is 0, whatever computing that value would give.",
+        kinks "Of the value that is not chosen it is 0, also where what is computed for it alone is infinite or NaN.",
         example [
             "loom.where(2 > 1, 10, 20)" => "10",
             "loom.where(2.0 > 3.0, loom.vec2(1.0), loom.vec2(0.0))" => "[0.0, 0.0]",

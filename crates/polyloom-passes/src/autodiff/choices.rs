@@ -1,5 +1,5 @@
 //! `choices_as_branches`: where a `where` chooses between values that are computed for it alone, it becomes an `if`
-//! around computing them.
+//! around computing them; what is computed before an `if` for one of its sides alone goes there.
 //!
 //! Both sides of a `where` are computed, and the adjoint of the side that is not chosen is zero. The derivatives there may
 //! be infinite or NaN (`where(x > 0, sqrt(x), 0)` for an `x` of 0), of which nothing is left by multiplying with zero.
@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 pub(super) fn choices_as_branches(func: &mut Function) {
-    if !func.insts.values().any(|data| data.op == Op::Select) {
+    if !func.insts.values().any(|data| matches!(data.op, Op::Select | Op::If)) {
         return;
     }
     let mut n_uses = FxHashMap::default();
@@ -42,6 +42,16 @@ fn branches_of(func: &mut Function, region: Region, n_uses: &Uses) {
             end = last;
             continue;
         };
+        if func.insts[inst].op == Op::If {
+            let regions = func.insts[inst].regions.clone();
+            for side in regions {
+                let own = exclusive(func, used_in(func, side), last, &places, &insts, n_uses);
+                if own.iter().any(|&place| insts[place].is_some_and(|inst| is_curved(&func.insts[inst]))) {
+                    let own: Vec<Inst> = own.into_iter().filter_map(|place| insts[place].take()).collect();
+                    func.regions[side].insts.splice(0..0, own);
+                }
+            }
+        }
         if func.insts[inst].op != Op::Select {
             end = last;
             continue;
@@ -61,7 +71,10 @@ fn branches_of(func: &mut Function, region: Region, n_uses: &Uses) {
         }
         let choices: SmallVec<[Inst; 4]> = insts[first..end].iter().copied().flatten().collect();
         end = first;
-        let sides = [1, 2].map(|side| exclusive(func, &choices, side, first, &places, &insts, n_uses));
+        let sides = [1, 2].map(|side| {
+            let chosen = choices.iter().map(|&choice| func.insts[choice].operands[side]).collect();
+            exclusive(func, chosen, first, &places, &insts, n_uses)
+        });
         let matters = |&place: &usize| insts[place].is_some_and(|inst| is_curved(&func.insts[inst]));
         if !sides.iter().flatten().any(matters) {
             continue;
@@ -73,11 +86,17 @@ fn branches_of(func: &mut Function, region: Region, n_uses: &Uses) {
     func.regions[region].insts = insts.into_iter().flatten().collect();
 }
 
-/// The places of what is computed for one side of some choices alone, in order.
+/// What the instructions of a region use, as often as they do.
+fn used_in(func: &Function, region: Region) -> Vec<Value> {
+    let mut used = Vec::new();
+    func.walk(region, &mut |_, data| used.extend(&data.operands));
+    used
+}
+
+/// The places of what is computed for these uses of values alone, in order.
 fn exclusive(
     func: &Function,
-    choices: &[Inst],
-    side: usize,
+    uses: Vec<Value>,
     before: usize,
     places: &FxHashMap<Inst, usize>,
     insts: &[Option<Inst>],
@@ -85,7 +104,7 @@ fn exclusive(
 ) -> Vec<usize> {
     let mut found = Vec::new();
     let mut seen = Uses::default();
-    let mut pending: Vec<Value> = choices.iter().map(|&choice| func.insts[choice].operands[side]).collect();
+    let mut pending = uses;
     while let Some(value) = pending.pop() {
         *seen.entry(value).or_default() += 1;
         let ValueDef::Result(inst, _) = func.values[value].def else { continue };

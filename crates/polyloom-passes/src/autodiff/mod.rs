@@ -61,7 +61,9 @@ pub struct Request {
 ///
 /// Where the kernel has no derivative, or none that could be told: what to write instead.
 pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Backward, Vec<Diagnostic>> {
-    let is_expanded = |op, types: &[Type]| rules::derivative(op, types) == Derivative::Definition;
+    let is_expanded = |op, types: &[Type]| {
+        rules::derivative(op, types) == Derivative::Definition && types.iter().any(|&ty| is_float(ty))
+    };
     let (rest, mut forward) = flat(module, kernel, request, is_expanded, inline::Keep::Custom)?;
     let left = custom::check(&rest, &forward, request)?;
     choices::choices_as_branches(&mut forward);
