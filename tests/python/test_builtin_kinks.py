@@ -291,6 +291,14 @@ def test_forward_mode_has_no_tangents_of_vectors_of_equal_values():
     assert np.isnan(turned).any()
     np.testing.assert_allclose(np.sort(stretched[0]), [1.0, 2.0, 3.0])
 
+    # Two eigenvalues of such a matrix differ by rounding errors, and so would the tangents of their vectors.
+    text = "@loom.kernel\ndef k(x: loom.array(dtype=loom.mat33d), y: loom.array(dtype=loom.mat33d)):\n"
+    text += "    q, d = loom.eig3(x[0])\n    y[0] = q\n"
+    turned = np.zeros((1, 3, 3))
+    given = [np.full((1, 3, 3), 0.3), np.zeros((1, 3, 3))]
+    loom.jvp(define(text)["k"], 1, given, tangents=[np.ones((1, 3, 3)), turned])
+    assert not np.isfinite(turned).all()
+
 
 @loom.kernel
 def prepared_before_a_branch(a: loom.array(dtype=loom.float64), y: loom.array(dtype=loom.float64)):

@@ -422,6 +422,10 @@ impl<'a> Tangents<'a> {
     /// Vectors of equal values have no tangents that are numbers.
     fn decomposed(&mut self, data: &InstData, results: &[Value]) {
         let direction = self.tangent(data.operands[0]);
+        let mut results: Values = results.into();
+        if let Some((values, _)) = rules::values_of(data.op) {
+            results[values] = rules::distinct(&mut self.builder, data.op, results[values]);
+        }
         for (number, &result) in data.results.iter().enumerate() {
             let Some(composite) = self.old.ty(result).as_composite() else { continue };
             let mut components = Values::new();
@@ -433,7 +437,7 @@ impl<'a> Tangents<'a> {
                 let unit = self.builder.inst(Op::WithComponent, &[nothing, one], &[composite.into()], imm);
                 let mut adjoints: SmallVec<[Option<Value>; 4]> = SmallVec::from_elem(None, results.len());
                 adjoints[number] = self.builder.func.insts[unit].results.first().copied();
-                let gradient = rules::matrix_adjoint(&mut self.builder, data.op, results, &adjoints);
+                let gradient = rules::matrix_adjoint(&mut self.builder, data.op, &results, &adjoints);
                 let Some(gradient) = gradient else { continue };
                 components.push(rules::inner(&mut self.builder, gradient, direction));
             }

@@ -32,6 +32,16 @@ pub(in crate::autodiff) fn values_of(op: Op) -> Option<(usize, &'static [usize])
 /// different magnitude, and nothing but positive numbers where `R` divides. They stay what they are unless they are closer
 /// than that.
 pub(in crate::autodiff) fn apart(builder: &mut Builder<'_>, op: Op, values: Value) -> Value {
+    moved(builder, op, values, false)
+}
+
+/// The values of a decomposition as forward mode divides by them: NaN if they are so close that what turns has no tangent,
+/// or one that rounding errors make.
+pub(in crate::autodiff) fn distinct(builder: &mut Builder<'_>, op: Op, values: Value) -> Value {
+    moved(builder, op, values, true)
+}
+
+fn moved(builder: &mut Builder<'_>, op: Op, values: Value, to_nan: bool) -> Value {
     let mut rule = Rule { adjoint: values, b: builder };
     let mut components = rule.components(values);
     let magnitudes: Elements = components.iter().map(|&x| rule.b.op(Op::Abs, &[x])).collect();
@@ -48,10 +58,11 @@ pub(in crate::autodiff) fn apart(builder: &mut Builder<'_>, op: Op, values: Valu
             _ => 2.0_f64.powi(-5),
         },
     );
+    let by = if to_nan { rule.constant(f64::NAN, scale) } else { distance };
     if op == Op::Qr3 {
         for place in [0, 4] {
             let is_small = rule.b.op(Op::Lt, &[components[place], distance]);
-            let raise = rule.b.op(Op::Select, &[is_small, distance, nothing]);
+            let raise = rule.b.op(Op::Select, &[is_small, by, nothing]);
             components[place] = rule.add(components[place], raise);
         }
         return rule.square(&components);
@@ -69,7 +80,7 @@ pub(in crate::autodiff) fn apart(builder: &mut Builder<'_>, op: Op, values: Valu
         .collect();
     let closest = rule.fold(Op::Min, &gaps);
     let are_close = rule.b.op(Op::Lt, &[closest, distance]);
-    let step = rule.b.op(Op::Select, &[are_close, distance, nothing]);
+    let step = rule.b.op(Op::Select, &[are_close, by, nothing]);
     // One step for each value that is less: no two come closer.
     for (i, j) in pairs {
         if op != Op::Eig3 {

@@ -11,7 +11,7 @@ mod decomposition;
 mod rotation;
 mod scalar;
 
-pub(super) use decomposition::{apart, values_of};
+pub(super) use decomposition::{apart, distinct, values_of};
 
 use super::zero;
 use polyloom_ir::op::Derivative;
@@ -83,8 +83,8 @@ fn is_zero(func: &Function, value: Value) -> bool {
     data.op == Op::Construct && data.operands.iter().all(|&component| func.as_const(component) == Some(0))
 }
 
-/// The adjoint of the matrix that a decomposition takes apart, from its results, whose values are [`apart`], and their
-/// adjoints.
+/// The adjoint of the matrix that a decomposition takes apart, from its results, whose values are [`apart`] or
+/// [`distinct`], and their adjoints.
 pub(super) fn matrix_adjoint(
     builder: &mut Builder<'_>,
     op: Op,
