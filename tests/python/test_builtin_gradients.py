@@ -28,7 +28,7 @@ EXTENTS = [{"N": 3, "R": 2, "C": 3, "K": 2}, {"N": 4, "R": 3, "C": 2, "K": 4}]
 COMPOSITES = [["vec[T 3]", "mat[T 2 2]", "quat[T]", "transform[T]"], ["vec[T 2]", "mat[T 3 2]"]]
 
 # What has no gradient to check here: kernels of single threads have none of it, or it is checked below by itself.
-ELSEWHERE = {"load_readonly", "atomic_add", "atomic_sub"}
+ELSEWHERE = {"load_readonly", "atomic_add", "atomic_sub", "atomic_min", "atomic_max"}
 NO_FLOATS = {"lower_bound", "sample_cdf", "poisson", "expect_eq", "expect_neq", "expect_near"}
 
 

@@ -321,8 +321,6 @@ def test_what_is_computed_for_one_side_alone_has_no_influence_on_the_other():
 
 # By builtin without a derivative, a kernel's lines that need one, of the arrays x and y.
 REFUSED = {
-    "atomic_min": "loom.atomic_min(y, 0, x[i])",
-    "atomic_max": "loom.atomic_max(y, 0, x[i])",
     "atomic_cas": "loom.atomic_cas(y, 0, x[i], x[0])",
     "atomic_exch": "loom.atomic_exch(y, 0, x[i])",
     "shared_array": "t = loom.shared_array(shape=4, dtype=float)\nt[0] = x[i]\ny[i] = t[0]",

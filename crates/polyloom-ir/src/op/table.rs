@@ -770,18 +770,20 @@ op_table! {
     ],
         example ["a = [3, 1, 4]", "loom.atomic_sub(a, 1, 10)" => "1", "a" => "[3, -9, 4]"];
     /// Stores the `min` of element and value and gives the old value.
-    AtomicMin = "atomic_min", Atomic, Function, ReadWrite, Native, None, [
+    AtomicMin = "atomic_min", Atomic, Function, ReadWrite, Native, Structure, [
         "[T: number](array: array[T], index..., value: T) -> T",
         "[T: number](array: array[C], index..., value: C[T]) -> C[T]",
         "[T: number](array: array[C:T], index..., value: T) -> T",
     ],
+        kinks "All of it to one of the threads whose value is the one that is left.",
         example ["a = [3, 1, 4]", "loom.atomic_min(a, 1, -2)" => "1", "a" => "[3, -2, 4]"];
     /// Stores the `max` of element and value and gives the old value.
-    AtomicMax = "atomic_max", Atomic, Function, ReadWrite, Native, None, [
+    AtomicMax = "atomic_max", Atomic, Function, ReadWrite, Native, Structure, [
         "[T: number](array: array[T], index..., value: T) -> T",
         "[T: number](array: array[C], index..., value: C[T]) -> C[T]",
         "[T: number](array: array[C:T], index..., value: T) -> T",
     ],
+        kinks "All of it to one of the threads whose value is the one that is left.",
         example ["a = [3, 1, 4]", "loom.atomic_max(a, 1, 7)" => "1", "a" => "[3, 7, 4]"];
     /// Stores the bitwise and of element and value and gives the old value.
     AtomicAnd = "atomic_and", Atomic, Function, ReadWrite, Native, Zero, [
