@@ -1,9 +1,9 @@
 //! `choices_as_branches`: where a `where` chooses between values that are computed for it alone, it becomes an `if`
 //! around computing them; what is computed before an `if` for one of its sides alone goes there.
 //!
-//! Both sides of a `where` are computed, and the adjoint of the side that is not chosen is zero. The derivatives there may
-//! be infinite or NaN (`where(x > 0, sqrt(x), 0)` for an `x` of 0), of which nothing is left by multiplying with zero.
-//! On the side of an `if` that is not taken nothing is computed.
+//! Both sides of a `where` are computed, and the adjoint of the side that is not chosen is zero. The derivatives there
+//! may be infinite or NaN (`where(x > 0, sqrt(x), 0)` for an `x` of 0), of which nothing is left by multiplying with
+//! zero. On the side of an `if` that is not taken nothing is computed.
 
 use polyloom_ir::op::{Derivative, Effect, Group};
 use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Value, ValueDef};
@@ -56,8 +56,8 @@ fn branches_of(func: &mut Function, region: Region, n_uses: &Uses) {
             end = last;
             continue;
         }
-        // Choices by one condition that follow each other, none of them between results of another: the components of one
-        // choice.
+        // Choices by one condition that follow each other, none of them between results of another: the components of
+        // one choice.
         let cond = func.insts[inst].operands[0];
         let mut first = last;
         while let Some(before) = first.checked_sub(1).and_then(|place| insts[place]) {

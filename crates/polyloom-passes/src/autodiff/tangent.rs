@@ -398,8 +398,8 @@ impl<'a> Tangents<'a> {
         Some(sum)
     }
 
-    /// What the tangent of an operand adds to that of a scalar result: the reverse sweep has the derivative. `Some(None)` if
-    /// that is zero.
+    /// What the tangent of an operand adds to that of a scalar result: the reverse sweep has the derivative.
+    /// `Some(None)` if that is zero.
     fn by_adjoint(
         &mut self,
         data: &InstData,
@@ -418,8 +418,8 @@ impl<'a> Tangents<'a> {
         Some(gradient.map(|gradient| rules::inner(&mut self.builder, gradient, tangent)))
     }
 
-    /// The tangents of the factors of a matrix: each component moves as the reverse sweep says that the matrix moves it.
-    /// Vectors of equal values have no tangents that are numbers.
+    /// The tangents of the factors of a matrix: each component moves as the reverse sweep says that the matrix moves
+    /// it. Vectors of equal values have no tangents that are numbers.
     fn decomposed(&mut self, data: &InstData, results: &[Value]) {
         let direction = self.tangent(data.operands[0]);
         let mut results: Values = results.into();

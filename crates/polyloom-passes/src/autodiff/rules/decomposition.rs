@@ -1,16 +1,16 @@
 //! Rules of decompositions, whose results say how they change: no iteration is differentiated.
 //!
 //! Orthogonal factors turn, `dU = U Ω` with Ω antisymmetric, and so does what `A` is in the frame of its factors. The
-//! formulas for singular values are those of J. Townsend, "Differentiating the singular value decomposition" (2016), for
-//! eigenvectors those of J. R. Magnus, "On differentiating eigenvalues and eigenvectors", Econometric Theory 1 (1985), and
-//! for triangular factors those of S. F. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions",
-//! Optimization Methods and Software 32 (2017), in other forms: see the functions.
+//! formulas for singular values are those of J. Townsend, "Differentiating the singular value decomposition" (2016),
+//! for eigenvectors those of J. R. Magnus, "On differentiating eigenvalues and eigenvectors", Econometric Theory 1
+//! (1985), and for triangular factors those of S. F. Walter and L. Lehmann, "Algorithmic differentiation of linear
+//! algebra functions", Optimization Methods and Software 32 (2017), in other forms: see the functions.
 //!
-//! How fast vectors turn in the plane of two of them is a quotient by the difference of their values. Where these are equal
-//! the vectors are any of that plane, and have no derivative; but what does not depend on the choice has one, as the
-//! nearest rotation `U V'` and whatever else is a function of the matrix: a limit of quotients whose numerators vanish
-//! too. It is found at a matrix nearby, of the same vectors, whose values are [`apart`]. What depends on the choice gets a
-//! derivative as large as the inverse of their distance.
+//! How fast vectors turn in the plane of two of them is a quotient by the difference of their values. Where these are
+//! equal the vectors are any of that plane, and have no derivative; but what does not depend on the choice has one, as
+//! the nearest rotation `U V'` and whatever else is a function of the matrix: a limit of quotients whose numerators
+//! vanish too. It is found at a matrix nearby, of the same vectors, whose values are [`apart`]. What depends on the
+//! choice gets a derivative as large as the inverse of their distance.
 
 use super::Rule;
 use polyloom_ir::{Builder, Op, Scalar, Value};
@@ -28,15 +28,15 @@ pub(in crate::autodiff) fn values_of(op: Op) -> Option<(usize, &'static [usize])
     })
 }
 
-/// The values of a decomposition, as the forward sweep of a backward kernel has them: changed by as little as keeps half of their digits: singular values and eigenvalues of
-/// different magnitude, and nothing but positive numbers where `R` divides. They stay what they are unless they are closer
-/// than that.
+/// The values of a decomposition, as the forward sweep of a backward kernel has them: changed by as little as keeps
+/// half of their digits: singular values and eigenvalues of different magnitude, and nothing but positive numbers where
+/// `R` divides. They stay what they are unless they are closer than that.
 pub(in crate::autodiff) fn apart(builder: &mut Builder<'_>, op: Op, values: Value) -> Value {
     moved(builder, op, values, false)
 }
 
-/// The values of a decomposition as forward mode divides by them: NaN if they are so close that what turns has no tangent,
-/// or one that rounding errors make.
+/// The values of a decomposition as forward mode divides by them: NaN if they are so close that what turns has no
+/// tangent, or one that rounding errors make.
 pub(in crate::autodiff) fn distinct(builder: &mut Builder<'_>, op: Op, values: Value) -> Value {
     moved(builder, op, values, true)
 }
@@ -121,9 +121,9 @@ impl Rule<'_, '_> {
         })
     }
 
-    /// `U K V'` where, for `X = U' Ū` and `Y = V' V̄` with the antisymmetric parts x and y, twice,
-    /// `K_ij = ½ ((x + y)_ij / (σ_j - σ_i) + (x - y)_ij / (σ_j + σ_i))` and on the diagonal σ̄: of the usual quotients by
-    /// `σ_j² - σ_i²` the partial fractions. The first vanishes for `U V'`, the nearest rotation, whatever the differences.
+    /// `U K V'` where, for `X = U' Ū` and `Y = V' V̄` with the antisymmetric parts x and y, twice, `K_ij = ½ ((x +
+    /// y)_ij / (σ_j - σ_i) + (x - y)_ij / (σ_j + σ_i))` and on the diagonal σ̄: of the usual quotients by `σ_j² - σ_i²`
+    /// the partial fractions. The first vanishes for `U V'`, the nearest rotation, whatever the differences.
     fn singular_values(&mut self, [u, sigma, v]: [Value; 3], [by_u, by_sigma, by_v]: [Value; 3]) -> Value {
         let x = self.turning(u, by_u);
         let y = self.turning(v, by_v);
@@ -185,9 +185,9 @@ impl Rule<'_, '_> {
         self.square(&upper)
     }
 
-    /// From `B = Q' dA = Ω R + dR`: below the diagonal dR is zero, so the first two columns give Ω, and B - Ω R is dR above
-    /// it. This divides by the first two elements of the diagonal alone: the third column of `Q` follows from the others,
-    /// and the last element may be zero.
+    /// From `B = Q' dA = Ω R + dR`: below the diagonal dR is zero, so the first two columns give Ω, and B - Ω R is dR
+    /// above it. This divides by the first two elements of the diagonal alone: the third column of `Q` follows from the
+    /// others, and the last element may be zero.
     fn orthogonal_and_triangular(&mut self, [q, r]: [Value; 2], [by_q, by_r]: [Value; 2]) -> Value {
         let nothing = self.constant(0.0, q);
         let rows = self.components(r);

@@ -75,8 +75,8 @@ impl Rule<'_, '_> {
         }
     }
 
-    /// The adjoints of two quaternions' factors, from that of the product. Multiplying by a conjugate is the transpose of
-    /// multiplying.
+    /// The adjoints of two quaternions' factors, from that of the product. Multiplying by a conjugate is the transpose
+    /// of multiplying.
     pub(super) fn quaternion_product(&mut self, a: Value, b: Value, g: Value) -> [Value; 2] {
         let [left, right] = [a, b].map(|q| self.b.op(Op::QuatInverse, &[q]));
         [self.mul(g, right), self.mul(left, g)]
@@ -93,8 +93,8 @@ impl Rule<'_, '_> {
         two(self.transform(moved, both), self.transform(position, rotation))
     }
 
-    /// The adjoints of the quaternion and the vector of `x (2 w² - 1) + 2 v (v · x) ± 2 w (v × x)`, the vector rotated by
-    /// the quaternion of the parts v and w, which need not have length 1.
+    /// The adjoints of the quaternion and the vector of `x (2 w² - 1) + 2 v (v · x) ± 2 w (v × x)`, the vector rotated
+    /// by the quaternion of the parts v and w, which need not have length 1.
     fn rotated(&mut self, op: Op, q: Value, x: Value, g: Value) -> [Value; 2] {
         let is_inverse = op == Op::QuatRotateInv;
         let vector = self.b.op(if is_inverse { Op::QuatRotate } else { Op::QuatRotateInv }, &[q, g]);
@@ -134,8 +134,8 @@ impl Rule<'_, '_> {
         self.quaternion(imaginary, real)
     }
 
-    /// `a * p` for the part p at `t` of the way `conjugate(a) * b`. The way is smooth where its axis is not: for its parts
-    /// u and c ≥ 0, the length l of u and the angle φ = atan2(l, c), p is (u sin(t φ) / l, cos(t φ)).
+    /// `a * p` for the part p at `t` of the way `conjugate(a) * b`. The way is smooth where its axis is not: for its
+    /// parts u and c ≥ 0, the length l of u and the angle φ = atan2(l, c), p is (u sin(t φ) / l, cos(t φ)).
     fn slerp(&mut self, x: &[Value]) -> Option<Contributions> {
         let g = self.adjoint;
         let [a, b, t] = [x[0], x[1], x[2]];
