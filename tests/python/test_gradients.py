@@ -346,6 +346,46 @@ def test_extrema_of_what_is_read_or_added_to_are_refused():
         k.backward([True, True], 1)
 
 
+@loom.kernel
+def laplacian(u: loom.array2d(dtype=loom.float64), v: loom.array2d(dtype=loom.float64)):
+    i, j = loom.tid()
+    if i > 0 and j > 0 and i < u.shape[0] - 1 and j < u.shape[1] - 1:
+        v[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - f64(4.0) * u[i, j]
+
+
+@loom.kernel
+def around(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[i - 1] * f64(2.0)
+
+
+@pytest.mark.parametrize("tier", ["0", "1"])
+def test_sums_beside_the_threads_own_elements(tier):
+    """Vectors of threads add to elements that lie beside theirs, which other vectors add to as well."""
+    script = (
+        "import numpy as np, polyloom as loom\n"
+        "from test_gradients import around, laplacian\n"
+        "rng = np.random.default_rng(0)\n"
+        "adj_u, adj_v = np.zeros((61, 83)), rng.normal(size=(61, 83))\n"
+        "inner = np.zeros((61, 83)); inner[1:-1, 1:-1] = adj_v[1:-1, 1:-1]\n"
+        "expected = -4 * inner\n"
+        "for axis in (0, 1):\n"
+        "    expected += np.roll(inner, 1, axis) + np.roll(inner, -1, axis)\n"
+        "u = rng.normal(size=(61, 83))\n"
+        "loom.launch(laplacian, u.shape, [u, u.copy()], adjoint=True, adj_inputs=[adj_u, adj_v])\n"
+        "np.testing.assert_allclose(adj_u, expected, atol=1e-12)\n"
+        "for n in range(2, 40):\n"
+        "    adj_x, adj_y = np.zeros(n), rng.normal(size=n + 1)\n"
+        "    wanted = 2 * np.roll(adj_y[:n], -1); wanted[n - 1] += 2 * adj_y[n]\n"
+        "    loom.launch(around, n + 1, [np.ones(n), np.ones(n + 1)], adjoint=True, adj_inputs=[adj_x, adj_y])\n"
+        "    np.testing.assert_allclose(adj_x, wanted, err_msg=str(n))\n"
+    )
+    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
+    folder = Path(__file__).parent
+    done = subprocess.run([sys.executable, "-c", script], env=environment, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_threads_that_share_elements():
     """Over more dimensions than the kernel asks coordinates of, threads come several times; so do shared gradients."""
     x, loss = np.array([1.0, 2.0, 3.0]), np.zeros(1)

@@ -25,6 +25,8 @@ pub struct ArrayFacts {
 pub struct Facts {
     /// By parameter.
     pub arrays: Vec<ArrayFacts>,
+    /// Whether one thread of the processor runs the whole launch, so that updates need no exclusive access.
+    pub alone: bool,
 }
 
 impl Facts {

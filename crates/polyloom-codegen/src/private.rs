@@ -6,9 +6,13 @@
 //! An array's elements are the threads' own if it overlaps no other array nor itself, and if for each axis of the
 //! launch there is an axis of the array that all stores and updates index by the thread's coordinate: two threads then
 //! differ in one of these indices.
+//!
+//! If one thread of the processor runs the whole launch, an update need only be of another element in every thread
+//! that executes it together with this one: one of an element beside the thread's own is plain as well.
 
 use crate::Variant;
 use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value, ValueDef};
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -29,12 +33,13 @@ pub fn with_private_updates<'m>(module: &'m Module, kernel: FuncId, variant: &Va
         })
         .map(|(_, &param)| param)
         .collect();
-    if private.is_empty() {
+    let apart = if variant.facts.alone { updates_apart(func, variant) } else { FxHashSet::default() };
+    if private.is_empty() && apart.is_empty() {
         return Cow::Borrowed(module);
     }
     let mut module = module.clone();
     let func = &mut module.functions[kernel];
-    rewrite(func, func.body, &private);
+    rewrite(func, func.body, &|func, inst| private.contains(&func.insts[inst].operands[0]) || apart.contains(&inst));
     Cow::Owned(module)
 }
 
@@ -61,6 +66,36 @@ fn is_private(func: &Function, array: Value, launch_rank: usize) -> bool {
     is_private && is_updated
 }
 
+/// Updates that are of another element in every thread: for each axis of the launch, an index is the thread's coordinate
+/// plus a constant. Indices that count from an axis' end have been made others before.
+fn updates_apart(func: &Function, variant: &Variant) -> FxHashSet<Inst> {
+    let mut apart = FxHashSet::default();
+    func.walk(func.body, &mut |inst, data| {
+        let Some(array) = data.op.combination().and_then(|_| func.param_index(data.operands[0])) else { return };
+        let facts = variant.facts.array(array);
+        if !facts.contiguous || !facts.disjoint || func.ty(data.operands[0]).as_array().is_none() {
+            return;
+        }
+        let indices = &data.operands[1..data.operands.len() - 1];
+        let has = |axis: u8| indices.iter().any(|&index| is_coordinate(func, beside(func, index), axis));
+        if (0..variant.launch_rank).all(has) {
+            apart.insert(inst);
+        }
+    });
+    apart
+}
+
+/// The value that a constant is added to or taken from, or the value itself.
+fn beside(func: &Function, value: Value) -> Value {
+    let ValueDef::Result(inst, _) = func.values[value].def else { return value };
+    let data = &func.insts[inst];
+    match (data.op, &data.operands[..]) {
+        (Op::Add | Op::Sub, &[x, c]) if func.as_const(c).is_some() => x,
+        (Op::Add, &[c, x]) if func.as_const(c).is_some() => x,
+        _ => value,
+    }
+}
+
 /// For each axis of the launch the first index that is the thread's coordinate along it.
 fn own_axes(func: &Function, indices: &[Value], launch_rank: usize) -> Option<OwnAxes> {
     (0..launch_rank).map(|axis| indices.iter().position(|&index| is_coordinate(func, index, axis as u8))).collect()
@@ -81,15 +116,15 @@ fn is_coordinate(func: &Function, value: Value, axis: u8) -> bool {
 }
 
 /// What an atomic update does to the old value.
-fn rewrite(func: &mut Function, region: Region, private: &[Value]) {
+fn rewrite(func: &mut Function, region: Region, is_plain: &dyn Fn(&Function, Inst) -> bool) {
     for inst in std::mem::take(&mut func.regions[region].insts) {
         let data = &func.insts[inst];
         match data.op.combination() {
-            Some(op) if private.contains(&data.operands[0]) => update(func, region, inst, op),
+            Some(op) if is_plain(func, inst) => update(func, region, inst, op),
             _ => func.regions[region].insts.push(inst),
         }
         for inner in 0..func.insts[inst].regions.len() {
-            rewrite(func, func.insts[inst].regions[inner], private);
+            rewrite(func, func.insts[inst].regions[inner], is_plain);
         }
     }
 }

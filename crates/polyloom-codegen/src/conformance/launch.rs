@@ -269,7 +269,7 @@ pub fn facts(kernel: &Function, args: &[Arg]) -> Facts {
             extents,
         }
     });
-    Facts { arrays: arrays.collect() }
+    Facts { arrays: arrays.collect(), alone: false }
 }
 
 /// Ways to cut a launch into ranges, each covering all of it.

@@ -186,6 +186,14 @@ impl Lower<'_, '_> {
         let ir = self.ir;
         let bits = ir.int(update.elem.bytes() * 8);
         let first = ir.load(bits, pointer, update.elem.bytes());
+        if self.alone {
+            self.tag(first, update.array)?;
+            let old = ir.bitcast(first, ir.scalar(update.elem));
+            let new = new(self, old)?;
+            let store = ir.store(ir.bitcast(new, bits), pointer, update.elem.bytes());
+            self.tag(store, update.array)?;
+            return Ok(old);
+        }
         ir.set_atomic(first, update.scope);
         let (from, again, done) = (ir.current(), ir.block(c"exchange"), ir.block(c"exchanged"));
         ir.br(again);

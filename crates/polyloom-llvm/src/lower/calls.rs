@@ -143,6 +143,7 @@ impl Lower<'_, '_> {
             module: self.module,
             func,
             lanes,
+            alone: self.alone,
             uniformity: uniformity.as_ref(),
             used: &used,
             sites: None,

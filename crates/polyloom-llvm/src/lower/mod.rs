@@ -106,6 +106,8 @@ pub(crate) struct Lower<'a, 'c> {
     module: &'a Module,
     pub(crate) func: &'a Function,
     lanes: u32,
+    /// Whether one thread of the processor runs the whole launch: updates need no exclusive access.
+    alone: bool,
     /// `None` for one lane, where everything is uniform.
     uniformity: Option<&'a Uniformity>,
     /// Values that something uses. Results nobody uses are not kept through loops.

@@ -65,6 +65,7 @@ pub(super) fn kernel(
         module,
         func,
         lanes: 1,
+        alone: false,
         uniformity: None,
         used: &used,
         sites: &sites,

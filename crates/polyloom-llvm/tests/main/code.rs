@@ -198,7 +198,7 @@ fn assembly_in(
     };
     let ranks = func.params().iter().filter_map(|&p| func.ty(p).as_array()).map(|(_, ndim)| ndim);
     let launch_rank = ranks.max().unwrap_or(1) - u8::from(columns.is_some());
-    let facts = Facts { arrays: func.params().iter().map(of).collect() };
+    let facts = Facts { arrays: func.params().iter().map(of).collect(), alone: false };
     let variant = Variant { launch_rank, facts };
     let backend = LlvmBackend::for_cpu(cpu).expect("LLVM knows it");
     let text = backend.emit(&module, kernel, &variant, Emit::Asm).expect("the kernel compiles");

@@ -224,7 +224,7 @@ pub(crate) fn key(kernel_hash: &[u8; 32], backend: &dyn Backend, variant: &Varia
     text(backend.name());
     text(&backend.fingerprint());
     hasher.update(kernel_hash);
-    hasher.update(&[variant.launch_rank]);
+    hasher.update(&[variant.launch_rank, variant.facts.alone.into()]);
     for facts in &variant.facts.arrays {
         let flags = [facts.contiguous, facts.aligned, facts.disjoint, facts.offsets_fit_i32];
         hasher.update(&flags.map(u8::from));

@@ -8,6 +8,7 @@ use crate::args::{ArgBlock, Params};
 use polyloom_codegen::{ArgLayout, ArrayFacts, Facts};
 use polyloom_ir::{Composite, Function, Imm, Op, Type, Value, ValueDef};
 use smallvec::SmallVec;
+use std::sync::LazyLock;
 
 /// Arrays that facts are kept of; the rest are known nothing of.
 const MAX_ARRAYS: usize = 32;
@@ -70,13 +71,31 @@ pub(crate) struct FactPlan {
     n_params: usize,
     /// What always holds of the parameters behind these, which the launch makes.
     of_launch: Vec<ArrayFacts>,
+    /// Whether launches are run by one thread of the processor.
+    pub(crate) alone: bool,
 }
+
+/// With more cores than these, updates with exclusive access by all of them are faster than plain ones by one.
+const MOST_CORES_FOR_ONE: usize = 8;
+
+/// Whether launches of a kernel are run by one thread of the processor: backward kernels that scatter sums, which take
+/// several times as long where each is an exclusive access.
+fn runs_alone(kernel: &Function) -> bool {
+    let mut scatters = false;
+    kernel.walk(kernel.body, &mut |_, data| {
+        let adds = matches!(data.op, Op::AtomicAdd | Op::AtomicSub);
+        scatters |= adds && data.operands[1..].iter().any(|&index| kernel.as_const(index).is_none());
+    });
+    scatters && kernel.metadata.backward && *CORES <= MOST_CORES_FOR_ONE
+}
+
+static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, Into::into));
 
 impl FactPlan {
     /// The plan for a kernel in prepared HIR with these parameters, behind which it may have some that the launch
     /// makes: `of_launch` is what holds of these.
     pub(crate) fn of(kernel: &Function, params: &Params, of_launch: Vec<ArrayFacts>) -> FactPlan {
-        let mut plan = FactPlan { of_launch, ..FactPlan::of_params(params) };
+        let mut plan = FactPlan { of_launch, alone: runs_alone(kernel), ..FactPlan::of_params(params) };
         let written = kernel.written_arrays();
         for array in &mut plan.arrays {
             array.written = written[array.param as usize];
@@ -162,7 +181,7 @@ impl FactPlan {
             arrays[param as usize].extents[usize::from(axis)] = Some(extent);
         }
         arrays.extend_from_slice(&self.of_launch);
-        Facts { arrays }
+        Facts { arrays, alone: self.alone }
     }
 
     fn sees_all_arrays(&self) -> bool {

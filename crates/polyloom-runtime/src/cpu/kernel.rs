@@ -88,7 +88,7 @@ pub(crate) struct KernelInner {
     pub(crate) cost: Cost,
     /// Whether it is short enough for the optimised tier: see [`MAX_OPTIMIZED_INSTS`].
     is_small: bool,
-    plan: FactPlan,
+    pub(crate) plan: FactPlan,
     variants: [AtomicPtr<VariantState>; MAX_VARIANTS],
     pub(crate) interpreter: PerProcess<OnceLock<Interpreter>>,
     /// Held while a variant is made.

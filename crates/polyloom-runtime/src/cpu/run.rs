@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
     /// Most threads that may take part.
     fn max_participants(&self) -> usize {
         let by_memory = self.blocks.as_ref().map_or(usize::MAX, BlockRun::max_participants);
-        pool::num_threads().min(by_memory)
+        if self.kernel.plan.alone { 1 } else { pool::num_threads().min(by_memory) }
     }
 
     fn finish(&self, cancelled: bool) -> Result<(), LaunchError> {
