@@ -126,6 +126,26 @@ def test_reverse_over_forward_is_a_hessian_vector_product():
     np.testing.assert_allclose(tape.gradients[v], gradient(x), rtol=1e-12)
 
 
+def test_products_of_a_quaternion_and_its_tangent_do_not_commute():
+    @loom.kernel
+    def k(q: loom.array(dtype=loom.quatd), m: loom.array(dtype=loom.mat22d), y: D):
+        square, product = q[0] * q[0], m[0] * m[0]
+        y[0] = square[0] * square[1] + square[2] + product[0, 1] * product[1, 0]
+
+    rng = np.random.default_rng(1)
+    q, m, dot_q, dot_m = (rng.normal(size=(1, *shape)) for shape in ((4,), (2, 2), (4,), (2, 2)))
+    dot_y, adj_q, adj_m, ends = np.zeros(1), np.zeros((1, 4)), np.zeros((1, 2, 2)), []
+    loom.jvp(k, 1, [q, m], [np.zeros(1)], tangents=[dot_q, dot_m, dot_y])
+    loom.launch(k, 1, [q, m, np.zeros(1)], adjoint=True, adj_inputs=[adj_q, adj_m, np.ones(1)])
+    for sign in (1, -1):
+        y = np.zeros(1)
+        loom.launch(k, 1, [q + sign * 1e-6 * dot_q, m + sign * 1e-6 * dot_m, y])
+        ends.append(y[0])
+    difference = (ends[0] - ends[1]) / 2e-6
+    np.testing.assert_allclose(dot_y, difference, rtol=1e-7)
+    np.testing.assert_allclose((adj_q * dot_q).sum() + (adj_m * dot_m).sum(), difference, rtol=1e-7)
+
+
 def test_products_of_transforms_are_not_linear_in_the_first():
     @loom.kernel
     def k(x: D, y: D):

@@ -111,7 +111,11 @@ impl Bound {
 impl Generator {
     /// A call of a builtin, or an operator, that gives a value of this type.
     pub(super) fn builtin(&mut self, result: Type, depth: usize) -> Option<String> {
+        let smooth = self.smooth;
         let bound = |overload: &Overload| {
+            if smooth && is_decomposition(overload.op) {
+                return None;
+            }
             let mut bound = Bound::default();
             let [pattern] = overload.signature.results[..] else { return None };
             let is_value = overload.is_value() && overload.op.info().effect != Effect::ReadWrite;
@@ -134,7 +138,9 @@ impl Generator {
     /// variables or print. False if none came to mind.
     pub(super) fn builtin_statement(&mut self) -> bool {
         let any = self.random.chance(40);
-        let is_statement = |o: &&Overload| any || !o.is_value() || o.changes_variables();
+        let smooth = self.smooth;
+        let is_statement =
+            |o: &&Overload| (any || !o.is_value() || o.changes_variables()) && !(smooth && is_decomposition(o.op));
         let statements: Vec<Overload> = OVERLOADS.iter().filter(is_statement).copied().collect();
         let mut ops: Vec<Op> = statements.iter().map(|overload| overload.op).collect();
         ops.dedup();
@@ -355,4 +361,9 @@ fn fits_classes(signature: &Signature, bound: &Bound) -> bool {
         scalar.is_none_or(|scalar| class.is_some_and(|class| class.contains(scalar)))
     };
     fits(bound.var, signature.var) && fits(bound.var2, signature.var2)
+}
+
+/// Decompositions, whose derivatives are those of a matrix nearby where values are equal: not the same in both modes.
+fn is_decomposition(op: Op) -> bool {
+    matches!(op, Op::Svd2 | Op::Svd3 | Op::Qr3 | Op::Eig3)
 }

@@ -121,7 +121,7 @@ impl Found {
                 size += f64::abs(adjoint * direction);
             }
         }
-        if (forward - reverse).abs() > 1e-7 * size {
+        if (forward - reverse).abs() > 1e-7 * size.max(1e-6) {
             let name = run.engine.name;
             return Err(disagreement(format!("{name}: forward mode gives {forward:e}, reverse mode {reverse:e}")));
         }

@@ -259,7 +259,7 @@ impl OpInfo {
 }
 
 impl Op {
-    /// The op that gives the same result with its two operands exchanged.
+    /// The op that gives the same result with its two operands exchanged, where they are scalars.
     pub fn exchanged(self) -> Option<Op> {
         Some(match self {
             Op::Add | Op::Mul | Op::Min | Op::Max | Op::BitAnd | Op::BitOr | Op::BitXor | Op::Eq | Op::Ne => self,

@@ -186,10 +186,14 @@ fn key<'f>(func: &'f Function, data: &'f InstData) -> (Op, &'f [Value], Option<T
     }
 }
 
-/// For ops whose operands may change places, the op and the operands in the order that stands for both.
-fn ordered(op: Op, operands: &[Value]) -> Option<(Op, Value, Value)> {
+/// For ops whose operands may change places, the op and the operands in the order that stands for both. Factors that are
+/// matrices or quaternions may not.
+fn ordered(func: &Function, op: Op, operands: &[Value]) -> Option<(Op, Value, Value)> {
     let &[a, b] = operands else { return None };
     let exchanged = op.exchanged()?;
+    if op == Op::Mul && [a, b].iter().all(|&factor| func.ty(factor).as_composite().is_some()) {
+        return None;
+    }
     match op {
         _ if exchanged == op => Some((op, a.min(b), a.max(b))),
         Op::Gt | Op::Ge => Some((exchanged, b, a)),
@@ -201,7 +205,7 @@ fn key_hash(func: &Function, inst: Inst, epoch: u32) -> u64 {
     let data = &func.insts[inst];
     let (op, operands, ty) = key(func, data);
     let mut hasher = FxHasher::default();
-    match ordered(op, operands) {
+    match ordered(func, op, operands) {
         Some(key) => key.hash(&mut hasher),
         None => (op, operands).hash(&mut hasher),
     }
@@ -220,7 +224,7 @@ fn key_hash(func: &Function, inst: Inst, epoch: u32) -> u64 {
 fn same(func: &Function, a: Inst, b: Inst) -> bool {
     let (a, b) = (&func.insts[a], &func.insts[b]);
     let ((a_op, a_operands, a_type), (b_op, b_operands, b_type)) = (key(func, a), key(func, b));
-    let same_operands = match (ordered(a_op, a_operands), ordered(b_op, b_operands)) {
+    let same_operands = match (ordered(func, a_op, a_operands), ordered(func, b_op, b_operands)) {
         (Some(a), Some(b)) => a == b,
         _ => a_op == b_op && a_operands == b_operands,
     };
