@@ -36,7 +36,8 @@ use cranelift_entity::EntitySet;
 use plan::Extra;
 use polyloom_ir::op::{Convergence, Derivative, Effect, Group};
 use polyloom_ir::{
-    Builder, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, KernelMetadata, Module, Op, Scalar, Type, Value,
+    Builder, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, InstData, KernelMetadata, Module, Op, Scalar,
+    Type, Value,
 };
 use smallvec::SmallVec;
 use sweep::Sweep;
@@ -292,6 +293,12 @@ fn is_float(ty: Type) -> bool {
         Type::Scalar(elem) | Type::Array { elem, .. } => elem.is_float(),
         Type::Composite(elem) | Type::CompositeArray { elem, .. } => elem.elem().is_float(),
     }
+}
+
+/// An instruction of another function, on operands of the one that is being written.
+fn written_again(builder: &mut Builder<'_>, old: &Function, data: &InstData, operands: &[Value]) -> Inst {
+    let types: SmallVec<[Type; 8]> = data.results.iter().map(|&result| old.ty(result)).collect();
+    builder.inst(data.op, operands, &types, data.imm.clone())
 }
 
 /// The zero of a type.

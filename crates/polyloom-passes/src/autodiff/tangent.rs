@@ -272,8 +272,7 @@ impl<'a> Tangents<'a> {
     }
 
     fn copy(&mut self, data: &InstData, operands: &[Value]) -> Inst {
-        let types: Types = data.results.iter().map(|&result| self.old.ty(result)).collect();
-        let new = self.builder.inst(data.op, operands, &types, data.imm.clone());
+        let new = super::written_again(&mut self.builder, self.old, data, operands);
         for (index, &result) in data.results.iter().enumerate() {
             let value = self.builder.func.insts[new].results[index];
             self.bind(result, value);

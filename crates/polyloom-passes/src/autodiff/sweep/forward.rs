@@ -40,8 +40,7 @@ impl Sweep<'_> {
 
     pub(in crate::autodiff) fn copy(&mut self, data: &InstData) {
         let operands = self.mapped(&data.operands);
-        let types: Types = data.results.iter().map(|&result| self.old.ty(result)).collect();
-        let new = self.builder.inst(data.op, &operands, &types, data.imm.clone());
+        let new = super::super::written_again(&mut self.builder, self.old, data, &operands);
         for (index, &result) in data.results.iter().enumerate() {
             let value = self.builder.func.insts[new].results[index];
             self.bind(result, value);
