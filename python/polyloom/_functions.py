@@ -72,6 +72,11 @@ class KernelFunction:
             given = f"({', '.join(self.inputs)}), {len(inputs)} given"
             raise TypeError(f"kernel '{self.kernel.key}' is a function of {len(self.inputs)} arguments {given}")
         kernel = self._specialised(inputs)
+        if kernel._flat is not kernel:
+            raise TypeError(
+                f"kernel '{kernel.key}' has structs among its parameters, and is to be a function of arrays and "
+                "numbers: take the fields as parameters of their own, or record a launch with polyloom.Tape"
+            )
         facts = kernel._parameters
         n = len(inputs)
         for name, (_, _, _, is_written) in zip(self.inputs, facts, strict=False):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,8 @@ from polyloom import _native, _scalars
 from polyloom._arrays import array
 from polyloom._composites import Composite
 from polyloom._creation import clone, zeros
+from polyloom._devices import get_device
+from polyloom._leaves import leaves_of
 
 __all__ = ["GradcheckError", "GradcheckReport", "gradcheck"]
 
@@ -194,29 +195,34 @@ class _Check:
     """A kernel, its arguments, and the weights of what it writes."""
 
     def __init__(self, kernel: _native.Kernel, args: list[Any], dim: Any, seed: int, device: Any) -> None:
-        self.kernel = kernel.for_arguments(args)
-        self.args = args
+        whole = kernel.for_arguments(args)
+        place = str(device) if device is not None else str(get_device())
+        leaves = [leaf for of_argument in leaves_of(whole, args, place) for leaf in of_argument]
+        # Fields of structs are moved one by one.
+        self.kernel = whole._flat
+        self.args = [
+            leaf.view.read() if leaf.path and leaf.view is not None and leaf.value is not leaf.array else leaf.value
+            for leaf in leaves
+        ]
         self.device = device
         self.rng = np.random.default_rng(seed)
-        self.names = re.findall(r"(\w+): ", self.kernel.signature)
-        self.hosts = [_host(arg) for arg in args]
+        self.names = self.kernel.parameter_names
+        self.facts = self.kernel._parameters
+        self.hosts = [_host(arg) for arg in self.args]
         self.dim = self._extents(dim)
         active = [host is not None for host in self.hosts]
         backward = self.kernel.backward(active, len(self.dim))
-        if len(backward.writes) != len(args):
-            raise TypeError(f"kernel '{kernel.key}': gradients with respect to structs are not checked")
-        types = re.findall(r"adj_\w+: array\(dtype=(\w+)", backward.kernel.signature)
-        self.types = dict(zip(backward.adjoints, types, strict=False))
+        self.types = {index: self.facts[index][1] for index in backward.adjoints}
         self.hosts = [host if index in self.types else None for index, host in enumerate(self.hosts)]
         # A Python number has the precision of its parameter.
         for index, host in enumerate(self.hosts):
-            if host is not None and isinstance(args[index], float) and self.types[index] in _PRECISE:
+            if host is not None and isinstance(self.args[index], float) and self.types[index] in _PRECISE:
                 self.hosts[index] = host.astype(_PRECISE[self.types[index]])
         for index, host in enumerate(self.hosts):
-            if host is not None and host.dtype.itemsize < 4:
+            if host is not None and self.types[index] not in _PRECISE:
                 raise ValueError(
-                    f"kernel '{kernel.key}': argument '{self.names[index]}' is of {host.dtype.name}, which has too few "
-                    "digits for differences; check the kernel with float32 or float64"
+                    f"kernel '{kernel.key}': argument '{self.names[index]}' is of {self.types[index]}, which has too "
+                    "few digits for differences; check the kernel with float32 or float64"
                 )
         self.is_single = any(host is not None and host.dtype.itemsize == 4 for host in self.hosts)
         self.weights: list[Numbers | None] = [
@@ -230,11 +236,9 @@ class _Check:
     def _extents(self, dim: Any) -> tuple[int, ...]:
         if dim is not None:
             return tuple(dim) if isinstance(dim, Sequence) else (operator.index(dim),)
-        params = re.split(r"(?:, |\()\w+: ", self.kernel.signature)[1:]
-        for arg, param in zip(self.args, params, strict=False):
-            if hasattr(arg, "shape") and "array(" in param:
-                rank = re.search(r"ndim=(\d)", param)
-                return tuple(arg.shape[: int(rank[1]) if rank else 1])
+        for arg, (ndim, _, _, _) in zip(self.args, self.facts, strict=True):
+            if ndim and hasattr(arg, "shape"):
+                return tuple(arg.shape[:ndim])
         raise ValueError(f"kernel '{self.kernel.key}' takes no array, whose extents the launch could have: say dim=")
 
     def _given(self, moved: dict[int, Numbers]) -> list[Any]:
@@ -340,7 +344,7 @@ class _Check:
 
 
 # The precision of a Python number that is given for a parameter.
-_PRECISE = {"float64": np.float64, "float32": np.float32, "float16": np.float16}
+_PRECISE = {"float64": np.float64, "float32": np.float32}
 
 
 def _host(arg: Any) -> Numbers | None:

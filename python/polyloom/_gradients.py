@@ -16,22 +16,13 @@ import numpy as np
 from polyloom import _native, _scalars
 from polyloom._arrays import array
 from polyloom._config import config
-from polyloom._views import View, empty, is_float, view_of, zeros_like
+from polyloom._leaves import Leaf, add_to_field, check_like, followed, leaves_of, place_for
+from polyloom._structs import Struct
+from polyloom._views import View, empty, view_of, zeros_like
 
 # If fewer threads have a place on tapes, loops keep what they carry at some iterations only.
 _LEAST_ON_CPU = 64
 _LEAST_ON_GPU = 4096
-
-
-def views_of(kernel: _native.Kernel, args: Sequence[Any], device: str) -> list[View | None]:
-    """Where the elements of the arguments that are arrays are."""
-    views: list[View | None] = []
-    for arg, (ndim, scalar, _, _) in zip(args, kernel._parameters, strict=True):
-        view = view_of(arg, device) if ndim else None
-        if view is not None and scalar == "bfloat16" and not is_float(view.storage.dtype):
-            raise TypeError(f"kernel '{kernel.key}': gradients of bfloat16 arrays need the package ml_dtypes")
-        views.append(view)
-    return views
 
 
 def launch_backward(
@@ -42,7 +33,7 @@ def launch_backward(
     Parameters
     ----------
     kernel : Kernel
-        The kernel that was launched.
+        The kernel that was launched; it takes leaves in place of structs.
     dim : sequence of int
         The extents of that launch.
     args : sequence
@@ -178,8 +169,7 @@ def launch_adjoint(
     """What `launch(…, adjoint=True)` does."""
     from polyloom import _tape
 
-    if len(args) != len(kernel._parameters):
-        raise TypeError(f"kernel '{kernel.key}' takes {len(kernel._parameters)} arguments, {len(args)} given")
+    leaves = leaves_of(kernel, args, device)
     n_outputs = len(args) - n_inputs
     # Without a list of outputs, all may be among the inputs, and so may their gradients.
     adjoints = [*(adj_inputs or [None] * n_inputs), *(adj_outputs or [None] * n_outputs)]
@@ -188,30 +178,49 @@ def launch_adjoint(
     if len(adjoints) != len(args):
         message = f"adj_inputs and adj_outputs are one for each argument, or None: {len(args)}, not {len(adjoints)}"
         raise ValueError(message)
-    views = views_of(kernel, args, device)
-    given: list[View | None] = []
-    for arg, view, adjoint in zip(args, views, adjoints, strict=True):
-        if view is None and not isinstance(adjoint, (array, np.ndarray)):
-            # As for Warp, whatever stands for the gradient of a number that nobody asks for.
-            given.append(None)
-            continue
-        if adjoint is None:
-            adjoint = arg.grad if isinstance(arg, array) and view is not None and view.is_float else None
-        found = view_of(adjoint, device)
-        if found is None and adjoint is not None:
-            raise TypeError(f"a gradient is an array, not {type(adjoint).__name__}")
-        if view is not None and found is not None and _type(view) != _type(found):
-            raise ValueError(
-                f"the gradient of an array of shape {view.storage.shape} and type {view.storage.dtype} is an array "
-                f"like it, not one of shape {found.storage.shape} and type {found.storage.dtype}"
-            )
-        given.append(found)
+    held = [leaf for of_argument in leaves for leaf in of_argument]
+    wanted = [adjoint for adjoint, of in zip(adjoints, leaves, strict=True) for _ in of]
+    flat = kernel._flat
+    numbers = [
+        place_for(facts) if isinstance(adjoint, Struct) and leaf.struct is not None else None
+        for leaf, adjoint, facts in zip(held, wanted, flat._parameters, strict=True)
+    ]
+    given = [
+        _adjoint_of(leaf, adjoint, device) if number is None else number
+        for leaf, adjoint, number in zip(held, wanted, numbers, strict=True)
+    ]
     with _tape.paused():
-        held = [arg if view is None else view for arg, view in zip(args, views, strict=True)]
-        launch_backward(kernel, dim, held, given, device)
+        launch_backward(flat, dim, [leaf.value if leaf.view is None else leaf.view for leaf in held], given, device)
+    for leaf, adjoint, number in zip(held, wanted, numbers, strict=True):
+        if number is not None:
+            add_to_field(adjoint, leaf.path, number.storage[0])
     for each in given:
         if each is not None:
             _tape.overwritten(each.device, each.lo, each.hi, f"the backward kernel of '{kernel.key}'")
+
+
+def _adjoint_of(leaf: Leaf, adjoint: Any, device: str) -> View | None:
+    """The array that somebody gave for the adjoint of a leaf, or that is its array's `grad`."""
+    if leaf.struct is not None and adjoint is not None:
+        check_like(leaf.struct, adjoint)
+    if leaf.struct is None and leaf.view is None and not isinstance(adjoint, (array, np.ndarray)):
+        # As for Warp, whatever stands for the gradient of a number that nobody asks for.
+        return None
+    adjoint, rest = followed(adjoint, leaf.path)
+    if leaf.struct is not None and leaf.view is None:
+        return None
+    if adjoint is None and leaf.view is not None and leaf.view.is_float and isinstance(leaf.array, array):
+        adjoint, rest = leaf.array.grad, followed(leaf.struct, leaf.path)[1]
+    whole = view_of(adjoint, device)
+    if whole is None and adjoint is not None:
+        raise TypeError(f"a gradient is an array, not {type(adjoint).__name__}")
+    own = view_of(leaf.array, device)
+    if own is not None and whole is not None and _type(own) != _type(whole):
+        raise ValueError(
+            f"the gradient of an array of shape {own.storage.shape} and type {own.storage.dtype} is an array "
+            f"like it, not one of shape {whole.storage.shape} and type {whole.storage.dtype}"
+        )
+    return None if whole is None else whole.field(rest)
 
 
 def _type(view: View) -> tuple[Any, ...]:

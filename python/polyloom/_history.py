@@ -26,6 +26,9 @@ BYTE = np.dtype(np.uint8)
 
 INTEGERS = "memory that is written as integers and seen as numbers with gradients is not recorded: use two arrays"
 
+# The type of numbers, and the rest that addresses of them leave when divided by its size.
+Kind = tuple[np.dtype[Any], int]
+
 
 class Needed:
     """Elements that the way back reads as they are, until they are overwritten."""
@@ -67,10 +70,11 @@ class Region:
         self.is_written = False
         self.owners: dict[int, array] = {}
         self.gradient: Beside | None = None
-        # Whether a recorded operation writes integers to it.
-        self.has_integers = False
-        # The type of the numbers in it, and the rest that addresses of them leave when divided by its size.
-        self.number: tuple[np.dtype[Any], int] | None = None
+        # The arrays of numbers in it that have been seen, by their keys, and those that are written as integers.
+        self._numbers: dict[Kind, dict[Any, View]] = {}
+        self._integers: dict[Any, View] = {}
+        # The arrays that have been looked at for such, and whether they are written.
+        self._seen: set[tuple[Any, bool]] = set()
         self.changed = self.lost = ""
         self._sampled = self._sampled_bytes(verify) if samples else None
         self._verify = verify
@@ -98,6 +102,51 @@ class Region:
         if not self.changed and self._look() != self._mark:
             self.changed = "something that is not recorded, such as an assignment to a NumPy array,"
             self.lost = self.changed if self.by_key else ""
+
+    def see(self, view: View, is_written: bool) -> None:
+        """Notes what numbers are in it: no byte is of numbers of two types."""
+        if (view.key, is_written) in self._seen:
+            return
+        for leaf in view.leaves():
+            if leaf.is_float:
+                kind = leaf.storage.dtype, leaf.lo % leaf.storage.itemsize
+                self._see(leaf, self._numbers.setdefault(kind, {}))
+            elif is_written:
+                self._see(leaf, self._integers)
+        self._seen.add((view.key, is_written))
+
+    def _see(self, leaf: View, alike: dict[Any, View]) -> None:
+        if leaf.key in alike:
+            return
+        for others in (*self._numbers.values(), self._integers):
+            if others is alike or not any(leaf.overlaps(other) for other in others.values()):
+                continue
+            if self._integers in (others, alike):
+                raise TypeError(INTEGERS)
+            types = " and ".join(str(next(iter(each.values())).storage.dtype) for each in (others, {0: leaf}))
+            raise TypeError(
+                f"memory that is seen as numbers of the types {types} has no gradient: a tape takes arrays of one type"
+            )
+        alike[leaf.key] = leaf
+
+    def add(self, to: Beside, part: Beside) -> None:
+        """Adds the numbers in memory beside the region to those in other such memory."""
+        for (dtype, phase), seen in self._numbers.items():
+            total, term = (each.elements(dtype, phase, self.lo, self.hi) for each in (to, part))
+            if len(self._numbers) == 1:
+                total.add(term)
+                continue
+            # Between them are numbers of other types.
+            first, size = self.lo + (phase - self.lo) % dtype.itemsize, dtype.itemsize
+            are_seen = np.zeros(total.storage.shape, np.bool_)
+            for view in seen.values():
+                storage = view.storage
+                strides = tuple(step // size for step in storage.strides)
+                place = (int(storage.ctypes.data) - first) // size
+                np.ndarray(storage.shape, np.bool_, are_seen, place, strides)[...] = True
+            values = total.read().copy()
+            values[are_seen] += term.read()[are_seen]
+            total.write(values)
 
     def need(self, view: View) -> None:
         """Notes elements that the way back reads as they are now."""
@@ -167,6 +216,8 @@ class History:
     def __init__(self, verify: bool) -> None:
         self._verify = verify
         self._regions: dict[str, Intervals[Region]] = {}
+        # The structs that launches were given, by identity, with the gradients of their numbers by the names of fields.
+        self.structs: dict[int, tuple[Any, dict[tuple[str, ...], Any]]] = {}
 
     def __iter__(self) -> Any:
         for regions in self._regions.values():
@@ -186,29 +237,11 @@ class History:
     def region(self, view: View, value: Any = None) -> Region:
         """The region that a view is of; `value` is the array as somebody gave it."""
         region = self.find(view) or self._made(view)
-        if view.is_float:
-            number = view.storage.dtype, view.lo % view.storage.itemsize
-            if region.number is None:
-                region.number = number
-            elif region.number != number:
-                raise TypeError(
-                    f"memory that is seen as numbers of type {region.number[0]} and as others of type {number[0]} has "
-                    "no gradient: a tape takes arrays of one type"
-                )
-            if region.has_integers:
-                raise TypeError(INTEGERS)
         while isinstance(value, array):
             if value._requires_grad:
                 region.owners[id(value)] = value
             value = value._parent
         return region
-
-    def refuse_numbers(self, view: View) -> None:
-        """Refuses to write integers where there are numbers with gradients."""
-        region = self.region(view)
-        if region.number is not None:
-            raise TypeError(INTEGERS)
-        region.has_integers = True
 
     def depend(self, view: View) -> None:
         """Notes an array that has been computed from others by a way back."""
@@ -264,15 +297,14 @@ def _move(old: Region, new: Region) -> None:
         new.needed.add(needed)
     new.by_key |= old.by_key
     new.is_written |= old.is_written
-    new.has_integers |= old.has_integers
     new.owners |= old.owners
     new.changed, new.lost = new.changed or old.changed, new.lost or old.lost
-    if old.number is not None:
-        if new.number not in (None, old.number):
-            raise TypeError("memory that is seen as numbers of several types has no gradient")
-        new.number = old.number
-        if old.gradient is not None:
-            if new.gradient is None:
-                new.gradient = Beside(new.lo, new.hi, new.device)
-            parts = [each.elements(*old.number, old.lo, old.hi) for each in (new.gradient, old.gradient)]
-            parts[0].add(parts[1])
+    for seen in old._numbers.values():
+        for view in seen.values():
+            new.see(view, False)
+    for view in old._integers.values():
+        new.see(view, True)
+    if old.gradient is not None:
+        if new.gradient is None:
+            new.gradient = Beside(new.lo, new.hi, new.device)
+        old.add(new.gradient, old.gradient)

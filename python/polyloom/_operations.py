@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import copy as _copy
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from polyloom import _native
 from polyloom._arrays import array
-from polyloom._gradients import check_aliases, launch_backward, views_of
+from polyloom._gradients import check_aliases, launch_backward
 from polyloom._history import History, Region
+from polyloom._leaves import Leaf, place_for
+from polyloom._structs import Struct
 from polyloom._views import Beside, View, view_of
 
 # Arguments that stay what they are.
@@ -42,6 +45,8 @@ class Operation:
         Those that the way back reads as the operation has left them.
     kept : list
         What it overwrote, with copies.
+    structs : list of Struct
+        The structs that it was given.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,6 +57,7 @@ class Operation:
         self.needed_after: list[View] = []
         self.written: list[View] = []
         self.kept: list[tuple[View, View]] = []
+        self.structs: list[Struct] = []
 
     # Whether all elements of the array that it writes are replaced.
     replaces = False
@@ -64,18 +70,35 @@ class Operation:
 
 
 class Launched(Operation):
-    def __init__(self, kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str) -> None:
+    """A launch, of a kernel that takes leaves in place of structs."""
+
+    def __init__(self, kernel: _native.Kernel, dim: Sequence[int], leaves: Sequence[Leaf], device: str) -> None:
         super().__init__(kernel.key)
-        views = views_of(kernel, args, device)
+        views = [leaf.view for leaf in leaves]
         writes = [is_written for _, _, _, is_written in kernel._parameters]
         self._kernel, self._dim, self._device = kernel, tuple(dim), device
-        self._args = [_kept_value(arg) if view is None else view for arg, view in zip(args, views, strict=True)]
-        self.arrays = [(view, arg) for view, arg in zip(views, args, strict=True) if view is not None]
+        self._args = [_kept_value(leaf.value) if leaf.view is None else leaf.view for leaf in leaves]
+        arrays: dict[int, tuple[View | None, Any]] = {}
+        for leaf in leaves:
+            if leaf.view is not None and id(leaf.array) not in arrays:
+                whole = leaf.view if leaf.array is leaf.value else view_of(leaf.array, device)
+                arrays[id(leaf.array)] = whole, leaf.array
+        self.arrays = [(view, each) for view, each in arrays.values() if view is not None]
         self.written = [view for view, is_written in zip(views, writes, strict=True) if view is not None and is_written]
+        # By parameter, the struct of which it is a number with a derivative.
+        self._fields = [
+            leaf if leaf.struct is not None and place_for(facts) is not None else None
+            for leaf, facts in zip(leaves, kernel._parameters, strict=True)
+        ]
+        self.structs = [leaf.struct for leaf in leaves if leaf.struct is not None]
         # A kernel that writes integers alone is not differentiated: nothing flows back through it.
         self._is_active = any(view.is_float for view in self.written)
         if self._is_active:
-            backward = kernel.backward([view is not None and view.is_float for view in views], len(dim))
+            active = [
+                field is not None or (view is not None and view.is_float)
+                for view, field in zip(views, self._fields, strict=True)
+            ]
+            backward = kernel.backward(active, len(dim))
             check_aliases(kernel, views, backward.writes)
             reads = list(zip(views, backward.reads, backward.left, strict=True))
             self.needed = [view for view, is_read, left in reads if view is not None and is_read and not left]
@@ -85,8 +108,18 @@ class Launched(Operation):
         if not self._is_active:
             return
         args = [playback.argument(arg) if isinstance(arg, View) else arg for arg in self._args]
-        adjoints = [playback.adjoint(arg) if isinstance(arg, View) else None for arg in self._args]
+        numbers = [
+            None if field is None else place_for(facts)
+            for field, facts in zip(self._fields, self._kernel._parameters, strict=True)
+        ]
+        adjoints = [
+            playback.adjoint(arg) if isinstance(arg, View) else number
+            for arg, number in zip(self._args, numbers, strict=True)
+        ]
         self.loops = launch_backward(self._kernel, self._dim, args, adjoints, self._device)
+        for field, number in zip(self._fields, numbers, strict=True):
+            if field is not None and number is not None:
+                playback.add_to_field(field, number.storage[0])
 
 
 def _kept_value(value: Any) -> Any:
@@ -100,23 +133,32 @@ class Assigned(Operation):
 
     def __init__(self, target: View, value: Any, source: View | None, key: Any = None) -> None:
         super().__init__("fill" if source is None else "copy")
-        self._target, self._source, self._key = target, source, key
+        self._key = key
         self.replaces = key is None
         self.arrays = [(target, None)]
         self.written = [target]
         if source is not None and source.is_float and target.is_float:
             self.arrays.append((source, value))
-        else:
-            self._source = None
+        # The fields of structs are assigned in order, whatever their names.
+        targets, sources = target.leaves(), [] if source is None else source.leaves()
+        self._copied = [
+            (to, part if len(targets) == len(sources) and part is not None and part.is_float else None)
+            for to, part in zip_longest(targets, sources[: len(targets)])
+            if to.is_float
+        ]
 
     def play_back(self, playback: Playback) -> None:
-        adjoint = playback.adjoint(self._target)
+        for target, part in self._copied:
+            self._carry_back(playback, target, part)
+
+    def _carry_back(self, playback: Playback, target: View, part: View | None) -> None:
+        adjoint = playback.adjoint(target)
         if adjoint is None:
             return
         if self._key is not None:
             adjoint.storage[self._key] = 0
             return
-        source = None if self._source is None else playback.adjoint(self._source)
+        source = None if part is None else playback.adjoint(part)
         if source is not None and source.storage.shape == adjoint.storage.shape and not source.overlaps(adjoint):
             source.add(adjoint)
             adjoint.zero()
@@ -223,17 +265,21 @@ class Playback:
             self._finished.remove(region)
         return Beside(region.lo, region.hi, region.device)
 
+    def add_to_field(self, leaf: Leaf, number: Any) -> None:
+        """Adds to the gradient of a number in a struct."""
+        _, fields = self._history.structs.setdefault(id(leaf.struct), (leaf.struct, {}))
+        fields[leaf.path] = fields[leaf.path] + number if leaf.path in fields else number.copy()
+
     def finish(self) -> None:
         """Adds what has come about to the gradients."""
         for region, made in self._adjoints.items():
-            if region in self._finished or region.number is None:
+            if region in self._finished:
                 continue
             whole = region.owner_of_all()
             if whole is None and region.gradient is None:
                 region.gradient = made
             elif whole is None and region.gradient is not None:
-                parts = [each.elements(*region.number, region.lo, region.hi) for each in (region.gradient, made)]
-                parts[0].add(parts[1])
+                region.add(region.gradient, made)
             for owner in region.owners.values():
                 view, grad = view_of(owner), view_of(owner.grad)
                 if view is not None and grad is not None and view.is_float:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from polyloom import _native
+from polyloom import _arrays, _native, _tape
 from polyloom._arrays import array
-from polyloom._creation import zeros_like
 from polyloom._devices import get_device
-from polyloom._views import view_of
+from polyloom._leaves import Leaf, check_like, followed, leaves_of
+from polyloom._structs import Struct
+from polyloom._views import view_of, zeros_like
 
 __all__ = ["jvp"]
 
@@ -43,8 +44,8 @@ def jvp(
     inputs, outputs : sequence
         The kernel's arguments, as for `launch`.
     tangents : sequence
-        For each argument, how it moves: an array like it, a number or value for a scalar or composite, or None where
-        it does not move.
+        For each argument, how it moves: an array like it, a number or value for a scalar or composite, a struct of the
+        same type whose fields say how each moves, or None where it does not move.
     device : optional
         Where the kernel runs.
 
@@ -72,22 +73,61 @@ def jvp(
     if len(tangents) != len(args):
         raise ValueError(f"tangents are one for each argument, or None: {len(args)}, not {len(tangents)}")
     for index, (arg, tangent) in enumerate(zip(args, tangents, strict=True)):
-        if tangent is not None and _kind(arg) != _kind(tangent):
+        if isinstance(arg, Struct) and tangent is not None:
+            check_like(arg, tangent)
+        elif tangent is not None and _kind(arg) != _kind(tangent):
             raise ValueError(
                 f"argument {index} is {_described(arg)}; its tangent is one like it, not {_described(tangent)}"
             )
     extents = tuple(dim) if isinstance(dim, Sequence) else (operator.index(dim),)
-    one = kernel.for_arguments(args)
-    moving, which, after = one.tangent([tangent is not None for tangent in tangents], len(extents))
-    given = [_zeros(args[index]) if tangents[index] is None else tangents[index] for index in which]
+    place = str(device) if device is not None else str(get_device())
+    kernel = kernel.for_arguments(args)
+    groups = leaves_of(kernel, args, place)
+    leaves = [leaf for of_argument in groups for leaf in of_argument]
+    directions = [
+        None if tangent is None else _direction(leaf, tangent, place)
+        for of_argument, tangent in zip(groups, tangents, strict=True)
+        for leaf in of_argument
+    ]
+    one = kernel._flat
+    moving, which, after = one.tangent([direction is not None for direction in directions], len(extents))
+    given = [directions[index] or _still(leaves[index]) for index in which]
     if after:
         # Which value is the extremum is known when all threads have been through.
-        place = str(device) if device is not None else str(get_device())
-        views = [view_of(arg, place) for arg in args]
-        left = [arg if view is None else view.copy().argument() for arg, view in zip(args, views, strict=True)]
+        left = [leaf.value if leaf.view is None else leaf.view.copy().argument() for leaf in leaves]
         _native.launch(one, extents, left, None, device, record_tape=False)
-        given += [left[index] for index in after]
-    _native.launch(moving, extents, [*args, *given], None, device)
+        given += [Leaf(left[index], view_of(left[index]), left[index], None, ()) for index in after]
+    everything = [*leaves, *given]
+    values = [leaf.value for leaf in everything]
+    if _arrays.watched < 2:
+        _native.launch(moving, extents, values, None, device)
+        return
+    recording = _tape.record_leaves(moving, extents, everything, place)
+    is_done = False
+    try:
+        with _tape.paused():
+            _native.launch(moving, extents, values, None, device)
+        is_done = True
+    finally:
+        recording.finish(is_done)
+
+
+def _direction(leaf: Leaf, tangent: Any, device: str) -> Leaf | None:
+    """How a leaf moves, of an argument that moves; None where an array of a struct does not."""
+    value, rest = followed(tangent, leaf.path)
+    struct = tangent if isinstance(tangent, Struct) else None
+    if leaf.view is None:
+        return Leaf(value, None, None, struct, leaf.path)
+    whole = view_of(value, device)
+    if whole is None:
+        return None
+    if struct is not None and _kind(leaf.array) != _kind(value):
+        raise ValueError(
+            f"the field '{'.'.join(leaf.path)}' is {_described(leaf.array)}; its tangent is one like it, not "
+            f"{_described(value)}"
+        )
+    part = whole.field(rest)
+    return Leaf(part.argument() if rest else value, part, value, struct, leaf.path)
 
 
 def _kind(value: Any) -> Any:
@@ -106,8 +146,9 @@ def _described(value: Any) -> str:
     return f"no array but {type(value).__name__}"
 
 
-def _zeros(arg: Any) -> Any:
+def _still(leaf: Leaf) -> Leaf:
     """The tangent of an array that does not move, where the kernel makes it move."""
-    if isinstance(arg, array):
-        return zeros_like(arg)
-    return np.zeros_like(arg) if isinstance(arg, np.ndarray) else arg * 0
+    assert leaf.view is not None
+    view = zeros_like(leaf.view)
+    made = view.argument()
+    return Leaf(made, view, made, None, ())

@@ -13,20 +13,28 @@ import numpy as np
 from polyloom import _arrays, _native
 from polyloom._arrays import array
 from polyloom._history import History
+from polyloom._indexed import IndexedArray
+from polyloom._leaves import Leaf, Path, leaves_of
 from polyloom._operations import IMMUTABLE, Assigned, Called, Launched, Operation, Playback, gradient_of
-from polyloom._structs import StructClass
+from polyloom._structs import Struct, copy_of
 from polyloom._views import Storage, View, view_of
 
 __all__ = ["Tape"]
 
 
 class Gradients(Mapping[Any, Any]):
-    """The gradients of a tape, by array: those of the package, of NumPy, of other libraries, and views of them."""
+    """The gradients of a tape, by array: those of the package, of NumPy, of other libraries, and views of them; and by
+    struct that launches were given."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, Struct):
+            known = self._tape._history.structs.get(id(key))
+            if known is None:
+                raise KeyError("the tape has recorded nothing with this struct")
+            return self._of_struct(key, known[1], ())
         view = view_of(key)
         if view is None or not view.is_float:
             raise KeyError("gradients are of arrays of floating-point numbers")
@@ -43,6 +51,19 @@ class Gradients(Mapping[Any, Any]):
         if isinstance(key, array):
             return array._wrap(found.storage, key.dtype, found.memory)
         return found.storage if found.memory is None else array._wrap(found.storage, None, found.memory)
+
+    def _of_struct(self, value: Struct, numbers: Mapping[Path, Any], path: Path) -> Any:
+        """The gradient of a struct: zero and None where a field has none. An indexed array keeps its indices."""
+        made = copy_of(value) if isinstance(value, IndexedArray) else type(value)()
+        for name in type(value)._fields:
+            field, here = getattr(value, name), (*path, name)
+            if isinstance(field, Struct):
+                setattr(made, name, self._of_struct(field, numbers, here))
+            elif here in numbers:
+                setattr(made, name, numbers[here])
+            elif (view := view_of(field)) is not None and view.is_float and field in self:
+                setattr(made, name, self[field])
+        return made
 
     def __iter__(self) -> Iterator[Any]:
         return iter(list(self._tape._given.values()))
@@ -164,6 +185,7 @@ class Tape:
             if not view.storage.size:
                 continue
             region = self._history.region(view, value)
+            region.see(view, False)
             region.look()
             is_replaced = operation.replaces and view is operation.written[0] and region.is_all(view)
             if is_replaced or isinstance(operation, Called):
@@ -174,8 +196,8 @@ class Tape:
                     "wrong: let it write to another array, or assign with array.assign() and the like"
                 )
         for view in operation.written:
-            if view.storage.size and not view.is_float:
-                self._history.refuse_numbers(view)
+            if view.storage.size and (region := self._history.find(view)) is not None:
+                region.see(view, True)
         for view in operation.needed:
             if view.storage.size:
                 self._history.region(view).need(view)
@@ -211,6 +233,9 @@ class Tape:
         for view, value in operation.arrays:
             if view.is_float and value is not None:
                 self._given.setdefault(view.key, value)
+        for struct in operation.structs:
+            self._history.structs.setdefault(id(struct), (struct, {}))
+            self._given.setdefault(id(struct), struct)
 
     def backward(self, loss: Any = None, grads: Mapping[Any, Any] | Iterable[tuple[Any, Any]] | None = None) -> None:
         """Plays back what was recorded, the last first, and adds to the gradients.
@@ -226,7 +251,7 @@ class Tape:
         seeds: list[tuple[Any, Any]] = list(grads.items() if isinstance(grads, Mapping) else grads or ())
         if loss is not None:
             view = view_of(loss)
-            if view is None or view.storage.size != 1:
+            if view is None or view.storage.size != 1 or view.storage.dtype.names is not None:
                 raise ValueError("loss is an array of one element; for larger arrays, give grads=[(array, gradient)]")
             seeds.append((loss, 1))
         self._history.check()
@@ -258,6 +283,8 @@ class Tape:
                 raise ValueError("the tape has recorded nothing with the array that the way back is to begin with")
             adjoint = playback.adjoint(view)
             given = view_of(value)
+            if view.storage.dtype.names is not None and (given is None or given.storage.dtype != view.storage.dtype):
+                raise ValueError("the gradient of an array of structs is an array of the same structs")
             if adjoint is not None and given is not None and given.storage.shape == view.storage.shape:
                 adjoint.add(given)
             elif adjoint is not None:
@@ -278,12 +305,14 @@ class Tape:
         """Sets all gradients to zero."""
         with paused():
             for region in self._history:
-                if region.gradient is not None and region.number is not None:
-                    region.gradient.elements(*region.number, region.lo, region.hi).zero()
+                if region.gradient is not None:
+                    region.gradient.clear()
                 for owner in region.owners.values():
                     grad = view_of(owner.grad)
                     if grad is not None:
                         grad.zero()
+            for _, numbers in self._history.structs.values():
+                numbers.clear()
 
     def reset(self) -> None:
         """Sets all gradients to zero, and forgets what was recorded."""
@@ -345,11 +374,13 @@ class _Recording:
 
 def record(kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str) -> _Recording:
     """Called by a launch while tapes record, before it runs."""
-    if len(args) != len(kernel._parameters):
-        # The launch says so itself.
-        args = []
-        return _Recording(lambda: Operation(kernel.key))
-    return _Recording(lambda: Launched(kernel, dim, args, device))
+    leaves = [leaf for of_argument in leaves_of(kernel, args, device) for leaf in of_argument]
+    return record_leaves(kernel._flat, dim, leaves, device)
+
+
+def record_leaves(kernel: _native.Kernel, dim: Sequence[int], leaves: Sequence[Leaf], device: str) -> _Recording:
+    """Called before a launch of a kernel that takes leaves in place of structs."""
+    return _Recording(lambda: Launched(kernel, dim, leaves, device))
 
 
 def overwritten(device: str, lo: int, hi: int, what: str) -> None:
@@ -369,8 +400,6 @@ def assigning(to: array, part: Storage, value: Any, key: Any = None) -> Iterator
         overwritten(target.device, target.lo, target.hi, "an assignment that is not recorded")
         return
     source = None if isinstance(value, IMMUTABLE) else view_of(value)
-    if source is not None and source.storage.ndim and isinstance(to.dtype, StructClass):
-        raise TypeError("copies of arrays of structs have no gradients yet: copy them while no tape records")
     if source is not None and source.is_float and key is not None:
         raise ValueError("assignments of arrays to chosen elements are not recorded: write them as a kernel")
     if source is None and not any(tape._history.touches(target) for tape in _active):

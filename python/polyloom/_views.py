@@ -1,11 +1,12 @@
 """Arrays as gradients see them: elements in memory, whatever library they are of and whatever device they are on.
 
-An array of vectors is one of their components here, and a gradient lies in its memory as the array does in its own, so
-that a part of an array has a gradient which is a part of the array's.
+An array of vectors is one of their components here, an array of structs has one for each field, and a gradient lies in
+its memory as the array does in its own, so that a part of an array has a gradient which is a part of the array's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,10 @@ ALIGNMENT = 64
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether derivatives with respect to elements of this type make sense; `bfloat16` is no type of NumPy's own."""
+    """Whether derivatives with respect to elements of this type, or to some of their fields, make sense."""
+    if dtype.names is not None:
+        return any(is_float(dtype[name].base) for name in dtype.names)
+    # `bfloat16` is no type of NumPy's own.
     return dtype.kind == "f" or dtype.name == "bfloat16"
 
 
@@ -38,13 +42,14 @@ class View:
         The address of the first byte, and of the one past the last.
     """
 
-    __slots__ = ("hi", "lo", "memory", "storage")
+    __slots__ = ("_key", "hi", "lo", "memory", "storage")
 
     def __init__(self, storage: Storage, memory: _native.DeviceMemory | None = None) -> None:
         self.storage = storage
         self.memory = memory
         self.lo, n_bytes = span(storage)
         self.hi = self.lo + n_bytes
+        self._key: tuple[Any, ...] | None = None
 
     @property
     def device(self) -> str:
@@ -54,13 +59,33 @@ class View:
     @property
     def key(self) -> tuple[Any, ...]:
         """What two views of the same elements have in common."""
-        storage = self.storage
-        return self.device, storage.ctypes.data, storage.shape, storage.strides, storage.dtype.str
+        if self._key is None:
+            storage = self.storage
+            self._key = self.device, storage.ctypes.data, storage.shape, storage.strides, storage.dtype.str
+        return self._key
 
     @property
     def is_float(self) -> bool:
         """Whether there are derivatives with respect to the elements."""
         return is_float(self.storage.dtype)
+
+    def leaves(self) -> list[View]:
+        """An array for each field of its structs that is no struct itself; the array alone if it has none."""
+        if self.storage.dtype.names is None:
+            return [self]
+        fields = [View(self.storage[name], self.memory) for name in self.storage.dtype.names]
+        return [leaf for field in fields for leaf in field.leaves()]
+
+    def field(self, path: Sequence[str]) -> View:
+        """Of structs the field that a path of names leads to; the array itself for an empty one."""
+        storage = self.storage
+        for name in path:
+            storage = storage[name]
+        return View(storage, self.memory)
+
+    def numbers(self) -> list[View]:
+        """Those of its leaves that there are derivatives with respect to."""
+        return [leaf for leaf in self.leaves() if leaf.is_float]
 
     @property
     def is_dense(self) -> bool:
@@ -126,8 +151,12 @@ class View:
             self.memory.fill(self.storage, np.zeros((), self.storage.dtype))
 
     def add(self, other: View) -> None:
-        """Adds the elements of another array of the same shape."""
+        """Adds the elements of another array of the same shape; of structs, the numbers in them."""
         if not self.storage.size:
+            return
+        if self.storage.dtype.names is not None:
+            for number, term in zip(self.numbers(), other.numbers(), strict=True):
+                number.add(term)
             return
         both = (self, other)
         if self.memory is not None and self.device == other.device and self.storage.dtype == other.storage.dtype:
@@ -191,7 +220,7 @@ def zeros_like(view: View) -> View:
 
 def view_of(value: Any, device: str = "cpu") -> View | None:
     """Where the elements of what a launch on a device takes for an array are; None for what is no array."""
-    if isinstance(value, array):
+    if isinstance(value, _native.ArrayBase):
         return View(value._storage, value._memory)
     if isinstance(value, np.ndarray):
         return View(value)
@@ -258,6 +287,13 @@ class Beside:
             return View(layout(address, storage.shape, dtype, storage.strides), self._memory)
         offset = address - int(self._raw.ctypes.data)
         return View(np.ndarray(storage.shape, dtype, self._raw, offset, storage.strides))
+
+    def clear(self) -> None:
+        """Sets all bytes to 0."""
+        if self._memory is None:
+            self._raw[...] = 0
+        else:
+            self._memory.clear()
 
     def elements(self, dtype: np.dtype[Any], phase: int, lo: int, hi: int) -> View:
         """What lies here as the numbers there do between two addresses, as one array; the first number is at an address

@@ -724,32 +724,8 @@ def test_gradients_of_one_launch_as_warp_takes_them():
         loom.launch(scale, inputs=[2.0, x], outputs=[y], grid=1, block=3, adjoint=True)
     with pytest.raises(TypeError, match="a gradient is an array, not float"):
         loom.launch(scale, 3, [2.0, x], [y], adjoint=True, adj_inputs=[None, 1.0])
-    with pytest.raises(TypeError, match="takes 3 arguments, 2 given"):
+    with pytest.raises(TypeError, match=r"takes 3 arguments \(s, x, y\), 2 given"):
         loom.launch(scale, 3, [2.0, x], adjoint=True)
-
-
-def test_structs_are_refused():
-    @loom.struct
-    class Particle:
-        x: f64
-
-    @loom.kernel
-    def move(particles: loom.array(dtype=Particle), y: D):
-        i = loom.tid()
-        y[i] = particles[i].x
-
-    @loom.kernel
-    def use(p: Particle, y: D):
-        y[loom.tid()] = p.x
-
-    particles, other = loom.zeros(3, dtype=Particle), loom.zeros(3, dtype=Particle)
-    for kernel, argument in ((move, particles), (use, Particle())):
-        with pytest.raises(TypeError, match="whose gradients are not there yet"), loom.Tape():
-            loom.launch(kernel, 3, [argument, np.zeros(3)])
-    with pytest.raises(TypeError, match="copies of arrays of structs"), loom.Tape():
-        other.assign(particles)
-    with loom.Tape():
-        other.zero_()
 
 
 def test_threads_that_read_one_element_by_a_broadcast_view():

@@ -69,6 +69,32 @@ pub(crate) fn fill<'py>(
     filled
 }
 
+/// For each argument what [`fill_leaves`] takes for it.
+///
+/// # Errors
+///
+/// As [`fill`].
+pub(crate) fn leaves<'py>(
+    kernel: &polyloom::Kernel,
+    device: Device,
+    args: &[Bound<'py, PyAny>],
+) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
+    if args.len() != kernel.arguments().len() {
+        return Err(wrong_count(kernel, args.len()));
+    }
+    let mut found = Vec::with_capacity(args.len());
+    for (index, (arg, param)) in args.iter().zip(kernel.arguments()).enumerate() {
+        found.push(match param.ty.as_plain() {
+            Some(_) => vec![arg.clone()],
+            None => {
+                let leaves = struct_leaves(arg, param.ty, device);
+                leaves.map_err(|e| named(arg.py(), e, &argument_name(kernel, index)))?.iter().collect()
+            }
+        });
+    }
+    Ok(found)
+}
+
 /// [`fill`] for arguments one for each parameter of the kernel's HIR.
 fn fill_leaves<'py>(
     py: Python<'py>,

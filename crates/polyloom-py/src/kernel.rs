@@ -3,8 +3,8 @@
 use crate::environment::LiveEnvironment;
 use crate::errors::{codegen_error, compile_error, diagnostic_object, launch_error};
 use crate::generic::Generic;
-use crate::packages;
 use crate::session;
+use crate::{arguments, device, packages};
 use polyloom::frontend::{Environment, FunctionHandle, Role, check_function};
 use polyloom::{
     Arch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, Scalar, SourceFile,
@@ -84,6 +84,8 @@ enum Code {
     Backward(Arc<polyloom::Backward>),
     Sizes(Arc<polyloom::Backward>),
     Tangent(Arc<polyloom::Tangent>),
+    /// What takes the leaves of structs one by one.
+    Flat(Arc<polyloom::Kernel>),
     Generic(Generic),
 }
 
@@ -132,6 +134,7 @@ impl Kernel {
             Code::One(kernel) => kernel.name(),
             Code::Backward(backward) | Code::Sizes(backward) => backward.kernel.name(),
             Code::Tangent(tangent) => tangent.kernel.name(),
+            Code::Flat(kernel) => kernel.name(),
             Code::Generic(generic) => generic.name(),
         }
     }
@@ -296,11 +299,27 @@ impl Kernel {
         }
     }
 
+    /// The kernel with the parameters of its HIR, leaves in place of structs; itself if it takes no structs.
+    #[getter]
+    fn _flat<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Kernel>> {
+        let kernel = slf.get().one()?;
+        match kernel.has_structs() {
+            true => Bound::new(slf.py(), Kernel { code: Code::Flat(kernel.flat().clone()), doc: None }),
+            false => Ok(slf.clone()),
+        }
+    }
+
+    /// The arguments of a launch on a device as the parameters of the kernel's HIR take them: for each argument the leaves of
+    /// the struct, or of the array of structs, that it is, or itself alone.
+    fn _leaves<'py>(&self, args: Vec<Bound<'py, PyAny>>, device: &str) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
+        arguments::leaves(self.one()?, device::named(device)?, &args)
+    }
+
     /// What differentiation goes by: for each parameter of the kernel's HIR its number of dimensions, 0 if it is no array;
     /// the name of the type of its numbers; the extents of an element's components; and whether the kernel writes it.
     #[getter]
     fn _parameters(&self) -> PyResult<Vec<ParameterFacts>> {
-        let kernel = self.without_structs()?;
+        let kernel = self.one()?;
         let mut n_before = 0;
         let parameter = |&ty: &Type| {
             let is_written = kernel.writes(n_before);
@@ -318,7 +337,7 @@ impl Kernel {
     /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more.
     #[pyo3(signature = (active, rank, checkpoints = false))]
     fn backward(&self, py: Python<'_>, active: Vec<bool>, rank: u8, checkpoints: bool) -> PyResult<Backward> {
-        let kernel = self.without_structs()?;
+        let kernel = self.one()?;
         let backward = py
             .detach(|| kernel.backward(&DerivativeRequest { active, rank, checkpoints }))
             .map_err(|error| compile_error(py, &error))?;
@@ -329,7 +348,7 @@ impl Kernel {
     /// many dimensions; the parameters that it has tangents of, in order; and those arrays of which it then takes what the
     /// kernel leaves in them.
     fn tangent(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<(Kernel, Vec<usize>, Vec<usize>)> {
-        let kernel = self.without_structs()?;
+        let kernel = self.one()?;
         let tangent = py
             .detach(|| kernel.tangent(&DerivativeRequest { active, rank, checkpoints: false }))
             .map_err(|error| compile_error(py, &error))?;
@@ -390,6 +409,7 @@ impl Kernel {
             Code::One(kernel) => Ok(kernel),
             Code::Backward(backward) => Ok(&backward.kernel),
             Code::Tangent(tangent) => Ok(&tangent.kernel),
+            Code::Flat(kernel) => Ok(kernel),
             Code::Sizes(backward) => {
                 let missing = || PyRuntimeError::new_err("internal error: the kernel has no tapes");
                 backward.sizes.as_ref().ok_or_else(missing)
@@ -401,18 +421,6 @@ impl Kernel {
                 Err(PyTypeError::new_err(message))
             }
         }
-    }
-
-    /// The kernel, if it has no structs among its parameters.
-    fn without_structs(&self) -> PyResult<&polyloom::Kernel> {
-        let kernel = self.one()?;
-        if kernel.has_structs() {
-            let name = kernel.name();
-            let message =
-                format!("kernel '{name}' has structs among its parameters, whose gradients are not there yet");
-            return Err(PyTypeError::new_err(message));
-        }
-        Ok(kernel)
     }
 
     /// The generic kernel, if it is one.

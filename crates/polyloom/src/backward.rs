@@ -167,8 +167,8 @@ impl Kernel {
         })
     }
 
-    /// A kernel made of this one.
-    fn derived(&self, module: Module, id: FuncId) -> Kernel {
+    /// A kernel made of this one, with the parameters that its HIR has.
+    pub(crate) fn derived(&self, module: Module, id: FuncId) -> Kernel {
         let function = &module.functions[id];
         let params = function.param_names.iter().zip(function.params());
         let params =

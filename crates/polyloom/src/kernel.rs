@@ -44,6 +44,8 @@ pub struct Kernel {
     )]
     cuda_kernels: crate::cuda::CudaKernels,
     derivatives: crate::backward::Derivatives,
+    /// The kernel that takes leaves in place of structs, once somebody asks.
+    flat: OnceLock<Arc<Kernel>>,
 }
 
 /// A kernel as the CPU has it.
@@ -133,6 +135,7 @@ impl Kernel {
             sim_kernels: Default::default(),
             cuda_kernels: Default::default(),
             derivatives: Default::default(),
+            flat: OnceLock::new(),
         }
     }
 
@@ -201,6 +204,11 @@ impl Kernel {
     /// Whether some argument is a struct or an array of structs: several parameters of its HIR.
     pub fn has_structs(&self) -> bool {
         self.has_structs
+    }
+
+    /// This kernel with the parameters that its HIR has: in place of each struct, its leaves.
+    pub fn flat(&self) -> &Arc<Kernel> {
+        self.flat.get_or_init(|| Arc::new(self.derived((*self.module).clone(), self.id)))
     }
 
     /// The types of its parameters as its HIR has them: of a struct, those of its leaves.

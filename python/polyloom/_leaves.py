@@ -1,0 +1,97 @@
+"""A launch's arguments as its kernel's HIR has them: leaves in place of structs, each with what it is of.
+
+The gradient of a struct has the fields of the struct: numbers, which launches are given by value, so that whoever goes
+back adds up their derivatives, and arrays, whose gradients are in memory as those of other arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from polyloom import _native, _scalars
+from polyloom._structs import Struct
+from polyloom._views import View, view_of
+
+_FLOATS = ("bfloat16", "float16", "float32", "float64")
+
+Path = tuple[str, ...]
+
+
+class Leaf(NamedTuple):
+    """An argument, or a field of one that is a struct or an array of structs.
+
+    Attributes
+    ----------
+    value : object
+        What a launch of the flat kernel takes.
+    view : View, optional
+        Where its elements are, if it is an array.
+    array : object
+        The array that it is, or whose elements have the field, as somebody gave it.
+    struct : Struct, optional
+        The argument, if that is a struct.
+    path : tuple of str
+        The names of fields that lead to the leaf from the argument.
+    """
+
+    value: Any
+    view: View | None
+    array: Any
+    struct: Struct | None
+    path: Path
+
+
+def leaves_of(kernel: _native.Kernel, args: Sequence[Any], device: str) -> list[list[Leaf]]:
+    """For each argument its leaves.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are not as many arguments as parameters, or one for a struct is none.
+    """
+    flat = kernel._flat
+    facts, names = iter(flat._parameters), iter(flat.parameter_names)
+    found = []
+    for arg, values in zip(args, kernel._leaves(list(args), device), strict=True):
+        leaves = []
+        for value in values:
+            (ndim, scalar, _, _), name = next(facts), next(names)
+            path = () if flat is kernel else tuple(name.split(".")[1:])
+            view = view_of(value, device) if ndim else None
+            if view is not None and scalar == "bfloat16" and not view.is_float:
+                raise TypeError(f"kernel '{kernel.key}': gradients of bfloat16 arrays need the package ml_dtypes")
+            array = None if view is None else followed(arg, path)[0]
+            leaves.append(Leaf(value, view, array, arg if isinstance(arg, Struct) else None, path))
+        found.append(leaves)
+    return found
+
+
+def followed(value: Any, path: Path) -> tuple[Any, Path]:
+    """What a path leads to that is no struct, and the rest of the path, which is of the elements of an array."""
+    while path and isinstance(value, Struct):
+        value, path = getattr(value, path[0]), path[1:]
+    return value, path
+
+
+def place_for(facts: tuple[int, str, list[int], bool]) -> View | None:
+    """An array of one zero, for the adjoint of a parameter that is no array; None if it has no derivative."""
+    ndim, scalar, inner, _ = facts
+    if ndim or scalar not in _FLOATS:
+        return None
+    return View(np.zeros((1, *inner), getattr(_scalars, scalar).numpy))
+
+
+def add_to_field(value: Any, path: Path, number: Any) -> None:
+    """Adds to a number or a vector that is a field of a struct."""
+    value, _ = followed(value, path[:-1])
+    setattr(value, path[-1], np.asarray(getattr(value, path[-1])) + number)
+
+
+def check_like(value: Struct, other: Any) -> None:
+    """Refuses what is no struct of the same type, as a gradient or tangent of it."""
+    if not isinstance(other, Struct) or type(other)._type != type(value)._type:
+        name = type(value).__name__
+        raise TypeError(f"what belongs to a struct {name} is another {name}, not {type(other).__name__}")
