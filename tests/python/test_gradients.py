@@ -121,6 +121,25 @@ def gathered(x: D, y: D):
     y[i] = x[i] * x[(i + 1) % n] - x[-1]
 
 
+@loom.kernel
+def sums_in_loops(x: D, y: D):
+    i = loom.tid()
+    s = f64(0.0)
+    for j in range(x.shape[0]):
+        for k in range(i % 3):
+            s += x[i] * x[j] * f64(k + 1)
+        if x[j] > f64(0.0):
+            s += loom.sin(x[i]) + x[3] * x[j]
+    y[i] = s
+
+
+@loom.kernel
+def sums_of_each(x: D, y: D):
+    i = loom.tid()
+    for k in range(i):
+        y[i] += x[i] * loom.cos(x[i]) * f64(k)
+
+
 KERNELS = [
     saxpy,
     product_of_all,
@@ -132,6 +151,8 @@ KERNELS = [
     memory_in_loops,
     sums,
     gathered,
+    sums_in_loops,
+    sums_of_each,
 ]
 
 
@@ -379,6 +400,38 @@ def test_sums_beside_the_threads_own_elements(tier):
         "    wanted = 2 * np.roll(adj_y[:n], -1); wanted[n - 1] += 2 * adj_y[n]\n"
         "    loom.launch(around, n + 1, [np.ones(n), np.ones(n + 1)], adjoint=True, adj_inputs=[adj_x, adj_y])\n"
         "    np.testing.assert_allclose(adj_x, wanted, err_msg=str(n))\n"
+    )
+    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
+    folder = Path(__file__).parent
+    done = subprocess.run([sys.executable, "-c", script], env=environment, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@loom.kernel
+def far_away(x: D, n: loom.array(dtype=int), y: D):
+    i = loom.tid()
+    s = f64(0.0)
+    for k in range(n[i]):
+        s += x[i] * f64(k)
+        if k > 1:
+            s += x[i + 4]
+    if n[i] > 10:
+        s += x[11]
+    y[i] = s
+
+
+@pytest.mark.parametrize("tier", ["0", "1"])
+def test_sums_of_nothing_touch_no_memory(tier):
+    """A loop that does not run and a branch that no thread takes add to no element: there may be none."""
+    script = (
+        "import numpy as np, polyloom as loom\n"
+        "from test_gradients import far_away\n"
+        "n = np.array([2, 5, 0, 1, 0, 0, 2, 0, 0], np.int32)\n"
+        "x, memory = np.ones(7), np.full(20, np.nan)\n"
+        "memory[:7] = 0\n"
+        "loom.launch(far_away, 9, [x, n, np.zeros(9)], adjoint=True, adj_inputs=[memory[:7], None, np.ones(9)])\n"
+        "np.testing.assert_array_equal(memory[:7], [1, 10, 0, 0, 0, 3, 1])\n"
+        "assert np.isnan(memory[7:]).all()\n"
     )
     environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
     folder = Path(__file__).parent

@@ -208,6 +208,16 @@ impl Ir<'_> {
         self.with_fast_math(self.unary_intrinsic("llvm.sqrt", a))
     }
 
+    /// The sum of a vector's lanes of the type `elem`, added pair by pair.
+    pub(crate) fn sum_in_any_order(&self, vector: Val, elem: Ty) -> Val {
+        let nothing = self.float_const(elem, -0.0);
+        let flags = self.set_fast_math(self.fast_math.get() | FAST_REASSOCIATE);
+        let sum = self.intrinsic("llvm.vector.reduce.fadd", &[self.type_of(vector)], &[nothing, vector]);
+        let sum = self.with_fast_math(sum);
+        self.set_fast_math(flags);
+        sum
+    }
+
     /// Says that a call's pointer argument is a multiple of `align`.
     pub(crate) fn set_argument_align(&self, call: Val, index: u32, align: u32) {
         // SAFETY: `call` is a call with that many arguments; attribute places count them from 1.

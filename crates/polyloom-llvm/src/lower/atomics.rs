@@ -2,7 +2,8 @@
 //!
 //! Lanes update in their order, one after the other, unless they all mean the same element: then the group's values
 //! are combined first and the element is updated once, with the outcome of updating it in order. Floating-point sums
-//! are combined in order too, so the bits are those of one thread after the other.
+//! are combined in order too, so the bits are those of one thread after the other; but not those of backward kernels,
+//! whose order nobody has written down: they are combined pair by pair, or over the whole launch ([`super::totals`]).
 
 use super::memory::Address;
 use super::{Lower, Rep, Result, cast};
@@ -72,6 +73,9 @@ impl Lower<'_, '_> {
         let values = self.reps(values)?;
         let reps = self.reps(indices)?;
         let used = data.results.first().is_some_and(|&result| self.used[result]);
+        if self.add_to_total(inst, values[0])? {
+            return Ok(None);
+        }
         let update = Update { op: data.op, elem, array, scope };
         let address = self.address(array, indices, &reps)?;
         if let (Address::One(pointer), true) = (&address, self.lanes == 1) {
@@ -283,8 +287,12 @@ impl Lower<'_, '_> {
         }
         match update.op {
             Op::AtomicAdd | Op::AtomicSub => {
-                // Adding -0.0 changes nothing, and subtracting is adding the negative.
-                let value = idle_sum(self, update.op, value, mask);
+                let value = self.summand(update.op, value);
+                if self.func.metadata.backward {
+                    let total = ir.sum_in_any_order(value, ir.scalar(elem));
+                    let sum = Update { op: Op::AtomicAdd, ..update };
+                    return Ok(Some(Rep::Uniform(self.update(sum, pointer, [total; 2])?)));
+                }
                 let old = self.exchange_until_done(update, pointer, |_, old| {
                     Ok(ir.intrinsic("llvm.vector.reduce.fadd", &[ty], &[old, value]))
                 })?;
@@ -292,6 +300,25 @@ impl Lower<'_, '_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// What a sum adds to an element, of which idle lanes are to change nothing: that is what -0.0 does, and subtracting
+    /// is adding the negative.
+    pub(super) fn summand(&mut self, op: Op, value: Val) -> Val {
+        let ir = self.ir;
+        let value = if op == Op::AtomicSub { ir.fneg(value) } else { value };
+        let nothing = ir.float_const(ir.type_of(value), -0.0);
+        match self.mask() {
+            Some(mask) if self.lanes > 1 => ir.select(mask, value, nothing),
+            _ => value,
+        }
+    }
+
+    /// Adds to one element of an array.
+    pub(super) fn add_to_element(&mut self, array: usize, pointer: Val, value: Val) -> Result<()> {
+        let elem = self.array_arg(array)?.elem;
+        let update = Update { op: Op::AtomicAdd, elem, array, scope: self.arith.processor.atomic_scope() };
+        self.update(update, pointer, [value; 2]).map(|_| ())
     }
 
     /// Integer sums whose intermediate values are asked for: every lane gets the old value and the sum of the lanes
@@ -386,12 +413,4 @@ impl Lower<'_, '_> {
         ir.switch_to(done);
         Ok(())
     }
-}
-
-/// The values to add to an element, idle lanes adding nothing.
-fn idle_sum(lower: &Lower<'_, '_>, op: Op, value: Val, mask: Option<Val>) -> Val {
-    let ir = lower.ir;
-    let value = if op == Op::AtomicSub { ir.fneg(value) } else { value };
-    let nothing = ir.float_const(ir.type_of(value), -0.0);
-    mask.map_or(value, |mask| ir.select(mask, value, nothing))
 }

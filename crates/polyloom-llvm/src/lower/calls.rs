@@ -143,6 +143,7 @@ impl Lower<'_, '_> {
             module: self.module,
             func,
             lanes,
+            totals: &[],
             alone: self.alone,
             uniformity: uniformity.as_ref(),
             used: &used,

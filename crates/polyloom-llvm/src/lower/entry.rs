@@ -10,6 +10,7 @@ use super::calls::{self, Callees};
 use super::control::Returns;
 use super::memory::ArrayArg;
 use super::prefetch::{self, Offsets};
+use super::totals::Total;
 use super::values::Edge;
 use super::{BailOut, Exec, Flow, Lower, Rep, Reps, Result, width};
 use crate::ir::*;
@@ -88,9 +89,12 @@ pub(crate) fn kernel(
         arrays: &arrays,
         params: &params,
         streams: &streams,
+        totals: &[],
         rank,
         lines: None,
     };
+    let totals = unit.totals();
+    let unit = Unit { totals: &totals, ..unit };
     unit.rows(&mut callees, context, begin, end)?;
     ir.set_fast_math(0);
     Ok(lanes)
@@ -120,6 +124,7 @@ pub(crate) struct Unit<'a, 'c> {
     pub(crate) arrays: &'a [Option<ArrayArg>],
     pub(crate) params: &'a [Rep],
     pub(crate) streams: &'a [(&'a ArrayArg, Offsets)],
+    pub(crate) totals: &'a [Total],
     pub(crate) rank: u8,
     /// Which lines of source instructions are for, if that is wanted.
     pub(crate) lines: Option<&'a crate::nvptx::Lines<'a>>,
@@ -144,6 +149,7 @@ impl<'a, 'c> Unit<'a, 'c> {
             self.groups(callees, thread, begin, end, None)?;
             ir.br(exit);
             ir.switch_to(exit);
+            self.add_totals(callees, thread)?;
             ir.ret_void();
             return Ok(());
         }
@@ -203,6 +209,7 @@ impl<'a, 'c> Unit<'a, 'c> {
         }
         ir.br(row);
         ir.switch_to(exit);
+        self.add_totals(callees, thread)?;
         ir.ret_void();
         Ok(())
     }
@@ -347,16 +354,30 @@ impl<'a, 'c> Unit<'a, 'c> {
 
     /// One copy of the body. Gives the blocks that bail out of it.
     fn body(&self, callees: &mut Callees, thread: Thread, exec: Exec, bail_out: Option<BailOut>) -> Result<Vec<Block>> {
+        let mut lower = self.lower(callees, thread, exec, bail_out);
+        lower.run_to_the_end()?;
+        Ok(lower.bail_out.map(|bail_out| bail_out.from).unwrap_or_default())
+    }
+
+    /// What lowers code of the kernel, with nothing lowered yet.
+    pub(crate) fn lower<'l>(
+        &'l self,
+        callees: &'l mut Callees,
+        thread: Thread,
+        exec: Exec,
+        bail_out: Option<BailOut>,
+    ) -> Lower<'l, 'c> {
         let mut values = SecondaryMap::new();
         for (&param, &rep) in self.func.params().iter().zip(self.params) {
             values[param] = Some(rep);
         }
-        let mut lower = Lower {
+        Lower {
             ir: self.ir,
             arith: Arith { ir: self.ir, processor: self.processor },
             callees,
             module: self.module,
             func: self.func,
+            totals: self.totals,
             lanes: self.lanes,
             alone: self.alone,
             uniformity: self.uniformity,
@@ -376,9 +397,7 @@ impl<'a, 'c> Unit<'a, 'c> {
             has_effects: false,
             choices: crate::nvptx::Choices::default(),
             lines: self.lines,
-        };
-        lower.run_to_the_end()?;
-        Ok(lower.bail_out.map(|bail_out| bail_out.from).unwrap_or_default())
+        }
     }
 }
 

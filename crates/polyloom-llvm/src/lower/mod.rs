@@ -14,8 +14,8 @@
 //!
 //! [`entry`] builds the loop over the threads of a launch around two copies of a kernel's body; [`control`] and
 //! [`loops`] lower structured control flow, [`memory`], [`interleaved`], [`transpose`], [`prefetch`] and [`atomics`]
-//! array elements, [`host`] what calls back into the runtime, [`calls`] calls of library functions, [`arith`],
-//! [`approximate`] and [`cast`] everything pure.
+//! array elements, [`totals`] sums over a launch, [`host`] what calls back into the runtime, [`calls`] calls of library
+//! functions, [`arith`], [`approximate`] and [`cast`] everything pure.
 
 mod approximate;
 mod arguments;
@@ -30,6 +30,7 @@ mod interleaved;
 mod loops;
 mod memory;
 mod prefetch;
+mod totals;
 mod transpose;
 mod values;
 mod width;
@@ -105,6 +106,8 @@ pub(crate) struct Lower<'a, 'c> {
     callees: &'a mut Callees,
     module: &'a Module,
     pub(crate) func: &'a Function,
+    /// The updates that are summed up before they go to memory.
+    totals: &'a [totals::Total],
     lanes: u32,
     /// Whether one thread of the processor runs the whole launch: updates need no exclusive access.
     alone: bool,

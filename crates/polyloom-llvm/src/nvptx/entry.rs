@@ -72,6 +72,7 @@ pub(super) fn kernel(
         arrays: &arrays,
         params: &params,
         streams: &[],
+        totals: &[],
         rank: rank as u8,
         lines: lines.as_ref(),
     };

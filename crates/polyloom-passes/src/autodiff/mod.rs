@@ -24,6 +24,7 @@ mod expand;
 mod plan;
 mod rules;
 mod structure;
+mod sums;
 mod sweep;
 mod tangent;
 mod updates;
@@ -118,7 +119,8 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     sweep.builder.return_(&[]);
     let errors = std::mem::take(&mut sweep.errors);
     let (tapes, segments) = (std::mem::take(&mut sweep.tapes), std::mem::take(&mut sweep.segments));
-    let extra = Extra { after: std::mem::take(&mut sweep.after), tapes, segments, place: sweep.place };
+    let private = arrays.iter().filter(|array| array.is_private).filter_map(|array| array.adjoint).collect();
+    let extra = Extra { after: std::mem::take(&mut sweep.after), tapes, segments, place: sweep.place, private };
     if !errors.is_empty() {
         return Err(errors);
     }

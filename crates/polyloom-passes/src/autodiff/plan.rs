@@ -2,6 +2,7 @@
 
 use super::custom;
 use super::sweep::{Array, Sweep};
+use super::{sums, updates};
 use crate::analysis::effects::CallEffects;
 use crate::edit::Replacements;
 use crate::transform::{cse, dce, fold};
@@ -99,6 +100,8 @@ pub(super) struct Extra {
     pub(super) segments: Vec<(Inst, Value)>,
     /// What stands for the thread's place on tapes.
     pub(super) place: Option<Value>,
+    /// The adjoints of which no two threads touch one element.
+    pub(super) private: Vec<Value>,
 }
 
 /// A tape of the backward kernel.
@@ -120,6 +123,10 @@ pub(super) fn finish(
     let mut private: Vec<Value> = func.params()[..n_params].to_vec();
     private.extend(extra.tapes.iter().map(|tape| tape.param));
     clean(&mut func, &private);
+    if sums::leave_loops(&mut func) {
+        clean(&mut func, &private);
+    }
+    updates::as_loads_and_stores(&mut func, &extra.private);
 
     let mut is_used = EntitySet::new();
     let mut is_written = EntitySet::new();

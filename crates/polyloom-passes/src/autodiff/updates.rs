@@ -23,9 +23,20 @@ pub(super) fn own_updates(func: &mut Function, request: &Request) {
         is_read[param] |= data.op != Op::Dim && (!is_sum || is_used);
     });
     let wanted: Vec<bool> = is_own.iter().zip(&is_read).map(|(own, read)| *own && *read).collect();
+    rewrite(func, &wanted);
+}
+
+/// Rewrites the updates of these arrays, of which no two threads touch one element.
+pub(super) fn as_loads_and_stores(func: &mut Function, arrays: &[Value]) {
+    let wanted: Vec<bool> = func.params().iter().map(|param| arrays.contains(param)).collect();
+    rewrite(func, &wanted);
+}
+
+/// Rewrites the updates of parameters.
+fn rewrite(func: &mut Function, wanted: &[bool]) {
     if wanted.contains(&true) {
         let mut replaced = Replacements::default();
-        visit(func, func.body, &wanted, &mut replaced);
+        visit(func, func.body, wanted, &mut replaced);
         replaced.apply_to_region(func, func.body);
     }
 }

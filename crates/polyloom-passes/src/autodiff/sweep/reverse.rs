@@ -80,7 +80,10 @@ impl Sweep<'_> {
         let Some(adjoint) = self.adjoints[data.results[0]].take() else { return };
         let Some((param, mut place)) = self.adjoint_of(data, data.operands.len() - 1) else { return };
         let ty = self.old.ty(data.results[0]);
-        if self.arrays[param].is_private {
+        // A sum in a loop may leave it.
+        let is_whole = self.old.ty(data.operands[0]).as_any_array().is_some_and(|(elem, _)| elem == ty);
+        let stays = self.n_loops == 0 || self.arrays[param].is_replayed || !is_whole;
+        if self.arrays[param].is_private && stays {
             let is_zero = self.known(param, &place).is_some_and(|known| known.is_zero);
             let sum = match is_zero {
                 true => adjoint,
@@ -91,6 +94,7 @@ impl Sweep<'_> {
             };
             self.store_adjoint(param, place, sum, false);
         } else {
+            self.known[param] = None;
             place.push(adjoint);
             self.builder.inst(Op::AtomicAdd, &place, &[ty], Imm::None);
         }
