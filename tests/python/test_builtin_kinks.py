@@ -319,6 +319,138 @@ def test_what_is_computed_for_one_side_alone_has_no_influence_on_the_other():
     np.testing.assert_allclose(adjoint, [2 * -1.5 * 4.0**-2.5, 2.0, 2.0])
 
 
+f64 = loom.float64
+D = loom.array(dtype=f64)
+
+
+@loom.kernel
+def shared_by_choices(a: D, y: D):
+    i = loom.tid()
+    s = loom.sqrt(a[i])
+    y[i] = loom.where(a[i] > f64(0.0), s, f64(0.0)) + loom.where(a[i] > f64(1.0), s * s, f64(0.0))
+
+
+@loom.kernel
+def chosen_by_what_was_chosen(a: D, y: D):
+    i = loom.tid()
+    s = loom.sqrt(a[i])
+    t = loom.where(a[i] > f64(0.0), s, a[i])
+    y[i] = t + loom.where(t > f64(1.0), loom.log(s), f64(0.0))
+
+
+@loom.kernel
+def shared_by_branches(a: D, y: D):
+    i = loom.tid()
+    s = loom.sqrt(a[i])
+    r = f64(0.0)
+    if a[i] > f64(0.0):
+        r += s
+    if a[i] > f64(1.0):
+        r += s * s
+    y[i] = r
+
+
+@loom.kernel
+def computed_by_a_loop(a: D, y: D):
+    i = loom.tid()
+    s = f64(0.0)
+    for _k in range(3):
+        s += loom.sqrt(a[i])
+    y[i] = loom.where(a[i] > f64(0.0), s, f64(0.0))
+
+
+@loom.kernel
+def computed_by_a_branch(a: D, y: D):
+    i = loom.tid()
+    s = f64(1.0)
+    if a[i] < f64(4.0):
+        s = loom.sqrt(a[i])
+    else:
+        s = loom.log(a[i])
+    y[i] = loom.where(a[i] > f64(0.0), s, f64(0.0)) + loom.where(a[i] > f64(1.0), s, f64(0.0))
+
+
+@loom.kernel
+def used_by_a_loop_that_does_not_run(a: D, y: D):
+    i = loom.tid()
+    s = loom.sqrt(a[i])
+    for _k in range(i):
+        y[i] += s
+
+
+@loom.kernel
+def used_within_a_loop(a: D, y: D):
+    i = loom.tid()
+    s = loom.sqrt(a[i])
+    r = f64(0.0)
+    for k in range(3):
+        if a[i] > f64(k):
+            r += s
+    for k in range(2):
+        if a[i] > f64(k):
+            r += s * s
+    y[i] = r
+
+
+@loom.func
+def root(x: f64):
+    return loom.sqrt(x)
+
+
+@loom.func_grad(root)
+def adj_root(x: f64, adj_ret: f64):
+    loom.adjoint[x] += f64(0.5) / loom.sqrt(x) * adj_ret
+
+
+@loom.kernel
+def shared_value_of_a_custom_gradient(a: D, y: D):
+    i = loom.tid()
+    s = root(a[i])
+    y[i] = loom.where(a[i] > f64(0.0), s, f64(0.0)) + loom.where(a[i] > f64(1.0), s * s, f64(0.0))
+
+
+@loom.kernel
+def vectors_shared_by_choices(a: D, y: D):
+    i = loom.tid()
+    v = loom.vec2d(loom.sqrt(a[i]), f64(1.0) / a[i])
+    w = loom.where(a[i] > f64(0.0), v, loom.vec2d()) + loom.where(a[i] > f64(1.0), f64(2.0) * v, loom.vec2d())
+    y[i] = w[0] + w[1]
+
+
+# By kernel, its derivatives at 0, 1/4 and 4, or those that there are.
+UNASKED = [
+    (shared_by_choices, [0.0, 1.0, 1.25]),
+    (chosen_by_what_was_chosen, [1.0, 1.0, 0.25 + 0.125]),
+    (shared_by_branches, [0.0, 1.0, 1.25]),
+    (computed_by_a_loop, [0.0, 3.0, 0.75]),
+    (computed_by_a_branch, [0.0, 1.0, 0.5]),
+    (used_by_a_loop_that_does_not_run, [0.0, 1.0, 0.5]),
+    (used_within_a_loop, [0.0, 2.0, 0.75 + 2.0]),
+    (shared_value_of_a_custom_gradient, [0.0, 1.0, 1.25]),
+    (vectors_shared_by_choices, [0.0, 1.0 - 16.0, 3 * (0.25 - 1 / 16)]),
+]
+
+
+@pytest.mark.parametrize(("kernel", "expected"), UNASKED, ids=lambda value: getattr(value, "key", ""))
+def test_what_nothing_asks_for_has_no_influence(kernel, expected):
+    x, adjoint = np.array([0.0, 0.25, 4.0]), np.zeros(3)
+    loom.launch(kernel, 3, [x, np.zeros(3)], adjoint=True, adj_inputs=[adjoint, np.ones(3)])
+    np.testing.assert_allclose(adjoint, expected)
+
+
+def test_what_is_asked_for_is_told_though_it_is_infinite():
+    @loom.kernel
+    def squared(a: D, y: D):
+        i = loom.tid()
+        s = loom.sqrt(a[i])
+        y[i] = loom.where(a[i] >= f64(0.0), s * s, f64(0.0)) + loom.where(a[i] > f64(1.0), s, f64(0.0))
+
+    # The derivative is 1, which a product of 0 and an infinite one does not say; it does not pretend to be 0.
+    x, adjoint = np.array([0.0, 0.25]), np.zeros(2)
+    loom.launch(squared, 2, [x, np.zeros(2)], adjoint=True, adj_inputs=[adjoint, np.ones(2)])
+    assert np.isnan(adjoint[0]) and adjoint[1] == 1.0
+
+
 # By builtin without a derivative, a kernel's lines that need one, of the arrays x and y.
 REFUSED = {
     "atomic_cas": "loom.atomic_cas(y, 0, x[i], x[0])",
@@ -359,6 +491,39 @@ def test_every_builtin_without_a_derivative_is_refused():
         with pytest.raises(loom.CompileError) as caught:
             kernel.hir(backward=True)
         assert {found.code for found in caught.value.diagnostics} == {"PL0701"}, name
+
+
+def test_a_refusal_says_what_to_write_instead():
+    @loom.kernel
+    def block_sum(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+        i = loom.tid()
+        t = loom.shared_array(shape=64, dtype=float)
+        t[i % 64] = x[i]
+        loom.sync_threads()
+        y[i] = t[63 - i % 64]
+
+    x, y = np.zeros(64, np.float32), np.zeros(64, np.float32)
+
+    def recorded():
+        with loom.Tape():
+            loom.launch(block_sum, 64, [x, y], block_dim=64)
+
+    ways = [
+        recorded,
+        lambda: loom.launch(block_sum, 64, [x, y], adjoint=True),
+        lambda: loom.jvp(block_sum, 64, [x, y], tangents=[x, y]),
+        lambda: block_sum.cuda(backward=True),
+        lambda: block_sum.cpp(backward=True),
+        lambda: block_sum.ptx(backward=True),
+    ]
+    for way in ways:
+        with pytest.raises(loom.CompileError) as caught:
+            way()
+        found = [each.message.split(":")[0] for each in caught.value.diagnostics]
+        assert found == ["`shared_array` has no derivative", "`sync_threads` has no derivative"]
+        for each in caught.value.diagnostics:
+            assert "add up with `atomic_add`" in each.help and "`Tape.record_func`" in each.help
+    loom.launch(block_sum, 64, [x, y], block_dim=64, record_tape=False)
 
 
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])

@@ -3,7 +3,7 @@
 //! Calls of such a function stay calls until the sweeps are written. The forward sweep calls it again, or what runs in
 //! its place; the reverse sweep calls what carries derivatives through it. Then all of them are inlined.
 
-use super::sweep::Sweep;
+use super::sweep::{Asked, Sweep};
 use super::{Request, is_float, zero};
 use crate::analysis::effects::CallEffects;
 use crate::transform::inline;
@@ -96,6 +96,7 @@ impl Sweep<'_> {
     /// Calls what carries derivatives through a function.
     pub(super) fn reverse_call(&mut self, data: &InstData) {
         let Imm::Func(callee) = data.imm else { return };
+        let asked = self.asked_for(&data.results);
         let adjoints: SmallVec<[Option<Value>; 2]> =
             data.results.iter().map(|&result| self.adjoints[result].take()).collect();
         if adjoints.iter().all(Option::is_none) {
@@ -106,10 +107,10 @@ impl Sweep<'_> {
             let help = "give its gradient too, with `@func_grad`";
             return self.refuse(data, format!("`{name}` has a replay function and no gradient of its own"), help);
         };
-        self.call_gradient(data, gradient, &adjoints);
+        self.call_gradient(data, gradient, &adjoints, asked);
     }
 
-    fn call_gradient(&mut self, data: &InstData, gradient: FuncId, adjoints: &[Option<Value>]) {
+    fn call_gradient(&mut self, data: &InstData, gradient: FuncId, adjoints: &[Option<Value>], asked: Asked) {
         let old = self.old;
         let mut operands = self.mapped(&data.operands);
         for (&result, &adjoint) in data.results.iter().zip(adjoints) {
@@ -126,7 +127,8 @@ impl Sweep<'_> {
         let call = self.builder.inst(Op::Call, &operands, &types, Imm::Func(gradient));
         let found = self.builder.func.insts[call].results.clone();
         for (&operand, &contribution) in moving.iter().zip(&found) {
-            self.add(operand, contribution);
+            let contribution = self.if_asked(asked, contribution);
+            self.add_if(operand, contribution, asked);
         }
     }
 }

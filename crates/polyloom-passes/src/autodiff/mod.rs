@@ -17,7 +17,6 @@
 //! pipeline, and runs on every target.
 
 mod activity;
-mod choices;
 mod custom;
 mod definitions;
 mod expand;
@@ -66,9 +65,8 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     let is_expanded = |op, types: &[Type]| {
         rules::derivative(op, types) == Derivative::Definition && types.iter().any(|&ty| is_float(ty))
     };
-    let (rest, mut forward) = flat(module, kernel, request, is_expanded, inline::Keep::Custom)?;
+    let (rest, forward) = flat(module, kernel, request, is_expanded, inline::Keep::Custom)?;
     let left = custom::check(&rest, &forward, request)?;
-    choices::choices_as_branches(&mut forward);
     let forward = structure::structured(&forward);
     debug_assert_eq!(polyloom_ir::verify_function(&forward, None), Ok(()), "structured form is valid");
     let is_active = active_params(&forward, request);
@@ -246,7 +244,8 @@ fn refuse_collectives(func: &Function) -> Result<(), Vec<Diagnostic>> {
         if info.convergence != Convergence::None || is_shared {
             let message =
                 format!("`{}` has no derivative: threads that work together are not differentiated", info.name);
-            let help = "write the kernel without it, or give its gradient in a kernel of your own";
+            let help = "let each thread do its part alone, add up with `atomic_add`, and launch what waits for that as another \
+                        kernel; or give the gradient yourself, with `Tape.record_func`";
             errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
         }
     });

@@ -6,6 +6,7 @@
 use super::super::plan::TapeLength;
 use super::super::structure::counter_at;
 use super::super::zero;
+use super::asked::{Asked, Seed, Seeds};
 use super::{Mode, Sweep, Types, Values};
 use polyloom_ir::{Inst, InstData, Op, Region, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
@@ -21,13 +22,16 @@ struct Loop<'a> {
     carried: SmallVec<[usize; 8]>,
     /// Active values from outside that it uses.
     captured: Values,
+    /// When the adjoints of what it carries are asked for.
+    asked: Asked,
 }
 
 impl Sweep<'_> {
     pub(super) fn reverse_loop(&mut self, inst: Inst, data: &InstData) {
-        let seeds: SmallVec<[Option<Value>; 4]> =
-            data.results.iter().map(|&result| self.adjoints[result].take()).collect();
-        if seeds.iter().all(Option::is_none) && !self.touches_adjoints(inst) {
+        let touches_adjoints = self.touches_adjoints(inst);
+        let asked = if touches_adjoints { None } else { self.asked_for(&data.results) };
+        let seeds = self.seeds(data);
+        if seeds.iter().all(Option::is_none) && !touches_adjoints {
             return;
         }
         let Some(n) = self.trips[inst].expand() else { return };
@@ -36,15 +40,24 @@ impl Sweep<'_> {
         let params = self.old.regions[body].params[usize::from(counts)..].to_vec();
         // The adjoints that go from iteration to iteration: of what the loop carries, and of what is outside.
         let carried = (0..params.len()).filter(|&slot| self.active.contains(params[slot])).collect();
-        let lp = Loop { inst, data, body, params, carried, captured: self.captured(inst) };
+        let lp = Loop { inst, data, body, params, carried, captured: self.captured(inst), asked };
         let mut initial: Values = SmallVec::new();
         for &slot in &lp.carried {
             let ty = self.old.ty(lp.params[slot]);
-            initial.push(seeds[slot].unwrap_or_else(|| zero(&mut self.builder, ty)));
+            let adjoint = seeds[slot].map(|seed| seed.adjoint);
+            initial.push(adjoint.unwrap_or_else(|| zero(&mut self.builder, ty)));
         }
         for &value in &lp.captured {
             let ty = self.old.ty(value);
             initial.push(self.adjoints[value].expand().unwrap_or_else(|| zero(&mut self.builder, ty)));
+        }
+        // Of what is outside, whether it is asked for depends on whether an iteration asks.
+        let before: Seeds = lp.captured.iter().map(|&value| self.seed_of(value)).collect();
+        for &seed in &before {
+            initial.push(match seed {
+                Some(seed) => self.condition(seed.asked),
+                None => self.builder.const_bits(Scalar::Bool, 0),
+            });
         }
         let results = match self.checkpoints {
             true => self.reverse_segments(&lp, n, &initial),
@@ -53,12 +66,15 @@ impl Sweep<'_> {
                 self.reverse_iterations(&lp, zero, n, &initial)
             }
         };
-        for (&value, &adjoint) in lp.captured.iter().zip(&results[lp.carried.len()..]) {
-            self.adjoints[value] = adjoint.into();
+        let (adjoints, conditions) = results[lp.carried.len()..].split_at(lp.captured.len());
+        for (index, &value) in lp.captured.iter().enumerate() {
+            let is_always = before[index].is_some_and(|seed| seed.asked.is_none());
+            let asked = (!is_always).then_some(conditions[index]);
+            self.set(value, Some(Seed { adjoint: adjoints[index], asked }));
         }
         let first = if counts { 3 } else { 0 };
         for (&slot, &adjoint) in lp.carried.iter().zip(&results) {
-            self.add(data.operands[first + slot], adjoint);
+            self.add_if(data.operands[first + slot], adjoint, asked);
         }
     }
 
@@ -158,12 +174,13 @@ impl Sweep<'_> {
             this.enter(lp, number, &state);
             this.n_loops += 1;
             this.forward(lp.body, Mode { first: false, record: true });
-            for (&value, &adjoint) in lp.captured.iter().zip(&adjoints[lp.carried.len()..]) {
-                this.adjoints[value] = adjoint.into();
+            let (outside, conditions) = adjoints[lp.carried.len()..].split_at(lp.captured.len());
+            for ((&value, &adjoint), &condition) in lp.captured.iter().zip(outside).zip(conditions) {
+                this.set(value, Some(Seed { adjoint, asked: Some(condition) }));
             }
-            let mut seeds: SmallVec<[Option<Value>; 4]> = smallvec![None; lp.params.len()];
+            let mut seeds: Seeds = smallvec![None; lp.params.len()];
             for (&slot, &adjoint) in lp.carried.iter().zip(adjoints) {
-                seeds[slot] = Some(adjoint);
+                seeds[slot] = Some(Seed { adjoint, asked: lp.asked });
             }
             this.seed(lp.body, &seeds);
             this.reverse(lp.body);
@@ -177,6 +194,10 @@ impl Sweep<'_> {
             for &value in &lp.captured {
                 let ty = this.old.ty(value);
                 yields.push(this.adjoints[value].expand().unwrap_or_else(|| zero(&mut this.builder, ty)));
+            }
+            for &value in &lp.captured {
+                let asked = this.asked[value].expand();
+                yields.push(this.condition(asked));
             }
             yields
         })

@@ -13,9 +13,12 @@
 //! Memory is accessed as the kernel does only once, in the forward sweep. What a loop reads from an array that the
 //! kernel also writes is recorded, on a tape that is as long as there are such reads.
 
+mod asked;
 mod forward;
 mod loops;
 mod reverse;
+
+pub(in crate::autodiff) use asked::Asked;
 
 use super::plan::{Tape, TapeLength};
 use cranelift_entity::packed_option::PackedOption;
@@ -80,6 +83,8 @@ pub(in crate::autodiff) struct Sweep<'a> {
     pub(in crate::autodiff) values: SecondaryMap<Value, PackedOption<Value>>,
     /// The derivative of what is to come with respect to an old value; none if it is zero.
     pub(in crate::autodiff) adjoints: SecondaryMap<Value, PackedOption<Value>>,
+    /// Of an old value with an adjoint, the condition under which that is asked for; none if it always is.
+    asked: SecondaryMap<Value, PackedOption<Value>>,
     pub(in crate::autodiff) active: EntitySet<Value>,
     /// By parameter.
     pub(in crate::autodiff) arrays: Vec<Array>,
@@ -123,6 +128,7 @@ impl<'a> Sweep<'a> {
             builder: Builder::new(new),
             values: SecondaryMap::new(),
             adjoints: SecondaryMap::new(),
+            asked: SecondaryMap::new(),
             active,
             arrays,
             trips: SecondaryMap::new(),

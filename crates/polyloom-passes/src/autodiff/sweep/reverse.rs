@@ -2,22 +2,33 @@
 
 use super::super::rules;
 use super::super::zero;
+use super::asked::{Asked, Seed, Seeds, is_curved};
 use super::{Known, Sweep, Types, Values, active_update};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::{Effect, Group};
-use polyloom_ir::{Imm, Inst, InstData, Op, Region, Type, Value};
+use polyloom_ir::{Imm, Inst, InstData, Op, Region, Scalar, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 impl Sweep<'_> {
     /// Adds to the adjoint of an old value.
     pub(in crate::autodiff) fn add(&mut self, old: Value, by: Value) {
+        self.add_if(old, by, None);
+    }
+
+    /// Adds to the adjoint of an old value what may be asked for on a condition only.
+    pub(in crate::autodiff) fn add_if(&mut self, old: Value, by: Value, asked: Asked) {
         if !self.active.contains(old) {
             return;
         }
-        let sum = match self.adjoints[old].expand() {
-            None => by,
-            Some(before) => rules::accumulated(&mut self.builder, before, by),
+        let (sum, asked) = match self.adjoints[old].expand() {
+            None => (by, asked),
+            Some(before) => {
+                let conditions = self.asked[old].expand().zip(asked);
+                let asked = conditions.and_then(|(before, asked)| self.any(vec![before, asked]));
+                (rules::accumulated(&mut self.builder, before, by), asked)
+            }
         };
+        self.asked[old] = asked.into();
         if let Some(name) = &self.old.value_names[old] {
             self.builder.func.value_names[sum] = Some(format!("adj_{name}").into());
         }
@@ -45,6 +56,7 @@ impl Sweep<'_> {
     }
 
     fn reverse_op(&mut self, data: &InstData) {
+        let asked = self.asked_for(&data.results);
         let adjoints: SmallVec<[Option<Value>; 2]> =
             data.results.iter().map(|&result| self.adjoints[result].take()).collect();
         if adjoints.iter().all(Option::is_none) {
@@ -54,10 +66,14 @@ impl Sweep<'_> {
         let results = self.mapped(&data.results);
         match rules::contributions(&mut self.builder, data, &operands, &results, &adjoints) {
             Some(contributions) => {
-                for (&operand, contribution) in data.operands.iter().zip(contributions) {
-                    if let Some(contribution) = contribution {
-                        self.add(operand, contribution);
-                    }
+                for (index, (&operand, contribution)) in data.operands.iter().zip(contributions).enumerate() {
+                    let Some(contribution) = contribution else { continue };
+                    let (contribution, asked) = match data.op {
+                        Op::Select => (contribution, self.chosen(asked, operands[0], index == 1)),
+                        _ if is_curved(data) => (self.if_asked(asked, contribution), asked),
+                        _ => (contribution, asked),
+                    };
+                    self.add_if(operand, contribution, asked);
                 }
             }
             None => {
@@ -243,54 +259,88 @@ impl Sweep<'_> {
     }
 
     fn reverse_if(&mut self, inst: Inst, data: &InstData) {
-        let seeds: SmallVec<[Option<Value>; 4]> =
-            data.results.iter().map(|&result| self.adjoints[result].take()).collect();
+        let seeds = self.seeds(data);
         if seeds.iter().all(Option::is_none) && !self.touches_adjoints(inst) {
             return;
         }
         let cond = self.value(data.operands[0]);
         let captured = self.captured(inst);
-        let before: SmallVec<[Option<Value>; 8]> =
-            captured.iter().map(|&value| self.adjoints[value].expand()).collect();
+        let before: SmallVec<[Option<Seed>; 8]> = captured.iter().map(|&value| self.seed_of(value)).collect();
         let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
         let around = self.builder.region();
-        let mut after: [SmallVec<[Option<Value>; 8]>; 2] = [SmallVec::new(), SmallVec::new()];
+        let mut after: [SmallVec<[Option<Seed>; 8]>; 2] = [SmallVec::new(), SmallVec::new()];
         for side in 0..2 {
             self.builder.switch_to(regions[side]);
-            for (&value, &adjoint) in captured.iter().zip(&before) {
-                self.adjoints[value] = adjoint.into();
+            for (&value, &seed) in captured.iter().zip(&before) {
+                self.set(value, seed);
             }
             self.seed(data.regions[side], &seeds);
             self.reverse(data.regions[side]);
-            after[side] = captured.iter().map(|&value| self.adjoints[value].expand()).collect();
+            after[side] = captured.iter().map(|&value| self.seed_of(value)).collect();
         }
         let changed: SmallVec<[usize; 8]> =
             (0..captured.len()).filter(|&index| after.iter().any(|after| after[index] != before[index])).collect();
-        let types: Types = changed.iter().map(|&index| self.old.ty(captured[index])).collect();
+        // Whether what is handed out is asked for may depend on the side.
+        let conditional: SmallVec<[usize; 8]> = changed
+            .iter()
+            .copied()
+            .filter(|&index| after.iter().any(|after| after[index].is_none_or(|seed| seed.asked.is_some())))
+            .collect();
+        let mut types: Types = changed.iter().map(|&index| self.old.ty(captured[index])).collect();
         for side in 0..2 {
             self.builder.switch_to(regions[side]);
-            let values = changed.iter().zip(&types);
-            let values: Values =
-                values.map(|(&index, &ty)| after[side][index].unwrap_or_else(|| zero(&mut self.builder, ty))).collect();
+            let mut values = Values::new();
+            for (&index, &ty) in changed.iter().zip(&types) {
+                let adjoint = after[side][index].map(|seed| seed.adjoint);
+                values.push(adjoint.unwrap_or_else(|| zero(&mut self.builder, ty)));
+            }
+            for &index in &conditional {
+                values.push(match after[side][index] {
+                    Some(seed) => self.condition(seed.asked),
+                    None => self.builder.const_bits(Scalar::Bool, 0),
+                });
+            }
             self.builder.yield_(&values);
         }
         self.builder.switch_to(around);
+        types.extend(conditional.iter().map(|_| Type::BOOL));
         let new = self.builder.region_inst(Op::If, &[cond], &types, &regions);
-        for (&value, &adjoint) in captured.iter().zip(&before) {
-            self.adjoints[value] = adjoint.into();
+        let results = self.builder.func.insts[new].results.clone();
+        for (&value, &seed) in captured.iter().zip(&before) {
+            self.set(value, seed);
         }
-        for (number, &index) in changed.iter().enumerate() {
-            self.adjoints[captured[index]] = self.builder.func.insts[new].results[number].into();
+        for (&index, &adjoint) in changed.iter().zip(&results) {
+            self.set(captured[index], Some(Seed { adjoint, asked: None }));
+        }
+        for (&index, &asked) in conditional.iter().zip(&results[changed.len()..]) {
+            self.asked[captured[index]] = asked.into();
         }
     }
 
+    /// The adjoint of an old value.
+    pub(super) fn seed_of(&self, value: Value) -> Option<Seed> {
+        self.adjoints[value].expand().map(|adjoint| Seed { adjoint, asked: self.asked[value].expand() })
+    }
+
+    pub(super) fn set(&mut self, value: Value, seed: Option<Seed>) {
+        self.adjoints[value] = seed.map(|seed| seed.adjoint).into();
+        self.asked[value] = seed.and_then(|seed| seed.asked).into();
+    }
+
+    /// Takes the adjoints of an instruction's results.
+    pub(super) fn seeds(&mut self, data: &InstData) -> Seeds {
+        let seeds: Seeds = data.results.iter().map(|&result| self.seed_of(result)).collect();
+        data.results.iter().for_each(|&result| self.adjoints[result] = None.into());
+        seeds
+    }
+
     /// Adds the adjoints of what a region hands out.
-    pub(super) fn seed(&mut self, region: Region, seeds: &[Option<Value>]) {
+    pub(super) fn seed(&mut self, region: Region, seeds: &[Option<Seed>]) {
         let Some(last) = self.old.terminator(region) else { return };
         let operands = self.old.insts[last].operands.clone();
         for (&operand, seed) in operands.iter().zip(seeds) {
             if let Some(seed) = seed {
-                self.add(operand, *seed);
+                self.add_if(operand, seed.adjoint, seed.asked);
             }
         }
     }
