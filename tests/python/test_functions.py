@@ -198,6 +198,22 @@ class TestJax:
         yield jax
         jax.config.update("jax_enable_x64", False)
 
+    def test_its_arrays_are_read_where_they_are_and_not_written(self, jax):
+        @loom.kernel
+        def double(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+            i = loom.tid()
+            y[i] = 2.0 * x[i]
+
+        x, y = jax.numpy.arange(3, dtype=np.float32), np.zeros(3, np.float32)
+        loom.launch(double, 3, [x, y])
+        np.testing.assert_array_equal(y, [0.0, 2.0, 4.0])
+        for output in (x, loom.from_jax(x)):
+            with pytest.raises(
+                ValueError, match="argument 'y' of kernel 'double' is written by the kernel but read-only"
+            ):
+                loom.launch(double, 3, [y, output])
+        np.testing.assert_array_equal(x, [0.0, 1.0, 2.0])
+
     @pytest.fixture
     def function(self, jax):
         from polyloom.jax import function

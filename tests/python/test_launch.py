@@ -160,6 +160,29 @@ def test_dlpack_memory_that_is_read_only_is_not_written():
         loom.launch(saxpy, 3, [1.0, a, Tensor(b)])
 
 
+class Immutable(Tensor):
+    """As JAX's arrays are: DLPack says nothing, NumPy gets a read-only array."""
+
+    def __init__(self, a):
+        super().__init__(a, 0)
+
+    def __array__(self, dtype=None, copy=None):
+        seen = self.a.view()
+        seen.flags.writeable = False
+        return seen
+
+
+def test_arrays_that_never_change_are_read_and_not_written():
+    a, b = arrays(3)
+    loom.launch(saxpy, 3, [1.0, Immutable(a), b])
+    np.testing.assert_array_equal(b, a + 1)
+    with pytest.raises(ValueError, match="'y'.*read-only: pass a copy"):
+        loom.launch(saxpy, 3, [1.0, a, Immutable(b)])
+    command = loom.launch(saxpy, 3, [1.0, a, b], record_cmd=True)
+    with pytest.raises(ValueError, match="'y'.*read-only: pass a copy"):
+        command.set_param_at_index(2, Immutable(b))
+
+
 def test_overlapping_dlpack_outputs_are_refused():
     x, both = np.arange(4, dtype=np.float32), np.zeros(8, np.float32)
     with pytest.raises(ValueError, match="'z'.*overlaps.*'y'"):

@@ -368,7 +368,8 @@ fn array_argument<'py>(
     let writeable = || unsafe { (*array).fields.flags } & npyffi::NPY_ARRAY_WRITEABLE != 0;
     if is_written && !writeable() {
         if !is_writable_by_dlpack(arg)? {
-            return Err(PyValueError::new_err(at(kernel, index, "is written by the kernel but read-only")));
+            let message = "is written by the kernel but read-only: pass a copy, such as np.array(x)";
+            return Err(PyValueError::new_err(at(kernel, index, message)));
         }
         // That has run code of the argument's type.
         check()?;
@@ -631,7 +632,8 @@ fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
 /// Whether an argument that NumPy takes for read-only comes through DLPack with leave to write.
 ///
 /// NumPy's arrays over DLPack are read-only when the producer's DLPack is older than 1.0, which has no way to say what
-/// holds. Such memory may be written: that is what all other consumers do.
+/// holds. Such memory may be written, as all other consumers do, unless the producer gives NumPy a read-only array when it
+/// is asked for one: JAX's arrays never change.
 fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     /// `DLManagedTensorVersioned` of DLPack 1.0 as far as its flags.
     #[repr(C)]
@@ -655,10 +657,21 @@ fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     };
     let capsule = capsule.cast_into::<PyCapsule>()?;
     if capsule.is_valid_checked(Some(c"dltensor")) {
-        return Ok(true);
+        return Ok(!arg.hasattr("__array__")? || !is_immutable(arg)?);
     }
     let tensor = capsule.pointer_checked(Some(c"dltensor_versioned"))?.cast::<Versioned>();
     // SAFETY: a capsule of this name holds such a tensor, and nobody has consumed it.
     let tensor = unsafe { tensor.as_ref() };
     Ok(tensor.major == 1 && tensor.flags & READ_ONLY == 0)
+}
+
+/// Whether the array that an object makes of itself for NumPy is read-only. One that makes none, as a tensor that PyTorch
+/// records does not, does not say so.
+fn is_immutable(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = arg.py();
+    match py.import("numpy")?.call_method1("asarray", (arg,)) {
+        Ok(array) => Ok(!array.getattr("flags")?.getattr("writeable")?.is_truthy()?),
+        Err(error) if error.is_instance_of::<PyException>(py) => Ok(false),
+        Err(interrupt) => Err(interrupt),
+    }
 }

@@ -309,8 +309,8 @@ impl Kernel {
         }
     }
 
-    /// The arguments of a launch on a device as the parameters of the kernel's HIR take them: for each argument the leaves of
-    /// the struct, or of the array of structs, that it is, or itself alone.
+    /// The arguments of a launch on a device as the parameters of the kernel's HIR take them: for each argument the
+    /// leaves of the struct, or of the array of structs, that it is, or itself alone.
     fn _leaves<'py>(&self, args: Vec<Bound<'py, PyAny>>, device: &str) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
         arguments::leaves(self.one()?, device::named(device)?, &args)
     }
