@@ -23,6 +23,8 @@ from polyloom._views import View, empty, view_of, zeros_like
 # If fewer threads have a place on tapes, loops keep what they carry at some iterations only.
 _LEAST_ON_CPU = 64
 _LEAST_ON_GPU = 4096
+# With more threads, the indices of what the parts of backward kernels gather might overflow.
+_MOST_IN_PARTS = 1 << 30
 
 
 def launch_backward(
@@ -79,10 +81,24 @@ def launch_backward(
         backward, plan = _plan(kernel, backward, active, dim, args, device)
         n_bytes = _run_parts(backward, plan, dim, [*_copied(args, backward.replayed), *given], device)
     else:
-        _run(backward.kernel, dim, [*_copied(args, backward.replayed), *given], device)
+        _run_whole(backward, dim, [*_copied(args, backward.replayed), *given], given, device)
     for adjoint, part in added:
         adjoint.add(part)
     return n_bytes
+
+
+def _run_whole(
+    backward: _native.Backward, dim: Sequence[int], args: Sequence[Any], adjoints: Sequence[View], device: str
+) -> None:
+    """Launches a backward kernel over all threads at once, or its parts."""
+    parts = [(part, dim if over is None else adjoints[over].storage.shape[: len(dim)]) for part, over in backward.parts]
+    n_threads = math.prod(dim)
+    # A thread for each element pays where there are not many more elements than threads.
+    if parts and n_threads <= _MOST_IN_PARTS and all(math.prod(shape) <= 2 * n_threads for _, shape in parts):
+        for part, shape in parts:
+            _run(part, shape, args if shape is dim else [*args, *dim], device)
+    else:
+        _run(backward.kernel, dim, args, device)
 
 
 def _plan(

@@ -140,6 +140,15 @@ def sums_of_each(x: D, y: D):
         y[i] += x[i] * loom.cos(x[i]) * f64(k)
 
 
+@loom.kernel
+def window(x: D, y: D):
+    i = loom.tid()
+    if i < x.shape[0] - 2:
+        y[i] = x[i] * x[i + 1] + y[i] * x[2 + i] * x[2 + i]
+        if y[i] > f64(0.0) and i > 1:
+            y[i] -= loom.cos(x[i - 2])
+
+
 KERNELS = [
     saxpy,
     product_of_all,
@@ -153,6 +162,7 @@ KERNELS = [
     gathered,
     sums_in_loops,
     sums_of_each,
+    window,
 ]
 
 
@@ -372,6 +382,48 @@ def laplacian(u: loom.array2d(dtype=loom.float64), v: loom.array2d(dtype=loom.fl
     i, j = loom.tid()
     if i > 0 and j > 0 and i < u.shape[0] - 1 and j < u.shape[1] - 1:
         v[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - f64(4.0) * u[i, j]
+
+
+@loom.kernel
+def transposed(a: loom.array2d(dtype=loom.vec3d), b: loom.array2d(dtype=loom.vec3d), w: f64):
+    i, j = loom.tid()
+    b[i, j] = w * loom.cross(a[j, i + 1], a[j, i]) + a[j + 2, i]
+
+
+def test_sums_beside_the_threads_own_elements_are_gathered():
+    """By a thread for each element of the array, without atomic updates."""
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(6, 6, 3)), np.zeros((5, 4, 3))
+    adj_b = rng.normal(size=b.shape)
+    backward = transposed.backward([True, True, False], 2)
+    assert [over for _, over in backward.parts] == [0, None]
+    assert "atomic" not in "".join(kernel.hir() for kernel, _ in backward.parts)
+    expected = np.zeros_like(a)
+    for i, j in np.ndindex(5, 4):
+        # Of w · (p × q): the adjoint g gives q × w g to p and w g × p to q.
+        g, p, q = adj_b[i, j], a[j, i + 1], a[j, i]
+        expected[j, i + 1] += np.cross(q, 0.7 * g)
+        expected[j, i] += np.cross(0.7 * g, p)
+        expected[j + 2, i] += g
+    for device in ("cpu", "sim:0"):
+        with loom.ScopedDevice(device):
+            given = [loom.array(each, dtype=loom.vec3d) for each in (a, b, np.zeros_like(a), adj_b)]
+            loom.launch(
+                transposed, (5, 4), [*given[:2], 0.7], adjoint=True, adj_inputs=[*given[2:], None], device=device
+            )
+            np.testing.assert_allclose(given[2].numpy(), expected, atol=1e-12)
+            assert not given[3].numpy().any()
+
+
+def test_what_is_gathered_and_what_is_not():
+    def parts(kernel, rank=1):
+        return [over for _, over in kernel.backward([True] * len(kernel._parameters), rank).parts]
+
+    assert parts(laplacian, 2) == [0, None]
+    assert parts(window) == []  # it reads what it has stored
+    assert parts(around) == []  # an index may count from the end
+    assert parts(sums_in_loops) == []
+    assert parts(laplacian, 3) == []  # every thread comes several times
 
 
 @loom.kernel

@@ -109,6 +109,14 @@ pub const PASSES: &[Pass] = &[
         },
     },
     Pass {
+        name: "known_conditions",
+        doc: "Decides choices in branches on the same condition.",
+        run: |module, func, _| {
+            known_conditions::known_conditions(&mut module.functions[func]);
+            Ok(())
+        },
+    },
+    Pass {
         name: "cse",
         doc: "Merges equal computations, and loads that no write separates.",
         run: |module, func, _| {

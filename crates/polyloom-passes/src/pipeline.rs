@@ -59,6 +59,7 @@ fn refine(func: &mut Function, calls: &CallEffects) {
     fold::fold(func);
     if_convert::if_convert(func);
     cse::cse(func, calls);
+    known_conditions::known_conditions(func);
     if normalize_indices::normalize_indices(func) {
         cse::cse(func, calls);
     }

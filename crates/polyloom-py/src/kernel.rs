@@ -83,6 +83,8 @@ enum Code {
     One(polyloom::Kernel),
     Backward(Arc<polyloom::Backward>),
     Sizes(Arc<polyloom::Backward>),
+    /// One of the launches that do what the backward kernel does.
+    Part(Arc<polyloom::Backward>, usize),
     Tangent(Arc<polyloom::Tangent>),
     /// What takes the leaves of structs one by one.
     Flat(Arc<polyloom::Kernel>),
@@ -132,7 +134,7 @@ impl Kernel {
     pub(crate) fn name(&self) -> &str {
         match &self.code {
             Code::One(kernel) => kernel.name(),
-            Code::Backward(backward) | Code::Sizes(backward) => backward.kernel.name(),
+            Code::Backward(backward) | Code::Sizes(backward) | Code::Part(backward, _) => backward.kernel.name(),
             Code::Tangent(tangent) => tangent.kernel.name(),
             Code::Flat(kernel) => kernel.name(),
             Code::Generic(generic) => generic.name(),
@@ -414,6 +416,10 @@ impl Kernel {
                 let missing = || PyRuntimeError::new_err("internal error: the kernel has no tapes");
                 backward.sizes.as_ref().ok_or_else(missing)
             }
+            Code::Part(backward, number) => {
+                let missing = || PyRuntimeError::new_err("internal error: the kernel has no such part");
+                backward.parts().get(*number).map(|part| &part.kernel).ok_or_else(missing)
+            }
             Code::Generic(generic) => {
                 let name = generic.name();
                 let message =
@@ -537,6 +543,16 @@ impl Backward {
     fn sizes(&self) -> Option<Kernel> {
         let kernel = Kernel { code: Code::Sizes(self.backward.clone()), doc: None };
         self.backward.sizes.as_ref().map(|_| kernel)
+    }
+
+    /// The launches that do what the kernel does, in order, where sums are better gathered than scattered. Each is of a
+    /// kernel that takes what the kernel takes; one that gathers is launched over the elements of an adjoint, whose number
+    /// among `adjoints` comes with it, and takes the extents of the whole launch last.
+    #[getter]
+    fn parts(&self, py: Python<'_>) -> Vec<(Kernel, Option<usize>)> {
+        let parts = py.detach(|| self.backward.parts());
+        let kernel = |number| Kernel { code: Code::Part(self.backward.clone(), number), doc: None };
+        parts.iter().enumerate().map(|(number, part)| (kernel(number), part.over)).collect()
     }
 
     /// By parameter of the kernel's HIR: whether the backward kernel has to be given a copy of the array.

@@ -6,7 +6,7 @@ use polyloom_frontend::{CompileError, ValueType};
 use polyloom_ir::{FuncId, Module, Type};
 use polyloom_passes::autodiff::{self, Request, TapeExtent};
 use polyloom_runtime::{PerProcess, without_fork};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A kernel's backward kernel, and what a launch of it needs beside the kernel's arguments.
 ///
@@ -20,6 +20,8 @@ pub struct Backward {
     pub adjoints: Vec<usize>,
     /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them, behind the adjoints.
     pub after: Vec<usize>,
+    rank: u8,
+    parts: OnceLock<Vec<Part>>,
     tapes: Vec<TapeExtent>,
     segments: Vec<usize>,
     /// How often loops run and reads are executed, as far as that is known before a launch.
@@ -39,6 +41,15 @@ pub struct Backward {
     /// By parameter of the kernel's HIR: whether what the array holds after the kernel matters, and not what it held
     /// before.
     pub left: Vec<bool>,
+}
+
+/// One of the launches that do what a backward kernel does.
+pub struct Part {
+    /// It takes what the backward kernel takes.
+    pub kernel: Kernel,
+    /// Of a kernel that gathers sums, which of [`Backward::adjoints`] it is launched over the elements of; it takes, last,
+    /// the extents of the whole launch. Of the one for the rest, which is launched over these, nothing.
+    pub over: Option<usize>,
 }
 
 /// A kernel that computes, beside what a kernel computes, its derivative in a direction.
@@ -96,6 +107,22 @@ impl Backward {
         !self.tapes.is_empty() || !self.segments.is_empty()
     }
 
+    /// The launches that do the same, in order, where sums that the kernel scatters are better gathered: see
+    /// [`autodiff::split`]. Else there are none.
+    pub fn parts(&self) -> &[Part] {
+        self.parts.get_or_init(|| {
+            if self.takes_part() {
+                return Vec::new();
+            }
+            let (module, id) = self.kernel.module();
+            let first = self.replayed.len();
+            let made = without_fork(|| autodiff::split(module, id, first..first + self.adjoints.len(), self.rank));
+            // What is too large to be split is launched whole.
+            let made = made.unwrap_or_default().into_iter();
+            made.map(|part| Part { kernel: self.kernel.derived(part.module, part.kernel), over: part.over }).collect()
+        })
+    }
+
     /// What a launch over so many threads needs, where loops are so long ([`Backward::lengths`]) and tapes may take
     /// `budget` bytes: as many threads at a time as have place, but one at least.
     pub fn plan(&self, lengths: &[u32], n_threads: u64, budget: u64) -> TapePlan {
@@ -140,6 +167,8 @@ impl Kernel {
                 kernel: self.derived(made.module, made.kernel),
                 adjoints: made.adjoints,
                 after: made.after,
+                rank: request.rank,
+                parts: OnceLock::new(),
                 tapes: made.tapes,
                 segments: made.segments,
                 lengths: made.lengths,

@@ -42,7 +42,7 @@ mod session;
 mod sim;
 mod text;
 
-pub use backward::{Backward, Tangent, TapePlan};
+pub use backward::{Backward, Part, Tangent, TapePlan};
 pub use call::{Bits, CallError, is_function_of_values};
 pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, synchronize};
 pub use gpu::{GpuError, GpuForm, GpuTarget, find_assembler, has_compute, set_package_folders};

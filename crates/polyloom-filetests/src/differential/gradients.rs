@@ -330,7 +330,7 @@ impl<'a> Run<'a> {
         given: &mut [&mut Given],
     ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
         if !backward.takes_part() {
-            return self.launch(&backward.kernel, dim, given, &mut []);
+            return self.launch_whole(backward, dim, given);
         }
         let mut lengths: Vec<u32> = backward.lengths.iter().map(|length| length.unwrap_or(0)).collect();
         if let Some(sizes) = &backward.sizes {
@@ -364,6 +364,32 @@ impl<'a> Run<'a> {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Launches a backward kernel without tapes, or its parts.
+    fn launch_whole(
+        &self,
+        backward: &Backward,
+        dim: &[u64],
+        given: &mut [&mut Given],
+    ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
+        for part in backward.parts() {
+            let mut extents: Vec<Given> = Vec::new();
+            let mut elements = dim.to_vec();
+            if let Some(adjoint) = part.over {
+                extents.extend(dim.iter().map(|&extent| Given::Scalars(Scalar::I32, vec![extent])));
+                if let Given::Array(buffer) = &*given[self.kernel.types().len() + adjoint] {
+                    elements.copy_from_slice(&buffer.shape[..dim.len()]);
+                }
+            }
+            if let Err(error) = self.launch(&part.kernel, &elements, given, &mut extents)? {
+                return Ok(Err(error));
+            }
+        }
+        match backward.parts() {
+            [] => self.launch(&backward.kernel, dim, given, &mut []),
+            _ => Ok(Ok(())),
+        }
     }
 
     /// Launches a kernel on the engine.

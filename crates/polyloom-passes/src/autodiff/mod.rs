@@ -20,6 +20,7 @@ mod activity;
 mod custom;
 mod definitions;
 mod expand;
+mod gather;
 mod plan;
 mod rules;
 mod structure;
@@ -28,6 +29,7 @@ mod sweep;
 mod tangent;
 mod updates;
 
+pub use gather::{Part, split};
 pub use plan::{Backward, TapeExtent};
 
 use crate::pipeline::{extract, extract_with_derivatives};

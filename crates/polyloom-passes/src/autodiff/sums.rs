@@ -13,9 +13,9 @@ use polyloom_ir::{Builder, Function, Imm, Inst, InstData, Op, Region, Scalar, Ty
 use smallvec::SmallVec;
 
 /// An array and the indices of an element of it.
-type Place = SmallVec<[Value; 4]>;
+pub(super) type Place = SmallVec<[Value; 4]>;
 
-type Values = SmallVec<[Value; 8]>;
+pub(super) type Values = SmallVec<[Value; 8]>;
 
 /// Moves sums out of the loops of a backward kernel; gives whether there are any in loops.
 pub(super) fn leave_loops(func: &mut Function) -> bool {
@@ -32,7 +32,7 @@ pub(super) fn leave_loops(func: &mut Function) -> bool {
 }
 
 /// Whether an instruction adds to an element and does nothing else: what was there before, nobody asks.
-fn is_sum(func: &Function, data: &InstData) -> bool {
+pub(super) fn is_sum(func: &Function, data: &InstData) -> bool {
     data.op == Op::AtomicAdd
         && data.imm == Imm::None
         && func.param_index(data.operands[0]).is_some()
@@ -70,10 +70,10 @@ fn visit(func: &mut Function, region: Region) {
 }
 
 /// What a loop adds to, whatever the iteration.
-struct Sum {
-    place: Place,
+pub(super) struct Sum {
+    pub(super) place: Place,
     /// Whether it is in a branch, so that an iteration need not add to it.
-    is_conditional: bool,
+    pub(super) is_conditional: bool,
 }
 
 /// The elements that a loop adds to in every iteration, of arrays that it does nothing else with.
@@ -168,7 +168,7 @@ fn elem_of(func: &Function, sum: &Sum) -> Option<Type> {
 
 /// Takes what is added to these elements out of a region. `values` are the sums so far, and whether there is anything in
 /// those that are conditional; gives what they are at the region's end.
-fn taken_out(func: &mut Function, region: Region, sums: &[Sum], mut values: Values) -> Values {
+pub(super) fn taken_out(func: &mut Function, region: Region, sums: &[Sum], mut values: Values) -> Values {
     for inst in std::mem::take(&mut func.regions[region].insts) {
         let data = &func.insts[inst];
         if let (Op::AtomicAdd, Some((&value, place))) = (data.op, data.operands.split_last())

@@ -10,6 +10,7 @@ pub mod fold;
 pub mod if_convert;
 pub mod inline;
 pub mod insert_checks;
+pub mod known_conditions;
 pub mod legalize_half;
 pub mod licm;
 pub mod normalize_indices;

@@ -1,0 +1,360 @@
+//! Sums that are scattered beside the threads' own elements, gathered instead: by a kernel whose threads are the
+//! elements, each of which works out what the threads around it would have added.
+//!
+//! ```text
+//! thread i:   adj_x[i - 1] += f(i)          element e:   adj_x[e] += f(e + 1) + g(e - 1)
+//!             adj_x[i + 1] += g(i)
+//! ```
+//!
+//! No two threads of it write one element, so there are no atomic updates, and sums have an order. What the threads add
+//! is computed once for each element that it goes to, which pays where it is little. Several launches then do what the
+//! backward kernel does: gathers, which write nothing but their sums, and the rest. The backward kernel itself stays
+//! complete; whoever launches it may launch its parts instead.
+
+use super::plan::clean;
+use super::sums::{Sum, is_sum, taken_out};
+use super::zero;
+use crate::analysis::range::{Index, possibly_negative_indices};
+use crate::edit::Replacements;
+use crate::pipeline::extract;
+use crate::transform::inline::{Keep, inline};
+use crate::transform::{if_convert, known_conditions};
+use cranelift_entity::EntitySet;
+use polyloom_ir::op::{Effect, Group, Lowering};
+use polyloom_ir::{
+    Builder, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, InstData, KernelMetadata, Module, Op, Region,
+    Scalar, Type, Value, ValueDef, verify_module,
+};
+use smallvec::{SmallVec, smallvec};
+use std::ops::Range;
+
+/// Most that the threads around an element may compute for it, in simple operations.
+const MAX_COST: u32 = 96;
+/// How far an element may be from the thread's own along an axis. In launches of so many threads at most, which alone are
+/// split, no coordinate then overflows.
+const MAX_DISTANCE: u32 = 1 << 30;
+/// What a mathematical function costs, in these.
+const FUNCTION_COST: u32 = 16;
+
+/// One of the launches that do what a backward kernel does. It takes what that takes.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// A module with nothing else in it.
+    pub module: Module,
+    /// The kernel.
+    pub kernel: FuncId,
+    /// Of a kernel that gathers, which of the adjoints it is launched over the elements of; it takes, last, the extents
+    /// of the whole launch. Of the one for the rest, which is launched over these, nothing.
+    pub over: Option<usize>,
+}
+
+/// How far an index is from the thread's coordinate along an axis.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Offset {
+    axis: u8,
+    distance: i32,
+}
+
+type Offsets = SmallVec<[Offset; 4]>;
+
+/// The sums that all threads add to the elements with these offsets.
+struct Scattered {
+    place: SmallVec<[Value; 4]>,
+    offsets: Offsets,
+}
+
+/// Splits a backward kernel without tapes into parts for launches of so many dimensions and 2^30 threads at most, if some
+/// of its sums are better gathered; else there are none. `adjoints` are the numbers of the parameters that are adjoints.
+///
+/// # Errors
+///
+/// When a kernel grows beyond the compiler's limits.
+pub fn split(module: &Module, kernel: FuncId, adjoints: Range<usize>, rank: u8) -> Result<Vec<Part>, Vec<Diagnostic>> {
+    // Indices that a branch on the way forward has computed are themselves in the same branch on the way back.
+    let mut func = module.functions[kernel].clone();
+    if_convert::if_convert(&mut func);
+    known_conditions::known_conditions(&mut func);
+    clean(&mut func, &[]);
+    let func = &func;
+    let mut parts = Vec::new();
+    let mut gathered = EntitySet::new();
+    for (number, &array) in func.params()[adjoints].iter().enumerate() {
+        let Some(sums) = scattered(func, array, rank) else { continue };
+        if let Some((module, kernel)) = gather(func, array, &sums, rank)? {
+            parts.push(Part { module, kernel, over: Some(number) });
+            gathered.insert(array);
+        }
+    }
+    if parts.is_empty() {
+        return Ok(parts);
+    }
+    let mut rest = func.clone();
+    let body = rest.body;
+    let is_gathered = |data: &InstData| data.operands.first().is_some_and(|&array| gathered.contains(array));
+    retain(&mut rest, body, &|data| data.op == Op::Dim || !is_gathered(data));
+    clean(&mut rest, &[]);
+    let mut module = Module::new();
+    let kernel = module.functions.push(rest);
+    debug_assert_eq!(verify_module(&module), Ok(()), "what is left is valid\n{module}");
+    parts.push(Part { module, kernel, over: None });
+    Ok(parts)
+}
+
+/// What the threads add to an array with as many dimensions as a launch, if that is all they do with it, and all of it
+/// goes to elements whose indices are their coordinates, each plus a constant, but not all to their own.
+fn scattered(func: &Function, array: Value, rank: u8) -> Option<Vec<Scattered>> {
+    let (_, ndim) = func.ty(array).as_any_array()?;
+    let mut found: Vec<Scattered> = Vec::new();
+    let mut used = EntitySet::new();
+    let (mut n_sums, mut n_others, mut is_of_rank) = (0, 0, ndim == rank);
+    func.walk(func.body, &mut |_, data| used.extend(data.operands.iter().copied()));
+    func.walk(func.body, &mut |_, data| {
+        // A thread has no coordinate along the axes of a launch with more dimensions, or with fewer.
+        is_of_rank &= !matches!(data.imm, Imm::Axis(axis) if data.op == Op::Tid && axis >= rank);
+        if data.operands.first() == Some(&array) && data.op != Op::Dim {
+            let is_used = data.results.iter().any(|&result| used.contains(result));
+            if is_sum(func, data) && !is_used { n_sums += 1 } else { n_others += 1 }
+        }
+    });
+    if !is_of_rank || n_others > 0 || n_sums == 0 {
+        return None;
+    }
+    // Indices that may count from an axis' end are left alone, and so are sums in loops.
+    let negative = possibly_negative_indices(func);
+    let mut pending = vec![func.body];
+    while let Some(region) = pending.pop() {
+        for &inst in &func.regions[region].insts {
+            let data = &func.insts[inst];
+            if data.op == Op::If {
+                pending.extend(&data.regions);
+            }
+            if data.operands.first() != Some(&array) || data.op == Op::Dim {
+                continue;
+            }
+            n_sums -= 1;
+            let (_, place) = data.operands.split_last()?;
+            // What a coordinate is added to overflows in launches alone that are too long to be split.
+            let counts_from_end = |&(access, operand): &Index| {
+                access == inst
+                    && offset(func, data.operands[usize::from(operand)]).is_none_or(|offset| offset.distance < 0)
+            };
+            if negative.iter().any(counts_from_end) {
+                return None;
+            }
+            if found.iter().all(|sum| sum.place[..] != *place) {
+                let offsets: Offsets = place[1..].iter().map(|&index| offset(func, index)).collect::<Option<_>>()?;
+                if (0..rank).any(|axis| offsets.iter().all(|offset| offset.axis != axis)) {
+                    return None;
+                }
+                found.push(Scattered { place: place.into(), offsets });
+            }
+        }
+    }
+    let is_own = |sum: &Scattered| sum.offsets == found[0].offsets;
+    (n_sums == 0 && !found.iter().all(is_own)).then_some(found)
+}
+
+/// A thread's coordinate plus a constant.
+fn offset(func: &Function, index: Value) -> Option<Offset> {
+    let ValueDef::Result(inst, _) = func.values[index].def else { return None };
+    let data = &func.insts[inst];
+    if func.ty(index) != Type::I32 {
+        return None;
+    }
+    match (data.op, &data.imm, &data.operands[..]) {
+        (Op::Tid, &Imm::Axis(axis), _) => Some(Offset { axis, distance: 0 }),
+        (Op::Add | Op::Sub, _, &[a, b]) => {
+            let (base, constant) = match (func.as_const(a), func.as_const(b)) {
+                (None, Some(constant)) => (a, constant),
+                (Some(constant), None) if data.op == Op::Add => (b, constant),
+                _ => return None,
+            };
+            let constant = constant as u32 as i32;
+            let Offset { axis, distance: 0 } = offset(func, base)? else { return None };
+            let distance = if data.op == Op::Add { constant } else { constant.checked_neg()? };
+            (distance.unsigned_abs() <= MAX_DISTANCE).then_some(Offset { axis, distance })
+        }
+        _ => None,
+    }
+}
+
+/// The kernel that gathers the sums of an array, unless they take what only the threads themselves know, or too long.
+fn gather(
+    func: &Function,
+    array: Value,
+    sums: &[Scattered],
+    rank: u8,
+) -> Result<Option<(Module, FuncId)>, Vec<Diagnostic>> {
+    let Some((elem, _)) = func.ty(array).as_any_array() else { return Ok(None) };
+    let mut module = Module::new();
+    let mut cost = 0;
+    for (number, sum) in sums.iter().enumerate() {
+        let Some(part) = part(func, sum, elem, rank) else { return Ok(None) };
+        let Some(more) = cost_of(func, &part) else { return Ok(None) };
+        cost += more;
+        let name = format!("part_{number}").into();
+        module.functions.push(Function { name, ..part });
+    }
+    if cost > MAX_COST {
+        return Ok(None);
+    }
+    let index = func.param_index(array).unwrap_or_default();
+    let names = func.param_names.iter().map(|name| name.to_string());
+    let names: Vec<String> = names.chain((0..rank).map(|axis| format!("extent_{axis}"))).collect();
+    let types = func.params().iter().map(|&param| func.ty(param)).chain((0..rank).map(|_| Type::I32));
+    let typed = names.iter().map(String::as_str).zip(types);
+    let name = format!("{}_gather_{}", func.name, func.param_names[index]);
+    let mut new = Function::new(name, FunctionKind::Kernel, typed, &[]);
+    new.metadata = func.metadata.clone();
+    new.constraints = func.constraints.clone();
+    new.span = func.span;
+    let params: Vec<Value> = new.params().to_vec();
+    let (arguments, extents) = params.split_at(func.params().len());
+    let mut builder = Builder::new(&mut new);
+    builder.set_span(func.span);
+    let place: SmallVec<[Value; 4]> = (0..rank).map(|axis| builder.tid(axis)).collect();
+    let mut total = nothing(&mut builder, elem);
+    for (number, sum) in sums.iter().enumerate() {
+        // The thread that adds to this element, if there is one.
+        let mut call: Vec<Value> = arguments.to_vec();
+        let mut is_there = builder.const_bool(true);
+        let first = builder.const_int(Scalar::I32, 0);
+        for axis in 0..rank {
+            let Some(at) = sum.offsets.iter().position(|offset| offset.axis == axis) else { return Ok(None) };
+            let distance = builder.const_int(Scalar::I32, sum.offsets[at].distance.into());
+            let coordinate = builder.op(Op::Sub, &[place[at], distance]);
+            let begun = builder.op(Op::Ge, &[coordinate, first]);
+            let not_past = builder.op(Op::Lt, &[coordinate, extents[usize::from(axis)]]);
+            let inside = builder.op(Op::BitAnd, &[begun, not_past]);
+            is_there = builder.op(Op::BitAnd, &[is_there, inside]);
+            call.push(coordinate);
+        }
+        let with = |builder: &mut Builder<'_>| {
+            let part = builder.call(FuncId::from_u32(number as u32), &call, &[elem]);
+            smallvec![builder.op(Op::Add, &[total, part[0]])]
+        };
+        total = builder.if_else(is_there, &[elem], with, |_| smallvec![total])[0];
+    }
+    let target: SmallVec<[Value; 6]> = std::iter::once(arguments[index]).chain(place).collect();
+    let load = builder.inst(Op::ArrayLoad, &target, &[elem], Imm::None);
+    let before = builder.func.insts[load].results[0];
+    let after = builder.op(Op::Add, &[before, total]);
+    let stored: SmallVec<[Value; 6]> = target.iter().copied().chain([after]).collect();
+    builder.inst(Op::ArrayStore, &stored, &[], Imm::None);
+    builder.return_(&[]);
+    let kernel = module.functions.push(new);
+    inline(&mut module, kernel, Keep::NoCalls)?;
+    clean(&mut module.functions[kernel], &[]);
+    let (module, kernel) = extract(&module, kernel);
+    debug_assert_eq!(verify_module(&module), Ok(()), "a kernel that gathers is valid\n{module}");
+    Ok(Some((module, kernel)))
+}
+
+/// What changes no number that it is added to: -0.0.
+fn nothing(builder: &mut Builder<'_>, ty: Type) -> Value {
+    let zero = zero(builder, ty);
+    builder.op(Op::Neg, &[zero])
+}
+
+/// A function of the parameters and of a thread's coordinates: what the thread adds to one place.
+fn part(func: &Function, sum: &Scattered, elem: Type, rank: u8) -> Option<Function> {
+    let mut part = func.clone();
+    part.kind = FunctionKind::Func;
+    part.metadata = KernelMetadata::default();
+    part.results = smallvec![elem];
+    let body = part.body;
+    let coordinates: Vec<Value> = (0..rank)
+        .map(|axis| {
+            part.param_names.push(format!("thread_{axis}").into());
+            part.add_region_param(body, Type::I32)
+        })
+        .collect();
+    let sums = [Sum { place: sum.place.clone(), is_conditional: false }];
+    let insts = std::mem::take(&mut part.regions[body].insts);
+    let mut builder = Builder::new(&mut part);
+    let nothing = nothing(&mut builder, elem);
+    part.regions[body].insts.extend(insts);
+    let total = taken_out(&mut part, body, &sums, smallvec![nothing]);
+    // Nothing but the sum is asked for.
+    let writes = |data: &InstData| matches!(data.op.info().effect, Effect::Write | Effect::ReadWrite);
+    let mut lost = EntitySet::new();
+    part.walk(body, &mut |_, data| lost.extend(data.results.iter().copied().filter(|_| writes(data))));
+    retain(&mut part, body, &|data| !writes(data));
+    let last = part.terminator(body).filter(|&last| part.insts[last].op == Op::Return)?;
+    part.insts[last].operands = smallvec![total[0]];
+    let mut replaced = Replacements::default();
+    let mut found: Vec<(Value, Value)> = Vec::new();
+    part.walk(body, &mut |_, data| {
+        if let (Op::Tid, &Imm::Axis(axis)) = (data.op, &data.imm) {
+            found.extend(coordinates.get(usize::from(axis)).map(|&coordinate| (data.results[0], coordinate)));
+        }
+    });
+    found.into_iter().for_each(|(from, to)| replaced.set(from, to));
+    replaced.apply_to_region(&mut part, body);
+    clean(&mut part, &[]);
+    let mut is_known = true;
+    part.walk(body, &mut |_, data| is_known &= !data.operands.iter().any(|&operand| lost.contains(operand)));
+    is_known.then_some(part)
+}
+
+/// What a part costs, in simple operations. `None` if it depends on what is not the same before the launch and in it, or
+/// has loops.
+fn cost_of(func: &Function, part: &Function) -> Option<u32> {
+    let written = func.written_arrays();
+    let mut cost = Some(0);
+    part.walk(part.body, &mut |_, data| {
+        let more = match data.op.info().effect {
+            Effect::Pure if data.op == Op::Call || data.op.info().group == Group::Index && data.op != Op::Dim => None,
+            Effect::Pure if matches!(data.op, Op::Div | Op::Sqrt | Op::Mod) => Some(4),
+            Effect::Pure if data.op.info().lowering == Lowering::Library => Some(FUNCTION_COST),
+            Effect::Pure => Some(1),
+            // What a thread writes to, only before anything is written to it.
+            Effect::Read => part
+                .param_index(data.operands[0])
+                .filter(|&param| !written[param] || is_loaded_first(func, func.params()[param]))
+                .map(|_| 1),
+            Effect::Region => matches!(data.op, Op::If).then_some(1),
+            Effect::Terminator => matches!(data.op, Op::Yield | Op::Return).then_some(0),
+            Effect::Write | Effect::ReadWrite => None,
+        };
+        cost = cost.zip(more).map(|(cost, more)| cost + more);
+    });
+    cost
+}
+
+/// Whether no load from an array comes after a store to it, in the order of the text and with no loops around them.
+fn is_loaded_first(func: &Function, array: Value) -> bool {
+    let (mut is_written, mut loads_first, mut n_outside) = (false, true, 0);
+    let touches = |data: &InstData| data.operands.contains(&array) && data.op != Op::Dim;
+    let mut n_all = 0;
+    func.walk(func.body, &mut |_, data| {
+        n_all += usize::from(touches(data));
+        if touches(data) {
+            let reads = data.op.info().effect == Effect::Read;
+            loads_first &= !(reads && is_written);
+            is_written |= !reads;
+        }
+    });
+    let mut pending = vec![func.body];
+    while let Some(region) = pending.pop() {
+        for &inst in &func.regions[region].insts {
+            n_outside += usize::from(touches(&func.insts[inst]));
+            if func.insts[inst].op == Op::If {
+                pending.extend(&func.insts[inst].regions);
+            }
+        }
+    }
+    loads_first && n_all == n_outside
+}
+
+/// Takes out of a region the instructions that are not kept.
+fn retain(func: &mut Function, region: Region, keep: &dyn Fn(&InstData) -> bool) {
+    let insts = std::mem::take(&mut func.regions[region].insts);
+    let kept: Vec<Inst> = insts.into_iter().filter(|&inst| keep(&func.insts[inst])).collect();
+    for &inst in &kept {
+        for inner in func.insts[inst].regions.clone() {
+            retain(func, inner, keep);
+        }
+    }
+    func.regions[region].insts = kept;
+}
