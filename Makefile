@@ -62,7 +62,7 @@ lint: setup  ## formatting, clippy, dependency policy, Python linters; the light
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMPS)/develop-release  ## measure against NumPy, Numba and Warp, gradients also against JAX and PyTorch; writes docs/scoreboard.md
+bench: $(STAMPS)/develop-release  ## measure against NumPy, Numba and Warp, gradients also against JAX and, if installed, PyTorch; writes docs/scoreboard.md
 	@PYTHON=$(PYTHON) scripts/setup_venv.sh $(VENV) python/requirements-bench.txt
 	$(BIN)/python benches/run.py
 

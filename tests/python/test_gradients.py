@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polyloom as loom
@@ -486,6 +487,40 @@ def test_sums_of_nothing_touch_no_memory(tier):
         "assert np.isnan(memory[7:]).all()\n"
     )
     environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
+    folder = Path(__file__).parent
+    done = subprocess.run([sys.executable, "-c", script], env=environment, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@loom.kernel
+def interactions(x: loom.array(dtype=Any), y: loom.array(dtype=Any), w: loom.array(dtype=Any)):
+    i = loom.tid()
+    s = x.dtype(0.0)
+    for j in range(x.shape[0]):
+        s += w[0] * loom.sin(x[i] - x[j])
+    y[i] = s
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_sums_of_all_pairs(dtype, threads):
+    """Every thread adds to all elements, which helpers of the launch do in copies, if the array is dense."""
+    script = (
+        "import numpy as np, polyloom as loom\n"
+        "from test_gradients import interactions\n"
+        "rng = np.random.default_rng(0)\n"
+        f"x, g = (rng.normal(size=1200).astype('{dtype}') for _ in range(2))\n"
+        "c = 0.5 * np.cos(np.subtract.outer(x, x, dtype=np.float64))\n"
+        "expected = [g * c.sum(1) - g @ c, g @ np.sin(np.subtract.outer(x, x, dtype=np.float64)).sum(1)]\n"
+        "for step in (1, 2):\n"
+        "    for launch in range(5):\n"
+        "        adj_x, adj_w = np.zeros(1200 * step, x.dtype)[::step], np.zeros(1, x.dtype)\n"
+        "        loom.launch(interactions, 1200, [x, np.zeros_like(x), np.array([0.5], x.dtype)],\n"
+        "                    adjoint=True, adj_inputs=[adj_x, g.copy(), adj_w])\n"
+        "        for found, wanted in zip((adj_x, adj_w), expected):\n"
+        "            np.testing.assert_allclose(found, wanted, atol=200 * 1200 * np.finfo(x.dtype).eps)\n"
+    )
+    environment = {**os.environ, "POLYLOOM_NUM_THREADS": str(threads), "POLYLOOM_CACHE": "0"}
     folder = Path(__file__).parent
     done = subprocess.run([sys.executable, "-c", script], env=environment, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -25,7 +25,7 @@ pub struct ArrayFacts {
 pub struct Facts {
     /// By parameter.
     pub arrays: Vec<ArrayFacts>,
-    /// Whether one thread of the processor runs the whole launch, so that updates need no exclusive access.
+    /// Whether no two threads of the processor share what the kernel updates, so that updates need no exclusive access.
     pub alone: bool,
 }
 

@@ -7,7 +7,7 @@
 //! launch there is an axis of the array that all stores and updates index by the thread's coordinate: two threads then
 //! differ in one of these indices.
 //!
-//! If one thread of the processor runs the whole launch, an update need only be of another element in every thread
+//! If no two threads of the processor share what is updated, an update need only be of another element in every thread
 //! that executes it together with this one: one of an element beside the thread's own is plain as well.
 
 use crate::Variant;

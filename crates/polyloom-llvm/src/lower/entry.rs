@@ -116,7 +116,7 @@ pub(crate) struct Unit<'a, 'c> {
     pub(crate) module: &'a Module,
     pub(crate) func: &'a Function,
     pub(crate) lanes: u32,
-    /// Whether one thread of the processor runs the whole launch.
+    /// Whether no two threads of the processor share what is updated.
     pub(crate) alone: bool,
     pub(crate) uniformity: Option<&'a Uniformity>,
     pub(crate) used: &'a SecondaryMap<Value, bool>,

@@ -4,6 +4,7 @@
 //! on the path of the smallest launch, so there is no allocation and no hashing here, only arithmetic over what the
 //! block knows of its arrays. [`FactPlan::facts`] spells a key out for the back ends when a variant is compiled.
 
+use super::copies::SummedArrays;
 use crate::args::{ArgBlock, Params};
 use polyloom_codegen::{ArgLayout, ArrayFacts, Facts};
 use polyloom_ir::{Composite, Function, Imm, Op, Type, Value, ValueDef};
@@ -71,14 +72,16 @@ pub(crate) struct FactPlan {
     n_params: usize,
     /// What always holds of the parameters behind these, which the launch makes.
     of_launch: Vec<ArrayFacts>,
-    /// Whether launches are run by one thread of the processor.
+    /// Whether launches are run by one thread of the processor, or by several that add to copies of arrays.
     pub(crate) alone: bool,
+    /// If they are, the arrays that are copied; none if there is more to be shared than sums.
+    pub(crate) sums: Option<SummedArrays>,
 }
 
 /// With more cores than these, updates with exclusive access by all of them are faster than plain ones by one.
 const MOST_CORES_FOR_ONE: usize = 8;
 
-/// Whether launches of a kernel are run by one thread of the processor: backward kernels that scatter sums, which take
+/// Whether no two threads of the processor share what a kernel updates: backward kernels that scatter sums, which take
 /// several times as long where each is an exclusive access.
 fn runs_alone(kernel: &Function) -> bool {
     let mut scatters = false;
@@ -95,7 +98,9 @@ impl FactPlan {
     /// The plan for a kernel in prepared HIR with these parameters, behind which it may have some that the launch
     /// makes: `of_launch` is what holds of these.
     pub(crate) fn of(kernel: &Function, params: &Params, of_launch: Vec<ArrayFacts>) -> FactPlan {
-        let mut plan = FactPlan { of_launch, alone: runs_alone(kernel), ..FactPlan::of_params(params) };
+        let alone = runs_alone(kernel);
+        let sums = if alone { SummedArrays::of(kernel, params) } else { None };
+        let mut plan = FactPlan { of_launch, alone, sums, ..FactPlan::of_params(params) };
         let written = kernel.written_arrays();
         for array in &mut plan.arrays {
             array.written = written[array.param as usize];

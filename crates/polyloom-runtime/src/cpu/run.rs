@@ -5,6 +5,7 @@
 //! and, kept with the variant, the way the next launch goes about it.
 
 use super::blocks::{BlockMemory, BlockRun};
+use super::copies::Copies;
 use super::device::Tier;
 use super::kernel::{KernelInner, VariantState};
 use super::launch::{ASK_EVERY, LaunchOptions};
@@ -19,7 +20,7 @@ use polyloom_ir::{MAX_DIMS, Span};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// Work that makes one more helper worth waking.
@@ -55,6 +56,8 @@ pub(crate) struct Run<'a> {
     output: OrderedOutput,
     /// If the kernel's threads are blocks.
     blocks: Option<BlockRun>,
+    /// What helpers have added up in arrays of their own.
+    copies: Mutex<Vec<Copies>>,
 }
 
 struct TrapRecord {
@@ -73,6 +76,8 @@ struct Participant<'a> {
     text: RefCell<String>,
     /// If the kernel's threads are blocks: the memory of the one that runs.
     memory: Option<BlockMemory>,
+    /// Of a helper that adds to copies of arrays.
+    copies: Option<Copies>,
 }
 
 impl<'a> Run<'a> {
@@ -100,6 +105,7 @@ impl<'a> Run<'a> {
             trap: OnceLock::new(),
             output: OrderedOutput::default(),
             blocks,
+            copies: Mutex::default(),
         }
     }
 
@@ -151,7 +157,7 @@ impl<'a> Run<'a> {
             }
         }
         let ns_left = self.n_left() as f32 * self.pace();
-        let n_helpers = ((ns_left / NS_PER_HELPER) as usize).min(self.max_participants().saturating_sub(1));
+        let n_helpers = ((ns_left / NS_PER_HELPER) as usize).min(self.max_helpers(ns_left));
         let n_participants = n_helpers as u64 + 1;
         let help = || {
             // With no memory for one more, the others do it all.
@@ -162,6 +168,9 @@ impl<'a> Run<'a> {
                     break;
                 }
             }
+            if let Some(copies) = helper.copies {
+                self.copies.lock().unwrap_or_else(PoisonError::into_inner).push(copies);
+            }
         };
         pool::with_helpers(n_helpers, &help, || {
             // SAFETY: the caller vouches for the arguments.
@@ -169,6 +178,12 @@ impl<'a> Run<'a> {
                 watch.look(self);
             }
         });
+        if let Some(sums) = &self.kernel.plan.sums {
+            for copies in std::mem::take(&mut *self.copies.lock().unwrap_or_else(PoisonError::into_inner)) {
+                // SAFETY: the caller vouches for the arguments, and all helpers are done.
+                unsafe { copies.add_to(sums, self.words) };
+            }
+        }
         self.variant.set_ns_per_thread(self.pace());
         self.finish(watch.cancelled)
     }
@@ -186,10 +201,15 @@ impl<'a> Run<'a> {
         LaunchError::Device { kernel: self.kernel.name.clone(), failure }
     }
 
-    /// Most threads that may take part.
-    fn max_participants(&self) -> usize {
+    /// Most threads that may help with so much work.
+    fn max_helpers(&self, ns: f32) -> usize {
         let by_memory = self.blocks.as_ref().map_or(usize::MAX, BlockRun::max_participants);
-        if self.kernel.plan.alone { 1 } else { pool::num_threads().min(by_memory) }
+        let most = pool::num_threads().min(by_memory).saturating_sub(1);
+        match &self.kernel.plan.sums {
+            _ if !self.kernel.plan.alone => most,
+            Some(sums) => most.min(sums.n_helpers(self.words, ns)),
+            None => 0,
+        }
     }
 
     fn finish(&self, cancelled: bool) -> Result<(), LaunchError> {
@@ -255,14 +275,19 @@ impl<'a> Run<'a> {
 }
 
 impl<'a> Participant<'a> {
-    /// `None` if there is no memory for its blocks.
+    /// `None` if there is no memory for its blocks or copies.
     #[inline]
     fn new(run: &'a Run<'a>, is_caller: bool) -> Option<Participant<'a>> {
         let memory = match &run.blocks {
             Some(blocks) => Some(blocks.participant(run.words)?),
             None => None,
         };
-        Some(Participant { run, is_caller, prints_directly: Cell::new(false), text: RefCell::default(), memory })
+        let copies = match &run.kernel.plan.sums {
+            Some(sums) if !is_caller => Some(Copies::new(sums, run.words)?),
+            _ => None,
+        };
+        let (prints_directly, text) = (Cell::new(false), RefCell::default());
+        Some(Participant { run, is_caller, prints_directly, text, memory, copies })
     }
 
     /// Runs threads `begin..end` on this thread.
@@ -279,7 +304,8 @@ impl<'a> Participant<'a> {
             data: std::ptr::from_ref(self).cast_mut().cast::<c_void>(),
         };
         let entry = self.run.variant.entry();
-        let words = self.memory.as_ref().map_or(self.run.words, |memory| &memory.words);
+        let own = self.memory.as_ref().map(|memory| &memory.words).or(self.copies.as_ref().map(|copies| &copies.words));
+        let words = own.map_or(self.run.words, |words| words);
         // SAFETY: the block is complete for this kernel, its code lives as long as the kernel, the context outlives
         // the call, and the range lies in the grid.
         unsafe { entry(words.as_ptr().cast(), &context, begin, end) }
