@@ -279,9 +279,9 @@ pub struct Function {
     pub span: Span,
     /// A function that stands in for its derivative: of its parameters, of adjoints of its results and of adjoints of
     /// those of its parameters that are floating-point numbers or composites of such, it gives the sums of the latter
-    /// and of what flows to them. Text does not have it.
+    /// and of what flows to them. It may take adjoints of arrays of such as well, to which it adds itself.
     pub gradient: Option<FuncId>,
-    /// A function that runs in its place on the way to its derivative. Text does not have it.
+    /// A function that runs in its place on the way to its derivative.
     pub replay: Option<FuncId>,
     /// All values.
     pub values: PrimaryMap<Value, ValueData>,
@@ -324,6 +324,15 @@ impl Function {
             function.param_names.push(name.into());
         }
         function
+    }
+
+    /// The types of the parameters and the results of a [`gradient`](Function::gradient), which may take the adjoints
+    /// of arrays.
+    pub fn gradient_signature(&self, with_arrays: bool) -> (Vec<Type>, Vec<Type>) {
+        let own = || self.params().iter().map(|&param| self.ty(param));
+        let moves = |ty: &Type| ty.is_float() && (with_arrays || ty.as_any_array().is_none());
+        let params = own().chain(self.results.iter().copied()).chain(own().filter(moves)).collect();
+        (params, own().filter(|ty| ty.is_float() && ty.as_any_array().is_none()).collect())
     }
 
     /// The parameters.

@@ -452,6 +452,14 @@ pub enum Type {
 }
 
 impl Type {
+    /// Whether it is a floating-point type, a composite of such, or an array of either.
+    pub fn is_float(self) -> bool {
+        match self {
+            Type::Scalar(elem) | Type::Array { elem, .. } => elem.is_float(),
+            Type::Composite(elem) | Type::CompositeArray { elem, .. } => elem.elem().is_float(),
+        }
+    }
+
     /// `bool`
     pub const BOOL: Type = Type::Scalar(Scalar::Bool);
     /// `i32`

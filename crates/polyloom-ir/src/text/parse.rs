@@ -7,7 +7,7 @@
 use super::MAX_REGION_DEPTH;
 use super::constant::{parse_bits, parse_constant};
 use super::lexer::{Kind, Token};
-use super::reader::{Failed, Parsed, Reader};
+use super::reader::{Failed, Named, Parsed, Reader};
 use crate::diagnostic::{Code, Diagnostic, near_names};
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::fragment::Fragment;
@@ -67,10 +67,16 @@ impl<'t> Reader<'t> {
         }
         // After an error the name may be that of a function that could not be read.
         let calls = if self.errors.is_empty() { std::mem::take(&mut self.calls) } else { Vec::new() };
-        for (caller, inst, name, span) in calls {
-            match self.functions.get(&name) {
-                Some(&callee) => module.functions[caller].insts[inst].imm = Imm::Func(callee),
-                None => self.error(span, format!("no function is called `{name}`")),
+        for (caller, by, name, span) in calls {
+            let Some(&callee) = self.functions.get(&name) else {
+                self.error(span, format!("no function is called `{name}`"));
+                continue;
+            };
+            let function = &mut module.functions[caller];
+            match by {
+                Named::Call(inst) => function.insts[inst].imm = Imm::Func(callee),
+                Named::Gradient => function.gradient = Some(callee),
+                Named::Replay => function.replay = Some(callee),
             }
         }
         module
@@ -134,6 +140,12 @@ impl<'t> Reader<'t> {
                     break;
                 }
                 self.expect(",")?;
+            }
+        }
+        for (word, by) in [("gradient", Named::Gradient), ("replay", Named::Replay)] {
+            if self.eat_word(word) {
+                let (name, span) = self.function_name()?;
+                self.calls.push((body.id, by, name, span));
             }
         }
         if self.peek().kind == Kind::Mark("[") {
@@ -303,7 +315,7 @@ impl<'t> Reader<'t> {
             })),
             Op::Call => {
                 let (name, span) = self.function_name()?;
-                self.calls.push((body.id, inst, name, span));
+                self.calls.push((body.id, Named::Call(inst), name, span));
                 Ok(Imm::None)
             }
             Op::Break | Op::Continue => {

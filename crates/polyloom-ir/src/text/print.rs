@@ -2,7 +2,7 @@
 
 use super::constant::Constant;
 use super::is_bare_name;
-use crate::entity::{Inst, Region, Value};
+use crate::entity::{FuncId, Inst, Region, Value};
 use crate::function::{AxisExtent, CheckKind, Function, FunctionKind, Imm, Module};
 use crate::metadata::{ExecutionConstraints, FloatMode, KernelKind, KernelMetadata};
 use crate::op::Op;
@@ -113,6 +113,12 @@ impl<'a> Printer<'a> {
         if !func.results.is_empty() {
             f.write_char(')')?;
         }
+        for (word, function) in [("gradient", func.gradient), ("replay", func.replay)] {
+            if let Some(function) = function {
+                write!(f, " {word}")?;
+                self.function_name(f, function)?;
+            }
+        }
         let attributes = attributes(&func.metadata, &func.constraints);
         if !attributes.is_empty() {
             write!(f, " [{}]", attributes.join(", "))?;
@@ -121,6 +127,13 @@ impl<'a> Printer<'a> {
         f.write_str(" {\n")?;
         self.region(f, func.body, 1)?;
         f.write_str("}\n")
+    }
+
+    fn function_name(&self, f: &mut impl Write, function: FuncId) -> fmt::Result {
+        match self.module.and_then(|module| module.functions.get(function)) {
+            Some(function) => write!(f, " @{}", Name(&function.name)),
+            None => write!(f, " @{function}"),
+        }
     }
 
     pub(crate) fn value(&self, value: Value) -> impl Display {
@@ -202,10 +215,7 @@ impl<'a> Printer<'a> {
             Imm::Axis(axis) => write!(f, " {axis}")?,
             Imm::Component(component) => write!(f, " {component}")?,
             Imm::Extent(AxisExtent { name, axis, extent }) => write!(f, " {} {axis} {extent}", Quoted(name))?,
-            Imm::Func(callee) => match self.module.and_then(|m| m.functions.get(*callee)) {
-                Some(callee) => write!(f, " @{}", Name(&callee.name))?,
-                None => write!(f, " @{callee}")?,
-            },
+            Imm::Func(callee) => self.function_name(f, *callee)?,
             Imm::Target(target) => match self.labels.get(target) {
                 Some(label) => write!(f, " ^{label}")?,
                 None => write!(f, " ^undefined_{target}")?,

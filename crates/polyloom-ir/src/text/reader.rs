@@ -12,6 +12,13 @@ pub(super) struct Failed;
 
 pub(super) type Parsed<T> = Result<T, Failed>;
 
+/// By what a function names another.
+pub(super) enum Named {
+    Call(Inst),
+    Gradient,
+    Replay,
+}
+
 /// Where the reading of a text stands.
 pub(super) struct Reader<'t> {
     pub(super) text: &'t str,
@@ -21,8 +28,8 @@ pub(super) struct Reader<'t> {
     pub(super) errors: Vec<Diagnostic>,
     /// The first function of each name.
     pub(super) functions: FxHashMap<String, FuncId>,
-    /// Calls and their callees' names, resolved at the end of the module.
-    pub(super) calls: Vec<(FuncId, Inst, String, Span)>,
+    /// Functions that name others and the names of these, resolved at the end of the module.
+    pub(super) calls: Vec<(FuncId, Named, String, Span)>,
 }
 
 impl<'t> Reader<'t> {

@@ -14,6 +14,7 @@ pub(super) fn check(func: &Function, module: Option<&Module>, errors: &mut Vec<D
     let (in_scope, enclosing, calls) = (FxHashSet::default(), Vec::new(), Vec::new());
     let mut checker = Checker { func, module, errors, printer: OnceCell::new(), in_scope, enclosing, calls };
     checker.signature();
+    checker.stand_ins();
     checker.region(func.body, None);
     checker.calls
 }
@@ -79,6 +80,28 @@ impl<'a> Checker<'a> {
         }
         if func.kind == FunctionKind::Kernel && !func.results.is_empty() {
             report(format!("the kernel has results {}; kernels have none", list(&func.results)));
+        }
+    }
+
+    /// What stands in for the function or its derivative.
+    fn stand_ins(&mut self) {
+        let func = self.func;
+        for (word, stand_in) in [("gradient", func.gradient), ("replay", func.replay)] {
+            let (Some(id), Some(module)) = (stand_in, self.module) else { continue };
+            let fits = module.functions.get(id).is_some_and(|function| {
+                let types: Vec<Type> = function.params().iter().map(|&param| function.ty(param)).collect();
+                let is_of =
+                    |(params, results): (Vec<Type>, Vec<Type>)| types == params && function.results[..] == results;
+                let fits = match word {
+                    "gradient" => [false, true].into_iter().any(|arrays| is_of(func.gradient_signature(arrays))),
+                    _ => is_of((self.types(func.params()), func.results.to_vec())),
+                };
+                fits && function.kind == FunctionKind::Func && func.kind == FunctionKind::Func
+            });
+            if !fits {
+                let message = format!("the function's `{word}` is no function of the types that belong to its own");
+                self.errors.push(invalid(func.span, message).help(format!("in @{}", func.name)));
+            }
         }
     }
 

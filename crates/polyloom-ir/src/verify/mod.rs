@@ -61,6 +61,11 @@
 //! 26. What the threads of a block or a warp execute together (`Convergence`), and a call of a function that contains it,
 //!     stands where control flow is the same for all of them, as [`crate::uniformity`] sees it.
 //!
+//! Derivatives
+//!
+//! 27. What stands in for a function or its derivative is a function, not a kernel, of the types that
+//!     [`Function::gradient`] and [`Function::replay`] say.
+//!
 //! What an architecture lacks is no matter of validity: [`check_arch`].
 
 mod arch;
