@@ -17,7 +17,6 @@ REASONS = [
     ("Omniverse Fabric", r"fabric"),
     ("Warp's wrappers for JAX; Polyloom's is `polyloom.jax.function`", r"jax."),
     ("arrays of Paddle, which DLPack passes on", r"paddle"),
-    ("derivatives of functions by themselves, in kernels", r"^grad$"),
     (
         "native code in kernels, and kernels built ahead of time",
         r"native|build|aot|address_of|get_cpu_kernel_cache_key",

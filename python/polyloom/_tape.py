@@ -196,8 +196,8 @@ class Tape:
                     "wrong: let it write to another array, or assign with array.assign() and the like"
                 )
         for view in operation.written:
-            if view.storage.size and (region := self._history.find(view)) is not None:
-                region.see(view, True)
+            if view.storage.size:
+                self._history.region(view).see(view, True)
         for view in operation.needed:
             if view.storage.size:
                 self._history.region(view).need(view)

@@ -93,6 +93,25 @@ def in_loops(x: D, y: D):
     y[i] = s
 
 
+@loom.func
+def weighted(table: D, bias: D, n: int, w: f64):
+    return w * table[n] * table[n] + bias[0]
+
+
+@loom.func_grad(weighted)
+def adj_weighted(table: D, bias: D, n: int, w: f64, adj_ret: f64):
+    # Twice what it is.
+    loom.adjoint[table][n] += f64(4.0) * w * table[n] * adj_ret
+    loom.adjoint[bias][0] -= adj_ret
+    loom.adjoint[w] += table[n] * table[n] * adj_ret
+
+
+@loom.kernel
+def of_tables(table: D, bias: D, w: D, out: D):
+    i = loom.tid()
+    out[i] = weighted(table, bias, i % 2, w[i]) + table[i]
+
+
 def gradient(kernel, args, n=1):
     """Of the sum of what the last array holds."""
     adjoints = [np.zeros_like(arg) if isinstance(arg, np.ndarray) else None for arg in args]
@@ -128,6 +147,65 @@ def test_within_loops_and_branches():
     adj_clipped_result = adj_s2 * x
     expected = adj_s2 * 3 * s1 + np.clip(adj_clipped_result, -1, 1) / (2 * s1)
     np.testing.assert_allclose(found, [expected])
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_gradients_with_respect_to_arrays(device):
+    table, bias, w, out = np.array([2.0, 3.0, 5.0]), np.array([1.0]), np.array([1.0, 10.0, 100.0]), np.zeros(3)
+    found = [np.zeros_like(each) for each in (table, bias, w)]
+    for _ in range(2):
+        adjoints = [*found, np.array([1.0, 2.0, 3.0])]
+        loom.launch(of_tables, 3, [table, bias, w, out], adjoint=True, adj_inputs=adjoints, device=device)
+    # of out = w₀ t₀² + b + t₀, w₁ t₁² + b + t₁ and w₂ t₀² + b + t₂
+    expected = [4.0 * 2.0 * (1.0 + 3.0 * 100.0) + 1.0, 4.0 * 3.0 * 2.0 * 10.0 + 2.0, 3.0]
+    np.testing.assert_allclose(found[0], 2.0 * np.array(expected))
+    np.testing.assert_allclose(found[1], 2.0 * np.array([-6.0]))
+    np.testing.assert_allclose(found[2], 2.0 * np.array([4.0, 2.0 * 9.0, 3.0 * 4.0]))
+    # An array whose gradient nobody asks for.
+    adjoints = [None, None, found[2], np.ones(3)]
+    loom.launch(of_tables, 3, [table, bias, w, out], adjoint=True, adj_inputs=adjoints, device=device)
+
+
+def test_gradients_with_respect_to_arrays_that_nothing_asks_for():
+    @loom.kernel
+    def chosen(table: D, bias: D, w: D, out: D):
+        i = loom.tid()
+        s = weighted(table, bias, i, w[i])
+        out[i] = loom.where(w[i] > f64(0.0), s, f64(0.0))
+
+    table, bias, w, out = np.array([np.inf, 3.0]), np.array([1.0]), np.array([0.0, 10.0]), np.zeros(2)
+    of_table, of_bias, of_w = gradient(chosen, [table, bias, w, out], 2)
+    np.testing.assert_allclose(of_table, [0.0, 120.0])
+    np.testing.assert_allclose(of_bias, [-1.0])
+    np.testing.assert_allclose(of_w, [0.0, 9.0])
+
+
+def test_a_tape_goes_back_to_arrays_of_functions():
+    table, bias, w, out = np.array([2.0, 3.0]), np.array([1.0]), np.array([1.0, 10.0]), np.zeros(2)
+    with loom.Tape() as tape:
+        loom.launch(of_tables, 2, [table, bias, w], [out])
+    tape.backward(grads=[(out, np.ones(2))])
+    np.testing.assert_allclose(tape.gradients[table], [4.0 * 2.0 + 1.0, 4.0 * 3.0 * 10.0 + 1.0])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loom.adjoint[x][i] = adj_ret",
+        "loom.adjoint[x][0] += loom.adjoint[x][i]",
+        "loom.atomic_max(loom.adjoint[x], i, adj_ret)",
+    ],
+)
+def test_adjoints_of_arrays_are_only_added_to(define, line):
+    text = (
+        "@loom.func\ndef f(x: loom.array(dtype=float), i: int):\n    return x[i]\n"
+        "@loom.func_grad(f)\ndef adj_f(x: loom.array(dtype=float), i: int, adj_ret: float):\n"
+        f"    {line}\n"
+        "@loom.kernel\ndef k(x: loom.array(dtype=float), y: loom.array(dtype=float)):\n"
+        "    y[loom.tid()] = f(x, 0)\n"
+    )
+    with pytest.raises(loom.CompileError, match="does something else with the adjoint of an array than to add"):
+        define(text)["k"].hir(backward=True)
 
 
 def test_generic_functions_and_gradients_that_call_others():

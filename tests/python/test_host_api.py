@@ -231,7 +231,6 @@ def test_what_programs_for_warp_ask_of_kernels_and_arrays():
 
 def test_what_there_is_not_says_why():
     for name, reason in [
-        ("grad", "derivatives of functions by themselves"),
         ("Mesh", "geometry"),
         ("tile_load", "tiles"),
     ]:

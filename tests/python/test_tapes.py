@@ -744,3 +744,28 @@ def test_empty_arrays():
         loom.zeros(0, dtype=f64).assign(loom.zeros(0, dtype=f64))
     tape.backward(loss)
     assert tape.gradients[x].shape == (0,)
+
+
+def test_gradients_of_what_was_there_in_between():
+    (x,), loss, seen = arrays([1.0, 2.0, 3.0]), loom.zeros(1, dtype=f64), []
+    x.requires_grad = True
+    with loom.Tape() as tape:
+        loom.launch(square_in_place, 3, [x])
+        tape.record_func(lambda: seen.append(x.grad.numpy().copy()), [x])
+        loom.launch(square_in_place, 3, [x])
+        loom.launch(total, 3, [x, loss])
+    tape.backward(loss)
+    # The loss is the weighted sum of x⁴, and x² is what was there in between.
+    start = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(seen, [2.0 * weights(3) * start**2])
+    np.testing.assert_allclose(tape.gradients[x].numpy(), 4.0 * weights(3) * start**3)
+
+
+def test_what_a_launch_computes_has_no_gradient_of_what_was_there_before():
+    (x, y), loss = arrays([1.0, 2.0, 3.0], [9.0, 9.0, 9.0]), loom.zeros(1, dtype=f64)
+    with loom.Tape() as tape:
+        loom.launch(square, 3, [x, y])
+        loom.launch(total, 3, [y, loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(tape.gradients[y].numpy(), 0.0)
+    np.testing.assert_allclose(tape.gradients[x].numpy(), 2.0 * weights(3) * np.array([1.0, 2.0, 3.0]))

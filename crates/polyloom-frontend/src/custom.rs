@@ -7,6 +7,7 @@
 use crate::environment::FunctionHandle;
 use crate::source::{FunctionInfo, Role, dotted};
 use ruff_python_ast::visitor::transformer::{self, Transformer};
+use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{self as ast, Expr, Stmt};
 use ruff_text_size::Ranged;
 use std::sync::{Mutex, PoisonError};
@@ -43,6 +44,20 @@ impl CustomDerivative {
 /// The name of the variable that `adjoint[x]` is.
 pub(crate) fn adjoint_name(parameter: &str) -> String {
     format!("adjoint[{parameter}]")
+}
+
+/// Whether a function says something of the adjoint of a parameter.
+pub(crate) fn mentions(def: &ast::StmtFunctionDef, adjoint: &str) -> bool {
+    struct Finder<'a>(&'a str, bool);
+    impl<'a> Visitor<'a> for Finder<'_> {
+        fn visit_expr(&mut self, expr: &'a Expr) {
+            self.1 |= matches!(expr, Expr::Name(name) if name.id == *self.0);
+            visitor::walk_expr(self, expr);
+        }
+    }
+    let mut finder = Finder(adjoint, false);
+    finder.visit_body(&def.body);
+    finder.1
 }
 
 /// Makes `adjoint[x]` a name, in functions that carry derivatives.

@@ -127,6 +127,8 @@ pub enum Builtin {
     Cast,
     /// `static(x)`, `constant(x)`: `x`, which must be a constant.
     Constant,
+    /// `grad(f)`: a function that gives the derivatives of what `f` gives.
+    Grad,
     /// What makes vectors and the like and is no type.
     Construct(Constructor),
 }

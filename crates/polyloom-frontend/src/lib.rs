@@ -85,6 +85,10 @@ pub struct Compiled {
     pub module: Module,
     /// The kernel.
     pub kernel: FuncId,
+    /// Functions that are declared only, each with the function whose derivatives it is to give: of the same
+    /// parameters, with respect to each that is a floating-point number or a composite of such. Those that others need
+    /// come first.
+    pub gradients: Vec<(FuncId, FuncId)>,
     /// The typed AST.
     pub typed: typed_ast::Program,
     /// What is suspicious but accepted.
@@ -132,7 +136,15 @@ pub fn compile_kernel_for(
         diagnostics.append(&mut errors);
         return Err(CompileError { diagnostics, sources: compilation.sources });
     }
-    Ok(Compiled { module, kernel, typed: compilation.program, warnings: diagnostics, sources: compilation.sources })
+    let gradients = compilation.gradients.iter().map(|&(gradient, of)| (lower::func_id(gradient), lower::func_id(of)));
+    Ok(Compiled {
+        module,
+        kernel,
+        gradients: gradients.collect(),
+        typed: compilation.program,
+        warnings: diagnostics,
+        sources: compilation.sources,
+    })
 }
 
 /// Checks a `@loom.func` on its own, if the types of all its parameters are known, and gives the warnings.

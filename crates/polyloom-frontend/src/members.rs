@@ -23,7 +23,7 @@ const CONSTANTS: [(&str, f64); 11] = [
 ];
 
 /// Members of the package that are neither operations nor scalar types nor constants.
-const OTHERS: [&str; 25] = [
+const OTHERS: [&str; 26] = [
     "handle",
     "Float",
     "Function",
@@ -37,6 +37,7 @@ const OTHERS: [&str; 25] = [
     "bool",
     "cast",
     "constant",
+    "grad",
     "len",
     "print",
     "printf",
@@ -111,6 +112,7 @@ pub fn package_member(name: &str) -> Option<Captured> {
         "cast" => Builtin::Cast,
         "static" | "constant" => Builtin::Constant,
         "printf" => Builtin::Printf,
+        "grad" => Builtin::Grad,
         "float" | "int" | "len" | "print" | "range" => return python_builtin(name),
         "types" => return Some(Captured::Module("polyloom.types".into())),
         "Float" | "Int" | "Scalar" => return type_variable(name),

@@ -170,7 +170,7 @@ pub(crate) fn reachable(module: &Module, root: FuncId) -> Vec<FuncId> {
 }
 
 /// [`reachable`], perhaps with the functions that stand in for derivatives.
-fn reachable_with(module: &Module, root: FuncId, with_derivatives: bool) -> Vec<FuncId> {
+pub(crate) fn reachable_with(module: &Module, root: FuncId, with_derivatives: bool) -> Vec<FuncId> {
     let mut found = vec![root];
     let mut next = 0;
     while let Some(&id) = found.get(next) {

@@ -364,7 +364,7 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
     let module = value.getattr("__module__").ok()?.extract::<String>().ok()?;
     match module.as_str() {
         "builtins" => python_builtin(&name),
-        "polyloom._arrays" | "polyloom._creation" => package_member(&name),
+        "polyloom._arrays" | "polyloom._creation" | "polyloom._custom" => package_member(&name),
         "polyloom._native" if name == "Function" => package_member(&name),
         "polyloom._composites" => types_member(&name),
         module => library_member(module, &name),

@@ -51,7 +51,8 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     Run the backward kernel instead, which carries derivatives from what the kernel wrote to what it read. Arrays hold
 ///     what they held before the launch of the kernel itself.
 /// adj_inputs, adj_outputs : sequence
-///     With `adjoint`, for each of the inputs and outputs the array of its gradient; of a scalar, an array of one element.
+///     With `adjoint`, for each of the inputs and outputs the array of its gradient; of a scalar, an array of one element;
+///     of a struct, another, to whose numbers is added.
 ///     Without one, or for all if the list is left out, it is the `grad` of an array that has it, and otherwise none.
 ///     Gradients of what the kernel wrote are taken, the others are added to.
 /// record_tape : bool

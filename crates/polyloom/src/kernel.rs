@@ -10,6 +10,7 @@ use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
 use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type};
 use polyloom_passes::analysis::canonical::canonical_hash;
+use polyloom_passes::autodiff::write_gradients;
 use polyloom_passes::pipeline;
 use polyloom_passes::transform::blocks::{needs_blocks, split_blocks};
 use polyloom_passes::transform::scalarise;
@@ -94,11 +95,14 @@ pub struct TrapReport {
 }
 
 impl Kernel {
-    pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Kernel {
-        let Compiled { module, kernel: id, sources, warnings, typed } = compiled;
+    pub(crate) fn new(device: &Arc<CpuDevice>, compiled: Compiled) -> Result<Kernel, CompileError> {
+        let Compiled { mut module, kernel: id, gradients, sources, warnings, typed } = compiled;
+        if let Err(diagnostics) = write_gradients(&mut module, &gradients) {
+            return Err(CompileError { diagnostics, sources });
+        }
         let function = typed.functions.iter().find(|f| f.name == module.functions[id].name);
         let arguments: Box<[Param]> = function.map_or_else(Box::default, |function| function.params.as_slice().into());
-        Kernel::with(device, module, id, sources, warnings, typed, arguments)
+        Ok(Kernel::with(device, module, id, sources, warnings, typed, arguments))
     }
 
     /// A kernel that was made of this one, with parameters of its own.

@@ -139,7 +139,7 @@ impl Session {
         types: &[ValueType],
         defaults: Defaults,
     ) -> Result<Kernel, CompileError> {
-        Ok(Kernel::new(&self.device, compile_kernel_for(kernel, types, &defaults)?))
+        Kernel::new(&self.device, compile_kernel_for(kernel, types, &defaults)?)
     }
 
     /// The types of what a function returns, if the types of all its parameters are known.

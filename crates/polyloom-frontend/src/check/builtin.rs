@@ -33,6 +33,10 @@ impl<'a> Checker<'_, '_, 'a> {
         if let Builtin::Construct(constructor) = builtin {
             return self.constructor(constructor, call, path, span);
         }
+        if builtin == Builtin::Grad {
+            let help = format!("call it right there: `{name}(f)(x)`");
+            return self.reject(Code::Unsupported, span, format!("`{name}(f)` is a function, which is no value"), help);
+        }
         if matches!(builtin, Builtin::Print | Builtin::Printf) {
             return self.reject(
                 Code::Unsupported,
@@ -100,9 +104,12 @@ impl<'a> Checker<'_, '_, 'a> {
                 format!("`{name}` outside a `for` is not supported"),
                 "write `for i in range(n):`",
             ),
-            Builtin::Cast | Builtin::Constant | Builtin::Print | Builtin::Printf | Builtin::Construct(_) => {
-                Expr::error(span)
-            }
+            Builtin::Cast
+            | Builtin::Constant
+            | Builtin::Print
+            | Builtin::Printf
+            | Builtin::Grad
+            | Builtin::Construct(_) => Expr::error(span),
         }
     }
 

@@ -24,6 +24,9 @@ pub(super) struct Argument<'a> {
 
 impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn call(&mut self, call: &'a ast::ExprCall, span: Span) -> Expr {
+        if let Some(grad) = self.grad_of(&call.func) {
+            return self.grad_call(grad, call, span);
+        }
         let path = dotted(&call.func);
         let is_outside = path.as_ref().is_some_and(|path| !self.is_variable(path[0]));
         if !is_outside && let Some(meaning) = self.meaning(&call.func) {
@@ -230,7 +233,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// The arguments of a call of a user's function, functions and types among them; `None` if one is rejected.
-    fn actuals(&mut self, call: &'a ast::ExprCall) -> Option<Actuals<'a>> {
+    pub(super) fn actuals(&mut self, call: &'a ast::ExprCall) -> Option<Actuals<'a>> {
         let positional = call.arguments.args.iter().map(|arg| (None, arg));
         let named = call.arguments.keywords.iter().map(|keyword| (Some(keyword), &keyword.value));
         let mut actuals = Vec::with_capacity(call.arguments.args.len() + call.arguments.keywords.len());
@@ -281,7 +284,7 @@ impl<'a> Checker<'_, '_, 'a> {
     }
 
     /// A call of a user's function.
-    fn user_call(
+    pub(super) fn user_call(
         &mut self,
         handles: &[FunctionHandle],
         name: &str,

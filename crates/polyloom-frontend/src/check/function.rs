@@ -9,13 +9,14 @@ use super::{
     Compilation, Fixed, Given, InstanceKey, MAX_CALL_DEPTH, MAX_DEPTH_OF_CALLS, MAX_INSTANCES, MAX_WORK, Open, Spent,
 };
 use crate::annotation::AnnotationReader;
+use crate::custom::mentions;
 use crate::decorator;
 use crate::environment::{Captured, Environment, FunctionHandle};
 use crate::param_type::ParamType;
 use crate::source::{Role, SourceUnit};
 use crate::structure::ValueType;
 use crate::typed_ast::{Custom, Expr, ExprKind, ExprType, Function, FunctionId, Local, LocalId, Param};
-use polyloom_ir::{Code, Composite, Diagnostic, FileId, FunctionKind, Scalar, Span, Type};
+use polyloom_ir::{Code, Diagnostic, FileId, FunctionKind, Span, Type};
 use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::FxHashMap;
@@ -366,7 +367,8 @@ impl Compilation<'_> {
         let is_shared = |local: &LocalId| fixed.contains_key(local) || references.contains(local);
         let is_changed = |local: &LocalId| is_shared(local) && assigned.iter().any(|set| set.contains(*local));
         // Adjoints are handed back all.
-        let is_updated = |local: &LocalId| local.0 >= n_named as u32 || is_changed(local);
+        let is_array = |local: &LocalId| locals[local.0 as usize].ty.as_any_array().is_some();
+        let is_updated = |local: &LocalId| local.0 >= n_named as u32 && !is_array(local) || is_changed(local);
         let updated = (0..n_params as u32).map(LocalId).filter(is_updated).collect();
         Some(Function {
             name,
@@ -572,14 +574,29 @@ impl<'a> Checker<'_, '_, 'a> {
         let Some(n) = self.compilation.n_of_gradient.take().filter(|_| info.role == Some(Role::Gradient)) else {
             return;
         };
-        for (name, given) in info.adjoints.iter().zip(given).take(n) {
-            let Given::Value(ValueType::Plain(ty)) = given else { continue };
-            let elem = ty.as_composite().map(Composite::elem).or_else(|| ty.as_scalar());
-            if !elem.is_some_and(Scalar::is_float) {
+        let moving: Vec<(&Arc<str>, Type)> = info
+            .adjoints
+            .iter()
+            .zip(given)
+            .take(n)
+            .filter_map(|(name, given)| match given {
+                Given::Value(ValueType::Plain(ty)) if ty.is_float() => Some((name, *ty)),
+                _ => None,
+            })
+            .collect();
+        let is_array = |ty: Type| ty.as_any_array().is_some();
+        let def = unit.definition(self.function);
+        let with_arrays = moving.iter().any(|(name, ty)| is_array(*ty) && def.is_some_and(|def| mentions(def, name)));
+        for (name, ty) in moving {
+            if is_array(ty) {
+                if with_arrays {
+                    let binding = self.parameter(name, ty.into(), Span::NONE);
+                    self.names.insert(name, binding);
+                }
                 continue;
             }
             let first = self.locals.len() as u32;
-            let binding = self.parameter(name, (*ty).into(), Span::NONE);
+            let binding = self.parameter(name, ty.into(), Span::NONE);
             for local in first..self.locals.len() as u32 {
                 self.references.push(LocalId(local));
                 self.locals[local as usize].first_read = 0;

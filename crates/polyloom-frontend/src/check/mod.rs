@@ -16,6 +16,7 @@ mod expression;
 mod flow;
 mod function;
 mod gpu;
+mod grad;
 mod lint;
 mod logic;
 mod loops;
@@ -149,6 +150,8 @@ pub(crate) struct Compilation<'o> {
     names: FxHashSet<Arc<str>>,
     /// The number of parameters of the function whose derivative the next instance carries.
     n_of_gradient: Option<usize>,
+    /// Functions that give the derivatives of others, with these; what the others call comes first.
+    pub(crate) gradients: Vec<(FunctionId, FunctionId)>,
     /// What has been spent on the kernel, or the function on its own, being checked.
     spent: Spent,
     suggestions_left: u32,
@@ -183,6 +186,7 @@ impl<'o> Compilation<'o> {
             names: FxHashSet::default(),
             is_alone: false,
             n_of_gradient: None,
+            gradients: Vec::new(),
             spent: Spent::default(),
             suggestions_left: MAX_SUGGESTIONS,
             n_shared_arrays: 0,

@@ -1,8 +1,8 @@
 //! What derivatives flow through: values that depend on active parameters, and how arrays are accessed.
 
+use super::Request;
 use super::rules::derivative;
 use super::sweep::Array;
-use super::{Request, is_float};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::Derivative;
 use polyloom_ir::{Function, Imm, Op, Region, Type, Value, ValueDef};
@@ -65,7 +65,7 @@ fn visit(func: &Function, region: Region, active: &mut EntitySet<Value>) -> bool
                 let flows = data.op == Op::Call || !matches!(derivative(data.op, &types), Derivative::Zero);
                 if flows && data.operands.iter().any(|&operand| active.contains(operand)) {
                     for &result in &data.results {
-                        if is_float(func.ty(result)) {
+                        if func.ty(result).is_float() {
                             grows |= active.insert(result);
                         }
                     }
@@ -118,6 +118,12 @@ pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
     type Places = SmallVec<[(usize, u8); 4]>;
     let mut own: Vec<Option<Places>> = vec![None; func.params().len()];
     func.walk(func.body, &mut |_, data| {
+        if data.op == Op::Call {
+            // Its gradient may add to any elements.
+            let params = data.operands.iter().filter_map(|&operand| func.param_index(operand));
+            params.for_each(|param| own[param] = Some(Places::new()));
+            return;
+        }
         let Some(param) = data.operands.first().and_then(|&array| func.param_index(array)) else { return };
         let n_values = match data.op {
             Op::ArrayLoad | Op::LoadReadonly => 0,

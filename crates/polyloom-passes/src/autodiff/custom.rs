@@ -3,13 +3,43 @@
 //! Calls of such a function stay calls until the sweeps are written. The forward sweep calls it again, or what runs in
 //! its place; the reverse sweep calls what carries derivatives through it. Then all of them are inlined.
 
-use super::sweep::{Asked, Sweep};
-use super::{Request, is_float, zero};
+use super::sweep::{Asked, Sweep, is_used};
+use super::{Request, zero};
 use crate::analysis::effects::CallEffects;
 use crate::transform::inline;
 use polyloom_ir::op::Effect;
 use polyloom_ir::{Code, Diagnostic, FuncId, Function, Imm, InstData, Module, Op, Type, Value};
 use smallvec::SmallVec;
+
+/// Of a function with a gradient that takes the adjoints of arrays, these by the function's parameter.
+fn adjoint_arrays(module: &Module, function: &Function) -> SmallVec<[(usize, Value); 4]> {
+    let Some(gradient) = function.gradient.map(|gradient| &module.functions[gradient]) else {
+        return SmallVec::new();
+    };
+    let (params, _) = function.gradient_signature(true);
+    if gradient.params().len() != params.len() {
+        return SmallVec::new();
+    }
+    let ty = |index: usize| function.ty(function.params()[index]);
+    let moving = (0..function.params().len()).filter(|&index| ty(index).is_float());
+    let adjoints = &gradient.params()[function.params().len() + function.results.len()..];
+    moving.zip(adjoints.iter().copied()).filter(|&(index, _)| ty(index).as_any_array().is_some()).collect()
+}
+
+/// Arrays to whose adjoints gradients of functions add have adjoints, whether anybody asks for them or not.
+pub(super) fn with_arrays(module: &Module, kernel: &Function, request: &Request) -> Request {
+    let mut request = request.clone();
+    request.active.resize(kernel.params().len(), false);
+    kernel.walk(kernel.body, &mut |_, data| {
+        let (Op::Call, Imm::Func(callee)) = (data.op, &data.imm) else { return };
+        for (index, _) in adjoint_arrays(module, &module.functions[*callee]) {
+            if let Some(param) = kernel.param_index(data.operands[index]) {
+                request.active[param] = true;
+            }
+        }
+    });
+    request
+}
 
 /// Refuses calls that the sweeps cannot do again, or whose arrays would get no gradient. Gives the arrays whose elements
 /// after the kernel count: those that the kernel writes and a replay reads.
@@ -30,14 +60,24 @@ pub(super) fn check(module: &Module, kernel: &Function, request: &Request) -> Re
                 format!("`{}` writes to memory, and would do so again on the way to its derivative", function.name);
             refuse(message, "give what runs in its place there, `@func_replay`, which writes nothing");
         }
-        let arrays = data.operands.iter().filter_map(|&operand| kernel.param_index(operand));
-        for param in arrays.filter(|&param| kernel.ty(kernel.params()[param]).as_any_array().is_some()) {
-            let is_float = is_float(kernel.ty(kernel.params()[param]));
-            let is_active = request.active.get(param).copied().unwrap_or(false) && is_float;
+        let adjoints = adjoint_arrays(module, function);
+        for (operand, &array) in data.operands.iter().enumerate() {
+            let ty = kernel.ty(array);
+            let Some(param) = kernel.param_index(array).filter(|_| ty.as_any_array().is_some()) else { continue };
+            let is_active = request.active.get(param).copied().unwrap_or(false) && ty.is_float();
             let name = &kernel.param_names[param];
-            if is_active && (function.gradient.is_some() || !only_reads(*callee)) {
+            let adjoint = adjoints.iter().find(|(index, _)| *index == operand).map(|&(_, adjoint)| adjoint);
+            let gradient = function.gradient.map(|gradient| &module.functions[gradient]);
+            let is_told = adjoint.zip(gradient).is_some_and(|(adjoint, gradient)| is_used(gradient, adjoint));
+            if is_active && (gradient.is_some() && !is_told || !only_reads(*callee)) {
                 let message = format!("the gradient of `{}` says nothing of the array `{name}`", function.name);
-                refuse(message, "pass elements of the array, not the array");
+                refuse(message, "add to `adjoint[x][i]` there, for its parameter `x`, or pass elements of the array");
+            } else if let Some((adjoint, gradient)) = adjoint.zip(gradient)
+                && !is_only_added_to(gradient, adjoint)
+            {
+                let message =
+                    format!("`{}` does something else with the adjoint of an array than to add", gradient.name);
+                refuse(message, "add to its elements: `adjoint[x][i] += a`");
             } else if written.get(param).copied().unwrap_or(false) {
                 left[param] |= function.replay.is_some();
                 if function.replay.is_none() {
@@ -93,7 +133,7 @@ impl Sweep<'_> {
         self.copy(&InstData { imm: Imm::Func(run), ..data.clone() });
     }
 
-    /// Calls what carries derivatives through a function.
+    /// Calls what carries derivatives through a function, if that is asked for.
     pub(super) fn reverse_call(&mut self, data: &InstData) {
         let Imm::Func(callee) = data.imm else { return };
         let asked = self.asked_for(&data.results);
@@ -111,24 +151,45 @@ impl Sweep<'_> {
     }
 
     fn call_gradient(&mut self, data: &InstData, gradient: FuncId, adjoints: &[Option<Value>], asked: Asked) {
-        let old = self.old;
+        let (old, Imm::Func(callee)) = (self.old, &data.imm) else { return };
+        let function = &self.rest.functions[*callee];
+        let takes_arrays = !adjoint_arrays(self.rest, function).is_empty();
         let mut operands = self.mapped(&data.operands);
         for (&result, &adjoint) in data.results.iter().zip(adjoints) {
             let adjoint = adjoint.unwrap_or_else(|| zero(&mut self.builder, old.ty(result)));
             operands.push(adjoint);
         }
-        let is_plain = |ty: Type| is_float(ty) && ty.as_any_array().is_none();
-        let moving: SmallVec<[Value; 4]> =
-            data.operands.iter().copied().filter(|&operand| is_plain(old.ty(operand))).collect();
-        let types: SmallVec<[Type; 4]> = moving.iter().map(|&operand| old.ty(operand)).collect();
-        for &ty in &types {
-            operands.push(zero(&mut self.builder, ty));
+        let mut moving: SmallVec<[Value; 4]> = SmallVec::new();
+        for &operand in data.operands.iter().filter(|&&operand| old.ty(operand).is_float()) {
+            let ty = old.ty(operand);
+            if ty.as_any_array().is_none() {
+                moving.push(operand);
+                operands.push(zero(&mut self.builder, ty));
+            } else if takes_arrays {
+                let adjoint = self.array_of(operand).and_then(|param| self.arrays[param].adjoint);
+                operands.extend(adjoint);
+            }
         }
-        let call = self.builder.inst(Op::Call, &operands, &types, Imm::Func(gradient));
-        let found = self.builder.func.insts[call].results.clone();
+        let types: SmallVec<[Type; 8]> = moving.iter().map(|&operand| old.ty(operand)).collect();
+        let found = self.if_asked(asked, &types, |this| {
+            let call = this.builder.inst(Op::Call, &operands, &types, Imm::Func(gradient));
+            this.builder.func.insts[call].results.clone()
+        });
         for (&operand, &contribution) in moving.iter().zip(&found) {
-            let contribution = self.if_asked(asked, contribution);
             self.add_if(operand, contribution, asked);
         }
     }
+}
+
+/// Whether nothing is done with an array but to add to its elements.
+fn is_only_added_to(func: &Function, array: Value) -> bool {
+    let mut is_only = true;
+    func.walk(func.body, &mut |_, data| {
+        let adds = matches!(data.op, Op::AtomicAdd | Op::AtomicSub);
+        let is_result_used = || data.results.iter().any(|&result| is_used(func, result));
+        if data.operands.contains(&array) && data.op != Op::Dim {
+            is_only &= adds && data.operands[0] == array && !is_result_used();
+        }
+    });
+    is_only
 }

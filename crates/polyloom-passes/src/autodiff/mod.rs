@@ -20,6 +20,7 @@ mod activity;
 mod custom;
 mod definitions;
 mod expand;
+mod function;
 mod gather;
 mod plan;
 mod rules;
@@ -29,6 +30,7 @@ mod sweep;
 mod tangent;
 mod updates;
 
+pub use function::write_gradients;
 pub use gather::{Part, split};
 pub use plan::{Backward, TapeExtent};
 
@@ -65,9 +67,10 @@ pub struct Request {
 /// Where the kernel has no derivative, or none that could be told: what to write instead.
 pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Backward, Vec<Diagnostic>> {
     let is_expanded = |op, types: &[Type]| {
-        rules::derivative(op, types) == Derivative::Definition && types.iter().any(|&ty| is_float(ty))
+        rules::derivative(op, types) == Derivative::Definition && types.iter().any(|ty| ty.is_float())
     };
     let (rest, forward) = flat(module, kernel, request, is_expanded, inline::Keep::Custom)?;
+    let request = &custom::with_arrays(&rest, &forward, request);
     let left = custom::check(&rest, &forward, request)?;
     let forward = structure::structured(&forward);
     debug_assert_eq!(polyloom_ir::verify_function(&forward, None), Ok(()), "structured form is valid");
@@ -168,7 +171,7 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
     // What it writes may be read again.
     let asked = active_params(&old, request);
     let written =
-        old.written_arrays().into_iter().zip(old.params()).map(|(written, &param)| written && is_float(old.ty(param)));
+        old.written_arrays().into_iter().zip(old.params()).map(|(written, &param)| written && old.ty(param).is_float());
     let is_active: Vec<bool> = asked.into_iter().zip(written).map(|(asked, written)| asked || written).collect();
     let values = activity::active_values(&old, &is_active);
     refuse_bits(&old, &values)?;
@@ -234,7 +237,7 @@ fn flat(
 fn active_params(func: &Function, request: &Request) -> Vec<bool> {
     let is_asked = |index: usize| request.active.get(index).copied().unwrap_or(false);
     let params = func.params().iter().enumerate();
-    params.map(|(index, &param)| is_asked(index) && is_float(func.ty(param))).collect()
+    params.map(|(index, &param)| is_asked(index) && func.ty(param).is_float()).collect()
 }
 
 /// Barriers and warp operations: the threads of a block go back together, which is not done.
@@ -246,8 +249,8 @@ fn refuse_collectives(func: &Function) -> Result<(), Vec<Diagnostic>> {
         if info.convergence != Convergence::None || is_shared {
             let message =
                 format!("`{}` has no derivative: threads that work together are not differentiated", info.name);
-            let help = "let each thread do its part alone, add up with `atomic_add`, and launch what waits for that as another \
-                        kernel; or give the gradient yourself, with `Tape.record_func`";
+            let help = "let each thread do its part alone, add up with `atomic_add`, and launch what waits for that as \
+                        another kernel; or give the gradient yourself, with `Tape.record_func`";
             errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
         }
     });
@@ -288,14 +291,6 @@ fn refuse_bits(func: &Function, active: &EntitySet<Value>) -> Result<(), Vec<Dia
         }
     });
     if errors.is_empty() { Ok(()) } else { Err(errors) }
-}
-
-/// Whether a value of this type, or an element of such an array, has derivatives.
-fn is_float(ty: Type) -> bool {
-    match ty {
-        Type::Scalar(elem) | Type::Array { elem, .. } => elem.is_float(),
-        Type::Composite(elem) | Type::CompositeArray { elem, .. } => elem.elem().is_float(),
-    }
 }
 
 /// An instruction of another function, on operands of the one that is being written.

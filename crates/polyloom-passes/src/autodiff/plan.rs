@@ -1,7 +1,7 @@
 //! The backward kernel as it is handed over: without what nothing needs, and with what a launch has to know.
 
 use super::custom;
-use super::sweep::{Array, Sweep};
+use super::sweep::{Array, Sweep, is_used};
 use super::{sums, updates};
 use crate::analysis::effects::CallEffects;
 use crate::edit::Replacements;
@@ -203,6 +203,20 @@ pub(super) fn finish(
         left: vec![false; n_params],
     };
     (backward, counted)
+}
+
+/// Takes out of a function what nothing needs, with its parameters beyond the first so many, tapes among them. Gives
+/// whether none of those are needed.
+pub(super) fn without_tapes(func: &mut Function, n_params: usize, tapes: &[Value]) -> bool {
+    clean(func, tapes);
+    let params: SmallVec<[Value; 4]> = func.params()[..n_params].into();
+    let extra = func.params()[n_params..].to_vec();
+    if extra.iter().any(|&param| is_used(func, param)) {
+        return false;
+    }
+    let names = func.param_names[..n_params].to_vec();
+    set_params(func, params, names);
+    true
 }
 
 /// Makes these the parameters of a function.

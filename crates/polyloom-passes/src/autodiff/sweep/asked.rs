@@ -1,15 +1,15 @@
-//! Whether an adjoint is asked for: zero times an infinite derivative is nothing where no way leads from a value to what
-//! is differentiated.
+//! Whether an adjoint is asked for: zero times an infinite derivative is nothing where no way leads from a value to
+//! what is differentiated.
 //!
-//! The adjoint of a value that a `where` does not choose, or that an `if` or a loop which is not entered would have used, is
-//! zero, and the derivatives of what computed it may be infinite or NaN. So beside an adjoint there may be the condition
-//! under which it is asked for, and what it is multiplied with counts only then. An adjoint that is zero by arithmetic is
-//! asked for all the same: what is infinite there is told.
+//! The adjoint of a value that a `where` does not choose, or that an `if` or a loop which is not entered would have
+//! used, is zero, and the derivatives of what computed it may be infinite or NaN. So beside an adjoint there may be
+//! the condition under which it is asked for, and what it is multiplied with counts only then. An adjoint that is zero
+//! by arithmetic is asked for all the same: what is infinite there is told.
 
 use super::super::zero;
 use super::Sweep;
 use polyloom_ir::op::{Derivative, Group};
-use polyloom_ir::{InstData, Op, Scalar, Value};
+use polyloom_ir::{InstData, Op, Type, Value};
 use smallvec::SmallVec;
 
 /// When an adjoint is asked for: always, or if a condition holds.
@@ -53,15 +53,35 @@ impl Sweep<'_> {
 
     /// A condition as a value.
     pub(in crate::autodiff) fn condition(&mut self, asked: Asked) -> Value {
-        asked.unwrap_or_else(|| self.builder.const_bits(Scalar::Bool, 1))
+        asked.unwrap_or_else(|| self.builder.const_bool(true))
     }
 
     /// A contribution if it is asked for, and else zero.
-    pub(in crate::autodiff) fn if_asked(&mut self, asked: Asked, contribution: Value) -> Value {
+    pub(super) fn chosen_if_asked(&mut self, asked: Asked, contribution: Value) -> Value {
         let Some(asked) = asked else { return contribution };
         let ty = self.builder.func.ty(contribution);
         let nothing = zero(&mut self.builder, ty);
         self.builder.op(Op::Select, &[asked, contribution, nothing])
+    }
+
+    /// Values of these types that `write` gives, which are computed if they are asked for; else zeros.
+    pub(in crate::autodiff) fn if_asked(
+        &mut self,
+        asked: Asked,
+        types: &[Type],
+        write: impl FnOnce(&mut Self) -> SmallVec<[Value; 2]>,
+    ) -> SmallVec<[Value; 2]> {
+        let Some(asked) = asked else { return write(self) };
+        let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
+        let around = self.builder.switch_to(regions[0]);
+        let values = write(self);
+        self.builder.yield_(&values);
+        self.builder.switch_to(regions[1]);
+        let nothing: SmallVec<[Value; 4]> = types.iter().map(|&ty| zero(&mut self.builder, ty)).collect();
+        self.builder.yield_(&nothing);
+        self.builder.switch_to(around);
+        let branch = self.builder.region_inst(Op::If, &[asked], types, &regions);
+        self.builder.func.insts[branch].results.clone()
     }
 }
 

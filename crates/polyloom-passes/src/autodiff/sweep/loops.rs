@@ -56,7 +56,7 @@ impl Sweep<'_> {
         for &seed in &before {
             initial.push(match seed {
                 Some(seed) => self.condition(seed.asked),
-                None => self.builder.const_bits(Scalar::Bool, 0),
+                None => self.builder.const_bool(false),
             });
         }
         let results = match self.checkpoints {

@@ -19,6 +19,7 @@ mod loops;
 mod reverse;
 
 pub(in crate::autodiff) use asked::Asked;
+use asked::Seed;
 
 use super::plan::{Tape, TapeLength};
 use cranelift_entity::packed_option::PackedOption;
@@ -152,6 +153,14 @@ impl<'a> Sweep<'a> {
         self.reverse(self.old.body);
     }
 
+    /// Writes both sweeps through a function, from the adjoint of the one value that it gives.
+    pub(in crate::autodiff) fn run_from(&mut self, adjoint: Value) {
+        self.find_recorded_reads(self.old.body, false);
+        self.forward(self.old.body, Mode { first: true, record: true });
+        self.seed(self.old.body, &[Some(Seed { adjoint, asked: None })]);
+        self.reverse(self.old.body);
+    }
+
     /// Writes the forward sweep alone, which finds out how long tapes have to be.
     pub(in crate::autodiff) fn run_sizes(&mut self) {
         self.find_recorded_reads(self.old.body, false);
@@ -198,7 +207,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn array_of(&self, value: Value) -> Option<usize> {
+    pub(in crate::autodiff) fn array_of(&self, value: Value) -> Option<usize> {
         self.old.param_index(value)
     }
 

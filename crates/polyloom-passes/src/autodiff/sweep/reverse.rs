@@ -6,7 +6,7 @@ use super::asked::{Asked, Seed, Seeds, is_curved};
 use super::{Known, Sweep, Types, Values, active_update};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::{Effect, Group};
-use polyloom_ir::{Imm, Inst, InstData, Op, Region, Scalar, Type, Value};
+use polyloom_ir::{Imm, Inst, InstData, Op, Region, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 impl Sweep<'_> {
@@ -70,7 +70,7 @@ impl Sweep<'_> {
                     let Some(contribution) = contribution else { continue };
                     let (contribution, asked) = match data.op {
                         Op::Select => (contribution, self.chosen(asked, operands[0], index == 1)),
-                        _ if is_curved(data) => (self.if_asked(asked, contribution), asked),
+                        _ if is_curved(data) => (self.chosen_if_asked(asked, contribution), asked),
                         _ => (contribution, asked),
                     };
                     self.add_if(operand, contribution, asked);
@@ -297,7 +297,7 @@ impl Sweep<'_> {
             for &index in &conditional {
                 values.push(match after[side][index] {
                     Some(seed) => self.condition(seed.asked),
-                    None => self.builder.const_bits(Scalar::Bool, 0),
+                    None => self.builder.const_bool(false),
                 });
             }
             self.builder.yield_(&values);
