@@ -371,6 +371,18 @@ def computed_by_a_branch(a: D, y: D):
 
 
 @loom.kernel
+def computed_by_a_while(a: D, y: D):
+    i = loom.tid()
+    s = loom.sqrt(a[i])
+    p = f64(1.0)
+    k = f64(0.0)
+    while k < a[i]:
+        p = p * s
+        k += f64(1.0)
+    y[i] = loom.where(a[i] > f64(0.0), p, f64(0.0)) + loom.where(a[i] > f64(1.0), p * s, f64(0.0))
+
+
+@loom.kernel
 def used_by_a_loop_that_does_not_run(a: D, y: D):
     i = loom.tid()
     s = loom.sqrt(a[i])
@@ -424,6 +436,8 @@ UNASKED = [
     (shared_by_branches, [0.0, 1.0, 1.25]),
     (computed_by_a_loop, [0.0, 3.0, 0.75]),
     (computed_by_a_branch, [0.0, 1.0, 0.5]),
+    # √a where a is 1/4, and a² + a² √a where it is 4
+    (computed_by_a_while, [0.0, 1.0, 8.0 + 20.0]),
     (used_by_a_loop_that_does_not_run, [0.0, 1.0, 0.5]),
     (used_within_a_loop, [0.0, 2.0, 0.75 + 2.0]),
     (shared_value_of_a_custom_gradient, [0.0, 1.0, 1.25]),
@@ -432,7 +446,10 @@ UNASKED = [
 
 
 @pytest.mark.parametrize(("kernel", "expected"), UNASKED, ids=lambda value: getattr(value, "key", ""))
-def test_what_nothing_asks_for_has_no_influence(kernel, expected):
+@pytest.mark.parametrize("has_checkpoints", [False, True])
+def test_what_nothing_asks_for_has_no_influence(kernel, expected, has_checkpoints, monkeypatch):
+    if has_checkpoints:
+        monkeypatch.setattr(loom.config, "tape_memory", 1)
     x, adjoint = np.array([0.0, 0.25, 4.0]), np.zeros(3)
     loom.launch(kernel, 3, [x, np.zeros(3)], adjoint=True, adj_inputs=[adjoint, np.ones(3)])
     np.testing.assert_allclose(adjoint, expected)

@@ -212,6 +212,52 @@ def scene(s: Scene, dt: float):
     s.buffers.x[i] = b.pos * s.buffers.scale
 
 
+@wp.struct
+class Chain:
+    x: wp.array(dtype=wp.vec3)
+    links: wp.array(dtype=Inner)
+    stiffness: float
+
+
+@wp.func
+def stretch(a: wp.vec3, b: wp.vec3, rest: float) -> float:
+    d = wp.length(a - b) - rest
+    return d * d
+
+
+@wp.kernel
+def energy(chain: Chain, weights: wp.array(dtype=Inner), loss: wp.array(dtype=float)):
+    i = wp.tid()
+    link = chain.links[i]
+    wp.atomic_add(loss, 0, chain.stiffness * weights[i].a * stretch(chain.x[i], chain.x[i + 1], link.a))
+
+
+def gradients():
+    rng = np.random.default_rng(3)
+    chain = Chain()
+    chain.x = wp.array(rng.normal(size=(N + 1, 3)), dtype=wp.vec3, device="cpu", requires_grad=True)
+    chain.stiffness = 1.5
+    inners = []
+    for _ in range(2 * N):
+        inner = Inner()
+        inner.a, inner.n = rng.random(), 3
+        inners.append(inner)
+    chain.links = wp.array(inners[:N], dtype=Inner, device="cpu", requires_grad=True)
+    weights = wp.array(inners[N:], dtype=Inner, device="cpu", requires_grad=True)
+    loss = wp.zeros(1, dtype=float, device="cpu", requires_grad=True)
+    tape = wp.Tape()
+    with tape:
+        wp.launch(energy, dim=N, inputs=[chain, weights], outputs=[loss], device="cpu")
+    tape.backward(loss)
+    found = tape.gradients[chain]
+    return [
+        found.x.numpy(),
+        found.links.numpy()["a"],
+        tape.gradients[weights].numpy()["a"],
+        chain.x.grad.numpy(),
+    ]
+
+
 def bodies():
     rng = np.random.default_rng(3)
     data = np.zeros(N, Body.numpy_dtype())
@@ -337,3 +383,10 @@ def test_values(modules):
         inner.a = 2.0
         b.inner = inner
         assert b.inner.a == 2.0
+
+
+def test_gradients(modules):
+    ours, warps = (module.gradients() for module in modules)
+    for found, expected in zip(ours, warps, strict=True):
+        assert np.abs(expected).max() > 0.1
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
