@@ -379,3 +379,21 @@ def test_functions_of_other_libraries_take_no_structs():
 
     with pytest.raises(TypeError, match="take the fields as parameters of their own"):
         KernelFunction(pull, "e", 3).bind([scene()])
+
+
+def test_recorded_launches_go_on_using_what_structs_held():
+    given, e = scene(), np.zeros(3)
+    command = loom.launch(pull, 3, [given], [e], record_cmd=True)
+    command.launch()
+    before = e.copy()
+    given.spring.stiffness = 100.0
+    with loom.Tape() as tape:
+        command.launch()
+    np.testing.assert_array_equal(e, before)
+    tape.backward(grads=[(e, W)])
+    check_pull(tape.gradients[given])
+    command.set_params([given, e])
+    given.spring.stiffness = 3.0
+    with loom.Tape():
+        command.launch()
+    assert e[0] == 100.0 * 16.0 - 5.0

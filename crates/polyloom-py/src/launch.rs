@@ -7,6 +7,7 @@
 use crate::arguments::{self, Writes, Written};
 use crate::errors::launch_error;
 use crate::kernel::Kernel;
+use crate::structure::as_it_is;
 use crate::{device, print, sim};
 use polyloom::{ArgBlock, Device, Grid, LaunchOptions, MAX_DIMS};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError, PyValueError};
@@ -167,7 +168,7 @@ pub(crate) fn launch<'py>(
         (shape, _) => Dimensions::new(code, device, shape, grid, block.or(block_dim), shared_bytes)?,
     };
     if record_cmd {
-        let args: Vec<_> = args.iter().map(|a| (**a).clone().unbind()).collect();
+        let args: Vec<_> = args.iter().map(|a| as_it_is(a)).collect::<PyResult<_>>()?;
         let ready = Ready::new(py, code, device, &args)?;
         let state = State { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
         let is_recorded = record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
@@ -596,6 +597,7 @@ impl Launch {
         };
         // Alone: two arrays that overlap may be about to be replaced both.
         arguments::check(py, kernel, self.device(), index, value.bind(py))?;
+        let value = as_it_is(value.bind(py))?;
         self.change(|state| state.args.get_mut(index).map(|slot| std::mem::replace(slot, value)));
         Ok(())
     }
@@ -615,6 +617,7 @@ impl Launch {
             let given = values.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
             PyTypeError::new_err(format!("set_params takes a sequence of arguments, not {given}"))
         })?;
+        let values: Vec<_> = values.iter().map(|value| as_it_is(value.bind(py))).collect::<PyResult<_>>()?;
         let ready = Arc::new(Ready::new(py, self.kernel.bind(py).get().one()?, self.device(), &values)?);
         self.change(|state| (std::mem::replace(&mut state.args, values), state.ready.replace(ready)));
         Ok(())

@@ -92,6 +92,14 @@ pub(crate) fn type_of(arg: &Bound<'_, PyAny>) -> Option<ValueType> {
     Some(ValueType::StructArray { elem, ndim: arg.getattr("ndim").ok()?.extract().ok()? })
 }
 
+/// An argument as a recorded launch goes on using it: a struct with the values that it has now.
+pub(crate) fn as_it_is(arg: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    match struct_type(arg.get_type().as_any()) {
+        Some(_) => Ok(arg.py().import("polyloom._structs")?.call_method1("as_it_is", (arg,))?.unbind()),
+        None => Ok(arg.clone().unbind()),
+    }
+}
+
 /// What a launch gives for an argument that is a struct or an array of structs: one object for each leaf, in their
 /// order.
 ///
