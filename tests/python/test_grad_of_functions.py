@@ -43,6 +43,18 @@ def with_branches(x: f64):
 
 
 @loom.func
+def with_loops(x: f64, n: int):
+    s = x
+    for j in range(6, 0, -2):
+        for k in range(3):
+            if k != n:
+                s = s * x + f64(j)
+    for k in range(n):
+        s += f64(k) * x
+    return s
+
+
+@loom.func
 def root(x: f64):
     return loom.sqrt(x)
 
@@ -79,6 +91,7 @@ def slopes(x: D, table: D, out: loom.array(dtype=f64, ndim=2)):
     out[5, i] = loom.grad(root)(x[i])
     out[6, i] = loom.grad(of_root)(x[i])
     out[7, i] = loom.grad(power)(x[i], n=3)
+    out[9, i] = loom.grad(with_loops)(x[i], 2)
     # A derivative of a function of a derivative.
     out[8, i] = loom.grad(slope_of_cube)(x[i])
 
@@ -99,12 +112,14 @@ def expected():
             7.0 * X + np.sqrt(X),
             3.0 * X**2,
             12.0 * X + 1.0,
+            # s = x⁷ + 6 x⁵ + 6 x⁴ + 4 x³ + 4 x² + 2 x + 2, and x
+            7.0 * X**6 + 30.0 * X**4 + 24.0 * X**3 + 12.0 * X**2 + 8.0 * X + 2.0 + 1.0,
         ]
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim:0"])
 def test_derivatives_of_functions(device):
-    out = np.zeros((9, 4))
+    out = np.zeros((10, 4))
     loom.launch(slopes, 4, [X, T, out], device=device)
     for row, values in zip(out, expected(), strict=True):
         np.testing.assert_allclose(row, values, rtol=1e-12)
@@ -169,6 +184,11 @@ def test_texts_have_the_derivative_as_a_function():
         ("def f(x: float):\n    return x", "grad(f)(x)", "f"),
         (
             "def f(x: float):\n    s = x\n    for _k in range(int(x)):\n        s *= s\n    return s",
+            "grad(f)(x[0])",
+            "needs what its loops have carried",
+        ),
+        (
+            "def f(x: float):\n    s = x\n    for _k in range(100000):\n        s = s * x + 1.0\n    return s",
             "grad(f)(x[0])",
             "needs what its loops have carried",
         ),

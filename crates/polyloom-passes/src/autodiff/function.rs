@@ -1,10 +1,11 @@
 //! Derivatives of functions, as programs ask for by `grad(f)`: functions like any other.
 //!
 //! They are what a backward kernel is to a kernel, the adjoint of the one number that `f` gives being 1 and those of
-//! its parameters being results. There is no memory to put down what loops have carried.
+//! its parameters being results. There is no memory to put down what loops have carried: where that is asked for, loops
+//! over constants are written out.
 
 use super::sweep::Sweep;
-use super::{Request, activity, custom, flat, plan, refuse_bits, rules, structure, zero};
+use super::{Request, activity, custom, flat, plan, refuse_bits, rules, structure, unroll, zero};
 use crate::analysis::effects::CallEffects;
 use crate::pipeline::reachable_with;
 use crate::transform::inline;
@@ -82,7 +83,6 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
         return refused(module.functions[of].span, message, "take `grad` of a function that only reads");
     }
     let function = &module.functions[of];
-    let moves = |ty: Type| ty.is_float() && ty.as_any_array().is_none();
     let active = function.params().iter().map(|&param| moves(function.ty(param))).collect();
     let request = Request { active, rank: 1, checkpoints: false };
     let is_expanded = |op, types: &[Type]| {
@@ -91,13 +91,33 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     let (rest, forward) = flat(module, of, &request, is_expanded, inline::Keep::Custom)?;
     custom::check(&rest, &forward, &request)?;
     let forward = structure::structured(&forward);
-    let values = activity::active_values(&forward, &request.active);
-    refuse_bits(&forward, &values)?;
-    let arrays = activity::arrays(&forward, &request);
+    let known = reachable_with(module, of, true);
+    if let Some(new) = swept(&forward, function, &rest, &request, &known)? {
+        return Ok(new);
+    }
+    if let Some(new) = swept(&unroll::unrolled(&forward), function, &rest, &request, &known)? {
+        return Ok(new);
+    }
+    let message = format!("the derivative of `{name}` needs what its loops have carried, which `grad` does not keep");
+    let help = "let the loop run as often as a constant says, not too often, or give the derivative with `@func_grad`";
+    refused(function.span, message, help)
+}
 
+/// Both sweeps, unless loops would need tapes. `rest` is what the function calls, and `known` what each of that is in
+/// the module of the function.
+fn swept(
+    forward: &Function,
+    function: &Function,
+    rest: &Module,
+    request: &Request,
+    known: &[FuncId],
+) -> Result<Option<Function>, Vec<Diagnostic>> {
+    let values = activity::active_values(forward, &request.active);
+    refuse_bits(forward, &values)?;
+    let arrays = activity::arrays(forward, request);
     let mut new = begun(function);
     let params: Vec<Value> = new.params().to_vec();
-    let mut sweep = Sweep::new(&forward, &rest, &mut new, values, arrays, false);
+    let mut sweep = Sweep::new(forward, rest, &mut new, values, arrays, false);
     for (&old, &param) in forward.params().iter().zip(&params) {
         sweep.values[old] = param.into();
     }
@@ -115,18 +135,17 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
         return Err(errors);
     }
     // Calls of functions whose derivatives the program gives stay calls, so that a second derivative goes by these.
-    let known = reachable_with(module, of, true);
     for data in new.insts.values_mut() {
         let Imm::Func(callee) = &mut data.imm else { continue };
         let replayed = rest.functions.keys().find(|&id| rest.functions[id].replay == Some(*callee));
         let number = replayed.unwrap_or(*callee).as_u32() as usize;
         *callee = known.get(number).copied().unwrap_or(*callee);
     }
-    if !plan::without_tapes(&mut new, params.len(), &tapes) {
-        let message =
-            format!("the derivative of `{name}` needs what its loops have carried, which `grad` does not keep");
-        let help = "unroll the loop, by a counter that `static` names, or give the derivative with `@func_grad`";
-        return refused(function.span, message, help);
-    }
-    Ok(new)
+    let is_complete = plan::without_tapes(&mut new, params.len(), &tapes);
+    Ok(is_complete.then_some(new))
+}
+
+/// Whether there are derivatives with respect to a parameter of this type.
+fn moves(ty: Type) -> bool {
+    ty.is_float() && ty.as_any_array().is_none()
 }

@@ -28,6 +28,7 @@ mod structure;
 mod sums;
 mod sweep;
 mod tangent;
+mod unroll;
 mod updates;
 
 pub use function::write_gradients;
