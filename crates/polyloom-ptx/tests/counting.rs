@@ -57,6 +57,19 @@ fn classes_and_divergence() {
 }
 
 #[test]
+fn a_move_is_one_instruction_whatever_it_moves() {
+    let moves = |body: &str| counters(body, 32).class(Class::Move);
+    let (warps, threads) = moves("");
+    for source in ["%r0", "7", "%tid.x", "%laneid", "tile"] {
+        assert_eq!(moves(&format!("mov.u32 %r8, {source};")), (warps + 1, threads + 32), "{source}");
+    }
+    let local = counters(".local .b32 place;\nmov.u64 %rd4, place;", 32).class(Class::Move);
+    assert_eq!(local, (warps + 1, threads + 32));
+    // An operand elsewhere takes a move of its own.
+    assert_eq!(moves("add.u32 %r8, %r0, %tid.x;"), (warps + 1, threads + 32));
+}
+
+#[test]
 fn occupancy() {
     let text = ".version 8.0\n.target sm_80\n.visible .entry k(.param .u32 n) {\n.reg .b32 %r<4>;\n.shared .b8 tile[40000];\nmov.u32 %r0, tile;\nret;\n}";
     let launch = Launch { block: [256, 1, 1], counters: true, arch: 80, ..Launch::default() };

@@ -75,6 +75,12 @@ impl Decoder<'_> {
             });
             return Ok((Op::Compute(compute), Class::Move));
         }
+        if let Some(produced) = self.produced(&all[1])
+            && ty.bits() == if produced.is_wide() { 64 } else { 32 }
+        {
+            let slot = if produced.is_wide() { self.slot::<u64>(&all[0], ty)? } else { self.slot::<u32>(&all[0], ty)? };
+            return Ok((produced.into_register(slot), Class::Move));
+        }
         let compute = match (self.elements(&all[0]), self.elements(&all[1])) {
             (to, from) if to.len() == 1 && from.len() == 1 => match ty.bits() {
                 16 | 32 => {

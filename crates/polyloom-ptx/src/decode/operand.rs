@@ -1,7 +1,7 @@
 //! Operands: registers of the right file and width, constants, and addresses of variables.
 
 use super::function::Decoder;
-use super::op::{AnySource, Destination, Op};
+use super::op::{AnySource, Destination, Op, Special};
 use super::symbol::{File, Symbol};
 use super::types::Type;
 use super::{Class, Decoded, Line};
@@ -15,6 +15,33 @@ use crate::syntax::ast::{Float, Operand};
 pub(super) enum Resolved {
     Register { file: File, slot: u32, ty: Type },
     Constant(u64),
+}
+
+/// An operand that an instruction of its own puts into a register; `mov` of it is that instruction.
+pub(super) enum Produced {
+    /// A special register, and whether it has 64 bits.
+    Special(Special, bool),
+    /// The address of so many bytes into local memory.
+    FrameAddress(u32),
+}
+
+impl Produced {
+    pub(super) fn is_wide(&self) -> bool {
+        matches!(self, Produced::Special(_, true) | Produced::FrameAddress(_))
+    }
+
+    /// The instruction that writes it to a register of its width.
+    pub(super) fn into_register(self, slot: Slot) -> Op {
+        let destination = match slot {
+            None => Destination::Sink,
+            Some(slot) if self.is_wide() => Destination::Double(slot),
+            Some(slot) => Destination::Word(slot, 32),
+        };
+        match self {
+            Produced::Special(which, _) => Op::Special { destination, which },
+            Produced::FrameAddress(offset) => Op::FrameAddress { destination, offset },
+        }
+    }
 }
 
 impl Decoder<'_> {
@@ -38,6 +65,9 @@ impl Decoder<'_> {
     }
 
     pub(super) fn resolve(&mut self, operand: &Operand, ty: Type) -> Decoded<Resolved> {
+        if let Some(produced) = self.produced(operand) {
+            return Ok(self.read(produced));
+        }
         match operand {
             Operand::Integer(value) => {
                 if ty.is_float() {
@@ -49,9 +79,6 @@ impl Decoder<'_> {
             Operand::Name(name) => match self.find(name) {
                 Some(symbol) => self.resolve_symbol(name, &symbol, 0),
                 None => {
-                    if let Some(which) = super::special::special(name, None) {
-                        return Ok(self.read_special(which));
-                    }
                     if let Some(address) = self.function_address(name) {
                         return Ok(Resolved::Constant(address));
                     }
@@ -65,15 +92,10 @@ impl Decoder<'_> {
                 if let Some(symbol) = self.component(name, component) {
                     return self.resolve_symbol(name, &symbol, 0);
                 }
-                match super::special::special(name, Some(component)) {
-                    Some(which) => Ok(self.read_special(which)),
-                    None => self.operand_error(format!("`{name}.{component}` is not declared")),
-                }
+                self.operand_error(format!("`{name}.{component}` is not declared"))
             }
             Operand::Offset(name, offset) => match self.find(name) {
-                Some(symbol @ (Symbol::Memory { .. } | Symbol::Frame { .. })) => {
-                    self.resolve_symbol(name, &symbol, *offset)
-                }
+                Some(symbol @ Symbol::Memory { .. }) => self.resolve_symbol(name, &symbol, *offset),
                 _ => self.operand_error(format!("`{name}` is no variable")),
             },
             Operand::Negative(inner) => self.operand_error(format!("`-{inner}` is no operand; negate with `neg`")),
@@ -93,22 +115,37 @@ impl Decoder<'_> {
         match symbol {
             Symbol::Register { file, slot, ty } => Ok(Resolved::Register { file: *file, slot: *slot, ty: *ty }),
             Symbol::Memory { address, .. } => Ok(Resolved::Constant(address.wrapping_add_signed(offset))),
-            Symbol::Frame { offset: place, .. } => {
-                let slot = self.fresh(File::Double);
-                let offset = place.wrapping_add_signed(offset as i32);
-                let destination = Destination::Double(slot);
-                self.emit(Op::FrameAddress { destination, offset }, Class::Move);
-                Ok(Resolved::Register { file: File::Double, slot, ty: Type::B(64) })
-            }
             _ => self.operand_error(format!("`{name}` is no operand")),
         }
     }
 
-    fn read_special(&mut self, (which, wide): (super::op::Special, bool)) -> Resolved {
-        let (file, ty) = if wide { (File::Double, Type::B(64)) } else { (File::Word, Type::B(32)) };
+    /// What an operand stands for that is in no register.
+    pub(super) fn produced(&self, operand: &Operand) -> Option<Produced> {
+        let special = |(which, wide)| Produced::Special(which, wide);
+        match operand {
+            Operand::Name(name) => match self.find(name) {
+                None => super::special::special(name, None).map(special),
+                Some(Symbol::Frame { offset, .. }) => Some(Produced::FrameAddress(offset)),
+                Some(_) => None,
+            },
+            Operand::Offset(name, more) => match self.find(name) {
+                Some(Symbol::Frame { offset, .. }) => {
+                    Some(Produced::FrameAddress(offset.wrapping_add_signed(*more as i32)))
+                }
+                _ => None,
+            },
+            Operand::Component(name, component) if self.component(name, component).is_none() => {
+                super::special::special(name, Some(component)).map(special)
+            }
+            _ => None,
+        }
+    }
+
+    /// Puts what is in no register into a fresh one.
+    fn read(&mut self, produced: Produced) -> Resolved {
+        let (file, ty) = if produced.is_wide() { (File::Double, Type::B(64)) } else { (File::Word, Type::B(32)) };
         let slot = self.fresh(file);
-        let destination = if wide { Destination::Double(slot) } else { Destination::Word(slot, 32) };
-        self.emit(Op::Special { destination, which }, Class::Move);
+        self.emit(produced.into_register(Some(slot)), Class::Move);
         Resolved::Register { file, slot, ty }
     }
 
