@@ -19,8 +19,8 @@ pub(crate) struct Arguments {
     /// What to write
     #[arg(long, value_enum)]
     emit: Emit,
-    /// The kernel itself; its backward kernel, which carries derivatives with respect to all parameters from what it wrote
-    /// to what it read; or both, one after the other or, with `-o`, the other in a file of its own
+    /// The kernel itself; its backward kernel, which carries derivatives with respect to all parameters from what it
+    /// wrote to what it read; or both, one after the other or, with `-o`, the other in a file of its own
     #[arg(long, value_enum, default_value_t = Direction::Forward)]
     direction: Direction,
     /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float)

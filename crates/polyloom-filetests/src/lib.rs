@@ -24,8 +24,8 @@
 //! | `test run` | HIR or Python | none: `; run:` lines say what calls and launches come to |
 //! | `test differential` | Python | none: every engine of the build gives the same bits |
 //!
-//! Lines after the first may set options: `; option checked` compiles with checks; `prelude` and `comments` are those of
-//! texts. A kind is a function in [`kind`].
+//! Lines after the first may set options: `; option checked` compiles with checks; `prelude` and `comments` are those
+//! of texts. A kind is a function in [`kind`].
 
 pub mod case;
 mod diff;

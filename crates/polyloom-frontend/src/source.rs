@@ -84,7 +84,8 @@ impl SourceUnit {
     ///
     /// # Errors
     ///
-    /// The first syntax errors of the file, as [`Code::Syntax`]; [`Code::Limit`] if it is too long or too deeply nested.
+    /// The first syntax errors of the file, as [`Code::Syntax`]; [`Code::Limit`] if it is too long or too deeply
+    /// nested.
     pub fn parse(file: SourceFile) -> Result<Arc<SourceUnit>, CompileError> {
         let mut sources = SourceMap::new();
         let id = sources.add(file.clone());
@@ -494,7 +495,8 @@ impl Index<'_> {
         };
         let mut path = dotted(target)?;
         let Some(root) = self.import(path[0]) else {
-            // In a notebook the import is in another cell. These are what they are called whatever the package is called.
+            // In a notebook the import is in another cell. These are what they are called whatever the package is
+            // called.
             return match path.last().copied() {
                 Some("func_grad") => Some(Role::Gradient),
                 Some("func_replay") => Some(Role::Replay),

@@ -1,9 +1,9 @@
 //! Tensor-core fragments: which elements of its matrices each lane of a warp holds, and what their product is.
 //!
-//! The matrices are 16 × 16 (`a`), 16 × n (`b`) and 16 × n (`c`, the accumulator and the result), n being 8 or 16: one or
-//! two of the tensor core's instructions. The places are those of `mma.m16n8k16` for 16-bit floats and 8-bit integers,
-//! and of two `mma.m16n8k8` for `tf32` (PTX ISA 9.0 §9.7.14.5); the second half of a fragment with n = 16 is that of the
-//! columns from 8 on.
+//! The matrices are 16 × 16 (`a`), 16 × n (`b`) and 16 × n (`c`, the accumulator and the result), n being 8 or 16: one
+//! or two of the tensor core's instructions. The places are those of `mma.m16n8k16` for 16-bit floats and 8-bit
+//! integers, and of two `mma.m16n8k8` for `tf32` (PTX ISA 9.0 §9.7.14.5); the second half of a fragment with n = 16 is
+//! that of the columns from 8 on.
 
 use crate::arch::WARP_SIZE;
 use crate::eval::eval;
@@ -28,15 +28,15 @@ pub enum Matrix {
 /// How a fragment is read from an array or written to one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fragment {
-    /// Whether the array holds the matrix's columns, one after another, instead of its rows: it is indexed by the column
-    /// first.
+    /// Whether the array holds the matrix's columns, one after another, instead of its rows: it is indexed by the
+    /// column first.
     pub by_columns: bool,
     /// Columns of `b` and `c`: 8 or 16.
     pub n: u8,
 }
 
-/// Where in its matrix a lane has an element: row and column, each of them a multiple of a part of the lane's number, plus
-/// an offset.
+/// Where in its matrix a lane has an element: row and column, each of them a multiple of a part of the lane's number,
+/// plus an offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The row.
@@ -117,8 +117,8 @@ pub fn place(matrix: Matrix, factor: Scalar, number: usize) -> Place {
     }
 }
 
-/// The factors' type and the number of columns, if these are the components of the operands of an `mma`: 8 of `a`, 4 or 8
-/// of `b`, as many of `c`.
+/// The factors' type and the number of columns, if these are the components of the operands of an `mma`: 8 of `a`, 4 or
+/// 8 of `b`, as many of `c`.
 pub fn flat_operands(operands: &[Type]) -> Option<(Scalar, u8)> {
     let factor = operands.first()?.as_scalar()?;
     let n: usize = match operands.len() {
@@ -131,9 +131,9 @@ pub fn flat_operands(operands: &[Type]) -> Option<(Scalar, u8)> {
     fits.then_some((factor, n as u8 * 2))
 }
 
-/// What `mma` gives each lane, given its components of `a`, `b` and `c`, in that order, by lane; lanes that are not there
-/// count as zeros. An element of the result starts as that of `c`, to which the products of the row's and column's
-/// elements are added from the first on, each rounded to the accumulator's type once, as by `fma`.
+/// What `mma` gives each lane, given its components of `a`, `b` and `c`, in that order, by lane; lanes that are not
+/// there count as zeros. An element of the result starts as that of `c`, to which the products of the row's and
+/// column's elements are added from the first on, each rounded to the accumulator's type once, as by `fma`.
 pub(crate) fn multiply(factor: Scalar, n: u8, lanes: &[Option<Vec<u64>>]) -> Vec<Vec<u64>> {
     let n = usize::from(n);
     let sum = accumulator(factor).unwrap_or(Scalar::F32);

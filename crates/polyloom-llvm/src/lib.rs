@@ -1,8 +1,8 @@
 //! The LLVM back ends: machine code for the CPU, and PTX.
 //!
-//! For the CPU, kernels are compiled for groups of consecutive threads: the lanes of vector registers are the threads along the
-//! innermost launch axis. HIR is structured, so it goes straight to vector IR, with masks where threads part ways;
-//! LLVM's loop vectoriser has no part in it. What is the same for a whole group stays scalar.
+//! For the CPU, kernels are compiled for groups of consecutive threads: the lanes of vector registers are the threads
+//! along the innermost launch axis. HIR is structured, so it goes straight to vector IR, with masks where threads part
+//! ways; LLVM's loop vectoriser has no part in it. What is the same for a whole group stays scalar.
 //!
 //! * [`target`]: the host, the pass pipeline, object code.
 //! * [`ir`]: LLVM instructions, scalar or vector alike.

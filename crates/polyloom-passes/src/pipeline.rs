@@ -98,9 +98,9 @@ pub fn interpretable(module: &Module, kernel: FuncId, options: &Options) -> (Mod
     (copy, id)
 }
 
-/// A module of the kernel and the pure functions it calls, in the form that is split at barriers for readers: composites
-/// are taken apart, assertions are out and other calls inlined, and library ops are still there. Gives the kernel's
-/// handle there.
+/// A module of the kernel and the pure functions it calls, in the form that is split at barriers for readers:
+/// composites are taken apart, assertions are out and other calls inlined, and library ops are still there. Gives the
+/// kernel's handle there.
 ///
 /// # Errors
 ///

@@ -96,8 +96,8 @@ fn gives_composites(op: Op) -> bool {
     op.info().signatures.iter().any(|signature| signature.has_composites())
 }
 
-/// As [`definition`]; the library's scalar ops in it, which have derivatives of their own, stay unless they are asked to be
-/// expanded.
+/// As [`definition`]; the library's scalar ops in it, which have derivatives of their own, stay unless they are asked
+/// to be expanded.
 pub(crate) fn definition_of_composites(
     op: Op,
     types: &[Type],

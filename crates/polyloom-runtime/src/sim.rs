@@ -142,8 +142,8 @@ pub struct SimKernel {
 }
 
 impl SimKernel {
-    /// Loads a kernel into `sim:0`: its HIR as the back end got it, and the PTX made of it with its entry's name, for an
-    /// architecture (80 for `sm_80`).
+    /// Loads a kernel into `sim:0`: its HIR as the back end got it, and the PTX made of it with its entry's name, for
+    /// an architecture (80 for `sm_80`).
     ///
     /// # Errors
     ///
@@ -242,8 +242,8 @@ fn shared_arrays(function: &Function) -> Vec<(String, Arc<str>)> {
 }
 
 /// Runs a kernel on the simulator on another thread, while this one hands on what it prints and asks whether to go on.
-/// `params` are the bytes of the entry's parameters, `names` what reports call the memory at these addresses, and `arch` is
-/// 80 for `sm_80`.
+/// `params` are the bytes of the entry's parameters, `names` what reports call the memory at these addresses, and
+/// `arch` is 80 for `sm_80`.
 ///
 /// # Errors
 ///

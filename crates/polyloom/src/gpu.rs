@@ -115,8 +115,8 @@ impl Kernel {
         self.emit_gpu_variant(&variant, target, form)
     }
 
-    /// The kernel's PTX, assembled: a cubin, which runs on GPUs of the target's architecture alone. No GPU is needed, but
-    /// NVIDIA's assembler is, which [`find_assembler`] looks for.
+    /// The kernel's PTX, assembled: a cubin, which runs on GPUs of the target's architecture alone. No GPU is needed,
+    /// but NVIDIA's assembler is, which [`find_assembler`] looks for.
     ///
     /// # Errors
     ///

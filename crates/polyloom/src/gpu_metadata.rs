@@ -1,4 +1,5 @@
-//! What there is to know of a kernel's GPU code without running it: for those who store it, ship it, or choose among it.
+//! What there is to know of a kernel's GPU code without running it: for those who store it, ship it, or choose among
+//! it.
 
 use crate::device::cuda_devices;
 use crate::gpu::{GpuError, GpuForm, GpuTarget};

@@ -241,7 +241,8 @@ impl Kernel {
         self.needs_blocks
     }
 
-    /// Whether the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its barriers.
+    /// Whether the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its
+    /// barriers.
     pub fn is_interpreted(&self) -> bool {
         self.needs_blocks && self.on_cpu().is_ok_and(|on_cpu| on_cpu.kernel.source().blocks.is_none())
     }

@@ -212,8 +212,8 @@ fn unit(text: &str, kernel: &Function, number: usize) -> String {
     unit
 }
 
-/// What a launch of blocks adds to the arguments: blocks along each axis, threads of a block along each, bytes of dynamic
-/// shared memory.
+/// What a launch of blocks adds to the arguments: blocks along each axis, threads of a block along each, bytes of
+/// dynamic shared memory.
 pub const BLOCK_WORDS: usize = 7;
 
 struct Handle(*mut c_void);

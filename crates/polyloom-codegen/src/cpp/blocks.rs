@@ -1,7 +1,7 @@
 //! Kernels that run a block of threads at a time, in C++: HIR that was split into loops over the threads of a block.
 //!
-//! What the launch of compiled code makes for such a kernel, its text declares: shared memory and what threads keep from
-//! one loop to the next are local arrays, and the shape of the launch is read off `dim` and `blocks`.
+//! What the launch of compiled code makes for such a kernel, its text declares: shared memory and what threads keep
+//! from one loop to the next are local arrays, and the shape of the launch is read off `dim` and `blocks`.
 
 use super::body::Body;
 use super::expression::{Precedence, axis};

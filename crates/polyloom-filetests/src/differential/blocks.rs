@@ -1,9 +1,9 @@
 //! Kernels whose threads work together: barriers, shared memory, warp operations.
 //!
-//! What threads do together stands where control flow is the same for all of them: conditions and bounds there depend on
-//! nothing but the launch and the block. Between two barriers a thread stores only its own elements of shared arrays, or
-//! all threads update them by one commutative atomic. Kernels with warp operations are launched over whole warps, for
-//! what a lane gets from one that has exited is not defined.
+//! What threads do together stands where control flow is the same for all of them: conditions and bounds there depend
+//! on nothing but the launch and the block. Between two barriers a thread stores only its own elements of shared
+//! arrays, or all threads update them by one commutative atomic. Kernels with warp operations are launched over whole
+//! warps, for what a lane gets from one that has exited is not defined.
 
 use super::generate::{Generator, Variable};
 use super::program::{Access, ArrayParam};

@@ -3,8 +3,8 @@
 //! The same seed gives the same text. Kernels are free of data races by construction, so that every engine must give
 //! the same bits whatever the order of threads: a thread stores only to its own elements, loads only from arrays that
 //! nobody stores to (or from its own elements), and touches shared elements by commutative integer atomics whose old
-//! value it ignores. Indices are within the array, negative ones included, but for some of kernels with checks, and loops
-//! are short.
+//! value it ignores. Indices are within the array, negative ones included, but for some of kernels with checks, and
+//! loops are short.
 
 use super::arrays::Part;
 use super::blocks::Block;

@@ -12,7 +12,8 @@ pub struct ArrayParam {
     pub ndim: usize,
     /// What the kernel does with it.
     pub access: Access,
-    /// Whether its shape is that of the array before: both are leaves of the same array of structs, or of the launch's shape.
+    /// Whether its shape is that of the array before: both are leaves of the same array of structs, or of the launch's
+    /// shape.
     pub same_shape: bool,
 }
 

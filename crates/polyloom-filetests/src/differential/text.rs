@@ -161,8 +161,8 @@ pub(crate) fn written(module: &Module, kernel: FuncId, options: &Options) -> Res
     Ok((text.replace("#include <cstdio>\n", "").replace("printf(\"", "ignore(\""), function))
 }
 
-/// Launches the compiled text of a kernel over all threads of a launch or, if it runs a block at a time, all blocks of the
-/// grid. Gives whether a check fails.
+/// Launches the compiled text of a kernel over all threads of a launch or, if it runs a block at a time, all blocks of
+/// the grid. Gives whether a check fails.
 ///
 /// # Safety
 ///

@@ -24,8 +24,8 @@ struct Launch {
     text: String,
 }
 
-/// Runs what the file tests under `root` launch as C++ text through a compiler, which leaves its files in `folder`. Gives
-/// how many launches and programs there were, or what went wrong; `None` if there is no such compiler.
+/// Runs what the file tests under `root` launch as C++ text through a compiler, which leaves its files in `folder`.
+/// Gives how many launches and programs there were, or what went wrong; `None` if there is no such compiler.
 ///
 /// # Errors
 ///
@@ -112,8 +112,8 @@ impl Launch {
         }
         let shape = &self.directive.shape;
         let grid = interpreter.needs_blocks().then(|| interpreter.default_grid(shape.iter().product()));
-        // SAFETY: the block is laid out as the kernel's parameters say, its arrays outlive the call, and the interpreter
-        // runs the same launch to its end in the file's own test.
+        // SAFETY: the block is laid out as the kernel's parameters say, its arrays outlive the call, and the
+        // interpreter runs the same launch to its end in the file's own test.
         if unsafe { launch(entry, block, shape, grid) } {
             return Err("reports a failed check".to_owned());
         }

@@ -16,8 +16,8 @@
 //!
 //! In a Python file the comments start with `#` and the functions are its kernels.
 //!
-//! What ends well is run three times: as written, and prepared for back ends without and with checks. What is launched in
-//! blocks is also split at barriers after it is prepared, and must be such that it can be.
+//! What ends well is run three times: as written, and prepared for back ends without and with checks. What is launched
+//! in blocks is also split at barriers after it is prepared, and must be such that it can be.
 
 use super::python;
 use super::value::{Reader, Value, matches_value};

@@ -1,4 +1,5 @@
-//! Blocks and warps: the builtins that say more than operands can, an axis, a width, a scope, and arrays in shared memory.
+//! Blocks and warps: the builtins that say more than operands can, an axis, a width, a scope, and arrays in shared
+//! memory.
 //!
 //! `tile = shared_array(shape=…, dtype=…)` makes a name stand for the array until the branch or loop body ends, as a
 //! part of an array does. The variable behind it has its value once and for all, so it is never carried through control

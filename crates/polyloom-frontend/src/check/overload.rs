@@ -66,9 +66,9 @@ enum Misfit {
 }
 
 impl<'a> Checker<'_, '_, 'a> {
-    /// The overload that a call means, with its parameters' values; `None` if it is rejected. One that numbers keep their
-    /// types for is better than one that they change for, and of those alike one that is not generic. What is left is
-    /// settled as Warp settles it: by the order of the definitions.
+    /// The overload that a call means, with its parameters' values; `None` if it is rejected. One that numbers keep
+    /// their types for is better than one that they change for, and of those alike one that is not generic. What is
+    /// left is settled as Warp settles it: by the order of the definitions.
     pub(super) fn overload<'h>(
         &mut self,
         handles: &'h [FunctionHandle],

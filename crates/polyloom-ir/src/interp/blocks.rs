@@ -1,8 +1,8 @@
 //! Blocks of threads: who runs when, and what threads compute together.
 //!
-//! A thread runs until it waits at a collective op or has exited. Warp by warp, when all threads of a warp that have not
-//! exited wait at the same op of the warp, its results are given and they go on; when all warps wait at the same op of
-//! the block, that is done likewise. Verified HIR leaves nothing else to happen but threads that exit early.
+//! A thread runs until it waits at a collective op or has exited. Warp by warp, when all threads of a warp that have
+//! not exited wait at the same op of the warp, its results are given and they go on; when all warps wait at the same op
+//! of the block, that is done likewise. Verified HIR leaves nothing else to happen but threads that exit early.
 
 use super::memory::{Memory, SHARED};
 use super::prepare::Collective;

@@ -337,8 +337,8 @@ impl Interpreter {
         Ok(stack)
     }
 
-    /// Runs the threads of `range`, row-major linear indices, of a launch of this shape. Of a kernel that is launched in
-    /// blocks, it runs those whose first thread is in `range`, of the size its metadata says.
+    /// Runs the threads of `range`, row-major linear indices, of a launch of this shape. Of a kernel that is launched
+    /// in blocks, it runs those whose first thread is in `range`, of the size its metadata says.
     ///
     /// # Errors
     ///

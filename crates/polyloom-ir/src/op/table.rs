@@ -6,8 +6,8 @@
 //! differentiated, overloads, if it has any, other names, which threads must execute it together, if any must
 //! (`converges`), the number of the first GPU architecture that has it, if that is not the oldest (`since`), what its
 //! derivative is where it has none in the strict sense (`kinks`), and for builtins an example: lines of a kernel, each
-//! with what `print` shows of it there. The results are worked out by NumPy or by hand, those of random numbers and noise
-//! by Warp, to seven digits.
+//! with what `print` shows of it there. The results are worked out by NumPy or by hand, those of random numbers and
+//! noise by Warp, to seven digits.
 
 use super::Effect::{Pure, Read, ReadWrite, Region, Terminator, Write};
 use super::Lowering::{Library, Native, Scalarised};
@@ -957,8 +957,8 @@ op_table! {
     /// The block's coordinate in the grid along axis 0, 1 or 2.
     BlockIdx = "block_idx", Gpu, Function, Pure, Native, Zero, ["() -> i32"],
         example ["loom.block_idx()" => "0"];
-    /// The extent of a block along axis 0, 1 or 2, in threads. On the CPU, a kernel that has nothing else of blocks runs in
-    /// blocks of one.
+    /// The extent of a block along axis 0, 1 or 2, in threads. On the CPU, a kernel that has nothing else of blocks
+    /// runs in blocks of one.
     BlockDim = "block_dim", Gpu, Function, Pure, Native, Zero, ["() -> i32"],
         example ["loom.block_dim()" => "1"];
     /// The extent of the grid along axis 0, 1 or 2, in blocks.
@@ -1020,8 +1020,8 @@ op_table! {
             "loom.lane_id()" => "0",
         ];
     /// The value that another lane has: the one with this number, counted modulo `width` in the group of `width` lanes
-    /// that the lane is in. Which value a lane gets whose source has exited is not defined; the interpreter gives it its
-    /// own. `width` is a constant power of two, 32 unless given.
+    /// that the lane is in. Which value a lane gets whose source has exited is not defined; the interpreter gives it
+    /// its own. `width` is a constant power of two, 32 unless given.
     Shuffle = "shuffle", Gpu, Function, ReadWrite, Native, None, ["[T: scalar](value: T, lane: i32) -> T", "[T: scalar](value: C[T], lane: i32) -> C[T]"], converges Warp,
         example [
             "loom.shuffle(2.5, 0)" => "2.5",
@@ -1078,8 +1078,8 @@ op_table! {
     /// column first.
     MmaLoadA = "mma_load_a", Gpu, Function, Read, Scalarised, None, [], converges Warp, since 80,
         example ["m = loom.shared_array(shape=(16, 16), dtype=loom.float16)", "m[0, 1] = loom.float16(1.5)", "loom.mma_load_a(m, 0, 0)[1]" => "1.5"];
-    /// The lane's part of a 16 × n matrix, the right factor of `mma`, that begins at this row and column; n is 16 unless
-    /// it is given as 8. Else as `mma_load_a`.
+    /// The lane's part of a 16 × n matrix, the right factor of `mma`, that begins at this row and column; n is 16
+    /// unless it is given as 8. Else as `mma_load_a`.
     MmaLoadB = "mma_load_b", Gpu, Function, Read, Scalarised, None, [], converges Warp, since 80,
         example ["m = loom.shared_array(shape=(16, 16), dtype=loom.float16)", "m[1, 0] = loom.float16(1.5)", "loom.mma_load_b(m, 0, 0, n=8)[1]" => "1.5"];
     /// The lane's part of a 16 × n matrix that `mma` adds to, of `float32` or `int32`. Else as `mma_load_b`.
@@ -1088,9 +1088,10 @@ op_table! {
     /// Stores the lane's part of the result of an `mma`, from this row and column on.
     MmaStore = "mma_store", Gpu, Function, Write, Scalarised, None, [], converges Warp, since 80,
         example ["m = loom.shared_array(shape=(16, 8), dtype=float)", "loom.mma_store(m, 0, 0, loom.vec4(2.5))", "m[0, 1]" => "2.5"];
-    /// The product of a 16 × 16 matrix and a 16 × n one, plus a 16 × n one, by the tensor core; each lane of the warp has
-    /// a part of them. Products of floats are exact and added in `float32` from the first on; the tensor core rounds
-    /// otherwise, so the last bits may differ. Of `float32` factors the upper ten bits of the mantissas count (`tf32`).
+    /// The product of a 16 × 16 matrix and a 16 × n one, plus a 16 × n one, by the tensor core; each lane of the warp
+    /// has a part of them. Products of floats are exact and added in `float32` from the first on; the tensor core
+    /// rounds otherwise, so the last bits may differ. Of `float32` factors the upper ten bits of the mantissas count
+    /// (`tf32`).
     Mma = "mma", Gpu, Function, ReadWrite, Native, None, [
         "(a: vec[f16 8], b: vec[f16 4], c: vec[f32 4]) -> vec[f32 4]",
         "(a: vec[f16 8], b: vec[f16 8], c: vec[f32 8]) -> vec[f32 8]",
@@ -1104,9 +1105,9 @@ op_table! {
         "(a: vec[u8 8], b: vec[u8 8], c: vec[i32 8]) -> vec[i32 8]",
     ], converges Warp, since 80,
         example ["a = loom.vector(length=8, dtype=loom.float16)", "b = loom.vector(length=4, dtype=loom.float16)", "loom.mma(a, b, loom.vec4(2.5))" => "[2.5, 2.5, 2.5, 2.5]"];
-    /// Begins to copy elements that follow each other, `count` from `source` on, from global to shared memory; they take
-    /// 4, 8 or 16 bytes. `bypass=True`, for 16, leaves the multiprocessor's cache alone. What is copied is there after
-    /// `async_wait` and, for other threads, a barrier.
+    /// Begins to copy elements that follow each other, `count` from `source` on, from global to shared memory; they
+    /// take 4, 8 or 16 bytes. `bypass=True`, for 16, leaves the multiprocessor's cache alone. What is copied is there
+    /// after `async_wait` and, for other threads, a barrier.
     AsyncCopy = "async_copy", Gpu, Function, ReadWrite, Native, None, [], since 80,
         example ["a = [3.0, 1.0]", "m = loom.shared_array(shape=2, dtype=float)", "loom.async_copy(m[0], a[0], count=2)", "loom.async_commit()", "loom.async_wait()", "m[1]" => "1.0"];
     /// Makes a group of the copies that the thread has begun since the last one.

@@ -254,8 +254,8 @@ fn condition(function: &Function, uniformity: &Uniformity, inst: Inst) -> Option
     }
 }
 
-/// An instruction that only some threads complete, so that those that do are alone at `inst`: before it, or behind it in
-/// a loop that both are in.
+/// An instruction that only some threads complete, so that those that do are alone at `inst`: before it, or behind it
+/// in a loop that both are in.
 fn loss(function: &Function, uniformity: &Uniformity, inst: Inst, enclosing: &[Inst]) -> Option<Inst> {
     let mut region = function.body;
     let mut behind = None;

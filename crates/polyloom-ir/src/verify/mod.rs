@@ -19,8 +19,8 @@
 //! 7. Function names are not empty and unique in their module.
 //! 8. There is one parameter name per parameter.
 //! 9. Arrays have 1 to [`MAX_DIMS`](crate::MAX_DIMS) dimensions and are function parameters or what `shared_array` and
-//!    `dynamic_shared` give: no other instruction gives an array, no other region takes one and no function returns one.
-//!    A kernel takes no array in shared memory.
+//!    `dynamic_shared` give: no other instruction gives an array, no other region takes one and no function returns
+//!    one. A kernel takes no array in shared memory.
 //!    An array of composites has as many dimensions less as its elements' components have. A composite has 1 to
 //!    [`MAX_COMPONENTS`](crate::MAX_COMPONENTS) components.
 //! 10. Kernels have no results and are not called.
@@ -58,8 +58,8 @@
 //!
 //! Blocks and warps, of the kernels of a module
 //!
-//! 26. What the threads of a block or a warp execute together (`Convergence`), and a call of a function that contains it,
-//!     stands where control flow is the same for all of them, as [`crate::uniformity`] sees it.
+//! 26. What the threads of a block or a warp execute together (`Convergence`), and a call of a function that contains
+//!     it, stands where control flow is the same for all of them, as [`crate::uniformity`] sees it.
 //!
 //! Derivatives
 //!

@@ -2,8 +2,8 @@
 //!
 //! A kernel is lowered for one thread by [`crate::lower`]; what a thread does first, [`entry`] writes around it:
 //! finding out which thread of the launch it is. [`blocks`] is what the threads of a block do together,
-//! [`tensor`] what the tensor core does for a warp, [`copies`] what memory does meanwhile, [`tables`] constant memory. [`module`] is
-//! what only modules for GPUs have, [`report`] what takes the place of calls into the host, [`lines`]
+//! [`tensor`] what the tensor core does for a warp, [`copies`] what memory does meanwhile, [`tables`] constant memory.
+//! [`module`] is what only modules for GPUs have, [`report`] what takes the place of calls into the host, [`lines`]
 //! says which line of source an instruction is for.
 //!
 //! LLVM ends the process when it is asked for what an architecture lacks: capabilities are checked on HIR, before this.
@@ -65,7 +65,8 @@ impl Nvptx {
         }
         emit::emit(&self.processor, name, form, |ir| {
             entry::kernel(ir, &self.processor, module, kernel, variant, options, name)?;
-            // LLVM may look for neighbouring loads and stores: its vectors are what 8- and 16-byte accesses are made of.
+            // LLVM may look for neighbouring loads and stores: its vectors are what 8- and 16-byte accesses are made
+            // of.
             Ok(true)
         })
     }

@@ -1,4 +1,5 @@
-//! What LLVM modules for GPUs have and those for the host do not: kernels, parameters by value, external functions, text.
+//! What LLVM modules for GPUs have and those for the host do not: kernels, parameters by value, external functions,
+//! text.
 
 use crate::ir::{FUNCTION, Fun, Ir, Ty, Val};
 use inkwell::llvm_sys::LLVMLinkage;

@@ -1,7 +1,7 @@
 //! Products of the tensor core: `mma.sync` (PTX ISA 9.0 §9.7.14.5).
 //!
-//! How the elements of HIR's fragments lie in the instruction's registers is what [`polyloom_ir::fragment`] says: several
-//! elements of a factor that follow each other share a register of 32 bits.
+//! How the elements of HIR's fragments lie in the instruction's registers is what [`polyloom_ir::fragment`] says:
+//! several elements of a factor that follow each other share a register of 32 bits.
 
 use crate::ir::*;
 use crate::lower::{Lower, Rep, Reps, Result};

@@ -1,6 +1,7 @@
 //! `cpu_ops`: what only GPUs have, in a kernel that runs thread by thread on the CPU.
 //!
-//! A block is one thread there, so `block_dim` is 1; and there is one cache for all loads. Kernels that are launched in blocks are left as they are.
+//! A block is one thread there, so `block_dim` is 1; and there is one cache for all loads. Kernels that are launched in
+//! blocks are left as they are.
 
 use polyloom_ir::{Function, Imm, Op};
 

@@ -186,8 +186,8 @@ fn key<'f>(func: &'f Function, data: &'f InstData) -> (Op, &'f [Value], Option<T
     }
 }
 
-/// For ops whose operands may change places, the op and the operands in the order that stands for both. Factors that are
-/// matrices or quaternions may not.
+/// For ops whose operands may change places, the op and the operands in the order that stands for both. Factors that
+/// are matrices or quaternions may not.
 fn ordered(func: &Function, op: Op, operands: &[Value]) -> Option<(Op, Value, Value)> {
     let &[a, b] = operands else { return None };
     let exchanged = op.exchanged()?;

@@ -1,9 +1,9 @@
 //! `insert_checks`: what checked mode checks.
 //!
 //! Before an access to an array element, a `check` per axis that the index, counted from the end if negative, lies
-//! within the array, as does the last of several elements; the access then uses the index counted from the start. Before an integer division, a `check`
-//! that the divisor is not zero. Both carry the span of what they guard. The definitions of library ops are not
-//! checked: they are right for every operand.
+//! within the array, as does the last of several elements; the access then uses the index counted from the start.
+//! Before an integer division, a `check` that the divisor is not zero. Both carry the span of what they guard. The
+//! definitions of library ops are not checked: they are right for every operand.
 
 use super::normalize_indices::{one, wrap};
 use crate::analysis::range::{Accessed, Index, accessed, possibly_negative_indices};

@@ -66,8 +66,8 @@ impl Decoder<'_> {
         Ok((Op::AsyncCopy(Box::new(AsyncCopy { to, to_space, from, size, source_size, ignore })), Class::AsyncCopy))
     }
 
-    /// `cp.async.mbarrier.arrive`: copies are done when they are begun, so it arrives at once. Without `.noinc` it counts
-    /// itself as expected first, and nothing changes.
+    /// `cp.async.mbarrier.arrive`: copies are done when they are begun, so it arrives at once. Without `.noinc` it
+    /// counts itself as expected first, and nothing changes.
     fn arrive_after_copies(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         let counts = line.mods.take("noinc");
         for name in ["async", "mbarrier", "arrive"] {

@@ -1,8 +1,8 @@
 //! Matrices spread over a warp: `ldmatrix`, `stmatrix`, `movmatrix`, `mma` and `wmma` (PTX ISA 9.0 §9.7.14).
 //!
-//! A product of floats adds the exact products to the accumulator one by one, in the order of k, each sum rounded to f32.
-//! The ISA asks for at least that precision and leaves the order, and how sums are rounded, to the machine. How the
-//! fragments of `wmma` lie in registers is the machine's as well; those of `mma` are the ISA's.
+//! A product of floats adds the exact products to the accumulator one by one, in the order of k, each sum rounded to
+//! f32. The ISA asks for at least that precision and leaves the order, and how sums are rounded, to the machine. How
+//! the fragments of `wmma` lie in registers is the machine's as well; those of `mma` are the ISA's.
 
 use super::address::take_space;
 use super::function::Decoder;

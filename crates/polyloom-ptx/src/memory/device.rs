@@ -47,7 +47,8 @@ impl Allocation {
         self.address + self.region.len() as u64
     }
 
-    /// What it is called in a report: by its name, by those that a launch gives to addresses in it, or by its own address.
+    /// What it is called in a report: by its name, by those that a launch gives to addresses in it, or by its own
+    /// address.
     pub(crate) fn describe(&self, names: &[(u64, Arc<str>)]) -> String {
         let (bytes, address) = (self.region.len(), self.address);
         let inside = names.iter().filter(|(at, _)| (address..self.end()).contains(at)).map(|(_, name)| &**name);

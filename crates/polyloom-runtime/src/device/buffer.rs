@@ -4,7 +4,8 @@ use super::layout::{Layout, Rows};
 use super::{Device, DeviceFailure, Memory, Word};
 use std::sync::Arc;
 
-/// Most bytes that are brought from the host to fill memory with an element that is no word; they are copied from there.
+/// Most bytes that are brought from the host to fill memory with an element that is no word; they are copied from
+/// there.
 const MAX_REPEATED_BYTES: usize = 1 << 16;
 
 /// Memory of a device that arrays are in. Dropping it gives it back, unless it is somebody else's.
@@ -70,8 +71,8 @@ impl Buffer {
         })
     }
 
-    /// Copies elements from the host, where they follow each other row by row, to those of an array in this memory. What
-    /// lies between these is not touched, not even with the value it has: a kernel may be writing it.
+    /// Copies elements from the host, where they follow each other row by row, to those of an array in this memory.
+    /// What lies between these is not touched, not even with the value it has: a kernel may be writing it.
     ///
     /// # Errors
     ///

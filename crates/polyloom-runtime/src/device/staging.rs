@@ -1,8 +1,8 @@
 //! Arrays of the host in a device's memory, for the time of a launch.
 //!
 //! Arrays that are in the device's memory anyway stay as they are. Arrays that overlap on the host overlap there: their
-//! memory becomes one allocation. What lies between the elements of an array with strides is never looked at, since other
-//! threads may write it meanwhile, and is zero on the device.
+//! memory becomes one allocation. What lies between the elements of an array with strides is never looked at, since
+//! other threads may write it meanwhile, and is zero on the device.
 
 use super::layout::{Layout, Rows};
 use super::{DeviceFailure, Memory};

@@ -1,5 +1,5 @@
-//! The functions of the kernel language that are no ops of the table: what they take are not values of one type each, or
-//! they are Python's own. Tests include this file too: they run the examples and compare the stubs.
+//! The functions of the kernel language that are no ops of the table: what they take are not values of one type each,
+//! or they are Python's own. Tests include this file too: they run the examples and compare the stubs.
 
 use polyloom_ir::op::ExampleLine;
 

@@ -1,7 +1,7 @@
 //! Atomic updates of the prelude.
 //!
-//! Where a CUDA text has updates at other scopes than the device's, those that are loops are templates of the scope: `$S`
-//! stands among a template's parameters and `$C` behind the names of functions that are called.
+//! Where a CUDA text has updates at other scopes than the device's, those that are loops are templates of the scope:
+//! `$S` stands among a template's parameters and `$C` behind the names of functions that are called.
 
 pub(super) const ATOMIC_UPDATE: &str = r"
 // Replaces an element by what is made of it, and gives the old one.

@@ -181,8 +181,8 @@ $Fvec<S, Half> mma(const vec<T, 8> &a, const vec<T, Half> &b, vec<S, Half> c) {
 "#;
 
 pub(super) const ASYNC_COPY: &str = r#"
-// Begins to copy elements that follow each other from global to shared memory. Those that are apart, or not at multiples
-// of the bytes they are, are copied at once.
+// Begins to copy elements that follow each other from global to shared memory. Those that are apart, or not at
+// multiples of the bytes they are, are copied at once.
 template <int Count, bool Bypass = false, typename T>
 $Fvoid async_copy(T *to, const T *from, int64 stride) {
     constexpr int bytes = Count * int(sizeof(T));

@@ -170,7 +170,8 @@ struct element {
     }
 };
 
-// An array whose last axes are the components of its elements, which are constant so that they are no values themselves.
+// An array whose last axes are the components of its elements, which are constant so that they are no values
+// themselves.
 template <typename C, typename T, int Axes, int Cols, int N>
 struct composite_array {
     T *data;

@@ -2,7 +2,8 @@
 //!
 //! The loops are the same. Loops over threads count what the user's code calls them, a thread that leaves goes on with
 //! the next one, and what text has a phrase for, `dim.index(first_thread + t, 0)`, is the call of a function: it
-//! computes the same and [`BlockPlan::phrases`] says which it is. Extents of blocks that the kernel gives are constants.
+//! computes the same and [`BlockPlan::phrases`] says which it is. Extents of blocks that the kernel gives are
+//! constants.
 
 use super::{Around, At, Impossible, Level, Split, is_prepared, split};
 use crate::analysis::effects::CallEffects;
