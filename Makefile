@@ -13,7 +13,7 @@ STAMPS := target/stamps
 FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test test-gpu lint bench docs wheel accuracy fuzz fuzz-gradients stubs warp-names warp-corpus clean
+.PHONY: help setup develop develop-release demo test test-gpu lint bench docs wheel accuracy fuzz fuzz-text fuzz-gradients stubs warp-names warp-corpus clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -92,6 +92,9 @@ accuracy: setup  ## every float32 input of every one-argument function; dense fl
 
 fuzz: setup  ## PROGRAMS random kernels through all engines (default 100000)
 	cargo run --release -p polyloom-filetests --features compute --example fuzz -- --programs $(or $(PROGRAMS),100000)
+
+fuzz-text: setup  ## PROGRAMS random kernels as C++ text through g++ (default 20000)
+	cargo run --release -p polyloom-filetests --features compute --example fuzz -- --cpp g++ --programs $(or $(PROGRAMS),20000)
 
 fuzz-gradients: setup  ## PROGRAMS random kernels differentiated on all engines (default 20000)
 	cargo run --release -p polyloom-filetests --features compute --example fuzz -- --gradients yes --programs $(or $(PROGRAMS),20000)

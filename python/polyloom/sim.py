@@ -15,6 +15,7 @@ True
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -151,6 +152,9 @@ def _packed(name: str, dtype: str, size: int, value: Any) -> bytes | tuple[int, 
     if known is None or np.dtype(known).itemsize != size:
         raise TypeError(f"parameter '{name}' is .{dtype} of {size} bytes: pass its bytes")
     try:
+        if np.dtype(known).kind in "iu":
+            # NumPy would cut off what is behind the point.
+            value = operator.index(value)
         return np.array(value, known).tobytes()
     except (OverflowError, TypeError, ValueError) as error:
         raise TypeError(f"parameter '{name}' is .{dtype}, not {value!r}") from error

@@ -16,15 +16,32 @@ FILE_TESTS = Path(__file__).parent.parent / "filetests"
 CXX_FLAGS = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-x", "c++"]
 
 
+GPU_EXAMPLES = Path(__file__).parents[2] / "examples" / "gpu"
+
+
+def kernels():
+    """The kernels of the file tests and of the examples for GPUs, but generic ones, which need types first."""
+    paths = [path for folder in ("run", "differential", "cpp", "cuda") for path in sorted((FILE_TESTS / folder).glob("*.py"))]
+    for path in [*paths, *sorted(GPU_EXAMPLES.glob("*.py"))]:
+        names = runpy.run_path(str(path)).values()
+        yield from (k for k in names if isinstance(k, loom.Kernel) and not k.is_generic)
+
+
 def texts(target):
-    """The texts of the kernels of the file tests but the generic ones, which have none before types are given."""
+    found = [getattr(kernel, target)() for kernel in kernels()]
+    assert len(found) > 70
+    return found
+
+
+def backward_texts(target, **options):
+    """Those of the backward kernels of all that have one."""
     found = []
-    for folder in ("run", "differential", "cpp", "cuda"):
-        for path in sorted((FILE_TESTS / folder).glob("*.py")):
-            names = runpy.run_path(str(path)).values()
-            kernels = (k for k in names if isinstance(k, loom.Kernel) and not k.is_generic)
-            found.extend(getattr(kernel, target)() for kernel in kernels)
-    assert len(found) > 60
+    for kernel in kernels():
+        try:
+            found.append(getattr(kernel, target)(backward=True, **options))
+        except loom.CompileError as error:
+            assert "PL0701" in str(error)
+    assert len(found) > 40
     return found
 
 
@@ -36,18 +53,44 @@ def nvrtc():
     return Nvrtc(path)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_cuda_text_compiles_without_a_warning(nvrtc, arch, tmp_path):
+@pytest.fixture(scope="module")
+def assemble(tmp_path_factory):
     ptxas = find("bin/ptxas")
+    if ptxas is None:
+        pytest.skip("nvidia-cuda-nvcc is not installed")
+    folder = tmp_path_factory.mktemp("ptx")
+
+    def assemble(ptx, arch):
+        (folder / "kernel.ptx").write_text(ptx)
+        command = [ptxas, f"-arch={arch}", folder / "kernel.ptx", "-o", folder / "kernel.cubin"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, f"{done.stderr}\n{ptx}"
+
+    return assemble
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_cuda_text_compiles_without_a_warning(nvrtc, arch, assemble):
     for text in texts("cuda"):
         log, ptx = nvrtc.compile(text, arch)
         assert log.strip("\n \0") == "", f"{log}\n{text}"
         assert "_cuda_kernel_forward" in ptx
-    if ptxas is None:
-        pytest.skip("nvidia-cuda-nvcc is not installed")
     # One is enough: what NVRTC writes, ptxas takes.
-    (tmp_path / "kernel.ptx").write_text(ptx)
-    subprocess.run([ptxas, f"-arch={arch}", tmp_path / "kernel.ptx", "-o", tmp_path / "kernel.cubin"], check=True)
+    assemble(ptx, arch)
+
+
+def test_backward_cuda_text_compiles_without_a_warning(nvrtc):
+    for text in backward_texts("cuda"):
+        log, ptx = nvrtc.compile(text, "sm_80")
+        assert log.strip("\n \0") == "", f"{log}\n{text}"
+        assert "_cuda_kernel_backward" in ptx
+
+
+def test_ptx_of_every_kernel_is_assembled(assemble):
+    for kernel in kernels():
+        assemble(kernel.ptx("sm_90"), "sm_90")
+    for ptx in backward_texts("ptx", arch="sm_90"):
+        assemble(ptx, "sm_90")
 
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])

@@ -333,6 +333,87 @@ fn a_device_that_is_not_there_is_named() {
     }
 }
 
+const RACE: &str = "\
+import polyloom as loom
+
+@loom.kernel(block_dim=64)
+def mirrored(a: loom.array(dtype=float)):
+    tile = loom.shared_array(shape=64, dtype=float)
+    t = loom.thread_idx()
+    i = loom.tid()
+    tile[t] = a[i]
+    a[i] = tile[63 - t]
+";
+
+#[test]
+#[cfg_attr(not(feature = "compute"), ignore = "this build makes no PTX")]
+fn the_simulator_reports_and_counts() {
+    let file = Folder::new("sanitize").file("race.py", RACE);
+    let run = |more: &[&str]| {
+        let always = ["run", &file, "--dim", "64", "--device", "sim:0", "--arg", "a=ones:64"];
+        polyloom(&[&always[..], more].concat())
+    };
+    let out = run(&["--sanitize", "all"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stdout));
+    let said = text(&out.stderr);
+    assert!(said.contains("race.py:8: data race in kernel `mirrored`: write of byte 128 of `tile`"), "{said}");
+    assert!(said.contains("race.py:9: read of uninitialised memory in kernel `mirrored`"), "{said}");
+    let out = run(&["--counters"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    for row in ["thread instructions", "coalesc", "conflict", "divergent", "occupancy"] {
+        assert!(text(&out.stdout).contains(row), "{row}: {}", text(&out.stdout));
+    }
+}
+
+#[test]
+fn ptx_from_elsewhere_runs() {
+    let ptx = "\
+.version 7.0
+.target sm_80
+.address_size 64
+.extern .shared .align 4 .b8 all[];
+.visible .entry reversed(.param .u64 x, .param .u32 n) {
+    .reg .b32 %r<6>; .reg .b64 %d<4>;
+    ld.param.u64 %d0, [x];
+    ld.param.u32 %r0, [n];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %d1, %r1, 4;
+    add.u64 %d1, %d0, %d1;
+    ld.global.u32 %r2, [%d1];
+    shl.b32 %r3, %r1, 2;
+    mov.u32 %r4, all;
+    add.u32 %r4, %r4, %r3;
+    st.shared.u32 [%r4], %r2;
+    bar.sync 0;
+    sub.u32 %r3, %r0, %r1;
+    mul.lo.u32 %r3, %r3, 4;
+    mov.u32 %r4, all;
+    add.u32 %r4, %r4, %r3;
+    ld.shared.u32 %r2, [%r4+-4];
+    st.global.u32 [%d1], %r2;
+    ret;
+}
+";
+    let folder = Folder::new("ptx");
+    let file = folder.file("reversed.ptx", ptx);
+    let run = |block: &str, shared: &str| {
+        let shape = ["--kernel", "reversed", "--grid", "1,1,1", "--block", block, "--shared", shared];
+        let args = ["--arg", "x=s32:arange:4", "--arg", "n=4", "--sanitize", "all"];
+        polyloom(&[&["run", &file][..], &shape, &args].concat())
+    };
+    let out = run("4,1,1", "16");
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("x: int32[4] 3 2 1 0"), "{}", text(&out.stdout));
+    let out = run("4,1,1", "12");
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("out of bounds"), "{}", text(&out.stderr));
+    // What is wrong with a text is said with line and column.
+    let file = folder.file("wrong.ptx", &ptx.replace("shl.b32", "shll.b32"));
+    let out = polyloom(&["run", &file, "--arg", "x=s32:zeros:4", "--arg", "n=4"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("wrong.ptx:13:5: "), "{}", text(&out.stderr));
+}
+
 #[test]
 fn an_empty_grid_runs_nothing_however_large_it_is_otherwise() {
     let file = Folder::new("empty_grid").file("k.py", SOURCE);

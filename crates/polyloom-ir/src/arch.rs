@@ -17,6 +17,38 @@ pub struct PtxVersion {
     pub minor: u8,
 }
 
+impl PtxVersion {
+    /// The versions that LLVM 22 writes and that know an architecture of ours, in order.
+    pub const ALL: [PtxVersion; 22] = [
+        ptx(6, 3),
+        ptx(6, 4),
+        ptx(6, 5),
+        ptx(7, 0),
+        ptx(7, 1),
+        ptx(7, 2),
+        ptx(7, 3),
+        ptx(7, 4),
+        ptx(7, 5),
+        ptx(7, 6),
+        ptx(7, 7),
+        ptx(7, 8),
+        ptx(8, 0),
+        ptx(8, 1),
+        ptx(8, 2),
+        ptx(8, 3),
+        ptx(8, 4),
+        ptx(8, 5),
+        ptx(8, 6),
+        ptx(8, 7),
+        ptx(8, 8),
+        ptx(9, 0),
+    ];
+}
+
+const fn ptx(major: u8, minor: u8) -> PtxVersion {
+    PtxVersion { major, minor }
+}
+
 impl fmt::Display for PtxVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
@@ -103,8 +135,8 @@ struct Row {
     blocks: u32,
 }
 
-const fn row(number: u16, ptx: (u8, u8), shared: (u32, u32), threads: u32, blocks: u32) -> Row {
-    let ptx = PtxVersion { major: ptx.0, minor: ptx.1 };
+const fn row(number: u16, version: (u8, u8), shared: (u32, u32), threads: u32, blocks: u32) -> Row {
+    let ptx = ptx(version.0, version.1);
     Row { number, ptx, shared_kib: shared.0, reserved_kib: shared.1, threads, blocks }
 }
 
@@ -200,10 +232,10 @@ impl Arch {
 
     /// The least version of PTX that knows it.
     pub fn ptx_version(self) -> PtxVersion {
-        let known = self.row().map_or(PtxVersion { major: 9, minor: 0 }, |row| row.ptx);
+        let known = self.row().map_or(ptx(9, 0), |row| row.ptx);
         match self.variant {
-            ArchVariant::Specific if self.number == 90 => PtxVersion { major: 8, minor: 0 },
-            ArchVariant::Family => known.max(PtxVersion { major: 8, minor: 8 }),
+            ArchVariant::Specific if self.number == 90 => ptx(8, 0),
+            ArchVariant::Family => known.max(ptx(8, 8)),
             _ => known,
         }
     }

@@ -76,10 +76,11 @@ impl SharedArray {
         self.extents.iter().fold(u64::from(elem), |bytes, &extent| bytes.saturating_mul(extent.into()))
     }
 
-    /// What the array that the source calls so is called in PTX: the name with a number, which no other symbol has.
+    /// What the array that the source calls so is called in PTX: no name of Python has a `$`, so no other symbol is
+    /// called the same.
     pub fn symbol(&self, name: Option<&str>) -> String {
         let is_plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        format!("{}_{}", name.filter(is_plain).unwrap_or("shared"), self.id)
+        format!("{}${}", name.filter(is_plain).unwrap_or("shared"), self.id)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `polyloom.sim`: the simulator's settings and reports, and PTX from elsewhere.
 
 use crate::launch::interruptible;
-use polyloom::ptx::{Class, Fault, Report, Sanitizers, Simulator};
+use polyloom::ptx::{Class, DeviceMemory, Fault, Report, Sanitizers, Simulator};
 use polyloom::{Arch, Grid, SimOptions, UnknownArch, describe_fault, describe_report, num_threads, run_on_simulator};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -153,6 +153,19 @@ pub(crate) struct SimModule {
     loaded: polyloom::ptx::Loaded,
 }
 
+/// Memory of the simulator for an argument, freed when dropped.
+struct Staged<'m> {
+    memory: &'m DeviceMemory,
+    address: u64,
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        // It was allocated, and nobody else knows the address.
+        let _ = self.memory.free(self.address);
+    }
+}
+
 fn ptx_errors(errors: &[polyloom::ptx::Error]) -> PyErr {
     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     PyValueError::new_err(lines.join("\n"))
@@ -199,13 +212,13 @@ impl SimModule {
             match argument {
                 Argument::Bytes(bytes) => params.push(bytes),
                 Argument::Memory((host, n_bytes, writable)) => {
-                    let device = memory.alloc(n_bytes, 256).map_err(failed)?;
+                    let staged = Staged { memory, address: memory.alloc(n_bytes, 256).map_err(failed)? };
                     // SAFETY: the Python side passes what NumPy says of a contiguous array that it holds.
                     let bytes = unsafe { std::slice::from_raw_parts(host as *const u8, n_bytes) };
-                    memory.write(device, bytes).map_err(failed)?;
-                    arrays.push((host, n_bytes, writable, device));
-                    params.push(device.to_le_bytes().to_vec());
-                    names.push((device, param.name.as_str().into()));
+                    memory.write(staged.address, bytes).map_err(failed)?;
+                    params.push(staged.address.to_le_bytes().to_vec());
+                    names.push((staged.address, param.name.as_str().into()));
+                    arrays.push((host, n_bytes, writable, staged));
                 }
             }
         }
@@ -216,14 +229,10 @@ impl SimModule {
             let arch = settings.arch.number().into();
             run_on_simulator(&kernel, arch, &params, &names, &grid, options, &settings.options())
         })?;
-        for (host, n_bytes, writable, device) in arrays {
-            if writable {
-                // SAFETY: as above, and NumPy says that the array may be written.
-                let bytes = unsafe { std::slice::from_raw_parts_mut(host as *mut u8, n_bytes) };
-                memory.read(device, bytes).map_err(failed)?;
-            }
-            // It was allocated above, and nobody else knows the address.
-            let _ = memory.free(device);
+        for (host, n_bytes, _, staged) in arrays.iter().filter(|(_, _, writable, _)| *writable) {
+            // SAFETY: as above, and NumPy says that the array may be written.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(*host as *mut u8, *n_bytes) };
+            memory.read(staged.address, bytes).map_err(failed)?;
         }
         if let Some(interrupt) = interrupt {
             return Err(interrupt);

@@ -41,8 +41,8 @@ impl GpuTarget {
             let message = format!("PTX {version} does not know {}, which needs PTX {least}", self.arch);
             return Err(CodegenError::new(message));
         }
-        if !VERSIONS.contains(&(version.major, version.minor)) {
-            let known: Vec<String> = VERSIONS.iter().map(|(major, minor)| format!("{major}.{minor}")).collect();
+        if !PtxVersion::ALL.contains(&version) {
+            let known: Vec<String> = PtxVersion::ALL.iter().map(|version| version.to_string()).collect();
             let message = format!("PTX {version} cannot be written; the versions are {}", known.join(", "));
             return Err(CodegenError::new(message));
         }
@@ -52,32 +52,6 @@ impl GpuTarget {
 
 /// What is written unless the architecture needs a later version.
 const OLDEST_VERSION: PtxVersion = PtxVersion { major: 7, minor: 0 };
-
-/// The versions of PTX that LLVM 22 writes and that know an architecture of ours.
-const VERSIONS: [(u8, u8); 22] = [
-    (6, 3),
-    (6, 4),
-    (6, 5),
-    (7, 0),
-    (7, 1),
-    (7, 2),
-    (7, 3),
-    (7, 4),
-    (7, 5),
-    (7, 6),
-    (7, 7),
-    (7, 8),
-    (8, 0),
-    (8, 1),
-    (8, 2),
-    (8, 3),
-    (8, 4),
-    (8, 5),
-    (8, 6),
-    (8, 7),
-    (8, 8),
-    (9, 0),
-];
 
 /// A form of a kernel's GPU code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

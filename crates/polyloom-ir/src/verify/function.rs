@@ -61,8 +61,14 @@ impl<'a> Checker<'a> {
         }
         for &param in func.params() {
             let Some((elem, ndim)) = func.ty(param).as_any_array() else { continue };
-            if func.kind == FunctionKind::Kernel && func.ty(param).space() == Some(AddressSpace::Shared) {
-                report("a kernel takes a shared array; shared memory is the kernel's own".to_owned());
+            match func.ty(param).space() {
+                Some(AddressSpace::Shared) if func.kind == FunctionKind::Kernel => {
+                    report("a kernel takes a shared array; shared memory is the kernel's own".to_owned());
+                }
+                Some(space @ (AddressSpace::Generic | AddressSpace::Constant | AddressSpace::Local)) => {
+                    report(format!("a parameter is an array in {} memory; no op accesses such arrays", space.name()));
+                }
+                _ => {}
             }
             let inner = elem.as_composite().map_or(0, |composite| composite.shape().len());
             if ndim == 0 || usize::from(ndim) + inner > MAX_DIMS {

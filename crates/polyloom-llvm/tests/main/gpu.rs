@@ -2,7 +2,7 @@
 //! so that this ends is what is shown. Where ptxas is at hand, it must take what comes out.
 
 use polyloom_codegen::{Emit, Facts, GridShape, Variant};
-use polyloom_ir::{Arch, FileId, FuncId, Module, check_arch, parse_module};
+use polyloom_ir::{Arch, FileId, FuncId, Module, PtxVersion, check_arch, parse_module};
 use polyloom_llvm::{GpuOptions, Nvptx};
 use polyloom_passes::pipeline;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,10 @@ pub(crate) fn prepare(module: &Module, kernel: FuncId) -> (Module, FuncId) {
 }
 
 pub(crate) fn ptx(module: &Module, kernel: FuncId, arch: Arch) -> String {
-    let version = arch.ptx_version().max("7.0".parse().expect("it is a version"));
+    ptx_of_version(module, kernel, arch, arch.ptx_version().max("7.0".parse().expect("it is a version")))
+}
+
+pub(crate) fn ptx_of_version(module: &Module, kernel: FuncId, arch: Arch, version: PtxVersion) -> String {
     let variant = Variant { launch_rank: 1, facts: Facts::default() };
     let options = GpuOptions { shape: GridShape::OneThreadEach, sources: None };
     let text = Nvptx::new(arch, version).emit(module, kernel, &variant, options, "kernel", Emit::Asm);

@@ -1,13 +1,13 @@
 //! Every op of the table, with every type it takes, for every architecture: PTX, or our diagnostic of what the
 //! architecture lacks (PL0602). LLVM ends the process on what it cannot do, so that this ends is half of what is shown.
 
-use crate::gpu::{prepare, ptx, ptxas_takes};
+use crate::gpu::{prepare, ptx, ptx_of_version, ptxas_takes};
 use polyloom_ir::fragment::{Fragment, Matrix, fragment_type};
 use polyloom_ir::function::{CopySize, SharedArray};
 use polyloom_ir::op::{Extent, Group, OpInfo, Signature, TyPattern};
 use polyloom_ir::{
     AddressSpace, Arch, AxisExtent, Builder, CheckKind, Code, Composite, FuncId, Function, FunctionKind, Imm,
-    MemoryOrder, Module, Op, Ordering, Scalar, Scope, Type, Value, check_arch, verify_module,
+    MemoryOrder, Module, Op, Ordering, PtxVersion, Scalar, Scope, Type, Value, check_arch, verify_module,
 };
 
 /// The elements of arrays of composites.
@@ -324,6 +324,21 @@ fn every_op_on_every_architecture() {
             if lacks.is_empty() {
                 let code = ptx(&module, kernel, arch);
                 assert!(code.contains(&format!(".target {arch}")), "`{}`", info.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_op_in_every_version_of_ptx() {
+    for info in ops().filter(|info| is_of_gpus(info)) {
+        let (module, kernel) = sample(info);
+        for version in PtxVersion::ALL {
+            // The oldest architecture that has the op, which is the one that older versions know.
+            let has_op = |arch: &Arch| check_arch(&module, kernel, *arch).is_empty() && arch.ptx_version() <= version;
+            if let Some(arch) = Arch::all().find(has_op) {
+                let code = ptx_of_version(&module, kernel, arch, version);
+                assert!(code.contains(&format!(".version {version}")), "`{}` on {arch}", info.name);
             }
         }
     }
