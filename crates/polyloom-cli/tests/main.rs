@@ -360,7 +360,8 @@ fn the_simulator_reports_and_counts() {
     assert!(said.contains("race.py:9: read of uninitialised memory in kernel `mirrored`"), "{said}");
     let out = run(&["--counters"]);
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
-    for row in ["thread instructions", "coalesc", "conflict", "divergent", "occupancy"] {
+    for row in ["thread instructions", "bytes used of those moved", "bank conflicts", "divergent branches", "occupancy"]
+    {
         assert!(text(&out.stdout).contains(row), "{row}: {}", text(&out.stdout));
     }
 }
@@ -406,7 +407,7 @@ fn ptx_from_elsewhere_runs() {
     assert!(text(&out.stdout).contains("x: int32[4] 3 2 1 0"), "{}", text(&out.stdout));
     let out = run("4,1,1", "12");
     assert_eq!(out.status.code(), Some(1));
-    assert!(text(&out.stderr).contains("out of bounds"), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("PTX line 16: out-of-bounds access"), "{}", text(&out.stderr));
     // What is wrong with a text is said with line and column.
     let file = folder.file("wrong.ptx", &ptx.replace("shl.b32", "shll.b32"));
     let out = polyloom(&["run", &file, "--arg", "x=s32:zeros:4", "--arg", "n=4"]);
