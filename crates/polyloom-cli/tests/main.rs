@@ -410,8 +410,8 @@ fn ptx_from_elsewhere_runs() {
     assert!(text(&out.stderr).contains("PTX line 16: out-of-bounds access"), "{}", text(&out.stderr));
     // What is wrong with a text is said with line and column.
     let file = folder.file("wrong.ptx", &ptx.replace("shl.b32", "shll.b32"));
-    let out = polyloom(&["run", &file, "--arg", "x=s32:zeros:4", "--arg", "n=4"]);
-    assert_eq!(out.status.code(), Some(1));
+    let out = polyloom(&["run", &file, "--grid", "1", "--block", "1", "--arg", "x=s32:zeros:4", "--arg", "n=4"]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains("wrong.ptx:13:5: "), "{}", text(&out.stderr));
 }
 
