@@ -54,15 +54,18 @@ fn float_bits(x: f64, ty: Type, how: How) -> u64 {
     // `.relu` clamps what is negative and keeps NaNs.
     let x = if how.relu && x <= 0.0 { 0.0 } else { x };
     let Some(format) = format(ty) else { return 0 };
-    let bits = narrow(x, format, how.rounding);
-    let bits = if ty == Type::Tf32 { bits << 13 } else { bits };
+    let mut bits = narrow(x, format, how.rounding);
     if ty == Type::F32 && x.is_nan() {
         return arithmetic::NAN.to_bits().into();
     }
     if how.finite && !x.is_nan() {
         let limit = format.largest();
         let sign = 1 << (format.exponent_bits + format.fraction_bits);
-        return if bits & (sign - 1) > limit { bits & sign | limit } else { bits };
+        bits = if bits & (sign - 1) > limit { bits & sign | limit } else { bits };
+    }
+    // The upper bits of a word.
+    if ty == Type::Tf32 {
+        return bits << 13;
     }
     if ty == Type::F32 && how.ftz {
         return arithmetic::flush(f32::from_bits(bits as u32)).to_bits().into();

@@ -75,7 +75,10 @@ impl Decoder<'_> {
 
     pub(super) fn float(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         let rounding = line.mods.rounding();
-        let approximate = line.mods.take("approx") | line.mods.take("full");
+        // `.full` is within 2 ulp of every quotient, as the rounded one is.
+        let divides = line.instruction.opcode == "div";
+        let approximate = divides && line.mods.take("approx");
+        let full = divides && line.mods.take("full");
         let finish = Finish { ftz: line.mods.take("ftz"), saturate: line.mods.take("sat") };
         let nan = line.mods.take("NaN");
         let sign = line.mods.take("xorsign");
@@ -85,6 +88,7 @@ impl Decoder<'_> {
                 let compute = self.single(line, rounding, approximate, finish, (nan, sign, magnitude))?;
                 Ok((Op::Compute(compute), Class::Float))
             }
+            ty @ Type::F64 if approximate || full => line.mods.no_type(ty),
             Type::F64 => {
                 let compute = self.double(line, rounding.unwrap_or(Rounding::Nearest), finish.saturate)?;
                 Ok((Op::Compute(compute), Class::Double))

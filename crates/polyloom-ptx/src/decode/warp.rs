@@ -5,7 +5,7 @@ use super::op::{Op, WarpKind, WarpOp};
 use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::exec::registers::{Compute, LANES, Registers, Source, Word, lanes_of, put};
-use crate::number::arithmetic::extremum;
+use crate::number::arithmetic::{canonical, extremum};
 use crate::syntax::ast::Operand;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,11 +176,16 @@ impl Decoder<'_> {
         type Fold = Box<dyn Fn(u32, u32) -> u32 + Send + Sync>;
         const OPERATIONS: &[(&str, u32)] = &[("add", 0), ("min", 1), ("max", 2), ("and", 3), ("or", 4), ("xor", 5)];
         let operation = line.mods.need_of(OPERATIONS)?;
-        let magnitude = line.mods.take("abs");
-        let nan = line.mods.take("NaN");
         let ty = line.mods.ty()?;
+        let magnitude = ty == Type::F32 && line.mods.take("abs");
+        let nan = ty == Type::F32 && line.mods.take("NaN");
         line.check(3, 3)?;
         let all = &line.instruction.operands;
+        // What one member alone gives as well.
+        let prepared = move |bits: u32| match (ty, f32::from_bits(bits)) {
+            (Type::F32, x) => canonical(if magnitude { x.abs() } else { x }).to_bits(),
+            _ => bits,
+        };
         let fold: Fold = match (operation, ty) {
             (0, Type::U(32) | Type::S(32)) => Box::new(u32::wrapping_add),
             (1, Type::U(32)) => Box::new(u32::min),
@@ -190,10 +195,9 @@ impl Decoder<'_> {
             (3, Type::B(32)) => Box::new(|a, b| a & b),
             (4, Type::B(32)) => Box::new(|a, b| a | b),
             (5, Type::B(32)) => Box::new(|a, b| a ^ b),
-            (1 | 2, Type::F32) => Box::new(move |a, b| {
-                let view = |bits| if magnitude { f32::from_bits(bits).abs() } else { f32::from_bits(bits) };
-                extremum(operation == 2, nan, view(a), view(b)).to_bits()
-            }),
+            (1 | 2, Type::F32) => {
+                Box::new(move |a, b| extremum(operation == 2, nan, f32::from_bits(a), f32::from_bits(b)).to_bits())
+            }
             _ => return line.mods.no_type(ty),
         };
         let d = self.slot::<u32>(&all[0], ty)?;
@@ -201,7 +205,7 @@ impl Decoder<'_> {
         let members = Some(self.source(&all[2], Type::B(32))?);
         let compute: Compute = Box::new(move |registers, mask| {
             let values = a.get(registers);
-            let result = lanes_of(mask).map(|lane| values[lane]).reduce(&fold).unwrap_or(0);
+            let result = lanes_of(mask).map(|lane| prepared(values[lane])).reduce(&fold).unwrap_or(0);
             put(registers, d, &[result; LANES], mask);
         });
         Ok((members, compute))

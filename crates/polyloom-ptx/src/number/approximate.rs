@@ -9,9 +9,9 @@ pub(crate) fn reciprocal(x: f32) -> f32 {
     1.0 / x
 }
 
-/// `div.approx`: zero for divisors from 2^126 on, as the ISA says.
+/// `div.approx`: zero for divisors beyond 2^126, as the ISA says.
 pub(crate) fn quotient(a: f32, b: f32) -> f32 {
-    let large = b.abs() >= f32::from_bits(0x7e80_0000) && b.is_finite();
+    let large = b.abs() > f32::from_bits(0x7e80_0000) && b.is_finite();
     if large && a.is_infinite() {
         f32::NAN
     } else if large {

@@ -241,6 +241,13 @@ fn floats_to_integral_floats_and_saturation() {
         // To 10 bits of fraction, ties away from zero.
         if x & 0x7fff_ffff >= 0x7f80_0000 { x.into() } else { u64::from(x.wrapping_add(0x1000) & !0x1fff) }
     });
+    // What is beyond the largest number, 0x7f7fe000, becomes that.
+    for mode in ["rna", "rn", "rz"] {
+        let given = [0x7f80_0000, 0xff80_0000, 0x7f7f_ffff, 0x3f80_0000, 0x7fc0_0000];
+        let found = evaluate(&format!("cvt.{mode}.satfinite.tf32.f32 %d, %a;"), "b32", &[("f32", &given)]);
+        assert_eq!(found[..4], [0x7f7f_e000, 0xff7f_e000, 0x7f7f_e000, 0x3f80_0000], "{mode}");
+        assert!(f32::from_bits(found[4] as u32).is_nan());
+    }
     let packed = evaluate(
         "cvt.pack.sat.u8.s32.b32 %d, %a, %b, %c;",
         "b32",

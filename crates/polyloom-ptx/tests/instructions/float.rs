@@ -287,12 +287,29 @@ fn approximations_at_the_ends_of_their_ranges() {
         let found = evaluate(&format!("{name} %d, %a;"), "f32", &[("f32", &[x.to_bits().into()])]);
         assert_eq!(found, [bits(expected)], "{name} of {x}");
     }
-    // `div.approx` gives zero for divisors from 2^126 on.
-    let huge = f32::exp2(127.0).to_bits().into();
-    assert_eq!(
-        evaluate("div.approx.f32 %d, %a, %b;", "f32", &[("f32", &[1e38f32.to_bits().into()]), ("f32", &[huge])]),
-        [0]
-    );
+}
+
+#[test]
+fn approximate_quotients_of_large_divisors() {
+    let limit = f32::exp2(126.0);
+    let [least, beyond, most] = [limit, f32::from_bits(limit.to_bits() + 1), f32::MAX];
+    // `.approx` is within 2 ulp for divisors up to 2^126, and zero, or NaN of infinity, beyond; `.full` everywhere.
+    let cases = [
+        ("approx", limit, least, 1.0),
+        ("approx", limit, -least, -1.0),
+        ("approx", limit, beyond, 0.0),
+        ("approx", most, -most, -0.0),
+        ("approx", f32::INFINITY, beyond, f32::NAN),
+        ("approx", f32::INFINITY, least, f32::INFINITY),
+        ("full", limit, least, 1.0),
+        ("full", most, most, 1.0),
+        ("full", f32::INFINITY, most, f32::INFINITY),
+    ];
+    for (name, a, b, expected) in cases {
+        let operands: [(&str, &[u64]); 2] = [("f32", &[a.to_bits().into()]), ("f32", &[b.to_bits().into()])];
+        let found = evaluate(&format!("div.{name}.f32 %d, %a, %b;"), "f32", &operands);
+        assert_eq!(found, [bits(expected)], "{a} / {b} with .{name}");
+    }
 }
 
 #[test]
