@@ -35,5 +35,5 @@ pub use decode::op::{Class, Limits, ParameterInfo};
 pub use error::{Error, Position};
 pub use memory::{DeviceMemory, MemoryError};
 pub use module::{Kernel, KernelInfo, Launch, LoadError, Loaded, Module, Sanitizers, Simulator};
-pub use occupancy::{Limiter, Limits as DeviceLimits, Occupancy};
+pub use occupancy::{Limiter, Occupancy};
 pub use report::{Fault, Finding, FindingKind, Report, Site, Thread};

@@ -31,8 +31,6 @@ pub struct KernelInfo {
     pub limits: Limits,
     /// Bytes of static shared memory that it declares itself.
     pub shared_bytes: u32,
-    /// Virtual registers it declares, by the type's name; a measure of size, not what hardware uses.
-    pub registers: Vec<(String, u32)>,
 }
 
 impl Module {
@@ -61,13 +59,12 @@ impl Module {
     pub fn kernels(&self) -> Vec<KernelInfo> {
         let kernels = definitions(&self.ast).filter(|function| function.entry);
         let infos = kernels.filter_map(|function| {
-            let mut registers = Vec::new();
             let mut shared = Vec::new();
             let body = function.body.as_deref().unwrap_or(&[]);
-            declared(body, &mut |variable| match variable.space {
-                Space::Reg => registers.push((variable.ty.clone(), variable.count.unwrap_or(1))),
-                Space::Shared => shared.push(variable),
-                _ => {}
+            declared(body, &mut |variable| {
+                if variable.space == Space::Shared {
+                    shared.push(variable);
+                }
             });
             let (parameters, _) = parameters(function).ok()?;
             Some(KernelInfo {
@@ -75,7 +72,6 @@ impl Module {
                 parameters,
                 limits: limits(function),
                 shared_bytes: layout(shared.into_iter()).map_or(0, |(_, end)| end),
-                registers,
             })
         });
         infos.collect()
@@ -258,10 +254,8 @@ impl Simulator {
                 let message = format!("`{}` has {size} bytes, its initial value {}", variable.name, bytes.len());
                 return Err(LoadError::Module(vec![Error::new(variable.position, message)]));
             }
-            // What no initial value is given for is zero.
-            let address = inner.globals[&variable.name];
-            self.memory.fill(address, &[0], size as usize)?;
-            self.memory.write(address, &bytes)?;
+            // What no initial value is given for is zero, as the allocation is.
+            self.memory.write(inner.globals[&variable.name], &bytes)?;
         }
         Ok(loaded)
     }
@@ -332,16 +326,6 @@ impl Inner {
 }
 
 impl Loaded {
-    /// The address and size of a `.global` or `.const` variable.
-    pub fn global(&self, name: &str) -> Option<(u64, usize)> {
-        let address = *self.inner.globals.get(name)?;
-        let variable = self.inner.ast.items.iter().find_map(|item| match item {
-            Item::Variable(variable) if variable.name == name => Some(variable),
-            _ => None,
-        })?;
-        Some((address, variable_size(variable).ok()?.0 as usize))
-    }
-
     /// Decodes a kernel, once, or says what in it the simulator cannot run.
     pub fn kernel(&self, name: &str) -> Result<Kernel, Vec<Error>> {
         let known = self.inner.programs.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();

@@ -2,40 +2,12 @@
 
 use crate::Launch;
 use crate::decode::op::Program;
+use polyloom_ir::{Arch, ArchLimits};
 
-/// What a multiprocessor has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// Warps at once.
-    pub warps: u32,
-    /// Blocks at once.
-    pub blocks: u32,
-    /// 32-bit registers.
-    pub registers: u32,
-    /// Bytes of shared memory.
-    pub shared: u32,
-    /// Bytes of shared memory a block may have.
-    pub shared_block: u32,
-}
-
-impl Limits {
-    /// Of an architecture, given as 80 for `sm_80`; an unknown one counts as the nearest older.
-    pub fn of(arch: u32) -> Limits {
-        let (warps, blocks, shared) = match arch {
-            ..75 => (64, 32, 96),
-            75..80 => (32, 16, 64),
-            80 => (64, 32, 164),
-            81..87 => (48, 16, 100),
-            87 | 88 => (48, 16, 164),
-            89 => (48, 24, 100),
-            90..100 => (64, 32, 228),
-            100..120 => (64, 32, 228),
-            _ => (48, 24, 100),
-        };
-        // One KiB of each block's is the system's.
-        let shared_block = if arch < 80 { shared } else { shared - 1 } << 10;
-        Limits { warps, blocks, registers: 65536, shared: shared << 10, shared_block }
-    }
+/// What an architecture has, given as 80 for `sm_80`; an unknown one counts as the nearest older.
+pub(crate) fn limits(arch: u32) -> ArchLimits {
+    let known = Arch::all().filter(|each| u32::from(each.number()) <= arch).last();
+    known.unwrap_or(Arch::OLDEST).limits()
 }
 
 /// What limits how many blocks fit.
@@ -75,24 +47,24 @@ pub(crate) fn occupancy(program: &Program, launch: &Launch<'_>) -> Occupancy {
     let needed = kernel.pressure.map_or(declared, |pressure| pressure + WORKING_REGISTERS);
     let registers = needed.clamp(16, program.limits.max_registers.unwrap_or(255).clamp(16, 255));
     let shared = program.dynamic_shared + launch.dynamic_shared_bytes;
-    compute(Limits::of(launch.arch), launch.arch, launch.block.iter().product(), registers, shared)
+    compute(limits(launch.arch), launch.block.iter().product(), registers, shared)
 }
 
-/// Registers are handed out to a warp by 256, shared memory by 128 bytes (1 KiB more a block from sm_80 on).
-fn compute(limits: Limits, arch: u32, threads: u32, registers: u32, shared: u32) -> Occupancy {
+/// Registers are handed out to a warp by 256, shared memory by 128 bytes, beside what each block's is the system's.
+fn compute(limits: ArchLimits, threads: u32, registers: u32, shared: u32) -> Occupancy {
     let warps = threads.div_ceil(32).max(1);
+    let most_warps = limits.threads_per_multiprocessor / 32;
     let by_registers = limits.registers / ((registers * 32).next_multiple_of(256) * warps).max(1);
-    let reserved = if arch >= 80 { 1024 } else { 0 };
-    let taken = (shared + reserved).next_multiple_of(128);
-    let by_shared = limits.shared.checked_div(taken).unwrap_or(u32::MAX);
+    let taken = (shared + limits.reserved_shared_bytes).next_multiple_of(128);
+    let by_shared = limits.multiprocessor_shared_bytes.checked_div(taken).unwrap_or(u32::MAX);
     let choices = [
-        (limits.blocks, Limiter::Blocks),
-        (limits.warps / warps, Limiter::Warps),
+        (limits.blocks_per_multiprocessor, Limiter::Blocks),
+        (most_warps / warps, Limiter::Warps),
         (by_registers, Limiter::Registers),
         (by_shared, Limiter::Shared),
     ];
     let (blocks, limiter) = choices.into_iter().min_by_key(|(blocks, _)| *blocks).unwrap_or((0, Limiter::Blocks));
     let resident = blocks * warps;
-    let fraction = f64::from(resident) / f64::from(limits.warps);
+    let fraction = f64::from(resident) / f64::from(most_warps);
     Occupancy { blocks, warps: resident, fraction, limiter, registers, shared }
 }

@@ -86,6 +86,80 @@ fn updates_have_to_be_atomic() {
 }
 
 #[test]
+fn reads_of_other_blocks_and_of_many_threads_are_remembered() {
+    // All blocks read a word that one thread of block 1 writes.
+    let read = "ld.global.u32 %r2, [%rd4];\nst.global.u32 [%rd0], %r2;\nadd.u32 %r3, %r0, %r1;\nsetp.ne.u32 %p0, %r3, 1;\n\
+                setp.ne.u32 %p1, %r1, 1;\nor.pred %p0, %p0, %p1;\n@%p0 ret;\n";
+    check(FindingKind::Race, &format!("{read}st.global.u32 [%rd4], 5;"), &format!("{read}st.global.u32 [%rd4+4], 5;"));
+    // Two warps read a word; its writer is ordered after all of the first warp alone.
+    let read = "setp.eq.u32 %p0, %r0, 0;\n@%p0 st.shared.u32 [tile], 3;\nbar.sync 0;\nld.shared.u32 %r2, [tile];\n\
+                st.global.u32 [%rd0], %r2;\n";
+    let write = "@%p0 st.shared.u32 [tile], 4;";
+    check(FindingKind::Race, &format!("{read}bar.warp.sync -1;\n{write}"), &format!("{read}bar.sync 0;\n{write}"));
+}
+
+#[test]
+fn only_one_block_of_two_threads_writes() {
+    // One thread a block: the second block overwrites what the first has read.
+    let text = kernel(
+        "mov.u32 %r1, %ctaid.x;\nmul.wide.u32 %rd1, %r1, 4;\nadd.u64 %rd0, %rd0, %rd1;\nld.param.u64 %rd4, [other];\n\
+         ld.global.u32 %r2, [%rd4];\nst.global.u32 [%rd0], %r2;\nsetp.eq.u32 %p0, %r1, 1;\n@%p0 st.global.u32 [%rd4], 5;",
+    );
+    let launch = Launch { grid: [2, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+    let fault = try_launch(&text, "k", vec![Arg::Fresh(8), array(&[0u32])], launch).expect_err("a race");
+    let finding = &fault.findings[0];
+    assert_eq!((finding.kind, finding.threads.len()), (FindingKind::Race, 2));
+    assert_eq!([finding.threads[0].block[0], finding.threads[1].block[0]], [1, 0]);
+}
+
+#[test]
+fn barriers_in_memory_begin_with_a_write() {
+    // Whoever arrives has to know that the barrier has begun.
+    let init = "setp.ne.u32 %p0, %r0, 0;\n@%p0 bra READY;\nmbarrier.init.shared.b64 [tile], 64;\nREADY:\n";
+    let arrive = "mbarrier.arrive.shared.b64 %rd8, [tile];\nWAIT:\nmbarrier.try_wait.shared.b64 %p1, [tile], %rd8;\n@!%p1 bra WAIT;";
+    let right = format!("{init}bar.sync 0;\n{arrive}");
+    assert!(findings(&right).is_empty());
+    let found = findings("mbarrier.arrive.shared.b64 %rd8, [tile];");
+    assert!(found.iter().any(|finding| finding.kind == FindingKind::Uninitialised));
+}
+
+#[test]
+fn copies_are_waited_for_at_their_mbarrier() {
+    let copy = "setp.ne.u32 %p0, %r0, 0;\n@%p0 bra READY;\nmbarrier.init.shared.b64 [tile+2048], 64;\nREADY:\nbar.sync 0;\n\
+                mul.wide.u32 %rd5, %r0, 4;\nadd.u64 %rd5, %rd4, %rd5;\ncp.async.ca.shared.global [%r8], [%rd5], 4;\n";
+    let wait = "WAIT:\nmbarrier.try_wait.parity.shared.b64 %p1, [tile+2048], 0;\n@!%p1 bra WAIT;\n";
+    let read = "ld.shared.u32 %r2, [%r10];\nst.global.u32 [%rd0], %r2;";
+    let tracked = format!("{copy}cp.async.mbarrier.arrive.noinc.shared.b64 [tile+2048];\n");
+    // An arrival of the thread alone says nothing of its copies; nor does one without a wait.
+    let alone = format!("{copy}mbarrier.arrive.shared.b64 %rd8, [tile+2048];\n{wait}{read}");
+    check(FindingKind::MissingAsyncWait, &alone, &format!("{tracked}{wait}{read}"));
+    check(FindingKind::MissingAsyncWait, &format!("{tracked}bar.sync 0;\n{read}"), &format!("{tracked}{wait}{read}"));
+    // Without `.noinc` the arrival is one more than those expected.
+    let both = format!(
+        "{copy}cp.async.mbarrier.arrive.shared.b64 [tile+2048];\nmbarrier.arrive.shared.b64 %rd8, [tile+2048];\n"
+    );
+    assert!(findings(&format!("{both}{wait}{read}")).is_empty());
+}
+
+#[test]
+fn rows_of_matrices_are_aligned() {
+    let rows = "mov.u32 %r8, tile;\nand.b32 %r9, %r0, 31;\nmul.lo.u32 %r9, %r9, 16;\nadd.u32 %r8, %r8, %r9;\n\
+                st.shared.v4.u32 [%r8], {%r0, %r0, %r0, %r0};\nst.shared.u32 [tile+512], 0;\nbar.sync 0;\n";
+    let load = |offset: u32| {
+        let from = format!("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r2, %r3, %r4, %r5}}, [%r8+{offset}];");
+        format!("setp.ge.u32 %p0, %r0, 32;\n@%p0 ret;\n{}{from}", rows.replace("bar.sync 0", "bar.warp.sync -1"))
+    };
+    check(FindingKind::Misaligned, &load(4), &load(0));
+    let store = |stride: u32| {
+        let zeros = ["%r2"; 8].join(", ");
+        format!(
+            "setp.ge.u32 %p0, %r0, 32;\n@%p0 ret;\nmov.u32 %r2, 0;\nwmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [tile], {{{zeros}}}, {stride};"
+        )
+    };
+    check(FindingKind::Misaligned, &store(18), &store(20));
+}
+
+#[test]
 fn writing_different_values_to_one_place() {
     check(FindingKind::Race, "st.global.u32 [%rd4], %r0;", "st.global.u32 [%rd4], 7;");
     check(

@@ -46,6 +46,66 @@ fn banks_of_shared_memory() {
 }
 
 #[test]
+fn copies_and_matrices_are_one_access_of_the_warp() {
+    // 32 words in a row; as many, but of 16 bytes.
+    let copies = |size: u32| {
+        counters(
+            &format!(
+                "ld.param.u64 %rd4, [other];\nmul.wide.u32 %rd5, %r0, {size};\nadd.u64 %rd4, %rd4, %rd5;\nmov.u32 %r8, tile;\n\
+                 mul.lo.u32 %r9, %r0, {size};\nadd.u32 %r8, %r8, %r9;\ncp.async.ca.shared.global [%r8], [%rd4], {size};"
+            ),
+            32,
+        )
+    };
+    for (size, sectors) in [(4, 4), (16, 16)] {
+        let count = copies(size);
+        assert_eq!((count.global_loads, count.global_sectors), (1, sectors));
+        assert_eq!((count.coalescing(), count.shared_accesses, count.shared_conflicts), (Some(1.0), 1, 0));
+    }
+    // Rows of eight halves, at so many bytes from each other: eight go at once, and as many as share banks do not.
+    let rows = |stride: u32, instruction: &str| {
+        counters(
+            &format!("mov.u32 %r8, tile;\nmul.lo.u32 %r9, %r0, {stride};\nadd.u32 %r8, %r8, %r9;\n{instruction}"),
+            32,
+        )
+    };
+    let four = "{%r2, %r3, %r4, %r5}";
+    let load = format!("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {four}, [%r8];");
+    let store = format!("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r8], {four};");
+    for instruction in [&load, &store] {
+        for (stride, conflicts) in [(16, 0), (32, 4), (64, 12), (128, 28), (80, 0)] {
+            let count = rows(stride, instruction);
+            assert_eq!((count.shared_accesses, count.shared_conflicts), (1, conflicts), "{stride} of {instruction}");
+        }
+    }
+    // Rows of 16 f32: 64 bytes, two sectors each, whether they follow each other or not.
+    for stride in [16, 20, 32] {
+        let count = counters(
+            &format!(
+                "ld.param.u64 %rd4, [other];\nwmma.load.c.sync.aligned.row.m16n16k16.global.f32 \
+                 {{%r2, %r3, %r4, %r5, %r6, %r7, %r8, %r9}}, [%rd4], {stride};"
+            ),
+            32,
+        );
+        assert_eq!((count.global_loads, count.global_bytes), (1, 1024));
+        // Every other row of those 80 bytes apart begins in the middle of a sector.
+        assert_eq!(count.global_sectors, if stride == 20 { 40 } else { 32 }, "{stride}");
+    }
+}
+
+#[test]
+fn limits_are_those_of_the_compilers_table() {
+    let text = ".version 9.0\n.target sm_80\n.visible .entry k() {\nret;\n}";
+    let full = |arch: u32| {
+        let launch = Launch { block: [256, 1, 1], counters: true, arch, ..Launch::default() };
+        let (_, report) = try_launch(text, "k", vec![], launch).expect("it runs");
+        report.counters.and_then(|counters| counters.occupancy).expect("it was asked for").warps
+    };
+    // 1536 threads of a multiprocessor of 8.6, 8.8 and 11.0, 2048 of 9.0, 1024 of 7.5; 9.1 counts as 9.0.
+    assert_eq!([75, 86, 88, 90, 91, 110].map(full), [32, 48, 48, 64, 64, 48]);
+}
+
+#[test]
 fn classes_and_divergence() {
     let count =
         counters("setp.lt.u32 %p0, %r0, 7;\n@%p0 bra LOW;\nadd.u32 %r1, %r0, 1;\nLOW:\nadd.f32 %r2, %r3, %r3;", 64);

@@ -70,6 +70,54 @@ fn vectors_of_registers() {
 }
 
 #[test]
+fn calls_that_returned_take_no_memory() {
+    // fib(18) by two calls each: the paths of calls are thousands, the places of frames as many as the deepest has.
+    let head = ".func (.reg .u32 %f) fib (.reg .u32 %n) {\n.reg .u32 %a, %b;\n.reg .pred %p;\nmov.u32 %f, %n;\n\
+                setp.lt.u32 %p, %n, 2;\n@%p ret;\nsub.u32 %a, %n, 1;\ncall (%b), fib, (%a);\nsub.u32 %a, %n, 2;\n\
+                call (%f), fib, (%a);\nadd.u32 %f, %f, %b;\nret;\n}";
+    let body = "and.b32 %r1, %r0, 3;\nadd.u32 %r1, %r1, 15;\ncall (%r2), fib, (%r1);\nst.global.u32 [%rd0], %r2;";
+    let expected: Vec<u32> = (0..32).map(|t| [610, 987, 1597, 2584][t % 4]).collect();
+    assert_eq!(run(head, body), expected);
+}
+
+#[test]
+fn offsets_before_a_variable_wrap_and_are_refused_outside_of_it() {
+    // An address may be counted from before a variable; an access may not be there.
+    let body = ".local .align 4 .b32 mine[4];\nst.local.u32 [mine+4], %r0;\nmov.u64 %rd5, mine+-16;\ncvta.local.u64 %rd5, %rd5;\n\
+                ld.u32 %r1, [%rd5+20];\nst.global.u32 [%rd0], %r1;";
+    assert_eq!(run("", body), (0..32).collect::<Vec<u32>>());
+    let head = ".func (.param .b32 r) f (.param .b32 p) {\n.reg .b32 %x;\nld.param.b32 %x, [p+-8];\nst.param.b32 [r], %x;\nret;\n}";
+    let body = "{\n.param .b32 p;\n.param .b32 r;\nst.param.b32 [p], 7;\ncall (r), f, (p);\nld.param.b32 %r1, [r];\n}";
+    let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
+    let simulator = Simulator::default();
+    let errors = simulator.load(&module(&text)).expect("it loads").kernel("k").err().expect("it is refused");
+    assert_eq!(errors[0].message, "`p` has 4 bytes, byte -8 is none of them");
+}
+
+#[test]
+fn memory_has_an_end() {
+    let simulator = Simulator::default();
+    // What no launch touches is not the host's to give, and what the device does not have nobody's.
+    let huge = 256 << 30;
+    assert_eq!(simulator.memory().alloc(huge, 4), Err(polyloom_ptx::MemoryError::OutOfMemory(huge)));
+    let head: String = (0..40).map(|index| format!(".global .b8 x{index}[2147483647];\n")).collect();
+    let text = kernel("").replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
+    assert!(matches!(simulator.load(&module(&text)), Err(polyloom_ptx::LoadError::Memory(_))));
+    let fewer = kernel("").replacen(".visible .entry", ".global .b8 x[2147483647];\n.visible .entry", 1);
+    assert!(simulator.load(&module(&fewer)).is_ok());
+}
+
+#[test]
+fn parameters_of_kernels_are_not_written() {
+    let launch = Launch::default();
+    let body = "mov.u64 %rd5, out;\ncvta.param.u64 %rd5, %rd5;\nst.u32 [%rd5], 1;";
+    let fault =
+        try_launch(&kernel(body), "k", vec![array(&[0u32; 1]), array(&[0u32; 1])], launch).expect_err("a fault");
+    assert_eq!(fault.findings[0].kind, polyloom_ptx::FindingKind::OutOfBounds);
+    assert!(fault.findings[0].message.starts_with("a parameter of the kernel, at 0x"), "{fault}");
+}
+
+#[test]
 fn wrong_instructions_are_named_with_their_places() {
     let simulator = Simulator::default();
     let body = "add.u32 %r1, %r2;\nadd.u32 %rd1, %r2, %r3;\nmul.u32 %r1, %r2, %r3;\nfrob.b32 %r1, %r2;\nadd.f32.quick %r1, %r2, %r3;\n\

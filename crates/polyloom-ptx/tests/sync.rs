@@ -1,7 +1,7 @@
 //! Barriers, warp instructions, atomics and shuffles, in hand-written PTX.
 
 use crate::device::{Arg, array, launch, try_launch, value, values};
-use polyloom_ptx::{FindingKind, Launch};
+use polyloom_ptx::{FindingKind, Launch, Sanitizers};
 
 /// A kernel of one output, whose registers are `%r0` to `%r31`, `%rd0` to `%rd15`, `%p0` to `%p7`; `%r0` is the
 /// thread's index and `%rd0` the address of its word of the output.
@@ -14,9 +14,13 @@ pub(crate) fn kernel(body: &str) -> String {
     )
 }
 
-/// What a block of `threads` leaves in the output.
+/// What a block of `threads` leaves in the output; the checks find nothing.
 fn run(threads: u32, body: &str) -> Vec<u32> {
-    let out = launch(&kernel(body), "k", 1, threads, vec![array(&vec![0u32; threads as usize]), array(&[0u32; 64])]);
+    let args = || vec![array(&vec![0u32; threads as usize]), array(&[0u32; 64])];
+    let out = launch(&kernel(body), "k", 1, threads, args());
+    let launch = Launch { block: [threads, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+    let (checked, _) = try_launch(&kernel(body), "k", args(), launch).unwrap_or_else(|fault| panic!("{fault}\n{body}"));
+    assert_eq!(out, checked);
     values(&out[0])
 }
 
@@ -154,6 +158,55 @@ fn lanes_that_waited_go_on_with_the_one_they_waited_for() {
                 shfl.sync.bfly.b32 %r3, %r1, 2, 31, -1;\nadd.u32 %r1, %r1, %r3;\n\
                 shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1;\nadd.u32 %r1, %r1, %r3;\nst.global.u32 [%rd0], %r1;";
     assert_eq!(run(32, body), [496; 32]);
+}
+
+#[test]
+fn two_paths_of_a_warp_may_wait_for_another_block() {
+    // Lanes 0 and 1 of block 0 each wait for a flag of their own, which block 1 sets.
+    let body = "ld.param.u64 %rd2, [other];\nmov.u32 %r1, %ctaid.x;\nsetp.eq.u32 %p0, %r1, 1;\n@%p0 bra SET;\n\
+                setp.eq.u32 %p1, %r0, 1;\n@%p1 bra SECOND;\n\
+                WAIT1:\nld.volatile.global.u32 %r2, [%rd2];\nsetp.eq.u32 %p2, %r2, 0;\n@%p2 bra WAIT1;\nbra DONE;\n\
+                SECOND:\nWAIT2:\nld.volatile.global.u32 %r2, [%rd2+4];\nsetp.eq.u32 %p2, %r2, 0;\n@%p2 bra WAIT2;\n\
+                DONE:\nst.global.u32 [%rd0], %r2;\nret;\n\
+                SET:\nst.volatile.global.u32 [%rd2], 7;\nst.volatile.global.u32 [%rd2+4], 8;";
+    let rounds = std::sync::atomic::AtomicU32::new(0);
+    let interrupt = || rounds.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 10_000;
+    let launch = Launch { grid: [2, 1, 1], block: [2, 1, 1], interrupt: &interrupt, ..Launch::default() };
+    let (out, _) = try_launch(&kernel(body), "k", vec![array(&[0u32; 2]), array(&[0u32; 2])], launch).expect("it ends");
+    assert_eq!(values::<u32>(&out[0]), [7, 8]);
+}
+
+#[test]
+fn lanes_may_name_different_barriers() {
+    // Even threads of both warps meet at barrier 1, odd ones at 2; what is reduced there is theirs.
+    let body = "and.b32 %r1, %r0, 1;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p0, %r0, 16;\nsetp.eq.u32 %p1, %r1, 1;\n\
+                and.pred %p0, %p0, %p1;\nbarrier.red.popc.u32 %r2, %r1, 32, %p0;\nst.global.u32 [%rd0], %r2;";
+    let expected: Vec<u32> = (0..64).map(|thread| if thread % 2 == 0 { 8 } else { 0 }).collect();
+    assert_eq!(run(64, &body), expected);
+}
+
+#[test]
+fn blocks_have_sixteen_barriers() {
+    let simulator = polyloom_ptx::Simulator::default();
+    let loaded = simulator.load(&crate::device::module(&kernel("bar.sync 15;\nbar.sync 16;"))).expect("it loads");
+    let errors = loaded.kernel("k").err().expect("it is refused");
+    assert_eq!(errors.iter().map(|each| &*each.message).collect::<Vec<_>>(), ["a block has barriers 0 to 15, not 16"]);
+    let launch = Launch { block: [32, 1, 1], ..Launch::default() };
+    let args = vec![Arg::Fresh(128), Arg::Fresh(4)];
+    let fault = try_launch(&kernel("mov.u32 %r1, 16;\nbarrier.sync %r1;"), "k", args, launch).expect_err("a fault");
+    assert_eq!(fault.findings[0].message, "a block has barriers 0 to 15, not 16");
+}
+
+#[test]
+fn one_member_reduces_to_itself_prepared() {
+    // The identity of the other members is none of its: magnitudes and the one NaN are.
+    let reduced = |modifiers: &str, value: &str| {
+        run(1, &format!("mov.b32 %r1, {value};\nredux.sync.{modifiers}.f32 %r2, %r1, 1;\nst.global.b32 [%rd0], %r2;"))
+            [0]
+    };
+    assert_eq!(reduced("min.abs", "0fC0000000"), 2f32.to_bits());
+    assert_eq!(reduced("max.NaN", "0fFFC00001"), 0x7fff_ffff);
+    assert_eq!(reduced("min", "0fC0000000"), (-2f32).to_bits());
 }
 
 #[test]
@@ -296,6 +349,8 @@ fn copies_arrive_at_mbarriers() {
                 cp.async.mbarrier.arrive.noinc.shared.b64 [tile];\nWAIT:\nmbarrier.try_wait.parity.shared.b64 %p1, [tile], 0;\n\
                 @!%p1 bra WAIT;\nmov.u32 %r10, tile;\nsub.u32 %r10, %r10, %r9;\nld.shared.u32 %r1, [%r10+140];\nst.global.u32 [%rd0], %r1;";
     let x: Vec<u32> = (0..32).map(|i| i * i + 1).collect();
-    let out = launch(&kernel(body), "k", 1, 32, vec![array(&[0u32; 32]), array(&x)]);
+    let launch = Launch { block: [32, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+    let args = vec![array(&[0u32; 32]), array(&x)];
+    let (out, _) = try_launch(&kernel(body), "k", args, launch).unwrap_or_else(|fault| panic!("{fault}"));
     assert_eq!(values::<u32>(&out[0]), x.into_iter().rev().collect::<Vec<_>>());
 }

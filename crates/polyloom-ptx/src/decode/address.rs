@@ -92,6 +92,9 @@ impl Decoder<'_> {
                     }
                     Ok((constant(address), Some(space.unwrap_or(found))))
                 }
+                Some(Symbol::Frame { size, .. }) if u64::try_from(offset).map_or(true, |at| at >= size.into()) => {
+                    line.error(format!("`{name}` has {size} bytes, byte {offset} is none of them"))
+                }
                 Some(Symbol::Frame { offset: place, .. }) => {
                     let offset = offset.wrapping_add(place.into());
                     Ok((Address { base: AddressBase::Frame, offset }, Some(Space::Local)))

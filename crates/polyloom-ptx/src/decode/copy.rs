@@ -66,8 +66,7 @@ impl Decoder<'_> {
         Ok((Op::AsyncCopy(Box::new(AsyncCopy { to, to_space, from, size, source_size, ignore })), Class::AsyncCopy))
     }
 
-    /// `cp.async.mbarrier.arrive`: copies are done when they are begun, so it arrives at once. Without `.noinc` it
-    /// counts itself as expected first, and nothing changes.
+    /// `cp.async.mbarrier.arrive`
     fn arrive_after_copies(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         let counts = line.mods.take("noinc");
         for name in ["async", "mbarrier", "arrive"] {
@@ -77,11 +76,7 @@ impl Decoder<'_> {
         line.mods.ty()?;
         line.check(1, 1)?;
         let (address, space) = self.address(line, &line.instruction.operands[0], space)?;
-        if !counts {
-            return Ok((Op::Nothing, Class::Barrier));
-        }
-        let (state, count) = (Destination::Sink, Source::constant(1));
-        let kind = MBarrierKind::Arrive { state, count, expected: None, drop: false };
+        let kind = MBarrierKind::ArriveAfterCopies { counts };
         Ok((Op::MBarrier(Box::new(MBarrier { address, space, kind })), Class::Barrier))
     }
 

@@ -6,7 +6,7 @@
 
 use super::address::take_space;
 use super::function::Decoder;
-use super::op::{AnySource, Destination, Element, MatrixAccess, Op, WarpKind, WarpOp};
+use super::op::{AnySource, Destination, Element, MatrixAccess, Op, Rows, WarpKind, WarpOp};
 use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::exec::registers::{Compute, LANES, Registers, Source, put};
@@ -223,8 +223,8 @@ impl Decoder<'_> {
         let registers = registers.iter().map(|each| self.destination(each, 32)).collect::<Decoded<Vec<_>>>()?;
         let mut elements = Vec::new();
         for register in 0..count {
-            for lane in 0..LANES as u8 {
-                for index in 0..2 {
+            for index in 0..2 {
+                for lane in 0..LANES as u8 {
                     let (long, short) = (lane / 4, lane % 4 * 2 + index);
                     let (row, column) = if transposed { (short, long) } else { (long, short) };
                     let (bit, row_lane) = (16 * index, 8 * register + row);
@@ -232,7 +232,10 @@ impl Decoder<'_> {
                 }
             }
         }
-        let access = MatrixAccess { space, address, stride: None, registers, store, size: 2, elements };
+        // Eight lanes of each matrix have the addresses of its rows.
+        let starts = (0..8 * count).map(|lane| (lane, 0)).collect();
+        let rows = Rows { starts, size: 16, align: 16 };
+        let access = MatrixAccess { space, address, stride: None, registers, store, size: 2, elements, rows };
         Ok(WarpKind::Matrix(Box::new(access)))
     }
 
@@ -284,8 +287,14 @@ impl Decoder<'_> {
             let (major, minor) = if by_rows { (part.row, part.column) } else { (part.column, part.row) };
             Element { lane: part.lane, register: part.register, bit: part.bit, row_lane: part.lane, major, minor }
         });
-        let elements = elements.collect();
-        let access = MatrixAccess { space, address, stride: Some(stride), registers, store, size: bits / 8, elements };
+        let mut elements: Vec<Element> = elements.collect();
+        elements.sort_by_key(|element| (element.register, element.bit));
+        let (majors, minors) = if by_rows { (rows, columns) } else { (columns, rows) };
+        let size = bits / 8;
+        // CUDA C++ asks no more than 16 bytes of the stride, PTX the bytes of a fragment (PTX ISA 9.0 §9.7.14.2).
+        let align = (registers.len() as u32 * width / 8).min(16);
+        let rows = Rows { starts: (0..majors).map(|major| (0, major)).collect(), size: minors * size, align };
+        let access = MatrixAccess { space, address, stride: Some(stride), registers, store, size, elements, rows };
         Ok(WarpKind::Matrix(Box::new(access)))
     }
 

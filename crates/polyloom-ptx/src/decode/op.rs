@@ -192,7 +192,7 @@ pub(crate) enum Op {
     },
     FrameAddress {
         destination: Destination,
-        offset: u32,
+        offset: i64,
     },
     Load(Box<Load>),
     Store(Box<Store>),
@@ -341,7 +341,8 @@ pub(crate) struct Atomic {
 }
 
 pub(crate) struct Barrier {
-    pub(crate) id: Source<u32>,
+    /// `None`: the one of `barrier.cluster`.
+    pub(crate) id: Option<Source<u32>>,
     /// The number of threads, if not all of the block.
     pub(crate) count: Option<Source<u32>>,
     pub(crate) waits: bool,
@@ -378,7 +379,7 @@ pub(crate) enum WarpKind {
     Matrix(Box<MatrixAccess>),
 }
 
-/// `ldmatrix`, `stmatrix`, `wmma.load` and `wmma.store`, as one small access after another.
+/// `ldmatrix`, `stmatrix`, `wmma.load` and `wmma.store`.
 pub(crate) struct MatrixAccess {
     pub(crate) space: Option<Space>,
     pub(crate) address: Address,
@@ -388,7 +389,18 @@ pub(crate) struct MatrixAccess {
     pub(crate) store: bool,
     /// Bytes of an element.
     pub(crate) size: u32,
+    /// In order of their places in registers: each place is one access of the warp.
     pub(crate) elements: Vec<Element>,
+    pub(crate) rows: Rows,
+}
+
+/// The runs of bytes that a matrix lies in.
+pub(crate) struct Rows {
+    /// Whose address each is counted from, and how many strides it is away.
+    pub(crate) starts: Vec<(u8, u32)>,
+    /// Bytes of each.
+    pub(crate) size: u32,
+    pub(crate) align: u32,
 }
 
 /// An element of a register of a lane, and where it lies in memory.
@@ -429,6 +441,10 @@ pub(crate) enum MBarrierKind {
         count: Source<u32>,
         expected: Option<Source<u32>>,
         drop: bool,
+    },
+    /// `cp.async.mbarrier.arrive`; with `.noinc` the arrival counts as one of those expected.
+    ArriveAfterCopies {
+        counts: bool,
     },
     ExpectBytes(Source<u32>),
     CompleteBytes(Source<u32>),

@@ -22,7 +22,7 @@ pub(super) enum Produced {
     /// A special register, and whether it has 64 bits.
     Special(Special, bool),
     /// The address of so many bytes into local memory.
-    FrameAddress(u32),
+    FrameAddress(i64),
 }
 
 impl Produced {
@@ -125,13 +125,11 @@ impl Decoder<'_> {
         match operand {
             Operand::Name(name) => match self.find(name) {
                 None => super::special::special(name, None).map(special),
-                Some(Symbol::Frame { offset, .. }) => Some(Produced::FrameAddress(offset)),
+                Some(Symbol::Frame { offset, .. }) => Some(Produced::FrameAddress(offset.into())),
                 Some(_) => None,
             },
             Operand::Offset(name, more) => match self.find(name) {
-                Some(Symbol::Frame { offset, .. }) => {
-                    Some(Produced::FrameAddress(offset.wrapping_add_signed(*more as i32)))
-                }
+                Some(Symbol::Frame { offset, .. }) => Some(Produced::FrameAddress(more.wrapping_add(offset.into()))),
                 _ => None,
             },
             Operand::Component(name, component) if self.component(name, component).is_none() => {

@@ -5,10 +5,8 @@ use super::function::Decoder;
 use super::op::{Barrier, Op, Reduction, ReductionKind, Scope, WarpKind, WarpOp};
 use super::types::Type;
 use super::{Class, Decoded, Line};
-use crate::exec::registers::Source;
-
-/// The barrier that `barrier.cluster` uses, after the sixteen of a block.
-pub(crate) const CLUSTER_BARRIER: u32 = 16;
+use crate::exec::block::BLOCK_BARRIERS;
+use crate::syntax::ast::Operand;
 
 impl Decoder<'_> {
     pub(super) fn synchronisation(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
@@ -41,8 +39,7 @@ impl Decoder<'_> {
                     // A cluster is one block here: arriving does nothing, waiting is a barrier of the block.
                     let arrives = line.mods.take("arrive");
                     line.mods.rest();
-                    let id = Source::constant(CLUSTER_BARRIER);
-                    let barrier = Barrier { id, count: None, waits: true, aligned: false, reduction: None };
+                    let barrier = Barrier { id: None, count: None, waits: true, aligned: false, reduction: None };
                     let op = if arrives { Op::Nothing } else { Op::Barrier(Box::new(barrier)) };
                     return Ok((op, Class::Barrier));
                 }
@@ -67,7 +64,12 @@ impl Decoder<'_> {
                     (0, None)
                 };
                 let last = all.len() - usize::from(reduction.is_some());
-                let id = self.source(&all[first], Type::U(32))?;
+                if let Operand::Integer(id) = all[first]
+                    && id >= BLOCK_BARRIERS.into()
+                {
+                    return line.error(format!("a block has barriers 0 to 15, not {id}"));
+                }
+                let id = Some(self.source(&all[first], Type::U(32))?);
                 let count = if last > first + 1 { Some(self.source(&all[first + 1], Type::U(32))?) } else { None };
                 if kind == 1 && count.is_none() {
                     return line.error("`arrive` needs the number of threads");

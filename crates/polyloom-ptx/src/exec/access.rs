@@ -55,11 +55,11 @@ pub(crate) struct Access<'a> {
 pub(crate) const WEAK: Order = Order { strong: false, acquire: false, release: false, scope: Scope::Device };
 
 impl Warp {
-    fn addresses(&self, address: &Address) -> [u64; LANES] {
+    pub(super) fn addresses(&self, address: &Address) -> [u64; LANES] {
         let offset = address.offset as u64;
         match address.base {
             AddressBase::Nothing => [offset; LANES],
-            AddressBase::Frame => [offset + u64::from(self.registers.base().local); LANES],
+            AddressBase::Frame => [offset.wrapping_add(self.registers.base().local.into()); LANES],
             // 32-bit addresses wrap around, as an index before the variable in question does.
             AddressBase::Word(slot) => {
                 u32::lanes(&self.registers, slot).map(|value| value.wrapping_add(offset as u32).into())
@@ -70,7 +70,7 @@ impl Warp {
 
     /// The first lane's region and all lanes of `lanes` that go to it, checked.
     #[expect(clippy::too_many_arguments, reason = "one access has as many sides")]
-    fn locate(
+    pub(super) fn locate(
         &mut self,
         context: &Context<'_>,
         block: &BlockState,
@@ -97,6 +97,10 @@ impl Warp {
         let (place, start, length) = match found {
             Space::Shared => (Where::Shared, base, block.shared.len() as u64),
             Space::Local => (Where::Local, base, u64::from(self.local_bytes)),
+            Space::Param if writes => {
+                let message = format!("a parameter of the kernel, at 0x{first:x}, is written");
+                return Err(self.finding(context, block, inst, FindingKind::OutOfBounds, &message, group));
+            }
             Space::Param => (Where::Param, base, context.parameters.len() as u64),
             Space::Global | Space::Const | Space::Reg => match context.allocation(first, &mut self.recent) {
                 Some(index) => {
@@ -143,7 +147,7 @@ impl Warp {
         match place {
             Where::Global(index) => &context.memory[index].region,
             Where::Shared => &block.shared,
-            Where::Local => self.local.as_ref().unwrap_or(&context.parameters),
+            Where::Local => &self.local,
             Where::Param => &context.parameters,
         }
     }
@@ -373,88 +377,61 @@ impl Warp {
                 sizes[lane] = 0;
             }
         }
-        for lane in lanes_of(lanes) {
-            let mut bytes = [0u8; 16];
-            let (alone, size) = (1 << lane, sizes[lane]);
-            if size > 0 {
-                let global = Some(Space::Global);
-                let group = self.locate(context, block, inst, global, &from, alone, (size, copy.size), false)?;
-                if context.observing {
-                    let access =
-                        Access { inst, kind: AccessKind::AsyncRead, group: &group, size, order: WEAK, stored: None };
-                    block.observe(context, self, &access)?;
-                }
-                self.region(context, block, group.place).read(group.offsets[lane], &mut bytes[..size as usize]);
-            }
-            let group = self.locate(context, block, inst, copy.to_space, &to, alone, (copy.size, copy.size), true)?;
+        let mut bytes = [[0u8; 16]; LANES];
+        let mut left = lanes_of(lanes).filter(|lane| sizes[*lane] > 0).fold(0u32, |set, lane| set | 1 << lane);
+        while left != 0 {
+            let size = sizes[left.trailing_zeros() as usize];
+            let alike = lanes_of(left).filter(|lane| sizes[*lane] == size).fold(0, |set, lane| set | 1 << lane);
+            let global = Some(Space::Global);
+            let group = self.locate(context, block, inst, global, &from, alike, (size, copy.size), false)?;
+            left &= !group.lanes;
             if context.observing {
-                let access = Access {
-                    inst,
-                    kind: AccessKind::AsyncWrite,
-                    group: &group,
-                    size: copy.size,
-                    order: WEAK,
-                    stored: None,
-                };
-                block.observe(context, self, &access)?;
+                let kind = AccessKind::AsyncRead;
+                block.observe(context, self, &Access { inst, kind, group: &group, size, order: WEAK, stored: None })?;
             }
-            self.region(context, block, group.place).write(group.offsets[lane], &bytes[..copy.size as usize]);
+            let region = self.region(context, block, group.place);
+            for lane in lanes_of(group.lanes) {
+                region.read(group.offsets[lane], &mut bytes[lane][..size as usize]);
+            }
+        }
+        let mut left = lanes;
+        while left != 0 {
+            let size = copy.size;
+            let group = self.locate(context, block, inst, copy.to_space, &to, left, (size, size), true)?;
+            left &= !group.lanes;
+            if context.observing {
+                let kind = AccessKind::AsyncWrite;
+                block.observe(context, self, &Access { inst, kind, group: &group, size, order: WEAK, stored: None })?;
+            }
+            let region = self.region(context, block, group.place);
+            for lane in lanes_of(group.lanes) {
+                region.write(group.offsets[lane], &bytes[lane][..size as usize]);
+            }
         }
         Ok(())
     }
 
-    /// One access of one lane, for instructions that are made of such: reads, or writes `value`.
-    pub(super) fn access_one(
-        &mut self,
-        context: &Context<'_>,
-        block: &mut BlockState,
-        inst: &Inst,
-        (space, address, size): (Option<Space>, u64, u32),
-        lane: usize,
-        value: Option<u64>,
-    ) -> Result<u64, Box<Finding>> {
-        let addresses = [address; LANES];
-        let lanes = 1 << lane;
-        let writes = value.is_some();
-        let group = self.locate(context, block, inst, space, &addresses, lanes, (size, size), writes)?;
-        if context.observing {
-            let kind = if writes { AccessKind::Write } else { AccessKind::Read };
-            block.observe(context, self, &Access { inst, kind, group: &group, size, order: WEAK, stored: None })?;
-        }
-        let region = self.region(context, block, group.place);
-        match value {
-            Some(value) => {
-                region.store(group.offsets[lane], size, value);
-                Ok(value)
-            }
-            None => Ok(region.load(group.offsets[lane], size)),
-        }
-    }
-
-    /// The addresses of an operand, for instructions that access memory lane by lane.
-    pub(super) fn lane_addresses(&self, address: &Address) -> [u64; LANES] {
-        self.addresses(address)
-    }
-
-    /// Replaces a 64-bit word atomically, for `mbarrier`, and gives what was there.
+    /// Replaces a 64-bit word atomically, for `mbarrier`, and gives what was there. To the checks it is a `kind` of
+    /// access.
     pub(super) fn update_one(
         &mut self,
         context: &Context<'_>,
         block: &mut BlockState,
         inst: &Inst,
         (space, address): (Option<Space>, u64),
-        lane: usize,
+        (lane, kind): (usize, AccessKind),
         update: impl Fn(u64) -> u64,
     ) -> Result<u64, Box<Finding>> {
         let addresses = [address; LANES];
-        let group = self.locate(context, block, inst, space, &addresses, 1 << lane, (8, 8), true)?;
+        let writes = kind != AccessKind::Read;
+        let group = self.locate(context, block, inst, space, &addresses, 1 << lane, (8, 8), writes)?;
         if context.observing {
-            let order = Order { strong: true, acquire: true, release: true, scope: Scope::Block };
-            block.observe(
-                context,
-                self,
-                &Access { inst, kind: AccessKind::Atomic, group: &group, size: 8, order, stored: None },
-            )?;
+            // Beginning and ending a barrier orders nothing.
+            let order = match kind {
+                AccessKind::Write => WEAK,
+                _ => Order { strong: true, acquire: true, release: writes, scope: Scope::Block },
+            };
+            block.observe(context, self, &Access { inst, kind, group: &group, size: 8, order, stored: None })?;
         }
         Ok(self.region(context, block, group.place).update(group.offsets[lane], 8, update))
     }

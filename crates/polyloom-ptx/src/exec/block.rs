@@ -9,8 +9,11 @@ use crate::memory::region::Region;
 use crate::report::{Finding, FindingKind};
 use crate::sanitize::BlockChecks;
 
-/// Barriers of a block: sixteen, and the one clusters use.
-const BARRIERS: usize = 17;
+/// Barriers of a block that instructions name.
+pub(crate) const BLOCK_BARRIERS: u32 = 16;
+/// The one of `barrier.cluster`, behind them.
+const CLUSTER_BARRIER: u32 = BLOCK_BARRIERS;
+const BARRIERS: usize = CLUSTER_BARRIER as usize + 1;
 /// Instructions a warp runs before another of the block has its turn.
 const TURN: u32 = 1 << 16;
 /// Turns of all warps before another block has its.
@@ -114,7 +117,8 @@ impl Block {
             checks: None,
             clock: 0,
         };
-        Some(Block { state, warps: (0..context.warps).map(Warp::new).collect() })
+        let warps = (0..context.warps).map(|index| Warp::new(context, index)).collect::<Option<_>>()?;
+        Some(Block { state, warps })
     }
 
     /// Makes it block number `linear` of the grid.
@@ -286,42 +290,50 @@ impl Warp {
         barrier: &Barrier,
         lanes: u32,
     ) -> Result<Step, Box<Finding>> {
-        let leader = lanes.trailing_zeros() as usize;
-        let id = barrier.id.get(&self.registers)[leader];
-        if id as usize >= BARRIERS {
-            let message = format!("a block has barriers 0 to 15, not {id}");
-            return Err(self.finding(context, block, inst, FindingKind::DivergentBarrier, &message, lanes));
-        }
-        let count = barrier.count.as_ref().map(|count| count.get(&self.registers)[leader]);
-        if !barrier.waits {
-            block.observe_arrival(id, self.index, lanes);
-        }
-        let state = &mut block.barriers[id as usize];
-        state.arrived[self.index as usize] |= lanes;
-        state.waiters[self.index as usize] |= if barrier.waits { lanes } else { 0 };
-        state.waiting = true;
-        state.expected = count.or(state.expected);
-        if !state.sites.contains(&path.pc) {
-            state.sites.push(path.pc);
-        }
-        if let Some(reduction) = &barrier.reduction {
-            state.gathered.count += (reduction.input.mask(&self.registers) & lanes).count_ones();
-            state.gathered.threads += lanes.count_ones();
-        }
-        let completed = state.completed;
-        let waits = barrier.waits.then_some(Wait::Barrier { id, completed });
-        if let Some(wait) = waits {
-            if lanes == path.mask {
-                path.wait = wait;
-            } else {
-                // Lanes whose predicate is off go on.
-                self.paths.push(Path { mask: path.mask & !lanes, pc: path.pc + 1, ..*path });
-                path.mask = lanes;
-                path.wait = wait;
+        let mut left = lanes;
+        while left != 0 {
+            // Lanes may name different barriers.
+            let leader = left.trailing_zeros() as usize;
+            let (id, group) = match &barrier.id {
+                None => (CLUSTER_BARRIER, left),
+                Some(ids) => {
+                    let ids = ids.get(&self.registers);
+                    let id = ids[leader];
+                    (id, lanes_of(left).fold(0, |set, lane| set | u32::from(ids[lane] == id) << lane))
+                }
+            };
+            if barrier.id.is_some() && id >= BLOCK_BARRIERS {
+                let message = format!("a block has barriers 0 to 15, not {id}");
+                return Err(self.finding(context, block, inst, FindingKind::DivergentBarrier, &message, group));
             }
+            left &= !group;
+            let count = barrier.count.as_ref().map(|count| count.get(&self.registers)[leader]);
+            if !barrier.waits {
+                block.observe_arrival(id, self.index, group);
+            }
+            let state = &mut block.barriers[id as usize];
+            state.arrived[self.index as usize] |= group;
+            state.waiters[self.index as usize] |= if barrier.waits { group } else { 0 };
+            state.waiting = true;
+            state.expected = count.or(state.expected);
+            if !state.sites.contains(&path.pc) {
+                state.sites.push(path.pc);
+            }
+            if let Some(reduction) = &barrier.reduction {
+                state.gathered.count += (reduction.input.mask(&self.registers) & group).count_ones();
+                state.gathered.threads += group.count_ones();
+            }
+            if barrier.waits {
+                let wait = Wait::Barrier { id, completed: state.completed };
+                self.paths.push(Path { mask: group, wait, ..*path });
+            }
+            block.try_complete(context, id as usize);
         }
-        block.try_complete(context, id as usize);
-        Ok(if barrier.waits { Step::Pause } else { Step::Next })
+        if !barrier.waits {
+            return Ok(Step::Next);
+        }
+        // Lanes whose predicate is off go on.
+        self.split_off(path, lanes)
     }
 
     /// An instruction that the lanes of a member mask execute together, once all of them are here.

@@ -38,7 +38,7 @@ impl Warp {
                 (function, same)
             }
         };
-        let Some(frame) = self.enter(context, path, function as u32) else {
+        let Some(frame) = self.enter(context, path, function as u32, lanes) else {
             let message = "calls nest too deep for local memory";
             return Err(self.finding(context, block, inst, FindingKind::StackOverflow, message, lanes));
         };
@@ -75,6 +75,7 @@ impl Warp {
                 self.pass(given, callee, taken, caller, lanes);
             }
         }
+        self.leave(path.frame, lanes);
         self.paths.push(Path { pc: frame.call + 1, mask: lanes, frame: frame.parent, ..*path });
         self.split_off(path, lanes)
     }
@@ -82,12 +83,11 @@ impl Warp {
     /// Copies a value from a place of one frame to a place of another.
     fn pass(&mut self, from: &Place, from_base: Base, to: &Place, to_base: Base, lanes: u32) {
         if let (Place::Memory { offset: a, size }, Place::Memory { offset: b, size: room }) = (from, to) {
-            let Some(local) = &self.local else { return };
             let mut bytes = vec![0; (*size).min(*room) as usize];
             for lane in lanes_of(lanes) {
                 let start = lane * self.local_bytes as usize;
-                local.read(start + (from_base.local + a) as usize, &mut bytes);
-                local.write(start + (to_base.local + b) as usize, &bytes);
+                self.local.read(start + (from_base.local + a) as usize, &mut bytes);
+                self.local.write(start + (to_base.local + b) as usize, &bytes);
             }
             return;
         }
@@ -117,11 +117,10 @@ impl Warp {
                 self.registers.set_predicate(*slot, mask, lanes);
             }
             Place::Memory { offset, size } => {
-                let Some(local) = &self.local else { return };
                 let size = (*size).min(8) as usize;
                 for lane in lanes_of(lanes) {
                     let at = lane * self.local_bytes as usize + (to_base.local + offset) as usize;
-                    local.write(at, &values[lane].to_le_bytes()[..size]);
+                    self.local.write(at, &values[lane].to_le_bytes()[..size]);
                 }
             }
             _ => {}
@@ -131,9 +130,7 @@ impl Warp {
     /// Up to eight bytes of a lane's local memory.
     pub(super) fn local_bytes_at(&self, lane: usize, offset: usize, size: u32) -> u64 {
         let mut bytes = [0; 8];
-        if let Some(local) = &self.local {
-            local.read(lane * self.local_bytes as usize + offset, &mut bytes[..size as usize]);
-        }
+        self.local.read(lane * self.local_bytes as usize + offset, &mut bytes[..size as usize]);
         u64::from_le_bytes(bytes)
     }
 }

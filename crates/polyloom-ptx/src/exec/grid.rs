@@ -166,7 +166,7 @@ fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
     {
         return Some(format!("the kernel allows {most} threads a block, not {threads}"));
     }
-    let (most, bytes) = (crate::occupancy::Limits::of(launch.arch).shared_block, {
+    let (most, bytes) = (crate::occupancy::limits(launch.arch).opt_in_shared_bytes, {
         u64::from(program.dynamic_shared) + u64::from(launch.dynamic_shared_bytes)
     });
     if bytes > u64::from(most) {

@@ -1,11 +1,12 @@
-//! Loads and stores of matrices, element by element.
+//! Loads and stores of matrices: each place in the registers is one access of the warp.
 
+use super::access::{Access, AccessKind, WEAK, Where};
 use super::block::BlockState;
 use super::grid::Context;
-use super::registers::{LANES, Word};
+use super::registers::{LANES, Word, lanes_of};
 use super::warp::Warp;
 use crate::decode::op::{Destination, Inst, MatrixAccess};
-use crate::report::Finding;
+use crate::report::{Finding, FindingKind};
 
 impl Warp {
     pub(super) fn matrix_access(
@@ -16,11 +17,24 @@ impl Warp {
         access: &MatrixAccess,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
-        let addresses = self.lane_addresses(&access.address);
+        let addresses = self.addresses(&access.address);
         let stride = match &access.stride {
             Some(stride) => *stride.get(&self.registers),
             None => [0; LANES],
         };
+        let address = |lane: u8, (major, minor): (u32, u32)| {
+            let elements = u64::from(major) * u64::from(stride[usize::from(lane)]) + u64::from(minor);
+            addresses[usize::from(lane)].wrapping_add(elements * u64::from(access.size))
+        };
+        let rows: Vec<u64> = access.rows.starts.iter().map(|(lane, major)| address(*lane, (*major, 0))).collect();
+        for (row, (lane, _)) in rows.iter().zip(&access.rows.starts) {
+            if !row.is_multiple_of(access.rows.align.into()) {
+                let message = format!("a row of the matrix is at 0x{row:x}, no multiple of {}", access.rows.align);
+                let mut finding = self.finding(context, block, inst, FindingKind::Misaligned, &message, 1 << lane);
+                finding.address = Some(*row);
+                return Err(finding);
+            }
+        }
         let bits = access.size * 8;
         let kept = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
         let mut values = vec![[0u64; LANES]; access.registers.len()];
@@ -33,21 +47,40 @@ impl Warp {
                 }
             }
         }
-        for element in &access.elements {
-            let (lane, from) = (usize::from(element.lane), usize::from(element.row_lane));
-            if lanes >> lane & 1 == 0 {
-                continue;
+        let kind = if access.store { AccessKind::Write } else { AccessKind::Read };
+        let mut counts = context.counting;
+        for elements in access.elements.chunk_by(|a, b| (a.register, a.bit) == (b.register, b.bit)) {
+            let (register, bit) = (usize::from(elements[0].register), elements[0].bit);
+            let mut places = [0; LANES];
+            let mut left = 0;
+            for element in elements {
+                places[usize::from(element.lane)] = address(element.row_lane, (element.major, element.minor));
+                left |= 1 << element.lane & lanes;
             }
-            let elements = u64::from(element.major) * u64::from(stride[lane]) + u64::from(element.minor);
-            let address = addresses[from].wrapping_add(elements * u64::from(access.size));
-            let place = (access.space, address, access.size);
-            let value = &mut values[usize::from(element.register)][lane];
-            if access.store {
-                let stored = *value >> element.bit & kept;
-                self.access_one(context, block, inst, place, lane, Some(stored))?;
-            } else {
-                let loaded = self.access_one(context, block, inst, place, lane, None)?;
-                *value |= loaded << element.bit;
+            let parts = values[register].map(|value| value >> bit & kept);
+            while left != 0 {
+                let size = (access.size, access.size);
+                let group = self.locate(context, block, inst, access.space, &places, left, size, access.store)?;
+                left &= !group.lanes;
+                if std::mem::take(&mut counts) && !matches!(group.place, Where::Local | Where::Param) {
+                    let lane = group.lanes.trailing_zeros() as usize;
+                    let start = places[lane].wrapping_sub(group.offsets[lane] as u64);
+                    let offsets: Vec<usize> = rows.iter().map(|row| row.wrapping_sub(start) as usize).collect();
+                    block.observe_rows(context, group.place, kind, &offsets, access.rows.size as usize);
+                }
+                if context.observing {
+                    let stored = access.store.then_some((std::slice::from_ref(&parts), access.size as usize));
+                    let part = Access { inst, kind, group: &group, size: access.size, order: WEAK, stored };
+                    block.check(context, self, &part)?;
+                }
+                let region = self.region(context, block, group.place);
+                for lane in lanes_of(group.lanes) {
+                    if access.store {
+                        region.store(group.offsets[lane], access.size, parts[lane]);
+                    } else {
+                        values[register][lane] |= region.load(group.offsets[lane], access.size) << bit;
+                    }
+                }
             }
         }
         if !access.store {

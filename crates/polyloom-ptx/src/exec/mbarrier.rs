@@ -3,12 +3,15 @@
 //! The 64 bits of the object are the machine's. Here bit 63 is the parity of the phase, bits 0 to 19 the count each
 //! phase begins with, bits 20 to 39 what is still to arrive, bits 40 to 62 the bytes still to come, plus 2^22.
 
+use super::access::AccessKind;
 use super::block::BlockState;
 use super::grid::Context;
 use super::registers::lanes_of;
 use super::warp::Warp;
 use crate::decode::op::{AnySource, Inst, MBarrier, MBarrierKind};
+use crate::memory::window;
 use crate::report::Finding;
+use crate::syntax::ast::Space;
 
 const COUNT: u64 = (1 << 20) - 1;
 const PHASE: u64 = 1 << 63;
@@ -36,6 +39,11 @@ fn advance(state: u64, arrived: u64, dropped: u64, bytes: i64) -> u64 {
     }
 }
 
+/// An address in shared memory, whether it was generic or not.
+fn shared_offset((space, address): (Option<Space>, u64)) -> u64 {
+    address.wrapping_sub(if space.is_none() { window::base(Space::Shared) } else { 0 })
+}
+
 impl Warp {
     pub(super) fn mbarrier(
         &mut self,
@@ -45,42 +53,60 @@ impl Warp {
         barrier: &MBarrier,
         lanes: u32,
     ) -> Result<(), Box<Finding>> {
-        let addresses = self.lane_addresses(&barrier.address);
+        let addresses = self.addresses(&barrier.address);
         for lane in lanes_of(lanes) {
             let place = (barrier.space, addresses[lane]);
             let alone = 1 << lane;
             match &barrier.kind {
                 MBarrierKind::Init(count) => {
                     let count = u64::from(count.get(&self.registers)[lane]);
-                    self.update_one(context, block, inst, place, lane, |_| pack(0, count, count, NO_BYTES))?;
+                    self.update_one(context, block, inst, place, (lane, AccessKind::Write), |_| {
+                        pack(0, count, count, NO_BYTES)
+                    })?;
                 }
                 MBarrierKind::Invalidate => {
-                    self.update_one(context, block, inst, place, lane, |_| 0)?;
+                    self.update_one(context, block, inst, place, (lane, AccessKind::Write), |_| 0)?;
                 }
                 MBarrierKind::Arrive { state, count, expected, drop } => {
                     let count = u64::from(count.get(&self.registers)[lane]);
                     let bytes = expected.as_ref().map_or(0, |bytes| i64::from(bytes.get(&self.registers)[lane]));
                     let dropped = if *drop { count } else { 0 };
-                    let before = self
-                        .update_one(context, block, inst, place, lane, |state| advance(state, count, dropped, bytes))?;
+                    let before = self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), |state| {
+                        advance(state, count, dropped, bytes)
+                    })?;
                     self.write(*state, &[before; 32], alone);
+                }
+                MBarrierKind::ArriveAfterCopies { counts } => {
+                    // Copies are done when they are begun. An arrival that adds itself to those expected changes nothing.
+                    let arrived = u64::from(*counts);
+                    let kind = (lane, AccessKind::Atomic);
+                    let before =
+                        self.update_one(context, block, inst, place, kind, |state| advance(state, arrived, 0, 0))?;
+                    block.observe_copies_arrive(self.index, lane, shared_offset(place), before & PHASE != 0);
                 }
                 MBarrierKind::ExpectBytes(bytes) => {
                     let bytes = i64::from(bytes.get(&self.registers)[lane]);
-                    self.update_one(context, block, inst, place, lane, |state| advance(state, 0, 0, bytes))?;
+                    self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), |state| {
+                        advance(state, 0, 0, bytes)
+                    })?;
                 }
                 MBarrierKind::CompleteBytes(bytes) => {
                     let bytes = -i64::from(bytes.get(&self.registers)[lane]);
-                    self.update_one(context, block, inst, place, lane, |state| advance(state, 0, 0, bytes))?;
+                    self.update_one(context, block, inst, place, (lane, AccessKind::Atomic), |state| {
+                        advance(state, 0, 0, bytes)
+                    })?;
                 }
                 MBarrierKind::Test { done, state, parity } => {
-                    let now = self.update_one(context, block, inst, place, lane, |state| state)?;
+                    let now = self.update_one(context, block, inst, place, (lane, AccessKind::Read), |state| state)?;
                     let asked = match state {
                         AnySource::Word(source) => u64::from(source.get(&self.registers)[lane]),
                         AnySource::Double(source) => source.get(&self.registers)[lane],
                     };
                     let asked = if *parity { asked << 63 } else { asked & PHASE };
                     let over = now & PHASE != asked;
+                    if over {
+                        block.observe_phase_end(shared_offset(place), asked != 0);
+                    }
                     self.registers.set_predicate(*done, if over { !0 } else { 0 }, alone);
                 }
             }

@@ -1,7 +1,7 @@
 //! Running decoded kernels: warps of 32 lanes, blocks, and the grid over the host's threads.
 
 pub(crate) mod access;
-mod block;
+pub(crate) mod block;
 mod call;
 mod grid;
 mod matrix;

@@ -46,12 +46,10 @@ impl Warp {
         }
         // The result: how many arguments were printed, which nobody asks for; zero bytes went wrong.
         for place in &call.results {
-            if let Place::Memory { offset, size } = place
-                && let Some(local) = &self.local
-            {
+            if let Place::Memory { offset, size } = place {
                 for lane in lanes_of(lanes) {
                     let at = lane * self.local_bytes as usize + (self.registers.base().local + offset) as usize;
-                    local.write(at, &[0; 4][..(*size).min(4) as usize]);
+                    self.local.write(at, &[0; 4][..(*size).min(4) as usize]);
                 }
             } else if let Place::Word(super::registers::Source::Register(slot)) = place {
                 self.write(Destination::Word(*slot, 32), &[0; LANES], lanes);
@@ -96,8 +94,7 @@ impl Warp {
             Space::Local => {
                 let offset = address - window::base(Space::Local);
                 let inside = offset < u64::from(self.local_bytes);
-                let local = self.local.as_ref().filter(|_| inside)?;
-                Some(local.load8(lane * self.local_bytes as usize + offset as usize))
+                inside.then(|| self.local.load8(lane * self.local_bytes as usize + offset as usize))
             }
             Space::Global => {
                 let index = context.allocation(address, &mut 0)?;

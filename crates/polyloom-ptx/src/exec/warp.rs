@@ -3,8 +3,8 @@
 //! Lanes that are at the same instruction with the same callers run as one path. Where a branch divides a path, the
 //! part in the deepest call goes first, and of those the one at the lowest instruction, which lets paths meet again
 //! where code is laid out as compilers do; paths that meet become one. A path that keeps branching backwards while
-//! another could run lets that one run for a while, so lanes that wait for other lanes do not wait forever; one that
-//! spins alone lets the block's other warps, and then other blocks, go on.
+//! another could run lets that one run for a while, so lanes that wait for other lanes do not wait forever; when
+//! all that can run spin, the block's other warps, and then other blocks, go on.
 
 use super::block::{BlockState, Resume};
 use super::grid::Context;
@@ -52,9 +52,12 @@ pub(crate) enum Wait {
     },
 }
 
-/// A function's activation. Lanes that called from the same instruction of the same activation share one.
+/// A function's activation. Lanes that called from the same instruction of the same activation share one; when all of
+/// them have left, its place is another's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
+    /// Lanes that are in it, or in calls from it.
+    pub(crate) lanes: u32,
     pub(crate) parent: u32,
     pub(crate) call: u32,
     pub(crate) function: u32,
@@ -91,11 +94,13 @@ pub(crate) struct Warp {
     pub(crate) paths: Vec<Path>,
     pub(crate) frames: Vec<Frame>,
     frame_ids: FxHashMap<(u32, u32, u32), u32>,
+    /// Places among `frames` that nobody uses.
+    free_frames: Vec<u32>,
     /// `%tid` of each lane.
     pub(crate) threads: [[u32; LANES]; 3],
     /// Lanes that exist.
     pub(crate) present: u32,
-    pub(crate) local: Option<Region>,
+    pub(crate) local: Region,
     /// Bytes of local memory a lane.
     pub(crate) local_bytes: u32,
     /// The allocation the last access went to.
@@ -104,25 +109,31 @@ pub(crate) struct Warp {
     pub(crate) executed: u64,
     pub(crate) running: u32,
     pub(crate) thread_instructions: u64,
+    /// Lanes whose paths have spun as long as they may since the warp last let other warps go on.
+    spun: u32,
 }
 
 impl Warp {
-    pub(crate) fn new(index: u32) -> Warp {
-        Warp {
+    /// A warp of no block, or `None` if the host has not the memory.
+    pub(crate) fn new(context: &Context<'_>, index: u32) -> Option<Warp> {
+        let local_bytes = context.program.local_bytes.next_multiple_of(16);
+        Some(Warp {
             index,
             registers: Registers::default(),
             paths: Vec::new(),
             frames: Vec::new(),
             frame_ids: FxHashMap::default(),
+            free_frames: Vec::new(),
             threads: [[0; LANES]; 3],
             present: 0,
-            local: None,
-            local_bytes: 0,
+            local: Region::new(local_bytes as usize * LANES)?,
+            local_bytes,
             recent: 0,
             executed: 0,
             running: 0,
             thread_instructions: 0,
-        }
+            spun: 0,
+        })
     }
 
     /// Makes it the warp of that index of a fresh block.
@@ -154,17 +165,13 @@ impl Warp {
         });
         self.frames.clear();
         self.frame_ids.clear();
+        self.free_frames.clear();
         let function = context.program.kernel as u32;
-        self.frames.push(Frame { parent: 0, call: 0, function, depth: 0, base: Base::default() });
-        self.local_bytes = context.program.local_bytes.next_multiple_of(16);
-        if self.local_bytes > 0 {
-            match &self.local {
-                Some(region) if region.len() == self.local_bytes as usize * LANES => region.fill(0),
-                _ => self.local = Region::new(self.local_bytes as usize * LANES),
-            }
-        }
+        self.frames.push(Frame { lanes: self.present, parent: 0, call: 0, function, depth: 0, base: Base::default() });
+        self.local.fill(0);
         self.executed = 0;
         self.thread_instructions = 0;
+        self.spun = 0;
     }
 
     /// Runs until nothing can go on, something spins, or `budget` instructions.
@@ -199,13 +206,16 @@ impl Warp {
             }
             let spins = path.spins >= PATIENCE;
             if !matches!(step, Step::End) {
-                let others = self.paths.iter().any(|other| other.wait == Wait::No);
                 if spins {
                     path.spins = 0;
-                    path.yielded = others;
+                    self.spun |= path.mask;
+                    path.yielded = self.paths.iter().any(|other| other.wait == Wait::No);
                 }
                 self.paths.push(path);
-                if spins && !others {
+                // Paths that spin may wait for each other, so all that can run have to.
+                let mut runnable = self.paths.iter().filter(|path| path.wait == Wait::No);
+                if spins && runnable.all(|path| path.mask & !self.spun == 0) {
+                    self.spun = 0;
                     return Ok(Stop::Spinning);
                 }
             }
@@ -339,7 +349,7 @@ impl Warp {
                 Ok(Step::Next)
             }
             Op::FrameAddress { destination, offset } => {
-                let value = u64::from(self.registers.base().local + offset);
+                let value = offset.wrapping_add_unsigned(self.registers.base().local.into()) as u64;
                 self.write(*destination, &[value; LANES], lanes);
                 Ok(Step::Next)
             }
@@ -416,6 +426,12 @@ impl Warp {
                 other.wait = Wait::No;
             }
         }
+        let mut frame = path.frame;
+        while frame != 0 {
+            let parent = self.frames[frame as usize].parent;
+            self.leave(frame, lanes);
+            frame = parent;
+        }
         block.exit(context, self.index, lanes);
         self.split_off(path, lanes)
     }
@@ -472,10 +488,11 @@ impl Warp {
         others.map(|other| other.pc).min().unwrap_or(u32::MAX)
     }
 
-    /// The frame of a call of `function` by `path`.
-    pub(crate) fn enter(&mut self, context: &Context<'_>, path: &Path, function: u32) -> Option<u32> {
+    /// The frame of a call of `function` by lanes of `path`.
+    pub(crate) fn enter(&mut self, context: &Context<'_>, path: &Path, function: u32, lanes: u32) -> Option<u32> {
         let key = (path.frame, path.pc, function);
         if let Some(id) = self.frame_ids.get(&key) {
+            self.frames[*id as usize].lanes |= lanes;
             return Some(*id);
         }
         let parent = self.frames[path.frame as usize];
@@ -487,11 +504,29 @@ impl Warp {
             return None;
         }
         self.registers.reserve(base, size);
-        let id = self.frames.len() as u32;
-        let frame = Frame { parent: path.frame, call: path.pc, function, depth: parent.depth + 1, base };
-        self.frames.push(frame);
+        let frame = Frame { lanes, parent: path.frame, call: path.pc, function, depth: parent.depth + 1, base };
+        let id = match self.free_frames.pop() {
+            Some(id) => {
+                self.frames[id as usize] = frame;
+                id
+            }
+            None => {
+                self.frames.push(frame);
+                self.frames.len() as u32 - 1
+            }
+        };
         self.frame_ids.insert(key, id);
         Some(id)
+    }
+
+    /// Lanes return from a frame, or end in it.
+    pub(crate) fn leave(&mut self, id: u32, lanes: u32) {
+        let frame = &mut self.frames[id as usize];
+        frame.lanes &= !lanes;
+        if frame.lanes == 0 {
+            self.frame_ids.remove(&(frame.parent, frame.call, frame.function));
+            self.free_frames.push(id);
+        }
     }
 
     /// A finding at an instruction.

@@ -4,17 +4,16 @@
 //! been. So an access past the end of an allocation always misses and is reported, and one to an allocation that was
 //! freed is for as long; no host memory can be reached through a device address.
 
-use super::region::{REGION_ALIGN, Region};
+use super::region::Region;
 use super::window;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a request for memory may fail with.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// The host has not as many bytes, or there is no gap of as many addresses in the terabyte.
+    /// The device or the host has not as many bytes, or there is no gap of as many addresses in the terabyte.
     #[error("out of simulated device memory: {0} bytes were asked for")]
     OutOfMemory(usize),
     /// No allocation begins at the address.
@@ -34,8 +33,8 @@ pub enum MemoryError {
 pub(crate) struct Allocation {
     pub(crate) address: u64,
     pub(crate) region: Region,
-    /// A bit per byte: it was written. `None` until a launch asks (everything before that was the host's).
-    pub(crate) written: Vec<AtomicU8>,
+    /// A bit per byte: it was written. `None`: all are, as of variables, which have initial values.
+    written: Option<Region>,
     /// What it is called in reports, if it has a name.
     pub(crate) name: Option<String>,
     /// A `.const` variable.
@@ -62,14 +61,15 @@ impl Allocation {
 
     /// Notes that bytes have a value now.
     pub(crate) fn set_written(&self, offset: usize, length: usize) {
+        let Some(written) = &self.written else { return };
         let mut at = offset;
         let end = offset + length;
         while at < end {
             if at.is_multiple_of(8) && end - at >= 8 {
-                self.written[at / 8].store(0xff, Relaxed);
+                written.store8(at / 8, 0xff);
                 at += 8;
             } else {
-                self.written[at / 8].fetch_or(1 << (at % 8), Relaxed);
+                written.update(at / 8, 1, |bits| bits | 1 << (at % 8));
                 at += 1;
             }
         }
@@ -77,27 +77,26 @@ impl Allocation {
 
     /// Notes of bytes that were copied from another allocation whether they have a value.
     fn copy_written(&self, offset: usize, from: &Allocation, from_offset: usize, length: usize) {
+        let Some(written) = &self.written else { return };
+        let Some(from_written) = &from.written else { return self.set_written(offset, length) };
         let mut at = 0;
         while at < length {
             let (to, from_at) = (offset + at, from_offset + at);
             if to.is_multiple_of(8) && from_at.is_multiple_of(8) && length - at >= 8 {
-                self.written[to / 8].store(from.written[from_at / 8].load(Relaxed), Relaxed);
+                written.store8(to / 8, from_written.load8(from_at / 8));
                 at += 8;
                 continue;
             }
-            let bit = 1 << (to % 8);
-            if from.is_written(from_at, 1) {
-                self.written[to / 8].fetch_or(bit, Relaxed);
-            } else {
-                self.written[to / 8].fetch_and(!bit, Relaxed);
-            }
+            let (bit, has_value) = (1 << (to % 8), from.is_written(from_at, 1));
+            written.update(to / 8, 1, |bits| if has_value { bits | bit } else { bits & !bit });
             at += 1;
         }
     }
 
     /// Whether all of some bytes have a value.
     pub(crate) fn is_written(&self, offset: usize, length: usize) -> bool {
-        (offset..offset + length).all(|at| self.written[at / 8].load(Relaxed) >> (at % 8) & 1 != 0)
+        let Some(written) = &self.written else { return true };
+        (offset..offset + length).all(|at| written.load8(at / 8) >> (at % 8) & 1 != 0)
     }
 }
 
@@ -105,6 +104,8 @@ struct Inner {
     live: BTreeMap<u64, Arc<Allocation>>,
     /// Address and length of what was freed last, for reports: the oldest in front.
     freed: VecDeque<(u64, u64)>,
+    /// Bytes that are allocated.
+    in_use: usize,
     /// The addresses that are handed out.
     span: Range<u64>,
     /// Where the search for the next ones begins.
@@ -115,7 +116,7 @@ struct Inner {
 
 impl Inner {
     fn new(span: Range<u64>) -> Inner {
-        Inner { live: BTreeMap::new(), freed: VecDeque::new(), next: span.start, span, has_wrapped: false }
+        Inner { live: BTreeMap::new(), freed: VecDeque::new(), in_use: 0, next: span.start, span, has_wrapped: false }
     }
 
     /// The first gap at or after `from` for an allocation, with the distance that is kept to others.
@@ -170,10 +171,14 @@ impl Default for DeviceMemory {
     }
 }
 
+/// What addresses are multiples of, as CUDA's are.
+const ADDRESS_ALIGN: u64 = 256;
 /// How far apart allocations are kept.
 const GAP: u64 = 4096;
 /// How many addresses a device has.
 const SPAN: u64 = 1 << 40;
+/// Bytes that a device has. The host gives them when they are first touched, so a limit has to come before.
+const CAPACITY: usize = 64 << 30;
 /// How many windows of them there are: with the greatest address, all are positive as signed numbers.
 const WINDOWS: u32 = 1 << 16;
 /// Of how many freed allocations reports know.
@@ -191,11 +196,12 @@ impl DeviceMemory {
     }
 
     /// `length` bytes at an address that is a multiple of `align` (a power of two) and of 256. They are zero, but count
-    /// as uninitialised.
+    /// as uninitialised. A device has 64 GiB, or as much as the host can give.
     pub fn alloc(&self, length: usize, align: u64) -> Result<u64, MemoryError> {
         self.alloc_named(length, align, None, false)
     }
 
+    /// An allocation that counts as written throughout if it has a name, as variables do.
     pub(crate) fn alloc_named(
         &self,
         length: usize,
@@ -204,11 +210,18 @@ impl DeviceMemory {
         constant: bool,
     ) -> Result<u64, MemoryError> {
         let error = MemoryError::OutOfMemory(length);
-        let align = align.max(REGION_ALIGN as u64).checked_next_power_of_two().ok_or(error.clone())?;
+        let align = align.max(ADDRESS_ALIGN).checked_next_power_of_two().ok_or(error.clone())?;
         let mut inner = self.inner();
+        if length > CAPACITY - inner.in_use {
+            return Err(error);
+        }
         let region = Region::new(length).ok_or(error.clone())?;
-        let written = (0..length.div_ceil(8)).map(|_| AtomicU8::new(0)).collect();
+        let written = match name {
+            Some(_) => None,
+            None => Some(Region::new(length.div_ceil(8)).ok_or(error.clone())?),
+        };
         let start = inner.place(length as u64, align).ok_or(error)?;
+        inner.in_use += length;
         inner.live.insert(start, Arc::new(Allocation { address: start, region, written, name, constant }));
         Ok(start)
     }
@@ -217,6 +230,7 @@ impl DeviceMemory {
     pub fn free(&self, address: u64) -> Result<(), MemoryError> {
         let mut inner = self.inner();
         let allocation = inner.live.remove(&address).ok_or(MemoryError::NotAllocated(address))?;
+        inner.in_use -= allocation.region.len();
         if inner.freed.len() == REMEMBERED {
             inner.freed.pop_front();
         }
@@ -275,11 +289,6 @@ impl DeviceMemory {
         }
         target.copy_written(target_offset, &source, source_offset, length);
         Ok(())
-    }
-
-    /// Bytes that are allocated.
-    pub fn in_use(&self) -> usize {
-        self.inner().live.values().map(|allocation| allocation.region.len()).sum()
     }
 
     /// What a launch sees, sorted by address.
@@ -341,7 +350,7 @@ mod tests {
         }
         assert!(n_steps_back > 100, "{n_steps_back}");
         assert!(memory.inner().freed.len() <= 16);
-        assert_eq!(memory.in_use(), 100);
+        assert_eq!(memory.inner().in_use, 100);
         assert!(memory.describe(last, &[]).contains("that was freed"));
     }
 

@@ -1,16 +1,18 @@
 //! Bytes that several host threads may read and write at once, as threads of a GPU do.
 //!
 //! All of the crate's `unsafe` is here. Every access is checked against the region's length and its own alignment, is
-//! of 1, 2, 4 or 8 bytes, and is atomic on the host, so what PTX leaves undefined (a data race) is never undefined in
-//! Rust.
+//! of 1, 2, 4 or 8 bytes, and is an atomic of that size on the host. So races of accesses of one size, and of any with
+//! reads alone, are defined in Rust as well. Races of different sizes over the same bytes, one of them a write, Rust's
+//! memory model does not define: a kernel that has such gets some mixture of the bytes, as from the host's own
+//! instructions, and nothing outside the region is touched.
 
 #![expect(unsafe_code, reason = "memory that threads share without locks")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-/// What regions are aligned to, as CUDA's allocations are.
-pub(crate) const REGION_ALIGN: usize = 256;
+/// What regions are aligned to on the host. More than allocators give anyhow would have them write all zeros at once.
+const HOST_ALIGN: usize = 16;
 
 /// A run of bytes.
 pub(crate) struct Region {
@@ -32,10 +34,10 @@ impl Drop for Region {
 
 impl Region {
     fn layout(length: usize) -> Option<Layout> {
-        Layout::from_size_align(length.max(1), REGION_ALIGN).ok()
+        Layout::from_size_align(length.max(1), HOST_ALIGN).ok()
     }
 
-    /// `length` zeroed bytes, or `None` if the host has not as many.
+    /// `length` zeroed bytes, which the host gives as they are touched, or `None` if it has not as many.
     pub(crate) fn new(length: usize) -> Option<Region> {
         let layout = Self::layout(length)?;
         // SAFETY: the layout's size is not zero.
@@ -139,9 +141,14 @@ impl Region {
         }
     }
 
-    /// Replaces `size` (2, 4 or 8) bytes by what `update` makes of them, at once, and gives what was there.
+    /// Replaces `size` (1, 2, 4 or 8) bytes by what `update` makes of them, at once, and gives what was there.
     pub(crate) fn update(&self, offset: usize, size: u32, update: impl Fn(u64) -> u64) -> u64 {
         match size {
+            1 => {
+                // SAFETY: as in `load8`.
+                let cell = unsafe { AtomicU8::from_ptr(self.at(offset, 1)) };
+                cell.fetch_update(SeqCst, SeqCst, |old| Some(update(old.into()) as u8)).unwrap_or_else(|old| old).into()
+            }
             2 => {
                 let cell = self.cell16(offset);
                 cell.fetch_update(SeqCst, SeqCst, |old| Some(update(old.into()) as u16))

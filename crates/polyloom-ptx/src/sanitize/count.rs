@@ -41,7 +41,43 @@ pub(super) fn access(counters: &mut Counters, context: &Context<'_>, access: &Ac
             let lanes_at_once = LANES / (access.size as usize).div_ceil(4).clamp(1, 4);
             for first in (0..LANES).step_by(lanes_at_once) {
                 let turn = (((1u64 << lanes_at_once) - 1) << first) as u32 & group.lanes;
-                counters.shared_conflicts += conflicts(access, turn);
+                let starts = lanes_of(turn).map(|lane| group.offsets[lane]);
+                counters.shared_conflicts += conflicts(starts, access.size as usize);
+            }
+        }
+        Where::Local | Where::Param => {}
+    }
+}
+
+/// A matrix whose rows of `size` bytes begin at these offsets: one access. Shared memory is asked for as many pieces of
+/// at most 16 bytes at once as its banks are wide.
+pub(super) fn rows(
+    counters: &mut Counters,
+    context: &Context<'_>,
+    place: Where,
+    kind: AccessKind,
+    (rows, size): (&[usize], usize),
+) {
+    match place {
+        Where::Global(index) => {
+            let start = context.memory[index].address;
+            let ends = rows.iter().map(|row| (start + *row as u64, start + (row + size) as u64));
+            let mut sectors: Vec<u64> = ends.flat_map(|(first, end)| first / SECTOR..end.div_ceil(SECTOR)).collect();
+            sectors.sort_unstable();
+            sectors.dedup();
+            counters.global_sectors += sectors.len() as u64;
+            counters.global_bytes += (rows.len() * size) as u64;
+            match kind {
+                AccessKind::Write => counters.global_stores += 1,
+                _ => counters.global_loads += 1,
+            }
+        }
+        Where::Shared => {
+            counters.shared_accesses += 1;
+            let piece = size.min(16);
+            let pieces: Vec<usize> = rows.iter().flat_map(|row| (*row..row + size).step_by(piece)).collect();
+            for turn in pieces.chunks(4 * BANKS / piece) {
+                counters.shared_conflicts += conflicts(turn.iter().copied(), piece);
             }
         }
         Where::Local | Where::Param => {}
@@ -49,11 +85,10 @@ pub(super) fn access(counters: &mut Counters, context: &Context<'_>, access: &Ac
 }
 
 /// Passes beyond the first: the most different words that one bank is asked for, less one.
-fn conflicts(access: &Access<'_>, lanes: u32) -> u64 {
+fn conflicts(starts: impl Iterator<Item = usize>, size: usize) -> u64 {
     let mut words: Vec<usize> = Vec::with_capacity(LANES);
-    for lane in lanes_of(lanes) {
-        let offset = access.group.offsets[lane];
-        words.extend(offset / 4..(offset + access.size as usize).div_ceil(4));
+    for offset in starts {
+        words.extend(offset / 4..(offset + size).div_ceil(4));
     }
     words.sort_unstable();
     words.dedup();

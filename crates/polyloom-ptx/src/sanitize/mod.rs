@@ -97,9 +97,31 @@ impl BlockState {
         if context.counting {
             count::access(&mut self.counters, context, access);
         }
+        self.check(context, warp, access)
+    }
+
+    /// A matrix with rows of `size` bytes at these offsets is about to be accessed: one access to the counters.
+    pub(crate) fn observe_rows(
+        &mut self,
+        context: &Context<'_>,
+        place: Where,
+        kind: AccessKind,
+        rows: &[usize],
+        size: usize,
+    ) {
+        count::rows(&mut self.counters, context, place, kind, (rows, size));
+    }
+
+    /// `observe` without counting.
+    pub(crate) fn check(
+        &mut self,
+        context: &Context<'_>,
+        warp: &Warp,
+        access: &Access<'_>,
+    ) -> Result<(), Box<Finding>> {
         if self.checks.is_some() && matches!(access.group.place, Where::Global(_) | Where::Shared) {
             self.check_written(context, warp, access);
-            self.check_order(context, warp, access);
+            self.check_order(context, warp, access)?;
         }
         Ok(())
     }
@@ -125,6 +147,20 @@ impl BlockState {
             for offset in checks.copies.wait(thread, left) {
                 checks.shadow.written_now(window::base(Space::Shared) + offset, stamp);
             }
+        }
+    }
+
+    /// A thread arrives at an mbarrier, in its phase of that parity, when its copies until now are done.
+    pub(crate) fn observe_copies_arrive(&mut self, warp: u32, lane: usize, barrier: u64, phase: bool) {
+        if let Some(checks) = &mut self.checks {
+            checks.copies.bind(thread_of(warp, lane), (barrier, phase));
+        }
+    }
+
+    /// A thread has seen that the mbarrier's phase of that parity is over.
+    pub(crate) fn observe_phase_end(&mut self, barrier: u64, phase: bool) {
+        if let Some(checks) = &mut self.checks {
+            checks.copies.complete((barrier, phase));
         }
     }
 
@@ -211,8 +247,8 @@ impl BlockState {
         }
     }
 
-    fn check_order(&mut self, context: &Context<'_>, warp: &Warp, access: &Access<'_>) {
-        let (Some(mut checks), Some(global)) = (self.checks.take(), &context.global_checks) else { return };
+    fn check_order(&mut self, context: &Context<'_>, warp: &Warp, access: &Access<'_>) -> Result<(), Box<Finding>> {
+        let (Some(mut checks), Some(global)) = (self.checks.take(), &context.global_checks) else { return Ok(()) };
         let mut global = global.lock().unwrap_or_else(PoisonError::into_inner);
         let global = &mut *global;
         let (group, order) = (access.group, access.order);
@@ -265,6 +301,12 @@ impl BlockState {
             }
         }
         self.checks = Some(checks);
+        if global.shadow.is_full() {
+            let message = "the kernel uses more global memory than the check for races can watch (128 MiB); \
+                           launch it on less, or without that check";
+            return Err(context.plain_finding(FindingKind::InvalidLaunch, message));
+        }
+        Ok(())
     }
 
     fn report_race(
@@ -299,5 +341,40 @@ impl BlockState {
         let mut finding = warp.finding(context, self, access.inst, kind, &message, 1 << lane);
         finding.address = Some(generic(context, access.group.place, offset));
         context.report(*finding);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{FindingKind, Launch, Module, Sanitizers, Simulator};
+
+    #[test]
+    fn more_memory_than_can_be_watched_is_refused() {
+        // Each thread writes a word of a page of its own; there are eight pages in tests.
+        let text = "
+            .version 8.0
+            .target sm_80
+            .visible .entry k(.param .u64 out) {
+                .reg .b32 %r;
+                .reg .b64 %at, %offset;
+                ld.param.u64 %at, [out];
+                mov.u32 %r, %tid.x;
+                mul.wide.u32 %offset, %r, 256;
+                add.u64 %at, %at, %offset;
+                st.global.u32 [%at], %r;
+                ret;
+            }";
+        let simulator = Simulator::default();
+        let loaded = simulator.load(&Module::parse(text).unwrap()).unwrap();
+        let params = [simulator.memory().alloc(256 * 8, 4).unwrap().to_le_bytes().to_vec()];
+        let launch = |threads: u32| {
+            let sanitize = Sanitizers { races: true, ..Sanitizers::default() };
+            let launch = Launch { block: [threads, 1, 1], params: &params, sanitize, ..Launch::default() };
+            loaded.kernel("k").unwrap().launch(&launch)
+        };
+        assert!(launch(7).is_ok());
+        let fault = launch(8).expect_err("it is refused");
+        assert_eq!(fault.findings[0].kind, FindingKind::InvalidLaunch);
+        assert!(fault.findings[0].message.contains("launch it on less"), "{fault}");
     }
 }

@@ -171,7 +171,11 @@ impl BlockTime {
                 if order.acquire {
                     self.learn(thread, &published.knowledge);
                 } else {
-                    self.threads[thread].seen.push(published);
+                    let seen = &mut self.threads[thread].seen;
+                    // A loop that waits sees the same again and again.
+                    if !seen.iter().any(|each| Arc::ptr_eq(&each.knowledge, &published.knowledge)) {
+                        seen.push(published);
+                    }
                 }
             }
         }

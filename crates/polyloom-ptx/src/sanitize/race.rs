@@ -1,20 +1,29 @@
 //! Who accessed which bytes last, and whether the next access is ordered after that.
 //!
-//! Memory is watched by words of four bytes, each with its last write and two of the reads since; words that are
-//! accessed in part are watched by byte. Two reads suffice to find a race of some read with a later write, whoever
-//! makes that.
+//! Memory is watched by words of four bytes, each with its last write and the reads since that no later read is ordered
+//! after; words that are accessed in part are watched by byte. Lanes of a warp that read by one instruction are one
+//! record. Of a word at most [`MAX_READS`] records are kept, more than a block has warps: where more read what nothing
+//! orders, the oldest of the block with the most are forgotten, and a race with those alone is not found.
 
 use super::order::{BlockTime, Stamp, reaches};
 use crate::decode::op::{Order, Scope};
+use crate::exec::registers::{LANES, lanes_of};
 use rustc_hash::FxHashMap;
 
 /// Words in a page of the table.
 const PAGE: u64 = 64;
+/// Pages of a table; with all of them it takes some 2 GiB of the host.
+const MAX_PAGES: usize = if cfg!(test) { 8 } else { 1 << 19 };
+/// Records of reads of a word.
+const MAX_READS: usize = 64;
 
 /// An access that is remembered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Record {
+    /// The first of its threads.
     pub(super) stamp: Stamp,
+    /// Lanes of that thread's warp that did the same at the same time.
+    lanes: u32,
     pub(super) inst: u32,
     pub(super) writes: bool,
     strong: bool,
@@ -23,7 +32,8 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(stamp: Stamp, inst: u32, writes: bool, order: Order) -> Self {
-        Record { stamp, inst, writes, strong: order.strong, scope: order.scope }
+        let lanes = 1 << (usize::from(stamp.thread) % LANES);
+        Record { stamp, lanes, inst, writes, strong: order.strong, scope: order.scope }
     }
 
     /// Two strong accesses are no race if each reaches the other's block (PTX ISA 9.0 §8.7.1, "morally strong").
@@ -31,12 +41,81 @@ impl Record {
         let (a, b) = (self.stamp.block, other.stamp.block);
         self.strong && other.strong && reaches(self.scope, a, b) && reaches(other.scope, a, b)
     }
+
+    /// The record of its first thread that is not before what `thread` does now.
+    fn unordered(&self, time: &BlockTime, thread: usize) -> Option<Record> {
+        let warp = usize::from(self.stamp.thread) / LANES;
+        lanes_of(self.lanes)
+            .map(|lane| Record { stamp: Stamp { thread: (warp * LANES + lane) as u16, ..self.stamp }, ..*self })
+            .find(|single| !time.is_before(single.stamp, thread))
+    }
+
+    /// Makes it stand for the read `other` of one lane, if that lane read at the same time already, or others of its
+    /// warp by the same instruction.
+    fn join(&mut self, other: &Record) -> bool {
+        let warp = |record: &Record| usize::from(record.stamp.thread) / LANES;
+        let stamp = Stamp { thread: other.stamp.thread, ..self.stamp };
+        let alike = Record { stamp, lanes: other.lanes, inst: other.inst, ..*self } == *other;
+        let joins = warp(self) == warp(other) && alike && (self.inst == other.inst || self.lanes & other.lanes != 0);
+        self.lanes |= if joins { other.lanes } else { 0 };
+        joins
+    }
+
+    /// Whether whatever is ordered after the read `self`, or may race with it, is so with the earlier read `other`.
+    fn covers(&self, other: &Record, time: &BlockTime, thread: usize) -> bool {
+        let as_strong = !self.strong || other.strong && other.scope >= self.scope;
+        as_strong && other.unordered(time, thread).is_none()
+    }
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
+enum Reads {
+    #[default]
+    None,
+    One(Record),
+    Many(Vec<Record>),
+}
+
+impl Reads {
+    fn as_slice(&self) -> &[Record] {
+        match self {
+            Reads::None => &[],
+            Reads::One(read) => std::slice::from_ref(read),
+            Reads::Many(all) => all,
+        }
+    }
+
+    fn add(&mut self, record: Record, time: &BlockTime, thread: usize) {
+        match self {
+            Reads::None => *self = Reads::One(record),
+            Reads::One(read) => {
+                if record.covers(read, time, thread) {
+                    *read = record;
+                } else if !read.join(&record) {
+                    *self = Reads::Many(vec![*read, record]);
+                }
+            }
+            Reads::Many(all) => {
+                if all.iter_mut().rev().any(|read| read.join(&record)) {
+                    return;
+                }
+                all.retain(|read| !record.covers(read, time, thread));
+                if all.len() == MAX_READS {
+                    let of_block = |block: u32| all.iter().filter(|read| read.stamp.block == block).count();
+                    // Of equals `max_by_key` takes the last, so from the back the oldest.
+                    let oldest = (0..all.len()).rev().max_by_key(|index| of_block(all[*index].stamp.block));
+                    all.remove(oldest.unwrap_or(0));
+                }
+                all.push(record);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Default)]
 struct Cell {
     write: Option<Record>,
-    reads: [Option<Record>; 2],
+    reads: Reads,
 }
 
 impl Cell {
@@ -49,20 +128,15 @@ impl Cell {
         same: impl Fn(&Record) -> bool,
     ) -> Option<Record> {
         let unordered = |other: &Record| {
-            let fine = time.is_before(other.stamp, thread) || record.is_fine_with(other);
-            !(fine || other.writes && record.writes && same(other))
+            let fine = record.is_fine_with(other) || other.writes && record.writes && same(other);
+            if fine { None } else { other.unordered(time, thread) }
         };
-        let mut race = self.write.filter(unordered);
+        let mut race = self.write.as_ref().and_then(unordered);
         if record.writes {
-            race = race.or_else(|| self.reads.into_iter().flatten().find(unordered));
-            *self = Cell { write: Some(record), reads: [None; 2] };
-            return race;
-        }
-        let free = self.reads.iter().position(|read| {
-            read.is_none_or(|read| read.stamp.thread == record.stamp.thread || time.is_before(read.stamp, thread))
-        });
-        if let Some(free) = free {
-            self.reads[free] = Some(record);
+            race = race.or_else(|| self.reads.as_slice().iter().find_map(unordered));
+            *self = Cell { write: Some(record), reads: Reads::None };
+        } else {
+            self.reads.add(record, time, thread);
         }
         race
     }
@@ -87,6 +161,11 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
+    /// Whether it has as many words as it may, so that accesses elsewhere cannot be watched.
+    pub(super) fn is_full(&self) -> bool {
+        self.pages.len() >= MAX_PAGES
+    }
+
     fn word(&mut self, address: u64) -> &mut Word {
         let word = address / 4;
         let page = self.pages.entry(word / PAGE).or_insert_with(|| vec![Word::default(); PAGE as usize]);
@@ -111,7 +190,7 @@ impl Shadow {
             let word = self.word(at);
             let whole = next - at == 4;
             if let (false, Word::Whole(cell)) = (whole, &*word) {
-                *word = Word::Bytes(Box::new([*cell; 4]));
+                *word = Word::Bytes(Box::new(std::array::from_fn(|_| cell.clone())));
             }
             let found = match word {
                 Word::Whole(cell) => {
