@@ -232,6 +232,52 @@ fn divergent_barriers() {
     );
 }
 
+/// The barrier at line 7 of the source is divergent; the twin has it at a line of its own.
+fn plant(wrong: &str, right: &str) {
+    let text = |body: &str| format!(".file 1 \"planted.py\"\n{}", kernel(body));
+    let found = |body: &str| {
+        let launch = Launch { block: [64, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
+        match try_launch(&text(body), "k", vec![array(&[0u32; 64]), array(&[0u32; 64])], launch) {
+            Ok(_) => Vec::new(),
+            Err(fault) => fault.findings,
+        }
+    };
+    let findings = found(wrong);
+    assert!(!findings.is_empty(), "nothing is found in\n{wrong}");
+    for finding in findings {
+        assert_eq!(finding.kind, FindingKind::DivergentBarrier, "{finding}\n{wrong}");
+        let (file, line, _) = finding.site.and_then(|site| site.source).expect("it has a line");
+        assert_eq!((file.as_str(), line), ("planted.py", 7), "{wrong}");
+    }
+    let texts: Vec<String> = found(right).iter().map(ToString::to_string).collect();
+    assert!(texts.is_empty(), "{texts:#?}\n{right}");
+}
+
+#[test]
+fn planted_divergent_barriers() {
+    // Behind a branch that half a warp takes; behind a return; in a loop of uneven length; two barriers for two branches.
+    let half = "setp.lt.u32 %p0, %r0, 16;\n";
+    plant(
+        &format!("{half}@!%p0 bra OVER;\n.loc 1 7 1\nbar.sync 0;\n.loc 1 9 1\nOVER:\nst.global.u32 [%rd0], 1;"),
+        &format!("{half}@!%p0 bra OVER;\nst.global.u32 [%rd0], 2;\nOVER:\n.loc 1 7 1\nbar.sync 0;"),
+    );
+    plant(
+        &format!("{half}@%p0 ret;\n.loc 1 7 1\nbar.sync 0;\n.loc 1 9 1\nst.global.u32 [%rd0], 1;"),
+        &format!(".loc 1 7 1\nbar.sync 0;\n.loc 1 9 1\n{half}@%p0 ret;\nst.global.u32 [%rd0], 1;"),
+    );
+    let rounds = |most: &str| {
+        format!(
+            "mov.u32 %r1, 0;\n{most}\nLOOP:\n.loc 1 7 1\nbar.sync 0;\n.loc 1 8 1\nadd.u32 %r1, %r1, 1;\n\
+             setp.le.u32 %p1, %r1, %r2;\n@%p1 bra LOOP;\nst.global.u32 [%rd0], %r1;"
+        )
+    };
+    plant(&rounds("shr.u32 %r2, %r0, 5;"), &rounds("mov.u32 %r2, 1;"));
+    plant(
+        &format!("{half}@%p0 bra OTHER;\n.loc 1 7 1\nbar.sync 0;\nbra DONE;\nOTHER:\n.loc 1 7 5\nbar.sync 0;\nDONE:"),
+        &format!("{half}@%p0 bra OTHER;\nst.global.u32 [%rd0], 1;\nOTHER:\n.loc 1 7 1\nbar.sync 0;"),
+    );
+}
+
 #[test]
 fn asynchronous_copies_are_waited_for() {
     let copy = "mul.wide.u32 %rd5, %r0, 4;\nadd.u64 %rd5, %rd4, %rd5;\ncp.async.ca.shared.global [%r8], [%rd5], 4;\n\

@@ -143,6 +143,47 @@ fn wrong_instructions_are_named_with_their_places() {
 }
 
 #[test]
+fn modifiers_an_instruction_does_not_have_are_refused() {
+    let refused = |instruction: &str| {
+        let simulator = Simulator::default();
+        let loaded = simulator.load(&module(&kernel(instruction))).expect("it loads");
+        loaded.kernel("k").err().unwrap_or_else(|| panic!("{instruction} is accepted"))[0].message.clone()
+    };
+    for (instruction, message) in [
+        ("add.sat.u32 %r1, %r2, %r3;", "`add` has no `.sat` with `.u32`"),
+        ("mad.lo.sat.s32 %r1, %r2, %r3, %r4;", "`mad` has no `.sat` with `.s32`"),
+        ("add.lo.u32 %r1, %r2, %r3;", "the simulator has no `.lo` for `add`"),
+        ("min.cc.u32 %r1, %r2, %r3;", "the simulator has no `.cc` for `min`"),
+        ("div.approx.f64 %rd1, %rd2, %rd3;", "`div` has no type `.f64`"),
+        ("add.approx.f32 %r1, %r2, %r3;", "the simulator has no `.approx` for `add`"),
+        ("add.sat.f64 %rd1, %rd2, %rd3;", "the simulator has no `.sat` for `add`"),
+        ("div.rn.sat.f32 %r1, %r2, %r3;", "the simulator has no `.sat` for `div`"),
+        ("min.rn.f32 %r1, %r2, %r3;", "the simulator has no `.rn` for `min`"),
+        ("add.NaN.f32 %r1, %r2, %r3;", "the simulator has no `.NaN` for `add`"),
+        ("fence.proxy.alias.quick;", "the simulator has no `.quick` for `fence`"),
+        ("fence.mbarrier_init.release.gpu;", "the simulator has no `.gpu` for `fence`"),
+        ("barrier.cluster.wait.quick;", "the simulator has no `.quick` for `barrier`"),
+        (
+            "movmatrix.sync.aligned.m8n8.b16 %r1, %r2;",
+            "the simulator has `movmatrix.sync.aligned.m8n8.trans.b16` alone",
+        ),
+        ("createpolicy.L3.b64 %rd1, 1.0;", "the simulator has no `.L3` for `createpolicy`"),
+        ("prefetch.global.L4 [%rd0];", "the simulator has no `.L4` for `prefetch`"),
+        ("griddepcontrol.pause;", "the simulator has no `.pause` for `griddepcontrol`"),
+    ] {
+        assert_eq!(refused(instruction), message, "{instruction}");
+    }
+    // As the ISA manual spells them.
+    let fine = "fence.proxy.alias;\nfence.proxy.async.shared::cta;\nfence.proxy.tensormap::generic.release.gpu;\n\
+                fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n\
+                movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r0;\ncreatepolicy.fractional.L2::evict_last.L2::evict_unchanged.b64 %rd5, 1.0;\n\
+                prefetch.global.L2 [%rd0];\nprefetch.global.L2::evict_last [%rd0];\nprefetchu.L1 [%rd0];\n\
+                discard.global.L2 [%rd0], 128;\napplypriority.global.L2::evict_normal [%rd0], 128;\ngriddepcontrol.wait;\npmevent 1;\n\
+                pmevent.mask 3;\nst.global.u32 [%rd0], 1;";
+    assert_eq!(run("", fine), [1; 32]);
+}
+
+#[test]
 fn constants_are_not_written() {
     let text =
         kernel("mov.u64 %rd5, table;\nst.u32 [%rd5], 1;").replacen(".visible", ".const .u32 table = 5;\n.visible", 1);

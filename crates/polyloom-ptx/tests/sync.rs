@@ -182,7 +182,7 @@ fn lanes_may_name_different_barriers() {
     let body = "and.b32 %r1, %r0, 1;\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p0, %r0, 16;\nsetp.eq.u32 %p1, %r1, 1;\n\
                 and.pred %p0, %p0, %p1;\nbarrier.red.popc.u32 %r2, %r1, 32, %p0;\nst.global.u32 [%rd0], %r2;";
     let expected: Vec<u32> = (0..64).map(|thread| if thread % 2 == 0 { 8 } else { 0 }).collect();
-    assert_eq!(run(64, &body), expected);
+    assert_eq!(run(64, body), expected);
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub(crate) fn last_simulator_report(py: Python<'_>) -> PyResult<Option<Bound<'_,
     if let Some(counters) = &report.counters {
         let classes = PyDict::new(py);
         for class in Class::ALL {
-            classes.set_item(format!("{class:?}").to_lowercase(), counters.class(class).1)?;
+            classes.set_item(class.name(), counters.class(class).1)?;
         }
         found.set_item("classes", classes)?;
         found.set_item("divergent_branches", counters.divergent_branches)?;

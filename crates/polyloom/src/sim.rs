@@ -60,7 +60,7 @@ pub fn describe_report(report: &Report, seconds: f64) -> String {
     for class in Class::ALL {
         let (warps, threads) = counters.class(class);
         if warps > 0 {
-            row(&class_name(class), format!("{threads} ({warps} warps)"));
+            row(&format!("{} instructions", class.name()), format!("{threads} ({warps} warps)"));
         }
     }
     row("divergent branches", counters.divergent_branches.to_string());
@@ -72,19 +72,6 @@ pub fn describe_report(report: &Report, seconds: f64) -> String {
     row("shared bank conflicts", counters.shared_conflicts.to_string());
     occupancy(counters, &mut row);
     text
-}
-
-/// The class's own name, in words.
-fn class_name(class: Class) -> String {
-    let name = format!("{class:?}");
-    let mut words = String::new();
-    for letter in name.chars() {
-        if letter.is_uppercase() && !words.is_empty() {
-            words.push(' ');
-        }
-        words.extend(letter.to_lowercase());
-    }
-    format!("{words} instructions")
 }
 
 fn percent(fraction: Option<f64>) -> String {

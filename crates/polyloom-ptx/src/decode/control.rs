@@ -42,8 +42,13 @@ impl Decoder<'_> {
                 Op::Sleep
             }
             // A debugger's stop, a counter, hints.
-            _ => {
-                line.mods.rest();
+            opcode => {
+                match opcode {
+                    "pmevent" => line.mods.drop_known(&["mask"]),
+                    "setmaxnreg" => line.mods.drop_known(&["inc", "dec", "sync", "aligned", "u32"]),
+                    "griddepcontrol" => line.mods.drop_known(&["launch_dependents", "wait"]),
+                    _ => {}
+                }
                 Op::Nothing
             }
         };

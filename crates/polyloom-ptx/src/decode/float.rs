@@ -7,7 +7,7 @@ use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::exec::registers::{Compute, LANES, Registers, lanes_where};
 use crate::number::arithmetic::{
-    Operation, canonical, directed, directed_f64, extremum, extremum_f64, flush, flush_if, fma, saturate, saturate_f64,
+    Operation, canonical, directed, directed_f64, extremum, extremum_f64, flush, flush_if, fma, saturate,
 };
 use crate::number::{Rounding, approximate};
 
@@ -74,23 +74,32 @@ impl Decoder<'_> {
     }
 
     pub(super) fn float(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        let rounding = line.mods.rounding();
+        let opcode = line.instruction.opcode.as_str();
+        let rounds = matches!(opcode, "add" | "sub" | "mul" | "fma" | "mad" | "div");
+        let extremum = matches!(opcode, "min" | "max");
+        let rounding = if rounds { line.mods.rounding() } else { None };
         // `.full` is within 2 ulp of every quotient, as the rounded one is.
-        let divides = line.instruction.opcode == "div";
+        let divides = opcode == "div";
         let approximate = divides && line.mods.take("approx");
         let full = divides && line.mods.take("full");
-        let finish = Finish { ftz: line.mods.take("ftz"), saturate: line.mods.take("sat") };
-        let nan = line.mods.take("NaN");
-        let sign = line.mods.take("xorsign");
-        let magnitude = line.mods.take("abs");
-        match line.mods.ty()? {
+        let ty = line.mods.ty()?;
+        // f64 has no other forms.
+        let plain = ty == Type::F64;
+        let finish = Finish {
+            ftz: !plain && line.mods.take("ftz"),
+            saturate: !plain && rounds && !divides && line.mods.take("sat"),
+        };
+        let nan = !plain && extremum && line.mods.take("NaN");
+        let sign = !plain && extremum && line.mods.take("xorsign");
+        let magnitude = !plain && extremum && line.mods.take("abs");
+        match ty {
             Type::F32 => {
                 let compute = self.single(line, rounding, approximate, finish, (nan, sign, magnitude))?;
                 Ok((Op::Compute(compute), Class::Float))
             }
-            ty @ Type::F64 if approximate || full => line.mods.no_type(ty),
+            Type::F64 if approximate || full => line.mods.no_type(ty),
             Type::F64 => {
-                let compute = self.double(line, rounding.unwrap_or(Rounding::Nearest), finish.saturate)?;
+                let compute = self.double(line, rounding.unwrap_or(Rounding::Nearest))?;
                 Ok((Op::Compute(compute), Class::Double))
             }
             Type::F32x2 => {
@@ -152,28 +161,21 @@ impl Decoder<'_> {
         }
     }
 
-    fn double(&mut self, line: &Line<'_>, rounding: Rounding, saturating: bool) -> Decoded<Compute> {
-        let nearest = rounding == Rounding::Nearest && !saturating;
+    fn double(&mut self, line: &Line<'_>, rounding: Rounding) -> Decoded<Compute> {
+        let nearest = rounding == Rounding::Nearest;
         let ty = Type::F64;
-        let finish = move |x: f64| if saturating { saturate_f64(x) } else { x };
         match line.instruction.opcode.as_str() {
             "add" if nearest => self.binary::<f64>(line, ty, |a, b| a + b),
             "sub" if nearest => self.binary::<f64>(line, ty, |a, b| a - b),
             "mul" if nearest => self.binary::<f64>(line, ty, |a, b| a * b),
             "div" if nearest => self.binary::<f64>(line, ty, |a, b| a / b),
             "fma" | "mad" if nearest => self.ternary::<f64>(line, ty, f64::mul_add),
-            "add" => {
-                self.binary::<f64>(line, ty, move |a, b| finish(directed_f64(Operation::Add, rounding, a, b, 0.0)))
-            }
-            "sub" => {
-                self.binary::<f64>(line, ty, move |a, b| finish(directed_f64(Operation::Sub, rounding, a, b, 0.0)))
-            }
-            "mul" => {
-                self.binary::<f64>(line, ty, move |a, b| finish(directed_f64(Operation::Mul, rounding, a, b, 0.0)))
-            }
+            "add" => self.binary::<f64>(line, ty, move |a, b| directed_f64(Operation::Add, rounding, a, b, 0.0)),
+            "sub" => self.binary::<f64>(line, ty, move |a, b| directed_f64(Operation::Sub, rounding, a, b, 0.0)),
+            "mul" => self.binary::<f64>(line, ty, move |a, b| directed_f64(Operation::Mul, rounding, a, b, 0.0)),
             "div" => self.binary::<f64>(line, ty, move |a, b| directed_f64(Operation::Div, rounding, a, b, 0.0)),
             "fma" | "mad" => {
-                self.ternary::<f64>(line, ty, move |a, b, c| finish(directed_f64(Operation::Fma, rounding, a, b, c)))
+                self.ternary::<f64>(line, ty, move |a, b, c| directed_f64(Operation::Fma, rounding, a, b, c))
             }
             "abs" => self.unary::<f64>(line, ty, f64::abs),
             "neg" => self.unary::<f64>(line, ty, |a| -a),

@@ -88,14 +88,21 @@ fn pairwise<T: Value<Word = u32>>(f: impl Fn(T, T) -> T) -> impl Fn(u32, u32) ->
 impl Decoder<'_> {
     pub(super) fn integer(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         let opcode = line.instruction.opcode.as_str();
-        let part = line.mods.take_of(PARTS);
-        let saturating = line.mods.take("sat");
-        let carry_out = line.mods.take("cc");
-        let relu = line.mods.take("relu");
+        let multiplies = matches!(opcode, "mul" | "mad" | "madc" | "mul24" | "mad24" | "dp2a");
+        let part = if multiplies { line.mods.take_of(PARTS) } else { None };
+        let saturating = matches!(opcode, "add" | "sub" | "mad" | "mad24") && line.mods.take("sat");
+        let carries = matches!(opcode, "add" | "sub" | "mad" | "addc" | "subc" | "madc");
+        let carry_out = carries && line.mods.take("cc");
+        let relu = matches!(opcode, "min" | "max") && line.mods.take("relu");
         if let "dp4a" | "dp2a" = opcode {
             return self.dot_product(line, part);
         }
         let ty = line.mods.ty()?;
+        // Of products, the upper half alone.
+        let has_saturation = ty == Type::S(32) && matches!(part, None | Some(Part::High)) && !carry_out;
+        if saturating && !has_saturation {
+            return line.error(format!("`{opcode}` has no `.sat` with `.{}`", ty.name()));
+        }
         if carry_out || matches!(opcode, "addc" | "subc" | "madc") {
             return self.with_carry(line, ty, part, carry_out);
         }

@@ -240,7 +240,10 @@ impl Decoder<'_> {
     }
 
     fn transpose(&mut self, line: &mut Line<'_>) -> Decoded<Compute> {
-        line.mods.rest();
+        let names = ["m8n8", "trans", "b16"];
+        if !names.map(|name| line.mods.take(name)).into_iter().all(|found| found) {
+            return line.error("the simulator has `movmatrix.sync.aligned.m8n8.trans.b16` alone");
+        }
         line.check(2, 2)?;
         let all = &line.instruction.operands;
         let d = self.slot::<u32>(&all[0], Type::B(32))?;

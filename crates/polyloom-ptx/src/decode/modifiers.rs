@@ -64,9 +64,9 @@ impl<'i> Modifiers<'i> {
         ])
     }
 
-    /// All that is left, first to last.
-    pub(crate) fn rest(&mut self) -> Vec<&'i str> {
-        std::mem::take(&mut self.left)
+    /// Those of `names` that are there have no meaning here.
+    pub(crate) fn drop_known(&mut self, names: &[&str]) {
+        self.left.retain(|each| !names.contains(each));
     }
 
     pub(crate) fn drop_prefixed(&mut self, prefix: &str) {

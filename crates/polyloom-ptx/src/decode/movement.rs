@@ -42,19 +42,25 @@ impl Decoder<'_> {
             "isspacep" => self.is_space(line),
             "mapa" => self.map_address(line),
             "getctarank" => {
-                line.mods.rest();
+                take_space(&mut line.mods);
+                line.mods.ty()?;
                 line.check(2, 2)?;
                 let d = self.slot::<u32>(&line.instruction.operands[0], Type::U(32))?;
                 Ok((Op::Compute(crate::exec::registers::map0(d, |_| 0u32)), Class::Move))
             }
             "createpolicy" => {
-                line.mods.rest();
+                line.mods.drop_known(&["fractional", "range", "cvt", "L2", "global", "b64"]);
+                line.mods.drop_prefixed("L2::");
+                line.check(1, 4)?;
                 let d = self.slot::<u64>(&line.instruction.operands[0], Type::B(64))?;
                 Ok((Op::Compute(crate::exec::registers::map0(d, |_| 0u64)), Class::Move))
             }
             // Hints.
             _ => {
-                line.mods.rest();
+                take_space(&mut line.mods);
+                line.mods.drop_known(&["L1", "L2", "tensormap"]);
+                line.mods.drop_prefixed("L2::");
+                line.check(1, 2)?;
                 Ok((Op::Nothing, Class::Move))
             }
         }

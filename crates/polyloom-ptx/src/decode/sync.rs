@@ -13,8 +13,19 @@ impl Decoder<'_> {
         let all = &line.instruction.operands;
         match line.instruction.opcode.as_str() {
             "membar" | "fence" => {
-                if line.instruction.modifiers.iter().any(|name| name.starts_with("proxy") || name.contains("init")) {
-                    line.mods.rest();
+                if line.mods.take("proxy") {
+                    // All accesses go one way here.
+                    take_scope(&mut line.mods);
+                    line.mods.drop_known(&["alias", "async", "global", "acquire", "release"]);
+                    for prefix in ["async::", "tensormap::", "shared::", "sync_restrict::"] {
+                        line.mods.drop_prefixed(prefix);
+                    }
+                    line.check(0, 2)?;
+                    return Ok((Op::Nothing, Class::Fence));
+                }
+                if line.mods.take("mbarrier_init") {
+                    line.mods.drop_known(&["release", "cluster"]);
+                    line.check(0, 0)?;
                     return Ok((Op::Nothing, Class::Fence));
                 }
                 for name in ["sc", "acq_rel", "acquire", "release"] {
@@ -38,7 +49,8 @@ impl Decoder<'_> {
                 if line.mods.take("cluster") {
                     // A cluster is one block here: arriving does nothing, waiting is a barrier of the block.
                     let arrives = line.mods.take("arrive");
-                    line.mods.rest();
+                    line.mods.drop_known(&["wait", "acquire", "release", "relaxed"]);
+                    line.check(0, 0)?;
                     let barrier = Barrier { id: None, count: None, waits: true, aligned: false, reduction: None };
                     let op = if arrives { Op::Nothing } else { Op::Barrier(Box::new(barrier)) };
                     return Ok((op, Class::Barrier));
