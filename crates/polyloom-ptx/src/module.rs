@@ -312,16 +312,27 @@ impl Inner {
                 Type::F32 => bytes.extend((f64::from_bits(*bits) as f32).to_le_bytes()),
                 _ => bytes.extend(bits.to_le_bytes()),
             },
-            Initial::Address { name, offset, .. } => {
-                let function = definitions(&self.ast).position(|function| function.name == *name);
-                let function = function.map(|index| window::FUNCTIONS + 16 * index as u64);
-                let Some(address) = self.globals.get(name).copied().or(function) else {
-                    return Err(Error::new(variable.position, format!("`{name}` has no address")));
-                };
-                bytes.extend(&address.wrapping_add_signed(*offset).to_le_bytes()[..size.min(8)]);
+            Initial::Address { .. } => bytes.extend(&self.address(variable, initial)?.to_le_bytes()[..size.min(8)]),
+            Initial::Masked { mask, address } => {
+                let bits = self.address(variable, address)? & mask;
+                let value = bits >> mask.trailing_zeros().min(63);
+                bytes.extend(&value.to_le_bytes()[..size.min(8)]);
             }
         }
         Ok(())
+    }
+
+    /// What an initial value of a variable points to.
+    fn address(&self, variable: &Variable, initial: &Initial) -> Result<u64, Error> {
+        let Initial::Address { name, offset, .. } = initial else {
+            return Err(Error::new(variable.position, "an address is wanted"));
+        };
+        let function = definitions(&self.ast).position(|function| function.name == *name);
+        let function = function.map(|index| window::FUNCTIONS + 16 * index as u64);
+        match self.globals.get(name).copied().or(function) {
+            Some(address) => Ok(address.wrapping_add_signed(*offset)),
+            None => Err(Error::new(variable.position, format!("`{name}` has no address"))),
+        }
     }
 }
 

@@ -171,6 +171,25 @@ fn whole_matrices_of_every_shape() {
 }
 
 #[test]
+fn whole_matrices_of_doubles_name_their_rounding() {
+    let text = ".version 8.6\n.target sm_90\n.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c) {\n.reg .b64 %d<8>, %p;\n\
+                ld.param.u64 %p, [a];\nwmma.load.a.sync.aligned.row.m8n8k4.global.f64 {%d0}, [%p], 4;\n\
+                ld.param.u64 %p, [b];\nwmma.load.b.sync.aligned.col.m8n8k4.global.f64 {%d1}, [%p], 4;\n\
+                ld.param.u64 %p, [c];\nwmma.load.c.sync.aligned.row.m8n8k4.global.f64 {%d2, %d3}, [%p], 8;\n\
+                wmma.mma.sync.aligned.row.col.m8n8k4.rn.f64.f64.f64.f64 {%d2, %d3}, {%d0}, {%d1}, {%d2, %d3};\n\
+                wmma.store.d.sync.aligned.row.m8n8k4.global.f64 [%p], {%d2, %d3}, 8;\nret;\n}\n";
+    let a: Vec<f64> = (0..32).map(|i| entry(i / 4, i % 4, 1).into()).collect();
+    let b: Vec<f64> = (0..32).map(|i| entry(i % 4, i / 4, 2).into()).collect();
+    let c: Vec<f64> = (0..64).map(f64::from).collect();
+    let found: Vec<f64> = values(&launch(text, "k", 1, 32, vec![array(&a), array(&b), array(&c)])[2]);
+    for (at, found) in found.into_iter().enumerate() {
+        let (row, column) = (at / 8, at % 8);
+        let sum: i32 = (0..4).map(|k| entry(row, k, 1) * entry(k, column, 2)).sum();
+        assert_eq!(found, f64::from(sum) + at as f64, "({row}, {column})");
+    }
+}
+
+#[test]
 fn matrices_are_stored_and_transposed() {
     // `stmatrix` is the inverse of `ldmatrix`, and `movmatrix` transposes in registers.
     let body = "mov.u32 %t, %tid.x;\nshl.b32 %t, %t, 4;\nmov.u32 %r20, tile;\nadd.u32 %r20, %r20, %t;\n\

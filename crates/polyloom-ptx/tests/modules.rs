@@ -60,6 +60,29 @@ fn variables_and_their_initial_values() {
 }
 
 #[test]
+fn bytes_of_addresses_are_initial_values() {
+    // As LLVM writes a packed struct of a byte and a pointer: the pointer byte by byte.
+    let masked: Vec<String> = (0..8).map(|byte| format!("0x{:X}(generic(word)+4)", 0xffu64 << (8 * byte))).collect();
+    let head =
+        format!(".global .align 4 .b32 word[2] = {{5, 77}};\n.global .b8 packed[9] = {{1, {}}};", masked.join(", "));
+    let load: String = (0..8)
+        .map(|byte| {
+            format!(
+                "ld.global.u8 %rd6, [packed+{}];\nshl.b64 %rd6, %rd6, {};\nor.b64 %rd5, %rd5, %rd6;\n",
+                byte + 1,
+                8 * byte
+            )
+        })
+        .collect();
+    let body = format!("mov.u64 %rd5, 0;\n{load}ld.u32 %r1, [%rd5];\nst.global.u32 [%rd0], %r1;");
+    assert_eq!(run(&head, &body), [77; 32]);
+    let text = kernel("").replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
+    let printed = module(&text).to_string();
+    assert_eq!(module(&printed).to_string(), printed);
+    assert!(printed.contains("0xff00(generic(word)+4)"), "{printed}");
+}
+
+#[test]
 fn vectors_of_registers() {
     let body = ".reg .v4 .b32 %v;\nmov.b32 %v.x, %r0;\nmov.b32 %v.y, 2;\nmov.b32 %v.z, 3;\nmov.b32 %v.w, 4;\nld.param.u64 %rd4, [other];\n\
                 setp.ne.u32 %p0, %r0, 5;\n@%p0 ret;\nst.global.v4.b32 [%rd4], %v;\n.reg .v2 .b32 %u;\nld.global.v2.b32 %u, [%rd4+8];\n\

@@ -127,6 +127,9 @@ impl Decoder<'_> {
             finite: line.mods.take("satfinite"),
         };
         let (to, from) = (line.mods.ty()?, line.mods.ty()?);
+        if let Type::U(2) | Type::S(2) = to {
+            return line.mods.no_type(to);
+        }
         let operands = &line.instruction.operands;
         let compute = match (to, from) {
             (Type::F16x2 | Type::Bf16x2 | Type::E4m3x2 | Type::E5m2x2, Type::F32) => self.convert_two(line, to, how)?,
@@ -262,7 +265,12 @@ impl Decoder<'_> {
         let third = line.mods.optional_ty().is_some();
         line.check(3 + usize::from(third), 3 + usize::from(third))?;
         let all = &line.instruction.operands;
-        if !matches!(to, Type::U(2..=16) | Type::S(2..=16)) || from.bits() != 32 {
+        let to = match to {
+            Type::U4 => Type::U(4),
+            Type::S4 => Type::S(4),
+            to => to,
+        };
+        if !matches!(to, Type::U(2 | 4 | 8 | 16) | Type::S(2 | 4 | 8 | 16)) || from != Type::S(32) {
             return line.mods.no_type(to);
         }
         let d = self.slot::<u32>(&all[0], Type::B(32))?;

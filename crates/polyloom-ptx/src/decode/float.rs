@@ -5,10 +5,11 @@ use super::half::HalfKind;
 use super::op::Op;
 use super::types::Type;
 use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, LANES, Registers, lanes_where};
+use crate::exec::registers::{Compute, LANES, Registers, lanes_where, map2, map3};
 use crate::number::arithmetic::{
     Operation, canonical, directed, directed_f64, extremum, extremum_f64, flush, flush_if, fma, saturate,
 };
+use crate::number::half::{bf16_to_f32, f16_to_f32};
 use crate::number::{Rounding, approximate};
 
 /// What is done to operands and results of f32 instructions.
@@ -183,6 +184,36 @@ impl Decoder<'_> {
             "max" => self.binary::<f64>(line, ty, |a, b| extremum_f64(true, a, b)),
             _ => line.mods.no_type(ty),
         }
+    }
+
+    /// `.f32.f16` and `.f32.bf16`: the factors of `fma`, or the first summand, are the narrow type's.
+    pub(super) fn mixed(&mut self, line: &mut Line<'_>, narrow: Type) -> Decoded<(Op, Class)> {
+        let mode = line.mods.rounding().unwrap_or(Rounding::Nearest);
+        let finish = Finish { ftz: false, saturate: line.mods.take("sat") };
+        line.mods.ty()?;
+        line.mods.ty()?;
+        let operation = match line.instruction.opcode.as_str() {
+            "add" => Operation::Add,
+            "sub" => Operation::Sub,
+            "fma" => Operation::Fma,
+            _ => return line.mods.no_type(narrow),
+        };
+        let count = if operation == Operation::Fma { 4 } else { 3 };
+        line.check(count, count)?;
+        let all = &line.instruction.operands;
+        let widen = if narrow == Type::F16 { f16_to_f32 } else { bf16_to_f32 };
+        let d = self.slot::<u32>(&all[0], Type::F32)?;
+        let a = self.source(&all[1], narrow)?;
+        let last = self.source(&all[count - 1], Type::F32)?;
+        let compute = if operation == Operation::Fma {
+            let b = self.source(&all[2], narrow)?;
+            map3(d, a, b, last, move |a: u16, b: u16, c: f32| {
+                finish.result(directed(operation, mode, widen(a), widen(b), c))
+            })
+        } else {
+            map2(d, a, last, move |a: u16, b: f32| finish.result(directed(operation, mode, widen(a), b, 0.0)))
+        };
+        Ok((Op::Compute(compute), Class::Float))
     }
 
     /// `.f32x2`: two f32 in 64 bits.

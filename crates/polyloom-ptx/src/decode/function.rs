@@ -162,7 +162,8 @@ fn initial_names<'a>(initial: &'a Initial, visit: &mut impl FnMut(&'a str)) {
     match initial {
         Initial::List(all) => all.iter().for_each(|each| initial_names(each, visit)),
         Initial::Address { name, .. } => visit(name),
-        _ => {}
+        Initial::Masked { address, .. } => initial_names(address, visit),
+        Initial::Integer(_) | Initial::Float(_) => {}
     }
 }
 

@@ -332,6 +332,9 @@ impl Decoder<'_> {
         while let Some(ty) = line.mods.optional_ty() {
             types.push(ty);
         }
+        if types.first() == Some(&Type::F64) {
+            line.mods.take("rn");
+        }
         line.check(4, 4)?;
         // `wmma` of f16 names the accumulators' types alone.
         let [d_type, a_type, b_type, c_type] = match types[..] {

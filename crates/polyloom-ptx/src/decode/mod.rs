@@ -90,9 +90,10 @@ impl function::Decoder<'_> {
 
     fn arithmetic(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         use types::Type;
-        let ty = line.instruction.modifiers.iter().rev().find_map(|name| Type::parse(name));
-        // The last type is the result's; `fma.rn.f32.f16`-style mixing is none of ours.
-        match ty {
+        let mut types = line.instruction.modifiers.iter().filter_map(|name| Type::parse(name));
+        let (first, second) = (types.next(), types.next());
+        match second.or(first) {
+            Some(narrow @ (Type::F16 | Type::Bf16)) if first == Some(Type::F32) => self.mixed(line, narrow),
             Some(Type::F32 | Type::F64 | Type::F32x2) => self.float(line),
             Some(Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2) => self.half(line),
             _ => self.integer(line),

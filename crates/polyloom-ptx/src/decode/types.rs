@@ -54,6 +54,8 @@ const NAMES: &[(&str, Type)] = &[
     ("e5m2", Type::E5m2),
     ("e4m3x2", Type::E4m3x2),
     ("e5m2x2", Type::E5m2x2),
+    ("u2", Type::U(2)),
+    ("s2", Type::S(2)),
     ("s4", Type::S4),
     ("u4", Type::U4),
     ("b1", Type::B1),

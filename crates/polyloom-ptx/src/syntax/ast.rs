@@ -132,6 +132,13 @@ pub enum Initial {
         /// `generic(name)`.
         generic: bool,
     },
+    /// `0xff00(name)`: the bits of an address under a mask, moved to the right.
+    Masked {
+        /// The mask.
+        mask: u64,
+        /// The address.
+        address: Box<Initial>,
+    },
 }
 
 /// A floating-point literal.

@@ -427,7 +427,17 @@ impl<'a> Parser<'a> {
                 let offset = self.offset()?;
                 Ok(Initial::Address { name, offset, generic })
             }
-            _ => Ok(Initial::Integer(self.constant()?)),
+            _ => {
+                let value = self.constant()?;
+                if !self.eat('(') {
+                    return Ok(Initial::Integer(value));
+                }
+                let address @ Initial::Address { .. } = self.nested(Self::initial)? else {
+                    return self.fail("the address of a variable");
+                };
+                self.expect(')')?;
+                Ok(Initial::Masked { mask: value, address: Box::new(address) })
+            }
         }
     }
 

@@ -111,6 +111,7 @@ impl Display for Initial {
                 }
                 offset(f, *bytes)
             }
+            Initial::Masked { mask, address } => write!(f, "0x{mask:x}({address})"),
         }
     }
 }

@@ -254,4 +254,18 @@ fn floats_to_integral_floats_and_saturation() {
         &[("s32", &[300, 0xffff_fff0]), ("s32", &[7, 255]), ("b32", &[0xaabb_ccdd, 0x1122])],
     );
     assert_eq!(packed, [0xccdd_ff07, 0x1122_00ff]);
+    // Narrower ones move what was packed before by both.
+    for (ty, a, b, expected) in [
+        ("u4", -5i32, 9, 0xbbcc_dd09),
+        ("s4", -100, 100, 0xbbcc_dd87),
+        ("u2", -1, 5, 0xabbc_cdd3),
+        ("s2", -7, 1, 0xabbc_cdd9),
+    ] {
+        let found = evaluate(
+            &format!("cvt.pack.sat.{ty}.s32.b32 %d, %a, %b, %c;"),
+            "b32",
+            &[("s32", &[a as u32 as u64]), ("s32", &[b]), ("b32", &[0xaabb_ccdd])],
+        );
+        assert_eq!(found, [expected], "{ty}");
+    }
 }

@@ -1,6 +1,6 @@
 //! f16 and bf16, against `rustc_apfloat`.
 
-use super::{check, pairs, random};
+use super::{check, evaluate, pairs, random};
 use rustc_apfloat::ieee::{BFloat, Half};
 use rustc_apfloat::{Float, Round};
 
@@ -81,4 +81,24 @@ fn every_half_widens_and_narrows_again() {
             rustc_apfloat::FloatConvert::convert(Half::from_bits(row[0].into()), &mut loses).value;
         if wide.is_nan() { 0x7fff_ffff } else { wide.to_bits() as u64 }
     });
+}
+
+#[test]
+fn halves_and_single_floats_mix() {
+    let one = |x: f32| u64::from(x.to_bits());
+    let small = f32::exp2(-30.0);
+    // 1.5, -2 and 1 in either format; what is computed of them is rounded once, as asked.
+    for (ty, [x, y, unit]) in [("f16", [0x3e00, 0xc000, 0x3c00]), ("bf16", [0x3fc0, 0xc000, 0x3f80])] {
+        let sum = |name: &str, a: u64, c: f32| {
+            evaluate(&format!("{name}.f32.{ty} %d, %a, %b;"), "f32", &[("b16", &[a]), ("f32", &[one(c)])])[0]
+        };
+        assert_eq!(sum("add", x, 2.25), one(3.75));
+        assert_eq!(sum("sub.rn", x, 2.25), one(-0.75));
+        assert_eq!(sum("add.rn", unit, small), one(1.0));
+        assert_eq!(sum("add.rp", unit, small), one(1.0f32.next_up()));
+        assert_eq!(sum("add.rz.sat", x, 2.0), one(1.0));
+        let columns: [(&str, &[u64]); 3] = [("b16", &[x]), ("b16", &[y]), ("f32", &[one(small)])];
+        assert_eq!(evaluate(&format!("fma.rn.f32.{ty} %d, %a, %b, %c;"), "f32", &columns), [one(-3.0)]);
+        assert_eq!(evaluate(&format!("fma.rp.f32.{ty} %d, %a, %b, %c;"), "f32", &columns), [one((-3.0f32).next_up())]);
+    }
 }
