@@ -77,7 +77,7 @@ impl Warp {
                     self.write(*state, &[before; 32], alone);
                 }
                 MBarrierKind::ArriveAfterCopies { counts } => {
-                    // Copies are done when they are begun. An arrival that adds itself to those expected changes nothing.
+                    // Copies are done when they begin. An arrival that adds itself to those expected changes nothing.
                     let arrived = u64::from(*counts);
                     let kind = (lane, AccessKind::Atomic);
                     let before =
