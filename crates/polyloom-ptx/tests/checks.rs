@@ -91,11 +91,11 @@ fn reads_of_other_blocks_and_of_many_threads_are_remembered() {
     let read = "ld.global.u32 %r2, [%rd4];\nst.global.u32 [%rd0], %r2;\nadd.u32 %r3, %r0, %r1;\nsetp.ne.u32 %p0, %r3, 1;\n\
                 setp.ne.u32 %p1, %r1, 1;\nor.pred %p0, %p0, %p1;\n@%p0 ret;\n";
     check(FindingKind::Race, &format!("{read}st.global.u32 [%rd4], 5;"), &format!("{read}st.global.u32 [%rd4+4], 5;"));
-    // Two warps read a word; its writer is ordered after all of the first warp alone.
+    // A warp reads a word; its writer is ordered after the first two lanes alone.
     let read = "setp.eq.u32 %p0, %r0, 0;\n@%p0 st.shared.u32 [tile], 3;\nbar.sync 0;\nld.shared.u32 %r2, [tile];\n\
                 st.global.u32 [%rd0], %r2;\n";
-    let write = "@%p0 st.shared.u32 [tile], 4;";
-    check(FindingKind::Race, &format!("{read}bar.warp.sync -1;\n{write}"), &format!("{read}bar.sync 0;\n{write}"));
+    let write = "setp.gt.u32 %p1, %r0, 1;\n@%p1 ret;\nbar.warp.sync 3;\n@%p0 st.shared.u32 [tile], 4;";
+    check(FindingKind::Race, &format!("{read}{write}"), &format!("{read}bar.sync 0;\n{write}"));
 }
 
 #[test]

@@ -93,8 +93,8 @@ fn vectors_of_registers() {
 }
 
 #[test]
-fn calls_that_returned_take_no_memory() {
-    // fib(18) by two calls each: the paths of calls are thousands, the places of frames as many as the deepest has.
+fn calls_return_to_where_they_came_from() {
+    // By two calls each: paths of calls are thousands, and frames are used again.
     let head = ".func (.reg .u32 %f) fib (.reg .u32 %n) {\n.reg .u32 %a, %b;\n.reg .pred %p;\nmov.u32 %f, %n;\n\
                 setp.lt.u32 %p, %n, 2;\n@%p ret;\nsub.u32 %a, %n, 1;\ncall (%b), fib, (%a);\nsub.u32 %a, %n, 2;\n\
                 call (%f), fib, (%a);\nadd.u32 %f, %f, %b;\nret;\n}";
