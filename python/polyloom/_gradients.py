@@ -230,7 +230,7 @@ def _adjoint_of(leaf: Leaf, adjoint: Any, device: str) -> View | None:
     whole = view_of(adjoint, device)
     if whole is None and adjoint is not None:
         raise TypeError(f"a gradient is an array, not {type(adjoint).__name__}")
-    own = view_of(leaf.array, device)
+    own = view_of(leaf.array, device) if leaf.path else leaf.view
     if own is not None and whole is not None and _type(own) != _type(whole):
         raise ValueError(
             f"the gradient of an array of shape {own.storage.shape} and type {own.storage.dtype} is an array "

@@ -36,5 +36,7 @@ def span(storage: NDArray[Any]) -> tuple[int, int]:
     """The lowest address of an array's elements, and bytes from there to the end of the last; of none, 0 and 0."""
     if not storage.size:
         return 0, 0
+    if storage.flags.c_contiguous:
+        return storage.ctypes.data, storage.nbytes
     before, n_bytes = _around(storage.shape, storage.strides, storage.itemsize)
     return storage.ctypes.data - before, n_bytes

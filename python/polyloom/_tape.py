@@ -329,7 +329,8 @@ _n_pauses = 0
 
 def _update_level() -> None:
     """Says what launches and assignments have to tell: nothing, where they write, or all."""
-    level = 2 if _active else int(any(tape._operations for tape in _tapes))
+    # Whether a set of weak references is empty takes less than to go through it.
+    level = 2 if _active else int(len(_tapes) > 0 and any(tape._operations for tape in _tapes))
     _arrays.watched = 0 if _n_pauses else level
     _native.set_recording(_arrays.watched)
 
@@ -385,7 +386,7 @@ def record_leaves(kernel: _native.Kernel, dim: Sequence[int], leaves: Sequence[L
 
 def overwritten(device: str, lo: int, hi: int, what: str) -> None:
     """Called by whatever writes without being recorded while there are tapes."""
-    for tape in list(_tapes):
+    for tape in list(_tapes) if len(_tapes) else ():
         tape._history.outside(device, lo, hi, what)
     _update_level()
 

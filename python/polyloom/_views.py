@@ -78,6 +78,8 @@ class View:
 
     def field(self, path: Sequence[str]) -> View:
         """Of structs the field that a path of names leads to; the array itself for an empty one."""
+        if not path:
+            return self
         storage = self.storage
         for name in path:
             storage = storage[name]
