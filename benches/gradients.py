@@ -64,7 +64,7 @@ def serve(peer: str, scale: float, expected: Path) -> None:
         for a, b in zip(found, wanted, strict=True):
             size = np.abs(b)
             errors.append(float(np.quantile(np.abs(a - b) / np.maximum(size, np.median(size)), COMPARED)))
-        error = max(errors)
+        error = float(np.max(errors))
         # Also if it is not a number.
         if not error < TOLERANCE:
             states[name] = WRONG
