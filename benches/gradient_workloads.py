@@ -17,8 +17,8 @@ import numpy as np
 STEPS, DT, SOFTENING = 1000, 0.01, 1e-2
 # Of the time loop with `jax.checkpoint`: this many steps of the outer loop, about the square root of all.
 OUTER_STEPS = 25
-# Limits of the tapes' memory: for parts of a launch, and for so little that loops go by checkpoints.
-LIMITS = {"time loop, 4 MiB of tapes": 4 << 20, "time loop, 128 KiB of tapes": 128 << 10}
+# A limit of the tapes' memory: so little that loops go by checkpoints.
+LIMITS = {"time loop, 128 KiB of tapes": 128 << 10}
 CHECKPOINTED = "time loop, jax.checkpoint"
 
 

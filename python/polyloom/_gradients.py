@@ -23,6 +23,9 @@ from polyloom._views import View, empty, view_of, zeros_like
 # If fewer threads have a place on tapes, loops keep what they carry at some iterations only.
 _LEAST_ON_CPU = 64
 _LEAST_ON_GPU = 4096
+# So much of tapes stays in the cache of a core, which launches make use of if it is enough for as many threads.
+_CACHED = 2 << 20
+_LEAST_CACHED = 256
 # With more threads, the indices of what the parts of backward kernels gather might overflow.
 _MOST_IN_PARTS = 1 << 30
 
@@ -111,12 +114,19 @@ def _plan(
 ) -> tuple[_native.Backward, tuple[int, list[int], list[int], int]]:
     """The backward kernel that is launched, and what a launch of it needs."""
     n_threads, budget = math.prod(dim), config.tape_memory
-    plan = backward.plan(_lengths(backward, dim, args, device), n_threads, budget)
+    lengths = _lengths(backward, dim, args, device)
+    plan = backward.plan(lengths, n_threads, budget)
     least = _LEAST_ON_CPU if device == "cpu" else _LEAST_ON_GPU
     if plan[0] < min(least, n_threads):
         # Loops are so long that few threads have a place on the tapes.
         backward = kernel.backward(active, len(dim), True)
-        plan = backward.plan(_lengths(backward, dim, args, device), n_threads, budget)
+        lengths = _lengths(backward, dim, args, device)
+        plan = backward.plan(lengths, n_threads, budget)
+    if device == "cpu":
+        n_cores = config.num_threads
+        cached = backward.plan(lengths, n_threads, min(budget, _CACHED * n_cores))
+        if cached[0] >= _LEAST_CACHED * n_cores:
+            plan = cached
     return backward, plan
 
 
