@@ -26,6 +26,8 @@ _LEAST_ON_GPU = 4096
 # So much of tapes stays in the cache of a core, which launches make use of if it is enough for as many threads.
 _CACHED = 2 << 20
 _LEAST_CACHED = 256
+# How often a loop is counted to run that runs as often or more.
+_LONGEST = 2**31 - 1
 # With more threads, the indices of what the parts of backward kernels gather might overflow.
 _MOST_IN_PARTS = 1 << 30
 
@@ -59,7 +61,8 @@ def launch_backward(
         adjoint is not None or (view is not None and view.is_float and is_written)
         for adjoint, view, (_, _, _, is_written) in zip(adjoints, views, kernel._parameters, strict=True)
     ]
-    backward = kernel.backward(active, len(dim))
+    coinciding = [view is not None and view.coincides for view in views]
+    backward = kernel.backward(active, len(dim), coinciding)
     check_aliases(kernel, views, backward.writes)
     given: list[View] = []
     added: list[tuple[View, View]] = []
@@ -81,7 +84,7 @@ def launch_backward(
         given += [left[index] for index in backward.after]
     n_bytes = 0
     if backward.takes_part:
-        backward, plan = _plan(kernel, backward, active, dim, args, device)
+        backward, plan = _plan(kernel, backward, active, coinciding, dim, args, device)
         n_bytes = _run_parts(backward, plan, dim, [*_copied(args, backward.replayed), *given], device)
     else:
         _run_whole(backward, dim, [*_copied(args, backward.replayed), *given], given, device)
@@ -96,8 +99,13 @@ def _run_whole(
     """Launches a backward kernel over all threads at once, or its parts."""
     parts = [(part, dim if over is None else adjoints[over].storage.shape[: len(dim)]) for part, over in backward.parts]
     n_threads = math.prod(dim)
-    # A thread for each element pays where there are not many more elements than threads.
-    if parts and n_threads <= _MOST_IN_PARTS and all(math.prod(shape) <= 2 * n_threads for _, shape in parts):
+    # A thread for each element pays where there are not many more elements than threads, and each has its own.
+    if (
+        parts
+        and not any(adjoint.coincides for adjoint in adjoints)
+        and n_threads <= _MOST_IN_PARTS
+        and all(math.prod(shape) <= 2 * n_threads for _, shape in parts)
+    ):
         for part, shape in parts:
             _run(part, shape, args if shape is dim else [*args, *dim], device)
     else:
@@ -108,6 +116,7 @@ def _plan(
     kernel: _native.Kernel,
     backward: _native.Backward,
     active: Sequence[bool],
+    coinciding: Sequence[bool],
     dim: Sequence[int],
     args: Sequence[Any],
     device: str,
@@ -119,7 +128,7 @@ def _plan(
     least = _LEAST_ON_CPU if device == "cpu" else _LEAST_ON_GPU
     if plan[0] < min(least, n_threads):
         # Loops are so long that few threads have a place on the tapes.
-        backward = kernel.backward(active, len(dim), True)
+        backward = kernel.backward(active, len(dim), coinciding, True)
         lengths = _lengths(backward, dim, args, device)
         plan = backward.plan(lengths, n_threads, budget)
     if device == "cpu":
@@ -137,6 +146,8 @@ def _lengths(backward: _native.Backward, dim: Sequence[int], args: Sequence[Any]
     lengths = np.zeros(len(backward.lengths), np.int32)
     counted = (1,) * len(dim) if backward.lengths_are_uniform else dim
     _run(backward.sizes, counted, [*_copied(args, backward.writes), lengths], device)
+    if lengths.max(initial=0) == _LONGEST:
+        raise ValueError(f"a loop that has to be recorded runs {_LONGEST} times or more, which is not differentiated")
     return [int(length) for length in lengths]
 
 
@@ -170,6 +181,11 @@ def check_aliases(kernel: _native.Kernel, views: Sequence[View | None], writes: 
     for index, written in enumerate(views):
         if written is None or not writes[index]:
             continue
+        if written.coincides:
+            raise ValueError(
+                f"kernel '{kernel.key}' writes its argument {index}, a view in which several indices are one element: "
+                "a launch that is differentiated takes an array in which each has its own"
+            )
         for other, view in enumerate(views):
             if other != index and view is not None and written.overlaps(view):
                 raise ValueError(

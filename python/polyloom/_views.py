@@ -94,6 +94,18 @@ class View:
         """Whether the elements follow each other in memory, row by row."""
         return self.storage.flags.c_contiguous
 
+    @property
+    def coincides(self) -> bool:
+        """Whether elements at different indices may be the same memory, as where a stride is zero."""
+        storage = self.storage
+        axes = [(abs(step), n) for step, n in zip(storage.strides, storage.shape, strict=True) if n > 1]
+        reach = storage.itemsize
+        for step, n in sorted(axes):
+            if step < reach:
+                return storage.size > 0
+            reach += step * (n - 1)
+        return False
+
     def argument(self) -> Any:
         """The array as launches take it."""
         return self.storage if self.memory is None else _native.ArrayBase(self.storage, None, self.memory)

@@ -21,7 +21,9 @@ GPU_EXAMPLES = Path(__file__).parents[2] / "examples" / "gpu"
 
 def kernels():
     """The kernels of the file tests and of the examples for GPUs, but generic ones, which need types first."""
-    paths = [path for folder in ("run", "differential", "cpp", "cuda") for path in sorted((FILE_TESTS / folder).glob("*.py"))]
+    paths = [
+        path for folder in ("run", "differential", "cpp", "cuda") for path in sorted((FILE_TESTS / folder).glob("*.py"))
+    ]
     for path in [*paths, *sorted(GPU_EXAMPLES.glob("*.py"))]:
         names = runpy.run_path(str(path)).values()
         yield from (k for k in names if isinstance(k, loom.Kernel) and not k.is_generic)

@@ -336,12 +336,22 @@ impl Kernel {
     }
 
     /// The backward kernel with respect to the parameters that are active, for launches of this many dimensions. With
-    /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more.
-    #[pyo3(signature = (active, rank, checkpoints = false))]
-    fn backward(&self, py: Python<'_>, active: Vec<bool>, rank: u8, checkpoints: bool) -> PyResult<Backward> {
+    /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more. Elements of the arrays
+    /// that are `coinciding` may be one memory though their indices differ.
+    #[pyo3(signature = (active, rank, coinciding = Vec::new(), checkpoints = false))]
+    fn backward(
+        &self,
+        py: Python<'_>,
+        active: Vec<bool>,
+        rank: u8,
+        coinciding: Vec<bool>,
+        checkpoints: bool,
+    ) -> PyResult<Backward> {
         let kernel = self.one()?;
+        // The same request whether it says so or not.
+        let coinciding = if coinciding.contains(&true) { coinciding } else { Vec::new() };
         let backward = py
-            .detach(|| kernel.backward(&DerivativeRequest { active, rank, checkpoints }))
+            .detach(|| kernel.backward(&DerivativeRequest { active, rank, checkpoints, coinciding }))
             .map_err(|error| compile_error(py, &error))?;
         Ok(Backward { backward })
     }
@@ -352,7 +362,7 @@ impl Kernel {
     fn tangent(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<(Kernel, Vec<usize>, Vec<usize>)> {
         let kernel = self.one()?;
         let tangent = py
-            .detach(|| kernel.tangent(&DerivativeRequest { active, rank, checkpoints: false }))
+            .detach(|| kernel.tangent(&DerivativeRequest { active, rank, checkpoints: false, coinciding: Vec::new() }))
             .map_err(|error| compile_error(py, &error))?;
         let (tangents, after) = (tangent.tangents.clone(), tangent.after.clone());
         Ok((Kernel { code: Code::Tangent(tangent), doc: None }, tangents, after))
@@ -450,7 +460,8 @@ impl Kernel {
             return Ok(work(kernel));
         }
         let active = vec![true; kernel.types().len()];
-        let request = DerivativeRequest { active, rank: kernel.natural_rank(), checkpoints: false };
+        let request =
+            DerivativeRequest { active, rank: kernel.natural_rank(), checkpoints: false, coinciding: Vec::new() };
         let backward = py.detach(|| kernel.backward(&request)).map_err(|error| compile_error(py, &error))?;
         Ok(work(&backward.kernel))
     }

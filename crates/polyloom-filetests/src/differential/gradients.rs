@@ -198,6 +198,7 @@ impl<'a> Run<'a> {
             active: vec![true; self.kernel.types().len()],
             rank: self.program.rank as u8,
             checkpoints: self.seed % 2 == 1,
+            coinciding: Vec::new(),
         }
     }
 

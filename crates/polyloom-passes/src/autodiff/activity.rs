@@ -4,8 +4,8 @@ use super::Request;
 use super::rules::derivative;
 use super::sweep::Array;
 use cranelift_entity::EntitySet;
-use polyloom_ir::op::Derivative;
-use polyloom_ir::{Function, Imm, Op, Region, Type, Value, ValueDef};
+use polyloom_ir::op::{Derivative, Effect};
+use polyloom_ir::{Function, Imm, Inst, Op, Region, Type, Value, ValueDef};
 use smallvec::SmallVec;
 
 /// The values that depend on an active parameter, so that a derivative with respect to them may matter.
@@ -82,8 +82,10 @@ pub(super) fn arrays(func: &Function, request: &Request) -> Vec<Array> {
     let mut loaded = vec![false; is_own.len()];
     let mut stored = vec![false; is_own.len()];
     func.walk(func.body, &mut |_, data| {
+        for param in data.operands.iter().filter_map(|&operand| func.param_index(operand)) {
+            loaded[param] |= data.op.info().effect == Effect::Read;
+        }
         if let Some(param) = data.operands.first().and_then(|&array| func.param_index(array)) {
-            loaded[param] |= matches!(data.op, Op::ArrayLoad | Op::LoadReadonly);
             stored[param] |= data.op == Op::ArrayStore;
         }
     });
@@ -141,7 +143,40 @@ pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
     });
     let rank = natural_rank(func).max(request.rank);
     let covers = |places: Places| (0..rank).all(|axis| places.iter().any(|&(_, of)| of == axis));
-    own.into_iter().map(|places| places.is_some_and(covers)).collect()
+    let is_apart = |param: usize| !request.coinciding.get(param).copied().unwrap_or(false);
+    own.into_iter().enumerate().map(|(param, places)| is_apart(param) && places.is_some_and(covers)).collect()
+}
+
+/// The stores that are to another element in every thread: for each axis of the launch, an index is the thread's
+/// coordinate plus what is the same in all threads.
+pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst> {
+    let rank = natural_rank(func).max(request.rank);
+    let mut apart = EntitySet::new();
+    func.walk(func.body, &mut |inst, data| {
+        if data.op != Op::ArrayStore {
+            return;
+        }
+        let along = |axis: u8| {
+            let indices = data.operands.iter().skip(1).rev().skip(1);
+            indices.into_iter().any(|&index| shifted_coordinate(func, index) == Some(axis))
+        };
+        if (0..rank).all(along) {
+            apart.insert(inst);
+        }
+    });
+    apart
+}
+
+/// The axis of the launch that a value is the thread's coordinate along, but for a constant or a parameter.
+fn shifted_coordinate(func: &Function, value: Value) -> Option<u8> {
+    let ValueDef::Result(inst, _) = func.values[value].def else { return None };
+    let data = &func.insts[inst];
+    let is_same = |value: Value| func.as_const(value).is_some() || func.param_index(value).is_some();
+    match (data.op, &data.operands[..]) {
+        (Op::Add | Op::Sub, &[coordinate_of, by]) if is_same(by) => coordinate(func, coordinate_of),
+        (Op::Add, &[by, coordinate_of]) if is_same(by) => coordinate(func, coordinate_of),
+        _ => coordinate(func, value),
+    }
 }
 
 /// The axis of the launch that a value is the thread's coordinate along.

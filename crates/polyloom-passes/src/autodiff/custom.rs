@@ -8,7 +8,7 @@ use super::{Request, zero};
 use crate::analysis::effects::CallEffects;
 use crate::transform::inline;
 use polyloom_ir::op::Effect;
-use polyloom_ir::{Code, Diagnostic, FuncId, Function, Imm, InstData, Module, Op, Type, Value};
+use polyloom_ir::{Code, Diagnostic, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value};
 use smallvec::SmallVec;
 
 /// Of a function with a gradient that takes the adjoints of arrays, these by the function's parameter.
@@ -98,7 +98,35 @@ pub(super) fn check(module: &Module, kernel: &Function, request: &Request) -> Re
             }
         }
     });
+    let mut calls = Vec::new();
+    find_calls(kernel, kernel.body, false, &mut calls);
+    let mut replayed = vec![false; left.len()];
+    for (inst, in_loop) in calls {
+        let data = &kernel.insts[inst];
+        for param in data.operands.iter().filter_map(|&operand| kernel.param_index(operand)) {
+            if left[param] && (in_loop || replayed[param]) {
+                let name = &kernel.param_names[param];
+                let message = format!("a replay reads what the kernel has left in `{name}`, and runs more than once");
+                let help = "keep what each call gives, in arrays or elements of their own, and call it once a thread";
+                errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
+            }
+            replayed[param] |= left[param];
+        }
+    }
     if errors.is_empty() { Ok(left) } else { Err(errors) }
+}
+
+/// The calls of a region, and whether each is in a loop.
+fn find_calls(kernel: &Function, region: Region, in_loop: bool, found: &mut Vec<(Inst, bool)>) {
+    for &inst in &kernel.regions[region].insts {
+        let data = &kernel.insts[inst];
+        if data.op == Op::Call {
+            found.push((inst, in_loop));
+        }
+        for &inner in &data.regions {
+            find_calls(kernel, inner, in_loop || matches!(data.op, Op::ForRange | Op::While), found);
+        }
+    }
 }
 
 /// Refuses replays of what the kernel has left in arrays where the kernel is run once more to know what it leaves.

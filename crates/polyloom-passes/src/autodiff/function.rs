@@ -84,7 +84,7 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     }
     let function = &module.functions[of];
     let active = function.params().iter().map(|&param| moves(function.ty(param))).collect();
-    let request = Request { active, rank: 1, checkpoints: false };
+    let request = Request { active, rank: 1, checkpoints: false, coinciding: Vec::new() };
     let is_expanded = |op, types: &[Type]| {
         rules::derivative(op, types) == Derivative::Definition && types.iter().any(|ty| ty.is_float())
     };

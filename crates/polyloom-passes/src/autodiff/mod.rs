@@ -59,6 +59,9 @@ pub struct Request {
     /// Whether loops keep what they carry at some iterations only, and run what is between them again: tapes are then
     /// as long as the square root of a loop, and an iteration runs once more.
     pub checkpoints: bool,
+    /// By parameter of the kernel: whether elements of the array at different indices may be the same memory, as where a
+    /// stride is zero. Of arrays beyond its end that is not so.
+    pub coinciding: Vec<bool>,
 }
 
 /// Differentiates a kernel of verified HIR, as the front end made it.
@@ -106,6 +109,7 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
         }
     }
     let mut sweep = Sweep::new(&forward, &rest, &mut new, values, arrays.clone(), request.checkpoints);
+    sweep.apart = activity::stores_apart(&forward, request);
     for (&old, &param) in forward.params().iter().zip(&new_params) {
         sweep.values[old] = param.into();
     }
@@ -142,6 +146,9 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
                 backward.reads[param] |= matches!(effect, Effect::Read | Effect::ReadWrite);
             }
         });
+    }
+    if !backward.tapes.is_empty() || !backward.segments.is_empty() {
+        refuse_places_in_blocks(&forward)?;
     }
     if !counted.is_empty() {
         plan::count(&mut backward, &forward, &rest, counted, arrays)?;
@@ -246,12 +253,34 @@ fn refuse_collectives(func: &Function) -> Result<(), Vec<Diagnostic>> {
     let mut errors = Vec::new();
     func.walk(func.body, &mut |_, data| {
         let info = data.op.info();
+        if data.op == Op::Clock {
+            let message = "`clock` gives something else when the kernel runs again, on the way back";
+            let help = "measure in a kernel that is not differentiated";
+            errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
+        }
         let is_shared = matches!(data.op, Op::SharedArray | Op::DynamicShared);
         if info.convergence != Convergence::None || is_shared {
             let message =
                 format!("`{}` has no derivative: threads that work together are not differentiated", info.name);
             let help = "let each thread do its part alone, add up with `atomic_add`, and launch what waits for that as \
                         another kernel; or give the gradient yourself, with `Tape.record_func`";
+            errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
+        }
+    });
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
+}
+
+/// What asks where in its block a thread is, in kernels with tapes: these are launched part by part, and in other blocks.
+fn refuse_places_in_blocks(func: &Function) -> Result<(), Vec<Diagnostic>> {
+    let mut errors = Vec::new();
+    func.walk(func.body, &mut |_, data| {
+        let asks =
+            matches!(data.op, Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim | Op::LaneId | Op::WarpId);
+        if asks {
+            let name = data.op.name();
+            let message =
+                format!("`{name}` in a kernel whose loops have to be recorded: the way back runs in other blocks");
+            let help = "work it out from `tid()` and the extents of the launch, which the kernel is given";
             errors.push(Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help));
         }
     });
@@ -268,9 +297,11 @@ fn refuse_reads_of_updates(func: &Function) -> Result<(), Vec<Diagnostic>> {
     });
     let mut errors = Vec::new();
     func.walk(func.body, &mut |_, data| {
-        if data.op.info().effect == Effect::Read && data.operands.first().is_some_and(|&array| updated.contains(array))
+        let is_updated = |&&operand: &&Value| updated.contains(operand);
+        if data.op.info().effect == Effect::Read
+            && let Some(&array) = data.operands.iter().find(is_updated)
         {
-            let name = func.param_index(data.operands[0]).map_or("the array", |index| &*func.param_names[index]);
+            let name = func.param_index(array).map_or("the array", |index| &*func.param_names[index]);
             let message = format!(
                 "`{name}` is read and updated atomically in one kernel, so what is read depends on the order of threads"
             );

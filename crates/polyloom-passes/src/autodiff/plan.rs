@@ -136,8 +136,8 @@ pub(super) fn finish(
         if data.op == Op::ArrayStore {
             is_written.insert(data.operands[0]);
         }
-        if data.op.info().effect == Effect::Read && !data.operands.is_empty() {
-            is_read.insert(data.operands[0]);
+        if data.op.info().effect == Effect::Read {
+            is_read.extend(data.operands.iter().copied());
         }
     });
     let of_params = |set: &EntitySet<Value>| private[..n_params].iter().map(|&param| set.contains(param)).collect();

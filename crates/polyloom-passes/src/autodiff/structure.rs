@@ -344,9 +344,10 @@ impl<'a> Structurer<'a> {
         // What the loop carries, the number, what the other ways out carry, how often it has run, and whether it goes
         // on.
         let mut initial = self.mapped(&data.operands[bounds.len()..]);
+        let counted = n.and_then(|n| self.builder.func.ty(n).as_scalar()).unwrap_or(Scalar::I32);
         let goes_on = match n {
             Some(n) => {
-                let zero = self.builder.const_int(Scalar::I32, 0);
+                let zero = self.builder.const_int(counted, 0);
                 self.builder.op(Op::Lt, &[zero, n])
             }
             None => self.condition(data, &initial),
@@ -355,7 +356,7 @@ impl<'a> Structurer<'a> {
         let payload: Types = outs.exits.iter().flat_map(|&exit| self.carried_by(exit)).collect();
         initial.extend(self.zeros(&payload));
         let n_out = initial.len();
-        initial.extend([self.builder.const_int(Scalar::I32, 0), goes_on]);
+        initial.extend([self.builder.const_int(counted, 0), goes_on]);
         let types: Types = initial.iter().map(|&value| self.builder.func.ty(value)).collect();
         let condition = self.carried_condition(&types, n_out + 1);
         let region = self.builder.create_region(&types);
@@ -376,7 +377,7 @@ impl<'a> Structurer<'a> {
         inner.exits.push(Exit::Break(inst));
         let mut values = self.sequence(body, 0, &inner, None);
         self.arrive(&mut values, n_carried, Exit::Continue(inst));
-        let one = self.builder.const_int(Scalar::I32, 1);
+        let one = self.builder.const_int(counted, 1);
         let next = self.builder.op(Op::Add, &[count, one]);
         let zero = self.builder.const_int(Scalar::I32, 0);
         let stays = self.builder.op(Op::Eq, &[values[n_carried], zero]);
@@ -485,23 +486,45 @@ fn is_to(exit: Exit, inst: Inst) -> bool {
     matches!(exit, Exit::Break(target) | Exit::Continue(target) if target == inst)
 }
 
-/// How often a `for_range` of these bounds runs, as an `i32`.
+/// How often a `for_range` of these bounds runs: an `i32` if it fits one whatever they are, else an `i64`.
 pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
+    let fits = fits_i32(builder.func, bounds);
     let [start, end, step] = [0, 1, 2].map(|index| builder.cast(bounds[index], Scalar::I64));
     let [zero, one] = [0, 1].map(|value| builder.const_int(Scalar::I64, value));
     let up = builder.op(Op::Gt, &[step, zero]);
-    let [above, below] = [[end, start], [start, end]].map(|pair| builder.op(Op::Sub, &pair));
-    let distance = builder.op(Op::Select, &[up, above, below]);
+    let first = builder.op(Op::Select, &[up, start, end]);
+    let last = builder.op(Op::Select, &[up, end, start]);
     let minus = builder.op(Op::Neg, &[step]);
     let stride = builder.op(Op::Select, &[up, step, minus]);
+    // The ends of the range of `i64` may be more than an `i64` apart.
+    let distance = builder.op(Op::Sub, &[last, first]);
     let before_last = builder.op(Op::Sub, &[distance, one]);
+    let [before_last, stride] = [before_last, stride].map(|value| builder.cast(value, Scalar::U64));
     let n = builder.op(Op::Div, &[before_last, stride]);
+    let most = builder.const_int(Scalar::U64, i64::MAX - 1);
+    let n = builder.op(Op::Min, &[n, most]);
+    let n = builder.cast(n, Scalar::I64);
     let n = builder.op(Op::Add, &[n, one]);
-    let enters = builder.op(Op::Gt, &[distance, zero]);
+    let enters = builder.op(Op::Lt, &[first, last]);
     let moves = builder.op(Op::Ne, &[step, zero]);
     let runs = builder.op(Op::BitAnd, &[enters, moves]);
     let n = builder.op(Op::Select, &[runs, n, zero]);
-    builder.cast(n, Scalar::I32)
+    if fits { builder.cast(n, Scalar::I32) } else { n }
+}
+
+/// Whether a `for_range` of these bounds runs less than 2^31 times: its counter has 16 bits or less, or 32 and it begins
+/// at a constant from which it goes away from zero.
+fn fits_i32(func: &Function, bounds: &[Value]) -> bool {
+    let constant = |value: Value| func.as_const(value).map(|bits| bits as u32 as i32);
+    match func.ty(bounds[0]).as_scalar() {
+        Some(Scalar::I32) => match (constant(bounds[0]), constant(bounds[1]), constant(bounds[2])) {
+            (Some(start), Some(end), Some(_)) => i64::from(end).abs_diff(i64::from(start)) <= i32::MAX as u64,
+            (Some(start), None, Some(step)) => start >= 0 && step > 0 || start <= -1 && step < 0,
+            _ => false,
+        },
+        Some(scalar) => scalar.bytes() < 4,
+        None => false,
+    }
 }
 
 /// The counter of a `for_range` in the iteration with this number.

@@ -128,15 +128,12 @@ impl Liveness<'_> {
                 Op::ForRange => self.mark_values(&data.operands[..3]),
                 _ => self.mark_values(&data.operands),
             }
-            if let Some(&array) = data.operands.first()
-                && data.op.info().effect == Effect::Read
-                && self.private.contains(&array)
-            {
+            if data.op.info().effect == Effect::Read && data.operands.iter().any(|value| self.private.contains(value)) {
                 let here = self.order[inst];
                 for index in 0..self.stores.len() {
                     let (store, around) = &self.stores[index];
                     let is_before = self.order[*store] < here || around.contains(&here);
-                    if is_before && func.insts[*store].operands[0] == array {
+                    if is_before && data.operands.contains(&func.insts[*store].operands[0]) {
                         self.mark_inst(*store);
                     }
                 }

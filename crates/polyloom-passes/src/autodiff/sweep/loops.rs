@@ -62,7 +62,7 @@ impl Sweep<'_> {
         let results = match self.checkpoints {
             true => self.reverse_segments(&lp, n, &initial),
             false => {
-                let zero = self.builder.const_int(Scalar::I32, 0);
+                let zero = self.like(n, 0);
                 self.reverse_iterations(&lp, zero, n, &initial)
             }
         };
@@ -78,6 +78,12 @@ impl Sweep<'_> {
         }
     }
 
+    /// A number of the type that another has.
+    fn like(&mut self, other: Value, number: i64) -> Value {
+        let ty = self.builder.func.ty(other).as_scalar().unwrap_or(Scalar::I32);
+        self.builder.const_int(ty, number)
+    }
+
     /// A loop over 0, 1, … to `n - 1` that carries values, of which `write` writes the body.
     fn count(
         &mut self,
@@ -85,11 +91,11 @@ impl Sweep<'_> {
         initial: &[Value],
         write: impl FnOnce(&mut Self, Value, &[Value]) -> Values,
     ) -> Values {
-        let [zero, one] = [0, 1].map(|value| self.builder.const_int(Scalar::I32, value));
+        let [zero, one] = [0, 1].map(|value| self.like(n, value));
         let mut operands: Values = smallvec![zero, n, one];
         operands.extend(initial.iter().copied());
         let types: Types = initial.iter().map(|&value| self.builder.func.ty(value)).collect();
-        let with_counter: Types = std::iter::once(Type::I32).chain(types.iter().copied()).collect();
+        let with_counter: Types = std::iter::once(self.builder.func.ty(n)).chain(types.iter().copied()).collect();
         let region = self.builder.create_region(&with_counter);
         let around = self.builder.switch_to(region);
         let inner = self.builder.func.regions[region].params.clone();
@@ -103,6 +109,8 @@ impl Sweep<'_> {
     /// Goes through the segments of a loop from the last to the first: each is run again from its checkpoint, and what
     /// it carried into each iteration recorded.
     fn reverse_segments(&mut self, lp: &Loop<'_>, n: Value, initial: &[Value]) -> Values {
+        // Checkpoints are for loops of which it is known how often they run: less than 2^31 times.
+        let n = self.as_i32(n);
         let segment = self.segment(lp.inst);
         let one = self.builder.const_int(Scalar::I32, 1);
         let less = self.builder.op(Op::Sub, &[segment, one]);
@@ -162,13 +170,14 @@ impl Sweep<'_> {
     /// of what it carries and captures before that.
     fn reverse_iterations(&mut self, lp: &Loop<'_>, first: Value, n: Value, initial: &[Value]) -> Values {
         self.count(n, initial, |this, back, adjoints| {
-            let one = this.builder.const_int(Scalar::I32, 1);
+            let one = this.like(n, 1);
             let last = this.builder.op(Op::Sub, &[n, one]);
             let index = this.builder.op(Op::Sub, &[last, back]);
+            let on_tape = this.as_i32(index);
             let n_state = lp.params.len() + this.counters_in(lp.inst).len();
             let state = match this.checkpoints {
-                true => this.recorded(lp, n_state, index, TapeLength::Segment(lp.inst)),
-                false => this.recorded(lp, 0, index, TapeLength::Loop(lp.inst)),
+                true => this.recorded(lp, n_state, on_tape, TapeLength::Segment(lp.inst)),
+                false => this.recorded(lp, 0, on_tape, TapeLength::Loop(lp.inst)),
             };
             let number = this.builder.op(Op::Add, &[first, index]);
             this.enter(lp, number, &state);

@@ -24,6 +24,7 @@ use asked::Seed;
 use super::plan::{Tape, TapeLength};
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
+use polyloom_ir::op::Effect;
 use polyloom_ir::{
     Builder, Code, Diagnostic, Function, Imm, Inst, InstData, Module, Op, Region, Scalar, Type, Value, ValueDef,
 };
@@ -89,6 +90,8 @@ pub(in crate::autodiff) struct Sweep<'a> {
     pub(in crate::autodiff) active: EntitySet<Value>,
     /// By parameter.
     pub(in crate::autodiff) arrays: Vec<Array>,
+    /// The stores that are to another element in every thread.
+    pub(in crate::autodiff) apart: EntitySet<Inst>,
     /// By parameter, of an array whose adjoints no two threads touch, the element that was accessed last.
     known: Vec<Option<Known>>,
     /// How often a loop ran.
@@ -132,6 +135,7 @@ impl<'a> Sweep<'a> {
             asked: SecondaryMap::new(),
             active,
             arrays,
+            apart: EntitySet::new(),
             trips: SecondaryMap::new(),
             counters: Vec::new(),
             tapes: Vec::new(),
@@ -175,9 +179,20 @@ impl<'a> Sweep<'a> {
         let Some((array, lengths)) = &self.sizes else { return };
         let array = *array;
         if let Some(number) = lengths.iter().position(|length| *length == of) {
+            let n = self.as_i32(n);
             let number = self.builder.const_int(Scalar::I32, number as i64);
             self.builder.inst(Op::AtomicMax, &[array, number, n], &[Type::I32], Imm::None);
         }
+    }
+
+    /// How often a loop runs as an `i32`, the largest for what is beyond.
+    pub(super) fn as_i32(&mut self, n: Value) -> Value {
+        if self.builder.func.ty(n) == Type::I32 {
+            return n;
+        }
+        let most = self.builder.const_int(Scalar::I64, i32::MAX.into());
+        let n = self.builder.op(Op::Min, &[n, most]);
+        self.builder.cast(n, Scalar::I32)
     }
 
     pub(in crate::autodiff) fn refuse(&mut self, data: &InstData, message: String, help: &str) {
@@ -216,6 +231,10 @@ impl<'a> Sweep<'a> {
         let old = self.old;
         for &inst in &old.regions[region].insts {
             let data = &old.insts[inst];
+            if in_loop && self.reads_replayed(data) {
+                let message = format!("`{}` in a loop reads an array that the kernel writes", data.op.name());
+                self.refuse(data, message, "look it up in a kernel of its own");
+            }
             if in_loop && self.is_replayed_load(data) {
                 let zero = self.builder.const_int(Scalar::I32, 0);
                 self.counters.push((inst, zero));
@@ -229,6 +248,14 @@ impl<'a> Sweep<'a> {
     fn is_replayed_load(&self, data: &InstData) -> bool {
         matches!(data.op, Op::ArrayLoad | Op::LoadReadonly)
             && self.array_of(data.operands[0]).is_some_and(|param| self.arrays[param].is_replayed)
+    }
+
+    /// Whether it looks at an array that the kernel writes in another way than by a load.
+    fn reads_replayed(&self, data: &InstData) -> bool {
+        let is_replayed = |&value: &Value| self.array_of(value).is_some_and(|param| self.arrays[param].is_replayed);
+        !matches!(data.op, Op::ArrayLoad | Op::LoadReadonly)
+            && data.op.info().effect == Effect::Read
+            && data.operands.iter().any(is_replayed)
     }
 
     /// Where the counters are of reads under an instruction.

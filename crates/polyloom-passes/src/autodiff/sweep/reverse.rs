@@ -45,7 +45,7 @@ impl Sweep<'_> {
                 Op::If => self.reverse_if(inst, data),
                 Op::ForRange | Op::While => self.reverse_loop(inst, data),
                 Op::ArrayLoad | Op::LoadReadonly => self.reverse_load(data),
-                Op::ArrayStore => self.reverse_store(data),
+                Op::ArrayStore => self.reverse_store(inst, data),
                 Op::Call => self.reverse_call(data),
                 Op::AtomicAdd | Op::AtomicSub => self.reverse_sum(data),
                 Op::AtomicMin | Op::AtomicMax => self.reverse_extremum(data),
@@ -116,10 +116,19 @@ impl Sweep<'_> {
         }
     }
 
-    fn reverse_store(&mut self, data: &InstData) {
-        let Some((param, place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
+    fn reverse_store(&mut self, inst: Inst, data: &InstData) {
+        let Some((param, mut place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
         let value = data.operands[data.operands.len() - 1];
         let ty = self.old.ty(value);
+        let is_whole = self.old.ty(data.operands[0]).as_array().is_some();
+        if !self.arrays[param].is_private && !self.apart.contains(inst) && is_whole {
+            // Of several threads that store the same, one takes the adjoint.
+            place.push(zero(&mut self.builder, ty));
+            let taken = self.builder.inst(Op::AtomicExch, &place, &[ty], Imm::None);
+            let taken = self.builder.func.insts[taken].results[0];
+            self.known[param] = None;
+            return self.add(value, taken);
+        }
         let adjoint = self.load_adjoint(param, &place, ty);
         let nothing = zero(&mut self.builder, ty);
         self.store_adjoint(param, place, nothing, true);
