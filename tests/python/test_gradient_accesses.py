@@ -1,4 +1,4 @@
-"""Gradients of launches whose threads meet in memory, or look for where they are, against derivatives worked out by hand."""
+"""Gradients of launches whose threads meet in memory, or ask where they are, against derivatives by hand."""
 
 import numpy as np
 import polyloom as loom
@@ -6,7 +6,7 @@ import pytest
 
 f64 = loom.float64
 D = loom.array(dtype=f64)
-I = loom.array(dtype=int)
+N = loom.array(dtype=int)
 F = loom.array(dtype=loom.float32)
 
 
@@ -100,7 +100,7 @@ def test_ranges_of_more_iterations_than_an_int32_counts(device, scalar):
 
 def test_searches_of_what_the_kernel_has_stored(device):
     @loom.kernel
-    def looked_up(c: I, v: D, y: D):
+    def looked_up(c: N, v: D, y: D):
         for k in range(3):
             c[k] = k * 2
         j = loom.lower_bound(c, 3)
