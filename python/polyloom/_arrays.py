@@ -28,9 +28,6 @@ from polyloom._structs import StructClass, of_record, records
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What tapes want to be told of assignments: 0 for nothing, 1 for where they write, 2 for all.
-watched = 0
-
 __all__ = ["array", "ref"]
 
 # What an array's elements are: a scalar type, a class such as `vec3`, or a struct.
@@ -77,6 +74,12 @@ def _elements(value: Any, dtype: ElementType) -> Any:
         if value.ndim and value.shape[-len(inner) :] != inner:
             raise ValueError(f"values of shape {value.shape} are no elements of type {name_of(dtype)}")
     return stored(value, given, _scalar(dtype))
+
+
+def _elements_for(storage: NDArray[Any], value: Any, dtype: ElementType) -> Any:
+    """`_elements` to be stored in `storage`, with which they share no memory: NumPy copies in any order."""
+    values = _elements(value, dtype)
+    return values.copy() if isinstance(values, np.ndarray) and np.may_share_memory(values, storage) else values
 
 
 def _elementwise(storage: NDArray[Any], dtype: ElementType) -> NDArray[Any]:
@@ -130,7 +133,7 @@ def _operator(builtin: str, swapped: bool = False, in_place: bool = False) -> Ca
             return NotImplemented
         if _scalar(self.dtype).numpy.kind == "f":
             others = tuple(float(each) if type(each) is int else each for each in others)
-        if in_place and watched == 2:
+        if in_place and _native.recording_level() == 2:
             # What a kernel writes it cannot also be given to read, if the launch is to be differentiated.
             before = self._copied_to(self.device)
             operands: tuple[Any, ...] = (before, *(before if each is self else each for each in others))
@@ -220,7 +223,7 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
             made = data._seen_as(dtype, shape, ndim)
         else:
             made = cls._made(data, dtype, shape, ndim, copy)
-            if watched == 2 and isinstance(made, array):
+            if _native.recording_level() == 2 and isinstance(made, array):
                 from polyloom import _tape
 
                 _tape.copied(made, data)
@@ -334,7 +337,7 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
 
     def _put(self, part: NDArray[Any], value: Any) -> None:
         """Writes `value`, an element or array-like, to the elements that a view of `_storage` stands for."""
-        if watched:
+        if _native.recording_level():
             from polyloom import _tape
 
             with _tape.assigning(self, part, value):
@@ -346,7 +349,7 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
         """`_put`, of which tapes are told."""
         memory = self._memory
         if memory is None:
-            part[...] = _elements(value, self.dtype)
+            part[...] = _elements_for(part, value, self.dtype)
         elif not (isinstance(value, array) and self._copied_on_device(part, value)):
             values = np.asarray(_elements(value, self.dtype))
             inner = _inner(self.dtype)
@@ -450,12 +453,12 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
     def __setitem__(self, index: Any, value: Any) -> None:
         if self._memory is not None:
             self._put(self._part(index), value)
-        elif watched:
+        elif _native.recording_level():
             from polyloom import _tape
 
             _tape.put(self, self._key(index), value)
         else:
-            self._storage[self._key(index)] = _elements(value, self.dtype)
+            self._storage[self._key(index)] = _elements_for(self._storage, value, self.dtype)
 
     def __str__(self) -> str:
         return str(self.numpy())
@@ -549,11 +552,15 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
         return self
 
     def _copied_on_device(self, part: NDArray[Any], source: array) -> bool:
-        """Copies the elements of another array on the same device, if they are of the same type and as many."""
+        """Copies the elements of another array on the same device, if they are of the same type, as many, and not
+        among those that they are copied to."""
         memory, other = self._memory, source._memory
         if memory is None or other is None or memory.device != other.device:
             return False
         if source.dtype is not self.dtype or source._storage.shape != part.shape:
+            return False
+        (lo, n_bytes), (other_lo, other_n_bytes) = span(part), span(source._storage)
+        if lo < other_lo + other_n_bytes and other_lo < lo + n_bytes:
             return False
         memory.copy_from(part, other, source._storage)
         return True

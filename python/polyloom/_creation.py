@@ -119,7 +119,10 @@ def full(
     >>> loom.full(2, 1.5).numpy()
     array([1.5, 1.5], dtype=float32)
     """
-    return empty(shape, type(value) if dtype is None else dtype, device, requires_grad).fill_(value)
+    made = empty(shape, type(value) if dtype is None else dtype, device, requires_grad)
+    # Nothing that a tape would record: what was there before is nothing.
+    made._set(made._storage, value)
+    return made
 
 
 def from_numpy(
@@ -202,21 +205,25 @@ def zeros_like(
     src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
 ) -> array:
     """An array of zeros with the shape and type of `src`."""
-    return empty_like(src, device, requires_grad).zero_()
+    made = empty_like(src, device, requires_grad)
+    made._set(made._storage, np.zeros((), made._storage.dtype))
+    return made
 
 
 def ones_like(
     src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
 ) -> array:
     """An array of ones with the shape and type of `src`."""
-    return empty_like(src, device, requires_grad).fill_(1)
+    return full_like(src, 1, device, requires_grad)
 
 
 def full_like(
     src: Any, value: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None
 ) -> array:
     """An array filled with `value` with the shape and type of `src`."""
-    return empty_like(src, device, requires_grad).fill_(value)
+    made = empty_like(src, device, requires_grad)
+    made._set(made._storage, value)
+    return made
 
 
 def clone(src: Any, device: DeviceLike = None, requires_grad: bool | None = None, pinned: bool | None = None) -> array:

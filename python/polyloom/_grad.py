@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, cast
 
 from polyloom import _native
@@ -9,6 +10,15 @@ from polyloom._annotations import name_of
 
 if TYPE_CHECKING:
     from polyloom._arrays import array
+
+
+# The arrays that have a gradient of their own, by identity.
+_owners: weakref.WeakValueDictionary[int, WithGradient] = weakref.WeakValueDictionary()
+
+
+def owners() -> list[array]:
+    """The arrays that have a gradient of their own."""
+    return [cast("array", each) for each in list(_owners.values()) if each._requires_grad]
 
 
 class WithGradient(_native.ArrayBase):
@@ -29,8 +39,11 @@ class WithGradient(_native.ArrayBase):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         self._requires_grad = bool(value)
-        if not value:
+        if value:
+            _owners[id(self)] = self
+        else:
             self._grad = None
+            _owners.pop(id(self), None)
 
     def _owner(self) -> array | None:
         """The array whose gradient this one's is, or is a part of."""
@@ -74,6 +87,8 @@ class WithGradient(_native.ArrayBase):
         if value is None:
             self.requires_grad = False
             return
+        from polyloom._views import View
+
         here = cast("array", self)
         made = value if isinstance(value, type(here)) else type(here)(value, dtype=here.dtype, copy=False)
         if (made.shape, made.dtype, made.device) != (here.shape, here.dtype, here.device):
@@ -81,4 +96,6 @@ class WithGradient(_native.ArrayBase):
                 f"the gradient of an array of shape {here.shape} and type {name_of(here.dtype)} on {here.device} is "
                 f"one like it, not of shape {made.shape} and type {name_of(made.dtype)} on {made.device}"
             )
-        self._requires_grad, self._grad = True, made
+        if View(made._storage, made._memory).overlaps(View(here._storage, here._memory)):
+            raise ValueError("the gradient of an array is an array with memory of its own")
+        self.requires_grad, self._grad = True, made

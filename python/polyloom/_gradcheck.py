@@ -15,7 +15,7 @@ from polyloom._arrays import array
 from polyloom._composites import Composite
 from polyloom._creation import clone, zeros
 from polyloom._devices import get_device
-from polyloom._leaves import leaves_of
+from polyloom._leaves import leaves_of, place_for
 
 __all__ = ["GradcheckError", "GradcheckReport", "gradcheck"]
 
@@ -119,6 +119,7 @@ def gradcheck(
     samples: int | None = None,
     seed: int = 0,
     device: Any = None,
+    block_dim: int | Sequence[int] | None = None,
     raise_on_failure: bool = True,
 ) -> GradcheckReport:
     """Compares the gradient of a kernel with central differences of launches.
@@ -150,6 +151,8 @@ def gradcheck(
         Of the weights and the choice.
     device : optional
         Where the kernel runs.
+    block_dim : int or sequence of int, optional
+        Threads of a block, as for `launch`.
     raise_on_failure : bool
         Whether a gradient that does not agree is an error.
 
@@ -164,6 +167,8 @@ def gradcheck(
         If a gradient does not agree, unless `raise_on_failure` is false.
     CompileError
         If the kernel has no derivative.
+    ValueError
+        If `eps` or `samples` is not positive, or a tolerance is negative or no finite number.
 
     Examples
     --------
@@ -176,7 +181,14 @@ def gradcheck(
     >>> [(argument.name, argument.passed) for argument in report.arguments]
     [('x', True), ('y', True)]
     """
-    check = _Check(kernel, [*inputs, *outputs], dim, seed, device)
+    for name, given in (("rtol", rtol), ("atol", atol)):
+        if given is not None and not (math.isfinite(given) and given >= 0.0):
+            raise ValueError(f"{name} is a finite number that is not negative, not {given}")
+    if eps is not None and not (math.isfinite(eps) and eps > 0.0):
+        raise ValueError(f"eps is a positive number, not {eps}")
+    if samples is not None and operator.index(samples) < 1:
+        raise ValueError(f"samples is a positive number of elements, or None for all, not {samples}")
+    check = _Check(kernel, [*inputs, *outputs], dim, seed, device, block_dim)
     tolerances = [check.default(1e-2, 1e-6) if given is None else given for given in (rtol, atol)]
     step = check.default(5e-3, 6e-6) if eps is None else eps
     found = check.gradients()
@@ -194,7 +206,9 @@ def gradcheck(
 class _Check:
     """A kernel, its arguments, and the weights of what it writes."""
 
-    def __init__(self, kernel: _native.Kernel, args: list[Any], dim: Any, seed: int, device: Any) -> None:
+    def __init__(
+        self, kernel: _native.Kernel, args: list[Any], dim: Any, seed: int, device: Any, block_dim: Any
+    ) -> None:
         whole = kernel.for_arguments(args)
         place = str(device) if device is not None else str(get_device())
         leaves = [leaf for of_argument in leaves_of(whole, args, place) for leaf in of_argument]
@@ -204,10 +218,14 @@ class _Check:
             leaf.view.read() if leaf.path and leaf.view is not None and leaf.value is not leaf.array else leaf.value
             for leaf in leaves
         ]
-        self.device = device
+        self.device, self.block_dim = device, block_dim
         self.rng = np.random.default_rng(seed)
         self.names = self.kernel.parameter_names
         self.facts = self.kernel._parameters
+        self.args = [
+            arg if place_for(facts) is None else _number(arg, name, facts[2])
+            for arg, name, facts in zip(self.args, self.names, self.facts, strict=True)
+        ]
         self.hosts = [_host(arg) for arg in self.args]
         self.dim = self._extents(dim)
         active = [host is not None for host in self.hosts]
@@ -267,13 +285,14 @@ class _Check:
             adjoint=True,
             adj_inputs=adjoints,
             record_tape=False,
+            block_dim=self.block_dim,
         )
         found = {index: _host(adjoint) for index, adjoint in enumerate(adjoints) if adjoint is not None}
         return {index: host.astype(np.float64) for index, host in found.items() if host is not None}
 
     def _outputs(self, moved: dict[int, Numbers]) -> list[Numbers]:
         given = self._given(moved)
-        _native.launch(self.kernel, self.dim, given, None, self.device, record_tape=False)
+        _native.launch(self.kernel, self.dim, given, None, self.device, record_tape=False, block_dim=self.block_dim)
         ends = [None if weights is None else _host(arg) for arg, weights in zip(given, self.weights, strict=True)]
         return [end.astype(np.float64) for end in ends if end is not None]
 
@@ -288,7 +307,10 @@ class _Check:
         assert host is not None
         moved = host.copy()
         moved[place] += step * max(1.0, abs(float(host[place])))
-        return self._outputs({index: moved}), float(moved[place]) - float(host[place])
+        by = float(moved[place]) - float(host[place])
+        if by == 0.0:
+            raise ValueError(f"eps={step} is too small to move argument '{self.names[index]}' in {host.dtype}")
+        return self._outputs({index: moved}), by
 
     def compare(
         self, index: int, gradient: Numbers, step: float, tolerances: tuple[float, float], samples: int | None
@@ -309,7 +331,7 @@ class _Check:
             here = float(gradient[place])
             error = 0.0 if here == difference else abs(here - difference)
             errors.append((error, error / max(abs(here), abs(difference), 1e-300)))
-            beyond = math.inf if math.isnan(error) else error - atol - rtol * abs(difference)
+            beyond = error - atol - rtol * abs(difference) if math.isfinite(error) else math.inf
             if beyond > excess:
                 excess, worst = beyond, place
         found, expected = float(gradient[worst]), differences[worst]
@@ -345,6 +367,18 @@ class _Check:
 
 # The precision of a Python number that is given for a parameter.
 _PRECISE = {"float64": np.float64, "float32": np.float32}
+
+
+def _number(arg: Any, name: str, inner: list[int]) -> Any:
+    """A number or composite that is given for a parameter with a derivative, whatever it came as."""
+    if isinstance(arg, (Composite, float, np.floating)):
+        return arg
+    if inner:
+        raise TypeError(
+            f"argument '{name}' is a vector, matrix or the like: give gradcheck one such as vec3d(…), not "
+            f"{type(arg).__name__}"
+        )
+    return arg[()] if isinstance(arg, np.ndarray) and arg.dtype.kind == "f" else float(arg)
 
 
 def _host(arg: Any) -> Numbers | None:

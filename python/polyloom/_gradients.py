@@ -33,7 +33,12 @@ _MOST_IN_PARTS = 1 << 30
 
 
 def launch_backward(
-    kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], adjoints: Sequence[View | None], device: str
+    kernel: _native.Kernel,
+    dim: Sequence[int],
+    args: Sequence[Any],
+    adjoints: Sequence[View | None],
+    device: str,
+    block: Any = None,
 ) -> int:
     """Runs the backward kernel of a kernel.
 
@@ -49,6 +54,8 @@ def launch_backward(
         For each argument the array of its adjoint, or None. Of a scalar, an array of one element.
     device : str
         Where the launch was.
+    block : int or sequence of int, optional
+        The threads of its blocks, where somebody has said how many.
 
     Returns
     -------
@@ -64,6 +71,7 @@ def launch_backward(
     coinciding = [view is not None and view.coincides for view in views]
     backward = kernel.backward(active, len(dim), coinciding)
     check_aliases(kernel, views, backward.writes)
+    _check_adjoints(kernel, views, adjoints, backward.adjoints)
     given: list[View] = []
     added: list[tuple[View, View]] = []
     for index in backward.adjoints:
@@ -80,21 +88,26 @@ def launch_backward(
         given.append(adjoint)
     if backward.after:
         left = _copied(args, backward.writes)
-        _run(kernel, dim, left, device)
+        _run(kernel, dim, left, device, block)
         given += [left[index] for index in backward.after]
     n_bytes = 0
     if backward.takes_part:
-        backward, plan = _plan(kernel, backward, active, coinciding, dim, args, device)
-        n_bytes = _run_parts(backward, plan, dim, [*_copied(args, backward.replayed), *given], device)
+        backward, plan = _plan(kernel, backward, active, coinciding, dim, args, device, block)
+        n_bytes = _run_parts(backward, plan, dim, [*_copied(args, backward.replayed), *given], device, block)
     else:
-        _run_whole(backward, dim, [*_copied(args, backward.replayed), *given], given, device)
+        _run_whole(backward, dim, [*_copied(args, backward.replayed), *given], given, device, block)
     for adjoint, part in added:
         adjoint.add(part)
     return n_bytes
 
 
 def _run_whole(
-    backward: _native.Backward, dim: Sequence[int], args: Sequence[Any], adjoints: Sequence[View], device: str
+    backward: _native.Backward,
+    dim: Sequence[int],
+    args: Sequence[Any],
+    adjoints: Sequence[View],
+    device: str,
+    block: Any,
 ) -> None:
     """Launches a backward kernel over all threads at once, or its parts."""
     parts = [(part, dim if over is None else adjoints[over].storage.shape[: len(dim)]) for part, over in backward.parts]
@@ -107,9 +120,9 @@ def _run_whole(
         and all(math.prod(shape) <= 2 * n_threads for _, shape in parts)
     ):
         for part, shape in parts:
-            _run(part, shape, args if shape is dim else [*args, *dim], device)
+            _run(part, shape, args if shape is dim else [*args, *dim], device, block)
     else:
-        _run(backward.kernel, dim, args, device)
+        _run(backward.kernel, dim, args, device, block)
 
 
 def _plan(
@@ -120,16 +133,17 @@ def _plan(
     dim: Sequence[int],
     args: Sequence[Any],
     device: str,
+    block: Any,
 ) -> tuple[_native.Backward, tuple[int, list[int], list[int], int]]:
     """The backward kernel that is launched, and what a launch of it needs."""
     n_threads, budget = math.prod(dim), config.tape_memory
-    lengths = _lengths(backward, dim, args, device)
+    lengths = _lengths(backward, dim, args, device, block)
     plan = backward.plan(lengths, n_threads, budget)
     least = _LEAST_ON_CPU if device == "cpu" else _LEAST_ON_GPU
     if plan[0] < min(least, n_threads):
         # Loops are so long that few threads have a place on the tapes.
         backward = kernel.backward(active, len(dim), coinciding, True)
-        lengths = _lengths(backward, dim, args, device)
+        lengths = _lengths(backward, dim, args, device, block)
         plan = backward.plan(lengths, n_threads, budget)
     if device == "cpu":
         n_cores = config.num_threads
@@ -139,13 +153,13 @@ def _plan(
     return backward, plan
 
 
-def _lengths(backward: _native.Backward, dim: Sequence[int], args: Sequence[Any], device: str) -> list[int]:
+def _lengths(backward: _native.Backward, dim: Sequence[int], args: Sequence[Any], device: str, block: Any) -> list[int]:
     """How long the loops of a launch are."""
     if backward.sizes is None:
         return [length or 0 for length in backward.lengths]
     lengths = np.zeros(len(backward.lengths), np.int32)
     counted = (1,) * len(dim) if backward.lengths_are_uniform else dim
-    _run(backward.sizes, counted, [*_copied(args, backward.writes), lengths], device)
+    _run(backward.sizes, counted, [*_copied(args, backward.writes), lengths], device, block)
     if lengths.max(initial=0) == _LONGEST:
         raise ValueError(f"a loop that has to be recorded runs {_LONGEST} times or more, which is not differentiated")
     return [int(length) for length in lengths]
@@ -157,6 +171,7 @@ def _run_parts(
     dim: Sequence[int],
     args: Sequence[Any],
     device: str,
+    block: Any,
 ) -> int:
     """Launches a backward kernel over as many threads at a time as have a place on its tapes."""
     n_places, extents, segments, n_bytes = plan
@@ -167,31 +182,57 @@ def _run_parts(
     n_threads = math.prod(dim)
     for first in range(0, n_threads, n_places):
         part = (min(n_places, n_threads - first),)
-        _run(backward.kernel, part, [*args, *tapes, *segments, first, *dim[1:]], device)
+        _run(backward.kernel, part, [*args, *tapes, *segments, first, *dim[1:]], device, block)
     return n_bytes
 
 
-def _run(kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str) -> None:
+def _run(kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str, block: Any) -> None:
     given = [arg.argument() if isinstance(arg, View) else arg for arg in args]
-    _native.launch(kernel, dim, given, None, device, record_tape=False)
+    _native.launch(kernel, dim, given, None, device, record_tape=False, block_dim=block)
 
 
 def check_aliases(kernel: _native.Kernel, views: Sequence[View | None], writes: Sequence[bool]) -> None:
     """An array that is written through one parameter and read through another is not what differentiation assumes."""
+    names = kernel.parameter_names
     for index, written in enumerate(views):
         if written is None or not writes[index]:
             continue
         if written.coincides:
             raise ValueError(
-                f"kernel '{kernel.key}' writes its argument {index}, a view in which several indices are one element: "
-                "a launch that is differentiated takes an array in which each has its own"
+                f"kernel '{kernel.key}' writes its argument '{names[index]}', a view in which several indices are one "
+                "element: a launch that is differentiated takes an array in which each has its own"
             )
         for other, view in enumerate(views):
             if other != index and view is not None and written.overlaps(view):
                 raise ValueError(
-                    f"kernel '{kernel.key}' writes its argument {index}, which has elements in common with argument "
-                    f"{other}: a launch that is differentiated takes a copy"
+                    f"kernel '{kernel.key}' writes its argument '{names[index]}', which has elements in common with "
+                    f"argument '{names[other]}': a launch that is differentiated takes a copy"
                 )
+
+
+def _check_adjoints(
+    kernel: _native.Kernel, views: Sequence[View | None], adjoints: Sequence[View | None], which: Sequence[int]
+) -> None:
+    """Refuses an adjoint in the memory of an argument, and one of what the kernel writes, which is taken, in that of
+    another adjoint. Others are added to, and may have elements in common."""
+    names = kernel.parameter_names
+    for index in which:
+        adjoint, (_, _, _, is_written) = adjoints[index], kernel._parameters[index]
+        if adjoint is None:
+            continue
+        shared = [f"the argument '{names[other]}'" for other, view in enumerate(views) if _overlap(adjoint, view)]
+        if is_written:
+            others = [other for other in which if other != index and _overlap(adjoint, adjoints[other])]
+            shared += [f"the gradient of '{names[other]}'" for other in others]
+        if shared:
+            raise ValueError(
+                f"kernel '{kernel.key}': the gradient of '{names[index]}' has elements in common with {shared[0]}: "
+                "give it an array of its own"
+            )
+
+
+def _overlap(view: View, other: View | None) -> bool:
+    return other is not None and view.overlaps(other)
 
 
 def _copied(args: Sequence[Any], which: Sequence[bool]) -> list[Any]:
@@ -207,10 +248,14 @@ def launch_adjoint(
     adj_inputs: Sequence[Any] | None,
     adj_outputs: Sequence[Any] | None,
     device: str,
+    block: Any,
 ) -> None:
     """What `launch(…, adjoint=True)` does."""
     from polyloom import _tape
 
+    for listed in (adj_inputs, adj_outputs):
+        if not (listed is None or isinstance(listed, (list, tuple))):
+            raise TypeError(f"adj_inputs and adj_outputs are lists of gradients, not {type(listed).__name__}")
     leaves = leaves_of(kernel, args, device)
     n_outputs = len(args) - n_inputs
     # Without a list of outputs, all may be among the inputs, and so may their gradients.
@@ -228,11 +273,12 @@ def launch_adjoint(
         for leaf, adjoint, facts in zip(held, wanted, flat._parameters, strict=True)
     ]
     given = [
-        _adjoint_of(leaf, adjoint, device) if number is None else number
-        for leaf, adjoint, number in zip(held, wanted, numbers, strict=True)
+        _adjoint_of(leaf, adjoint, facts, device) if number is None else number
+        for leaf, adjoint, facts, number in zip(held, wanted, flat._parameters, numbers, strict=True)
     ]
     with _tape.paused():
-        launch_backward(flat, dim, [leaf.value if leaf.view is None else leaf.view for leaf in held], given, device)
+        values = [leaf.value if leaf.view is None else leaf.view for leaf in held]
+        launch_backward(flat, dim, values, given, device, block)
     for leaf, adjoint, number in zip(held, wanted, numbers, strict=True):
         if number is not None:
             add_to_field(adjoint, leaf.path, number.storage[0])
@@ -241,13 +287,12 @@ def launch_adjoint(
             _tape.overwritten(each.device, each.lo, each.hi, f"the backward kernel of '{kernel.key}'")
 
 
-def _adjoint_of(leaf: Leaf, adjoint: Any, device: str) -> View | None:
+def _adjoint_of(leaf: Leaf, adjoint: Any, facts: tuple[int, str, list[int], bool], device: str) -> View | None:
     """The array that somebody gave for the adjoint of a leaf, or that is its array's `grad`."""
     if leaf.struct is not None and adjoint is not None:
         check_like(leaf.struct, adjoint)
-    if leaf.struct is None and leaf.view is None and not isinstance(adjoint, (array, np.ndarray)):
-        # As for Warp, whatever stands for the gradient of a number that nobody asks for.
-        return None
+    if leaf.struct is None and leaf.view is None:
+        return _adjoint_of_number(adjoint, place_for(facts), device)
     adjoint, rest = followed(adjoint, leaf.path)
     if leaf.struct is not None and leaf.view is None:
         return None
@@ -263,6 +308,22 @@ def _adjoint_of(leaf: Leaf, adjoint: Any, device: str) -> View | None:
             f"like it, not one of shape {whole.storage.shape} and type {whole.storage.dtype}"
         )
     return None if whole is None else whole.field(rest)
+
+
+def _adjoint_of_number(adjoint: Any, like: View | None, device: str) -> View | None:
+    """The array that somebody gave for the adjoint of an argument that is no array."""
+    if like is None or isinstance(adjoint, (int, float, np.generic, type(None))):
+        # As for Warp, a number stands for the gradient of one that nobody asks for.
+        return None
+    view = view_of(adjoint, device)
+    if view is None:
+        raise TypeError(f"the gradient of a number or vector is an array of one element, not {type(adjoint).__name__}")
+    if _type(view) != _type(like):
+        raise ValueError(
+            f"the gradient of a number or vector is an array of one element, of shape {like.storage.shape} and type "
+            f"{like.storage.dtype}, not of shape {view.storage.shape} and type {view.storage.dtype}"
+        )
+    return view
 
 
 def _type(view: View) -> tuple[Any, ...]:

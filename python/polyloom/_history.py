@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from polyloom._arrays import array
+from polyloom._grad import owners
 from polyloom._intervals import Intervals
 from polyloom._memory import layout, span
 from polyloom._views import Beside, View, view_of
@@ -39,6 +40,15 @@ class Needed:
         self.view, self.lo, self.hi = view, view.lo, view.hi
         # The arrays whose elements have been kept since these were last asked for.
         self.kept: set[Any] = set()
+
+
+class Place:
+    """Where an array has its gradient."""
+
+    __slots__ = ("array", "grad", "hi", "lo")
+
+    def __init__(self, grad: View, array: View) -> None:
+        self.grad, self.array, self.lo, self.hi = grad, array, grad.lo, grad.hi
 
 
 class Region:
@@ -102,6 +112,11 @@ class Region:
         if not self.changed and self._look() != self._mark:
             self.changed = "something that is not recorded, such as an assignment to a NumPy array,"
             self.lost = self.changed if self.by_key else ""
+
+    def accept(self) -> None:
+        """Takes what it holds now for what was meant to be there."""
+        self.changed = ""
+        self.mark()
 
     def see(self, view: View, is_written: bool) -> None:
         """Notes what numbers are in it: no byte is of numbers of two types."""
@@ -229,10 +244,45 @@ class History:
         found = regions.overlapping(view.lo, view.hi) if regions is not None else []
         return found[0] if len(found) == 1 and found[0].lo <= view.lo and view.hi <= found[0].hi else None
 
-    def touches(self, view: View) -> bool:
-        """Whether any region has elements of a view."""
-        regions = self._regions.get(view.device)
-        return regions is not None and bool(regions.overlapping(view.lo, view.hi))
+    def find_owners(self) -> None:
+        """Finds the arrays with a gradient that are in its regions, whether operations were given them or not."""
+        for owner in owners():
+            view = View(owner._storage, owner._memory)
+            regions = self._regions.get(view.device)
+            if view.is_float and regions is not None and regions.overlapping(view.lo, view.hi):
+                self.region(view, owner).see(view, False)
+
+    def check_gradients(self) -> None:
+        """Refuses gradients that share memory with each other, or with what the way back reads."""
+        known: dict[str, Intervals[Place]] = {}
+        for region in self:
+            for each, owner in list(region.owners.items()):
+                grad = owner.grad
+                if grad is None or not grad.size:
+                    continue
+                place = Place(View(grad._storage, grad._memory), View(owner._storage, owner._memory))
+                places = known.setdefault(place.grad.device, Intervals())
+                if self._shares(place, places):
+                    # The same array over again.
+                    del region.owners[each]
+                else:
+                    places.add(place)
+
+    def _shares(self, place: Place, places: Intervals[Place]) -> bool:
+        """Whether an array and its gradient are those of another object; refuses gradients that share memory."""
+        for other in places.overlapping(place.lo, place.hi):
+            if (other.grad.key, other.array.key) == (place.grad.key, place.array.key):
+                return True
+            if other.grad.overlaps(place.grad):
+                raise ValueError("two arrays have gradients that share memory: let each have a `grad` of its own")
+        regions = self._regions.get(place.grad.device)
+        for region in regions.overlapping(place.lo, place.hi) if regions is not None else []:
+            if any(needed.view.overlaps(place.grad) for needed in region.needed.overlapping(place.lo, place.hi)):
+                raise ValueError(
+                    "the `grad` of an array shares memory with an array that a recorded operation needs on the way "
+                    "back: give it one of its own, or give the operation a copy"
+                )
+        return False
 
     def region(self, view: View, value: Any = None) -> Region:
         """The region that a view is of; `value` is the array as somebody gave it."""

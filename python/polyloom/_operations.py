@@ -72,11 +72,13 @@ class Operation:
 class Launched(Operation):
     """A launch, of a kernel that takes leaves in place of structs."""
 
-    def __init__(self, kernel: _native.Kernel, dim: Sequence[int], leaves: Sequence[Leaf], device: str) -> None:
+    def __init__(
+        self, kernel: _native.Kernel, dim: Sequence[int], leaves: Sequence[Leaf], device: str, block: Any
+    ) -> None:
         super().__init__(kernel.key)
         views = [leaf.view for leaf in leaves]
         writes = [is_written for _, _, _, is_written in kernel._parameters]
-        self._kernel, self._dim, self._device = kernel, tuple(dim), device
+        self._kernel, self._dim, self._device, self._block = kernel, tuple(dim), device, block
         self._args = [_kept_value(leaf.value) if leaf.view is None else leaf.view for leaf in leaves]
         arrays: dict[int, tuple[View | None, Any]] = {}
         for leaf in leaves:
@@ -116,7 +118,7 @@ class Launched(Operation):
             playback.adjoint(arg) if isinstance(arg, View) else number
             for arg, number in zip(self._args, numbers, strict=True)
         ]
-        self.loops = launch_backward(self._kernel, self._dim, args, adjoints, self._device)
+        self.loops = launch_backward(self._kernel, self._dim, args, adjoints, self._device, self._block)
         for field, number in zip(self._fields, numbers, strict=True):
             if field is not None and number is not None:
                 playback.add_to_field(field, number.storage[0])
@@ -127,15 +129,20 @@ def _kept_value(value: Any) -> Any:
     return value if isinstance(value, IMMUTABLE) else _copy.deepcopy(value)
 
 
+def _kept_part(part: Any) -> Any:
+    """A part of a key, as it is now."""
+    return part if part is None or part is Ellipsis or isinstance(part, (int, slice)) else np.array(part)
+
+
 class Assigned(Operation):
     """Elements that are replaced by those of another array or, without one, by constants; of the target's elements
     those that a key chooses, if there is one."""
 
-    def __init__(self, target: View, value: Any, source: View | None, key: Any = None) -> None:
+    def __init__(self, target: View, to: array, value: Any, source: View | None, key: Any = None) -> None:
         super().__init__("fill" if source is None else "copy")
-        self._key = key
+        self._key = None if key is None else tuple(_kept_part(part) for part in key)
         self.replaces = key is None
-        self.arrays = [(target, None)]
+        self.arrays = [(target, None), (View(to._storage, to._memory), to)]
         self.written = [target]
         if source is not None and source.is_float and target.is_float:
             self.arrays.append((source, value))

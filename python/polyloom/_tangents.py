@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from polyloom import _arrays, _native, _tape
+from polyloom import _native, _tape
 from polyloom._arrays import array
 from polyloom._devices import get_device
+from polyloom._gradients import check_aliases
 from polyloom._leaves import Leaf, check_like, followed, leaves_of
 from polyloom._structs import Struct
 from polyloom._views import view_of, zeros_like
@@ -26,6 +27,7 @@ def jvp(
     *,
     tangents: Sequence[Any],
     device: Any = None,
+    block_dim: int | Sequence[int] | None = None,
 ) -> None:
     """Launches a kernel and carries a direction through it: a Jacobian-vector product.
 
@@ -48,13 +50,15 @@ def jvp(
         same type whose fields say how each moves, or None where it does not move.
     device : optional
         Where the kernel runs.
+    block_dim : int or sequence of int, optional
+        Threads of a block, as for `launch`.
 
     Raises
     ------
     CompileError
         Where the kernel has no derivative: what to write instead.
     ValueError
-        If the tangents are not like the arguments.
+        If the tangents are not like the arguments, or what the kernel writes has elements in common with anything else.
 
     Examples
     --------
@@ -95,18 +99,19 @@ def jvp(
     if after:
         # Which value is the extremum is known when all threads have been through.
         left = [leaf.value if leaf.view is None else leaf.view.copy().argument() for leaf in leaves]
-        _native.launch(one, extents, left, None, device, record_tape=False)
+        _native.launch(one, extents, left, None, device, record_tape=False, block_dim=block_dim)
         given += [Leaf(left[index], view_of(left[index]), left[index], None, ()) for index in after]
     everything = [*leaves, *given]
+    check_aliases(moving, [leaf.view for leaf in everything], [is_written for *_, is_written in moving._parameters])
     values = [leaf.value for leaf in everything]
-    if _arrays.watched < 2:
-        _native.launch(moving, extents, values, None, device)
+    if _native.recording_level() < 2:
+        _native.launch(moving, extents, values, None, device, block_dim=block_dim)
         return
-    recording = _tape.record_leaves(moving, extents, everything, place)
+    recording = _tape.record_leaves(moving, extents, everything, place, block_dim)
     is_done = False
     try:
         with _tape.paused():
-            _native.launch(moving, extents, values, None, device)
+            _native.launch(moving, extents, values, None, device, block_dim=block_dim)
         is_done = True
     finally:
         recording.finish(is_done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -122,8 +123,10 @@ class Tape:
 
     def __init__(self, *, verify: bool = False) -> None:
         self._verify = verify
+        self._is_recording = False
         self._forget()
-        _tapes.add(self)
+        with _lock:
+            _tapes.add(self)
 
     def _forget(self) -> None:
         self._operations: list[Operation] = []
@@ -149,16 +152,18 @@ class Tape:
         return TapeMemory(saved, gradients, max((each.loops for each in self._operations), default=0))
 
     def __enter__(self) -> Tape:
-        if self in _active:
+        if self._is_recording:
             raise RuntimeError("the tape is recording already")
-        _active.append(self)
+        self._is_recording = True
+        _thread.active.append(self)
         _update_level()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _active.remove(self)
+        _thread.active.remove(self)
+        self._is_recording = False
         _update_level()
 
     def record_func(self, backward: Callable[[], Any], arrays: Sequence[array]) -> None:
@@ -189,7 +194,7 @@ class Tape:
             region.look()
             is_replaced = operation.replaces and view is operation.written[0] and region.is_all(view)
             if is_replaced or isinstance(operation, Called):
-                region.changed = ""
+                region.accept()
             if region.changed:
                 raise RuntimeError(
                     f"{region.changed} has changed an array between operations of a tape, which would make gradients "
@@ -248,13 +253,16 @@ class Tape:
             Arrays, and the gradients that they begin with. Without either, what was computed begins with its `grad`,
             which is zero afterwards.
         """
-        seeds: list[tuple[Any, Any]] = list(grads.items() if isinstance(grads, Mapping) else grads or ())
+        seeds = _pairs(grads)
         if loss is not None:
             view = view_of(loss)
             if view is None or view.storage.size != 1 or view.storage.dtype.names is not None:
                 raise ValueError("loss is an array of one element; for larger arrays, give grads=[(array, gradient)]")
             seeds.append((loss, 1))
-        self._history.check()
+        with _lock:
+            self._history.check()
+            self._history.find_owners()
+            self._history.check_gradients()
         with paused():
             playback = Playback(self._history)
             if seeds:
@@ -270,7 +278,7 @@ class Tape:
         ]
         owners = [owner for region in self._history for owner in region.owners.values()]
         results += [grad for owner in owners if (grad := view_of(owner.grad)) is not None]
-        for tape in _active:
+        for tape in _thread.active:
             for each in results:
                 tape._history.depend(each)
 
@@ -281,14 +289,25 @@ class Tape:
                 raise ValueError("gradients are of arrays of floating-point numbers")
             if view.storage.size and self._history.find(view) is None:
                 raise ValueError("the tape has recorded nothing with the array that the way back is to begin with")
+            self._check_unchanged(view)
+            given = _seed_of(view, value)
             adjoint = playback.adjoint(view)
-            given = view_of(value)
-            if view.storage.dtype.names is not None and (given is None or given.storage.dtype != view.storage.dtype):
-                raise ValueError("the gradient of an array of structs is an array of the same structs")
-            if adjoint is not None and given is not None and given.storage.shape == view.storage.shape:
+            if adjoint is not None and isinstance(given, View):
                 adjoint.add(given)
             elif adjoint is not None:
-                adjoint.add_values(value if given is None else given.read())
+                adjoint.add_values(given)
+
+    def _check_unchanged(self, view: View) -> None:
+        """Refuses to begin with an array that is not what was recorded."""
+        region = self._history.find(view) if view.storage.size else None
+        if region is None:
+            return
+        region.look()
+        if region.changed:
+            raise RuntimeError(
+                f"{region.changed} has changed an array that the way back is to begin with: have that recorded, or let "
+                "it write to another array"
+            )
 
     def _begin_with_own(self, playback: Playback) -> None:
         owners = [(region, owner) for region in self._history for owner in region.owners.values() if region.is_written]
@@ -297,12 +316,16 @@ class Tape:
         for _, owner in owners:
             view, grad = view_of(owner), view_of(owner.grad)
             adjoint = None if view is None else playback.adjoint(view)
-            if adjoint is not None and grad is not None:
+            if view is not None and adjoint is not None and grad is not None:
+                if any(number.read().any() for number in grad.numbers()):
+                    self._check_unchanged(view)
                 adjoint.add(grad)
                 grad.zero()
 
     def zero(self) -> None:
         """Sets all gradients to zero."""
+        with _lock:
+            self._history.find_owners()
         with paused():
             for region in self._history:
                 if region.gradient is not None:
@@ -321,30 +344,69 @@ class Tape:
         _update_level()
 
 
-# The tapes that record, and all that there are.
-_active: list[Tape] = []
+def _pairs(grads: Any) -> list[tuple[Any, Any]]:
+    """The arrays and gradients that somebody has given a way back to begin with."""
+    if grads is None:
+        return []
+    if isinstance(grads, Mapping):
+        return list(grads.items())
+    pairs = [] if view_of(grads) is not None else list(grads)
+    if view_of(grads) is not None or not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
+        raise TypeError("grads is a mapping of arrays to gradients, or pairs of them: grads=[(array, gradient)]")
+    return [(key, value) for key, value in pairs]
+
+
+def _seed_of(view: View, value: Any) -> Any:
+    """The gradient that an array begins with: an array like it, or a number for all its elements."""
+    given = view_of(value)
+    if view.storage.dtype.names is not None:
+        if given is None or given.storage.dtype != view.storage.dtype or given.storage.shape != view.storage.shape:
+            raise ValueError("the gradient of an array of structs is an array of the same structs")
+        return given
+    values = given.storage if given is not None else np.asarray(value)
+    if values.dtype.kind not in "iuf" and values.dtype.name != "bfloat16":
+        raise TypeError(f"a gradient is of real numbers, not {type(value).__name__} of {values.dtype}")
+    if values.shape not in (view.storage.shape, ()):
+        raise ValueError(
+            f"the gradient of an array of shape {view.storage.shape} is an array like it or a number, not one of shape "
+            f"{values.shape}"
+        )
+    return given if given is not None and values.shape == view.storage.shape else values
+
+
+class _Thread(threading.local):
+    """What a Python thread records: launches and assignments of one are nothing to the tapes of another."""
+
+    def __init__(self) -> None:
+        # The tapes that record.
+        self.active: list[Tape] = []
+        self.n_pauses = 0
+
+
+_thread = _Thread()
+# All tapes of all threads, which tell each other where they write.
 _tapes: weakref.WeakSet[Tape] = weakref.WeakSet()
-_n_pauses = 0
+_lock = threading.RLock()
 
 
 def _update_level() -> None:
-    """Says what launches and assignments have to tell: nothing, where they write, or all."""
-    # Whether a set of weak references is empty takes less than to go through it.
-    level = 2 if _active else int(len(_tapes) > 0 and any(tape._operations for tape in _tapes))
-    _arrays.watched = 0 if _n_pauses else level
-    _native.set_recording(_arrays.watched)
+    """Says what launches and assignments have to tell: nothing, where they write, or, those of this thread, all."""
+    with _lock:
+        # Whether a set of weak references is empty takes less than to go through it.
+        everywhere = len(_tapes) > 0 and any(tape._operations or tape._is_recording for tape in _tapes)
+    here = False if _thread.n_pauses else True if _thread.active else None
+    _native.set_recording(everywhere, here)
 
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Lets nothing be recorded or watched."""
-    global _n_pauses
-    _n_pauses += 1
+    """Lets nothing that this thread does be recorded or watched."""
+    _thread.n_pauses += 1
     _update_level()
     try:
         yield
     finally:
-        _n_pauses -= 1
+        _thread.n_pauses -= 1
         _update_level()
 
 
@@ -354,9 +416,10 @@ class _Recording:
     def __init__(self, make: Callable[[], Operation]) -> None:
         self._begun: list[tuple[Tape, Operation]] = []
         try:
-            for tape in _active:
+            for tape in _thread.active:
                 operation = make()
-                tape._begin(operation)
+                with _lock:
+                    tape._begin(operation)
                 self._begun.append((tape, operation))
         except BaseException:
             self.finish(False)
@@ -364,30 +427,36 @@ class _Recording:
 
     def finish(self, is_done: bool) -> None:
         """Says that the operation is over, and whether it has come to its end."""
-        for tape, operation in self._begun:
-            tape._end(operation, is_done)
-        for tape in list(_tapes):
-            if tape not in _active:
-                for _, operation in self._begun[:1]:
+        with _lock:
+            for tape, operation in self._begun:
+                tape._end(operation, is_done)
+            others = [tape for tape in _tapes if tape not in _thread.active]
+            for _, operation in self._begun[:1]:
+                for tape in others:
                     for view in operation.written:
                         tape._history.outside(view.device, view.lo, view.hi, f"'{operation.name}', recorded elsewhere,")
 
 
-def record(kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str) -> _Recording:
+def record(
+    kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str, block: Sequence[int] | None
+) -> _Recording:
     """Called by a launch while tapes record, before it runs."""
     leaves = [leaf for of_argument in leaves_of(kernel, args, device) for leaf in of_argument]
-    return record_leaves(kernel._flat, dim, leaves, device)
+    return record_leaves(kernel._flat, dim, leaves, device, block)
 
 
-def record_leaves(kernel: _native.Kernel, dim: Sequence[int], leaves: Sequence[Leaf], device: str) -> _Recording:
+def record_leaves(
+    kernel: _native.Kernel, dim: Sequence[int], leaves: Sequence[Leaf], device: str, block: Any
+) -> _Recording:
     """Called before a launch of a kernel that takes leaves in place of structs."""
-    return _Recording(lambda: Launched(kernel, dim, leaves, device))
+    return _Recording(lambda: Launched(kernel, dim, leaves, device, block))
 
 
 def overwritten(device: str, lo: int, hi: int, what: str) -> None:
     """Called by whatever writes without being recorded while there are tapes."""
-    for tape in list(_tapes) if len(_tapes) else ():
-        tape._history.outside(device, lo, hi, what)
+    with _lock:
+        for tape in _tapes if len(_tapes) else ():
+            tape._history.outside(device, lo, hi, what)
     _update_level()
 
 
@@ -396,18 +465,14 @@ def assigning(to: array, part: Storage, value: Any, key: Any = None) -> Iterator
     """Around an assignment of `value` to a part of an array while there are tapes; with a key, to the elements of the
     part that it chooses."""
     target = View(part, to._memory)
-    if _arrays.watched < 2:
+    if _native.recording_level() < 2:
         yield
         overwritten(target.device, target.lo, target.hi, "an assignment that is not recorded")
         return
     source = None if isinstance(value, IMMUTABLE) else view_of(value)
     if source is not None and source.is_float and key is not None:
         raise ValueError("assignments of arrays to chosen elements are not recorded: write them as a kernel")
-    if source is None and not any(tape._history.touches(target) for tape in _active):
-        # What nothing has read or written begins here.
-        yield
-        return
-    recording = _Recording(lambda: Assigned(target, value, source, key))
+    recording = _Recording(lambda: Assigned(target, to, value, source, key))
     is_done = False
     try:
         yield
@@ -426,7 +491,7 @@ def put(to: array, key: Any, value: Any) -> None:
         return
     # Arrays of indices or of truth values choose elements that are no part with strides.
     with assigning(to, storage, value, parts):
-        storage[parts] = _arrays._elements(value, to.dtype)
+        storage[parts] = _arrays._elements_for(storage, value, to.dtype)
 
 
 def copied(made: array, source: Any) -> None:
@@ -434,10 +499,10 @@ def copied(made: array, source: Any) -> None:
     target, view = View(made._storage, made._memory), view_of(source)
     if view is None or not view.is_float or not target.is_float or target.overlaps(view):
         return
-    _Recording(lambda: Assigned(target, made, view)).finish(True)
+    _Recording(lambda: Assigned(target, made, source, view)).finish(True)
 
 
 def refuse(what: str, target: array) -> None:
     """Refuses an operation on whole arrays that has no derivative, while tapes record."""
-    if _arrays.watched == 2 and View(target._storage).is_float:
+    if _native.recording_level() == 2 and View(target._storage).is_float:
         raise ValueError(f"{what} is not differentiated: call it while no tape records, or write it as a kernel")

@@ -111,3 +111,52 @@ def test_what_cannot_be_checked_says_so():
 
     with pytest.raises(ValueError, match="say dim="):
         loom.gradcheck(without_arrays, [1.0])
+
+
+@loom.func
+def twice(x: f64):
+    return f64(2.0) * x
+
+
+@loom.func_grad(twice)
+def adj_twice(x: f64, adj_ret: f64):
+    loom.adjoint[x] += adj_ret
+
+
+@loom.kernel
+def twice_a_number(s: f64, x: D, y: D):
+    i = loom.tid()
+    y[i] = twice(s) * x[i]
+
+
+def test_numbers_are_checked_whatever_they_come_as():
+    for s in (3.0, 3, np.int64(3), np.float64(3.0), np.array(3.0), f64(3.0)):
+        report = loom.gradcheck(twice_a_number, [s, np.ones(2)], [np.zeros(2)], raise_on_failure=False)
+        assert [(each.name, each.passed) for each in report.arguments] == [("s", False), ("x", True), ("y", True)]
+    with pytest.raises(TypeError, match="argument 'v' is a vector"):
+        loom.gradcheck(scaled, [1.0, (1.0, 2.0, 3.0), np.ones((2, 3)), np.zeros(2), 2])
+
+
+def test_options_that_would_let_anything_pass():
+    x = np.ones(2)
+    for options in ({"rtol": np.nan}, {"atol": np.inf}, {"rtol": -1.0}, {"eps": 0.0}, {"eps": np.nan}, {"samples": 0}):
+        (name,) = options
+        with pytest.raises(ValueError, match=f"{name} is a"):
+            loom.gradcheck(twice_a_number, [1.0, x], [np.zeros(2)], **options)
+    with pytest.raises(ValueError, match="samples is a positive"):
+        loom.gradcheck(twice_a_number, [1.0, x], [np.zeros(2)], samples=-1)
+    with pytest.raises(ValueError, match="eps=1e-30 is too small to move argument 's'"):
+        loom.gradcheck(twice_a_number, [1.0, x], [np.zeros(2)], eps=1e-30)
+
+
+@loom.kernel
+def grows_beyond_numbers(x: D, y: D):
+    i = loom.tid()
+    y[i] = loom.exp(x[i])
+
+
+def test_a_difference_that_is_no_number_does_not_agree():
+    # The greater of the two exponentials is infinite, and the gradient is not.
+    x = np.array([709.78])
+    report = loom.gradcheck(grows_beyond_numbers, [x], [np.zeros(1)], raise_on_failure=False)
+    assert not report

@@ -16,7 +16,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyList, PyString, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -55,7 +55,7 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     With `adjoint`, for each of the inputs and outputs the array of its gradient; of a scalar, an array of one element;
 ///     of a struct, another, to whose numbers is added.
 ///     Without one, or for all if the list is left out, it is the `grad` of an array that has it, and otherwise none.
-///     Gradients of what the kernel wrote are taken, the others are added to.
+///     Gradients of what the kernel wrote are taken, the others are added to; none is in the memory of an argument.
 /// record_tape : bool
 ///     Whether an active `Tape` records the launch; with `record_cmd`, those of the `Launch`.
 /// max_blocks, stream
@@ -157,7 +157,7 @@ pub(crate) fn launch<'py>(
         let [adj_inputs, adj_outputs] = [adj_inputs, adj_outputs].map(|list| list.cloned().unwrap_or_else(none));
         let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
         let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
-        let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, device.to_string());
+        let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, device.to_string(), block.or(block_dim));
         py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?;
         return Ok(None);
     }
@@ -188,30 +188,50 @@ pub(crate) fn launch<'py>(
 /// What tapes want to know of a launch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Watched {
-    Nothing,
+    Nothing = 0,
     /// Where it writes: that may be what a tape goes by.
     Writes,
     /// All: it is recorded.
     Launches,
 }
 
-/// What tapes want to know of launches: 0 for nothing, 1 for what they write, 2 for all.
-static WATCHED: AtomicU8 = AtomicU8::new(0);
+/// Whether tapes want to know where launches write, those of threads that do not say otherwise.
+static WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// Says what tapes want to know of launches: 0 for nothing; 1 for the memory they write, of which
-/// `polyloom._tape.overwritten` is told; 2 for all, of which `polyloom._tape.record` is.
+thread_local! {
+    /// What tapes want to know of this thread's launches, if that is not as for all.
+    static WATCHED_HERE: Cell<Option<Watched>> = const { Cell::new(None) };
+}
+
+/// Says what tapes want to know of launches and assignments.
+///
+/// Parameters
+/// ----------
+/// everywhere : bool
+///     Whether they want to know where those of all threads write, of which `polyloom._tape.overwritten` is told.
+/// here : bool, optional
+///     Of those of this thread: all, of which `polyloom._tape.record` is told, or nothing.
 #[pyfunction]
-pub(crate) fn set_recording(level: u8) {
-    WATCHED.store(level, Ordering::Relaxed);
+#[pyo3(signature = (everywhere, here))]
+pub(crate) fn set_recording(everywhere: bool, here: Option<bool>) {
+    WATCHED.store(everywhere, Ordering::Relaxed);
+    WATCHED_HERE.set(here.map(|all| if all { Watched::Launches } else { Watched::Nothing }));
+}
+
+/// What tapes want to know of this thread's assignments: 0 for nothing, 1 for where they write, 2 for all.
+#[pyfunction]
+pub(crate) fn recording_level() -> u8 {
+    Watched::now(true) as u8
 }
 
 impl Watched {
     #[inline]
     fn now(is_recorded: bool) -> Watched {
-        match WATCHED.load(Ordering::Relaxed) {
-            0 => Watched::Nothing,
-            2 if is_recorded => Watched::Launches,
-            _ => Watched::Writes,
+        match WATCHED_HERE.get() {
+            Some(Watched::Launches) if !is_recorded => Watched::Writes,
+            Some(here) => here,
+            None if WATCHED.load(Ordering::Relaxed) => Watched::Writes,
+            None => Watched::Nothing,
         }
     }
 }
@@ -233,7 +253,9 @@ fn recorded<'a, 'py: 'a>(
     }
     let py = kernel.py();
     let (dim, args) = (PyTuple::new(py, &dimensions.shape)?, PyTuple::new(py, args)?);
-    let given = (kernel, dim, args, dimensions.device.to_string());
+    let knows_blocks = kernel.get().one()?.needs_blocks();
+    let block = dimensions.grid.filter(|_| knows_blocks).map(|grid| grid.block);
+    let given = (kernel, dim, args, dimensions.device.to_string(), block);
     let recording = py.import("polyloom._tape")?.call_method1("record", given)?;
     let done = run();
     recording.call_method1("finish", (done.is_ok(),))?;

@@ -104,6 +104,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sim::last_simulator_report, module)?)?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
     module.add_function(wrap_pyfunction!(launch::set_recording, module)?)?;
+    module.add_function(wrap_pyfunction!(launch::recording_level, module)?)?;
     module.add_function(wrap_pyfunction!(builtins, module)?)?;
     module.add_function(wrap_pyfunction!(derivatives, module)?)?;
     module.add_function(wrap_pyfunction!(captures::result_types, module)?)?;

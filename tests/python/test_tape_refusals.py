@@ -1,0 +1,183 @@
+"""What is refused: adjoints that share memory or have wrong shapes, changes that are not recorded, bad seeds."""
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+f64 = loom.float64
+D = loom.array(dtype=f64)
+DEVICES = ["cpu", "sim:0"]
+
+
+@loom.kernel
+def square(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[i] * x[i]
+
+
+@loom.kernel
+def product(x: D, z: D, y: D):
+    i = loom.tid()
+    y[i] = x[i] * z[i]
+
+
+@loom.kernel
+def scale(s: f64, v: loom.vec3d, x: D, y: D):
+    i = loom.tid()
+    y[i] = s * x[i] * v[0]
+
+
+@loom.kernel
+def total(x: D, loss: D):
+    i = loom.tid()
+    loom.atomic_add(loss, 0, x[i] * x[i])
+
+
+@loom.kernel
+def thirds(loss: D):
+    loss[0] = loss[0] / f64(3.0)
+
+
+def recorded(x, y):
+    with loom.Tape() as tape:
+        loom.launch(square, 3, [x], [y])
+    return tape
+
+
+def back(kernel, args, adjoints):
+    loom.launch(kernel, 3, args, adjoint=True, adj_inputs=adjoints)
+
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+def test_adjoints_that_share_memory():
+    both = np.ones(3)
+    with pytest.raises(ValueError, match="gradient of 'y' has elements in common with the gradient of 'x'"):
+        back(square, [X, np.zeros(3)], [both, both])
+    x = X.copy()
+    with pytest.raises(ValueError, match="gradient of 'x' has elements in common with the argument 'x'"):
+        back(square, [x, np.zeros(3)], [x, np.ones(3)])
+    np.testing.assert_array_equal(x, X)
+    # Those that are only added to may be one.
+    both = np.zeros(3)
+    back(product, [X, 2 * X, np.zeros(3)], [both, both, np.ones(3)])
+    np.testing.assert_allclose(both, 3 * X)
+
+
+def test_grad_that_shares_memory():
+    x = loom.array(X, dtype=f64)
+    with pytest.raises(ValueError, match="memory of its own"):
+        x.grad = x
+    assert not x.requires_grad
+    y = loom.zeros(3, dtype=f64)
+    x.grad = loom.zeros(3, dtype=f64)
+    y.grad = x.grad
+    with pytest.raises(ValueError, match="two arrays have gradients that share memory"):
+        recorded(x, y).backward(grads={y: np.ones(3)})
+    needed = loom.ones(3, dtype=f64)
+    y.requires_grad, x.grad = False, needed
+    with loom.Tape() as tape:
+        loom.launch(product, 3, [x, needed, y])
+    with pytest.raises(ValueError, match="shares memory with an array that a recorded operation needs"):
+        tape.backward(grads={y: np.ones(3)})
+    tape.reset()
+
+
+def test_two_objects_for_one_array_and_its_grad():
+    memory, grad = X.copy(), np.zeros(3)
+    arrays = [loom.from_numpy(memory) for _ in range(2)]
+    for each in arrays:
+        each.grad = loom.from_numpy(grad)
+    y = loom.zeros(3, dtype=f64)
+    with loom.Tape() as tape:
+        loom.launch(product, 3, [*arrays, y])
+    tape.backward(grads={y: np.ones(3)})
+    np.testing.assert_allclose(grad, 2 * X)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_tangents_of_arguments_that_share_memory(device):
+    x, y, dot_x = X.copy(), np.zeros(3), np.ones(3)
+    with pytest.raises(ValueError, match="writes its argument 'y', which has elements in common with argument 'x'"):
+        loom.jvp(square, 3, [x, x], tangents=[dot_x, np.zeros(3)], device=device)
+    with pytest.raises(ValueError, match="elements in common"):
+        loom.jvp(square, 3, [x, y], tangents=[dot_x, dot_x], device=device)
+    np.testing.assert_array_equal(x, X)
+    # What is only read may be one.
+    dot_y = np.zeros(3)
+    loom.jvp(product, 3, [x, x, y], tangents=[dot_x, dot_x, dot_y], device=device)
+    np.testing.assert_allclose(dot_y, 2 * X)
+
+
+def test_adjoints_of_numbers_and_vectors_have_one_element():
+    args = [2.0, loom.vec3d(1.0, 2.0, 3.0), X, np.zeros(3)]
+    behind = np.zeros(4)
+    for wrong in (behind[:0], behind[:3], np.zeros(1, np.float32), np.zeros((1, 1))):
+        with pytest.raises(ValueError, match=r"array of one element, of shape \(1,\) and type float64"):
+            back(scale, args, [wrong, None, None, np.ones(3)])
+    with pytest.raises(ValueError, match=r"array of one element, of shape \(1, 3\) and type float64"):
+        back(scale, args, [None, np.zeros(3), None, np.ones(3)])
+    for wrong in ([0.0], loom.vec3d()):
+        with pytest.raises(TypeError, match="array of one element, not (list|vec3d)"):
+            back(scale, args, [None, wrong, None, np.ones(3)])
+    assert not behind.any()
+    of_s, of_v = np.zeros(1), loom.zeros(1, dtype=loom.vec3d)
+    back(scale, args, [of_s, of_v, None, np.ones(3)])
+    np.testing.assert_allclose(of_s, [6.0])
+    np.testing.assert_allclose(of_v.numpy(), [[12.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_what_is_differentiated_is_what_was_recorded(device):
+    changes = {
+        "'thirds' that is not recorded": lambda loss: loom.launch(thirds, 1, [loss], device=device),
+        "an assignment that is not recorded": lambda loss: loss.fill_(1.0),
+    }
+    if device == "cpu":
+        changes["something that is not recorded"] = lambda loss: np.divide(loss.numpy(), 3.0, out=loss.numpy())
+    for message, change in changes.items():
+        x, loss = loom.array(X, dtype=f64, device=device), loom.zeros(1, dtype=f64, device=device)
+        loss.requires_grad = True
+        with loom.Tape() as tape:
+            loom.launch(total, 3, [x], [loss], device=device)
+        change(loss)
+        with pytest.raises(RuntimeError, match=f"{message}.* that the way back is to begin with"):
+            tape.backward(loss)
+        loss.grad.fill_(1.0)
+        with pytest.raises(RuntimeError, match=f"{message}.* that the way back is to begin with"):
+            tape.backward()
+    # Recorded, it is differentiated.
+    x, loss = X.copy(), np.zeros(1)
+    with loom.Tape() as tape:
+        loom.launch(total, 3, [x], [loss])
+        loom.launch(thirds, 1, [loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(tape.gradients[x], 2 * X / 3)
+
+
+def test_gradients_that_a_way_back_cannot_begin_with():
+    x, y = X.copy(), np.zeros(3)
+    wrong = [
+        ([(y, None)], TypeError, "real numbers"),
+        ([(y, 1j * np.ones(3))], TypeError, "real numbers"),
+        ([(y, "1")], TypeError, "real numbers"),
+        (
+            [(y, np.ones((1, 3)))],
+            ValueError,
+            r"shape \(3,\) is an array like it or a number, not one of shape \(1, 3\)",
+        ),
+        ([(y, np.ones(2))], ValueError, r"not one of shape \(2,\)"),
+        ([y], TypeError, "pairs of them"),
+        (y, TypeError, "pairs of them"),
+        (loom.from_numpy(y), TypeError, "pairs of them"),
+    ]
+    for grads, error, message in wrong:
+        with pytest.raises(error, match=message):
+            recorded(x, y).backward(grads=grads)
+    for grads in ([(y, 2.0)], [[y, [2.0, 2.0, 2.0]]], [(y, np.full(3, 2, np.int32))]):
+        tape = recorded(x, y)
+        tape.backward(grads=grads)
+        np.testing.assert_allclose(tape.gradients[x], 4 * X)
+    with pytest.raises(TypeError, match="lists of gradients, not ndarray"):
+        loom.launch(square, 3, [x, y], adjoint=True, adj_inputs=np.zeros(3))
