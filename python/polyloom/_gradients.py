@@ -193,17 +193,18 @@ def _run(kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device
 
 def check_aliases(kernel: _native.Kernel, views: Sequence[View | None], writes: Sequence[bool]) -> None:
     """An array that is written through one parameter and read through another is not what differentiation assumes."""
-    names = kernel.parameter_names
     for index, written in enumerate(views):
         if written is None or not writes[index]:
             continue
         if written.coincides:
+            name = kernel.parameter_names[index]
             raise ValueError(
-                f"kernel '{kernel.key}' writes its argument '{names[index]}', a view in which several indices are one "
+                f"kernel '{kernel.key}' writes its argument '{name}', a view in which several indices are one "
                 "element: a launch that is differentiated takes an array in which each has its own"
             )
         for other, view in enumerate(views):
             if other != index and view is not None and written.overlaps(view):
+                names = kernel.parameter_names
                 raise ValueError(
                     f"kernel '{kernel.key}' writes its argument '{names[index]}', which has elements in common with "
                     f"argument '{names[other]}': a launch that is differentiated takes a copy"
@@ -215,19 +216,20 @@ def _check_adjoints(
 ) -> None:
     """Refuses an adjoint in the memory of an argument, and one of what the kernel writes, which is taken, in that of
     another adjoint. Others are added to, and may have elements in common."""
-    names = kernel.parameter_names
+    facts = kernel._parameters
     for index in which:
-        adjoint, (_, _, _, is_written) = adjoints[index], kernel._parameters[index]
+        adjoint, (_, _, _, is_written) = adjoints[index], facts[index]
         if adjoint is None:
             continue
-        shared = [f"the argument '{names[other]}'" for other, view in enumerate(views) if _overlap(adjoint, view)]
+        shared = [("the argument", other) for other, view in enumerate(views) if _overlap(adjoint, view)]
         if is_written:
             others = [other for other in which if other != index and _overlap(adjoint, adjoints[other])]
-            shared += [f"the gradient of '{names[other]}'" for other in others]
+            shared += [("the gradient of", other) for other in others]
         if shared:
+            names, (what, other) = kernel.parameter_names, shared[0]
             raise ValueError(
-                f"kernel '{kernel.key}': the gradient of '{names[index]}' has elements in common with {shared[0]}: "
-                "give it an array of its own"
+                f"kernel '{kernel.key}': the gradient of '{names[index]}' has elements in common with {what} "
+                f"'{names[other]}': give it an array of its own"
             )
 
 

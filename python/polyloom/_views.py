@@ -98,6 +98,8 @@ class View:
     def coincides(self) -> bool:
         """Whether elements at different indices may be the same memory, as where a stride is zero."""
         storage = self.storage
+        if storage.flags.c_contiguous:
+            return False
         axes = [(abs(step), n) for step, n in zip(storage.strides, storage.shape, strict=True) if n > 1]
         reach = storage.itemsize
         for step, n in sorted(axes):
@@ -112,7 +114,7 @@ class View:
 
     def overlaps(self, other: View) -> bool:
         """Whether two arrays may have elements in common."""
-        if self.device != other.device or self.lo >= other.hi or other.lo >= self.hi:
+        if self.lo >= other.hi or other.lo >= self.hi or self.device != other.device:
             return False
         try:
             return np.shares_memory(self.storage, other.storage, max_work=1000)  # type: ignore[arg-type]
