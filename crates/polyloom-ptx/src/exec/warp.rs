@@ -308,6 +308,10 @@ impl Warp {
         if context.counting {
             block.counters.divergent_branches += 1;
         }
+        if target <= path.pc {
+            // Some lanes have left a loop, so what is waited for may have come.
+            self.spun = 0;
+        }
         self.paths.push(Path { pc: path.pc + 1, mask: path.mask & !taken, ..*path });
         path.mask = taken;
         path.pc = target;
