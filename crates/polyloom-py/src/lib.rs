@@ -26,6 +26,10 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::OnceLock;
 
+// Compiling allocates many small things. Memory that others free, or that Python counts, never comes from here.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The process's one session.
 fn session() -> PyResult<&'static Session> {
     static SESSION: OnceLock<Session> = OnceLock::new();
