@@ -9,9 +9,8 @@
 //! places.
 //!
 //! Not simulated: textures and surfaces, `wgmma`, `tcgen05`, tensor copies, clusters of more than one block, video
-//! instructions, device-side launches; `.b128`; `fma.oob`; `cvt` with `.rs`, of formats of less than eight bits, of
-//! four values, `ue8m0x2`, `s2f6x2`; `mma` of single bits; operands `a[1]`. A kernel that has one is refused when it
-//! is loaded, with the line.
+//! instructions, device-side launches; `.b128`; `mma` of single bits; operands `a[1]`. A kernel that has one is refused
+//! when it is loaded, with the line.
 //!
 //! Architecture invariant: the crate knows PTX text alone, none of the compilers that write it. Its `unsafe` is in
 //! `memory/region.rs`.

@@ -4,23 +4,84 @@ use super::function::Decoder;
 use super::op::{AnySource, Destination, Op};
 use super::types::Type;
 use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, map1, map2};
+use crate::exec::registers::{Compute, map1};
 use crate::number::Rounding;
 use crate::number::arithmetic::{self, f32_from_integer, f64_from_integer, flush_if, integral};
 use crate::number::half::{bf16_to_f32, f16_from_f32, f16_to_f32};
-use crate::number::narrow::{BF16, E4M3, E5M2, F16, F32, Format, TF32, narrow, widen};
+use crate::number::narrow::{BF16, F16, F32, Format, TF32, narrow};
 use crate::syntax::ast::Operand;
 
-/// What a conversion does besides.
+/// What a conversion says besides its types.
 #[derive(Clone, Copy)]
-struct How {
-    rounding: Rounding,
+pub(super) struct How {
+    pub(super) rounding: Option<Rounding>,
+    /// `.rs`
+    pub(super) random: bool,
     /// `.rni` and the like: to an integer, even if the result is a float.
-    integral: Option<Rounding>,
-    ftz: bool,
-    saturate: bool,
-    relu: bool,
-    finite: bool,
+    pub(super) integral: Option<Rounding>,
+    pub(super) ftz: bool,
+    pub(super) saturate: bool,
+    pub(super) relu: bool,
+    pub(super) finite: bool,
+}
+
+impl How {
+    /// The rounding; where none is given, there is nothing to round.
+    pub(super) fn rounding(self) -> Rounding {
+        self.rounding.unwrap_or(Rounding::Nearest)
+    }
+
+    /// To the nearest, and nothing else.
+    pub(super) fn is_plain(self) -> bool {
+        let changes = self.ftz || self.saturate || self.relu || self.finite || self.random;
+        self.rounding() == Rounding::Nearest && self.integral.is_none() && !changes
+    }
+
+    /// Whether assemblers let a conversion of single values say so.
+    fn suits(self, to: Type, from: Type) -> Result<(), &'static str> {
+        use Rounding::{Nearest, NearestAway, Zero};
+        let single = to == Type::F32 || from == Type::F32;
+        let brain = to == Type::Bf16 || from == Type::Bf16;
+        let bytes = to.bits() == 8 || from.bits() == 8;
+        let unless = |wrong: bool, what: &'static str| if wrong { Err(what) } else { Ok(()) };
+        unless(self.random, "`.rs`")?;
+        if to == Type::Tf32 {
+            unless(from != Type::F32, "these types")?;
+            unless(self.ftz || self.saturate || self.integral.is_some(), "such modifiers")?;
+            return match self.rounding {
+                Some(NearestAway) => unless(self.relu, "`.relu` with `.rna`"),
+                Some(Nearest | Zero) => Ok(()),
+                _ => Err("another rounding than `.rn`, `.rz` and `.rna`"),
+            };
+        }
+        if self.relu || self.finite {
+            unless(!(matches!(to, Type::F16 | Type::Bf16) && from == Type::F32), "`.relu` and `.satfinite`")?;
+            unless(self.ftz || self.saturate, "`.ftz` and `.sat` with `.relu` and `.satfinite`")?;
+            unless(!matches!(self.rounding, Some(Nearest | Zero)), "another rounding than `.rn` and `.rz`")?;
+        }
+        unless(self.ftz && !single, "`.ftz`")?;
+        unless(brain && bytes, "these types")?;
+        unless(self.saturate && brain, "`.sat`")?;
+        unless(self.rounding == Some(NearestAway), "`.rna`")?;
+        let (rounds, integral) = (self.rounding.is_some(), self.integral.is_some());
+        match (to.is_integer(), from.is_integer()) {
+            (true, true) => {
+                let changes = to.is_signed() != from.is_signed() && (from.is_signed() || to.bits() <= from.bits());
+                unless(self.saturate && !(changes || to.bits() < from.bits()), "`.sat`")?;
+                unless(rounds || integral, "a rounding")
+            }
+            (true, false) => unless(rounds || !integral, "another rounding than `.rni`, `.rzi`, `.rmi` and `.rpi`"),
+            (false, true) => unless(integral || !rounds, "another rounding than `.rn`, `.rz`, `.rm` and `.rp`"),
+            (false, false) if to == from => unless(rounds, "another rounding than `.rni`, `.rzi`, `.rmi` and `.rpi`"),
+            (false, false) => {
+                unless(integral, "a rounding to integers")?;
+                // bf16 and f16 are exact in neither's format, yet need none.
+                let optional = from == Type::Bf16 || to == Type::Bf16 && from == Type::F16;
+                let narrows = to.bits() < from.bits();
+                unless(!optional && rounds != narrows, if narrows { "no rounding" } else { "a rounding" })
+            }
+        }
+    }
 }
 
 fn format(ty: Type) -> Option<Format> {
@@ -29,8 +90,6 @@ fn format(ty: Type) -> Option<Format> {
         Type::Bf16 => BF16,
         Type::Tf32 => TF32,
         Type::F32 => F32,
-        Type::E4m3x2 | Type::E4m3 => E4M3,
-        Type::E5m2x2 | Type::E5m2 => E5M2,
         _ => return None,
     })
 }
@@ -54,14 +113,12 @@ fn float_bits(x: f64, ty: Type, how: How) -> u64 {
     // `.relu` clamps what is negative and keeps NaNs.
     let x = if how.relu && x <= 0.0 { 0.0 } else { x };
     let Some(format) = format(ty) else { return 0 };
-    let mut bits = narrow(x, format, how.rounding);
+    let mut bits = narrow(x, format, how.rounding());
     if ty == Type::F32 && x.is_nan() {
         return arithmetic::NAN.to_bits().into();
     }
     if how.finite && !x.is_nan() {
-        let limit = format.largest();
-        let sign = 1 << (format.exponent_bits + format.fraction_bits);
-        bits = if bits & (sign - 1) > limit { bits & sign | limit } else { bits };
+        bits = format.saturated(bits);
     }
     // The upper bits of a word.
     if ty == Type::Tf32 {
@@ -120,37 +177,25 @@ impl Decoder<'_> {
         }
         let how = How {
             integral: line.mods.take_of(INTEGRAL),
-            rounding: line.mods.rounding().unwrap_or(Rounding::Nearest),
+            rounding: line.mods.rounding(),
+            random: line.mods.take("rs"),
             ftz: line.mods.take("ftz"),
             saturate: line.mods.take("sat"),
             relu: line.mods.take("relu"),
             finite: line.mods.take("satfinite"),
         };
         let (to, from) = (line.mods.ty()?, line.mods.ty()?);
-        if let Type::U(2) | Type::S(2) = to {
-            return line.mods.no_type(to);
+        if let Some(compute) = self.convert_packed(line, (to, from), how)? {
+            return Ok((Op::Compute(compute), Class::Convert));
         }
-        let operands = &line.instruction.operands;
+        let known = |ty: Type| ty.is_float() || ty.is_integer() && ty.bits() >= 8;
+        if !known(to) || !known(from) || from == Type::Tf32 {
+            return line.error(format!("`cvt` has no `.{}` from `.{}`", to.name(), from.name()));
+        }
+        if let Err(what) = how.suits(to, from) {
+            return line.error(format!("`cvt` to `.{}` from `.{}` has no {what}", to.name(), from.name()));
+        }
         let compute = match (to, from) {
-            (Type::F16x2 | Type::Bf16x2 | Type::E4m3x2 | Type::E5m2x2, Type::F32) => self.convert_two(line, to, how)?,
-            (Type::F16x2, Type::E4m3x2 | Type::E5m2x2) => {
-                line.check(2, 2)?;
-                let narrow_format = if from == Type::E4m3x2 { E4M3 } else { E5M2 };
-                let d = self.slot::<u32>(&operands[0], to)?;
-                map1(d, self.source(&operands[1], from)?, move |a: u32| {
-                    let part = |byte: u32| float_bits(widen(u64::from(byte), narrow_format), Type::F16, how) as u32;
-                    part(a & 0xff) | part(a >> 8 & 0xff) << 16
-                })
-            }
-            (Type::E4m3x2 | Type::E5m2x2, Type::F16x2 | Type::Bf16x2) => {
-                line.check(2, 2)?;
-                let half = if from == Type::F16x2 { Type::F16 } else { Type::Bf16 };
-                let d = self.slot::<u32>(&operands[0], to)?;
-                map1(d, self.source(&operands[1], from)?, move |a: u32| {
-                    let part = |bits: u32| float_bits(float_value(bits.into(), half, false), to, how) as u32;
-                    part(a & 0xffff) | part(a >> 16) << 8
-                })
-            }
             _ if to.is_integer() && from.is_integer() => {
                 if how.saturate {
                     self.one(line, to, from, move |x| clamp(integer_value(x, from), to))?
@@ -175,13 +220,13 @@ impl Decoder<'_> {
                     })?,
                 }
             }
-            (Type::F32, _) if from.is_integer() && how.rounding == Rounding::Nearest && !how.saturate => {
+            (Type::F32, _) if from.is_integer() && how.rounding() == Rounding::Nearest && !how.saturate => {
                 self.one(line, to, from, move |x| match from {
                     Type::S(_) => (extend(x, from.bits(), true) as i64 as f32).to_bits().into(),
                     _ => (extend(x, from.bits(), false) as f32).to_bits().into(),
                 })?
             }
-            (Type::F64, _) if from.is_integer() && how.rounding == Rounding::Nearest && !how.saturate => {
+            (Type::F64, _) if from.is_integer() && how.rounding() == Rounding::Nearest && !how.saturate => {
                 self.one(line, to, from, move |x| match from {
                     Type::S(_) => (extend(x, from.bits(), true) as i64 as f64).to_bits(),
                     _ => (extend(x, from.bits(), false) as f64).to_bits(),
@@ -190,8 +235,8 @@ impl Decoder<'_> {
             _ if to.is_float() && from.is_integer() => self.one(line, to, from, move |x| {
                 let value = integer_value(x, from);
                 match to {
-                    Type::F64 => float_bits(f64_from_integer(value, how.rounding), to, how),
-                    Type::F32 => float_bits(f32_from_integer(value, how.rounding).into(), to, how),
+                    Type::F64 => float_bits(f64_from_integer(value, how.rounding()), to, how),
+                    Type::F32 => float_bits(f32_from_integer(value, how.rounding()).into(), to, how),
                     // A 64-bit integer rounded to odd in f64's 53 bits rounds on as the integer would.
                     _ => {
                         let nearest = f64_from_integer(value, Rounding::Zero);
@@ -200,10 +245,10 @@ impl Decoder<'_> {
                     }
                 }
             })?,
-            (Type::F16, Type::F32) if plain(how) => {
+            (Type::F16, Type::F32) if how.is_plain() => {
                 self.one(line, to, from, |x| f16_from_f32(f32::from_bits(x as u32)).into())?
             }
-            (Type::F32, Type::F16) if plain(how) => {
+            (Type::F32, Type::F16) if how.is_plain() => {
                 self.one(line, to, from, |x| arithmetic::canonical(f16_to_f32(x as u16)).to_bits().into())?
             }
             _ if to.is_float() && from.is_float() => self.one(line, to, from, move |x| {
@@ -211,7 +256,7 @@ impl Decoder<'_> {
                 let value = how.integral.map_or(value, |mode| integral(value, mode));
                 float_bits(value, to, how)
             })?,
-            _ => return line.error(format!("`cvt` has no `.{}` from `.{}`", to.name(), from.name())),
+            _ => unreachable!("integers and floats"),
         };
         Ok((Op::Compute(compute), Class::Convert))
     }
@@ -242,25 +287,11 @@ impl Decoder<'_> {
         })
     }
 
-    /// Two f32 to one packed value, the first operand in the upper half.
-    fn convert_two(&mut self, line: &Line<'_>, to: Type, how: How) -> Decoded<Compute> {
-        line.check(3, 3)?;
-        let all = &line.instruction.operands;
-        let d = self.slot::<u32>(&all[0], to)?;
-        let (a, b) = (self.source(&all[1], Type::F32)?, self.source(&all[2], Type::F32)?);
-        let (part, shift) = match to {
-            Type::F16x2 => (Type::F16, 16),
-            Type::Bf16x2 => (Type::Bf16, 16),
-            other => (other, 8),
-        };
-        Ok(map2(d, a, b, move |a: f32, b: f32| {
-            (float_bits(a.into(), part, how) << shift | float_bits(b.into(), part, how)) as u32
-        }))
-    }
-
     /// `cvt.pack.sat`: two integers, saturated, over the upper part of a third operand.
     fn convert_pack(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        line.mods.take("sat");
+        if !line.mods.take("sat") {
+            return line.error("`cvt.pack` needs `.sat`");
+        }
         let (to, from) = (line.mods.ty()?, line.mods.ty()?);
         let third = line.mods.optional_ty().is_some();
         line.check(3 + usize::from(third), 3 + usize::from(third))?;
@@ -272,6 +303,9 @@ impl Decoder<'_> {
         };
         if !matches!(to, Type::U(2 | 4 | 8 | 16) | Type::S(2 | 4 | 8 | 16)) || from != Type::S(32) {
             return line.mods.no_type(to);
+        }
+        if third == (to.bits() == 16) {
+            return line.error(format!("`cvt.pack` to `.{}` takes {} values", to.name(), if third { 2 } else { 3 }));
         }
         let d = self.slot::<u32>(&all[0], Type::B(32))?;
         let (a, b) = (self.source(&all[1], from)?, self.source(&all[2], from)?);
@@ -285,10 +319,6 @@ impl Decoder<'_> {
         });
         Ok((Op::Compute(compute), Class::Convert))
     }
-}
-
-fn plain(how: How) -> bool {
-    how.rounding == Rounding::Nearest && how.integral.is_none() && !(how.ftz || how.saturate || how.relu || how.finite)
 }
 
 fn word_mask(bits: u32) -> u32 {

@@ -27,6 +27,10 @@ impl HalfKind {
     }
 }
 
+/// What `.oob` looks for, by which copies of tensors fill what is out of bounds. The manual does not give the bits
+/// (PTX ISA 9.0 §5.5); these are those of GPUs that have such copies.
+const OUT_OF_BOUNDS: u16 = 0x7ff7;
+
 /// What is done to operands and results.
 #[derive(Clone, Copy)]
 struct Finish {
@@ -69,14 +73,27 @@ impl Decoder<'_> {
     }
 
     fn half_of<H: Half>(&mut self, line: &mut Line<'_>, ty: Type, kind: HalfKind) -> Decoded<Compute> {
-        let rounding = line.mods.rounding();
-        let finish =
-            Finish { ftz: line.mods.take("ftz"), saturate: line.mods.take("sat"), relu: line.mods.take("relu") };
-        let nan = line.mods.take("NaN");
-        let sign = line.mods.take("xorsign");
-        let magnitude = line.mods.take("abs");
-        if rounding.is_some_and(|mode| mode != crate::number::Rounding::Nearest) {
-            return line.error("halves are rounded to the nearest alone");
+        let opcode = line.instruction.opcode.as_str();
+        let (sums, fused) = (matches!(opcode, "add" | "sub" | "mul"), opcode == "fma");
+        let rounds = (sums || fused) && line.mods.take("rn");
+        if fused && !rounds {
+            return line.error("`fma` of halves needs `.rn`");
+        }
+        let finish = Finish {
+            ftz: !kind.brain && line.mods.take("ftz"),
+            saturate: !kind.brain && (sums || fused) && line.mods.take("sat"),
+            relu: fused && line.mods.take("relu"),
+        };
+        let bounds = fused && line.mods.take("oob");
+        if finish.relu && finish.saturate || bounds && finish.ftz {
+            let pair = if bounds { "`.oob` and `.ftz`" } else { "`.relu` and `.sat`" };
+            return line.error(format!("{pair} exclude each other"));
+        }
+        let picks = matches!(opcode, "min" | "max");
+        let nan = picks && line.mods.take("NaN");
+        let sign = picks && line.mods.take("xorsign");
+        if sign && !line.mods.take("abs") {
+            return line.error("`.xorsign` goes with `.abs`");
         }
         let two = move |f: fn(f32, f32) -> f32| {
             move |a: H, b: H| {
@@ -84,12 +101,15 @@ impl Decoder<'_> {
                 finish.result(H::from_f32(f(a.to_f32(), b.to_f32())))
             }
         };
-        match line.instruction.opcode.as_str() {
+        match opcode {
             "add" => self.half_binary(line, ty, kind, two(|a, b| a + b)),
             "sub" => self.half_binary(line, ty, kind, two(|a, b| a - b)),
             "mul" => self.half_binary(line, ty, kind, two(|a, b| a * b)),
             "fma" => {
                 let f = move |a: H, b: H, c: H| {
+                    if bounds && (a.bits() == OUT_OF_BOUNDS || b.bits() == OUT_OF_BOUNDS) {
+                        return H::from_bits(0);
+                    }
                     let [a, b, c] = [a, b, c].map(|x| finish.operand(x));
                     finish.result(fma(a, b, c))
                 };
@@ -102,12 +122,12 @@ impl Decoder<'_> {
                 }
             }
             "min" | "max" => {
-                let larger = line.instruction.opcode == "max";
+                let larger = opcode == "max";
                 let f = move |a: H, b: H| {
                     let (a, b) = (finish.operand(a), finish.operand(b));
                     let (x, y) = (a.to_f32(), b.to_f32());
                     let flips = sign && x.is_sign_negative() != y.is_sign_negative();
-                    let (x, y) = if magnitude { (x.abs(), y.abs()) } else { (x, y) };
+                    let (x, y) = if sign { (x.abs(), y.abs()) } else { (x, y) };
                     let picked = crate::number::arithmetic::extremum(larger, nan, x, y);
                     let picked = if flips { -picked } else { picked };
                     if picked.is_nan() { H::from_bits(0x7fff) } else { H::from_f32(picked) }
@@ -115,7 +135,7 @@ impl Decoder<'_> {
                 self.half_binary(line, ty, kind, f)
             }
             "neg" | "abs" => {
-                let flip = if line.instruction.opcode == "neg" { 0x8000 } else { 0 };
+                let flip = if opcode == "neg" { 0x8000 } else { 0 };
                 let f = move |a: H| {
                     let bits = finish.operand(a).bits();
                     H::from_bits(if flip != 0 { bits ^ flip } else { bits & 0x7fff })

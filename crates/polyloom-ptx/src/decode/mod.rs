@@ -19,6 +19,7 @@ pub(crate) mod modifiers;
 mod movement;
 pub(crate) mod op;
 mod operand;
+mod packed;
 mod pressure;
 mod special;
 mod symbol;

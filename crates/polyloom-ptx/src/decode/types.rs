@@ -20,6 +20,16 @@ pub(crate) enum Type {
     E5m2,
     E4m3x2,
     E5m2x2,
+    E3m2x2,
+    E2m3x2,
+    E2m1x2,
+    E4m3x4,
+    E5m2x4,
+    E3m2x4,
+    E2m3x4,
+    E2m1x4,
+    Ue8m0x2,
+    S2f6x2,
     S4,
     U4,
     B1,
@@ -54,6 +64,16 @@ const NAMES: &[(&str, Type)] = &[
     ("e5m2", Type::E5m2),
     ("e4m3x2", Type::E4m3x2),
     ("e5m2x2", Type::E5m2x2),
+    ("e3m2x2", Type::E3m2x2),
+    ("e2m3x2", Type::E2m3x2),
+    ("e2m1x2", Type::E2m1x2),
+    ("e4m3x4", Type::E4m3x4),
+    ("e5m2x4", Type::E5m2x4),
+    ("e3m2x4", Type::E3m2x4),
+    ("e2m3x4", Type::E2m3x4),
+    ("e2m1x4", Type::E2m1x4),
+    ("ue8m0x2", Type::Ue8m0x2),
+    ("s2f6x2", Type::S2f6x2),
     ("u2", Type::U(2)),
     ("s2", Type::S(2)),
     ("s4", Type::S4),
@@ -75,9 +95,26 @@ impl Type {
     pub(crate) fn bits(self) -> u32 {
         match self {
             Type::B(bits) | Type::U(bits) | Type::S(bits) => bits,
-            Type::F16 | Type::Bf16 | Type::E4m3x2 | Type::E5m2x2 => 16,
-            Type::E4m3 | Type::E5m2 => 8,
-            Type::F16x2 | Type::Bf16x2 | Type::Tf32 | Type::F32 | Type::U16x2 | Type::S16x2 => 32,
+            Type::F16
+            | Type::Bf16
+            | Type::E4m3x2
+            | Type::E5m2x2
+            | Type::E3m2x2
+            | Type::E2m3x2
+            | Type::E2m1x4
+            | Type::Ue8m0x2
+            | Type::S2f6x2 => 16,
+            Type::E4m3 | Type::E5m2 | Type::E2m1x2 => 8,
+            Type::F16x2
+            | Type::Bf16x2
+            | Type::Tf32
+            | Type::F32
+            | Type::U16x2
+            | Type::S16x2
+            | Type::E4m3x4
+            | Type::E5m2x4
+            | Type::E3m2x4
+            | Type::E2m3x4 => 32,
             Type::F64 | Type::F32x2 => 64,
             Type::S4 | Type::U4 => 4,
             Type::B1 | Type::Pred => 1,

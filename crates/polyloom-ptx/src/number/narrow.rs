@@ -7,16 +7,29 @@ use super::Rounding;
 pub(crate) struct Format {
     pub(crate) exponent_bits: u32,
     pub(crate) fraction_bits: u32,
-    /// `e4m3` has no infinities and one NaN a sign; its largest exponent holds numbers.
-    pub(crate) finite: bool,
+    pub(crate) top: Top,
 }
 
-pub(crate) const F16: Format = Format { exponent_bits: 5, fraction_bits: 10, finite: false };
-pub(crate) const BF16: Format = Format { exponent_bits: 8, fraction_bits: 7, finite: false };
-pub(crate) const TF32: Format = Format { exponent_bits: 8, fraction_bits: 10, finite: false };
-pub(crate) const F32: Format = Format { exponent_bits: 8, fraction_bits: 23, finite: false };
-pub(crate) const E4M3: Format = Format { exponent_bits: 4, fraction_bits: 3, finite: true };
-pub(crate) const E5M2: Format = Format { exponent_bits: 5, fraction_bits: 2, finite: false };
+/// What the codes of the largest exponent stand for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Top {
+    /// Infinity and NaNs, as in IEEE's formats.
+    Infinity,
+    /// Numbers, and with all bits set a NaN.
+    Nan,
+    /// Numbers alone. A NaN becomes the largest of them, as does what is beyond it.
+    Number,
+}
+
+pub(crate) const F16: Format = Format { exponent_bits: 5, fraction_bits: 10, top: Top::Infinity };
+pub(crate) const BF16: Format = Format { exponent_bits: 8, fraction_bits: 7, top: Top::Infinity };
+pub(crate) const TF32: Format = Format { exponent_bits: 8, fraction_bits: 10, top: Top::Infinity };
+pub(crate) const F32: Format = Format { exponent_bits: 8, fraction_bits: 23, top: Top::Infinity };
+pub(crate) const E4M3: Format = Format { exponent_bits: 4, fraction_bits: 3, top: Top::Nan };
+pub(crate) const E5M2: Format = Format { exponent_bits: 5, fraction_bits: 2, top: Top::Infinity };
+pub(crate) const E3M2: Format = Format { exponent_bits: 3, fraction_bits: 2, top: Top::Number };
+pub(crate) const E2M3: Format = Format { exponent_bits: 2, fraction_bits: 3, top: Top::Number };
+pub(crate) const E2M1: Format = Format { exponent_bits: 2, fraction_bits: 1, top: Top::Number };
 
 impl Format {
     fn sign_bit(self) -> u64 {
@@ -28,14 +41,29 @@ impl Format {
         self.sign_bit() - 1
     }
 
-    /// The bits of infinity; for `e4m3` those of its NaN.
+    /// The bits after those of the largest number: infinity's, or the NaN's, or none of a number's.
     fn infinity(self) -> u64 {
-        if self.finite { self.nan() } else { ((1 << self.exponent_bits) - 1) << self.fraction_bits }
+        match self.top {
+            Top::Infinity => ((1 << self.exponent_bits) - 1) << self.fraction_bits,
+            Top::Nan => self.nan(),
+            Top::Number => self.sign_bit(),
+        }
     }
 
     /// The bits of the largest number.
     pub(crate) fn largest(self) -> u64 {
         self.infinity() - 1
+    }
+
+    /// What is too large becomes.
+    fn overflow(self) -> u64 {
+        if self.top == Top::Number { self.largest() } else { self.infinity() }
+    }
+
+    /// `.satfinite`: the bits of a number or infinity, the latter made the largest number of its sign.
+    pub(crate) fn saturated(self, bits: u64) -> u64 {
+        let sign = self.sign_bit();
+        if bits & (sign - 1) > self.largest() { bits & sign | self.largest() } else { bits }
     }
 }
 
@@ -43,12 +71,40 @@ impl Format {
 /// the format has two bits fewer (Boldo and Melquiond, "When double rounding is odd", 2005).
 pub(crate) fn narrow(x: f64, format: Format, rounding: Rounding) -> u64 {
     let negative = x.is_sign_negative();
-    let sign = if negative { format.sign_bit() } else { 0 };
+    let away = |kept: u64, rest: u64, dropped: u32| {
+        let half = 1 << (dropped - 1);
+        match rounding {
+            Rounding::Nearest => rest > half || rest == half && kept & 1 == 1,
+            Rounding::NearestAway => rest >= half,
+            Rounding::Zero => false,
+            Rounding::Down => negative && rest != 0,
+            Rounding::Up => !negative && rest != 0,
+        }
+    };
+    let to_infinity = match rounding {
+        Rounding::Nearest | Rounding::NearestAway => true,
+        Rounding::Zero => false,
+        Rounding::Down => negative,
+        Rounding::Up => !negative,
+    };
+    narrow_by(x, format, to_infinity, away)
+}
+
+/// As `narrow`, `random` of `width` bits added to the first bits that are dropped (`.rs`).
+pub(crate) fn narrow_randomly(x: f64, format: Format, (random, width): (u32, u32)) -> u64 {
+    narrow_by(x, format, true, |_, rest, dropped| ((rest >> (dropped - width)) + u64::from(random)) >> width != 0)
+}
+
+/// Whether the magnitude is rounded up, `away` says from the bits that are kept, those that are dropped, and how many
+/// the latter are.
+#[inline]
+fn narrow_by(x: f64, format: Format, to_infinity: bool, away: impl FnOnce(u64, u64, u32) -> bool) -> u64 {
+    let sign = if x.is_sign_negative() { format.sign_bit() } else { 0 };
     if x.is_nan() {
         return format.nan();
     }
     if x.is_infinite() {
-        return sign | format.infinity();
+        return sign | format.overflow();
     }
     if x == 0.0 {
         return sign;
@@ -64,31 +120,16 @@ pub(crate) fn narrow(x: f64, format: Format, rounding: Rounding) -> u64 {
     }
     let smallest = 2 - (1 << (format.exponent_bits - 1));
     let dropped = 52 - format.fraction_bits + (smallest - exponent).max(0) as u32;
-    let (kept, rest, half) = if dropped > 63 {
-        (0, 1, 2)
-    } else {
-        (significand >> dropped, significand & ((1 << dropped) - 1), 1 << (dropped - 1))
-    };
-    let away = match rounding {
-        Rounding::Nearest => rest > half || rest == half && kept & 1 == 1,
-        Rounding::NearestAway => rest >= half,
-        Rounding::Zero => false,
-        Rounding::Down => negative && rest != 0,
-        Rounding::Up => !negative && rest != 0,
-    };
+    // Far below the smallest number all that counts is that there is something.
+    let (kept, rest, dropped) =
+        if dropped > 63 { (0, 1, 63) } else { (significand >> dropped, significand & ((1 << dropped) - 1), dropped) };
     let field = if exponent >= smallest { ((exponent - smallest) as u64) << format.fraction_bits } else { 0 };
     // A kept leading one adds one to the exponent's field, which `field` is one short of.
-    let result = field + kept + u64::from(away);
+    let result = field + kept + u64::from(away(kept, rest, dropped));
     if result < format.infinity() {
         return sign | result;
     }
-    let to_infinity = match rounding {
-        Rounding::Nearest | Rounding::NearestAway => true,
-        Rounding::Zero => false,
-        Rounding::Down => negative,
-        Rounding::Up => !negative,
-    };
-    sign | if to_infinity { format.infinity() } else { format.largest() }
+    sign | if to_infinity { format.overflow() } else { format.largest() }
 }
 
 /// The value that `bits` stand for in `format`, exact.
@@ -99,7 +140,7 @@ pub(crate) fn widen(bits: u64, format: Format) -> f64 {
     let exponent = (bits >> format.fraction_bits) as i32;
     let unit = f64::exp2(f64::from(-(format.fraction_bits as i32)));
     let bias = (1 << (format.exponent_bits - 1)) - 1;
-    let value = if bits > format.infinity() || format.finite && bits == format.infinity() {
+    let value = if bits > format.infinity() || format.top == Top::Nan && bits == format.infinity() {
         f64::NAN
     } else if bits == format.infinity() {
         f64::INFINITY

@@ -46,6 +46,26 @@ fn arithmetic<F: Float>(ty: &str) {
         let result = float(row[0]).mul_add_r(float(row[1]), float(row[2]), round).value;
         if result.is_negative() && !result.is_nan() { 0 } else { bits(result) }
     });
+    // What tensors hold out of their bounds makes a product nothing; other NaNs stay.
+    let mut marked = a.clone();
+    marked.iter_mut().step_by(3).for_each(|x| *x = 0x7ff7);
+    let columns: [(&str, &[u64]); 3] = [("b16", &marked), ("b16", &b), ("b16", &c)];
+    let flipped: [(&str, &[u64]); 3] = [("b16", &b), ("b16", &marked), ("b16", &c)];
+    let guarded = |row: &[u64], relu: bool| {
+        if row[0] == 0x7ff7 || row[1] == 0x7ff7 {
+            return 0;
+        }
+        let result = float(row[0]).mul_add_r(float(row[1]), float(row[2]), round).value;
+        if relu && result.is_negative() && !result.is_nan() { 0 } else { bits(result) }
+    };
+    check(&format!("fma.rn.oob.{ty} %d, %a, %b, %c;"), "b16", &columns, |row| guarded(row, false));
+    check(&format!("fma.rn.oob.relu.{ty} %d, %a, %b, %c;"), "b16", &flipped, |row| guarded(row, true));
+    let pairs = columns.map(|(_, column)| column.iter().map(|x| x | x << 16 ^ 0x8000_0000).collect::<Vec<u64>>());
+    let operands: Vec<(&str, &[u64])> = pairs.iter().map(|column| ("b32", &column[..])).collect();
+    check(&format!("fma.rn.oob.{ty}x2 %d, %a, %b, %c;"), "b32", &operands, |row| {
+        let part = |shift: u32| guarded(&[0, 1, 2].map(|at: usize| row[at] >> shift & 0xffff), false) << shift;
+        part(0) | part(16)
+    });
     check(&format!("max.{ty} %d, %a, %b;"), "b16", &[("b16", &a), ("b16", &b)], |row| {
         let (x, y) = (float(row[0]), float(row[1]));
         match (x.is_nan(), y.is_nan()) {

@@ -5,6 +5,7 @@ mod convert;
 mod float;
 mod half;
 mod integer;
+mod packed;
 mod select;
 
 use crate::device::{array, launch, values};
