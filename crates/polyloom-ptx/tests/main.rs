@@ -12,3 +12,4 @@ mod nvrtc;
 mod samples;
 mod sync;
 mod syntax;
+mod wide;

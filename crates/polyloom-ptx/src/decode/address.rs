@@ -67,6 +67,11 @@ impl Decoder<'_> {
         operand: &Operand,
         space: Option<Space>,
     ) -> Decoded<(Address, Option<Space>)> {
+        if let Operand::Element { array, index, offset } = operand
+            && matches!(line.instruction.opcode.as_str(), "ld" | "ldu" | "st")
+        {
+            return self.element(line, (array, index.as_deref(), *offset), space);
+        }
         let Operand::Address { base, offset, more } = operand else {
             return line.error(format!("`{operand}` is no address"));
         };
@@ -143,7 +148,7 @@ pub(super) fn class(space: Option<Space>, store: bool) -> Class {
 /// Types that memory instructions move, by their bytes.
 pub(super) fn memory_type(line: &Line<'_>, ty: Type) -> Decoded<u32> {
     match ty.bits() {
-        8 | 16 | 32 | 64 => Ok(ty.bytes()),
+        8 | 16 | 32 | 64 | 128 => Ok(ty.bytes()),
         _ => line.mods.no_type(ty),
     }
 }

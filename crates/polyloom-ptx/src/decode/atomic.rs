@@ -2,7 +2,7 @@
 
 use super::address::{take_order, take_space};
 use super::function::Decoder;
-use super::op::{Atomic, Destination, Op, Update};
+use super::op::{Atomic, Destination, Op, Order, Update, WideAtomic};
 use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::number::arithmetic::{canonical, flush};
@@ -96,6 +96,9 @@ impl Decoder<'_> {
             ("add", Type::B(bits @ (32 | 64))) => Type::U(bits),
             (_, ty) => ty,
         };
+        if let ("cas" | "exch", Type::B(128), true) = (operation, ty, returns && count == 1) {
+            return self.wide_atomic(line, operation == "cas", (space, order), policy);
+        }
         let Some(update) = update(operation, ty) else {
             return line.error(format!("`{operation}` has no type `.{}`", ty.name()));
         };
@@ -127,5 +130,24 @@ impl Decoder<'_> {
             spins: matches!(operation, "cas" | "exch"),
         };
         Ok((Op::Atomic(Box::new(atomic)), Class::Atomic))
+    }
+
+    /// `atom.cas.b128` and `atom.exch.b128`
+    fn wide_atomic(
+        &mut self,
+        line: &Line<'_>,
+        compares: bool,
+        (space, order): (Option<Space>, Order),
+        policy: bool,
+    ) -> Decoded<(Op, Class)> {
+        let count = if compares { 4 } else { 3 };
+        line.check(count, count + usize::from(policy))?;
+        let all = &line.instruction.operands;
+        let destination = self.quad_slot(&all[0])?;
+        let (address, space) = self.address(line, &all[1], space)?;
+        let expected = compares.then(|| self.halves(&all[2])).transpose()?;
+        let new = self.halves(&all[count - 1])?;
+        let atomic = WideAtomic { space, address, destination, expected, new, order };
+        Ok((Op::WideAtomic(Box::new(atomic)), Class::Atomic))
     }
 }

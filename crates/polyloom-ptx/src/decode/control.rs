@@ -1,6 +1,6 @@
 //! Control flow (PTX ISA 9.0 §9.7.12) and what has no effect here.
 
-use super::function::Decoder;
+use super::function::{Decoder, QUAD_PASSED};
 use super::op::{AnySource, Call, Op, Place, Target};
 use super::symbol::{File, Symbol};
 use super::types::Type;
@@ -122,6 +122,11 @@ impl Decoder<'_> {
                 return self.operand_error(format!("`{name}` has {size} bytes, the function wants {wanted}"));
             }
             return Ok(Place::Memory { offset, size });
+        }
+        if let Operand::Name(name) = operand
+            && let Some(Symbol::Register { file: File::Quad, .. }) = self.find(name)
+        {
+            return self.operand_error(QUAD_PASSED);
         }
         match formal {
             Some(Place::Predicate(_)) => Ok(Place::Predicate(self.test(operand)?)),

@@ -1,5 +1,6 @@
 //! A kernel and all it may call: which functions those are, their frames, and their bodies one after the other.
 
+use super::element::array_element;
 use super::op::{FunctionInfo, Inst, Limits, Op, ParameterInfo, Place, Program};
 use super::pressure::pressure;
 use super::symbol::{Family, File, Scope, Symbol, layout, variable_size};
@@ -18,6 +19,9 @@ const MAX_REGISTERS: u32 = 1 << 20;
 const RECURSIVE_LOCAL: u32 = 64 << 10;
 /// The most local memory a thread may have, as on GPUs.
 const MAX_LOCAL: u32 = 512 << 10;
+
+/// What a function cannot take or give back.
+pub(super) const QUAD_PASSED: &str = "128 bits are passed in `.param`, not in a register";
 
 pub(crate) struct Decoder<'a> {
     pub(super) ast: &'a Ast,
@@ -147,7 +151,7 @@ fn walk<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Statement)) {
 
 fn operand_names<'a>(operand: &'a Operand, visit: &mut impl FnMut(&'a str)) {
     match operand {
-        Operand::Name(name) | Operand::Offset(name, _) => visit(name),
+        Operand::Name(name) | Operand::Offset(name, _) | Operand::Element { array: name, .. } => visit(name),
         Operand::Vector(all) | Operand::List(all) => all.iter().for_each(|each| operand_names(each, visit)),
         Operand::Address { base, .. } => operand_names(base, visit),
         Operand::Pair(a, b) => {
@@ -282,6 +286,9 @@ impl<'a> Decoder<'a> {
                 {
                     for variable in list {
                         match self.declare(variable) {
+                            Ok(Symbol::Register { file: File::Quad, .. }) => {
+                                self.note(Error::new(variable.position, QUAD_PASSED));
+                            }
                             Ok(symbol) => into.push(place(&symbol)),
                             Err(error) => self.note(error),
                         }
@@ -310,6 +317,7 @@ impl<'a> Decoder<'a> {
                         let symbol = Symbol::Memory { space: Space::Param, address: u64::from(parameter.offset) };
                         self.scope().symbols.insert(parameter.name, symbol);
                     }
+                    function.parameters.iter().for_each(|parameter| self.note_array(parameter));
                 }
                 Err(error) => self.note(error),
             }
@@ -469,11 +477,11 @@ impl<'a> Decoder<'a> {
     pub(super) fn fresh(&mut self, file: File) -> u32 {
         let counter = match file {
             File::Word => &mut self.size.words,
-            File::Double => &mut self.size.doubles,
+            File::Double | File::Quad => &mut self.size.doubles,
             File::Predicate => &mut self.size.predicates,
         };
-        *counter += 1;
-        *counter - 1
+        *counter += file.places();
+        *counter - file.places()
     }
 
     /// The predicate of the carry.
@@ -488,6 +496,12 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    fn note_array(&mut self, variable: &Variable) {
+        if let Some(bytes) = array_element(variable) {
+            self.scope().arrays.insert(variable.name.clone(), bytes);
+        }
+    }
+
     fn declare(&mut self, variable: &Variable) -> Decoded<Symbol> {
         let fail = |message: String| Err(Error::new(variable.position, message));
         let symbol = match variable.space {
@@ -499,19 +513,21 @@ impl<'a> Decoder<'a> {
                     1 => File::Predicate,
                     8 | 16 | 32 => File::Word,
                     64 => File::Double,
+                    128 if variable.lanes == 1 => File::Quad,
                     _ => return fail(format!("the simulator has no registers of type `.{}`", variable.ty)),
                 };
                 let count = variable.count.unwrap_or(1).max(1);
                 let counter = match file {
                     File::Word => &mut self.size.words,
-                    File::Double => &mut self.size.doubles,
+                    File::Double | File::Quad => &mut self.size.doubles,
                     File::Predicate => &mut self.size.predicates,
                 };
                 let first = *counter;
-                if count.saturating_mul(variable.lanes).saturating_add(first) > MAX_REGISTERS {
+                let places = count.saturating_mul(variable.lanes * file.places());
+                if places.saturating_add(first) > MAX_REGISTERS {
                     return fail(format!("more than {MAX_REGISTERS} registers"));
                 }
-                *counter += count * variable.lanes;
+                *counter += places;
                 if variable.count.is_some() {
                     if variable.lanes > 1 {
                         return fail("the simulator has no numbered vector registers".to_owned());
@@ -550,6 +566,7 @@ impl<'a> Decoder<'a> {
             }
         };
         self.scope().symbols.insert(variable.name.clone(), symbol.clone());
+        self.note_array(variable);
         Ok(symbol)
     }
 

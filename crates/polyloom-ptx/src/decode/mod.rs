@@ -9,6 +9,7 @@ mod compare;
 mod control;
 mod convert;
 mod copy;
+mod element;
 mod float;
 pub(crate) mod function;
 mod half;

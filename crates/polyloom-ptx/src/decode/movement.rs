@@ -2,10 +2,10 @@
 
 use super::address::{class, drop_cache_hints, memory_type, take_order, take_space};
 use super::function::Decoder;
-use super::op::{AnySource, Load, Op, Order, Store};
+use super::op::{AnySource, Destination, Halves, Load, Op, Order, Store};
 use super::types::Type;
 use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, LANES, Registers, map1, put};
+use crate::exec::registers::{Compute, LANES, Registers, Source, map1, put};
 use crate::memory::window;
 use crate::syntax::ast::{Operand, Space};
 
@@ -22,6 +22,24 @@ struct Access {
     size: u32,
 }
 
+/// What `mov.b128` reads.
+enum Parts {
+    Halves(Halves),
+    Words(Vec<Source<u32>>),
+}
+
+impl Parts {
+    fn halves(&self, registers: &Registers) -> [[u64; LANES]; 2] {
+        match self {
+            Parts::Halves(halves) => halves.each_ref().map(|half| *half.get(registers)),
+            Parts::Words(words) => [&words[..2], &words[2..]].map(|pair| {
+                let (low, high) = (pair[0].get(registers), pair[1].get(registers));
+                std::array::from_fn(|lane| u64::from(low[lane]) | u64::from(high[lane]) << 32)
+            }),
+        }
+    }
+}
+
 fn access(line: &mut Line<'_>) -> Decoded<Access> {
     let order = take_order(&mut line.mods, false);
     let space = take_space(&mut line.mods);
@@ -29,6 +47,9 @@ fn access(line: &mut Line<'_>) -> Decoded<Access> {
     let count = line.mods.take_of(VECTORS).unwrap_or(1);
     let ty = line.mods.ty()?;
     line.check(2, 2 + usize::from(policy))?;
+    if count as u32 * ty.bits() > if ty.bits() == 128 { 128 } else { 256 } {
+        return line.error(format!("{count} registers of `.{}` are too many", ty.name()));
+    }
     Ok(Access { order, space, count, ty, size: memory_type(line, ty)? })
 }
 
@@ -81,11 +102,24 @@ impl Decoder<'_> {
             });
             return Ok((Op::Compute(compute), Class::Move));
         }
+        if let Operand::Element { array, index, offset } = &all[1] {
+            let (address, _) = self.element(line, (array, index.as_deref(), *offset), None)?;
+            let address = self.in_register(address);
+            let compute = match ty.bits() {
+                64 => map1(self.slot::<u64>(&all[0], ty)?, address, |a: u64| a),
+                32 => map1(self.slot::<u32>(&all[0], ty)?, address, |a: u64| a as u32),
+                _ => return line.mods.no_type(ty),
+            };
+            return Ok((Op::Compute(compute), Class::Move));
+        }
         if let Some(produced) = self.produced(&all[1])
             && ty.bits() == if produced.is_wide() { 64 } else { 32 }
         {
             let slot = if produced.is_wide() { self.slot::<u64>(&all[0], ty)? } else { self.slot::<u32>(&all[0], ty)? };
             return Ok((produced.into_register(slot), Class::Move));
+        }
+        if ty == Type::B(128) {
+            return Ok((Op::Compute(self.move_quad(line, &all[0], &all[1])?), Class::Move));
         }
         let compute = match (self.elements(&all[0]), self.elements(&all[1])) {
             (to, from) if to.len() == 1 && from.len() == 1 => match ty.bits() {
@@ -112,6 +146,52 @@ impl Decoder<'_> {
             _ => return line.error("`mov` packs or unpacks one vector"),
         };
         Ok((Op::Compute(compute), Class::Move))
+    }
+
+    /// `mov.b128`: a copy, or a register from or to two of 64 bits or four of 32.
+    fn move_quad(&mut self, line: &Line<'_>, to: &Operand, from: &Operand) -> Decoded<Compute> {
+        let words = |parts: &[Operand]| parts.len() == 4;
+        let sources: Parts = match from {
+            Operand::Vector(parts) if parts.len() == 2 => {
+                Parts::Halves([self.source(&parts[0], Type::B(64))?, self.source(&parts[1], Type::B(64))?])
+            }
+            Operand::Vector(parts) if words(parts) => {
+                Parts::Words(parts.iter().map(|each| self.source(each, Type::B(32))).collect::<Decoded<_>>()?)
+            }
+            Operand::Vector(_) => return line.error("`.b128` is two parts of 64 bits or four of 32"),
+            _ => Parts::Halves(self.halves(from)?),
+        };
+        Ok(match to {
+            Operand::Vector(parts) if parts.len() == 2 => {
+                let [low, high] =
+                    [self.slot::<u64>(&parts[0], Type::B(64))?, self.slot::<u64>(&parts[1], Type::B(64))?];
+                Box::new(move |registers, mask| {
+                    let [a, b] = sources.halves(registers);
+                    put(registers, low, &a, mask);
+                    put(registers, high, &b, mask);
+                })
+            }
+            Operand::Vector(parts) if words(parts) => {
+                let slots =
+                    parts.iter().map(|each| self.slot::<u32>(each, Type::B(32))).collect::<Decoded<Vec<_>>>()?;
+                Box::new(move |registers, mask| {
+                    let halves = sources.halves(registers);
+                    for (index, slot) in slots.iter().enumerate() {
+                        let word = halves[index / 2].map(|half| (half >> (32 * (index % 2))) as u32);
+                        put(registers, *slot, &word, mask);
+                    }
+                })
+            }
+            Operand::Vector(_) => return line.error("`.b128` is two parts of 64 bits or four of 32"),
+            _ => {
+                let slot = self.quad_slot(to)?;
+                Box::new(move |registers, mask| {
+                    let [a, b] = sources.halves(registers);
+                    put(registers, slot, &a, mask);
+                    put(registers, slot.map(|slot| slot + 1), &b, mask);
+                })
+            }
+        })
     }
 
     /// The type of a part when `ty` is taken apart into `count`.
@@ -179,9 +259,18 @@ impl Decoder<'_> {
         if elements.len() != count {
             return line.error(format!("{count} registers are loaded, not {}", elements.len()));
         }
+        if ty == Type::B(128) {
+            let parts = match self.quad_slot(&elements[0])? {
+                Some(slot) => vec![Destination::Double(slot), Destination::Double(slot + 1)],
+                None => vec![Destination::Sink, Destination::Sink],
+            };
+            let at_once = order.strong;
+            let load = Load { space, size: 8, signed: false, address, destinations: parts, order, at_once };
+            return Ok((Op::Load(Box::new(load)), class(space, false)));
+        }
         let destinations =
             elements.iter().map(|each| self.destination(each, ty.bits())).collect::<Decoded<Vec<_>>>()?;
-        let load = Load { space, size, signed: ty.is_signed(), address, destinations, order };
+        let load = Load { space, size, signed: ty.is_signed(), address, destinations, order, at_once: false };
         Ok((Op::Load(Box::new(load)), class(space, false)))
     }
 
@@ -196,8 +285,14 @@ impl Decoder<'_> {
         if elements.len() != count {
             return line.error(format!("{count} registers are stored, not {}", elements.len()));
         }
+        if ty == Type::B(128) {
+            let sources = self.halves(&elements[0])?.map(AnySource::Double).to_vec();
+            let store = Store { space, size: 8, address, sources, order, at_once: order.strong };
+            return Ok((Op::Store(Box::new(store)), class(space, true)));
+        }
         let sources = elements.iter().map(|each| self.any_source(each, ty)).collect::<Decoded<Vec<_>>>()?;
-        Ok((Op::Store(Box::new(Store { space, size, address, sources, order })), class(space, true)))
+        let store = Store { space, size, address, sources, order, at_once: false };
+        Ok((Op::Store(Box::new(store)), class(space, true)))
     }
 
     /// `cvta`: between an address of a space and the generic one.
@@ -209,6 +304,16 @@ impl Decoder<'_> {
             return line.mods.no_type(ty);
         }
         let base = self.window_of(space);
+        let all = &line.instruction.operands;
+        if let Some(Operand::Element { array, index, offset }) = all.get(1)
+            && !back
+        {
+            line.check(2, 2)?;
+            let (address, _) = self.element(line, (array, index.as_deref(), *offset), Some(space))?;
+            let address = self.in_register(address);
+            let d = self.slot::<u64>(&all[0], ty)?;
+            return Ok((Op::Compute(map1(d, address, move |a: u64| a.wrapping_add(base))), Class::Move));
+        }
         let compute = if back {
             self.unary::<u64>(line, ty, move |a| a.wrapping_sub(base))?
         } else {

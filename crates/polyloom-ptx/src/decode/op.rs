@@ -197,6 +197,7 @@ pub(crate) enum Op {
     Load(Box<Load>),
     Store(Box<Store>),
     Atomic(Box<Atomic>),
+    WideAtomic(Box<WideAtomic>),
     Barrier(Box<Barrier>),
     Warp(Box<WarpOp>),
     ActiveMask(Slot),
@@ -311,6 +312,8 @@ pub(crate) struct Load {
     pub(crate) address: Address,
     pub(crate) destinations: Vec<Destination>,
     pub(crate) order: Order,
+    /// The destinations are parts of one value, which nobody changes in between.
+    pub(crate) at_once: bool,
 }
 
 pub(crate) struct Store {
@@ -319,6 +322,8 @@ pub(crate) struct Store {
     pub(crate) address: Address,
     pub(crate) sources: Vec<AnySource>,
     pub(crate) order: Order,
+    /// As in `Load`.
+    pub(crate) at_once: bool,
 }
 
 /// What memory becomes, from what it was and the operands.
@@ -338,6 +343,20 @@ pub(crate) struct Atomic {
     pub(crate) order: Order,
     /// `cas` and `exch`, which locks are made of.
     pub(crate) spins: bool,
+}
+
+/// The halves of 128 bits, the lower first.
+pub(crate) type Halves = [Source<u64>; 2];
+
+/// `cas` and `exch` of 128 bits.
+pub(crate) struct WideAtomic {
+    pub(crate) space: Option<Space>,
+    pub(crate) address: Address,
+    pub(crate) destination: Slot,
+    /// What memory has to be for it to change.
+    pub(crate) expected: Option<Halves>,
+    pub(crate) new: Halves,
+    pub(crate) order: Order,
 }
 
 pub(crate) struct Barrier {

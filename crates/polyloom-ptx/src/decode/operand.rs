@@ -1,7 +1,7 @@
 //! Operands: registers of the right file and width, constants, and addresses of variables.
 
 use super::function::Decoder;
-use super::op::{AnySource, Destination, Op, Special};
+use super::op::{AnySource, Destination, Halves, Op, Special};
 use super::symbol::{File, Symbol};
 use super::types::Type;
 use super::{Class, Decoded, Line};
@@ -178,6 +178,30 @@ impl Decoder<'_> {
         match self.source::<T>(operand, ty)? {
             Source::Register(slot) => Ok(Some(slot)),
             Source::Constant(_) => self.operand_error(format!("`{operand}` is no register to write to")),
+        }
+    }
+
+    /// Both halves of an operand of 128 bits.
+    pub(super) fn halves(&mut self, operand: &Operand) -> Decoded<Halves> {
+        match self.resolve(operand, Type::B(128))? {
+            Resolved::Constant(bits) => Ok([Source::constant(bits), Source::constant(0)]),
+            Resolved::Register { file: File::Quad, slot, .. } => {
+                Ok([Source::Register(slot), Source::Register(slot + 1)])
+            }
+            Resolved::Register { ty, .. } => {
+                self.operand_error(format!("`{operand}` has {} bits, an operand of type `.b128` has 128", ty.bits()))
+            }
+        }
+    }
+
+    /// The place of a register of 128 bits that is written, or `_`.
+    pub(super) fn quad_slot(&mut self, operand: &Operand) -> Decoded<Slot> {
+        if matches!(operand, Operand::Name(name) if name == "_") {
+            return Ok(None);
+        }
+        match self.halves(operand)? {
+            [Source::Register(slot), _] => Ok(Some(slot)),
+            _ => self.operand_error(format!("`{operand}` is no register to write to")),
         }
     }
 

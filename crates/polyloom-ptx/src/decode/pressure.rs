@@ -53,6 +53,7 @@ impl<'a> Names<'a> {
                 self.visit(base, found);
                 more.iter().for_each(|each| self.visit(each, found));
             }
+            Operand::Element { index, .. } => found.extend(index.as_ref().and_then(|name| self.of(name))),
             Operand::Integer(_) | Operand::Float(_) => {}
         }
     }
@@ -214,7 +215,7 @@ fn step<'a>(instruction: &'a Instruction, names: &mut Names<'a>) -> Step {
         _ => true,
     };
     for (index, operand) in instruction.operands.iter().enumerate() {
-        let is_address = matches!(operand, Operand::Address { .. });
+        let is_address = matches!(operand, Operand::Address { .. } | Operand::Element { .. });
         let to = if index == 0 && writes && !is_address { &mut step.writes } else { &mut step.reads };
         names.visit(operand, to);
     }

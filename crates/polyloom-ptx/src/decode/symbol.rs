@@ -11,7 +11,16 @@ use rustc_hash::FxHashMap;
 pub(crate) enum File {
     Word,
     Double,
+    /// 128 bits, which lie in two registers of `Double`, the lower half first.
+    Quad,
     Predicate,
+}
+
+impl File {
+    /// How many places of its file a register takes.
+    pub(crate) fn places(self) -> u32 {
+        if self == File::Quad { 2 } else { 1 }
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -51,6 +60,8 @@ pub(crate) struct Family {
 pub(crate) struct Scope {
     pub(crate) symbols: FxHashMap<String, Symbol>,
     pub(crate) families: FxHashMap<String, Family>,
+    /// Bytes of an element, of the symbols that are arrays.
+    pub(crate) arrays: FxHashMap<String, u32>,
     /// Labels, and the instructions they stand before.
     pub(crate) labels: FxHashMap<String, u32>,
     /// Branches whose label is still to come: the instruction, which of its targets, and the label.
@@ -66,7 +77,8 @@ impl Scope {
         let (prefix, number) = name.split_at(name.len() - digits);
         let family = self.families.get(prefix)?;
         let number = number.parse::<u32>().ok().filter(|number| *number < family.count)?;
-        Some(Symbol::Register { file: family.file, slot: family.first + number, ty: family.ty })
+        let slot = family.first + number * family.file.places();
+        Some(Symbol::Register { file: family.file, slot, ty: family.ty })
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::block::BlockState;
 use super::grid::Context;
-use super::registers::{LANES, Word, lanes_of, put};
+use super::registers::{LANES, Registers, Word, lanes_of, put};
 use super::warp::Warp;
 use crate::decode::op::{
-    Address, AddressBase, AnySource, AsyncCopy, Atomic, Destination, Inst, Load, Order, Scope, Store,
+    Address, AddressBase, AnySource, AsyncCopy, Atomic, Destination, Halves, Inst, Load, Order, Scope, Store,
+    WideAtomic,
 };
-use crate::memory::region::Region;
+use crate::memory::region::{Region, at_once};
 use crate::memory::window;
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::Space;
@@ -226,6 +227,7 @@ impl Warp {
                 };
                 block.observe(context, self, &access)?;
             }
+            let _held = load.at_once.then(at_once);
             for (index, destination) in load.destinations.iter().enumerate() {
                 let shift = index * load.size as usize;
                 let region = self.region(context, block, group.place);
@@ -283,6 +285,7 @@ impl Warp {
                     Access { inst, kind: AccessKind::Write, group: &group, size: total, order: store.order, stored };
                 block.observe(context, self, &access)?;
             }
+            let _held = store.at_once.then(at_once);
             let region = self.region(context, block, group.place);
             for (index, source) in store.sources.iter().enumerate() {
                 let shift = index * store.size as usize;
@@ -351,6 +354,48 @@ impl Warp {
                 if let Some(destination) = atomic.destinations.get(index) {
                     self.write(*destination, &old, group.lanes);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// `cas` and `exch` of 16 bytes.
+    pub(super) fn wide_atomic(
+        &mut self,
+        context: &Context<'_>,
+        block: &mut BlockState,
+        inst: &Inst,
+        atomic: &WideAtomic,
+        lanes: u32,
+    ) -> Result<(), Box<Finding>> {
+        let halves = |registers: &Registers, both: &Halves| both.each_ref().map(|half| *half.get(registers));
+        let addresses = self.addresses(&atomic.address);
+        let new = halves(&self.registers, &atomic.new);
+        let expected = atomic.expected.as_ref().map(|both| halves(&self.registers, both));
+        let mut left = lanes;
+        while left != 0 {
+            let group = self.locate(context, block, inst, atomic.space, &addresses, left, (16, 16), true)?;
+            left &= !group.lanes;
+            if context.observing {
+                let (kind, order) = (AccessKind::Atomic, atomic.order);
+                block.observe(context, self, &Access { inst, kind, group: &group, size: 16, order, stored: None })?;
+            }
+            let mut old = [[0u64; LANES]; 2];
+            let held = at_once();
+            let region = self.region(context, block, group.place);
+            for lane in lanes_of(group.lanes) {
+                let offset = group.offsets[lane];
+                let found = [region.load64(offset), region.load64(offset + 8)];
+                (old[0][lane], old[1][lane]) = (found[0], found[1]);
+                if expected.is_none_or(|both| both.map(|half| half[lane]) == found) {
+                    region.store64(offset, new[0][lane]);
+                    region.store64(offset + 8, new[1][lane]);
+                }
+            }
+            drop(held);
+            if let Some(slot) = atomic.destination {
+                put(&mut self.registers, Some(slot), &old[0], group.lanes);
+                put(&mut self.registers, Some(slot + 1), &old[1], group.lanes);
             }
         }
         Ok(())

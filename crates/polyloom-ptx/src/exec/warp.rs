@@ -375,6 +375,11 @@ impl Warp {
                 self.atomic(context, block, inst, atomic, lanes)?;
                 Ok(Step::Next)
             }
+            Op::WideAtomic(atomic) => {
+                path.weight = SPIN_WEIGHT;
+                self.wide_atomic(context, block, inst, atomic, lanes)?;
+                Ok(Step::Next)
+            }
             Op::Barrier(barrier) => self.barrier(context, block, path, inst, barrier, lanes),
             Op::Warp(op) => self.together(context, block, path, inst, op, lanes),
             Op::ActiveMask(slot) => {

@@ -10,9 +10,18 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What regions are aligned to on the host. More than allocators give anyhow would have them write all zeros at once.
 const HOST_ALIGN: usize = 16;
+
+/// Whoever accesses 16 bytes at once holds this.
+static SIXTEEN: Mutex<()> = Mutex::new(());
+
+/// Keeps others that do so as well from accesses of 16 bytes at once. Smaller ones may come in between.
+pub(crate) fn at_once() -> MutexGuard<'static, ()> {
+    SIXTEEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A run of bytes.
 pub(crate) struct Region {

@@ -251,6 +251,15 @@ pub enum Operand {
     Float(Float),
     /// `name+4` outside brackets.
     Offset(String, i64),
+    /// `a[3]`, `a[%r1]` or `a[%r1+3]`: the address of an element.
+    Element {
+        /// The array.
+        array: String,
+        /// A register to count elements with.
+        index: Option<String>,
+        /// Elements to add.
+        offset: i64,
+    },
     /// `{a, b}`
     Vector(Vec<Operand>),
     /// `(a, b)` of a call.

@@ -242,6 +242,9 @@ impl Display for Operand {
                 f.write_str(name)?;
                 offset(f, *bytes)
             }
+            Operand::Element { array, index: None, offset } => write!(f, "{array}[{offset}]"),
+            Operand::Element { array, index: Some(index), offset: 0 } => write!(f, "{array}[{index}]"),
+            Operand::Element { array, index: Some(index), offset } => write!(f, "{array}[{index}{offset:+}]"),
             Operand::Vector(all) => {
                 f.write_char('{')?;
                 list(f, all)?;

@@ -153,6 +153,20 @@ impl Parser<'_> {
         Ok(first)
     }
 
+    /// What follows `array[`.
+    fn element(&mut self, array: String) -> Parse<Operand> {
+        let index = match self.peek() {
+            Kind::Name(name) => {
+                self.next();
+                Some(name.to_owned())
+            }
+            _ => None,
+        };
+        let offset = if index.is_some() { self.offset()? } else { self.constant()? as i64 };
+        self.expect(']')?;
+        Ok(Operand::Element { array, index, offset })
+    }
+
     fn operand_alone(&mut self) -> Parse<Operand> {
         match self.peek() {
             Kind::Name(name) => {
@@ -161,6 +175,9 @@ impl Parser<'_> {
                 if let Kind::Word(component) = self.peek() {
                     self.next();
                     return Ok(Operand::Component(name, component.to_owned()));
+                }
+                if self.eat('[') {
+                    return self.element(name);
                 }
                 if matches!(self.peek(), Kind::Mark('+' | '-')) {
                     return Ok(Operand::Offset(name, self.offset()?));
