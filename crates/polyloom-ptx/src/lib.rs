@@ -8,9 +8,9 @@
 //! an error bound (`ex2.approx` and the like), the result is within it and may differ from a GPU's in the last
 //! places.
 //!
-//! Not simulated: textures and surfaces, `wgmma`, `tcgen05`, tensor copies, clusters of more than one block, video
-//! instructions, device-side launches; `.b128`; `mma` of single bits; operands `a[1]`. A kernel that has one is refused
-//! when it is loaded, with the line.
+//! Not simulated: textures and surfaces, `wgmma`, `tcgen05`, `mma` of sparse or block-scaled matrices, tensor copies,
+//! clusters of more than one block, video instructions, device-side launches. A kernel that has one is refused when it
+//! is loaded, with the line.
 //!
 //! Architecture invariant: the crate knows PTX text alone, none of the compilers that write it. Its `unsafe` is in
 //! `memory/region.rs`.

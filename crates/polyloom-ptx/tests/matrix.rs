@@ -17,6 +17,18 @@ fn brain(x: i32) -> u32 {
     (x as f32).to_bits() >> 16
 }
 
+/// A small integer in a format of eight bits, so many of them the fraction's.
+fn eighth<const FRACTION: u32>(x: i32) -> u32 {
+    let magnitude = x.unsigned_abs();
+    if magnitude == 0 {
+        return 0;
+    }
+    let exponent = 31 - magnitude.leading_zeros();
+    let fraction = (magnitude << FRACTION >> exponent) & ((1 << FRACTION) - 1);
+    let bias = (1 << (6 - FRACTION)) - 1;
+    (if x < 0 { 0x80 } else { 0 }) | (exponent + bias) << FRACTION | fraction
+}
+
 fn entry(i: usize, j: usize, seed: usize) -> i32 {
     ((i * 7 + j * 13 + seed * 5 + i * j) % 9) as i32 - 4
 }
@@ -86,6 +98,102 @@ fn products_of_every_type() {
     product("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32", 4, 32, single, false);
     product("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 8, |x| x as u32 & 0xff, true);
     product("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32", 16, 8, |x| x as u32 & 0xff, true);
+    product("mma.sync.aligned.m16n8k32.row.col.s32.s4.s4.s32", 32, 4, |x| x as u32 & 0xf, true);
+    product("mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32", 64, 4, |x| x as u32 & 0xf, true);
+    product("mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32", 16, 8, eighth::<3>, false);
+    product("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", 32, 8, eighth::<3>, false);
+    product("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32", 32, 8, eighth::<2>, false);
+}
+
+/// A bit of a matrix.
+fn bit(i: usize, j: usize, seed: usize) -> u32 {
+    (entry(i, j, seed) & 1) as u32
+}
+
+/// What `and` or `xor` of a row and a column of bits counts, with 7 to begin with.
+fn counted(xor: bool, k: usize, row: usize, column: usize) -> u32 {
+    let both = |at| (bit(row, at, 1), bit(at, column, 2));
+    7 + (0..k).map(both).map(|(a, b)| if xor { a ^ b } else { a & b }).sum::<u32>()
+}
+
+#[test]
+fn products_of_single_bits() {
+    // Each register is 32 bits of a row of A or a column of B, by the fragment tables of the ISA manual.
+    let word = |of: &dyn Fn(usize) -> u32| (0..32).fold(0, |word, i| word | of(i) << i);
+    for (m, k) in [(8, 128), (16, 128), (16, 256)] {
+        let (a_registers, b_registers) = (m * k / 1024, k / 128);
+        let mut input = Vec::new();
+        for lane in 0..32 {
+            let (g, t) = (lane / 4, lane % 4);
+            for register in 0..a_registers {
+                let (row, first) = if m == 8 { (g, 0) } else { (g + 8 * (register % 2), register / 2 * 128) };
+                input.push(word(&|i| bit(row, first + 32 * t + i, 1)));
+            }
+            for register in 0..b_registers {
+                input.push(word(&|i| bit(register * 128 + 32 * t + i, g, 2)));
+            }
+        }
+        let list = |name: &str, from: usize, count: usize| {
+            (from..from + count).map(|i| format!("%{name}{i}")).collect::<Vec<_>>().join(", ")
+        };
+        let results = m / 4;
+        for operation in ["and", "xor"] {
+            let body = format!(
+                "mov.b32 %t, 7;\nmov.b32 %d2, 0;\nmov.b32 %d3, 0;\n\
+                 mma.sync.aligned.m{m}n8k{k}.row.col.s32.b1.b1.s32.{operation}.popc {{{}}}, {{{}}}, {{{}}}, {{{}}};",
+                list("d", 0, results),
+                list("r", 0, a_registers),
+                list("r", a_registers, b_registers),
+                vec!["%t"; results].join(", ")
+            );
+            let out = fragments(&body, a_registers + b_registers, &input);
+            for (lane, register) in (0..32).flat_map(|lane| (0..results).map(move |register| (lane, register))) {
+                let (row, column) = accumulator(lane, register);
+                let expected = counted(operation == "xor", k, row, column);
+                assert_eq!(out[lane * 4 + register], expected, "m{m}k{k} {operation} ({row}, {column})");
+            }
+        }
+    }
+}
+
+/// Matrices of 8 rows and 8 columns whose elements are `bits` wide, in rows and columns of 256 elements.
+fn whole_narrow_matrices(instruction: &str, ty: &str, k: usize, bits: usize, expected: impl Fn(usize, usize) -> u32) {
+    let text = format!(
+        ".version 8.6\n.target sm_90\n.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c) {{\n.reg .b32 %r<8>, %s;\n\
+         .reg .b64 %a, %b, %c;\nld.param.u64 %a, [a];\nld.param.u64 %b, [b];\nld.param.u64 %c, [c];\nmov.u32 %s, 256;\n\
+         wmma.load.a.sync.aligned.row.m8n8k{k}.global.{ty} {{%r0}}, [%a], 256;\n\
+         wmma.load.b.sync.aligned.col.m8n8k{k}.global.{ty} {{%r1}}, [%b], %s;\n\
+         wmma.load.c.sync.aligned.row.m8n8k{k}.global.s32 {{%r2, %r3}}, [%c];\n\
+         {instruction} {{%r2, %r3}}, {{%r0}}, {{%r1}}, {{%r2, %r3}};\n\
+         wmma.store.d.sync.aligned.row.m8n8k{k}.global.s32 [%c], {{%r2, %r3}};\nret;\n}}\n"
+    );
+    let packed = |of: &dyn Fn(usize, usize) -> u32| -> Vec<u32> {
+        let mut words = vec![0; 8 * 256 * bits / 32];
+        for (line, at) in (0..8).flat_map(|line| (0..k).map(move |at| (line, at))) {
+            let first = (line * 256 + at) * bits;
+            words[first / 32] |= (of(line, at) & ((1 << bits) - 1)) << (first % 32);
+        }
+        words
+    };
+    let value = |i: usize, j: usize, seed: usize| if bits == 1 { bit(i, j, seed) } else { entry(i, j, seed) as u32 };
+    let a = packed(&|row, at| value(row, at, 1));
+    let b = packed(&|column, at| value(at, column, 2));
+    let found: Vec<u32> = values(&launch(&text, "k", 1, 32, vec![array(&a), array(&b), array(&[7u32; 64])])[2]);
+    for (at, found) in found.into_iter().enumerate() {
+        assert_eq!(found, expected(at / 8, at % 8), "{instruction} ({}, {})", at / 8, at % 8);
+    }
+}
+
+#[test]
+fn whole_matrices_of_less_than_a_byte() {
+    for operation in ["and", "xor"] {
+        let instruction = format!("wmma.mma.{operation}.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32");
+        whole_narrow_matrices(&instruction, "b1", 128, 1, |row, column| counted(operation == "xor", 128, row, column));
+    }
+    let instruction = "wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32";
+    whole_narrow_matrices(instruction, "s4", 32, 4, |row, column| {
+        (7 + (0..32).map(|at| entry(row, at, 1) * entry(at, column, 2)).sum::<i32>()) as u32
+    });
 }
 
 #[test]
@@ -186,6 +294,14 @@ fn whole_matrices_of_doubles_name_their_rounding() {
         let (row, column) = (at / 8, at % 8);
         let sum: i32 = (0..4).map(|k| entry(row, k, 1) * entry(k, column, 2)).sum();
         assert_eq!(found, f64::from(sum) + at as f64, "({row}, {column})");
+    }
+    // A thousandth is not seen in a sum of 2^60, but for its direction.
+    for (mode, expected) in [("rz", 1u64 << 60), ("rm", 1 << 60), ("rp", (1 << 60) + 4 * 256)] {
+        let (a, b) = (vec![0.001f64; 32], vec![1f64; 32]);
+        let text = text.replace(".rn.", &format!(".{mode}."));
+        let c = vec![f64::exp2(60.0); 64];
+        let found: Vec<f64> = values(&launch(&text, "k", 1, 32, vec![array(&a), array(&b), array(&c)])[2]);
+        assert_eq!(found, [expected as f64; 64], "{mode}");
     }
 }
 

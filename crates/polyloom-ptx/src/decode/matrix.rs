@@ -7,11 +7,12 @@
 use super::address::take_space;
 use super::function::Decoder;
 use super::op::{AnySource, Destination, Element, MatrixAccess, Op, Rows, WarpKind, WarpOp};
+use super::symbol::File;
 use super::types::Type;
 use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, LANES, Registers, Source, put};
+use crate::exec::registers::{Compute, LANES, Registers, Source, map1, put};
 use crate::number::Rounding;
-use crate::number::arithmetic::fma;
+use crate::number::arithmetic::{Operation, directed_f64, fma};
 use crate::number::half::{bf16_to_f32, f16_to_f32};
 use crate::number::narrow::{E4M3, E5M2, F16, F32, narrow, widen};
 use crate::syntax::ast::Operand;
@@ -58,6 +59,64 @@ struct Part {
     bit: u8,
     row: u32,
     column: u32,
+}
+
+/// The shapes of which `mma` has products with a fragment of `ty` as A; the m8n8k4 of f16 is four products of
+/// quarters of a warp, and no other thing.
+fn mma_has(Shape { m, n, k }: Shape, ty: Type) -> bool {
+    let (of_eight, of_sixteen): (&[u32], &[u32]) = match ty {
+        Type::F16 | Type::Bf16 => (&[], &[8, 16]),
+        Type::Tf32 => (&[], &[4, 8]),
+        Type::F64 => (&[4], &[4, 8, 16]),
+        Type::E4m3 | Type::E5m2 => (&[], &[16, 32]),
+        Type::S(8) | Type::U(8) => (&[16], &[16, 32]),
+        Type::S4 | Type::U4 => (&[32], &[32, 64]),
+        Type::B1 => (&[128], &[128, 256]),
+        _ => (&[], &[]),
+    };
+    match (m, n) {
+        (8, 8) => of_eight.contains(&k),
+        (16, 8) => of_sixteen.contains(&k),
+        _ => false,
+    }
+}
+
+/// As `mma_has`, of `wmma`.
+fn wmma_has(Shape { m, n, k }: Shape, ty: Type) -> bool {
+    match ty {
+        Type::F16 | Type::Bf16 | Type::S(8) | Type::U(8) => {
+            matches!((m, n, k), (16, 16, 16) | (32, 8, 16) | (8, 32, 16))
+        }
+        Type::Tf32 => (m, n, k) == (16, 16, 8),
+        Type::F64 => (m, n, k) == (8, 8, 4),
+        Type::S4 | Type::U4 => (m, n, k) == (8, 8, 32),
+        Type::B1 => (m, n, k) == (8, 8, 128),
+        _ => false,
+    }
+}
+
+/// Whether matrices of these types are multiplied: those of A and B, and of C and D.
+fn goes_together(wmma: bool, [a, b]: [Type; 2], [c, d]: [Type; 2]) -> bool {
+    let single = c == Type::F32 && d == Type::F32;
+    let half = |ty| matches!(ty, Type::F16 | Type::F32);
+    match (a, b) {
+        (Type::F16, Type::F16) => half(c) && half(d) && (wmma || c == d),
+        (Type::Bf16, Type::Bf16) | (Type::Tf32, Type::Tf32) => single,
+        (Type::F64, Type::F64) => c == Type::F64 && d == Type::F64,
+        (Type::E4m3 | Type::E5m2, Type::E4m3 | Type::E5m2) => half(c) && c == d,
+        (Type::S(8) | Type::U(8), Type::S(8) | Type::U(8)) if wmma => a == b && c == Type::S(32) && d == c,
+        (Type::S(8) | Type::U(8), Type::S(8) | Type::U(8)) => c == Type::S(32) && d == c,
+        (Type::S4 | Type::U4, Type::S4 | Type::U4) => (!wmma || a == b) && c == Type::S(32) && d == c,
+        (Type::B1, Type::B1) => c == Type::S(32) && d == c,
+        _ => false,
+    }
+}
+
+/// What single bits are combined by before they are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum BitOperation {
+    And,
+    Xor,
 }
 
 fn take_shape(line: &mut Line<'_>) -> Decoded<Shape> {
@@ -115,7 +174,13 @@ fn wmma_fragment(role: Role, shape: Shape, ty: Type, registers: usize) -> Vec<Pa
             for index in 0..each {
                 let slot = ((lane * registers as u32 + register) * each + index) % (rows * columns).max(1);
                 let (lane, register, bit) = (lane as u8, register as u8, (index * bits) as u8);
-                parts.push(Part { lane, register, bit, row: slot / columns, column: slot % columns });
+                // Elements of less than a byte lie in words of memory, which are of columns of B.
+                let (row, column) = if role == Role::B && bits < 8 {
+                    (slot % rows, slot / rows)
+                } else {
+                    (slot / columns, slot % columns)
+                };
+                parts.push(Part { lane, register, bit, row, column });
             }
         }
     }
@@ -148,6 +213,7 @@ fn value_of(bits: u64, ty: Type) -> f64 {
         Type::U(8) => f64::from(bits as u8),
         Type::S4 => f64::from(((bits << 4) as u8 as i8) >> 4),
         Type::U4 => f64::from(bits as u8 & 0xf),
+        Type::B1 => f64::from(bits as u8 & 1),
         Type::S(32) => f64::from(bits as u32 as i32),
         _ => f64::from_bits(bits),
     }
@@ -188,8 +254,9 @@ impl Fragment {
 
 impl Decoder<'_> {
     pub(super) fn matrix(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        line.mods.take("sync");
-        line.mods.take("aligned");
+        if !(line.mods.take("sync") && line.mods.take("aligned")) {
+            return line.error(format!("`{}` needs `.sync.aligned`", line.instruction.opcode));
+        }
         let kind = match line.instruction.opcode.as_str() {
             "ldmatrix" => self.matrix_rows(line, false)?,
             "stmatrix" => self.matrix_rows(line, true)?,
@@ -275,7 +342,11 @@ impl Decoder<'_> {
         let registers = self.elements(registers);
         let (rows, columns) = shape.of(role);
         let parts = wmma_fragment(role, shape, ty, registers.len());
-        if !matches!(bits, 8 | 16 | 32 | 64) || !covers(&parts, (rows, columns)) {
+        // Fragments of less than a byte an element are whole words of A's rows and B's columns.
+        let narrow = bits < 8;
+        let known =
+            wmma_has(shape, ty) || role == Role::C && matches!(ty, Type::F16 | Type::F32 | Type::F64 | Type::S(32));
+        if !known || narrow && by_rows != (role == Role::A) || !covers(&parts, (rows, columns)) {
             return line.error(format!("{} registers of `.{}` are no such fragment", registers.len(), ty.name()));
         }
         let width = if bits == 64 { 64 } else { 32 };
@@ -284,21 +355,31 @@ impl Decoder<'_> {
             Some(stride) => self.source(stride, Type::B(32))?,
             None => Source::constant(if by_rows { columns } else { rows }),
         };
+        let (unit, stride) = if narrow { (32 / bits, self.words(stride, 32 / bits)) } else { (1, stride) };
         // Of copies only the first is stored.
         let limit = if store { (rows * columns) as usize } else { parts.len() };
-        let elements = parts.iter().take(limit).map(|part| {
+        let places = parts.iter().take(limit).filter(|part| !narrow || part.bit == 0);
+        let elements = places.map(|part| {
             let (major, minor) = if by_rows { (part.row, part.column) } else { (part.column, part.row) };
+            let minor = minor / unit;
             Element { lane: part.lane, register: part.register, bit: part.bit, row_lane: part.lane, major, minor }
         });
         let mut elements: Vec<Element> = elements.collect();
         elements.sort_by_key(|element| (element.register, element.bit));
         let (majors, minors) = if by_rows { (rows, columns) } else { (columns, rows) };
-        let size = bits / 8;
+        let (size, minors) = (bits * unit / 8, minors / unit);
         // CUDA C++ asks no more than 16 bytes of the stride, PTX the bytes of a fragment (PTX ISA 9.0 §9.7.14.2).
         let align = (registers.len() as u32 * width / 8).min(16);
         let rows = Rows { starts: (0..majors).map(|major| (0, major)).collect(), size: minors * size, align };
         let access = MatrixAccess { space, address, stride: Some(stride), registers, store, size, elements, rows };
         Ok(WarpKind::Matrix(Box::new(access)))
+    }
+
+    /// A stride in elements as one in words, of `each` elements.
+    fn words(&mut self, stride: Source<u32>, each: u32) -> Source<u32> {
+        let slot = self.fresh(File::Word);
+        self.emit(Op::Compute(map1(Some(slot), stride, move |stride: u32| stride / each)), Class::Integer);
+        Source::Register(slot)
     }
 
     fn fragment(
@@ -323,6 +404,8 @@ impl Decoder<'_> {
 
     fn product(&mut self, line: &mut Line<'_>, wmma: bool) -> Decoded<Compute> {
         let shape = take_shape(line)?;
+        let operation = line.mods.take_of(&[("and", BitOperation::And), ("xor", BitOperation::Xor)]);
+        let operation = operation.filter(|_| line.mods.take("popc"));
         let layouts = [
             line.mods.need_of(&[("row", true), ("col", false)])?,
             line.mods.need_of(&[("row", true), ("col", false)])?,
@@ -332,9 +415,8 @@ impl Decoder<'_> {
         while let Some(ty) = line.mods.optional_ty() {
             types.push(ty);
         }
-        if types.first() == Some(&Type::F64) {
-            line.mods.take("rn");
-        }
+        let doubles = types.first() == Some(&Type::F64);
+        let rounding = if doubles { line.mods.rounding().unwrap_or(Rounding::Nearest) } else { Rounding::Nearest };
         line.check(4, 4)?;
         // `wmma` of f16 names the accumulators' types alone.
         let [d_type, a_type, b_type, c_type] = match types[..] {
@@ -342,27 +424,18 @@ impl Decoder<'_> {
             [d, a, b, c] => [d, a, b, c],
             _ => return line.error("a product names the types of d, a, b and c"),
         };
-        let input = |ty| {
-            matches!(
-                ty,
-                Type::F16
-                    | Type::Bf16
-                    | Type::Tf32
-                    | Type::F64
-                    | Type::S(8)
-                    | Type::U(8)
-                    | Type::S4
-                    | Type::U4
-                    | Type::E4m3
-                    | Type::E5m2
-            )
-        };
-        let accumulator = |ty| matches!(ty, Type::F16 | Type::F32 | Type::F64 | Type::S(32));
-        if !(input(a_type) && input(b_type) && accumulator(c_type) && accumulator(d_type)) {
-            return line.error("the simulator has no product of these types");
+        let has = if wmma { wmma_has(shape, a_type) } else { mma_has(shape, a_type) };
+        if !has || !goes_together(wmma, [a_type, b_type], [c_type, d_type]) || rounding == Rounding::NearestAway {
+            return line.error("the simulator has no product of these types and this shape");
+        }
+        if operation.is_some() != (a_type == Type::B1) {
+            return line.error("products of `.b1`, and no others, have `.and.popc` or `.xor.popc`");
+        }
+        if saturating && (a_type == Type::B1 || d_type != Type::S(32) && !(wmma && a_type == Type::F16)) {
+            return line.error(format!("a product of `.{}` has no `.satfinite`", a_type.name()));
         }
         // `wmma` fragments know their layout since they were loaded; those of `mma` are row and column.
-        if !wmma && layouts != [true, false] {
+        if (!wmma || element_bits(a_type) < 8) && layouts != [true, false] {
             return line.error("the simulator has products of `.row.col` alone");
         }
         let all = &line.instruction.operands;
@@ -393,7 +466,15 @@ impl Decoder<'_> {
                     let factors = (0..k).map(|at| (left[row * k + at], right[at * n + column]));
                     let cell = &mut sum[row * n + column];
                     *cell = match d_type {
-                        Type::F64 => factors.fold(*cell, |sum, (a, b)| a.mul_add(b, sum)),
+                        Type::F64 if rounding == Rounding::Nearest => {
+                            factors.fold(*cell, |sum, (a, b)| a.mul_add(b, sum))
+                        }
+                        Type::F64 => {
+                            factors.fold(*cell, |sum, (a, b)| directed_f64(Operation::Fma, rounding, a, b, sum))
+                        }
+                        Type::S(32) if operation == Some(BitOperation::Xor) => {
+                            factors.fold(*cell, |sum, (a, b)| sum + (a - b).abs())
+                        }
                         // Exact: a sum of integers is far below 2^53.
                         Type::S(32) => factors.fold(*cell, |sum, (a, b)| sum + a * b),
                         _ => factors.fold(*cell as f32, |sum, (a, b)| fma(a as f32, b as f32, sum)).into(),
