@@ -63,6 +63,97 @@ def test_a_value_that_all_threads_store_has_one_gradient(device):
     np.testing.assert_array_equal(tape.gradients[x], [2.0])
 
 
+@loom.struct
+class Body:
+    place: loom.vec2d
+    mass: f64
+
+
+V = loom.array(dtype=loom.vec3d)
+M = loom.array(dtype=loom.mat22d)
+Q = loom.array(dtype=loom.quatd)
+T = loom.array(dtype=loom.transformd)
+
+
+@pytest.mark.parametrize("n_threads", [1, 64])
+def test_a_composite_that_all_threads_store_has_one_gradient(device, n_threads):
+    @loom.kernel
+    def alike(
+        x: D, which: N, v: V, m: M, q: Q, t: T, bodies: loom.array(dtype=Body), parts: loom.array(dtype=loom.vec3d)
+    ):
+        s = x[0]
+        v[0] = loom.vec3d(s, s * s, f64(3.0) * s)
+        # An element that only the launch knows.
+        m[which[loom.tid()]] = loom.mat22d(s, f64(2.0) * s, f64(3.0) * s, s * s)
+        q[0] = loom.quatd(s, f64(0.0), s * s, f64(1.0))
+        t[0] = loom.transformd(loom.vec3d(s), loom.quatd(f64(5.0) * s, s, s, s))
+        bodies[0] = Body(loom.vec2d(s, f64(7.0) * s), s * s * s)
+        parts[0][1] = f64(11.0) * s
+
+    x, which = np.array([2.0]), np.ones(n_threads, np.int32)
+    v, m, q, t, parts = (
+        loom.zeros(n, dtype=dtype, device=device)
+        for n, dtype in [(1, loom.vec3d), (2, loom.mat22d), (1, loom.quatd), (1, loom.transformd), (1, loom.vec3d)]
+    )
+    bodies = loom.zeros(1, dtype=Body, device=device)
+    # By output, a weight for each component times how it moves with s = 2.
+    weights = {
+        v: ([1, 2, 3], [1, 4, 3]),
+        m: ([0, 0, 0, 0, 1, 2, 3, 4], [0, 0, 0, 0, 1, 2, 3, 4]),
+        q: ([4, 3, 2, 1], [1, 0, 4, 0]),
+        t: ([1, 2, 3, 4, 5, 6, 7], [1, 1, 1, 5, 1, 1, 1]),
+        parts: ([10, 20, 30], [0, 11, 0]),
+    }
+    with loom.Tape() as tape:
+        loom.launch(alike, n_threads, [x, which, v, m, q, t, bodies, parts], device=device)
+    seeds = [(each, np.reshape(np.array(w, float), each.numpy().shape)) for each, (w, _) in weights.items()]
+    seed = loom.array([Body(loom.vec2d(1.0, 2.0), 3.0)], dtype=Body, device=device)
+    tape.backward(grads=[*seeds, (bodies, seed)])
+    expected = sum(np.dot(*pair) for pair in weights.values()) + 1 + 2 * 7 + 3 * 12
+    np.testing.assert_allclose(tape.gradients[x], [expected])
+
+
+def test_components_of_the_threads_own_elements_are_updated_from_others(device):
+    @loom.kernel
+    def update(y: D, v: V, m: M):
+        i = loom.tid()
+        v[i][1] += v[i][0] * y[i]
+        v[i][2] -= v[i][1] * f64(2.0)
+        m[i][0, 1] += m[i][1, 0] * v[i][2]
+
+    n = 5
+    g = np.random.default_rng(3)
+    y, v, m = g.random(n), g.random((n, 3)), g.random((n, 2, 2))
+    held, matrices = loom.array(v, dtype=loom.vec3d, device=device), loom.array(m, dtype=loom.mat22d, device=device)
+    with loom.Tape() as tape:
+        loom.launch(update, n, [y, held, matrices], device=device)
+    moved = v[:, 1] + v[:, 0] * y
+    last = v[:, 2] - 2.0 * moved
+    np.testing.assert_allclose(matrices.numpy()[:, 0, 1], m[:, 0, 1] + m[:, 1, 0] * last)
+    of_v, of_m = g.random((n, 3)), g.random((n, 2, 2))
+    tape.backward(grads=[(held, of_v), (matrices, of_m)])
+    # By hand, from the last statement to the first.
+    of_last = of_v[:, 2] + of_m[:, 0, 1] * m[:, 1, 0]
+    of_moved = of_v[:, 1] - 2.0 * of_last
+    np.testing.assert_allclose(tape.gradients[y], of_moved * v[:, 0])
+    expected = np.stack([of_v[:, 0] + of_moved * y, of_moved, of_last], axis=1)
+    np.testing.assert_allclose(tape.gradients[held].numpy(), expected)
+    expected = of_m.copy()
+    expected[:, 1, 0] += of_m[:, 0, 1] * last
+    np.testing.assert_allclose(tape.gradients[matrices].numpy(), expected)
+
+
+def test_the_derivative_of_an_extremum_in_a_direction_is_refused_by_its_name():
+    @loom.kernel
+    def largest(x: D, y: D):
+        loom.atomic_max(y, 0, x[loom.tid()])
+
+    x, y, dot = np.arange(3.0), np.zeros(1), np.zeros(1)
+    with loom.Tape() as tape, pytest.raises(loom.CompileError, match="`atomic_max` in a direction has no derivative"):
+        loom.jvp(largest, 3, [x], [y], tangents=[np.ones(3), dot])
+        tape.backward(dot)
+
+
 def test_stores_beside_the_threads_coordinates_take_no_exchange():
     @loom.kernel
     def shifted(x: D, y: D):

@@ -812,7 +812,10 @@ op_table! {
             "a" => "[3, 7, 4]",
         ];
     /// Stores `value` and gives the old value.
-    AtomicExch = "atomic_exch", Atomic, Function, ReadWrite, Native, None, ["[T: number](array: array[T], index..., value: T) -> T"],
+    AtomicExch = "atomic_exch", Atomic, Function, ReadWrite, Native, None, [
+        "[T: number](array: array[T], index..., value: T) -> T",
+        "[T: number](array: array[C:T], index..., value: T) -> T",
+    ],
         example ["a = [3, 1, 4]", "loom.atomic_exch(a, 1, 7)" => "1", "a" => "[3, 7, 4]"];
 
     /// Counts an element up: stores 0 if it is at least `value`, else the element plus 1, and gives the old value.

@@ -59,8 +59,8 @@ pub struct Request {
     /// Whether loops keep what they carry at some iterations only, and run what is between them again: tapes are then
     /// as long as the square root of a loop, and an iteration runs once more.
     pub checkpoints: bool,
-    /// By parameter of the kernel: whether elements of the array at different indices may be the same memory, as where a
-    /// stride is zero. Of arrays beyond its end that is not so.
+    /// By parameter of the kernel: whether elements of the array at different indices may be the same memory, as where
+    /// a stride is zero. Of arrays beyond its end that is not so.
     pub coinciding: Vec<bool>,
 }
 
@@ -236,7 +236,8 @@ fn flat(
     let mut flat = module.functions[kernel].clone();
     fold::fold(&mut flat);
     refuse_collectives(&flat)?;
-    updates::own_updates(&mut flat, request);
+    let is_read_and_own = updates::read_and_own(&flat, request);
+    updates::as_loads_and_stores(&mut flat, &is_read_and_own);
     refuse_reads_of_updates(&flat)?;
     Ok((module, flat))
 }
@@ -270,7 +271,8 @@ fn refuse_collectives(func: &Function) -> Result<(), Vec<Diagnostic>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// What asks where in its block a thread is, in kernels with tapes: these are launched part by part, and in other blocks.
+/// What asks where in its block a thread is, in kernels with tapes: these are launched part by part, and in other
+/// blocks.
 fn refuse_places_in_blocks(func: &Function) -> Result<(), Vec<Diagnostic>> {
     let mut errors = Vec::new();
     func.walk(func.body, &mut |_, data| {

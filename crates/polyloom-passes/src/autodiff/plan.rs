@@ -126,7 +126,8 @@ pub(super) fn finish(
     if sums::leave_loops(&mut func) {
         clean(&mut func, &private);
     }
-    updates::as_loads_and_stores(&mut func, &extra.private);
+    let is_private: Vec<bool> = func.params().iter().map(|param| extra.private.contains(param)).collect();
+    updates::as_loads_and_stores(&mut func, &is_private);
 
     let mut is_used = EntitySet::new();
     let mut is_written = EntitySet::new();

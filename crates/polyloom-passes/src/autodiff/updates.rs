@@ -10,8 +10,9 @@ use crate::edit::Replacements;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Type, Value};
 use smallvec::SmallVec;
 
-/// Rewrites the updates of arrays that each thread has elements of its own of, where the kernel reads them as well.
-pub(super) fn own_updates(func: &mut Function, request: &Request) {
+/// By parameter: whether each thread has elements of the array of its own and the kernel reads them as well as it
+/// updates them.
+pub(super) fn read_and_own(func: &Function, request: &Request) -> Vec<bool> {
     let is_own = own_elements(func, request);
     let mut is_read = vec![false; func.params().len()];
     let mut used: Vec<Value> = Vec::new();
@@ -22,18 +23,11 @@ pub(super) fn own_updates(func: &mut Function, request: &Request) {
         let is_used = data.results.iter().any(|result| used.contains(result));
         is_read[param] |= data.op != Op::Dim && (!is_sum || is_used);
     });
-    let wanted: Vec<bool> = is_own.iter().zip(&is_read).map(|(own, read)| *own && *read).collect();
-    rewrite(func, &wanted);
+    is_own.iter().zip(&is_read).map(|(own, read)| *own && *read).collect()
 }
 
-/// Rewrites the updates of these arrays, of which no two threads touch one element.
-pub(super) fn as_loads_and_stores(func: &mut Function, arrays: &[Value]) {
-    let wanted: Vec<bool> = func.params().iter().map(|param| arrays.contains(param)).collect();
-    rewrite(func, &wanted);
-}
-
-/// Rewrites the updates of parameters.
-fn rewrite(func: &mut Function, wanted: &[bool]) {
+/// Rewrites the updates of these parameters, of which no two threads touch one element.
+pub(super) fn as_loads_and_stores(func: &mut Function, wanted: &[bool]) {
     if wanted.contains(&true) {
         let mut replaced = Replacements::default();
         visit(func, func.body, wanted, &mut replaced);
@@ -61,26 +55,25 @@ fn visit(func: &mut Function, region: Region, wanted: &[bool], replaced: &mut Re
             visit(func, inner, wanted, replaced);
         }
         let rewritten = combined_by(data.op).and_then(|op| {
-            let param = func.param_index(data.operands[0]).filter(|&param| wanted[param])?;
-            let (elem, ndim) = func.ty(func.params()[param]).as_any_array()?;
-            // An update of a component of an element stays.
-            let is_whole = data.operands.len() == usize::from(ndim) + 2;
+            func.param_index(data.operands[0]).filter(|&param| wanted[param])?;
+            let (&value, place) = data.operands.split_last()?;
+            // An element, or a component of one.
+            let ty = func.ty(value);
             // There is no `min` of matrices.
-            let exists = op.info().signatures.iter().any(|signature| signature.result_types(&[elem, elem]).is_some());
-            (is_whole && exists).then_some((op, elem))
+            let exists = op.info().signatures.iter().any(|signature| signature.result_types(&[ty, ty]).is_some());
+            exists.then_some((op, ty, value, place))
         });
-        let Some((op, elem)) = rewritten else {
+        let Some((op, ty, value, place)) = rewritten else {
             new.push(inst);
             continue;
         };
-        let Some((&value, place)) = data.operands.split_last() else { continue };
         let mut make = |func: &mut Function, op: Op, operands: &[Value], results: &[Type]| {
             let inst = func.make_inst(op, SmallVec::from_slice(operands), results, Imm::None, data.span);
             new.push(inst);
             func.insts[inst].results.first().copied()
         };
-        let Some(before) = make(func, Op::ArrayLoad, place, &[elem]) else { continue };
-        let Some(after) = make(func, op, &[before, value], &[elem]) else { continue };
+        let Some(before) = make(func, Op::ArrayLoad, place, &[ty]) else { continue };
+        let Some(after) = make(func, op, &[before, value], &[ty]) else { continue };
         let stored: SmallVec<[Value; 6]> = place.iter().copied().chain([after]).collect();
         make(func, Op::ArrayStore, &stored, &[]);
         replaced.set(data.results[0], before);

@@ -6,7 +6,7 @@ use super::asked::{Asked, Seed, Seeds, is_curved};
 use super::{Known, Sweep, Types, Values, active_update};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::{Effect, Group};
-use polyloom_ir::{Imm, Inst, InstData, Op, Region, Type, Value};
+use polyloom_ir::{Imm, Inst, InstData, Op, Region, Scalar, Span, Type, Value};
 use smallvec::{SmallVec, smallvec};
 
 impl Sweep<'_> {
@@ -117,22 +117,42 @@ impl Sweep<'_> {
     }
 
     fn reverse_store(&mut self, inst: Inst, data: &InstData) {
-        let Some((param, mut place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
+        let Some((param, place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
         let value = data.operands[data.operands.len() - 1];
         let ty = self.old.ty(value);
-        let is_whole = self.old.ty(data.operands[0]).as_array().is_some();
-        if !self.arrays[param].is_private && !self.apart.contains(inst) && is_whole {
-            // Of several threads that store the same, one takes the adjoint.
-            place.push(zero(&mut self.builder, ty));
-            let taken = self.builder.inst(Op::AtomicExch, &place, &[ty], Imm::None);
-            let taken = self.builder.func.insts[taken].results[0];
+        if !self.arrays[param].is_private && !self.apart.contains(inst) {
             self.known[param] = None;
+            let taken = self.take(&place, ty);
             return self.add(value, taken);
         }
         let adjoint = self.load_adjoint(param, &place, ty);
         let nothing = zero(&mut self.builder, ty);
         self.store_adjoint(param, place, nothing, true);
         self.add(value, adjoint);
+    }
+
+    /// Takes an adjoint and leaves zero: of several threads that stored the same, one takes it, and of a composite one
+    /// takes each component.
+    fn take(&mut self, place: &Values, ty: Type) -> Value {
+        let Type::Composite(composite) = ty else {
+            let nothing = zero(&mut self.builder, ty);
+            let operands: Values = place.iter().copied().chain([nothing]).collect();
+            let taken = self.builder.inst(Op::AtomicExch, &operands, &[ty], Imm::None);
+            return self.builder.func.insts[taken].results[0];
+        };
+        let shape = composite.shape();
+        let mut components = Values::new();
+        for component in 0..composite.n_components() {
+            let mut place = place.clone();
+            let n_columns = usize::from(shape[shape.len() - 1]);
+            let indices = [component / n_columns, component % n_columns];
+            for &index in &indices[2 - shape.len()..] {
+                place.push(self.builder.const_int(Scalar::I32, index as i64));
+            }
+            components.push(self.take(&place, Type::Scalar(composite.elem())));
+        }
+        let whole = self.builder.inst(Op::Construct, &components, &[ty], Imm::None);
+        self.builder.func.insts[whole].results[0]
     }
 
     /// What is known of the adjoint of an element, if it is the one that was accessed last.
@@ -189,7 +209,7 @@ impl Sweep<'_> {
     fn reverse_extremum(&mut self, data: &InstData) {
         let value = data.operands[data.operands.len() - 1];
         let ty = self.old.ty(value);
-        let Some((param, mut place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
+        let Some((param, place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
         if !self.arrays[param].is_extremum || ty.as_scalar().is_none() {
             return self.reverse_update(data);
         }
@@ -202,10 +222,7 @@ impl Sweep<'_> {
         let is_it = self.builder.op(Op::Eq, &[own, after]);
         let regions = [self.builder.create_region(&[]), self.builder.create_region(&[])];
         let around = self.builder.switch_to(regions[0]);
-        let nothing = zero(&mut self.builder, ty);
-        place.push(nothing);
-        let taken = self.builder.inst(Op::AtomicExch, &place, &[ty], Imm::None);
-        let taken = self.builder.func.insts[taken].results[0];
+        let taken = self.take(&place, ty);
         self.builder.yield_(&[taken]);
         self.builder.switch_to(regions[1]);
         let nothing = zero(&mut self.builder, ty);
@@ -217,10 +234,32 @@ impl Sweep<'_> {
     }
 
     fn reverse_update(&mut self, data: &InstData) {
-        if self.adjoint_of(data, 0).is_some() {
-            let (message, help) = active_update(data.op);
-            self.refuse(data, message, help);
+        if self.adjoint_of(data, 0).is_none() {
+            return;
         }
+        match self.extremum_behind(data) {
+            Some(op) => {
+                let message = format!("the derivative of `{}` in a direction has no derivative of its own", op.name());
+                self.refuse(data, message, "record the launch itself, not its `jvp`");
+            }
+            None => {
+                let (message, help) = active_update(data.op);
+                self.refuse(data, message, help);
+            }
+        }
+    }
+
+    /// The `atomic_min` or `atomic_max` of whose derivative in a direction this exchange is a part: it stands where the
+    /// program has that.
+    fn extremum_behind(&self, data: &InstData) -> Option<Op> {
+        let mut found = None;
+        self.old.walk(self.old.body, &mut |_, other| {
+            let is_extremum = matches!(other.op, Op::AtomicMin | Op::AtomicMax);
+            if data.op == Op::AtomicExch && is_extremum && other.span == data.span && data.span != Span::NONE {
+                found = Some(other.op);
+            }
+        });
+        found
     }
 
     /// Active values from outside that the regions of an instruction use.
