@@ -2,8 +2,8 @@
 
 use crate::{Failure, Outcome, print_json, read_unit, report, session};
 use polyloom::diagnostic::{Report, render};
-use polyloom::frontend::{FileEnvironment, check_file};
-use polyloom::{CompileError, Defaults, Severity};
+use polyloom::frontend::FileEnvironment;
+use polyloom::{CompileError, Defaults, Severity, check_file};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::PathBuf;

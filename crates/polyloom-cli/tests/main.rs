@@ -112,6 +112,25 @@ fn check_reports_every_error_with_its_place() {
 }
 
 #[test]
+fn check_reports_derivatives_that_there_are_none_of() {
+    let text_of = |range: &str| {
+        format!(
+            "import polyloom as loom\n\n\n@loom.func\ndef power(x: float, n: int):\n    p = float(1.0)\n    \
+             for _ in range({range}):\n        p = p * x\n    return p\n\n\n@loom.func\n\
+             def slope(x: float, n: int):\n    return loom.grad(power)(x, n)\n\n\n@loom.kernel\n\
+             def k(x: loom.array(dtype=float)):\n    x[loom.tid()] = 1.0\n"
+        )
+    };
+    // No kernel calls `slope`.
+    let folder = Folder::new("check_grad");
+    let out = polyloom(&["check", &folder.file("wrong.py", &text_of("n"))]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("PL0701"), "{}", text(&out.stderr));
+    let out = polyloom(&["check", &folder.file("right.py", &text_of("3"))]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+}
+
+#[test]
 fn check_json_has_the_documented_fields() {
     let file = Folder::new("check_json").file("k.py", WRONG);
     let out = polyloom(&["check", "--json", &file]);

@@ -1,8 +1,8 @@
 //! Derivatives that programs give themselves: `@func_grad(f)` and `@func_replay(f)`.
 //!
-//! A function under `@func_grad(f)` takes what `f` takes and the adjoints of what `f` gives, and adds to `adjoint[x]` for each
-//! of its parameters. To the checker, `adjoint[x]` is a variable of that name: a further parameter by reference, which
-//! is zero at first and handed back at the end.
+//! A function under `@func_grad(f)` takes what `f` takes and the adjoints of what `f` gives, and adds to `adjoint[x]`
+//! for each of its parameters. To the checker, `adjoint[x]` is a variable of that name: a further parameter by
+//! reference, which is zero at first and handed back at the end.
 
 use crate::environment::FunctionHandle;
 use crate::source::{FunctionInfo, Role, dotted};

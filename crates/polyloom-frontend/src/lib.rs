@@ -136,11 +136,10 @@ pub fn compile_kernel_for(
         diagnostics.append(&mut errors);
         return Err(CompileError { diagnostics, sources: compilation.sources });
     }
-    let gradients = compilation.gradients.iter().map(|&(gradient, of)| (lower::func_id(gradient), lower::func_id(of)));
     Ok(Compiled {
         module,
         kernel,
-        gradients: gradients.collect(),
+        gradients: compilation.lowered_gradients(),
         typed: compilation.program,
         warnings: diagnostics,
         sources: compilation.sources,
@@ -187,12 +186,25 @@ fn parameter_types(function: &FunctionHandle) -> Vec<ValueType> {
     exact.collect::<Option<_>>().unwrap_or_default()
 }
 
-/// Checks every kernel and every function of a file whose annotations say all its types, and gives the warnings.
+/// A file without errors that the front end could tell.
+#[derive(Debug, Clone)]
+pub struct CheckedFile {
+    /// The kernels and functions whose annotations say all their types, and what they call.
+    pub module: Module,
+    /// As of [`Compiled`].
+    pub gradients: Vec<(FuncId, FuncId)>,
+    /// What is suspicious but accepted.
+    pub warnings: Vec<Diagnostic>,
+    /// The files the spans point into.
+    pub sources: SourceMap,
+}
+
+/// Checks every kernel and every function of a file whose annotations say all its types.
 ///
 /// # Errors
 ///
 /// All errors of the file, each once.
-pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diagnostic>, SourceMap), CompileError> {
+pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<CheckedFile, CompileError> {
     let environment = FileEnvironment::new(unit);
     let mut compilation = Compilation::new(options);
     compilation.report_structs(unit, &environment);
@@ -210,13 +222,14 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<(Vec<Diag
         }
     }
     let mut diagnostics = compilation.take_diagnostics();
-    if !has_errors(&diagnostics) {
-        diagnostics.extend(polyloom_ir::check_convergence(&lower::lower(&compilation.program)));
+    let module = if has_errors(&diagnostics) { Module::new() } else { lower::lower(&compilation.program) };
+    diagnostics.extend(polyloom_ir::check_convergence(&module));
+    let gradients = compilation.lowered_gradients();
+    let sources = compilation.sources;
+    match has_errors(&diagnostics) {
+        true => Err(CompileError { diagnostics, sources }),
+        false => Ok(CheckedFile { module, gradients, warnings: diagnostics, sources }),
     }
-    if has_errors(&diagnostics) {
-        return Err(CompileError { diagnostics, sources: compilation.sources });
-    }
-    Ok((diagnostics, compilation.sources))
 }
 
 /// The error of a generic kernel that is compiled without types.

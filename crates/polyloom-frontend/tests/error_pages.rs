@@ -55,7 +55,7 @@ fn diagnostics(language: &str, text: &str) -> (Vec<Diagnostic>, SourceMap) {
         check_file(&unit, &Options { lint: true, ..Options::default() })
     });
     match found {
-        Ok(found) => found,
+        Ok(checked) => (checked.warnings, checked.sources),
         Err(CompileError { diagnostics, sources }) => (diagnostics, sources),
     }
 }

@@ -30,6 +30,7 @@
 
 mod backward;
 mod call;
+mod check;
 #[cfg_attr(not(any(feature = "compute", feature = "compute-static")), path = "cuda_absent.rs")]
 mod cuda;
 mod device;
@@ -44,6 +45,7 @@ mod text;
 
 pub use backward::{Backward, Part, Tangent, TapePlan};
 pub use call::{Bits, CallError, is_function_of_values};
+pub use check::check_file;
 pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, synchronize};
 pub use gpu::{GpuError, GpuForm, GpuTarget, find_assembler, has_compute, set_package_folders};
 pub use gpu_metadata::GpuMetadata;

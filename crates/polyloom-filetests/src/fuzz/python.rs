@@ -14,7 +14,7 @@ pub fn python_source(text: &str) {
         Err(error) => return check_rejection(&error),
     };
     match check_file(&unit, &Options::default()) {
-        Ok((warnings, sources)) => check_diagnostics(&warnings, &sources),
+        Ok(checked) => check_diagnostics(&checked.warnings, &checked.sources),
         Err(error) => check_rejection(&error),
     }
     let environment = FileEnvironment::new(&unit);

@@ -18,7 +18,7 @@ pub(super) fn ast(case: &Case) -> Result<String, String> {
 pub(super) fn diagnostics(case: &Case) -> Result<String, String> {
     let found = SourceUnit::parse(file(case)).and_then(|unit| check_file(&unit, &options(case)));
     let (diagnostics, sources) = match found {
-        Ok(found) => found,
+        Ok(checked) => (checked.warnings, checked.sources),
         Err(CompileError { diagnostics, sources }) => (diagnostics, sources),
     };
     let rendered: Vec<String> = diagnostics.iter().map(|d| diagnostic::render(d, &sources, false)).collect();

@@ -38,11 +38,12 @@ mod view;
 
 use crate::environment::{Builtin, Captured, FunctionHandle, Identity};
 use crate::file_environment::FileEnvironment;
+use crate::lower::func_id;
 use crate::options::Options;
 use crate::source::SourceUnit;
 use crate::structure::ValueType;
 use crate::typed_ast::{FunctionId, Program};
-use polyloom_ir::{Diagnostic, FileId, SourceMap, Span, Type};
+use polyloom_ir::{Diagnostic, FileId, FuncId, SourceMap, Span, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -218,6 +219,11 @@ impl<'o> Compilation<'o> {
         let mut seen = FxHashSet::default();
         diagnostics.retain(|d| seen.insert((d.code, key(d.span), d.message.clone())));
         diagnostics
+    }
+
+    /// The derivatives that are declared, and the functions that they are of, in the module of the program.
+    pub(crate) fn lowered_gradients(&self) -> Vec<(FuncId, FuncId)> {
+        self.gradients.iter().map(|&(gradient, of)| (func_id(gradient), func_id(of))).collect()
     }
 
     /// A name for a function instance that no other has.
