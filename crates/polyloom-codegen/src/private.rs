@@ -66,8 +66,8 @@ fn is_private(func: &Function, array: Value, launch_rank: usize) -> bool {
     is_private && is_updated
 }
 
-/// Updates that are of another element in every thread: for each axis of the launch, an index is the thread's coordinate
-/// plus a constant. Indices that count from an axis' end have been made others before.
+/// Updates that are of another element in every thread: for each axis of the launch, an index is the thread's
+/// coordinate plus a constant. Indices that count from an axis' end have been made others before.
 fn updates_apart(func: &Function, variant: &Variant) -> FxHashSet<Inst> {
     let mut apart = FxHashSet::default();
     func.walk(func.body, &mut |inst, data| {

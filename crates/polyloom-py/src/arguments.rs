@@ -343,8 +343,8 @@ unsafe fn component_bits(object: *mut npyffi::PyArrayObject, composite: Composit
     Ok(memory.chunks_exact(bytes).map(bits).collect())
 }
 
-/// The NumPy array behind an argument, of the right type and rank, and writable if need be; and whether it is one in the
-/// memory of the launch's device.
+/// The NumPy array behind an argument, of the right type and rank, and writable if need be; and whether it is one in
+/// the memory of the launch's device.
 #[inline]
 #[expect(clippy::too_many_arguments, reason = "an argument, its parameter and the launch")]
 fn array_argument<'py>(
@@ -542,8 +542,8 @@ fn type_name(arg: &Bound<'_, PyAny>) -> String {
     arg.get_type().name().map_or_else(|_| "an object".to_owned(), |name| name.to_string())
 }
 
-/// The NumPy array behind an argument, and whether it is one in the memory of the launch's device; one made on the way is
-/// put into `kept`.
+/// The NumPy array behind an argument, and whether it is one in the memory of the launch's device; one made on the way
+/// is put into `kept`.
 fn array_object<'py>(
     py: Python<'py>,
     arg: &Bound<'py, PyAny>,
@@ -632,8 +632,8 @@ fn unreadable(py: Python<'_>, error: PyErr) -> PyErr {
 /// Whether an argument that NumPy takes for read-only comes through DLPack with leave to write.
 ///
 /// NumPy's arrays over DLPack are read-only when the producer's DLPack is older than 1.0, which has no way to say what
-/// holds. Such memory may be written, as all other consumers do, unless the producer gives NumPy a read-only array when it
-/// is asked for one: JAX's arrays never change.
+/// holds. Such memory may be written, as all other consumers do, unless the producer gives NumPy a read-only array when
+/// it is asked for one: JAX's arrays never change.
 fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     /// `DLManagedTensorVersioned` of DLPack 1.0 as far as its flags.
     #[repr(C)]
@@ -665,8 +665,8 @@ fn is_writable_by_dlpack(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(tensor.major == 1 && tensor.flags & READ_ONLY == 0)
 }
 
-/// Whether the array that an object makes of itself for NumPy is read-only. One that makes none, as a tensor that PyTorch
-/// records does not, does not say so.
+/// Whether the array that an object makes of itself for NumPy is read-only. One that makes none, as a tensor that
+/// PyTorch records does not, does not say so.
 fn is_immutable(arg: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = arg.py();
     match py.import("numpy")?.call_method1("asarray", (arg,)) {

@@ -267,8 +267,8 @@ impl Kernel {
     /// What there is to know of the kernel's GPU code, as a dictionary: `ptx_version`, `target_archs`, `least_arch`,
     /// `required_features`, `entry_points`, `device_functions`, `constant_memory`, `shared_memory`, `launch_bounds`,
     /// `max_registers`, `address_spaces`, `parameters` and more; and whether a GPU was there when the code was made,
-    /// `cuda_available_at_generation` and `codegen_only`, for which it looks for NVIDIA's driver. Parameters are those of
-    /// `ptx`.
+    /// `cuda_available_at_generation` and `codegen_only`, for which it looks for NVIDIA's driver. Parameters are those
+    /// of `ptx`.
     #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
     fn gpu_metadata<'py>(
         &self,
@@ -317,8 +317,9 @@ impl Kernel {
         arguments::leaves(self.one()?, device::named(device)?, &args)
     }
 
-    /// What differentiation goes by: for each parameter of the kernel's HIR its number of dimensions, 0 if it is no array;
-    /// the name of the type of its numbers; the extents of an element's components; and whether the kernel writes it.
+    /// What differentiation goes by: for each parameter of the kernel's HIR its number of dimensions, 0 if it is no
+    /// array; the name of the type of its numbers; the extents of an element's components; and whether the kernel
+    /// writes it.
     #[getter]
     fn _parameters(&self) -> PyResult<Vec<ParameterFacts>> {
         let kernel = self.one()?;
@@ -336,8 +337,8 @@ impl Kernel {
     }
 
     /// The backward kernel with respect to the parameters that are active, for launches of this many dimensions. With
-    /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more. Elements of the arrays
-    /// that are `coinciding` may be one memory though their indices differ.
+    /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more. Elements of the
+    /// arrays that are `coinciding` may be one memory though their indices differ.
     #[pyo3(signature = (active, rank, coinciding = Vec::new(), checkpoints = false))]
     fn backward(
         &self,
@@ -356,9 +357,9 @@ impl Kernel {
         Ok(Backward { backward })
     }
 
-    /// The kernel with tangents of the parameters that are active and of all arrays that it writes, for launches of this
-    /// many dimensions; the parameters that it has tangents of, in order; and those arrays of which it then takes what the
-    /// kernel leaves in them.
+    /// The kernel with tangents of the parameters that are active and of all arrays that it writes, for launches of
+    /// this many dimensions; the parameters that it has tangents of, in order; and those arrays of which it then takes
+    /// what the kernel leaves in them.
     fn tangent(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<(Kernel, Vec<usize>, Vec<usize>)> {
         let kernel = self.one()?;
         let tangent = py
@@ -475,9 +476,9 @@ pub(crate) struct Backward {
 
 #[pymethods]
 impl Backward {
-    /// The backward kernel: it takes the kernel's arguments, adjoints, and arrays as the kernel leaves them. If it takes a part of a launch, in one
-    /// dimension, there follow tapes, the lengths of loops' segments, the number of the first thread, and all extents of
-    /// the whole launch but the first.
+    /// The backward kernel: it takes the kernel's arguments, adjoints, and arrays as the kernel leaves them. If it
+    /// takes a part of a launch, in one dimension, there follow tapes, the lengths of loops' segments, the number of
+    /// the first thread, and all extents of the whole launch but the first.
     #[getter]
     fn kernel(&self) -> Kernel {
         Kernel { code: Code::Backward(self.backward.clone()), doc: None }
@@ -501,8 +502,8 @@ impl Backward {
         self.backward.takes_part()
     }
 
-    /// What a launch of so many threads needs if loops are so long and tapes may take so many bytes: how many threads are
-    /// launched at a time, the first extents of tapes, the lengths of segments, and the bytes that tapes take.
+    /// What a launch of so many threads needs if loops are so long and tapes may take so many bytes: how many threads
+    /// are launched at a time, the first extents of tapes, the lengths of segments, and the bytes that tapes take.
     fn plan(&self, lengths: Vec<u32>, n_threads: u64, budget: u64) -> (u64, Vec<u64>, Vec<u64>, u64) {
         let plan = self.backward.plan(&lengths, n_threads, budget);
         (plan.n_places, plan.extents, plan.segments, plan.bytes)
@@ -557,8 +558,8 @@ impl Backward {
     }
 
     /// The launches that do what the kernel does, in order, where sums are better gathered than scattered. Each is of a
-    /// kernel that takes what the kernel takes; one that gathers is launched over the elements of an adjoint, whose number
-    /// among `adjoints` comes with it, and takes the extents of the whole launch last.
+    /// kernel that takes what the kernel takes; one that gathers is launched over the elements of an adjoint, whose
+    /// number among `adjoints` comes with it, and takes the extents of the whole launch last.
     #[getter]
     fn parts(&self, py: Python<'_>) -> Vec<(Kernel, Option<usize>)> {
         let parts = py.detach(|| self.backward.parts());
@@ -636,7 +637,8 @@ impl Function {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(handles);
     }
 
-    /// Makes another function stand in for this one's derivative, or for this one on the way there, as its decorator says.
+    /// Makes another function stand in for this one's derivative, or for this one on the way there, as its decorator
+    /// says.
     fn set_custom(&self, py: Python<'_>, function: &Bound<'_, Function>) -> PyResult<()> {
         let (own, other) = (self.handle.name(), &function.get().handle);
         let Some(role @ (Role::Gradient | Role::Replay)) = other.role() else {

@@ -35,10 +35,10 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     The arguments in the order of the kernel's parameters; the outputs follow the inputs. Arrays are NumPy arrays,
 ///     `polyloom.array`s, and anything with DLPack or `__array_interface__`; on the CPU they are passed without a copy.
 /// device : str, optional
-///     `"cpu"`; `"sim:0"`, the simulator of a GPU, of which `polyloom.sim` has settings and reports; or `"cuda:0"` and so
-///     on, an NVIDIA GPU. By default the device that `set_device` or `ScopedDevice` names, `"cpu"` at first.
-///     Arrays of the package are on the launch's device; NumPy arrays and others in the host's memory are copied to
-///     the device and, if the kernel writes them, back.
+///     `"cpu"`; `"sim:0"`, the simulator of a GPU, of which `polyloom.sim` has settings and reports; or `"cuda:0"` and
+///     so on, an NVIDIA GPU. By default the device that `set_device` or `ScopedDevice` names, `"cpu"` at first. Arrays
+///     of the package are on the launch's device; NumPy arrays and others in the host's memory are copied to the device
+///     and, if the kernel writes them, back.
 /// record_cmd : bool
 ///     Give a `Launch` to run later, any number of times, instead of running now.
 /// block_dim : int or tuple of int, optional
@@ -49,13 +49,13 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 /// shared_bytes : int, optional
 ///     Dynamic shared memory of each block, in bytes.
 /// adjoint : bool
-///     Run the backward kernel instead, which carries derivatives from what the kernel wrote to what it read. Arrays hold
-///     what they held before the launch of the kernel itself.
+///     Run the backward kernel instead, which carries derivatives from what the kernel wrote to what it read. Arrays
+///     hold what they held before the launch of the kernel itself.
 /// adj_inputs, adj_outputs : sequence
-///     With `adjoint`, for each of the inputs and outputs the array of its gradient; of a scalar, an array of one element;
-///     of a struct, another, to whose numbers is added.
-///     Without one, or for all if the list is left out, it is the `grad` of an array that has it, and otherwise none.
-///     Gradients of what the kernel wrote are taken, the others are added to; none is in the memory of an argument.
+///     With `adjoint`, for each of the inputs and outputs the array of its gradient; of a scalar, an array of one
+///     element; of a struct, another, to whose numbers is added. Without one, or for all if the list is left out, it is
+///     the `grad` of an array that has it, and otherwise none. Gradients of what the kernel wrote are taken, the others
+///     are added to; none is in the memory of an argument.
 /// record_tape : bool
 ///     Whether an active `Tape` records the launch; with `record_cmd`, those of the `Launch`.
 /// max_blocks, stream

@@ -92,9 +92,9 @@ fn sanitizers(checks: &Bound<'_, PyAny>) -> PyResult<Sanitizers> {
     Ok(chosen)
 }
 
-/// What the last launch on `sim:0` did: a dictionary with `thread_instructions`, `warp_instructions`, `seconds`, `table`
-/// (the text that the command line prints) and, if counting is on, `classes` (instructions by class, once a thread),
-/// `divergent_branches`, `global_loads`, `global_stores`, `global_sectors`, `coalescing`, `shared_accesses`,
+/// What the last launch on `sim:0` did: a dictionary with `thread_instructions`, `warp_instructions`, `seconds`,
+/// `table` (the text that the command line prints) and, if counting is on, `classes` (instructions by class, once a
+/// thread), `divergent_branches`, `global_loads`, `global_stores`, `global_sectors`, `coalescing`, `shared_accesses`,
 /// `shared_conflicts` and `occupancy`. `None` before the first launch.
 #[pyfunction]
 pub(crate) fn last_simulator_report(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {

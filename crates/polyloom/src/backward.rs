@@ -10,15 +10,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A kernel's backward kernel, and what a launch of it needs beside the kernel's arguments.
 ///
-/// Its parameters are the kernel's; the adjoints of those that are active; arrays as the kernel leaves them; and, if it [takes a
-/// part](Backward::takes_part) of a launch, tapes, how many iterations segments of loops have, the number of the first
-/// thread, and all extents of the launch but the first. [`Backward::plan`] says how large these are.
+/// Its parameters are the kernel's; the adjoints of those that are active; arrays as the kernel leaves them; and, if it
+/// [takes a part](Backward::takes_part) of a launch, tapes, how many iterations segments of loops have, the number of
+/// the first thread, and all extents of the launch but the first. [`Backward::plan`] says how large these are.
 pub struct Backward {
     /// The backward kernel.
     pub kernel: Kernel,
     /// The parameters of the kernel's HIR that the adjoints are of, in order.
     pub adjoints: Vec<usize>,
-    /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them, behind the adjoints.
+    /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them, behind the
+    /// adjoints.
     pub after: Vec<usize>,
     rank: u8,
     parts: OnceLock<Vec<Part>>,
@@ -47,8 +48,8 @@ pub struct Backward {
 pub struct Part {
     /// It takes what the backward kernel takes.
     pub kernel: Kernel,
-    /// Of a kernel that gathers sums, which of [`Backward::adjoints`] it is launched over the elements of; it takes, last,
-    /// the extents of the whole launch. Of the one for the rest, which is launched over these, nothing.
+    /// Of a kernel that gathers sums, which of [`Backward::adjoints`] it is launched over the elements of; it takes,
+    /// last, the extents of the whole launch. Of the one for the rest, which is launched over these, nothing.
     pub over: Option<usize>,
 }
 

@@ -34,8 +34,8 @@ const LARGE: f64 = 1e6;
 const BUDGET: u64 = 4096;
 
 /// How far parameters move. Differences of what rounding or a step has made multiples of some number agree where the
-/// quotient of the two steps is that of small integers, however wrong both are: this one, 3 plus the golden ratio, is as
-/// far from such as numbers are.
+/// quotient of the two steps is that of small integers, however wrong both are: this one, 3 plus the golden ratio, is
+/// as far from such as numbers are.
 const COARSE: f64 = 1e-5;
 const FINE: f64 = COARSE / 4.618_033_988_749_895;
 
@@ -511,8 +511,8 @@ impl Around {
         (self.ahead[param][index] - self.behind[param][index]) / (2.0 * self.step)
     }
 
-    /// How far the differences to both sides are apart: less in a smaller step where it is smooth, as much at a kink, and
-    /// more where it is elsewhere at the very place.
+    /// How far the differences to both sides are apart: less in a smaller step where it is smooth, as much at a kink,
+    /// and more where it is elsewhere at the very place.
     fn bend(&self, here: f64, (param, index): (usize, usize)) -> f64 {
         ((self.ahead[param][index] - here) - (here - self.behind[param][index])).abs() / self.step
     }

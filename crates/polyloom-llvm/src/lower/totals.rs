@@ -1,8 +1,8 @@
 //! Sums that all threads of a backward kernel add to one element.
 //!
-//! The adjoint of a scalar, and of an element at a constant index, is a sum over the whole launch. Each range of threads
-//! adds up its part in registers, lane by lane, and adds that to memory once, at its end. It may: the sums of backward
-//! kernels have no promised order.
+//! The adjoint of a scalar, and of an element at a constant index, is a sum over the whole launch. Each range of
+//! threads adds up its part in registers, lane by lane, and adds that to memory once, at its end. It may: the sums of
+//! backward kernels have no promised order.
 
 use super::entry::Unit;
 use super::{Callees, Exec, Lower, Rep, Result, Thread};

@@ -158,7 +158,7 @@ pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst
         }
         let along = |axis: u8| {
             let indices = data.operands.iter().skip(1).rev().skip(1);
-            indices.into_iter().any(|&index| shifted_coordinate(func, index) == Some(axis))
+            indices.into_iter().any(|&index| shifted_coordinate(func, index).is_some_and(|index| index.axis == axis))
         };
         if (0..rank).all(along) {
             apart.insert(inst);
@@ -167,16 +167,27 @@ pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst
     apart
 }
 
-/// The axis of the launch that a value is the thread's coordinate along, but for a constant or a parameter.
-fn shifted_coordinate(func: &Function, value: Value) -> Option<u8> {
+/// A value that is the thread's coordinate along an axis of the launch, but for a constant or a parameter.
+#[derive(Clone, Copy)]
+pub(super) struct Shifted {
+    pub(super) axis: u8,
+    /// What is added to the coordinate, or subtracted from it.
+    pub(super) by: Option<(Op, Value)>,
+}
+
+pub(super) fn shifted_coordinate(func: &Function, value: Value) -> Option<Shifted> {
+    if let Some(axis) = coordinate(func, value) {
+        return Some(Shifted { axis, by: None });
+    }
     let ValueDef::Result(inst, _) = func.values[value].def else { return None };
     let data = &func.insts[inst];
     let is_same = |value: Value| func.as_const(value).is_some() || func.param_index(value).is_some();
-    match (data.op, &data.operands[..]) {
-        (Op::Add | Op::Sub, &[coordinate_of, by]) if is_same(by) => coordinate(func, coordinate_of),
-        (Op::Add, &[by, coordinate_of]) if is_same(by) => coordinate(func, coordinate_of),
-        _ => coordinate(func, value),
-    }
+    let (base, by) = match (data.op, &data.operands[..]) {
+        (Op::Add | Op::Sub, &[base, by]) if is_same(by) => (base, by),
+        (Op::Add, &[by, base]) if is_same(by) => (base, by),
+        _ => return None,
+    };
+    Some(Shifted { axis: coordinate(func, base)?, by: Some((data.op, by)) })
 }
 
 /// The axis of the launch that a value is the thread's coordinate along.
@@ -184,7 +195,7 @@ fn coordinate(func: &Function, value: Value) -> Option<u8> {
     let ValueDef::Result(inst, _) = func.values[value].def else { return None };
     let data = &func.insts[inst];
     match (data.op, &data.imm) {
-        (Op::Tid, &polyloom_ir::Imm::Axis(axis)) => Some(axis),
+        (Op::Tid, &Imm::Axis(axis)) => Some(axis),
         _ => None,
     }
 }
@@ -193,7 +204,7 @@ fn coordinate(func: &Function, value: Value) -> Option<u8> {
 fn natural_rank(func: &Function) -> u8 {
     let mut rank = 1;
     func.walk(func.body, &mut |_, data| {
-        if let (Op::Tid, &polyloom_ir::Imm::Axis(axis)) = (data.op, &data.imm) {
+        if let (Op::Tid, &Imm::Axis(axis)) = (data.op, &data.imm) {
             rank = rank.max(axis + 1);
         }
     });

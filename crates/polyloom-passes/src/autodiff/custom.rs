@@ -41,8 +41,8 @@ pub(super) fn with_arrays(module: &Module, kernel: &Function, request: &Request)
     request
 }
 
-/// Refuses calls that the sweeps cannot do again, or whose arrays would get no gradient. Gives the arrays whose elements
-/// after the kernel count: those that the kernel writes and a replay reads.
+/// Refuses calls that the sweeps cannot do again, or whose arrays would get no gradient. Gives the arrays whose
+/// elements after the kernel count: those that the kernel writes and a replay reads.
 pub(super) fn check(module: &Module, kernel: &Function, request: &Request) -> Result<Vec<bool>, Vec<Diagnostic>> {
     let mut errors = Vec::new();
     let mut left = vec![false; kernel.params().len()];

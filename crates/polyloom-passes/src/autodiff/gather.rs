@@ -11,6 +11,7 @@
 //! backward kernel does: gathers, which write nothing but their sums, and the rest. The backward kernel itself stays
 //! complete; whoever launches it may launch its parts instead.
 
+use super::activity::{Shifted, shifted_coordinate};
 use super::plan::clean;
 use super::sums::{Sum, is_sum, taken_out};
 use super::zero;
@@ -23,15 +24,15 @@ use cranelift_entity::EntitySet;
 use polyloom_ir::op::{Effect, Group, Lowering};
 use polyloom_ir::{
     Builder, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, InstData, KernelMetadata, Module, Op, Region,
-    Scalar, Type, Value, ValueDef, verify_module,
+    Scalar, Type, Value, verify_module,
 };
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// Most that the threads around an element may compute for it, in simple operations.
 const MAX_COST: u32 = 96;
-/// How far an element may be from the thread's own along an axis. In launches of so many threads at most, which alone are
-/// split, no coordinate then overflows.
+/// How far an element may be from the thread's own along an axis. In launches of so many threads at most, which alone
+/// are split, no coordinate then overflows.
 const MAX_DISTANCE: u32 = 1 << 30;
 /// What a mathematical function costs, in these.
 const FUNCTION_COST: u32 = 16;
@@ -63,8 +64,9 @@ struct Scattered {
     offsets: Offsets,
 }
 
-/// Splits a backward kernel without tapes into parts for launches of so many dimensions and 2^30 threads at most, if some
-/// of its sums are better gathered; else there are none. `adjoints` are the numbers of the parameters that are adjoints.
+/// Splits a backward kernel without tapes into parts for launches of so many dimensions and 2^30 threads at most, if
+/// some of its sums are better gathered; else there are none. `adjoints` are the numbers of the parameters that are
+/// adjoints.
 ///
 /// # Errors
 ///
@@ -156,26 +158,18 @@ fn scattered(func: &Function, array: Value, rank: u8) -> Option<Vec<Scattered>> 
 
 /// A thread's coordinate plus a constant.
 fn offset(func: &Function, index: Value) -> Option<Offset> {
-    let ValueDef::Result(inst, _) = func.values[index].def else { return None };
-    let data = &func.insts[inst];
     if func.ty(index) != Type::I32 {
         return None;
     }
-    match (data.op, &data.imm, &data.operands[..]) {
-        (Op::Tid, &Imm::Axis(axis), _) => Some(Offset { axis, distance: 0 }),
-        (Op::Add | Op::Sub, _, &[a, b]) => {
-            let (base, constant) = match (func.as_const(a), func.as_const(b)) {
-                (None, Some(constant)) => (a, constant),
-                (Some(constant), None) if data.op == Op::Add => (b, constant),
-                _ => return None,
-            };
-            let constant = constant as u32 as i32;
-            let Offset { axis, distance: 0 } = offset(func, base)? else { return None };
-            let distance = if data.op == Op::Add { constant } else { constant.checked_neg()? };
-            (distance.unsigned_abs() <= MAX_DISTANCE).then_some(Offset { axis, distance })
+    let Shifted { axis, by } = shifted_coordinate(func, index)?;
+    let distance = match by {
+        None => 0,
+        Some((op, by)) => {
+            let constant = func.as_const(by)? as u32 as i32;
+            if op == Op::Add { constant } else { constant.checked_neg()? }
         }
-        _ => None,
-    }
+    };
+    (distance.unsigned_abs() <= MAX_DISTANCE).then_some(Offset { axis, distance })
 }
 
 /// The kernel that gathers the sums of an array, unless they take what only the threads themselves know, or too long.
@@ -297,8 +291,8 @@ fn part(func: &Function, sum: &Scattered, elem: Type, rank: u8) -> Option<Functi
     is_known.then_some(part)
 }
 
-/// What a part costs, in simple operations. `None` if it depends on what is not the same before the launch and in it, or
-/// has loops.
+/// What a part costs, in simple operations. `None` if it depends on what is not the same before the launch and in it,
+/// or has loops.
 fn cost_of(func: &Function, part: &Function) -> Option<u32> {
     let written = func.written_arrays();
     let mut cost = Some(0);

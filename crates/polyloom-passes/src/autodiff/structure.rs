@@ -512,8 +512,8 @@ pub(super) fn trip_count(builder: &mut Builder<'_>, bounds: &[Value]) -> Value {
     if fits { builder.cast(n, Scalar::I32) } else { n }
 }
 
-/// Whether a `for_range` of these bounds runs less than 2^31 times: its counter has 16 bits or less, or 32 and it begins
-/// at a constant from which it goes away from zero.
+/// Whether a `for_range` of these bounds runs less than 2^31 times: its counter has 16 bits or less, or 32 and it
+/// begins at a constant from which it goes away from zero.
 fn fits_i32(func: &Function, bounds: &[Value]) -> bool {
     let constant = |value: Value| func.as_const(value).map(|bits| bits as u32 as i32);
     match func.ty(bounds[0]).as_scalar() {

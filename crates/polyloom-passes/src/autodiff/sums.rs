@@ -166,8 +166,8 @@ fn elem_of(func: &Function, sum: &Sum) -> Option<Type> {
     func.ty(sum.place[0]).as_any_array().map(|(elem, _)| elem)
 }
 
-/// Takes what is added to these elements out of a region. `values` are the sums so far, and whether there is anything in
-/// those that are conditional; gives what they are at the region's end.
+/// Takes what is added to these elements out of a region. `values` are the sums so far, and whether there is anything
+/// in those that are conditional; gives what they are at the region's end.
 pub(super) fn taken_out(func: &mut Function, region: Region, sums: &[Sum], mut values: Values) -> Values {
     for inst in std::mem::take(&mut func.regions[region].insts) {
         let data = &func.insts[inst];

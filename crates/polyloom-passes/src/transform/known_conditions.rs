@@ -1,8 +1,8 @@
 //! `known_conditions`: in a branch, its condition is known.
 //!
-//! What was chosen by `where` on a condition is, on the side of an `if` where that condition holds, what it chose there.
-//! `if`s that became `where`s leave such behind: an index that one side of a branch computes and another branch on the
-//! same condition uses is then the index itself, of which the analyses know more than of a choice.
+//! What was chosen by `where` on a condition is, on the side of an `if` where that condition holds, what it chose
+//! there. `if`s that became `where`s leave such behind: an index that one side of a branch computes and another branch
+//! on the same condition uses is then the index itself, of which the analyses know more than of a choice.
 
 use polyloom_ir::{Function, Inst, Op, Region, Scalar, Type, Value, ValueDef};
 

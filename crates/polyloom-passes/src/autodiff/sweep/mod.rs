@@ -5,9 +5,9 @@
 //!
 //! * An instruction adds to the adjoints of its operands what its rule says ([`super::rules`]).
 //! * An `if` is an `if` on the same condition. The values of its sides are handed out by the `if` of the forward sweep.
-//! * A loop is a loop over its iterations from the last to the first. What it carried into each is on a *tape*: an array
-//!   with a place for each iteration and thread. The rest of the iteration is computed again from that, inner loops and
-//!   their tapes among it, so a tape is as long as one loop, whatever the loops around it.
+//! * A loop is a loop over its iterations from the last to the first. What it carried into each is on a *tape*: an
+//!   array with a place for each iteration and thread. The rest of the iteration is computed again from that, inner
+//!   loops and their tapes among it, so a tape is as long as one loop, whatever the loops around it.
 //! * A load adds to the adjoint of the element; a store takes the element's adjoint and leaves zero.
 //!
 //! Memory is accessed as the kernel does only once, in the forward sweep. What a loop reads from an array that the
@@ -42,7 +42,8 @@ pub(in crate::autodiff) struct Array {
     pub(in crate::autodiff) is_replayed: bool,
     /// Whether no two threads touch the adjoint of one element.
     pub(in crate::autodiff) is_private: bool,
-    /// Whether the kernel does nothing with it but to raise its elements by `atomic_max`, or to lower them by `atomic_min`.
+    /// Whether the kernel does nothing with it but to raise its elements by `atomic_max`, or to lower them by
+    /// `atomic_min`.
     pub(in crate::autodiff) is_extremum: bool,
 }
 
