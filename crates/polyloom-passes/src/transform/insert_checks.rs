@@ -5,7 +5,7 @@
 //! Before an integer division, a `check` that the divisor is not zero. Both carry the span of what they guard. The
 //! definitions of library ops are not checked: they are right for every operand.
 
-use super::normalize_indices::{one, wrap};
+use super::normalize_indices::{extent, one, wrap};
 use crate::analysis::range::{Accessed, Index, accessed, possibly_negative_indices};
 use polyloom_ir::{AxisExtent, Builder, CheckKind, Function, Imm, Inst, Op, Region, Scalar, Span, Type, Value};
 
@@ -115,7 +115,7 @@ fn check_inside(
     let mut builder = Builder::new(func);
     builder.switch_to(out);
     builder.set_span(span);
-    let extent = builder.dim(array, axis);
+    let extent = extent(&mut builder, array, axis);
     // Neither is negative but for an index before the array's start, which as an unsigned number lies past its end:
     // one comparison checks both sides.
     let distance = if is_wide { Scalar::U64 } else { Scalar::U32 };

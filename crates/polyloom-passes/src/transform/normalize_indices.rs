@@ -80,12 +80,22 @@ pub(crate) fn wrap(func: &mut Function, region: Region, array: Value, axis: u8, 
         _ => Scalar::I32,
     };
     let index = builder.cast(index, ty);
-    let extent = builder.dim(array, axis);
+    let extent = extent(&mut builder, array, axis);
     let extent = builder.cast(extent, ty);
     let zero = builder.const_int(ty, 0);
     let negative = one(&mut builder, Op::Lt, &[index, zero], Type::BOOL);
     let from_end = one(&mut builder, Op::Add, &[index, extent], ty.into());
     one(&mut builder, Op::Select, &[negative, from_end, index], ty.into())
+}
+
+/// The extent of an array along an axis of its own or, behind these, of the components of its elements.
+pub(crate) fn extent(builder: &mut Builder<'_>, array: Value, axis: u8) -> Value {
+    match builder.func.ty(array).as_any_array() {
+        Some((Type::Composite(elem), ndim)) if axis >= ndim => {
+            builder.const_int(Scalar::I32, elem.shape()[usize::from(axis - ndim)].into())
+        }
+        _ => builder.dim(array, axis),
+    }
 }
 
 /// Appends an instruction with one result of known type.
