@@ -119,7 +119,8 @@ def kernel_workloads(wp: Any, share: Callable[[Any], Any], no_gradient: Any, sca
         outputs = [np.zeros_like(each) for each in data.output_gradients]
         gradients = [np.zeros_like(each) for each in data.arrays]
         seeds = [each.copy() for each in data.output_gradients]
-        args, adjoints = [share(each) for each in data.arrays], [share(each) for each in gradients]
+        zeroed = [share(each) for each in gradients]
+        args, adjoints = [share(each) for each in data.arrays], list(zeroed)
         for place, value in numbers.items():
             args.insert(place, value)
             adjoints.insert(place, no_gradient(value))
@@ -131,8 +132,8 @@ def kernel_workloads(wp: Any, share: Callable[[Any], Any], no_gradient: Any, sca
 
         def gradient() -> None:
             forward()
-            for each in gradients:
-                each.fill(0)
+            for each in zeroed:
+                each.zero_()
             wp.launch(
                 kernel,
                 dim,
@@ -170,7 +171,7 @@ def warp_workloads(scale: float) -> dict[str, Workload]:
 def polyloom_workloads(scale: float) -> dict[str, Workload]:
     import polyloom
 
-    found = kernel_workloads(polyloom, lambda a: a, lambda value: None, scale)
+    found = kernel_workloads(polyloom, lambda a: polyloom.array(a, copy=False), lambda value: None, scale)
     loop, seeds = found["time loop"], inputs(scale)["time loop"].output_gradients
 
     def within(limit: int, run: Callable[[], Any]) -> Any:

@@ -21,7 +21,7 @@ from polyloom._annotations import ArrayAnnotation, ReferenceAnnotation, name_of
 from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._grad import WithGradient
-from polyloom._memory import layout, span
+from polyloom._memory import clear, layout
 from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, float32, int32, readable, stored
 from polyloom._structs import StructClass, of_record, records
 
@@ -348,7 +348,9 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
     def _set(self, part: NDArray[Any], value: Any) -> None:
         """`_put`, of which tapes are told."""
         memory = self._memory
-        if memory is None:
+        if memory is None and type(value) is int and value == 0 and part.dtype.names is None:
+            clear(part)
+        elif memory is None:
             part[...] = _elements_for(part, value, self.dtype)
         elif not (isinstance(value, array) and self._copied_on_device(part, value)):
             values = np.asarray(_elements(value, self.dtype))
@@ -559,7 +561,7 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
             return False
         if source.dtype is not self.dtype or source._storage.shape != part.shape:
             return False
-        (lo, n_bytes), (other_lo, other_n_bytes) = span(part), span(source._storage)
+        (lo, n_bytes), (other_lo, other_n_bytes) = _native.span(part), _native.span(source._storage)
         if lo < other_lo + other_n_bytes and other_lo < lo + n_bytes:
             return False
         memory.copy_from(part, other, source._storage)
@@ -692,7 +694,7 @@ def from_cuda_interface(source: Any) -> array:
     if stream not in (None, LEGACY_STREAM):
         # Launches go to the default stream, and what fills the array may be in another one.
         _native.synchronize(where)
-    start, n_bytes = span(storage)
+    start, n_bytes = _native.span(storage)
     memory = _native.DeviceMemory(where, n_bytes, start, source)
     return array._wrap(storage, None, memory)
 
@@ -717,5 +719,5 @@ def _at(
     storage = layout(ptr, extents + inner, scalar, steps + within)
     if device.is_cpu:
         return array._wrap(storage, dtype)
-    _, n_bytes = span(storage)
+    _, n_bytes = _native.span(storage)
     return array._wrap(storage, dtype, _native.DeviceMemory(device, n_bytes, ptr))

@@ -284,7 +284,7 @@ def launch_adjoint(
     for leaf, adjoint, number in zip(held, wanted, numbers, strict=True):
         if number is not None:
             add_to_field(adjoint, leaf.path, number.storage[0])
-    for each in given:
+    for each in given if _native.recording_level() else ():
         if each is not None:
             _tape.overwritten(each.device, each.lo, each.hi, f"the backward kernel of '{kernel.key}'")
 

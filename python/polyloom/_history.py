@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from polyloom import _native
 from polyloom._arrays import array
 from polyloom._grad import owners
 from polyloom._intervals import Intervals
-from polyloom._memory import layout, span
+from polyloom._memory import layout
 from polyloom._views import Beside, View, view_of
 
 # Words of 8 bytes that a region's sample has: all of a region of up to 1 KiB.
@@ -195,7 +196,7 @@ class Region:
         views = []
         for each in self.keep:
             if isinstance(each, np.ndarray):
-                lo, n_bytes = span(each)
+                lo, n_bytes = _native.span(each)
                 views.append(View(layout(lo, (n_bytes,), BYTE, None)))
             else:
                 views.append(View(layout(each.address, (each.n_bytes,), BYTE, None), each))

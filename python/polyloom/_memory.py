@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polyloom import _native
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+# Fewer bytes are not worth a call that looks for other threads.
+_LEAST_SHARED = 1 << 20
 
 
 def layout(
@@ -32,11 +37,9 @@ def _around(extents: tuple[int, ...], strides: tuple[int, ...], size: int) -> tu
     return -sum(min(step, 0) for step in steps), size + sum(abs(step) for step in steps)
 
 
-def span(storage: NDArray[Any]) -> tuple[int, int]:
-    """The lowest address of an array's elements, and bytes from there to the end of the last; of none, 0 and 0."""
-    if not storage.size:
-        return 0, 0
-    if storage.flags.c_contiguous:
-        return storage.ctypes.data, storage.nbytes
-    before, n_bytes = _around(storage.shape, storage.strides, storage.itemsize)
-    return storage.ctypes.data - before, n_bytes
+def clear(storage: NDArray[Any]) -> None:
+    """Sets the elements of an array in the host's memory to 0: where they are many, by all threads."""
+    if storage.nbytes >= _LEAST_SHARED and storage.flags.c_contiguous and storage.flags.writeable:
+        _native.clear_memory(storage)
+    else:
+        storage[...] = 0

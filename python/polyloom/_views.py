@@ -13,7 +13,7 @@ import numpy as np
 
 from polyloom import _native
 from polyloom._arrays import array, from_cuda_interface
-from polyloom._memory import layout, span
+from polyloom._memory import clear, layout
 
 Storage = np.ndarray[Any, Any]
 
@@ -47,7 +47,7 @@ class View:
     def __init__(self, storage: Storage, memory: _native.DeviceMemory | None = None) -> None:
         self.storage = storage
         self.memory = memory
-        self.lo, n_bytes = span(storage)
+        self.lo, n_bytes = _native.span(storage)
         self.hi = self.lo + n_bytes
         self._key: tuple[Any, ...] | None = None
 
@@ -162,7 +162,7 @@ class View:
     def zero(self) -> None:
         """Sets the elements to 0."""
         if self.memory is None:
-            _writable(self.storage)[...] = 0
+            clear(_writable(self.storage))
         elif self.storage.size:
             self.memory.fill(self.storage, np.zeros((), self.storage.dtype))
 
@@ -307,7 +307,7 @@ class Beside:
     def clear(self) -> None:
         """Sets all bytes to 0."""
         if self._memory is None:
-            self._raw[...] = 0
+            clear(self._raw)
         else:
             self._memory.clear()
 

@@ -277,3 +277,26 @@ def test_kernels_are_made_by_their_class():
     assert not isinstance(x, loom.Kernel)
     with pytest.raises(TypeError, match="takes a Python function, not 3"):
         loom.Kernel(3)
+
+
+def test_large_arrays_become_zero_and_nothing_else():
+    # Over a mebibyte all threads take part.
+    base = np.ones((3, 700, 600), np.float32)
+    loom.array(base, copy=False)[1].zero_()
+    assert (base[[0, 2]] == 1.0).all()
+    assert not base[1].any()
+    turned = loom.array(base[2].T, copy=False)
+    turned.fill_(0)
+    assert (base[0] == 1.0).all()
+    assert not base[2].any()
+    bodies = loom.ones(300_000, dtype=loom.vec3)
+    bodies.zero_()
+    assert not bodies.numpy().any()
+
+
+def test_views_with_negative_strides_have_the_bytes_that_they_have():
+    base = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+    for view in (base, base[::-1], base[:, ::-2, 1:3], base[1, :, ::-1], base[:0], base[1, 2, 3:], base[0, 0, 0:1]):
+        wanted = np.lib.array_utils.byte_bounds(view) if view.size else (0, 0)
+        lo, n_bytes = loom._native.span(view)
+        assert (lo, lo + n_bytes) == wanted

@@ -1,6 +1,7 @@
 //! Devices and their memory as Python objects.
 
 use crate::errors::device_error;
+use crate::numpy_array::extents;
 use numpy::npyffi;
 use polyloom::{
     Buffer, CudaInfo, Device, DeviceFailure, Layout, cuda_device, cuda_devices, cuda_free_bytes, device_memory,
@@ -223,6 +224,43 @@ impl DeviceMemory {
     pub(crate) fn device(&self) -> Device {
         self.buffer.device()
     }
+}
+
+/// Sets the elements of a dense NumPy array that may be written to zero, by all threads that launches may use.
+#[pyfunction]
+pub(crate) fn clear_memory(array: &Bound<'_, PyAny>) -> PyResult<()> {
+    let flags = array.getattr("flags")?;
+    if !flags.getattr("c_contiguous")?.extract::<bool>()? || !flags.getattr("writeable")?.extract::<bool>()? {
+        return Err(PyValueError::new_err("memory that is cleared is that of a dense array that may be written"));
+    }
+    let (address, n_bytes) = memory_of(array)?;
+    // SAFETY: the caller holds the array, which is dense and has so many bytes.
+    array.py().detach(|| unsafe { polyloom::clear_memory(address, n_bytes) });
+    Ok(())
+}
+
+/// The lowest address of a NumPy array's elements, and how many bytes there are from there to the end of the last; of
+/// none, 0 and 0. The array itself is not looked into.
+#[pyfunction]
+pub(crate) fn span(array: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
+    let (address, _) = memory_of(array)?;
+    let itemsize: isize = array.getattr("itemsize")?.extract()?;
+    // SAFETY: `memory_of` has seen that it is an array, which has as many strides as extents.
+    let (extents, strides) = unsafe {
+        let fields = &(*array.as_ptr().cast::<npyffi::PyArrayObject>()).fields;
+        let extents = extents(fields);
+        (extents, if extents.is_empty() { &[] } else { std::slice::from_raw_parts(fields.strides, extents.len()) })
+    };
+    let (mut before, mut behind) = (0, itemsize);
+    for (&extent, &stride) in extents.iter().zip(strides) {
+        if extent == 0 {
+            return Ok((0, 0));
+        }
+        let reach = stride * (extent - 1);
+        before += reach.min(0);
+        behind += reach.max(0);
+    }
+    Ok((address.wrapping_add_signed(before), (behind - before) as usize))
 }
 
 /// Address and size of what a NumPy array's elements take.
