@@ -96,6 +96,11 @@ class WithGradient(_native.ArrayBase):
                 f"the gradient of an array of shape {here.shape} and type {name_of(here.dtype)} on {here.device} is "
                 f"one like it, not of shape {made.shape} and type {name_of(made.dtype)} on {made.device}"
             )
+        if View(here._storage, here._memory).coincides and made.strides != here.strides:
+            raise ValueError(
+                "the gradient of an array in which several indices are one element lies in memory as the array does: "
+                "set requires_grad=True, which makes one"
+            )
         if View(made._storage, made._memory).overlaps(View(here._storage, here._memory)):
             raise ValueError("the gradient of an array is an array with memory of its own")
         self.requires_grad, self._grad = True, made

@@ -68,7 +68,9 @@ def launch_backward(
         adjoint is not None or (view is not None and view.is_float and is_written)
         for adjoint, view, (_, _, _, is_written) in zip(adjoints, views, kernel._parameters, strict=True)
     ]
-    coinciding = [view is not None and view.coincides for view in views]
+    coinciding = [
+        any(each is not None and each.coincides for each in both) for both in zip(views, adjoints, strict=True)
+    ]
     backward = kernel.backward(active, len(dim), coinciding)
     check_aliases(kernel, views, backward.writes)
     _check_adjoints(kernel, views, adjoints, backward.adjoints)
@@ -221,6 +223,12 @@ def _check_adjoints(
         adjoint, (_, _, _, is_written) = adjoints[index], facts[index]
         if adjoint is None:
             continue
+        if is_written and adjoint.coincides:
+            name = kernel.parameter_names[index]
+            raise ValueError(
+                f"kernel '{kernel.key}': the gradient of '{name}', which the kernel writes, is a view in which several "
+                "indices are one element: give an array in which each has its own"
+            )
         shared = [("the argument", other) for other, view in enumerate(views) if _overlap(adjoint, view)]
         if is_written:
             others = [other for other in which if other != index and _overlap(adjoint, adjoints[other])]

@@ -142,6 +142,11 @@ class Assigned(Operation):
         super().__init__("fill" if source is None else "copy")
         self._key = None if key is None else tuple(_kept_part(part) for part in key)
         self.replaces = key is None
+        if source is not None and source.is_float and target.is_float and target.coincides:
+            raise ValueError(
+                "an array in which several indices are one element holds the last of what is assigned to them, which "
+                "is not differentiated: assign to an array in which each has its own, such as array.contiguous()"
+            )
         self.arrays = [(target, None), (View(to._storage, to._memory), to)]
         self.written = [target]
         if source is not None and source.is_float and target.is_float:
@@ -290,7 +295,7 @@ class Playback:
             for owner in region.owners.values():
                 view, grad = view_of(owner), view_of(owner.grad)
                 if view is not None and grad is not None and view.is_float:
-                    grad.add(made.place(view))
+                    grad.add_beside(made.place(view))
 
 
 def gradient_of(region: Region) -> Beside:

@@ -319,7 +319,7 @@ class Tape:
             if view is not None and adjoint is not None and grad is not None:
                 if any(number.read().any() for number in grad.numbers()):
                     self._check_unchanged(view)
-                adjoint.add(grad)
+                adjoint.add_beside(grad)
                 grad.zero()
 
     def zero(self) -> None:

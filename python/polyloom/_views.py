@@ -167,7 +167,8 @@ class View:
             self.memory.fill(self.storage, np.zeros((), self.storage.dtype))
 
     def add(self, other: View) -> None:
-        """Adds the elements of another array of the same shape; of structs, the numbers in them."""
+        """Adds the elements of another array of the same shape; of structs, the numbers in them. To an element that is
+        at several indices all that is there is added."""
         if not self.storage.size:
             return
         if self.storage.dtype.names is not None:
@@ -182,12 +183,32 @@ class View:
                 return
         self.add_values(other.read())
 
+    def add_beside(self, other: View) -> None:
+        """Adds the elements of an array that lies in its memory as this one does, each once."""
+        if not self.coincides:
+            self.add(other)
+            return
+        for number, term in zip(self.numbers(), other.numbers(), strict=True):
+            number.write(number.read() + term.read())
+
     def add_values(self, values: Any) -> None:
-        """Adds an array-like that can be broadcast to the shape."""
-        if self.memory is None:
-            self.storage[...] += np.asarray(values).astype(self.storage.dtype, copy=False)
-        else:
-            self.write(self.read() + np.asarray(values).astype(self.storage.dtype, copy=False))
+        """Adds an array-like that can be broadcast to the shape, at each index."""
+        given = np.asarray(values).astype(self.storage.dtype, copy=False)
+        if not self.coincides:
+            if self.memory is None:
+                to = _writable(self.storage)
+                np.add(to, given, out=to)
+            else:
+                self.write(self.read() + given)
+            return
+        # On the host every element has its place, whether it is at one index or at several.
+        here = self if self.memory is None else Beside(self.lo, self.hi, "cpu").place(self)
+        if here is not self:
+            here.assign(self)
+        indices = np.indices(self.storage.shape, sparse=True)
+        np.add.at(_writable(here.storage), tuple(indices), np.broadcast_to(given, self.storage.shape))
+        if here is not self:
+            self.assign(here)
 
 
 def _writable(storage: Storage) -> Storage:
