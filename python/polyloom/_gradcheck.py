@@ -15,7 +15,10 @@ from polyloom._arrays import array
 from polyloom._composites import Composite
 from polyloom._creation import clone, zeros
 from polyloom._devices import get_device
+from polyloom._gradients import launch_backward
 from polyloom._leaves import leaves_of, place_for
+from polyloom._tape import paused
+from polyloom._views import view_of
 
 __all__ = ["GradcheckError", "GradcheckReport", "gradcheck"]
 
@@ -188,15 +191,15 @@ def gradcheck(
         raise ValueError(f"eps is a positive number, not {eps}")
     if samples is not None and operator.index(samples) < 1:
         raise ValueError(f"samples is a positive number of elements, or None for all, not {samples}")
-    check = _Check(kernel, [*inputs, *outputs], dim, seed, device, block_dim)
-    tolerances = [check.default(1e-2, 1e-6) if given is None else given for given in (rtol, atol)]
-    step = check.default(5e-3, 6e-6) if eps is None else eps
-    found = check.gradients()
-    checks = [
-        check.compare(index, gradient, step, (tolerances[0], tolerances[1]), samples)
-        for index, gradient in found.items()
-        if gradient.size
-    ]
+    with paused():
+        check = _Check(kernel, [*inputs, *outputs], dim, seed, device, block_dim)
+        tolerances = [check.default(1e-2, 1e-6) if given is None else given for given in (rtol, atol)]
+        step = check.default(5e-3, 6e-6) if eps is None else eps
+        checks = [
+            check.compare(index, gradient, step, (tolerances[0], tolerances[1]), samples)
+            for index, gradient in check.gradients().items()
+            if gradient.size
+        ]
     report = GradcheckReport(kernel.key, tuple(checks))
     if raise_on_failure and not report:
         raise GradcheckError(report)
@@ -218,7 +221,7 @@ class _Check:
             leaf.view.read() if leaf.path and leaf.view is not None and leaf.value is not leaf.array else leaf.value
             for leaf in leaves
         ]
-        self.device, self.block_dim = device, block_dim
+        self.device, self.place, self.block_dim = device, place, block_dim
         self.rng = np.random.default_rng(seed)
         self.names = self.kernel.parameter_names
         self.facts = self.kernel._parameters
@@ -230,6 +233,7 @@ class _Check:
         self.dim = self._extents(dim)
         active = [host is not None for host in self.hosts]
         backward = self.kernel.backward(active, len(self.dim))
+        self.left = backward.left
         self.types = {index: self.facts[index][1] for index in backward.adjoints}
         self.hosts = [host if index in self.types else None for index, host in enumerate(self.hosts)]
         # A Python number has the precision of its parameter.
@@ -276,23 +280,32 @@ class _Check:
             else:
                 dtype = type(arg) if isinstance(arg, Composite) else getattr(_scalars, self.types[index])
                 adjoints[index] = zeros(1, dtype=dtype, device=self.device)
-        _native.launch(
+        given = self._given({})
+        if any(self.left):
+            # Replays read what a launch has left.
+            ran = self._launched({})
+            given = [end if is_left else arg for arg, end, is_left in zip(given, ran, self.left, strict=True)]
+        values = [view_of(arg, self.place) if ndim else arg for arg, (ndim, *_) in zip(given, self.facts, strict=True)]
+        launch_backward(
             self.kernel,
             self.dim,
-            self._given({}),
-            None,
-            self.device,
-            adjoint=True,
-            adj_inputs=adjoints,
-            record_tape=False,
-            block_dim=self.block_dim,
+            values,
+            [None if adjoint is None else view_of(adjoint, self.place) for adjoint in adjoints],
+            self.place,
+            self.block_dim,
+            has_left=True,
         )
         found = {index: _host(adjoint) for index, adjoint in enumerate(adjoints) if adjoint is not None}
         return {index: host.astype(np.float64) for index, host in found.items() if host is not None}
 
-    def _outputs(self, moved: dict[int, Numbers]) -> list[Numbers]:
+    def _launched(self, moved: dict[int, Numbers]) -> list[Any]:
+        """The arguments as a launch leaves them."""
         given = self._given(moved)
         _native.launch(self.kernel, self.dim, given, None, self.device, record_tape=False, block_dim=self.block_dim)
+        return given
+
+    def _outputs(self, moved: dict[int, Numbers]) -> list[Numbers]:
+        given = self._launched(moved)
         ends = [None if weights is None else _host(arg) for arg, weights in zip(given, self.weights, strict=True)]
         return [end.astype(np.float64) for end in ends if end is not None]
 

@@ -39,6 +39,7 @@ def launch_backward(
     adjoints: Sequence[View | None],
     device: str,
     block: Any = None,
+    has_left: bool = False,
 ) -> int:
     """Runs the backward kernel of a kernel.
 
@@ -56,6 +57,8 @@ def launch_backward(
         Where the launch was.
     block : int or sequence of int, optional
         The threads of its blocks, where somebody has said how many.
+    has_left : bool
+        Whether the arrays that replays read (`Backward.left`) are given as the launch has left them.
 
     Returns
     -------
@@ -72,6 +75,13 @@ def launch_backward(
         any(each is not None and each.coincides for each in both) for both in zip(views, adjoints, strict=True)
     ]
     backward = kernel.backward(active, len(dim), coinciding)
+    if any(backward.left) and not has_left:
+        names = [name for name, is_left in zip(kernel.parameter_names, backward.left, strict=True) if is_left]
+        listed = " and ".join(f"'{name}'" for name in names)
+        raise ValueError(
+            f"kernel '{kernel.key}' calls functions with replays, which read {listed} as the launch has left it: "
+            "record the launch with polyloom.Tape, which keeps that"
+        )
     check_aliases(kernel, views, backward.writes)
     _check_adjoints(kernel, views, adjoints, backward.adjoints)
     given: list[View] = []
@@ -294,7 +304,7 @@ def launch_adjoint(
             add_to_field(adjoint, leaf.path, number.storage[0])
     for each in given if _native.recording_level() else ():
         if each is not None:
-            _tape.overwritten(each.device, each.lo, each.hi, f"the backward kernel of '{kernel.key}'")
+            _tape.gone_back(each, f"the backward kernel of '{kernel.key}'")
 
 
 def _adjoint_of(leaf: Leaf, adjoint: Any, facts: tuple[int, str, list[int], bool], device: str) -> View | None:

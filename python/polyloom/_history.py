@@ -294,10 +294,10 @@ class History:
             value = value._parent
         return region
 
-    def depend(self, view: View) -> None:
+    def depend(self, view: View, way_back: str) -> None:
         """Notes an array that has been computed from others by a way back."""
         if view.storage.size:
-            self.region(view).changed = "the way back of a tape, of which there are no second derivatives,"
+            self.region(view).changed = f"{way_back}, of which there are no second derivatives,"
 
     def _made(self, view: View) -> Region:
         """A new region, with those that lie within it."""

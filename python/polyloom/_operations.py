@@ -118,7 +118,7 @@ class Launched(Operation):
             playback.adjoint(arg) if isinstance(arg, View) else number
             for arg, number in zip(self._args, numbers, strict=True)
         ]
-        self.loops = launch_backward(self._kernel, self._dim, args, adjoints, self._device, self._block)
+        self.loops = launch_backward(self._kernel, self._dim, args, adjoints, self._device, self._block, has_left=True)
         for field, number in zip(self._fields, numbers, strict=True):
             if field is not None and number is not None:
                 playback.add_to_field(field, number.storage[0])

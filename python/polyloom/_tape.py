@@ -280,7 +280,7 @@ class Tape:
         results += [grad for owner in owners if (grad := view_of(owner.grad)) is not None]
         for tape in _thread.active:
             for each in results:
-                tape._history.depend(each)
+                tape._history.depend(each, "the way back of a tape")
 
     def _begin_with(self, playback: Playback, seeds: Iterable[tuple[Any, Any]]) -> None:
         for key, value in seeds:
@@ -458,6 +458,15 @@ def overwritten(device: str, lo: int, hi: int, what: str) -> None:
         for tape in _tapes if len(_tapes) else ():
             tape._history.outside(device, lo, hi, what)
     _update_level()
+
+
+def gone_back(view: View, way_back: str) -> None:
+    """Called when a way back that is no tape's has added to an array."""
+    overwritten(view.device, view.lo, view.hi, way_back)
+    if _native.recording_level() == 2:
+        with _lock:
+            for tape in _thread.active:
+                tape._history.depend(view, way_back)
 
 
 @contextmanager

@@ -65,6 +65,26 @@ def test_adjoints_that_share_memory():
     np.testing.assert_allclose(both, 3 * X)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_of_one_launch_are_not_differentiated(device):
+    x, y, gradient, ones, loss = (
+        loom.array(values, dtype=f64, device=device) for values in (X, np.zeros(3), np.zeros(3), np.ones(3), [0.0])
+    )
+    with loom.Tape():
+        loom.launch(square, 3, [x], [y], adjoint=True, adj_inputs=[gradient], adj_outputs=[ones], device=device)
+        with pytest.raises(RuntimeError, match="backward kernel of 'square', of which there are no second derivatives"):
+            loom.launch(total, 3, [gradient], [loss], device=device)
+    np.testing.assert_allclose(gradient.numpy(), 2 * X)
+    # What replaces all of it is recorded as ever.
+    with loom.Tape() as tape:
+        ones.fill_(1.0)
+        loom.launch(square, 3, [x], [y], adjoint=True, adj_inputs=[gradient], adj_outputs=[ones], device=device)
+        gradient.assign(x)
+        loom.launch(total, 3, [gradient], [loss], device=device)
+    tape.backward(loss)
+    np.testing.assert_allclose(tape.gradients[x].numpy(), 2 * X)
+
+
 def test_grad_that_shares_memory():
     x = loom.array(X, dtype=f64)
     with pytest.raises(ValueError, match="memory of its own"):
