@@ -133,12 +133,7 @@ def _operator(builtin: str, swapped: bool = False, in_place: bool = False) -> Ca
             return NotImplemented
         if _scalar(self.dtype).numpy.kind == "f":
             others = tuple(float(each) if type(each) is int else each for each in others)
-        if in_place and _native.recording_level() == 2:
-            # What a kernel writes it cannot also be given to read, if the launch is to be differentiated.
-            before = self._copied_to(self.device)
-            operands: tuple[Any, ...] = (before, *(before if each is self else each for each in others))
-        else:
-            operands = (*others, self) if swapped else (self, *others)
+        operands = (*others, self) if swapped else (self, *others)
         return map(getattr(_builtins, builtin), *operands, out=self if in_place else None)
 
     return operate

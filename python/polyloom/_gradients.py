@@ -152,8 +152,8 @@ def _plan(
     lengths = _lengths(backward, dim, args, device, block)
     plan = backward.plan(lengths, n_threads, budget)
     least = _LEAST_ON_CPU if device == "cpu" else _LEAST_ON_GPU
-    if plan[0] < min(least, n_threads):
-        # Loops are so long that few threads have a place on the tapes.
+    if plan[0] < min(least, n_threads) or plan[3] > budget:
+        # Loops are so long that few threads have a place on the tapes, or not one has.
         backward = kernel.backward(active, len(dim), coinciding, True)
         lengths = _lengths(backward, dim, args, device, block)
         plan = backward.plan(lengths, n_threads, budget)

@@ -24,6 +24,7 @@ from polyloom._creation import empty
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._kernel import _cells, _make, _unit_of
 from polyloom._scalars import DType, TypedConstant, bfloat16, dtype_of
+from polyloom._views import view_of
 
 __all__ = ["map"]
 
@@ -113,10 +114,26 @@ def map(  # noqa: A001 - Warp's name
             if each.shape != shape:
                 raise ValueError(f"the results have the shape {shape}, and `out` has {each.shape}")
     if math.prod(shape):
-        _native.launch(kernel, shape, [*given, *outputs], device=where)
+        # What a kernel writes it cannot also be given to read, if the launch is to be differentiated.
+        is_shared = given_out is not None and _native.recording_level() == 2 and _share(given, outputs)
+        written = [empty(shape, each.dtype, each.device) for each in outputs] if is_shared else outputs
+        _native.launch(kernel, shape, [*given, *written], device=where)
+        if is_shared:
+            for each, result in zip(outputs, written, strict=True):
+                each.assign(result)
     if out is not None:
         return out
     return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _share(inputs: Sequence[Any], outputs: Sequence[array]) -> bool:
+    """Whether an element of a result is one of another result, of an input, or is at several indices."""
+    read, written = ([view_of(each) for each in part if isinstance(each, array)] for part in (inputs, outputs))
+    for index, view in enumerate(written):
+        others = (*read, *written[:index])
+        if view is not None and (view.coincides or any(other and view.overlaps(other) for other in others)):
+            return True
+    return False
 
 
 def _device_of(arrays: list[Any]) -> Device:

@@ -592,6 +592,13 @@ def test_memory_of_long_loops_is_bounded(little_memory):
         loom.launch(pendulums, (2, 3), [x + sign * 1e-6, n], [end])
         ends.append(end)
     np.testing.assert_allclose(found[0], (ends[0] - ends[1]) / 2e-6, rtol=1e-5)
+    # A launch of one thread is bounded as others are.
+    loom.config.tape_memory = few
+    with loom.Tape() as tape:
+        loom.launch(pendulums, (1, 1), [x, n], [y])
+    tape.backward(grads=[(y, np.ones((2, 3)))])
+    assert tape.memory.loops == few
+    np.testing.assert_array_equal(tape.gradients[x], np.where(np.arange(6).reshape(2, 3) == 0, found[0], 0.0))
 
 
 def test_lengths_of_loops_over_constants_are_known():

@@ -743,6 +743,20 @@ def test_threads_that_read_one_element_by_a_broadcast_view():
     np.testing.assert_allclose(tape.gradients[x], [6000.0])
 
 
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_results_of_map_go_where_its_inputs_are(device):
+    x, z = arrays([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], device=device)
+    with loom.Tape() as tape:
+        loom.map(lambda a, b: a * b, x, z, out=x)
+        x[1:] *= x[:-1]
+    np.testing.assert_array_equal(x.numpy(), [5.0, 60.0, 252.0, 672.0])
+    tape.backward(grads=[(x, np.ones(4))])
+    # The sum of p₀ and all pₖ pₖ₋₁, where p is the product.
+    of_product = np.array([1.0 + 12.0, 5.0 + 21.0, 12.0 + 32.0, 21.0])
+    np.testing.assert_array_equal(tape.gradients[x].numpy(), of_product * [5.0, 6.0, 7.0, 8.0])
+    np.testing.assert_array_equal(tape.gradients[z].numpy(), of_product * [1.0, 2.0, 3.0, 4.0])
+
+
 # By name: windows of three over six elements are read as one array of four times three, and copied to another.
 COPIES = {
     "array": lambda windows: loom.array(windows),
