@@ -84,7 +84,7 @@ fn wide_accesses_are_checked() {
         ("ld.global.v2.b128 {%q, %q}, [%rd0];", "2 registers of `.b128` are too many"),
         ("xor.b128 %q, %q, %q;", "`xor` has no type `.b128`"),
         ("atom.global.and.b128 %q, [%rd0], %q;", "`and` has no type `.b128`"),
-        ("red.global.exch.b128 [%rd0], %q;", "`exch` has no type `.b128`"),
+        ("red.global.exch.b128 [%rd0], %q;", "`red.exch` has no type `.b128`"),
     ] {
         assert_eq!(refused(&format!(".reg .b128 %q;\n{body}")), message, "{body}");
     }

@@ -32,27 +32,72 @@ pub(super) fn take_scope(mods: &mut Modifiers<'_>) -> Option<Scope> {
     mods.take_of(SCOPES)
 }
 
-/// `.relaxed.gpu`, `.volatile` and the like; `default` says whether the instruction is strong without any.
-pub(super) fn take_order(mods: &mut Modifiers<'_>, default_strong: bool) -> Order {
-    let kind = mods.take_of(&[
+/// Instructions that order memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ordered {
+    Load,
+    Store,
+    Atomic,
+    Reduction,
+}
+
+/// `.relaxed.gpu`, `.volatile` and the like, the space, and of loads and stores how they are cached, which has no effect
+/// here.
+pub(super) fn take_order(line: &mut Line<'_>, of: Ordered) -> Decoded<(Order, Option<Space>)> {
+    const KINDS: &[(&str, (bool, bool, bool))] = &[
         ("weak", (false, false, false)),
         ("relaxed", (true, false, false)),
         ("acquire", (true, true, false)),
         ("release", (true, false, true)),
         ("acq_rel", (true, true, true)),
         ("volatile", (true, false, false)),
-        ("mmio", (true, false, false)),
-    ]);
-    let scope = take_scope(mods).unwrap_or(Scope::Device);
-    let (strong, acquire, release) = kind.unwrap_or((default_strong, false, false));
-    Order { strong, acquire, release, scope }
+    ];
+    let mapped = matches!(of, Ordered::Load | Ordered::Store) && line.mods.take("mmio");
+    let name = line.mods.take_of(&KINDS.iter().map(|(name, _)| (*name, *name)).collect::<Vec<_>>());
+    let scope = take_scope(&mut line.mods);
+    let space = take_space(&mut line.mods);
+    let updates = matches!(of, Ordered::Atomic | Ordered::Reduction);
+    let known = match (of, name) {
+        (_, None | Some("relaxed")) => true,
+        (Ordered::Load, Some("weak" | "volatile" | "acquire")) => true,
+        (Ordered::Store, Some("weak" | "volatile" | "release")) => true,
+        (Ordered::Atomic, Some("acquire" | "release" | "acq_rel")) => true,
+        (Ordered::Reduction, Some("release")) => true,
+        _ => false,
+    };
+    let scoped = matches!(name, Some("relaxed" | "acquire" | "release"));
+    if !known
+        || !updates && scoped != scope.is_some()
+        || mapped && (name, scope) != (Some("relaxed"), Some(Scope::System))
+    {
+        return line.error(format!("`{}` has no such order and scope", line.instruction.opcode));
+    }
+    let reaches = match space {
+        None | Some(Space::Global) => true,
+        Some(Space::Shared) => !mapped,
+        Some(Space::Local) => !scoped && !updates,
+        Some(_) => !scoped && !updates && name != Some("volatile"),
+    };
+    if !reaches {
+        let (opcode, space) = (&line.instruction.opcode, space.map_or("", Space::name));
+        return line.error(format!("`{opcode}` with such an order does not go to `.{space}`"));
+    }
+    if matches!(name, None | Some("weak")) && !updates {
+        let caches: &[&str] =
+            if of == Ordered::Load { &["ca", "cg", "cs", "lu", "cv"] } else { &["wb", "cg", "cs", "wt"] };
+        caches.iter().for_each(|cache| _ = line.mods.take(cache));
+        if of == Ordered::Load && name.is_none() && space == Some(Space::Global) {
+            line.mods.take("nc");
+        }
+    }
+    let kind = KINDS.iter().find(|(each, _)| Some(*each) == name).map(|(_, kind)| *kind);
+    let (strong, acquire, release) = kind.unwrap_or((updates, false, false));
+    Ok((Order { strong, acquire, release, scope: scope.unwrap_or(Scope::Device) }, space))
 }
 
-/// Caches and prefetches have no effect here.
+/// Hints to the caches have no effect here; whether one is an operand.
 pub(super) fn drop_cache_hints(mods: &mut Modifiers<'_>) -> bool {
-    for name in ["ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified"] {
-        mods.take(name);
-    }
+    mods.take("unified");
     let policy = mods.take("L2::cache_hint");
     mods.drop_prefixed("L1::");
     mods.drop_prefixed("L2::");

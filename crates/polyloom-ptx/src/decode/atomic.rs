@@ -1,7 +1,8 @@
 //! `atom` and `red` (PTX ISA 9.0 §9.7.13).
 
-use super::address::{take_order, take_space};
+use super::address::{Ordered, take_order};
 use super::function::Decoder;
+use super::half::HalfKind;
 use super::op::{Atomic, Destination, Op, Order, Update, WideAtomic};
 use super::types::Type;
 use super::{Class, Decoded, Line};
@@ -38,7 +39,7 @@ fn update(operation: &str, ty: Type) -> Option<Update> {
         ("cas", Type::B(64)) => Box::new(|old, b, c| if old == b { c } else { old }),
         ("inc", Type::U(32)) => Box::new(|old, b, _| if old >= b & 0xffff_ffff { 0 } else { old + 1 }),
         ("dec", Type::U(32)) => Box::new(|old, b, _| if old == 0 || old > b & 0xffff_ffff { b } else { old - 1 }),
-        ("add", Type::U(32 | 64) | Type::S(32 | 64)) => Box::new(|old, b, _| old.wrapping_add(b)),
+        ("add", Type::U(32 | 64) | Type::S(32)) => Box::new(|old, b, _| old.wrapping_add(b)),
         ("min" | "max", Type::U(32)) => integer(larger, |x| x as u32, u64::from),
         ("min" | "max", Type::S(32)) => integer(larger, |x| x as i32, |x| x as u32 as u64),
         ("min" | "max", Type::U(64)) => integer(larger, |x| x, |x| x),
@@ -83,19 +84,22 @@ impl Decoder<'_> {
     pub(super) fn atomic(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         let returns = line.instruction.opcode == "atom";
         line.mods.take("async");
-        let order = take_order(&mut line.mods, true);
-        let space = take_space(&mut line.mods);
+        let (order, space) = take_order(line, if returns { Ordered::Atomic } else { Ordered::Reduction })?;
         let policy = super::address::drop_cache_hints(&mut line.mods);
-        line.mods.take("noftz");
+        let unflushed = line.mods.take("noftz");
         let count = line.mods.take_of(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1usize);
         let operation = line.mods.need_of(OPERATIONS)?;
         let ty = line.mods.ty()?;
-        // Signs do not matter to the bitwise ones, and compilers write `.u32` for them as well.
-        let ty = match (operation, ty) {
-            ("and" | "or" | "xor" | "exch" | "cas", Type::U(bits) | Type::S(bits)) => Type::B(bits),
-            ("add", Type::B(bits @ (32 | 64))) => Type::U(bits),
-            (_, ty) => ty,
-        };
+        let half = HalfKind::of(ty).is_some();
+        if unflushed != half {
+            let what = if half { "needs" } else { "has no" };
+            return line.error(format!("`{operation}` of `.{}` {what} `.noftz`", ty.name()));
+        }
+        // Halves have `.min` and `.max` several at a time; what returns nothing does not exchange.
+        let single = half && operation != "add" && count == 1;
+        if single || !returns && matches!(operation, "cas" | "exch") {
+            return line.error(format!("`{}.{operation}` has no type `.{}`", line.instruction.opcode, ty.name()));
+        }
         if let ("cas" | "exch", Type::B(128), true) = (operation, ty, returns && count == 1) {
             return self.wide_atomic(line, operation == "cas", (space, order), policy);
         }

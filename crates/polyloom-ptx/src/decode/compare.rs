@@ -1,6 +1,7 @@
 //! Comparison and selection (PTX ISA 9.0 §9.7.6 and §9.7.7).
 
 use super::function::Decoder;
+use super::half::HalfKind;
 use super::integer::by_integer;
 use super::op::Op;
 use super::types::Type;
@@ -112,6 +113,21 @@ fn floats<V: Value, F: PartialOrd + Copy>(
     }
 }
 
+/// The relation, if the operands' type has it.
+fn relation(line: &mut Line<'_>) -> Decoded<(Relation, bool)> {
+    let modifiers = &line.instruction.modifiers;
+    let name = modifiers.iter().find(|each| RELATIONS.iter().any(|(name, _)| name == each)).cloned();
+    let relation = line.mods.need_of(RELATIONS)?;
+    let ty = modifiers.iter().rev().find_map(|each| Type::parse(each));
+    let known = match (name.as_deref(), ty) {
+        (Some("eq" | "ne"), _) => true,
+        (Some("lo" | "ls" | "hi" | "hs"), ty) => matches!(ty, Some(Type::U(_))),
+        (Some("lt" | "le" | "gt" | "ge"), ty) => !matches!(ty, Some(Type::B(_))),
+        (_, ty) => !matches!(ty, Some(Type::B(_) | Type::U(_) | Type::S(_))),
+    };
+    if known { Ok(relation) } else { line.error(format!("`.{}` has no such relation", ty.map_or("", Type::name))) }
+}
+
 impl Decoder<'_> {
     pub(super) fn compare(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         match line.instruction.opcode.as_str() {
@@ -132,6 +148,9 @@ impl Decoder<'_> {
         [a, b]: [&Operand; 2],
     ) -> Decoded<Vec<Comparison>> {
         let one = |comparison| Ok(vec![comparison]);
+        if ftz && !matches!(ty, Type::F16 | Type::F16x2 | Type::F32) {
+            return line.error(format!("`{}` has no `.ftz` with `.{}`", line.instruction.opcode, ty.name()));
+        }
         macro_rules! halves {
             ($half:ty, $part:expr) => {{
                 let (a, b) = (self.source(a, ty)?, self.source(b, ty)?);
@@ -163,7 +182,7 @@ impl Decoder<'_> {
     }
 
     fn set_predicate(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        let relation = line.mods.need_of(RELATIONS)?;
+        let relation = relation(line)?;
         let combine = line.mods.take_of(COMBINATIONS);
         let ftz = line.mods.take("ftz");
         let ty = line.mods.ty()?;
@@ -199,7 +218,7 @@ impl Decoder<'_> {
     }
 
     fn set(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        let relation = line.mods.need_of(RELATIONS)?;
+        let relation = relation(line)?;
         let combine = line.mods.take_of(COMBINATIONS);
         let ftz = line.mods.take("ftz");
         let result = line.mods.ty()?;
@@ -214,6 +233,18 @@ impl Decoder<'_> {
             None => Test::Constant(false),
         };
         // True is 1.0 for floats and all ones for integers.
+        let fits = match result {
+            Type::U(32) | Type::S(32) => true,
+            Type::U(16) | Type::S(16) => matches!(ty, Type::F16 | Type::Bf16),
+            Type::F32 => HalfKind::of(ty).is_none(),
+            Type::F16 => HalfKind::of(ty).is_none() || ty == Type::F16,
+            Type::Bf16 => HalfKind::of(ty).is_none() || matches!(ty, Type::F16 | Type::Bf16),
+            Type::F16x2 | Type::Bf16x2 => ty == result,
+            _ => false,
+        };
+        if !fits || ftz && result == Type::Bf16 || matches!(ty, Type::Pred | Type::B(8 | 128)) {
+            return line.error(format!("`set` to `.{}` does not compare `.{}`", result.name(), ty.name()));
+        }
         let truth: u32 = match result {
             Type::F32 => 1f32.to_bits(),
             Type::F16 | Type::F16x2 => 0x3c00,
@@ -275,6 +306,9 @@ impl Decoder<'_> {
         let ftz = line.mods.take("ftz");
         let ty = line.mods.ty()?;
         let by = line.mods.ty()?;
+        if !matches!(by, Type::S(32) | Type::F32) || ftz && by != Type::F32 {
+            return line.error("`slct` looks at the sign of an `.s32` or an `.f32`, of which the latter has `.ftz`");
+        }
         line.check(4, 4)?;
         let all = &line.instruction.operands;
         let c = self.source::<u32>(&all[3], by)?;

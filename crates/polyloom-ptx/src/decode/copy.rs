@@ -1,6 +1,6 @@
 //! `cp.async` and `mbarrier` (PTX ISA 9.0 §9.7.9.25 and §9.7.13.15).
 
-use super::address::take_space;
+use super::address::{take_scope, take_space};
 use super::function::Decoder;
 use super::op::{AsyncCopy, Destination, MBarrier, MBarrierKind, Op};
 use super::types::Type;
@@ -40,7 +40,7 @@ impl Decoder<'_> {
         let to_space = take_space(&mut line.mods);
         let from_space = take_space(&mut line.mods);
         let policy = line.mods.take("L2::cache_hint");
-        line.mods.drop_prefixed("L2::");
+        line.mods.take_of(&[("L2::64B", ()), ("L2::128B", ()), ("L2::256B", ())]);
         line.check(3, 4 + usize::from(policy))?;
         if to_space != Some(Space::Shared) || from_space != Some(Space::Global) {
             return line.error("`cp.async` copies from `.global` to `.shared`");
@@ -95,8 +95,17 @@ impl Decoder<'_> {
         let kind = line.mods.need_of(KINDS)?;
         let expects = kind.starts_with("arrive") && line.mods.take("expect_tx");
         let parity = line.mods.take("parity");
-        for name in ["noComplete", "relaxed", "acquire", "release", "cta", "cluster"] {
-            line.mods.take(name);
+        let arrives = kind.starts_with("arrive");
+        let partial = arrives && !expects && line.mods.take("noComplete");
+        // Waits acquire and arrivals release, unless they are relaxed.
+        let orders = line.mods.take(match kind {
+            "test_wait" | "try_wait" => "acquire",
+            _ if arrives => "release",
+            _ => "relaxed",
+        }) || arrives && !partial && line.mods.take("relaxed")
+            || kind.ends_with("_wait") && line.mods.take("relaxed");
+        if orders && take_scope(&mut line.mods).is_none() {
+            return line.error("an order of `mbarrier` needs a scope");
         }
         let space = take_space(&mut line.mods);
         let ty = line.mods.ty()?;
@@ -105,7 +114,7 @@ impl Decoder<'_> {
         }
         let all = &line.instruction.operands;
         line.check(1, 4)?;
-        if kind == "pending_count" {
+        if kind == "pending_count" && space.is_none() {
             line.check(2, 2)?;
             let destination = self.destination(&all[0], 32)?;
             let state = self.any_source(&all[1], Type::B(64))?;
@@ -115,6 +124,9 @@ impl Decoder<'_> {
         let Some(at) = at else { return line.error("`mbarrier` needs an address") };
         let (address, space) = self.address(line, &all[at], space)?;
         let after = all.get(at + 1);
+        if arrives && at != 1 || (partial || expects) && after.is_none() || kind == "inval" && after.is_some() {
+            return line.error(format!("`mbarrier.{kind}` has an operand too many or too few"));
+        }
         let number = |this: &mut Self, operand: Option<&Operand>, default: u32| match operand {
             Some(operand) => this.source::<u32>(operand, Type::U(32)),
             None => Ok(Source::constant(default)),

@@ -88,11 +88,22 @@ impl Decoder<'_> {
         let plain = ty == Type::F64;
         let finish = Finish {
             ftz: !plain && line.mods.take("ftz"),
-            saturate: !plain && rounds && !divides && line.mods.take("sat"),
+            saturate: ty == Type::F32 && rounds && !divides && line.mods.take("sat"),
         };
         let nan = !plain && extremum && line.mods.take("NaN");
         let sign = !plain && extremum && line.mods.take("xorsign");
         let magnitude = !plain && extremum && line.mods.take("abs");
+        // Of two values the magnitudes are compared for the sake of the sign, of three for their own.
+        if magnitude != (sign || magnitude && line.instruction.operands.len() == 4) {
+            return line.error(format!("`{opcode}` of two values has `.xorsign.abs`, of three `.abs`"));
+        }
+        if rounding == Some(Rounding::NearestAway) {
+            return line.error(format!("`{opcode}` has no `.rna`"));
+        }
+        let ways = usize::from(rounding.is_some()) + usize::from(approximate) + usize::from(full);
+        if ways > 1 || matches!(opcode, "fma" | "mad" | "div") && ways == 0 {
+            return line.error(format!("`{opcode}` of `.{}` needs one rounding such as `.rn`", ty.name()));
+        }
         match ty {
             Type::F32 => {
                 let compute = self.single(line, rounding, approximate, finish, (nan, sign, magnitude))?;
@@ -188,7 +199,11 @@ impl Decoder<'_> {
 
     /// `.f32.f16` and `.f32.bf16`: the factors of `fma`, or the first summand, are the narrow type's.
     pub(super) fn mixed(&mut self, line: &mut Line<'_>, narrow: Type) -> Decoded<(Op, Class)> {
-        let mode = line.mods.rounding().unwrap_or(Rounding::Nearest);
+        let rounding = line.mods.rounding();
+        if rounding == Some(Rounding::NearestAway) || rounding.is_none() && line.instruction.opcode == "fma" {
+            return line.error(format!("`{}` needs a rounding such as `.rn`", line.instruction.opcode));
+        }
+        let mode = rounding.unwrap_or(Rounding::Nearest);
         let finish = Finish { ftz: false, saturate: line.mods.take("sat") };
         line.mods.ty()?;
         line.mods.ty()?;
@@ -244,6 +259,20 @@ impl Decoder<'_> {
         let approximates = line.mods.take("approx");
         let finish = Finish { ftz: line.mods.take("ftz"), saturate: false };
         let ty = line.mods.ty()?;
+        let brain = matches!(ty, Type::Bf16 | Type::Bf16x2);
+        // Roundings, approximation and flushing that go together.
+        let known = match (opcode, ty) {
+            ("copysign", _) => rounding.is_none() && !approximates && !finish.ftz,
+            ("rcp" | "sqrt", Type::F32) => rounding.is_some() != approximates,
+            ("rcp", _) if approximates => rounding.is_none() && finish.ftz,
+            ("rcp" | "sqrt", _) => rounding.is_some() && !approximates && !finish.ftz,
+            ("ex2", Type::F16 | Type::F16x2) | ("tanh", _) => rounding.is_none() && approximates && !finish.ftz,
+            ("ex2", _) if brain => rounding.is_none() && approximates && finish.ftz,
+            _ => rounding.is_none() && approximates,
+        };
+        if !known || rounding == Some(Rounding::NearestAway) {
+            return line.error(format!("`{opcode}` of `.{}` has no such rounding, `.approx` and `.ftz`", ty.name()));
+        }
         if let Some(kind) = HalfKind::of(ty) {
             let f: fn(f32) -> f32 = match opcode {
                 "ex2" => approximate::power_of_two,

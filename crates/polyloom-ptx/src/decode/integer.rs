@@ -103,10 +103,23 @@ impl Decoder<'_> {
         if saturating && !has_saturation {
             return line.error(format!("`{opcode}` has no `.sat` with `.{}`", ty.name()));
         }
-        if carry_out || matches!(opcode, "addc" | "subc" | "madc") {
+        if relu && !matches!(ty, Type::S(32) | Type::S16x2) {
+            return line.error(format!("`{opcode}` has no `.relu` with `.{}`", ty.name()));
+        }
+        if matches!(opcode, "mad" | "madc")
+            && !matches!(part, Some(Part::Low | Part::High))
+            && (carry_out || opcode == "madc")
+        {
+            return line.error("a product with a carry needs `.lo` or `.hi`");
+        }
+        let packed = matches!(ty, Type::U16x2 | Type::S16x2);
+        if !packed && carry_out || matches!(opcode, "addc" | "subc" | "madc") {
             return self.with_carry(line, ty, part, carry_out);
         }
-        if let Type::U16x2 | Type::S16x2 = ty {
+        if packed && carry_out {
+            return line.error(format!("`{opcode}` has no `.cc` with `.{}`", ty.name()));
+        }
+        if packed {
             return self.packed_integer(line, ty, relu);
         }
         let compute = match (opcode, part) {
@@ -278,6 +291,9 @@ impl Decoder<'_> {
             if signed { field as i32 >> (32 - bits) } else { (field >> (32 - bits)) as i32 }
         };
         let four = line.instruction.opcode == "dp4a";
+        if !four && !matches!(part, Some(Part::Low | Part::High)) {
+            return line.error("`dp2a` needs `.lo` or `.hi`");
+        }
         let first = if part == Some(Part::High) { 2 } else { 0 };
         let compute = self.ternary::<u32>(line, Type::B(32), move |a, b, c| {
             let (n, bits, first) = if four { (4, 8, 0) } else { (2, 16, first) };

@@ -32,6 +32,7 @@ use crate::error::Error;
 use crate::syntax::ast::Instruction;
 use modifiers::Modifiers;
 use op::{Class, Op};
+use types::Type;
 
 pub(crate) use function::decode;
 pub(crate) use symbol::{layout, variable_size};
@@ -67,6 +68,10 @@ impl function::Decoder<'_> {
     fn instruction(&mut self, instruction: &Instruction) -> Decoded<(Op, Class)> {
         let mut line = Line { instruction, mods: Modifiers::new(instruction) };
         let line = &mut line;
+        let mut types = instruction.modifiers.iter().filter_map(|name| Type::parse(name));
+        if let Some(wrong) = types.find(|ty| !ty.is_of(&instruction.opcode)) {
+            return line.mods.no_type(wrong);
+        }
         match instruction.opcode.as_str() {
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "abs" | "neg" | "min" | "max" => self.arithmetic(line),
             "mul24" | "mad24" | "sad" | "rem" | "addc" | "subc" | "madc" | "dp4a" | "dp2a" => self.integer(line),
@@ -91,7 +96,6 @@ impl function::Decoder<'_> {
     }
 
     fn arithmetic(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        use types::Type;
         let mut types = line.instruction.modifiers.iter().filter_map(|name| Type::parse(name));
         let (first, second) = (types.next(), types.next());
         match second.or(first) {

@@ -1,6 +1,6 @@
 //! Moves, loads, stores and addresses (PTX ISA 9.0 §9.7.9).
 
-use super::address::{class, drop_cache_hints, memory_type, take_order, take_space};
+use super::address::{Ordered, class, drop_cache_hints, memory_type, take_order, take_space};
 use super::function::Decoder;
 use super::op::{AnySource, Destination, Halves, Load, Op, Order, Store};
 use super::types::Type;
@@ -41,8 +41,8 @@ impl Parts {
 }
 
 fn access(line: &mut Line<'_>) -> Decoded<Access> {
-    let order = take_order(&mut line.mods, false);
-    let space = take_space(&mut line.mods);
+    let of = if line.instruction.opcode == "st" { Ordered::Store } else { Ordered::Load };
+    let (order, space) = take_order(line, of)?;
     let policy = drop_cache_hints(&mut line.mods);
     let count = line.mods.take_of(VECTORS).unwrap_or(1);
     let ty = line.mods.ty()?;
@@ -253,6 +253,9 @@ impl Decoder<'_> {
 
     fn load(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         let Access { order, space, count, ty, size } = access(line)?;
+        if line.instruction.opcode == "ldu" && !matches!(space, None | Some(Space::Global)) {
+            return line.error("`ldu` loads from `.global`");
+        }
         let all = &line.instruction.operands;
         let (address, space) = self.address(line, &all[1], space)?;
         let elements = self.elements(&all[0]);

@@ -28,11 +28,13 @@ impl Decoder<'_> {
                     line.check(0, 0)?;
                     return Ok((Op::Nothing, Class::Fence));
                 }
-                for name in ["sc", "acq_rel", "acquire", "release"] {
-                    line.mods.take(name);
-                }
-                let old = line.mods.take_of(&[("gl", Scope::Device)]);
-                let scope = old.or_else(|| take_scope(&mut line.mods)).unwrap_or(Scope::Device);
+                let scope = if line.instruction.opcode == "membar" {
+                    line.mods.need_of(&[("cta", Scope::Block), ("gl", Scope::Device), ("sys", Scope::System)])?
+                } else {
+                    line.mods.take_of(&[("sc", ()), ("acq_rel", ()), ("acquire", ()), ("release", ())]);
+                    let Some(scope) = take_scope(&mut line.mods) else { return line.error("`fence` needs a scope") };
+                    scope
+                };
                 line.check(0, 0)?;
                 Ok((Op::Fence(scope), Class::Fence))
             }
@@ -40,12 +42,14 @@ impl Decoder<'_> {
                 let mut aligned = opcode == "bar";
                 line.mods.take("cta");
                 if line.mods.take("warp") {
-                    line.mods.take("sync");
+                    if !line.mods.take("sync") {
+                        return line.error("`bar.warp` needs `.sync`");
+                    }
                     line.check(1, 1)?;
                     let members = Some(self.source(&all[0], Type::B(32))?);
                     return Ok((Op::Warp(Box::new(WarpOp { members, kind: WarpKind::Sync })), Class::Barrier));
                 }
-                aligned |= line.mods.take("aligned");
+                aligned = aligned || line.mods.take("aligned");
                 if line.mods.take("cluster") {
                     // A cluster is one block here: arriving does nothing, waiting is a barrier of the block.
                     let arrives = line.mods.take("arrive");
@@ -63,6 +67,9 @@ impl Decoder<'_> {
                         ("or", ReductionKind::Or),
                     ])?;
                     let ty = line.mods.ty()?;
+                    if ty != if which == ReductionKind::Count { Type::U(32) } else { Type::Pred } {
+                        return line.mods.no_type(ty);
+                    }
                     line.check(3, 4)?;
                     let destination = match which {
                         ReductionKind::Count => self.slot::<u32>(&all[0], ty)?,

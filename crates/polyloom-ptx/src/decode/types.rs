@@ -82,7 +82,45 @@ const NAMES: &[(&str, Type)] = &[
     ("pred", Type::Pred),
 ];
 
+const BITS: &[Type] = &[Type::B(16), Type::B(32), Type::B(64)];
+const WIDE_BITS: &[Type] = &[Type::B(32), Type::B(64)];
+const SIGNED: &[Type] = &[Type::S(16), Type::S(32), Type::S(64)];
+const INTEGERS: &[Type] = &[Type::U(16), Type::S(16), Type::U(32), Type::S(32), Type::U(64), Type::S(64)];
+const WORDS: &[Type] = &[Type::U(32), Type::S(32)];
+const WIDE_INTEGERS: &[Type] = &[Type::U(32), Type::S(32), Type::U(64), Type::S(64)];
+const PAIRS: &[Type] = &[Type::U16x2, Type::S16x2];
+const HALVES: &[Type] = &[Type::F16, Type::F16x2, Type::Bf16, Type::Bf16x2];
+const FLOATS: &[Type] = &[Type::F32, Type::F64];
+const BYTES: &[Type] = &[Type::B(8), Type::U(8), Type::S(8)];
+
+/// The types that instructions may name, where the list is the same for all of an instruction's.
+const OF: &[(&[&str], &[&[Type]])] = &[
+    (&["add"], &[INTEGERS, PAIRS, HALVES, FLOATS, &[Type::F32x2]]),
+    (&["sub", "mul"], &[INTEGERS, HALVES, FLOATS, &[Type::F32x2]]),
+    (&["fma"], &[HALVES, FLOATS, &[Type::F32x2]]),
+    (&["mad", "div"], &[INTEGERS, FLOATS]),
+    (&["min", "max"], &[INTEGERS, PAIRS, HALVES, FLOATS]),
+    (&["abs", "neg"], &[SIGNED, HALVES, FLOATS]),
+    (&["rem", "sad"], &[INTEGERS]),
+    (&["addc", "subc", "madc", "bfe", "bfind"], &[WIDE_INTEGERS]),
+    (&["mul24", "mad24", "dp4a", "dp2a", "szext"], &[WORDS]),
+    (&["and", "or", "xor", "not"], &[BITS, &[Type::Pred]]),
+    (&["cnot", "shl"], &[BITS]),
+    (&["shr"], &[BITS, INTEGERS]),
+    (&["popc", "clz", "brev", "bfi", "match"], &[WIDE_BITS]),
+    (&["shf", "lop3", "prmt", "fns", "bmsk", "shfl"], &[&[Type::B(32)]]),
+    (&["setp"], &[BITS, INTEGERS, HALVES, FLOATS]),
+    (&["selp", "slct"], &[BITS, INTEGERS, FLOATS]),
+    (&["ld", "ldu", "st"], &[BYTES, BITS, INTEGERS, FLOATS, &[Type::B(128)]]),
+];
+
 impl Type {
+    /// Whether the instruction `opcode` may name the type.
+    pub(crate) fn is_of(self, opcode: &str) -> bool {
+        let entry = OF.iter().find(|(opcodes, _)| opcodes.contains(&opcode));
+        entry.is_none_or(|(_, groups)| groups.iter().any(|types| types.contains(&self)))
+    }
+
     pub(crate) fn parse(name: &str) -> Option<Type> {
         NAMES.iter().find(|(each, _)| *each == name).map(|(_, ty)| *ty)
     }
