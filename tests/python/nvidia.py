@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import glob
+import os
+import shutil
 import site
+
+import pytest
 
 
 def find(pattern: str) -> str | None:
@@ -13,6 +17,15 @@ def find(pattern: str) -> str | None:
         if found := glob.glob(f"{folder}/nvidia/cu13/{pattern}"):
             return found[0]
     return None
+
+
+def ptxas() -> str:
+    """ptxas of the PyPI package, or on PATH. Without one the test is skipped, or fails where it is required."""
+    found = find("bin/ptxas") or shutil.which("ptxas")
+    if found is None:
+        assert os.environ.get("POLYLOOM_REQUIRE_PTXAS") != "1", "ptxas is required and not there"
+        pytest.skip("ptxas is not installed (PyPI: nvidia-cuda-nvcc)")
+    return found
 
 
 class Nvrtc:

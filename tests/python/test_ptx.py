@@ -2,33 +2,21 @@
 
 import pathlib
 import re
-import shutil
 import subprocess
-import sysconfig
 
 import numpy as np
 import polyloom as loom
 import pytest
+from nvidia import ptxas
 
 ARCHES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"]
-
-
-def find_ptxas() -> str | None:
-    """ptxas of the PyPI package `nvidia-cuda-nvcc`, or on PATH."""
-    packages = pathlib.Path(sysconfig.get_path("platlib"))
-    found = sorted(packages.glob("nvidia/*/bin/ptxas"))
-    return str(found[-1]) if found else shutil.which("ptxas")
-
-
-PTXAS = find_ptxas()
-needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="ptxas is not installed (PyPI: nvidia-cuda-nvcc)")
 
 
 def assemble(ptx: str, arch: str, tmp_path: pathlib.Path) -> str:
     """What ptxas says of the code, which it must accept."""
     source = tmp_path / "kernel.ptx"
     source.write_text(ptx)
-    command = [str(PTXAS), "-arch", arch, "-v", str(source), "-o", str(tmp_path / "kernel.cubin")]
+    command = [ptxas(), "-arch", arch, "-v", str(source), "-o", str(tmp_path / "kernel.cubin")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr + ptx
     return done.stderr
@@ -101,7 +89,6 @@ def printing(x: loom.array(dtype=float), n: int):
 KERNELS = [saxpy, transformed, halves, integers, atomics, checked, printing]
 
 
-@needs_ptxas
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("dense", [False, True], ids=["any", "dense"])
 def test_every_architecture_is_assembled(kernel, dense, tmp_path):

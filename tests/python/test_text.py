@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polyloom as loom
 import pytest
-from nvidia import Nvrtc, find
+from nvidia import Nvrtc, find, ptxas
 
 FILE_TESTS = Path(__file__).parent.parent / "filetests"
 CXX_FLAGS = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-x", "c++"]
@@ -57,14 +57,12 @@ def nvrtc():
 
 @pytest.fixture(scope="module")
 def assemble(tmp_path_factory):
-    ptxas = find("bin/ptxas")
-    if ptxas is None:
-        pytest.skip("nvidia-cuda-nvcc is not installed")
+    program = ptxas()
     folder = tmp_path_factory.mktemp("ptx")
 
     def assemble(ptx, arch):
         (folder / "kernel.ptx").write_text(ptx)
-        command = [ptxas, f"-arch={arch}", folder / "kernel.ptx", "-o", folder / "kernel.cubin"]
+        command = [program, f"-arch={arch}", folder / "kernel.ptx", "-o", folder / "kernel.cubin"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, f"{done.stderr}\n{ptx}"
 

@@ -57,14 +57,14 @@ pub(super) fn take_order(line: &mut Line<'_>, of: Ordered) -> Decoded<(Order, Op
     let scope = take_scope(&mut line.mods);
     let space = take_space(&mut line.mods);
     let updates = matches!(of, Ordered::Atomic | Ordered::Reduction);
-    let known = match (of, name) {
-        (_, None | Some("relaxed")) => true,
-        (Ordered::Load, Some("weak" | "volatile" | "acquire")) => true,
-        (Ordered::Store, Some("weak" | "volatile" | "release")) => true,
-        (Ordered::Atomic, Some("acquire" | "release" | "acq_rel")) => true,
-        (Ordered::Reduction, Some("release")) => true,
-        _ => false,
-    };
+    let known = matches!(
+        (of, name),
+        (_, None | Some("relaxed"))
+            | (Ordered::Load, Some("weak" | "volatile" | "acquire"))
+            | (Ordered::Store, Some("weak" | "volatile" | "release"))
+            | (Ordered::Atomic, Some("acquire" | "release" | "acq_rel"))
+            | (Ordered::Reduction, Some("release"))
+    );
     let scoped = matches!(name, Some("relaxed" | "acquire" | "release"));
     if !known
         || !updates && scoped != scope.is_some()
