@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polyloom as loom
 import pytest
 from planted import (
@@ -13,6 +14,7 @@ from planted import (
     Case,
     barriers,
     bounds,
+    by_hand,
     copies,
     global_races,
     shared_races,
@@ -73,3 +75,22 @@ def test_twin_is_clean(case: Case):
 def test_there_are_enough():
     assert len(CASES) >= 40
     assert len({case.bug.__name__ for case in CASES}) == len(CASES)
+
+
+def reversed_by(text: str) -> np.ndarray:
+    x = np.arange(64, dtype=np.uint32)
+    loom.sim.Module(text).kernel("reversed").launch(1, 64, [x])
+    return x
+
+
+def test_divergent_barrier_of_ptx_by_hand_is_found():
+    with pytest.raises(loom.SanitizerError) as caught:
+        reversed_by(by_hand.DIVERGENT)
+    (finding,) = caught.value.findings
+    assert finding.kind == "divergent barrier"
+    # It names no source, so that the line is the text's own.
+    assert f"PTX line {by_hand.bug_line(by_hand.DIVERGENT)}" in str(caught.value), caught.value
+
+
+def test_twin_of_ptx_by_hand_is_clean():
+    assert reversed_by(by_hand.TWIN).tolist() == [*range(47, -1, -1), *range(48, 64)]

@@ -213,3 +213,46 @@ fn constants_are_not_written() {
     let fault = try_launch(&text, "k", vec![array(&[0u32]), array(&[0u32])], Launch::default()).expect_err("a fault");
     assert!(fault.findings[0].message.starts_with("constant memory at 0x7f"), "{fault}");
 }
+
+#[test]
+fn more_registers_than_there_is_memory_for_are_refused() {
+    let text =
+        |count: u64| kernel("st.global.u32 [%rd0], 1;").replacen("%h<8>", &format!("%h<8>; .reg .b64 %x<{count}>"), 1);
+    for (count, message) in
+        [(2_000_000_000u64, "more than 1048576 registers"), (4_294_967_295, "more than 1048576 registers")]
+    {
+        let loaded = Simulator::default().load(&module(&text(count))).expect("it loads");
+        let errors = loaded.kernel("k").err().expect("it is refused");
+        assert_eq!((errors[0].message.as_str(), errors[0].position.line), (message, 5), "{count}");
+    }
+    // 2^20 registers of 8 bytes for each of 1024 threads are 8 GiB; for one warp they are there.
+    let args = || vec![array(&[0u32; 1024]), array(&[0u32; 1])];
+    let launch = Launch { block: [1024, 1, 1], ..Launch::default() };
+    let fault = try_launch(&text(1_000_000), "k", args(), launch).expect_err("too many");
+    assert_eq!(fault.findings[0].kind, polyloom_ptx::FindingKind::InvalidLaunch);
+    assert!(fault.findings[0].message.ends_with("bytes of the host, at most 1073741824"), "{fault}");
+    assert!(try_launch(&text(1_000_000), "k", args(), Launch::default()).is_ok());
+}
+
+#[test]
+fn frames_of_calls_are_freed() {
+    // Each call has a kilobyte of registers and 16 bytes of local memory a thread; a thousand deep, a hundred times,
+    // they would be 3 GiB and 50 MiB if any of them stayed.
+    let head = ".func (.param .b32 r) down (.param .b32 n) {\n.reg .b64 %wide<128>;\n.reg .b32 %x;\n.reg .pred %p;\n.local .align 8 .b64 mine;\n\
+                ld.param.b32 %x, [n];\nsetp.eq.u32 %p, %x, 0;\n@%p bra END;\nsub.u32 %x, %x, 1;\n{\n.param .b32 a;\n.param .b32 b;\n\
+                st.param.b32 [a], %x;\ncall (b), down, (a);\nld.param.b32 %x, [b];\n}\nadd.u32 %x, %x, 1;\nEND:\nst.param.b32 [r], %x;\nret;\n}";
+    let body = "mov.u32 %r3, 0;\nmov.u32 %r4, 0;\nAGAIN:\n{\n.param .b32 a;\n.param .b32 b;\nst.param.b32 [a], 1000;\ncall (b), down, (a);\n\
+                ld.param.b32 %r2, [b];\n}\nadd.u32 %r4, %r4, %r2;\nadd.u32 %r3, %r3, 1;\nsetp.lt.u32 %p0, %r3, 100;\n@%p0 bra AGAIN;\n\
+                st.global.u32 [%rd0], %r4;";
+    let before = resident_bytes();
+    assert_eq!(run(head, body), [100_000; 32]);
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 1 << 30, "{grown} bytes stayed");
+}
+
+/// Memory of this process, where the host says; otherwise none.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    peak.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
+}

@@ -121,8 +121,8 @@ impl Block {
         Some(Block { state, warps })
     }
 
-    /// Makes it block number `linear` of the grid.
-    pub(crate) fn reset(&mut self, context: &Context<'_>, linear: u64) {
+    /// Makes it block number `linear` of the grid. Whether the host has memory for its registers.
+    pub(crate) fn reset(&mut self, context: &Context<'_>, linear: u64) -> bool {
         let [x, y, _] = context.launch.grid.map(u64::from);
         let place = [linear % x, linear / x % y, linear / (x * y)];
         let state = &mut self.state;
@@ -132,14 +132,13 @@ impl Block {
         if context.shared_bytes > 0 {
             state.shared.fill(0);
         }
-        for warp in &mut self.warps {
-            warp.reset(context);
-        }
+        let has_room = self.warps.iter_mut().all(|warp| warp.reset(context));
         state.present.clear();
         state.present.extend(self.warps.iter().map(|warp| warp.present));
         state.alive.clone_from(&state.present);
         state.barriers.iter_mut().for_each(|barrier| barrier.reset(self.warps.len()));
         state.checks = context.new_checks(linear).map(Box::new);
+        has_room
     }
 
     /// Runs for a while.

@@ -39,7 +39,7 @@ impl Warp {
             }
         };
         let Some(frame) = self.enter(context, path, function as u32, lanes) else {
-            let message = "calls nest too deep for local memory";
+            let message = "calls nest too deep for local memory or registers";
             return Err(self.finding(context, block, inst, FindingKind::StackOverflow, message, lanes));
         };
         let (caller, callee) = (self.frames[path.frame as usize].base, self.frames[frame as usize].base);

@@ -5,6 +5,7 @@
 //! grid.
 
 use super::block::{Block, Progress};
+use super::registers::Registers;
 use crate::counters::Counters;
 use crate::decode::op::{Inst, Program};
 use crate::memory::device::{Allocation, DeviceMemory};
@@ -20,6 +21,8 @@ use std::time::Instant;
 
 /// The most blocks that are begun and not done on one host thread.
 const MAX_RESIDENT: usize = 1024;
+/// The most memory of the host that the registers of a block may take; real kernels have some thousands of them.
+const MAX_REGISTER_BYTES: u64 = 1 << 30;
 /// The most findings a launch collects.
 const MAX_FINDINGS: usize = 64;
 
@@ -172,6 +175,10 @@ fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
     if bytes > u64::from(most) {
         return Some(format!("a block needs {bytes} bytes of shared memory, sm_{} allows {most}", launch.arch));
     }
+    let registers = Registers::bytes(program.functions[program.kernel].size) * threads.div_ceil(32);
+    if registers > MAX_REGISTER_BYTES {
+        return Some(format!("a block's registers take {registers} bytes of the host, at most {MAX_REGISTER_BYTES}"));
+    }
     if launch.params.len() != program.parameters.len() {
         let (has, given) = (program.parameters.len(), launch.params.len());
         return Some(format!("the kernel has {has} parameters, not {given}"));
@@ -284,10 +291,11 @@ fn worker(context: &Context<'_>, next: &AtomicU64, blocks: u64, total: &Mutex<Co
         if begin && resident.len() < MAX_RESIDENT {
             let index = next.fetch_add(1, Relaxed);
             if index < blocks {
-                let Some(mut block) = spare.pop().or_else(|| Block::new(context)) else {
+                let block = spare.pop().or_else(|| Block::new(context));
+                let block = block.and_then(|mut block| block.reset(context, index).then_some(block));
+                let Some(block) = block else {
                     break Err(context.plain_finding(FindingKind::InvalidLaunch, "the host has no memory for blocks"));
                 };
-                block.reset(context, index);
                 resident.push_front(block);
             }
         }

@@ -37,27 +37,27 @@ impl Base {
 }
 
 impl Registers {
-    /// Forgets all values, with room for one function.
-    pub(crate) fn reset(&mut self, size: Base) {
+    /// Bytes that the registers of a function take.
+    pub(crate) fn bytes(size: Base) -> u64 {
+        let lanes = LANES as u64;
+        lanes * (4 * u64::from(size.words) + 8 * u64::from(size.doubles)) + 4 * u64::from(size.predicates)
+    }
+
+    /// Forgets all values, with room for one function. Whether the host has that much.
+    pub(crate) fn reset(&mut self, size: Base) -> bool {
         self.words.clear();
         self.doubles.clear();
         self.predicates.clear();
         self.base = Base::default();
-        self.reserve(Base::default(), size);
+        self.reserve(Base::default(), size)
     }
 
-    /// Makes room for a function's registers at `base`.
-    pub(crate) fn reserve(&mut self, base: Base, size: Base) {
+    /// Makes room for a function's registers at `base`. Whether the host has that much.
+    pub(crate) fn reserve(&mut self, base: Base, size: Base) -> bool {
         let end = base.plus(size);
-        if self.words.len() < end.words as usize {
-            self.words.resize(end.words as usize, [0; LANES]);
-        }
-        if self.doubles.len() < end.doubles as usize {
-            self.doubles.resize(end.doubles as usize, [0; LANES]);
-        }
-        if self.predicates.len() < end.predicates as usize {
-            self.predicates.resize(end.predicates as usize, 0);
-        }
+        grow(&mut self.words, end.words, [0; LANES])
+            && grow(&mut self.doubles, end.doubles, [0; LANES])
+            && grow(&mut self.predicates, end.predicates, 0)
     }
 
     pub(crate) fn set_base(&mut self, base: Base) {
@@ -77,6 +77,17 @@ impl Registers {
         let cell = &mut self.predicates[(self.base.predicates + slot) as usize];
         *cell = *cell & !mask | value & mask;
     }
+}
+
+fn grow<T: Clone>(file: &mut Vec<T>, end: u32, zero: T) -> bool {
+    let more = (end as usize).saturating_sub(file.len());
+    if file.try_reserve(more).is_err() {
+        return false;
+    }
+    if more > 0 {
+        file.resize(end as usize, zero);
+    }
+    true
 }
 
 /// What a register file's lanes hold.

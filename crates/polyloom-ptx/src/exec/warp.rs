@@ -137,7 +137,8 @@ impl Warp {
     }
 
     /// Makes it the warp of that index of a fresh block.
-    pub(crate) fn reset(&mut self, context: &Context<'_>) {
+    /// Whether the host has memory for it.
+    pub(crate) fn reset(&mut self, context: &Context<'_>) -> bool {
         let [x, y, z] = context.launch.block;
         let threads = x * y * z;
         self.present = 0;
@@ -152,7 +153,7 @@ impl Warp {
             }
         }
         let function = &context.program.functions[context.program.kernel];
-        self.registers.reset(function.size);
+        let has_room = self.registers.reset(function.size);
         self.paths.clear();
         self.paths.push(Path {
             pc: function.entry,
@@ -172,6 +173,7 @@ impl Warp {
         self.executed = 0;
         self.thread_instructions = 0;
         self.spun = 0;
+        has_room
     }
 
     /// Runs until nothing can go on, something spins, or `budget` instructions.
@@ -509,10 +511,9 @@ impl Warp {
         let size = context.program.functions[function as usize].size;
         let end = base.plus(size);
         let full = end.local > self.local_bytes && size.local > 0 || end.words.max(end.doubles) > MAX_REGISTERS;
-        if full || parent.depth >= MAX_CALLS {
+        if full || parent.depth >= MAX_CALLS || !self.registers.reserve(base, size) {
             return None;
         }
-        self.registers.reserve(base, size);
         let frame = Frame { lanes, parent: path.frame, call: path.pc, function, depth: parent.depth + 1, base };
         let id = match self.free_frames.pop() {
             Some(id) => {
