@@ -4,7 +4,5 @@ mod code;
 mod conformance;
 mod gpu;
 mod ops;
-#[path = "../../../polyloom-ptx/tests/ptxas.rs"]
-mod ptxas;
 mod regressions;
 mod simulator;
