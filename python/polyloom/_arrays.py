@@ -10,6 +10,7 @@ behind it that the host could read. Views are made of it as on the host; element
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
@@ -22,7 +23,19 @@ from polyloom._composites import Composite, CompositeClass, GenericComposite, is
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._grad import WithGradient
 from polyloom._memory import clear, layout
-from polyloom._scalars import DType, DTypeLike, TypedConstant, bool_, dtype_of, float32, int32, readable, stored
+from polyloom._scalars import (
+    BFLOAT16_IS_BITS,
+    DType,
+    DTypeLike,
+    TypedConstant,
+    bfloat16,
+    bool_,
+    dtype_of,
+    float32,
+    int32,
+    readable,
+    stored,
+)
 from polyloom._structs import StructClass, of_record, records
 
 if TYPE_CHECKING:
@@ -671,6 +684,30 @@ def uninitialised(shape: Shape, dtype: ElementType, device: Device) -> array:
 
 # What the CUDA array interface calls the default stream.
 LEGACY_STREAM = 1
+
+
+def shared(source: Any) -> np.ndarray[Any, Any]:
+    """NumPy's array over the memory of another package's array on the CPU.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a tensor of PyTorch whose memory holds the negatives of its numbers, and for one of bfloat16 that NumPy has
+        no type for.
+    """
+    is_neg = getattr(source, "is_neg", None)
+    if is_neg is not None and is_neg():
+        raise ValueError(
+            "the memory of a tensor with PyTorch's negative bit holds the negatives of its numbers: pass "
+            "tensor.resolve_neg()"
+        )
+    if str(getattr(source, "dtype", "")) != "torch.bfloat16":
+        return np.from_dlpack(source)
+    # DLPack has this type, and NumPy does not.
+    if BFLOAT16_IS_BITS:
+        raise TypeError("tensors of bfloat16 need the package ml_dtypes")
+    bits = source.detach().view(importlib.import_module("torch").int16)
+    return np.asarray(bits.numpy()).view(bfloat16.numpy)
 
 
 def from_cuda_interface(source: Any) -> array:

@@ -9,6 +9,7 @@ import numpy as np
 
 from polyloom import _native, _scalars
 from polyloom._gradients import launch_backward
+from polyloom._operations import kept_value
 from polyloom._tape import paused
 from polyloom._views import View, view_of, zeros_like
 
@@ -136,6 +137,17 @@ def run(bound: Bound, inputs: Sequence[Any], outputs: Sequence[Any], device: str
     """Launches a function's kernel."""
     with paused():
         _native.launch(bound.kernel, bound.dim, [*inputs], [*outputs], device, record_tape=False)
+
+
+def kept(bound: Bound, inputs: Sequence[Any], device: str) -> list[Any]:
+    """The inputs as they are now, for the way back."""
+    views = [
+        view_of(value, device) if ndim else None
+        for value, (ndim, _, _, _) in zip(inputs, bound.kernel._parameters, strict=False)
+    ]
+    return [
+        kept_value(value) if view is None else view.copy().argument() for value, view in zip(inputs, views, strict=True)
+    ]
 
 
 def run_backward(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polyloom._arrays import ElementTypeLike, array, from_cuda_interface
+from polyloom._arrays import ElementTypeLike, array, from_cuda_interface, shared
 from polyloom._composites import CompositeClass
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._scalars import DType, DTypeLike, bfloat16, dtype_of
@@ -138,8 +138,8 @@ def from_dlpack(source: Any, dtype: ElementTypeLike | None = None, hint: Any = N
     if hasattr(source, "__cuda_array_interface__"):
         made = from_cuda_interface(source)
         return made if dtype is None else made._elements_as(dtype)
-    shared = source if isinstance(source, np.ndarray) else np.from_dlpack(source)
-    return array(shared, dtype=dtype, copy=False, device="cpu")  # type: ignore[no-any-return]
+    storage = source if isinstance(source, np.ndarray) else shared(source)
+    return array(storage, dtype=dtype, copy=False, device="cpu")  # type: ignore[no-any-return]
 
 
 def to_dlpack(wp_array: array) -> Any:

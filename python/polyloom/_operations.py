@@ -79,7 +79,7 @@ class Launched(Operation):
         views = [leaf.view for leaf in leaves]
         writes = [is_written for _, _, _, is_written in kernel._parameters]
         self._kernel, self._dim, self._device, self._block = kernel, tuple(dim), device, block
-        self._args = [_kept_value(leaf.value) if leaf.view is None else leaf.view for leaf in leaves]
+        self._args = [kept_value(leaf.value) if leaf.view is None else leaf.view for leaf in leaves]
         arrays: dict[int, tuple[View | None, Any]] = {}
         for leaf in leaves:
             if leaf.view is not None and id(leaf.array) not in arrays:
@@ -124,7 +124,7 @@ class Launched(Operation):
                 playback.add_to_field(field, number.storage[0])
 
 
-def _kept_value(value: Any) -> Any:
+def kept_value(value: Any) -> Any:
     """An argument that is no array, as it is now."""
     return value if isinstance(value, IMMUTABLE) else _copy.deepcopy(value)
 

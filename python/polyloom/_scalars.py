@@ -161,12 +161,12 @@ def dtype_of(value: DTypeLike) -> DType:
 
 
 # Without `ml_dtypes`, NumPy knows bfloat16 only as bits.
-_BFLOAT16_IS_BITS = bfloat16.numpy == np.dtype(np.uint16)
+BFLOAT16_IS_BITS = bfloat16.numpy == np.dtype(np.uint16)
 
 
 def stored(value: Any, given: DType | None, dtype: DType) -> Any:
     """`value`, a number or array-like of elements of type `given`, as NumPy can store it in an array of `dtype`."""
-    if not _BFLOAT16_IS_BITS:
+    if not BFLOAT16_IS_BITS:
         return value
     if given is bfloat16:
         return value if dtype is bfloat16 else readable(value, bfloat16)
@@ -184,4 +184,4 @@ def readable(elements: NDArray[Any], dtype: DType) -> NDArray[Any]:
     """Stored elements of type `dtype` as numbers that NumPy can compute with."""
     if dtype is not bfloat16:
         return elements
-    return (elements.astype(np.uint32) << 16).view(np.float32) if _BFLOAT16_IS_BITS else elements.astype(np.float32)
+    return (elements.astype(np.uint32) << 16).view(np.float32) if BFLOAT16_IS_BITS else elements.astype(np.float32)

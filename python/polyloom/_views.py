@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from polyloom import _native
-from polyloom._arrays import array, from_cuda_interface
+from polyloom._arrays import array, from_cuda_interface, shared
 from polyloom._memory import clear, layout
 
 Storage = np.ndarray[Any, Any]
@@ -268,7 +268,7 @@ def view_of(value: Any, device: str = "cpu") -> View | None:
     if hasattr(value, "__array_interface__"):
         return View(np.asarray(value))
     if hasattr(value, "__dlpack__"):
-        return View(np.from_dlpack(value))
+        return View(shared(value))
     return None
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from polyloom import _native
-from polyloom._functions import Bound, Extents, KernelFunction, run, run_backward
+from polyloom._arrays import shared
+from polyloom._functions import Bound, Extents, KernelFunction, kept, run, run_backward
 
 __all__ = ["function"]
 
@@ -63,7 +64,8 @@ def function(
 def _device(inputs: Sequence[Any]) -> str:
     found = {str(each.device) for each in inputs if isinstance(each, torch.Tensor) and each.ndim}
     if len(found) > 1:
-        raise ValueError(f"tensors are on one device, not on {' and '.join(sorted(found))}")
+        listed = " and ".join(sorted(found))
+        raise ValueError(f"tensors are on one device, not on {listed}: bring them to one with .to(…)")
     return found.pop() if found else "cpu"
 
 
@@ -72,11 +74,17 @@ def _given(bound: Bound, inputs: Sequence[Any]) -> list[Any]:
     given = []
     for value, (ndim, _, _, _) in zip(inputs, bound.kernel._parameters, strict=False):
         if isinstance(value, torch.Tensor):
-            value = value.detach()
+            value = value.detach().resolve_neg()
             if not ndim:
-                value = value.cpu().numpy() if value.ndim else value.item()
-        given.append(value)
+                value = shared(value.cpu()) if value.ndim else value.item()
+        given.append(_array(value))
     return given
+
+
+def _array(value: Any) -> Any:
+    """An array as launches take it: those of PyTorch's types that DLPack hands to NumPy, and bfloat16 on the host."""
+    is_handed = not isinstance(value, torch.Tensor) or value.dtype is not torch.bfloat16 or value.device.type != "cpu"
+    return value if is_handed else shared(value)
 
 
 class _Call(torch.autograd.Function):  # type: ignore[misc]
@@ -89,11 +97,13 @@ class _Call(torch.autograd.Function):  # type: ignore[misc]
         outputs = [
             torch.zeros(each.shape, dtype=getattr(torch, each.dtype.name), device=device) for each in bound.outputs
         ]
-        run(bound, _given(bound, inputs), outputs, device)
+        run(bound, _given(bound, inputs), [_array(each) for each in outputs], device)
         ctx.bound, ctx.device = bound, device
         ctx.tensors = [isinstance(each, torch.Tensor) for each in inputs]
         ctx.save_for_backward(*(each for each in inputs if isinstance(each, torch.Tensor)))
-        ctx.others = [None if isinstance(each, torch.Tensor) else each for each in inputs]
+        # PyTorch knows when a tensor has changed, and of nothing else.
+        others = [None if isinstance(each, torch.Tensor) else each for each in inputs]
+        ctx.others = kept(bound, others, device) if any(ctx.needs_input_grad) else others
         ctx.mark_non_differentiable(*(each for each in outputs if not each.dtype.is_floating_point))
         return tuple(outputs)
 
@@ -139,4 +149,6 @@ class _Gradient(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        raise RuntimeError(f"kernel '{ctx.name}' has no second derivatives in PyTorch")
+        raise RuntimeError(
+            f"kernel '{ctx.name}' has no second derivatives in PyTorch: use polyloom.jvp under a polyloom.Tape"
+        )

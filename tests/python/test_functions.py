@@ -168,10 +168,57 @@ class TestTorch:
             y.sum().backward()
         for y in (ours(0.7, x).sum(), ours(0.7, x).pow(2).sum()):
             (first,) = torch.autograd.grad(y, x, create_graph=True)
-            with pytest.raises(RuntimeError, match="'oscillate' has no second derivatives"):
+            with pytest.raises(
+                RuntimeError, match="'oscillate' has no second derivatives in PyTorch: use polyloom.jvp"
+            ):
                 torch.autograd.grad(x.sum() + first.sum(), x)
         with pytest.raises(TypeError, match="argument 'x'"):
             ours(0.7, x.float())
+
+    def test_arrays_that_change_before_the_way_back(self, torch, function):
+        ours = function(product, outputs={"c": lambda a, b: (a.shape[0], b.shape[1])})
+        a, b = self.tensor(torch, 2, 2), np.array([[2.0, 3.0], [5.0, 7.0]])
+        for given in (b.copy(), loom.array(b, dtype=f64)):
+            c = ours(a, given)
+            given[0] = 100.0
+            (found,) = torch.autograd.grad(c.sum(), a)
+            torch.testing.assert_close(found, torch.tensor([[5.0, 12.0], [5.0, 12.0]], dtype=torch.float64))
+        axis = loom.vec3d(1.0, 2.0, 3.0)
+        p = self.tensor(torch, 4, 3)
+        q, _ = function(project, outputs={"q": "p", "sum": 1})(axis, p)
+        axis[0] = 100.0
+        (found,) = torch.autograd.grad(q.sum(), p)
+        torch.testing.assert_close(found, torch.tensor([6.0, 12.0, 18.0], dtype=torch.float64).expand(4, 3))
+
+    def test_numbers_whose_memory_holds_their_negatives(self, torch, function):
+        x = self.tensor(torch, 3)
+        negative = torch.view_as_complex(torch.stack([x, x], 1)).conj().imag
+        assert negative.is_neg()
+        y = function(oscillate, outputs="y")(0.7, negative)
+        torch.testing.assert_close(y, torch.sin(-0.7 * x) * -x)
+        # So may the gradient's be that comes back.
+        back = torch.view_as_complex(torch.ones(3, 2, dtype=torch.float64)).conj().imag
+        (found,) = torch.autograd.grad(y, x, back)
+        torch.testing.assert_close(found, -(torch.sin(0.7 * x) + 0.7 * x * torch.cos(0.7 * x)).detach())
+        number = torch.view_as_complex(torch.tensor([0.0, 0.7], dtype=torch.float64)).conj().imag
+        torch.testing.assert_close(function(oscillate, outputs="y")(number, x), torch.sin(-0.7 * x) * x)
+        for share in (loom.from_torch, loom.from_dlpack):
+            with pytest.raises(ValueError, match=r"pass tensor\.resolve_neg\(\)"):
+                share(negative)
+        with loom.Tape(), pytest.raises(ValueError, match=r"pass tensor\.resolve_neg\(\)"):
+            loom.launch(in_place, 3, [negative.detach()])
+
+    def test_bfloat16(self, torch, function):
+        ours = function(scale, outputs={"y": "x"})
+        s, x = (torch.tensor(values, dtype=torch.bfloat16, requires_grad=True) for values in ([3.0], [1.0, 2.0, 5.0]))
+        y = ours(s, x)
+        assert y.dtype is torch.bfloat16 and y.tolist() == [3.0, 6.0, 15.0]
+        y.backward(torch.tensor([1.0, 2.0, 4.0], dtype=torch.bfloat16))
+        assert x.grad.tolist() == [3.0, 6.0, 12.0] and s.grad.tolist() == [25.0]
+        shared = loom.from_torch(x.detach())
+        assert shared.dtype is loom.bfloat16
+        shared.fill_(4.0)
+        assert x.tolist() == [4.0] * 3
 
     def test_tensors_on_tapes(self, torch):
         x, loss = torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
