@@ -77,7 +77,10 @@ class WithGradient(_native.ArrayBase):
         if owner is self:
             return owner._grad
         if owner._grad.strides != owner.strides:
-            raise ValueError("a view has no gradient where that of its array lies in memory in another order")
+            raise ValueError(
+                "a view has no gradient where that of its array lies in memory in another order: use a view with the "
+                "array's order of axes, or array.contiguous()"
+            )
         beside = Beside.over(View(owner._grad._storage, owner._grad._memory), View(owner._storage).lo)
         found = beside.place(View(here._storage, here._memory))
         return type(owner)._wrap(found.storage, here.dtype, found.memory)

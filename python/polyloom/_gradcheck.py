@@ -42,7 +42,8 @@ class ArgumentCheck:
     gradient, difference : float
         What both were there.
     passed : bool
-        Whether all elements are within the tolerance.
+        Whether all elements are within the tolerance. Where the difference is infinite or NaN they are not, and `worst`
+        is such an element if no other is wrong.
     note : str
         What there is to say of the worst element if it is not.
     """
@@ -87,13 +88,26 @@ class GradcheckReport:
                     *(f"{number:.1e}" for number in numbers),
                     "[" + ", ".join(map(str, argument.worst)) + "]",
                     *(f"{number:.6g}" for number in ends),
-                    "ok" if argument.passed else f"WRONG {argument.note}".rstrip(),
+                    _verdict(argument),
                 )
             )
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        verdict = "agrees" if self.passed else "does not agree"
-        return "\n".join([f"the gradient of kernel '{self.kernel}' {verdict} with differences", *lines])
+        failed = [argument for argument in self.arguments if not argument.passed]
+        verdict = "agrees with differences"
+        if failed:
+            is_wrong = any(math.isfinite(argument.difference) for argument in failed)
+            verdict = (
+                "does not agree with differences" if is_wrong else "is not compared where differences are not finite"
+            )
+        return "\n".join([f"the gradient of kernel '{self.kernel}' {verdict}", *lines])
+
+
+def _verdict(argument: ArgumentCheck) -> str:
+    """What the table says of an argument."""
+    if argument.passed:
+        return "ok"
+    return f"WRONG {argument.note}".rstrip() if math.isfinite(argument.difference) else "not finite here"
 
 
 class GradcheckError(Exception):
@@ -171,7 +185,8 @@ def gradcheck(
     CompileError
         If the kernel has no derivative.
     ValueError
-        If `eps` or `samples` is not positive, or a tolerance is negative or no finite number.
+        If `eps` or `samples` is not positive, a tolerance is negative or no finite number, or there is nothing to
+        compare.
 
     Examples
     --------
@@ -200,6 +215,11 @@ def gradcheck(
             for index, gradient in check.gradients().items()
             if gradient.size
         ]
+    if not checks:
+        raise ValueError(
+            f"kernel '{kernel.key}' has nothing to compare: none of its arguments with elements has a gradient; check "
+            "one that takes numbers of float32 or float64"
+        )
     report = GradcheckReport(kernel.key, tuple(checks))
     if raise_on_failure and not report:
         raise GradcheckError(report)
@@ -335,7 +355,7 @@ class _Check:
         if samples is not None and samples < len(places):
             places = [places[number] for number in sorted(self.rng.choice(len(places), samples, replace=False))]
         rtol, atol = tolerances
-        excess, worst = -math.inf, places[0]
+        rank, worst = (-1, -math.inf), places[0]
         errors: list[tuple[float, float]] = []
         differences: dict[tuple[int, ...], float] = {}
         for place in places:
@@ -345,20 +365,21 @@ class _Check:
             error = 0.0 if here == difference else abs(here - difference)
             errors.append((error, error / max(abs(here), abs(difference), 1e-300)))
             beyond = error - atol - rtol * abs(difference) if math.isfinite(error) else math.inf
-            if beyond > excess:
-                excess, worst = beyond, place
-        found, expected = float(gradient[worst]), differences[worst]
-        passed = excess <= 0.0
+            # What is wrong goes before what no difference tells.
+            found = (0 if beyond <= 0.0 else 2 if math.isfinite(difference) else 1, beyond)
+            if found > rank:
+                rank, worst = found, place
+        here, difference, passed = float(gradient[worst]), differences[worst], rank[0] == 0
         return ArgumentCheck(
             name=self.names[index],
             n_elements=len(places),
             max_absolute_error=float(np.max([error for error, _ in errors])),
             max_relative_error=float(np.max([relative for _, relative in errors])),
             worst=worst,
-            gradient=found,
-            difference=expected,
+            gradient=here,
+            difference=difference,
             passed=passed,
-            note="" if passed else self._kink(index, worst, step, found, tolerances),
+            note="" if passed else self._kink(index, worst, step, here, tolerances),
         )
 
     def _kink(

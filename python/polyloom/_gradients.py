@@ -149,13 +149,13 @@ def _plan(
 ) -> tuple[_native.Backward, tuple[int, list[int], list[int], int]]:
     """The backward kernel that is launched, and what a launch of it needs."""
     n_threads, budget = math.prod(dim), config.tape_memory
-    lengths = _lengths(backward, dim, args, device, block)
+    lengths = _lengths(kernel.key, backward, dim, args, device, block)
     plan = backward.plan(lengths, n_threads, budget)
     least = _LEAST_ON_CPU if device == "cpu" else _LEAST_ON_GPU
     if plan[0] < min(least, n_threads) or plan[3] > budget:
         # Loops are so long that few threads have a place on the tapes, or not one has.
         backward = kernel.backward(active, len(dim), coinciding, True)
-        lengths = _lengths(backward, dim, args, device, block)
+        lengths = _lengths(kernel.key, backward, dim, args, device, block)
         plan = backward.plan(lengths, n_threads, budget)
     if device == "cpu":
         n_cores = config.num_threads
@@ -165,7 +165,9 @@ def _plan(
     return backward, plan
 
 
-def _lengths(backward: _native.Backward, dim: Sequence[int], args: Sequence[Any], device: str, block: Any) -> list[int]:
+def _lengths(
+    name: str, backward: _native.Backward, dim: Sequence[int], args: Sequence[Any], device: str, block: Any
+) -> list[int]:
     """How long the loops of a launch are."""
     if backward.sizes is None:
         return [length or 0 for length in backward.lengths]
@@ -173,7 +175,10 @@ def _lengths(backward: _native.Backward, dim: Sequence[int], args: Sequence[Any]
     counted = (1,) * len(dim) if backward.lengths_are_uniform else dim
     _run(backward.sizes, counted, [*_copied(args, backward.writes), lengths], device, block)
     if lengths.max(initial=0) == _LONGEST:
-        raise ValueError(f"a loop that has to be recorded runs {_LONGEST} times or more, which is not differentiated")
+        raise ValueError(
+            f"kernel '{name}': a loop that has to be recorded runs {_LONGEST} times or more, which is not "
+            "differentiated: split it into two loops, or use jvp"
+        )
     return [int(length) for length in lengths]
 
 

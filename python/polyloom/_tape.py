@@ -38,7 +38,7 @@ class Gradients(Mapping[Any, Any]):
             return self._of_struct(key, known[1], ())
         view = view_of(key)
         if view is None or not view.is_float:
-            raise KeyError("gradients are of arrays of floating-point numbers")
+            raise KeyError(f"gradients are of arrays of floating-point numbers, not {_described(key, view)}")
         if not view.storage.size:
             return key
         region = self._tape._history.find(view)
@@ -71,6 +71,11 @@ class Gradients(Mapping[Any, Any]):
 
     def __len__(self) -> int:
         return len(self._tape._given)
+
+
+def _described(value: Any, view: View | None) -> str:
+    """What has no gradient."""
+    return type(value).__name__ if view is None else f"of {view.storage.dtype}"
 
 
 def _identities(value: array | None) -> Iterator[int]:
@@ -286,9 +291,12 @@ class Tape:
         for key, value in seeds:
             view = view_of(key)
             if view is None or not view.is_float:
-                raise ValueError("gradients are of arrays of floating-point numbers")
+                raise ValueError(f"gradients are of arrays of floating-point numbers, not {_described(key, view)}")
             if view.storage.size and self._history.find(view) is None:
-                raise ValueError("the tape has recorded nothing with the array that the way back is to begin with")
+                raise ValueError(
+                    "the tape has recorded nothing with the array that the way back is to begin with: launch what "
+                    "computes it inside `with` the tape"
+                )
             self._check_unchanged(view)
             given = _seed_of(view, value)
             adjoint = playback.adjoint(view)

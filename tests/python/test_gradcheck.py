@@ -155,6 +155,46 @@ def grows_beyond_numbers(x: D, y: D):
     y[i] = loom.exp(x[i])
 
 
+@loom.kernel
+def roots(x: D, y: D):
+    i = loom.tid()
+    y[i] = loom.sqrt(x[i])
+
+
+@loom.kernel
+def wrong_roots(x: D, y: D):
+    i = loom.tid()
+    y[i] = twice(x[i]) + loom.sqrt(x[i])
+
+
+def test_where_no_difference_is_finite_nothing_is_wrong():
+    for x in (0.0, -1.0):
+        with pytest.raises(loom.GradcheckError) as caught:
+            loom.gradcheck(roots, [np.array([x])], [np.zeros(1)])
+        text = str(caught.value).splitlines()
+        assert text[0] == "the gradient of kernel 'roots' is not compared where differences are not finite"
+        assert text[2].startswith("x ") and text[2].endswith("not finite here")
+
+
+def test_what_is_wrong_goes_before_what_is_not_finite():
+    report = loom.gradcheck(wrong_roots, [np.array([0.0, 4.0, 0.0])], [np.zeros(3)], raise_on_failure=False)
+    assert report.arguments[0].worst == (1,) and not report
+    text = str(report).splitlines()
+    assert text[0] == "the gradient of kernel 'wrong_roots' does not agree with differences"
+    assert text[2].endswith("WRONG")
+
+
+def test_nothing_to_compare_does_not_agree():
+    @loom.kernel
+    def copied(x: loom.array(dtype=int), y: loom.array(dtype=int)):
+        i = loom.tid()
+        y[i] = x[i]
+
+    for kernel, args in ((copied, [np.ones(3, np.int32), np.zeros(3, np.int32)]), (roots, [np.zeros(0), np.zeros(0)])):
+        with pytest.raises(ValueError, match=f"kernel '{kernel.key}' has nothing to compare"):
+            loom.gradcheck(kernel, args)
+
+
 def test_a_difference_that_is_no_number_does_not_agree():
     # The greater of the two exponentials is infinite, and the gradient is not.
     x = np.array([709.78])

@@ -176,6 +176,36 @@ def test_what_is_differentiated_is_what_was_recorded(device):
     np.testing.assert_allclose(tape.gradients[x], 2 * X / 3)
 
 
+def test_refusals_say_what_to_write_instead():
+    x, y = X.copy(), np.zeros(3)
+    tape = recorded(x, y)
+    with pytest.raises(ValueError, match="launch what computes it inside `with` the tape"):
+        tape.backward(grads=[(np.zeros(3), 1.0)])
+    with pytest.raises(ValueError, match="arrays of floating-point numbers, not of int32"):
+        tape.backward(grads=[(np.zeros(3, np.int32), 1.0)])
+    for key, described in ((np.zeros(3, np.int32), "of int32"), (1.0, "float")):
+        with pytest.raises(KeyError, match=f"arrays of floating-point numbers, not {described}"):
+            tape.gradients[key]
+    square_matrix = loom.array(np.ones((2, 3)), dtype=f64, requires_grad=True)
+    square_matrix.grad = np.asfortranarray(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"use a view with the array's order of axes, or array\.contiguous\(\)"):
+        square_matrix[0].grad.numpy()
+
+
+def test_loops_that_are_too_long_to_be_recorded():
+    @loom.kernel
+    def long(x: D, n: loom.int64, y: D):
+        i = loom.tid()
+        v = x[i]
+        for _ in range(n):
+            v = loom.sin(v)
+        y[i] = v
+
+    with pytest.raises(ValueError, match="kernel 'long': a loop .* not differentiated: split it into two loops, or"):
+        adjoints = [np.zeros(3), None, np.ones(3)]
+        loom.launch(long, 1, [X, 2**40, np.zeros(3)], adjoint=True, adj_inputs=adjoints)
+
+
 def test_gradients_that_a_way_back_cannot_begin_with():
     x, y = X.copy(), np.zeros(3)
     wrong = [
