@@ -1,4 +1,4 @@
-"""Polyloom: numerical Python kernels compiled to fast code.
+"""Polyloom: numerical Python kernels compiled to fast code, for CPUs and GPUs, and differentiated.
 
 >>> import numpy as np, polyloom as loom
 >>> @loom.kernel

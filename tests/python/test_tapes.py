@@ -975,6 +975,24 @@ def test_assignments_within_an_array_copy_what_was_there(device):
         np.testing.assert_array_equal(tape.gradients[a].numpy(), gradient)
 
 
+def test_functions_of_ones_own_may_be_called_twice():
+    """As the guide has it: the gradient of what was replaced is taken, so that the second time adds as much."""
+    p, q = (loom.array(values, dtype=f64, requires_grad=True) for values in ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]))
+    loss = loom.zeros(1, dtype=f64)
+
+    def cumsum_backward():
+        p.grad.assign(p.grad.numpy() + np.cumsum(q.grad.numpy()[::-1])[::-1])
+        q.grad.zero_()
+
+    with loom.Tape() as tape:
+        q.numpy()[:] = np.cumsum(p.numpy())
+        tape.record_func(cumsum_backward, [p, q])
+        loom.launch(total, 3, [q], [loss])
+    for times in (1.0, 2.0):
+        tape.backward(loss)
+        np.testing.assert_array_equal(p.grad.numpy(), times * np.array([6.0, 5.0, 3.0]))
+
+
 def test_functions_of_ones_own_in_a_loop():
     p = loom.array([1.0, 2.0, 3.0], dtype=f64, requires_grad=True)
     q, loss = loom.zeros(3, dtype=f64, requires_grad=True), loom.zeros(1, dtype=f64)

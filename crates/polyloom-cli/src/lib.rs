@@ -21,7 +21,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Parser)]
-#[command(name = "polyloom", version, about = "A kernel compiler: numerical Python to fast CPU code")]
+#[command(
+    name = "polyloom",
+    version,
+    about = "A kernel compiler: numerical Python to fast code for CPUs and GPUs, with gradients"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
