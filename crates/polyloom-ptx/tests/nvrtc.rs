@@ -7,6 +7,8 @@ use std::sync::Mutex;
 const TEXT: &str = include_str!("ptx/nvrtc_kernels.ptx");
 /// `ptx/nvrtc_kernels_90.cu`, for compute_90.
 const TEXT_90: &str = include_str!("ptx/nvrtc_kernels_90.ptx");
+/// `ptx/nvrtc_int128.cu`, for compute_80 with `-device-int128`.
+const TEXT_INT128: &str = include_str!("ptx/nvrtc_int128.ptx");
 
 /// Runs a kernel three ways: plain, on several host threads, and with all checks, which find nothing.
 fn run(kernel: &str, grid: [u32; 3], block: [u32; 3], shared: u32, args: impl Fn() -> Vec<Arg>) -> Vec<Vec<u8>> {
@@ -41,7 +43,7 @@ fn integers(count: usize) -> Vec<i32> {
 
 #[test]
 fn every_kernel_decodes() {
-    for text in [TEXT, TEXT_90] {
+    for text in [TEXT, TEXT_90, TEXT_INT128] {
         let simulator = polyloom_ptx::Simulator::default();
         let module = Module::parse(text).expect("it parses");
         let loaded = simulator.load(&module).expect("it loads");
@@ -489,4 +491,17 @@ fn tensor_cores_with_bytes() {
             assert_eq!(found[row * 8 + column], expected);
         }
     }
+}
+
+#[test]
+fn division_of_128_bits() {
+    let numbers = [1, 3, 7, 100, (1 << 33) + 1, 1 << 64, (1 << 64) + 1, 1 << 100, 1 << 127, (1 << 127) + 5, u128::MAX];
+    let (a, b): (Vec<u128>, Vec<u128>) = numbers.iter().flat_map(|a| numbers.iter().map(move |b| (*a, *b))).unzip();
+    let halves = |all: &[u128]| all.iter().flat_map(|x| [*x as u64, (*x >> 64) as u64]).collect::<Vec<u64>>();
+    let count = a.len();
+    let out = run_in(TEXT_INT128, "divide", [1, 1, 1], [count as u32, 1, 1], 0, || {
+        vec![array(&halves(&a)), array(&halves(&b)), array(&vec![0u64; 4 * count])]
+    });
+    let expected: Vec<u128> = a.iter().zip(&b).flat_map(|(a, b)| [a / b, a % b]).collect();
+    assert_eq!(values::<u64>(&out[2]), halves(&expected));
 }

@@ -236,7 +236,8 @@ impl Decoder<'_> {
         let signed = ty.is_signed();
         let carry = self.carry();
         let reads = opcode.ends_with('c');
-        let rule = Carry { slot: carry, reads, writes };
+        let initial = if opcode.starts_with("sub") { !0 } else { 0 };
+        let rule = Carry { slot: carry, reads, writes, initial };
         macro_rules! chain {
             ($word:ty, $half:expr) => {{
                 let all = &line.instruction.operands;
@@ -264,10 +265,11 @@ impl Decoder<'_> {
                         (sum, first || second)
                     })
                 } else if opcode.starts_with("sub") {
-                    carry_chain(d, [a, b.clone(), b], rule, |a: $word, b, _, borrow| {
+                    // As `a + !b + carry`: the carry of a difference is that nothing was borrowed, which `addc` reads too.
+                    carry_chain(d, [a, b.clone(), b], rule, |a: $word, b, _, carry| {
                         let (difference, first) = a.overflowing_sub(b);
-                        let (difference, second) = difference.overflowing_sub(borrow.into());
-                        (difference, first || second)
+                        let (difference, second) = difference.overflowing_sub((!carry).into());
+                        (difference, !(first || second))
                     })
                 } else {
                     return line.error(format!("`{opcode}` has no `.cc`"));
@@ -311,6 +313,8 @@ struct Carry {
     slot: u32,
     reads: bool,
     writes: bool,
+    /// What lanes begin with where it is not read.
+    initial: u32,
 }
 
 fn carry_chain<T: Word>(
@@ -320,7 +324,7 @@ fn carry_chain<T: Word>(
     f: impl Fn(T, T, T, bool) -> (T, bool) + Send + Sync + 'static,
 ) -> Compute {
     Box::new(move |registers, mask| {
-        let before = if carry.reads { registers.predicate(carry.slot) } else { 0 };
+        let before = if carry.reads { registers.predicate(carry.slot) } else { carry.initial };
         let mut out = [T::default(); LANES];
         let mut after = 0;
         let (a, b, c) = (a.get(registers), b.get(registers), c.get(registers));

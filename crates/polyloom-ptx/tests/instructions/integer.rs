@@ -150,6 +150,11 @@ fn carries() {
     check("sub.cc.u64 %d, %a, %b;\nsubc.u64 %d, 0, 0;", "u64", &operands, |row| {
         0u64.wrapping_sub(u64::from(row[0] < row[1]))
     });
+    // The carry of a difference is that nothing was borrowed, as NVRTC's division of 128 bits reads it.
+    check("sub.cc.u64 %d, %a, %b;\naddc.u64 %d, 0, 0;", "u64", &operands, |row| u64::from(row[0] >= row[1]));
+    check("add.cc.u64 %d, %a, %b;\nsubc.u64 %d, 0, 0;", "u64", &operands, |row| {
+        u64::from(row[0].checked_add(row[1]).is_none()).wrapping_sub(1)
+    });
 }
 
 #[test]
