@@ -19,7 +19,7 @@ pub struct Counters {
     pub global_stores: u64,
     /// Sectors of 32 bytes that global accesses touch.
     pub global_sectors: u64,
-    /// Bytes that threads asked for in global accesses.
+    /// Bytes that global accesses use: of an access of a warp, each once.
     pub global_bytes: u64,
     /// Accesses of shared memory, once a warp.
     pub shared_accesses: u64,
@@ -54,7 +54,7 @@ impl Counters {
         self.shared_conflicts += other.shared_conflicts;
     }
 
-    /// Bytes asked for over bytes moved, 1 at best, or `None` without global accesses. Above 1 if threads share bytes.
+    /// Bytes used over bytes moved, 1 at best, or `None` without global accesses.
     pub fn coalescing(&self) -> Option<f64> {
         (self.global_sectors > 0).then(|| self.global_bytes as f64 / (32 * self.global_sectors) as f64)
     }

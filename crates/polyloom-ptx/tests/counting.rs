@@ -24,6 +24,16 @@ fn sectors_of_global_memory() {
     );
     assert_eq!((apart.global_loads, apart.global_sectors), (1, 32));
     assert_eq!(apart.coalescing(), Some(0.125));
+    // What all lanes name is used once: 4 bytes of 32.
+    let shared = counters("ld.param.u64 %rd4, [other];\nld.global.u32 %r2, [%rd4];", 32);
+    assert_eq!((shared.global_sectors, shared.global_bytes), (1, 4));
+    // Four lanes each read the same 16 bytes.
+    let overlapping = counters(
+        "ld.param.u64 %rd4, [other];\nand.b32 %r1, %r0, 28;\nmul.wide.u32 %rd5, %r1, 4;\nadd.u64 %rd4, %rd4, %rd5;\n\
+         ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd4];",
+        32,
+    );
+    assert_eq!((overlapping.global_sectors, overlapping.global_bytes), (4, 128));
 }
 
 #[test]

@@ -15,25 +15,13 @@ pub(super) fn access(counters: &mut Counters, context: &Context<'_>, access: &Ac
     match group.place {
         Where::Global(index) => {
             let start = context.memory[index].address;
-            let mut sectors = [0u64; 4 * LANES];
-            let mut count = 0;
-            for lane in lanes_of(group.lanes) {
-                let first = (start + group.offsets[lane] as u64) / SECTOR;
-                let last = (start + (group.offsets[lane] + access.size as usize - 1) as u64) / SECTOR;
-                for sector in first..=last.min(first + 3) {
-                    sectors[count] = sector;
-                    count += 1;
-                }
-            }
-            let sectors = &mut sectors[..count];
-            sectors.sort_unstable();
-            let distinct = sectors.chunk_by(|a, b| a == b).count();
-            counters.global_sectors += distinct as u64;
-            counters.global_bytes += u64::from(access.size) * u64::from(group.lanes.count_ones());
-            match access.kind {
-                AccessKind::Write => counters.global_stores += 1,
-                _ => counters.global_loads += 1,
-            }
+            let ends = |lane: usize| {
+                let first = start + group.offsets[lane] as u64;
+                (first, first + u64::from(access.size))
+            };
+            let mut spans = [(0, 0); LANES];
+            let count = lanes_of(group.lanes).zip(&mut spans).map(|(lane, span)| *span = ends(lane)).count();
+            global(counters, access.kind, &mut spans[..count]);
         }
         Where::Shared => {
             counters.shared_accesses += 1;
@@ -62,15 +50,7 @@ pub(super) fn rows(
         Where::Global(index) => {
             let start = context.memory[index].address;
             let ends = rows.iter().map(|row| (start + *row as u64, start + (row + size) as u64));
-            let mut sectors: Vec<u64> = ends.flat_map(|(first, end)| first / SECTOR..end.div_ceil(SECTOR)).collect();
-            sectors.sort_unstable();
-            sectors.dedup();
-            counters.global_sectors += sectors.len() as u64;
-            counters.global_bytes += (rows.len() * size) as u64;
-            match kind {
-                AccessKind::Write => counters.global_stores += 1,
-                _ => counters.global_loads += 1,
-            }
+            global(counters, kind, &mut ends.collect::<Vec<_>>());
         }
         Where::Shared => {
             counters.shared_accesses += 1;
@@ -81,6 +61,23 @@ pub(super) fn rows(
             }
         }
         Where::Local | Where::Param => {}
+    }
+}
+
+/// One access of global memory, to bytes between these addresses. Bytes that several lanes name are used once.
+fn global(counters: &mut Counters, kind: AccessKind, spans: &mut [(u64, u64)]) {
+    spans.sort_unstable();
+    let (mut next_byte, mut next_sector) = (0, 0);
+    for (first, end) in spans {
+        counters.global_bytes += end.saturating_sub(next_byte.max(*first));
+        next_byte = next_byte.max(*end);
+        let end_sector = end.div_ceil(SECTOR);
+        counters.global_sectors += end_sector.saturating_sub(next_sector.max(*first / SECTOR));
+        next_sector = next_sector.max(end_sector);
+    }
+    match kind {
+        AccessKind::Write => counters.global_stores += 1,
+        _ => counters.global_loads += 1,
     }
 }
 
