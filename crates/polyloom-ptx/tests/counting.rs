@@ -5,7 +5,7 @@ use crate::sync::kernel;
 use polyloom_ptx::{Class, Counters, Launch, Limiter};
 
 fn counters(body: &str, threads: u32) -> Counters {
-    let launch = Launch { block: [threads, 1, 1], counters: true, arch: 80, ..Launch::default() };
+    let launch = Launch { block: [threads, 1, 1], counters: true, ..Launch::default() };
     let args = vec![array(&[0u32; 1024]), array(&[0u32; 1024])];
     let (_, report) = try_launch(&kernel(body), "k", args, launch).expect("it runs");
     report.counters.expect("they were asked for")
@@ -105,7 +105,7 @@ fn copies_and_matrices_are_one_access_of_the_warp() {
 
 #[test]
 fn limits_are_those_of_the_compilers_table() {
-    let text = ".version 9.0\n.target sm_80\n.visible .entry k() {\nret;\n}";
+    let text = ".version 9.0\n.target sm_75\n.visible .entry k() {\nret;\n}";
     let full = |arch: u32| {
         let launch = Launch { block: [256, 1, 1], counters: true, arch, ..Launch::default() };
         let (_, report) = try_launch(text, "k", vec![], launch).expect("it runs");

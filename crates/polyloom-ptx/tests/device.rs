@@ -59,6 +59,9 @@ pub(crate) fn try_launch(
         text.hash(&mut hasher);
         std::fs::write(format!("{folder}/{:016x}.ptx", hasher.finish()), text).expect("the folder is writable");
     }
+    // On a device that runs what the module is for.
+    let target = module(text).ast().target[0].trim_matches(|c: char| !c.is_ascii_digit()).parse();
+    let launch = Launch { arch: launch.arch.max(target.expect("a number")), ..launch };
     let simulator = Simulator::default();
     let loaded = simulator.load(&module(text)).unwrap_or_else(|error| panic!("{error}"));
     let kernel = loaded.kernel(kernel).unwrap_or_else(|errors| panic!("{errors:#?}"));

@@ -141,6 +141,25 @@ fn parameters_of_kernels_are_not_written() {
 }
 
 #[test]
+fn modules_run_on_what_they_are_for() {
+    let refusal = |target: &str, arch: u32| {
+        let text = format!(".version 8.8\n.target {target}\n.visible .entry k() {{\nret;\n}}");
+        let loaded = Simulator::default().load(&module(&text)).expect("it loads");
+        let launch = Launch { arch, ..Launch::default() };
+        let fault = loaded.kernel("k").expect("it decodes").launch(&launch).err()?;
+        Some(fault.findings[0].message.clone())
+    };
+    // Later devices run what is for no device in particular; `a` runs on one, `f` on a family.
+    for (target, arch) in [("sm_52", 75), ("sm_80", 80), ("sm_80", 121), ("sm_90a", 90), ("sm_100f", 103)] {
+        assert_eq!(refusal(target, arch), None, "{target} on {arch}");
+    }
+    for (target, arch) in [("sm_90", 89), ("sm_90a", 75), ("sm_90a", 100), ("sm_100f", 110), ("sm_103f", 100)] {
+        let message = format!("the module is for {target}, the device is sm_{arch}");
+        assert_eq!(refusal(target, arch), Some(message));
+    }
+}
+
+#[test]
 fn wrong_instructions_are_named_with_their_places() {
     let simulator = Simulator::default();
     let body = "add.u32 %r1, %r2;\nadd.u32 %rd1, %r2, %r3;\nmul.u32 %r1, %r2, %r3;\nfrob.b32 %r1, %r2;\nadd.f32.quick %r1, %r2, %r3;\n\

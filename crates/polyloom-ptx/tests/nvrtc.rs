@@ -23,7 +23,7 @@ fn run_in(
     shared: u32,
     args: impl Fn() -> Vec<Arg>,
 ) -> Vec<Vec<u8>> {
-    let plain = Launch { grid, block, dynamic_shared_bytes: shared, arch: 80, ..Launch::default() };
+    let plain = Launch { grid, block, dynamic_shared_bytes: shared, ..Launch::default() };
     let several = Launch { threads: 4, counters: true, ..plain };
     let checked = Launch { sanitize: Sanitizers::ALL, ..plain };
     let mut results = [plain, several, checked].map(|launch| match try_launch(text, kernel, args(), launch) {

@@ -40,6 +40,8 @@ pub(crate) struct Decoder<'a> {
     local_top: u32,
     /// The predicate that holds the carry.
     pub(super) carry: Option<u32>,
+    /// Names that the current function uses for more than copies, once somebody asks.
+    used: Option<FxHashSet<&'a str>>,
     pub(super) position: Position,
     source: (u32, u32, u32),
 }
@@ -69,6 +71,7 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) ->
         size: Base::default(),
         local_top: 0,
         carry: None,
+        used: None,
         position: kernel.position,
         source: (0, 0, 0),
     };
@@ -99,6 +102,7 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) ->
         dynamic_shared,
         local_bytes,
         files: files.collect(),
+        target: ast.target.first().cloned().unwrap_or_default(),
         limits: limits(kernel),
     })
 }
@@ -153,7 +157,7 @@ fn operand_names<'a>(operand: &'a Operand, visit: &mut impl FnMut(&'a str)) {
     match operand {
         Operand::Name(name) | Operand::Offset(name, _) | Operand::Element { array: name, .. } => visit(name),
         Operand::Vector(all) | Operand::List(all) => all.iter().for_each(|each| operand_names(each, visit)),
-        Operand::Address { base, .. } => operand_names(base, visit),
+        Operand::Address { base, .. } | Operand::Not(base) | Operand::Negative(base) => operand_names(base, visit),
         Operand::Pair(a, b) => {
             operand_names(a, visit);
             operand_names(b, visit);
@@ -307,6 +311,7 @@ impl<'a> Decoder<'a> {
         self.size = Base::default();
         self.local_top = 0;
         self.carry = None;
+        self.used = None;
         self.source = (0, 0, 0);
         self.scopes = vec![Scope::default()];
         self.infos[index].entry = self.code.len() as u32;
@@ -341,6 +346,31 @@ impl<'a> Decoder<'a> {
         let mut size = self.size;
         size.local = size.local.next_multiple_of(16);
         self.infos[index].size = size;
+    }
+
+    /// Whether a vector load writes the register, and at most vector stores read it.
+    pub(super) fn is_copied(&mut self, register: &Operand) -> bool {
+        let Operand::Name(name) = register else { return false };
+        let body = self.functions[self.current].body.as_deref().unwrap_or(&[]);
+        let used = self.used.get_or_insert_with(|| {
+            let mut used = FxHashSet::default();
+            walk(body, &mut |statement| {
+                let Statement::Instruction(instruction) = statement else { return };
+                let copied = match instruction.opcode.as_str() {
+                    "ld" => instruction.operands.first(),
+                    "st" => instruction.operands.get(1),
+                    _ => None,
+                };
+                for operand in &instruction.operands {
+                    let copies = copied.is_some_and(|copied| std::ptr::eq(copied, operand));
+                    if !(copies && matches!(operand, Operand::Vector(_))) {
+                        operand_names(operand, &mut |name| _ = used.insert(name));
+                    }
+                }
+            });
+            used
+        });
+        !used.contains(name.as_str())
     }
 
     pub(super) fn scope(&mut self) -> &mut Scope {

@@ -268,12 +268,17 @@ impl Decoder<'_> {
                 None => vec![Destination::Sink, Destination::Sink],
             };
             let at_once = order.strong;
-            let load = Load { space, size: 8, signed: false, address, destinations: parts, order, at_once };
+            let load = Load { space, size: 8, signed: false, address, destinations: parts, order, at_once, copied: 0 };
             return Ok((Op::Load(Box::new(load)), class(space, false)));
         }
         let destinations =
             elements.iter().map(|each| self.destination(each, ty.bits())).collect::<Decoded<Vec<_>>>()?;
-        let load = Load { space, size, signed: ty.is_signed(), address, destinations, order, at_once: false };
+        let bytes = |index: usize| ((1u32 << size) - 1) << (index * size as usize);
+        // Compilers copy what is behind the last field of a struct with that field.
+        let parts = elements.iter().enumerate().filter(|_| size < 4);
+        let copied = parts.fold(0, |set, (index, each)| set | if self.is_copied(each) { bytes(index) } else { 0 });
+        let signed = ty.is_signed();
+        let load = Load { space, size, signed, address, destinations, order, at_once: false, copied };
         Ok((Op::Load(Box::new(load)), class(space, false)))
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Program {
     pub(crate) local_bytes: u32,
     /// `.file` indices and names.
     pub(crate) files: Vec<(u32, String)>,
+    /// The module's `.target`.
+    pub(crate) target: String,
     pub(crate) limits: Limits,
 }
 
@@ -314,6 +316,8 @@ pub(crate) struct Load {
     pub(crate) order: Order,
     /// The destinations are parts of one value, which nobody changes in between.
     pub(crate) at_once: bool,
+    /// A bit for each byte that at most stores use.
+    pub(crate) copied: u32,
 }
 
 pub(crate) struct Store {

@@ -50,6 +50,8 @@ pub(crate) struct Access<'a> {
     pub(crate) order: Order,
     /// What is stored, value by value, and the bytes of each.
     pub(crate) stored: Option<(&'a [[u64; LANES]], usize)>,
+    /// A bit for each byte of a lane that is read to be copied, if at all.
+    pub(crate) copied: u32,
 }
 
 /// What plain accesses are.
@@ -224,6 +226,7 @@ impl Warp {
                     size: total,
                     order: load.order,
                     stored: None,
+                    copied: load.copied,
                 };
                 block.observe(context, self, &access)?;
             }
@@ -281,8 +284,15 @@ impl Warp {
             if context.observing {
                 let values: Vec<_> = store.sources.iter().map(|source| self.values(source)).collect();
                 let stored = Some((values.as_slice(), store.size as usize));
-                let access =
-                    Access { inst, kind: AccessKind::Write, group: &group, size: total, order: store.order, stored };
+                let access = Access {
+                    inst,
+                    kind: AccessKind::Write,
+                    group: &group,
+                    size: total,
+                    order: store.order,
+                    stored,
+                    copied: 0,
+                };
                 block.observe(context, self, &access)?;
             }
             let _held = store.at_once.then(at_once);
@@ -335,6 +345,7 @@ impl Warp {
                     size: total,
                     order: atomic.order,
                     stored: None,
+                    copied: 0,
                 };
                 block.observe(context, self, &access)?;
             }
@@ -378,7 +389,11 @@ impl Warp {
             left &= !group.lanes;
             if context.observing {
                 let (kind, order) = (AccessKind::Atomic, atomic.order);
-                block.observe(context, self, &Access { inst, kind, group: &group, size: 16, order, stored: None })?;
+                block.observe(
+                    context,
+                    self,
+                    &Access { inst, kind, group: &group, size: 16, order, stored: None, copied: 0 },
+                )?;
             }
             let mut old = [[0u64; LANES]; 2];
             let held = at_once();
@@ -432,7 +447,11 @@ impl Warp {
             left &= !group.lanes;
             if context.observing {
                 let kind = AccessKind::AsyncRead;
-                block.observe(context, self, &Access { inst, kind, group: &group, size, order: WEAK, stored: None })?;
+                block.observe(
+                    context,
+                    self,
+                    &Access { inst, kind, group: &group, size, order: WEAK, stored: None, copied: 0 },
+                )?;
             }
             let region = self.region(context, block, group.place);
             for lane in lanes_of(group.lanes) {
@@ -446,7 +465,11 @@ impl Warp {
             left &= !group.lanes;
             if context.observing {
                 let kind = AccessKind::AsyncWrite;
-                block.observe(context, self, &Access { inst, kind, group: &group, size, order: WEAK, stored: None })?;
+                block.observe(
+                    context,
+                    self,
+                    &Access { inst, kind, group: &group, size, order: WEAK, stored: None, copied: 0 },
+                )?;
             }
             let region = self.region(context, block, group.place);
             for lane in lanes_of(group.lanes) {
@@ -476,7 +499,11 @@ impl Warp {
                 AccessKind::Write => WEAK,
                 _ => Order { strong: true, acquire: true, release: writes, scope: Scope::Block },
             };
-            block.observe(context, self, &Access { inst, kind, group: &group, size: 8, order, stored: None })?;
+            block.observe(
+                context,
+                self,
+                &Access { inst, kind, group: &group, size: 8, order, stored: None, copied: 0 },
+            )?;
         }
         Ok(self.region(context, block, group.place).update(group.offsets[lane], 8, update))
     }

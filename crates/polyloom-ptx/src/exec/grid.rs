@@ -145,9 +145,25 @@ impl Context<'_> {
     }
 }
 
+/// Whether code for `target` runs on the architecture (PTX ISA 9.0 §11.1.2): with `a` on that alone, with `f` on those of its
+/// family that are no older, otherwise on all that are not.
+fn runs_on(target: &str, arch: u32) -> bool {
+    let number = target.trim_start_matches("sm_");
+    let digits = number.trim_end_matches(['a', 'f']);
+    let Ok(least) = digits.parse::<u32>() else { return true };
+    match &number[digits.len()..] {
+        "a" => arch == least,
+        "f" => arch / 10 == least / 10 && arch >= least,
+        _ => arch >= least,
+    }
+}
+
 /// What is wrong with a launch before it starts.
 fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
     let threads = launch.block.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    if !runs_on(&program.target, launch.arch) {
+        return Some(format!("the module is for {}, the device is sm_{}", program.target, launch.arch));
+    }
     let limits = program.limits;
     let extent = |sizes: [u32; 3]| format!("({}, {}, {})", sizes[0], sizes[1], sizes[2]);
     if launch.grid.contains(&0) || launch.block.contains(&0) {

@@ -70,7 +70,7 @@ impl Warp {
                 }
                 if context.observing {
                     let stored = access.store.then_some((std::slice::from_ref(&parts), access.size as usize));
-                    let part = Access { inst, kind, group: &group, size: access.size, order: WEAK, stored };
+                    let part = Access { inst, kind, group: &group, size: access.size, order: WEAK, stored, copied: 0 };
                     block.check(context, self, &part)?;
                 }
                 let region = self.region(context, block, group.place);

@@ -4,7 +4,8 @@ use crate::exec::Context;
 use crate::exec::access::{Access, AccessKind, Where};
 use crate::exec::registers::lanes_of;
 
-/// The lanes that read a byte nobody wrote, and where the first does; then what is written counts as written.
+/// The lanes that read a byte nobody wrote, and the first such byte; then what is written counts as written. Bytes that
+/// are only copied may be what pads a struct.
 pub(super) fn access(context: &Context<'_>, shared: &mut [u8], access: &Access<'_>) -> Option<(u32, usize)> {
     let group = access.group;
     let size = access.size as usize;
@@ -15,14 +16,17 @@ pub(super) fn access(context: &Context<'_>, shared: &mut [u8], access: &Access<'
     for lane in lanes_of(group.lanes) {
         let offset = group.offsets[lane];
         if reads {
-            let known = match group.place {
-                Where::Global(index) => context.memory[index].is_written(offset, size),
-                Where::Shared => (offset..offset + size).all(|at| shared[at / 8] >> (at % 8) & 1 != 0),
+            let known = |at: usize, length: usize| match group.place {
+                Where::Global(index) => context.memory[index].is_written(at, length),
+                Where::Shared => (at..at + length).all(|at| shared[at / 8] >> (at % 8) & 1 != 0),
                 Where::Local | Where::Param => true,
             };
-            if !known {
-                unwritten |= 1 << lane;
-                first.get_or_insert(offset);
+            if !known(offset, size) {
+                let matters = |byte: &usize| access.copied >> byte & 1 == 0 && !known(offset + byte, 1);
+                if let Some(byte) = (0..size).find(matters) {
+                    unwritten |= 1 << lane;
+                    first.get_or_insert(offset + byte);
+                }
             }
         }
         if writes {
