@@ -208,6 +208,15 @@ fn uninitialised_memory() {
         &format!("st.shared.u8 [%r8], 1;\n{read}"),
         &format!("st.shared.u16 [%r8], %r0;\n{read}"),
     );
+    // The byte that nobody wrote is named, not the first of the access.
+    let found = findings("st.shared.u8 [tile], 1;\nst.shared.u16 [tile+2], 2;\nld.shared.u32 %r2, [tile];");
+    assert!(found[0].message.starts_with("nobody wrote byte 1 of `tile`"), "{}", found[0]);
+    // What pads a struct may be copied, with the byte beside it, but no more.
+    let bytes = "{%h0, %h1, %h2, %h3}";
+    let copy = format!(
+        "st.shared.u8 [%r8], 1;\nld.shared.v4.u8 {bytes}, [%r8];\nst.global.v4.u8 [%rd0], {bytes};\ncvt.u32.u16 %r2, %h0;"
+    );
+    check(FindingKind::Uninitialised, &format!("{copy}\ncvt.u32.u16 %r3, %h3;"), &copy);
     let read = "ld.global.u32 %r2, [%rd0];\nst.global.u32 [%rd0], %r2;";
     check(FindingKind::Uninitialised, read, &format!("st.global.u32 [%rd0], 0;\n{read}"));
 }
@@ -216,7 +225,7 @@ fn uninitialised_memory() {
 fn divergent_barriers() {
     check(
         FindingKind::DivergentBarrier,
-        "setp.lt.u32 %p0, %r0, 16;\n@!%p0 bra OVER;\nbar.sync 0;\nOVER:",
+        "setp.lt.u32 %p0, %r0, 16;\n@!%p0 bra OVER;\nbar.sync 0;\nOVER:\nst.global.u32 [%rd0], 1;",
         "setp.lt.u32 %p0, %r0, 16;\n@!%p0 bra OVER;\nst.global.u32 [%rd0], 1;\nOVER:\nbar.sync 0;",
     );
     check(
@@ -225,11 +234,30 @@ fn divergent_barriers() {
         "setp.lt.u32 %p0, %r0, 32;\n@%p0 bra OTHER;\nst.global.u32 [%rd0], 1;\nbra DONE;\nOTHER:\nst.global.u32 [%rd0], 2;\n\
          DONE:\nbar.sync 0;",
     );
-    check(
-        FindingKind::DivergentBarrier,
-        "setp.lt.u32 %p0, %r0, 40;\n@!%p0 ret;\nbar.sync 0;",
-        "bar.sync 0;\nsetp.lt.u32 %p0, %r0, 40;\n@!%p0 ret;",
+    // No barrier waits for threads that have ended, whether they did so before others reached it or not.
+    let some = "st.global.u32 [%rd0], 1;\nsetp.lt.u32 %p0, %r0, 40;\n";
+    for right in [
+        format!("{some}@!%p0 ret;\nbar.sync 0;\nst.global.u32 [%rd0], 2;"),
+        format!("{some}@!%p0 bra OVER;\nbar.sync 0;\nst.global.u32 [%rd0], 2;\nOVER:"),
+        format!("{some}@!%p0 bra OVER;\nbar.sync 0;\nret;\nOVER:\nst.global.u32 [%rd0], 2;"),
+    ] {
+        let texts: Vec<String> = findings(&right).iter().map(ToString::to_string).collect();
+        assert!(texts.is_empty(), "{texts:#?}\n{right}");
+    }
+}
+
+#[test]
+fn different_barriers_are_named() {
+    let found = findings(
+        "setp.lt.u32 %p0, %r0, 16;\n@%p0 bra OTHER;\nbar.sync 0;\nbra DONE;\nOTHER:\nbar.sync 0;\nDONE:",
     );
+    let [finding] = found.as_slice() else { panic!("one finding, not {found:#?}") };
+    let places = [&finding.site, &finding.other].map(|site| site.as_ref().expect("a place").position.line);
+    assert_eq!(places[1], places[0] + 3);
+    let first = finding.threads.iter().map(|thread| thread.thread[0]).collect::<Vec<u32>>();
+    assert_eq!(first, [16, 0]);
+    let text = finding.to_string();
+    assert!(text.contains("reach different barriers, 48 this one and 16 another, by thread (16, 0, 0)"), "{text}");
 }
 
 /// The barrier at line 7 of the source is divergent; the twin has it at a line of its own.
@@ -255,15 +283,11 @@ fn plant(wrong: &str, right: &str) {
 
 #[test]
 fn planted_divergent_barriers() {
-    // Behind a branch that half a warp takes; behind a return; in a loop of uneven length; two barriers for two branches.
+    // Behind a branch that half a warp takes; in a loop of uneven length; two barriers for two branches.
     let half = "setp.lt.u32 %p0, %r0, 16;\n";
     plant(
         &format!("{half}@!%p0 bra OVER;\n.loc 1 7 1\nbar.sync 0;\n.loc 1 9 1\nOVER:\nst.global.u32 [%rd0], 1;"),
         &format!("{half}@!%p0 bra OVER;\nst.global.u32 [%rd0], 2;\nOVER:\n.loc 1 7 1\nbar.sync 0;"),
-    );
-    plant(
-        &format!("{half}@%p0 ret;\n.loc 1 7 1\nbar.sync 0;\n.loc 1 9 1\nst.global.u32 [%rd0], 1;"),
-        &format!(".loc 1 7 1\nbar.sync 0;\n.loc 1 9 1\n{half}@%p0 ret;\nst.global.u32 [%rd0], 1;"),
     );
     let rounds = |most: &str| {
         format!(

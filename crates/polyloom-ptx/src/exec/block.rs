@@ -35,6 +35,14 @@ pub(crate) struct BlockState {
     pub(crate) clock: u64,
 }
 
+/// Lanes of a warp at an instruction that is a barrier.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) pc: u32,
+    pub(crate) warp: u32,
+    pub(crate) lanes: u32,
+}
+
 #[derive(Clone, Default)]
 struct BarrierState {
     /// Lanes of each warp that arrived.
@@ -44,8 +52,8 @@ struct BarrierState {
     waiting: bool,
     expected: Option<u32>,
     completed: u64,
-    /// Instructions that lanes arrived at.
-    sites: Vec<u32>,
+    /// Instructions that lanes of a warp arrived at.
+    sites: Vec<Arrival>,
     gathered: Resume,
     result: Resume,
 }
@@ -263,7 +271,7 @@ impl BlockState {
     }
 
     /// Who has arrived at a barrier, the instructions they did so at, and whether it is for all threads.
-    pub(crate) fn barrier_arrivals(&self, id: usize) -> (&[u32], &[u32], bool) {
+    pub(crate) fn barrier_arrivals(&self, id: usize) -> (&[u32], &[Arrival], bool) {
         let barrier = &self.barriers[id];
         (&barrier.arrived, &barrier.sites, barrier.expected.is_none())
     }
@@ -315,9 +323,7 @@ impl Warp {
             state.waiters[self.index as usize] |= if barrier.waits { group } else { 0 };
             state.waiting = true;
             state.expected = count.or(state.expected);
-            if !state.sites.contains(&path.pc) {
-                state.sites.push(path.pc);
-            }
+            state.sites.push(Arrival { pc: path.pc, warp: self.index, lanes: group });
             if let Some(reduction) = &barrier.reduction {
                 state.gathered.count += (reduction.input.mask(&self.registers) & group).count_ones();
                 state.gathered.threads += group.count_ones();

@@ -5,6 +5,7 @@
 
 mod copies;
 mod count;
+mod flow;
 mod order;
 mod race;
 mod uninitialised;
@@ -12,6 +13,7 @@ mod uninitialised;
 use crate::Sanitizers;
 use crate::decode::op::{Op, Scope};
 use crate::exec::access::{Access, AccessKind, Where};
+use crate::exec::block::Arrival;
 use crate::exec::registers::{LANES, lanes_of};
 use crate::exec::warp::Warp;
 use crate::exec::{BlockState, Context};
@@ -32,6 +34,8 @@ const MAX_THREADS: usize = 32;
 pub(crate) struct GlobalChecks {
     shadow: Shadow,
     board: Board,
+    /// By barrier, the instructions past it.
+    past: FxHashMap<u32, Vec<bool>>,
 }
 
 /// What the checks know of one block.
@@ -45,6 +49,8 @@ pub(crate) struct BlockChecks {
     copies: Copies,
     /// What threads that arrived at a barrier without waiting did before.
     given: FxHashMap<usize, Vec<Arc<Knowledge>>>,
+    /// Each thread's last instruction that accessed memory.
+    last: Vec<Option<u32>>,
 }
 
 impl BlockChecks {
@@ -57,6 +63,7 @@ impl BlockChecks {
             board: Board::default(),
             copies: Copies::default(),
             given: FxHashMap::default(),
+            last: vec![None; warps as usize * LANES],
         }
     }
 }
@@ -120,6 +127,10 @@ impl BlockState {
         access: &Access<'_>,
     ) -> Result<(), Box<Finding>> {
         if self.checks.is_some() && matches!(access.group.place, Where::Global(_) | Where::Shared) {
+            if let Some(checks) = &mut self.checks {
+                lanes_of(access.group.lanes)
+                    .for_each(|lane| checks.last[thread_of(warp.index, lane)] = Some(access.inst.index));
+            }
             self.check_written(context, warp, access);
             self.check_order(context, warp, access)?;
         }
@@ -197,40 +208,61 @@ impl BlockState {
             checks.time.join(&threads, &given);
         }
         if checks.sanitize.barriers {
-            self.check_barrier(context, arrived, sites, for_all);
+            self.check_barrier(context, &checks.last, (arrived, sites, for_all));
         }
         self.checks = Some(checks);
     }
 
-    /// Threads that arrive one after the other are fine; those that never do, or do so elsewhere, are not.
-    fn check_barrier(&self, context: &Context<'_>, arrived: &[u32], sites: &[u32], for_all: bool) {
-        let [first, rest @ ..] = sites else { return };
+    /// Threads that arrive one after the other are fine, as are those that have ended; those that arrive elsewhere, or
+    /// went on past the barrier without it, are not.
+    fn check_barrier(
+        &self,
+        context: &Context<'_>,
+        last: &[Option<u32>],
+        (arrived, arrivals, for_all): (&[u32], &[Arrival], bool),
+    ) {
+        let [first, ..] = arrivals else { return };
         let site = |pc: u32| context.site(&context.program.code[pc as usize]);
-        let aligned = matches!(&context.program.code[*first as usize].op, Op::Barrier(barrier) if barrier.aligned);
-        let report = |message: String, missing: Vec<u32>, other: Option<u32>| {
+        let aligned = matches!(&context.program.code[first.pc as usize].op, Op::Barrier(barrier) if barrier.aligned);
+        let report = |message: String, threads: &mut dyn Iterator<Item = usize>, other: Option<u32>| {
             let mut finding = context.plain_finding(FindingKind::DivergentBarrier, &message);
-            finding.site = Some(site(*first));
+            finding.site = Some(site(first.pc));
             finding.other = other.map(site);
-            for (warp, lanes) in (0..).zip(missing) {
-                let threads = lanes_of(lanes).map(|lane| context.thread_at(self.linear, thread_of(warp, lane)));
-                finding.threads.extend(threads.take(MAX_THREADS.saturating_sub(finding.threads.len())));
-            }
+            finding.threads = threads.take(MAX_THREADS).map(|thread| context.thread_at(self.linear, thread)).collect();
             context.report(*finding);
         };
-        let missing: Vec<u32> = arrived.iter().zip(self.present()).map(|(arrived, all)| all & !arrived).collect();
-        let count: u32 = missing.iter().map(|lanes| lanes.count_ones()).sum();
-        if for_all && count > 0 {
-            report(format!("{count} threads of the block have exited and never reach it"), missing, None);
-        } else if let ([second, ..], true) = (rest, for_all) {
-            report("threads of the block reach different barriers".to_owned(), Vec::new(), Some(*second));
-        } else if aligned && !for_all {
+        let threads = |warps: &[u32]| -> Vec<usize> {
+            let warps = (0..).zip(warps);
+            warps.flat_map(|(warp, lanes)| lanes_of(*lanes).map(move |lane| thread_of(warp, lane))).collect()
+        };
+        let absent: Vec<u32> = arrived.iter().zip(self.present()).map(|(arrived, all)| all & !arrived).collect();
+        let mut missing = if for_all || aligned { threads(&absent) } else { Vec::new() };
+        if !for_all {
             // Of warps that take part, all threads should.
-            let parts = arrived.iter().zip(self.present());
-            let apart: Vec<u32> = parts.map(|(arrived, all)| if *arrived == 0 { 0 } else { all & !arrived }).collect();
-            let count: u32 = apart.iter().map(|lanes| lanes.count_ones()).sum();
-            if count > 0 {
-                report(format!("{count} threads of warps that take part do not reach it"), apart, None);
-            }
+            missing.retain(|thread| arrived[thread / LANES] != 0);
+        }
+        if !missing.is_empty() {
+            let Some(global) = &context.global_checks else { return };
+            let mut global = global.lock().unwrap_or_else(PoisonError::into_inner);
+            let past = global.past.entry(first.pc).or_insert_with(|| flow::past(context.program, first.pc));
+            let goes_on = |thread: usize| last[thread].is_some_and(|pc| past[pc as usize]);
+            let alive = |thread: usize| self.alive_lanes()[thread / LANES] >> (thread % LANES) & 1 != 0;
+            missing.retain(|thread| alive(*thread) || goes_on(*thread));
+        }
+        let count = |of: &mut dyn Iterator<Item = &Arrival>| -> u32 { of.map(|each| each.lanes.count_ones()).sum() };
+        let elsewhere = arrivals.iter().find(|arrival| arrival.pc != first.pc);
+        if let (false, true) = (missing.is_empty(), for_all) {
+            let message = format!("{} threads of the block go on without it", missing.len());
+            report(message, &mut missing.into_iter(), None);
+        } else if let (Some(second), true) = (elsewhere, for_all) {
+            let here = count(&mut arrivals.iter().filter(|arrival| arrival.pc == first.pc));
+            let there = count(&mut arrivals.iter()) - here;
+            let message = format!("threads of the block reach different barriers, {here} this one and {there} another");
+            let one_of = |arrival: &Arrival| thread_of(arrival.warp, arrival.lanes.trailing_zeros() as usize);
+            report(message, &mut [first, second].map(one_of).into_iter(), Some(second.pc));
+        } else if !missing.is_empty() {
+            let message = format!("{} threads of warps that take part do not reach it", missing.len());
+            report(message, &mut missing.into_iter(), None);
         }
     }
 
