@@ -101,9 +101,9 @@ pub struct Sanitizers {
     pub uninitialised: bool,
     /// Accesses of one place that nothing orders, in a block and between blocks.
     pub races: bool,
-    /// Barriers that not all threads reach together.
+    /// Barriers that not all threads reach together, and warp instructions of lanes that their masks do not name.
     pub barriers: bool,
-    /// Reads of what `cp.async` may not have copied yet.
+    /// Accesses of what `cp.async` may not have copied yet, and writes of what it may have yet to read.
     pub async_copies: bool,
 }
 

@@ -17,7 +17,9 @@ pub enum FindingKind {
     Race,
     /// A barrier that not all threads reach together.
     DivergentBarrier,
-    /// A read of what `cp.async` may not have copied yet.
+    /// Lanes of a warp that the member mask of an instruction does not name execute it, or are read by a shuffle.
+    NotMember,
+    /// An access of what `cp.async` may not have copied yet, or a write of what it may have yet to read.
     MissingAsyncWait,
     /// Threads that wait for each other forever.
     Deadlock,
@@ -42,6 +44,7 @@ impl FindingKind {
             FindingKind::Uninitialised => "read of uninitialised memory",
             FindingKind::Race => "data race",
             FindingKind::DivergentBarrier => "divergent barrier",
+            FindingKind::NotMember => "lanes outside the member mask",
             FindingKind::MissingAsyncWait => "missing wait for an asynchronous copy",
             FindingKind::Deadlock => "deadlock",
             FindingKind::Trap => "trap",

@@ -247,10 +247,31 @@ fn divergent_barriers() {
 }
 
 #[test]
+fn lanes_are_named_by_their_masks() {
+    for (wrong, right) in [
+        ("bar.warp.sync 1;", "bar.warp.sync -1;"),
+        ("shfl.sync.idx.b32 %r2, %r0, 0, 31, 0xffff;", "shfl.sync.idx.b32 %r2, %r0, 0, 31, -1;"),
+        ("vote.sync.ballot.b32 %r2, 1, 3;", "vote.sync.ballot.b32 %r2, 1, -1;"),
+        ("match.any.sync.b32 %r2, 7, 1;", "match.any.sync.b32 %r2, 7, -1;"),
+        ("redux.sync.add.s32 %r2, 1, 15;", "redux.sync.add.s32 %r2, 1, -1;"),
+    ] {
+        check(FindingKind::NotMember, wrong, right);
+    }
+    // A shuffle of the lower half of a warp that reads the upper; what is out of its range is no lane's.
+    let half = |shuffle: &str| {
+        format!("and.b32 %r3, %r0, 16;\nsetp.ne.u32 %p0, %r3, 0;\n@%p0 ret;\nshfl.sync.{shuffle}, 0xffff;")
+    };
+    check(FindingKind::NotMember, &half("idx.b32 %r2, %r0, 20, 31"), &half("idx.b32 %r2, %r0, 10, 31"));
+    check(FindingKind::NotMember, &half("down.b32 %r2, %r0, 8, 31"), &half("down.b32 %r2, %r0, 8, 4111"));
+    let found = findings(&half("idx.b32 %r2, %r0, 20, 31"));
+    assert_eq!(found[0].message, "the value is of lane 20, which the mask 0xffff does not name");
+    assert_eq!(found[0].threads.len(), 16);
+}
+
+#[test]
 fn different_barriers_are_named() {
-    let found = findings(
-        "setp.lt.u32 %p0, %r0, 16;\n@%p0 bra OTHER;\nbar.sync 0;\nbra DONE;\nOTHER:\nbar.sync 0;\nDONE:",
-    );
+    let found =
+        findings("setp.lt.u32 %p0, %r0, 16;\n@%p0 bra OTHER;\nbar.sync 0;\nbra DONE;\nOTHER:\nbar.sync 0;\nDONE:");
     let [finding] = found.as_slice() else { panic!("one finding, not {found:#?}") };
     let places = [&finding.site, &finding.other].map(|site| site.as_ref().expect("a place").position.line);
     assert_eq!(places[1], places[0] + 3);
@@ -313,6 +334,23 @@ fn asynchronous_copies_are_waited_for() {
         &format!("{copy}cp.async.wait_group 1;\n{read}"),
         &format!("{copy}cp.async.wait_all;\n{read}"),
     );
+    // Nor may be written before what is copied, neither there nor where it comes from.
+    for (write, message) in [
+        (
+            "st.shared.u32 [%r8], 9;\n",
+            "of `tile` (4096 bytes) is written before thread (0, 0, 0) of block (0, 0, 0) waits for its `cp.async`",
+        ),
+        (
+            "st.global.u32 [%rd5], 9;\n",
+            "is written before thread (0, 0, 0) of block (0, 0, 0) waits for the `cp.async` that reads it",
+        ),
+    ] {
+        let one = "setp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\nsetp.ne.u32 %p0, %r1, 0;\n@%p0 ret;\n";
+        let wait = "cp.async.wait_group 0;\n";
+        let wrong = format!("{one}{copy}{write}{wait}{read}");
+        check(FindingKind::MissingAsyncWait, &wrong, &format!("{one}{copy}{wait}{write}{read}"));
+        assert!(findings(&wrong)[0].message.contains(message), "{}", findings(&wrong)[0]);
+    }
     // Others' copies need a barrier after the wait.
     let read = "ld.shared.u32 %r2, [%r10];\nst.global.u32 [%rd0], %r2;";
     check(

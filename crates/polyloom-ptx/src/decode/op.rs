@@ -1,7 +1,7 @@
 //! Decoded instructions: operands resolved to registers, constants and addresses, branches to instruction indices.
 
 use crate::error::Position;
-use crate::exec::registers::{Base, Compute, Slot, Source, Test};
+use crate::exec::registers::{Base, Compute, LANES, Registers, Slot, Source, Test};
 use crate::syntax::ast::Space;
 
 /// A kernel and all functions it may call, ready to run.
@@ -391,8 +391,12 @@ pub(crate) enum ReductionKind {
 pub(crate) struct WarpOp {
     /// Which lanes; `None`: those that are there.
     pub(crate) members: Option<Source<u32>>,
+    /// Of a shuffle, the lane that each lane reads, itself if that one is out of range.
+    pub(crate) sources: Option<Sources>,
     pub(crate) kind: WarpKind,
 }
+
+pub(crate) type Sources = Box<dyn Fn(&Registers) -> [u32; LANES] + Send + Sync>;
 
 pub(crate) enum WarpKind {
     Sync,

@@ -47,7 +47,10 @@ impl Decoder<'_> {
                     }
                     line.check(1, 1)?;
                     let members = Some(self.source(&all[0], Type::B(32))?);
-                    return Ok((Op::Warp(Box::new(WarpOp { members, kind: WarpKind::Sync })), Class::Barrier));
+                    return Ok((
+                        Op::Warp(Box::new(WarpOp { members, sources: None, kind: WarpKind::Sync })),
+                        Class::Barrier,
+                    ));
                 }
                 aligned = aligned || line.mods.take("aligned");
                 if line.mods.take("cluster") {

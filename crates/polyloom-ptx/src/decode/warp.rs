@@ -40,7 +40,10 @@ impl Decoder<'_> {
     pub(super) fn warp(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         let sync = line.mods.take("sync");
         let (members, compute) = match line.instruction.opcode.as_str() {
-            "shfl" => self.shuffle(line, sync)?,
+            "shfl" => {
+                let op = self.shuffle(line, sync)?;
+                return Ok((Op::Warp(Box::new(op)), Class::Warp));
+            }
             "vote" => self.vote(line, sync)?,
             "match" => self.matching(line)?,
             "redux" => self.reduction(line)?,
@@ -65,10 +68,10 @@ impl Decoder<'_> {
                 return Ok((Op::ActiveMask(slot), Class::Warp));
             }
         };
-        Ok((Op::Warp(Box::new(WarpOp { members, kind: WarpKind::Lanes(compute) })), Class::Warp))
+        Ok((Op::Warp(Box::new(WarpOp { members, sources: None, kind: WarpKind::Lanes(compute) })), Class::Warp))
     }
 
-    fn shuffle(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<(Option<Source<u32>>, Compute)> {
+    fn shuffle(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<WarpOp> {
         const MODES: &[(&str, Shuffle)] =
             &[("up", Shuffle::Up), ("down", Shuffle::Down), ("bfly", Shuffle::Butterfly), ("idx", Shuffle::Index)];
         let mode = line.mods.need_of(MODES)?;
@@ -84,6 +87,13 @@ impl Decoder<'_> {
         let b = self.source::<u32>(&all[2], Type::B(32))?;
         let c = self.source::<u32>(&all[3], Type::B(32))?;
         let members = if sync { Some(self.source(&all[4], Type::B(32))?) } else { None };
+        let sources = {
+            let (b, c) = (b.clone(), c.clone());
+            move |registers: &Registers| {
+                let (b, c) = (b.get(registers), c.get(registers));
+                std::array::from_fn(|lane| mode.from(lane as u32, b[lane], c[lane]).0 & 31)
+            }
+        };
         let compute: Compute = Box::new(move |registers, mask| {
             let (mut out, mut set) = ([0; LANES], 0);
             let (a, b, c) = (a.get(registers), b.get(registers), c.get(registers));
@@ -97,7 +107,7 @@ impl Decoder<'_> {
                 registers.set_predicate(p, set, mask);
             }
         });
-        Ok((members, compute))
+        Ok(WarpOp { members, sources: Some(Box::new(sources)), kind: WarpKind::Lanes(compute) })
     }
 
     fn vote(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<(Option<Source<u32>>, Compute)> {

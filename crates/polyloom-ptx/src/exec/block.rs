@@ -376,6 +376,7 @@ impl Warp {
                     let mask = members[left.trailing_zeros() as usize];
                     let group = lanes_of(left).fold(0, |set, lane| set | u32::from(members[lane] == mask) << lane);
                     left &= !group;
+                    block.observe_members(context, self, (inst, op), mask, group);
                     if mask & alive & !group == 0 {
                         self.perform(context, block, inst, op, group)?;
                         ready |= group;

@@ -11,7 +11,7 @@ mod race;
 mod uninitialised;
 
 use crate::Sanitizers;
-use crate::decode::op::{Op, Scope};
+use crate::decode::op::{Inst, Op, Scope, WarpOp};
 use crate::exec::access::{Access, AccessKind, Where};
 use crate::exec::block::Arrival;
 use crate::exec::registers::{LANES, lanes_of};
@@ -182,6 +182,34 @@ impl BlockState {
         }
     }
 
+    /// Lanes execute an instruction for the members of a mask.
+    pub(crate) fn observe_members(
+        &self,
+        context: &Context<'_>,
+        warp: &Warp,
+        (inst, op): (&Inst, &WarpOp),
+        members: u32,
+        lanes: u32,
+    ) {
+        if !self.checks.as_ref().is_some_and(|checks| checks.sanitize.barriers) {
+            return;
+        }
+        let report = |lanes: u32, message: String| {
+            if lanes != 0 {
+                context.report(*warp.finding(context, self, inst, FindingKind::NotMember, &message, lanes));
+            }
+        };
+        let strangers = lanes & !members;
+        report(strangers, format!("the mask 0x{members:x} does not name the lanes that execute it"));
+        if let Some(sources) = &op.sources {
+            let from = sources(&warp.registers);
+            let outside = |lane: &usize| members >> from[*lane] & 1 == 0;
+            let readers = lanes_of(lanes & members).filter(outside).fold(0, |set, lane| set | 1 << lane);
+            let whose = lanes_of(readers).next().map_or(0, |lane| from[lane]);
+            report(readers, format!("the value is of lane {whose}, which the mask 0x{members:x} does not name"));
+        }
+    }
+
     /// Lanes arrive at a barrier that they do not wait for: what they did is for those who do.
     pub(crate) fn observe_arrival(&mut self, id: u32, warp: u32, lanes: u32) {
         let Some(checks) = &mut self.checks else { return };
@@ -289,15 +317,20 @@ impl BlockState {
         for lane in lanes_of(group.lanes) {
             let (thread, offset) = (thread_of(warp.index, lane), group.offsets[lane]);
             let address = generic(context, group.place, offset);
-            if group.place == Where::Shared && reads {
-                let copier = checks.copies.under_way(offset as u64, access.size);
-                if let (Some(copier), true) = (copier, checks.sanitize.async_copies) {
-                    self.report_copy(context, warp, access, (lane, offset, copier));
-                    continue;
-                }
+            let copies = &mut checks.copies;
+            let copier = match group.place {
+                Where::Shared => copies.writer(offset as u64, access.size),
+                _ if writes => copies.reader(address, access.size),
+                _ => None,
+            };
+            match access.kind {
+                AccessKind::AsyncWrite => copies.write(thread, offset as u64, access.size),
+                AccessKind::AsyncRead => copies.read(thread, address, access.size),
+                _ => {}
             }
-            if group.place == Where::Shared && access.kind == AccessKind::AsyncWrite {
-                checks.copies.begin(thread, offset as u64, access.size);
+            if let (Some(copier), true) = (copier, checks.sanitize.async_copies) {
+                self.report_copy(context, warp, access, (lane, offset, copier), reads);
+                continue;
             }
             if !checks.sanitize.races {
                 continue;
@@ -365,10 +398,13 @@ impl BlockState {
         warp: &Warp,
         access: &Access<'_>,
         (lane, offset, copier): (usize, usize, usize),
+        reads: bool,
     ) {
         let place = place_name(context, access.group.place, offset);
         let copier = context.thread_at(self.linear, copier);
-        let message = format!("{place} is read before {copier} waits for its `cp.async`");
+        let verb = if reads { "read" } else { "written" };
+        let what = if access.group.place == Where::Shared { "its `cp.async`" } else { "the `cp.async` that reads it" };
+        let message = format!("{place} is {verb} before {copier} waits for {what}");
         let kind = FindingKind::MissingAsyncWait;
         let mut finding = warp.finding(context, self, access.inst, kind, &message, 1 << lane);
         finding.address = Some(generic(context, access.group.place, offset));
