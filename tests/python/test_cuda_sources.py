@@ -112,9 +112,9 @@ def module(request):
         pytest.skip("nvidia-cuda-nvrtc is not installed")
     log, ptx = Nvrtc(path).compile(SOURCE, request.param, "-lineinfo")
     assert log.strip("\n \0") == ""
-    loom.sim.configure(sanitize="all")
+    loom.sim.configure(arch=request.param, sanitize="all")
     yield loom.sim.Module(ptx)
-    loom.sim.configure(sanitize="none")
+    loom.sim.configure(arch="sm_80", sanitize="none")
 
 
 @pytest.mark.parametrize("n", [1, 1000, 4096])

@@ -8,9 +8,8 @@
 //! an error bound (`ex2.approx` and the like), the result is within it and may differ from a GPU's in the last
 //! places.
 //!
-//! Not simulated: textures and surfaces, `wgmma`, `tcgen05`, `mma` of sparse or block-scaled matrices, tensor copies,
-//! clusters of more than one block, video instructions, device-side launches. A kernel that has one is refused when it
-//! is loaded, with the line.
+//! What is not simulated is listed in the guide, `docs/guide/simulator.md`; a kernel that has it is refused when it is
+//! loaded, with the line.
 //!
 //! Architecture invariant: the crate knows PTX text alone, none of the compilers that write it. Its `unsafe` is in
 //! `memory/region.rs`.

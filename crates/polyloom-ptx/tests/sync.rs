@@ -318,6 +318,18 @@ fn special_registers() {
 }
 
 #[test]
+fn vectors_of_special_registers_and_memory_mapped_accesses() {
+    let body = "ld.param.u64 %rd4, [other];\nmov.v4.u32 {%r1, %r2, %r3, %r4}, %tid;\nmov.v4.u32 {%r5, %r6, %r7, %r8}, %ntid;\n\
+                st.global.v4.u32 [%rd4], {%r1, %r2, %r3, %r4};\nst.global.v4.u32 [%rd4+16], {%r5, %r6, %r7, %r8};\n\
+                ld.mmio.relaxed.sys.global.u32 %r9, [%rd4+20];\nst.mmio.relaxed.sys.global.u32 [%rd4+28], %r9;";
+    let launch = Launch { block: [1, 3, 1], ..Launch::default() };
+    let body = format!("mov.u32 %r1, %tid.y;\nsetp.ne.u32 %p0, %r1, 2;\n@%p0 ret;\n{body}");
+    let args = vec![array(&[0u32; 1]), array(&[9u32; 8])];
+    let (out, _) = try_launch(&kernel(&body), "k", args, launch).expect("it runs");
+    assert_eq!(values::<u32>(&out[1]), [0, 2, 0, 0, 1, 3, 1, 3]);
+}
+
+#[test]
 fn branch_tables_and_value_parameters() {
     let body = "and.b32 %r1, %r0, 3;\nTARGETS: .branchtargets A, B, C, A;\nbrx.idx %r1, TARGETS;\nA:\nmov.u32 %r2, 10;\nbra DONE;\n\
                 B:\nmov.u32 %r2, 20;\nbra DONE;\nC:\nmov.u32 %r2, 30;\nDONE:\nst.global.u32 [%rd0], %r2;";

@@ -3,6 +3,7 @@
 use super::address::{Ordered, class, drop_cache_hints, memory_type, take_order, take_space};
 use super::function::Decoder;
 use super::op::{AnySource, Destination, Halves, Load, Op, Order, Store};
+use super::special::special;
 use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::exec::registers::{Compute, LANES, Registers, Source, map1, put};
@@ -88,6 +89,9 @@ impl Decoder<'_> {
     }
 
     fn mov(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        if line.mods.take("v4") {
+            return self.move_components(line);
+        }
         let ty = line.mods.ty()?;
         line.check(2, 2)?;
         let all = &line.instruction.operands;
@@ -145,6 +149,29 @@ impl Decoder<'_> {
             (to, from) if from.len() == 1 => self.unpack(line, ty, &to, &from[0])?,
             _ => return line.error("`mov` packs or unpacks one vector"),
         };
+        Ok((Op::Compute(compute), Class::Move))
+    }
+
+    /// `mov.v4` of a special register: its components, of which the fourth is zero.
+    fn move_components(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let ty = line.mods.ty()?;
+        line.check(2, 2)?;
+        let all = &line.instruction.operands;
+        let to = self.elements(&all[0]);
+        let Operand::Name(name) = &all[1] else { return line.error("`mov.v4` reads a special register") };
+        if to.len() != 4 || special(name, Some("x")).is_none() {
+            return line.error("`mov.v4` reads a special register, to four registers");
+        }
+        let slots = to.iter().map(|to| self.slot::<u32>(to, ty)).collect::<Decoded<Vec<_>>>()?;
+        let component = |axis: &str| Operand::Component(name.clone(), axis.to_owned());
+        let from = [component("x"), component("y"), component("z"), Operand::Integer(0)];
+        let from = from.iter().map(|from| self.source::<u32>(from, ty)).collect::<Decoded<Vec<_>>>()?;
+        let compute: Compute = Box::new(move |registers, mask| {
+            for (slot, from) in slots.iter().zip(&from) {
+                let value = *from.get(registers);
+                put(registers, *slot, &value, mask);
+            }
+        });
         Ok((Op::Compute(compute), Class::Move))
     }
 

@@ -100,7 +100,10 @@ impl Context<'_> {
             return format!("byte {past} of the {dynamic} bytes of dynamic shared memory");
         }
         match self.program.shared.iter().rev().find(|(start, _, _)| u64::from(*start) <= offset) {
-            Some((start, size, name)) => format!("byte {} of `{name}` ({size} bytes)", offset - u64::from(*start)),
+            Some((start, size, name)) => {
+                let (byte, name) = (offset - u64::from(*start), plain_name(name));
+                format!("byte {byte} of `{name}` ({size} bytes)")
+            }
             None => format!("byte {offset} of shared memory"),
         }
     }
@@ -143,6 +146,27 @@ impl Context<'_> {
         };
         Thread { block: place(block, self.launch.grid), thread: place(thread as u64, self.launch.block) }
     }
+}
+
+/// A variable's name without its scopes: `tile` for `_ZZN3app4sortEPiE4tile`, in which each name follows its length
+/// (Itanium C++ ABI §5.1). Other names are as they are.
+fn plain_name(name: &str) -> &str {
+    let Some(mut rest) = name.strip_prefix("_Z") else { return name };
+    let mut last = name;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let length = rest[..digits].parse::<usize>().unwrap_or(0);
+        match rest.get(digits..digits + length).filter(|_| length > 0) {
+            Some(part) => {
+                last = part;
+                rest = &rest[digits + length..];
+            }
+            // Numbers among the arguments of templates have a letter for their type, and end in `E`.
+            None if rest.starts_with('L') => rest = rest.split_once('E').map_or("", |(_, after)| after),
+            None => rest = &rest[rest.chars().next().map_or(1, char::len_utf8).max(digits)..],
+        }
+    }
+    last
 }
 
 /// Whether code for `target` runs on the architecture (PTX ISA 9.0 §11.1.2): with `a` on that alone, with `f` on those of its
@@ -342,4 +366,17 @@ fn worker(context: &Context<'_>, next: &AtomicU64, blocks: u64, total: &Mutex<Co
     };
     total.lock().unwrap_or_else(PoisonError::into_inner).add(&counters);
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain_name;
+
+    #[test]
+    fn names_of_variables_in_functions_lose_their_scopes() {
+        // As c++filt has them: `sort(unsigned short)::t`, `app::sort(int*)::tile`, `f<6>()::s`, and a second `tile`.
+        let mangled =
+            ["_ZZ5msortE1t", "_ZZN3app4sortEPiE4tile", "_ZZ1fILi6EEvvE1s", "_ZZ5msortE4tile_0", "tile", "_Zero"];
+        assert_eq!(mangled.map(plain_name), ["t", "tile", "s", "tile", "tile", "_Zero"]);
+    }
 }
