@@ -368,6 +368,26 @@ impl Function {
         written
     }
 
+    /// Whether it has an op that needs a kernel to be launched in blocks, not counting what it calls.
+    pub fn needs_blocks(&self) -> bool {
+        let mut needs = false;
+        self.walk(self.body, &mut |_, data| needs |= data.op.info().needs_blocks());
+        needs
+    }
+
+    /// The functions it calls itself, each once.
+    pub fn callees(&self) -> Vec<FuncId> {
+        let mut callees = Vec::new();
+        self.walk(self.body, &mut |_, data| {
+            if let Imm::Func(callee) = data.imm
+                && !callees.contains(&callee)
+            {
+                callees.push(callee);
+            }
+        });
+        callees
+    }
+
     /// A value's type.
     pub fn ty(&self, value: Value) -> Type {
         self.values[value].ty
@@ -443,12 +463,12 @@ impl Module {
         let mut reached = vec![from];
         let mut next = 0;
         while next < reached.len() {
-            let function = &self.functions[reached[next]];
+            for callee in self.functions[reached[next]].callees() {
+                if !reached.contains(&callee) {
+                    reached.push(callee);
+                }
+            }
             next += 1;
-            function.walk(function.body, &mut |_, data| match data.imm {
-                Imm::Func(callee) if !reached.contains(&callee) => reached.push(callee),
-                _ => {}
-            });
         }
         reached
     }

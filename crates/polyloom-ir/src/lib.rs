@@ -10,6 +10,7 @@ pub mod block_plan;
 pub mod builder;
 pub mod canonical;
 pub mod diagnostic;
+pub mod effects;
 pub mod entity;
 pub mod eval;
 pub mod format;
@@ -29,6 +30,7 @@ pub mod verify;
 pub use arch::{Arch, ArchLimits, ArchVariant, PtxVersion, UnknownArch};
 pub use builder::Builder;
 pub use diagnostic::{Code, Diagnostic, Severity};
+pub use effects::CallEffects;
 pub use entity::{FuncId, Inst, Region, Value};
 pub use function::{
     AxisExtent, CheckKind, Function, FunctionKind, Imm, InstData, MemoryOrder, Module, Ordering, RegionData, Scope,

@@ -1,8 +1,7 @@
 //! What a pass is, and the one list of them.
 
-use crate::analysis::effects::CallEffects;
 use crate::transform::*;
-use polyloom_ir::{Diagnostic, FuncId, Function, Module};
+use polyloom_ir::{CallEffects, Diagnostic, FuncId, Function, Module};
 
 /// What passes are told beside the code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -155,7 +154,7 @@ pub const PASSES: &[Pass] = &[
         name: "split_blocks",
         doc: "For CPUs: turns a kernel that is launched in blocks into one whose threads are the blocks.",
         run: |module, func, _| {
-            if blocks::needs_blocks(&module.functions[func]) {
+            if module.functions[func].needs_blocks() {
                 blocks::split_blocks(module, func);
             }
             Ok(())

@@ -1,9 +1,8 @@
 //! The way from the front end's HIR to a back end's.
 
-use crate::analysis::effects::{CallEffects, callees};
 use crate::pass::Context;
 use crate::transform::*;
-use polyloom_ir::{Diagnostic, FuncId, Function, Imm, Module, verify_function};
+use polyloom_ir::{CallEffects, Diagnostic, FuncId, Function, Imm, Module, verify_function};
 
 /// How kernels are prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -31,7 +30,7 @@ pub struct Options {
 /// When the kernel grows beyond the compiler's limits, with a diagnostic that names the function at fault.
 pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result<(), Vec<Diagnostic>> {
     scalarise_checked(module, kernel, options);
-    for id in reachable(module, kernel) {
+    for id in module.reachable(kernel) {
         expand_library::expand_library(module, id);
     }
     inline::inline(module, kernel, if options.gpu { inline::Keep::Marked } else { inline::Keep::Nothing })?;
@@ -42,7 +41,7 @@ pub fn prepare(module: &mut Module, kernel: FuncId, options: &Options) -> Result
     refine(&mut module.functions[kernel], &calls);
     if options.gpu {
         // Functions of the user's that stay; those of the library are as they should be.
-        for id in reachable(module, kernel).into_iter().skip(1) {
+        for id in module.reachable(kernel).into_iter().skip(1) {
             if module.functions[id].constraints.inline_never {
                 refine(&mut module.functions[id], &calls);
             }
@@ -70,14 +69,14 @@ fn refine(func: &mut Function, calls: &CallEffects) {
 /// Takes composites apart, and puts checks into the kernel and the functions it calls, or takes assertions out.
 fn scalarise_checked(module: &mut Module, kernel: FuncId, options: &Options) {
     let context = Context { checked: is_checked(&module.functions[kernel], options) };
-    for id in reachable(module, kernel) {
+    for id in module.reachable(kernel) {
         let func = &mut module.functions[id];
         if context.checks(func) {
             insert_checks::insert_component_checks(func);
         }
     }
     scalarise::scalarise(module);
-    for id in reachable(module, kernel) {
+    for id in module.reachable(kernel) {
         let func = &mut module.functions[id];
         if inline::is_library_name(&func.name) {
             continue;
@@ -138,12 +137,12 @@ pub fn prepared(module: &Module, kernel: FuncId, options: &Options) -> Result<(M
 
 /// A module of only `root`, which comes first, and what it calls.
 pub fn extract(module: &Module, root: FuncId) -> (Module, FuncId) {
-    extracted(module, &reachable(module, root))
+    extracted(module, &module.reachable(root))
 }
 
 /// [`extract`] with the functions that stand in for derivatives.
 pub(crate) fn extract_with_derivatives(module: &Module, root: FuncId) -> (Module, FuncId) {
-    extracted(module, &reachable_with(module, root, true))
+    extracted(module, &reachable_with_derivatives(module, root))
 }
 
 fn extracted(module: &Module, kept: &[FuncId]) -> (Module, FuncId) {
@@ -164,20 +163,14 @@ fn extracted(module: &Module, kept: &[FuncId]) -> (Module, FuncId) {
     (copy, FuncId::from_u32(0))
 }
 
-/// `root` and the functions it calls, directly or not, each once.
-pub(crate) fn reachable(module: &Module, root: FuncId) -> Vec<FuncId> {
-    reachable_with(module, root, false)
-}
-
-/// [`reachable`], perhaps with the functions that stand in for derivatives.
-pub(crate) fn reachable_with(module: &Module, root: FuncId, with_derivatives: bool) -> Vec<FuncId> {
+/// What [`Module::reachable`] gives, and the functions that stand in for derivatives of these.
+pub(crate) fn reachable_with_derivatives(module: &Module, root: FuncId) -> Vec<FuncId> {
     let mut found = vec![root];
     let mut next = 0;
     while let Some(&id) = found.get(next) {
         next += 1;
         let function = &module.functions[id];
-        let custom = function.gradient.into_iter().chain(function.replay).filter(|_| with_derivatives);
-        for callee in callees(function).into_iter().chain(custom) {
+        for callee in function.callees().into_iter().chain(function.gradient).chain(function.replay) {
             if !found.contains(&callee) {
                 found.push(callee);
             }

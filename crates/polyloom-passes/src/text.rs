@@ -2,15 +2,16 @@
 
 mod random;
 
-use crate::analysis::effects::{CallEffects, callees};
-use crate::pipeline::{self, Options, extract, is_checked, reachable};
-use crate::transform::blocks::{needs_blocks, split_for_text};
+use crate::pipeline::{self, Options, extract, is_checked};
+use crate::transform::blocks::split_for_text;
 use crate::transform::inline::Keep;
 use crate::transform::scalarise::{Lengths, scalarise_to};
 use crate::transform::{cse, dce, early_exits, expand_library, fold, inline, strip_asserts};
 use polyloom_ir::block_plan::BlockPlan;
 use polyloom_ir::op::{Group, Lowering};
-use polyloom_ir::{Builder, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Type, Value};
+use polyloom_ir::{
+    Builder, CallEffects, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Type, Value,
+};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -35,7 +36,7 @@ pub struct ForText<'m> {
 /// As [`pipeline::prepare`], when functions call themselves, and when a kernel cannot be split.
 pub fn for_text<'m>(module: &'m Module, kernel: FuncId, options: &Options) -> Result<ForText<'m>, Vec<Diagnostic>> {
     let checked = is_checked(&module.functions[kernel], options);
-    if !options.gpu && reachable(module, kernel).iter().any(|&id| needs_blocks(&module.functions[id])) {
+    if !options.gpu && module.reachable(kernel).iter().any(|&id| module.functions[id].needs_blocks()) {
         let prepare = if checked { pipeline::prepared } else { pipeline::readable };
         let (mut copy, id) = prepare(module, kernel, options)?;
         return match split_for_text(&mut copy, id) {
@@ -169,6 +170,6 @@ pub(crate) fn definition_of_composites(
     fold::fold(func);
     cse::cse(func, &calls);
     dce::dce(func, &calls);
-    debug_assert!(callees(func).iter().all(|&callee| callee != flat), "the function is inlined");
+    debug_assert!(func.callees().iter().all(|&callee| callee != flat), "the function is inlined");
     Some(extract(&module, whole).0)
 }

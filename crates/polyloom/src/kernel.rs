@@ -12,7 +12,7 @@ use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::autodiff::write_gradients;
 use polyloom_passes::pipeline;
-use polyloom_passes::transform::blocks::{needs_blocks, split_blocks};
+use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::transform::scalarise;
 use polyloom_runtime::{
     ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, interpret_thread,
@@ -124,7 +124,7 @@ impl Kernel {
         let has_structs = arguments.iter().any(|param| param.ty.as_plain().is_none());
         Kernel {
             params: Params::new(scalarise::params(&module.functions[id]), scalarise::elements(&module.functions[id])),
-            needs_blocks: module.functions.values().any(needs_blocks),
+            needs_blocks: module.functions.values().any(Function::needs_blocks),
             module: Arc::new(module),
             id,
             typed,

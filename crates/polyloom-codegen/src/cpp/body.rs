@@ -4,12 +4,12 @@ use super::blocks::{BLOCKS, Local, locals};
 use super::expression::Precedence;
 use super::layout::Layout;
 use super::names::Names;
-use super::plan::{CallEffect, Plan, draws};
+use super::plan::{Plan, draws};
 use super::prelude::Helper;
 use super::unit::{Callees, Target, Unit};
 use super::variables::{Variable, Variables};
 use cranelift_entity::{EntitySet, SecondaryMap};
-use polyloom_ir::{Function, FunctionKind, Imm, Inst, InstData, Op, Region, Scalar, Span, Type, Value};
+use polyloom_ir::{CallEffects, Function, FunctionKind, Imm, Inst, InstData, Op, Region, Scalar, Span, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ pub(super) struct Body<'a, 'u> {
     pub is_strict: bool,
     pub out: String,
     pub(super) layout: Layout,
-    pub(super) call_effect: CallEffect<'a>,
+    pub(super) calls: &'a CallEffects,
     pub(super) declared: EntitySet<Variable>,
     pub(super) declarations: FxHashMap<Inst, SmallVec<[Variable; 2]>>,
     pub(super) jumps: Jumps,
@@ -89,12 +89,12 @@ impl<'a, 'u> Body<'a, 'u> {
         unit: &'a mut Unit<'u>,
         callees: Callees<'a>,
         func: &'a Function,
-        call_effect: CallEffect<'a>,
+        calls: &'a CallEffects,
         is_strict: bool,
         mut names: Names,
     ) -> Body<'a, 'u> {
         let layout = Layout::new(func);
-        let plan = Plan::new(func, &layout, call_effect);
+        let plan = Plan::new(func, &layout, calls);
         unit.reserve_callees(func, callees, &mut names);
         let blocks = unit.blocks.filter(|_| func.kind == FunctionKind::Kernel);
         if blocks.is_some() {
@@ -137,7 +137,7 @@ impl<'a, 'u> Body<'a, 'u> {
             is_strict,
             out: String::with_capacity(1024),
             layout,
-            call_effect,
+            calls,
             declared: EntitySet::new(),
             declarations,
             jumps,
@@ -354,7 +354,7 @@ impl<'a, 'u> Body<'a, 'u> {
         let func = self.func;
         for &inst in &func.regions[region].insts {
             let data = &func.insts[inst];
-            if self.plan.is_statement(inst, data, self.call_effect) {
+            if self.plan.is_statement(inst, data, self.calls) {
                 self.statement(inst, data, region);
             }
         }

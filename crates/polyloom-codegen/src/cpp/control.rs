@@ -53,7 +53,7 @@ impl Body<'_, '_> {
         let func = self.func;
         let (&last, before) = func.regions[region].insts.split_last()?;
         let mut statements =
-            before.iter().copied().filter(|&inst| self.plan.is_statement(inst, &func.insts[inst], self.call_effect));
+            before.iter().copied().filter(|&inst| self.plan.is_statement(inst, &func.insts[inst], self.calls));
         let only = statements.next()?;
         let hands_nothing_on = func.insts[last].op == Op::Yield
             && func.insts[last].operands.iter().zip(&func.insts[self.layout.owner(region)?].results).all(
@@ -105,8 +105,7 @@ impl Body<'_, '_> {
         let [condition, body] = [data.regions[0], data.regions[1]];
         self.hand(&data.operands, inst);
         let Some((&last, before)) = func.regions[condition].insts.split_last() else { return };
-        let is_expression =
-            before.iter().all(|&inst| !self.plan.is_statement(inst, &func.insts[inst], self.call_effect));
+        let is_expression = before.iter().all(|&inst| !self.plan.is_statement(inst, &func.insts[inst], self.calls));
         if is_expression && func.insts[last].op == Op::Yield {
             self.start();
             self.out.push_str("while (");
@@ -119,7 +118,7 @@ impl Body<'_, '_> {
             self.indent += 1;
             for &inner in before {
                 let data = &func.insts[inner];
-                if self.plan.is_statement(inner, data, self.call_effect) {
+                if self.plan.is_statement(inner, data, self.calls) {
                     self.statement(inner, data, condition);
                 }
             }

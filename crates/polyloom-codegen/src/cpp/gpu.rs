@@ -9,25 +9,13 @@ use super::prelude::Helper;
 use super::unit::Target;
 use polyloom_ir::function::{Ordering, Scope, SharedArray};
 use polyloom_ir::op::Group;
-use polyloom_ir::{Function, Imm, Inst, InstData, Module, Op, Scalar, Type, Value, ValueDef};
+use polyloom_ir::{Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
 
 /// The mask of all lanes.
 const ALL: &str = "0xffffffffu";
 
 const AXES: [&str; 3] = ["x", "y", "z"];
-
-/// Whether a kernel has operations of blocks or warps, itself or in what it calls, so that its threads do not stand for
-/// themselves.
-pub(super) fn needs_blocks(module: &Module, func: &Function) -> bool {
-    let mut found = false;
-    func.walk(func.body, &mut |_, data| {
-        found = found
-            || data.op.info().needs_blocks()
-            || matches!(data.imm, Imm::Func(callee) if needs_blocks(module, &module.functions[callee]));
-    });
-    found
-}
 
 impl Body<'_, '_> {
     /// An operation of blocks or warps. False for others.

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::{Effect, Group, Signature};
-use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueDef};
+use polyloom_ir::{CallEffects, Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueDef};
 
 /// How the values of a function are written.
 pub(super) struct Plan {
@@ -21,14 +21,11 @@ pub(super) struct Plan {
     user: SecondaryMap<Value, PackedOption<Inst>>,
 }
 
-/// The effect of a call, by the called function.
-pub(super) type CallEffect<'a> = &'a dyn Fn(&InstData) -> Effect;
-
 impl Plan {
-    pub(super) fn new(func: &Function, layout: &Layout, call_effect: CallEffect<'_>) -> Plan {
+    pub(super) fn new(func: &Function, layout: &Layout, calls: &CallEffects) -> Plan {
         let mut live =
             Liveness { func, layout, live: EntitySet::with_capacity(func.values.len()), pending: Vec::new() };
-        live.roots(func.body, call_effect);
+        live.roots(func.body, calls);
         live.run();
         let live = live.live;
         let mut plan = Plan {
@@ -38,7 +35,7 @@ impl Plan {
             user: SecondaryMap::with_capacity(func.values.len()),
         };
         func.walk(func.body, &mut |inst, data| {
-            if !plan.is_written(inst, data, call_effect) {
+            if !plan.is_written(inst, data, calls) {
                 return;
             }
             for (index, &operand) in data.operands.iter().enumerate() {
@@ -48,7 +45,7 @@ impl Plan {
                 }
             }
         });
-        let mut folding = Folding { func, layout, call_effect, writes: Vec::new(), plan: &mut plan };
+        let mut folding = Folding { func, layout, calls, writes: Vec::new(), plan: &mut plan };
         folding.count_writes();
         folding.region(func.body);
         plan
@@ -77,15 +74,15 @@ impl Plan {
     }
 
     /// Whether an instruction leaves anything in the text.
-    fn is_written(&self, _: Inst, data: &InstData, call_effect: CallEffect<'_>) -> bool {
-        let has_effect = !matches!(effect(data, call_effect), Effect::Pure | Effect::Read);
+    fn is_written(&self, _: Inst, data: &InstData, calls: &CallEffects) -> bool {
+        let has_effect = !matches!(calls.of_inst(data), Effect::Pure | Effect::Read);
         has_effect || data.results.iter().any(|&result| self.live.contains(result))
     }
 
     /// Whether an instruction is written, and by itself.
-    pub(super) fn is_statement(&self, inst: Inst, data: &InstData, call_effect: CallEffect<'_>) -> bool {
+    pub(super) fn is_statement(&self, inst: Inst, data: &InstData, calls: &CallEffects) -> bool {
         let folded = data.results.first().is_some_and(|&result| self.folded.contains(result));
-        !folded && self.is_written(inst, data, call_effect)
+        !folded && self.is_written(inst, data, calls)
     }
 
     /// Whether anything that is written uses a value.
@@ -118,10 +115,6 @@ pub(super) fn draws(op: Op) -> bool {
     info.group == Group::Random && info.signatures.iter().all(changes_first)
 }
 
-pub(super) fn effect(data: &InstData, call_effect: CallEffect<'_>) -> Effect {
-    if data.op == Op::Call { call_effect(data) } else { data.op.info().effect }
-}
-
 /// Finds what effects depend on.
 struct Liveness<'f> {
     func: &'f Function,
@@ -143,7 +136,7 @@ impl Liveness<'_> {
         }
     }
 
-    fn roots(&mut self, region: Region, call_effect: CallEffect<'_>) {
+    fn roots(&mut self, region: Region, calls: &CallEffects) {
         let func = self.func;
         func.walk(region, &mut |_, data| match data.op {
             Op::If => self.mark(data.operands[0]),
@@ -156,7 +149,7 @@ impl Liveness<'_> {
                     self.mark_all(&func.insts[last].operands);
                 }
             }
-            _ if matches!(effect(data, call_effect), Effect::Pure | Effect::Read) => {}
+            _ if matches!(calls.of_inst(data), Effect::Pure | Effect::Read) => {}
             _ => self.mark_all(&data.operands),
         });
     }
@@ -237,7 +230,7 @@ impl Liveness<'_> {
 struct Folding<'a> {
     func: &'a Function,
     layout: &'a Layout,
-    call_effect: CallEffect<'a>,
+    calls: &'a CallEffects,
     /// By place: how many writes of memory stand before it.
     writes: Vec<u32>,
     plan: &'a mut Plan,
@@ -247,7 +240,7 @@ impl Folding<'_> {
     fn count_writes(&mut self) {
         let mut at = vec![false; self.layout.n_places() as usize + 1];
         self.func.walk(self.func.body, &mut |inst, data| {
-            if matches!(effect(data, self.call_effect), Effect::Write | Effect::ReadWrite) {
+            if matches!(self.calls.of_inst(data), Effect::Write | Effect::ReadWrite) {
                 at[self.layout.start(inst) as usize] = true;
             }
         });
@@ -299,7 +292,7 @@ impl Folding<'_> {
         if self.plan.n_uses[result] != 1 {
             return false;
         }
-        match effect(data, self.call_effect) {
+        match self.calls.of_inst(data) {
             Effect::Pure => self.is_used_in_place(inst, result, false),
             Effect::Read => self.is_used_in_place(inst, result, true),
             Effect::Region if data.op == Op::If => match self.conditional(data) {
@@ -320,10 +313,10 @@ impl Folding<'_> {
             }
             for &inner in before {
                 let data = &self.func.insts[inner];
-                if self.plan.is_statement(inner, data, self.call_effect) {
+                if self.plan.is_statement(inner, data, self.calls) {
                     return None;
                 }
-                self.func.walk(region, &mut |_, data| reads |= effect(data, self.call_effect) == Effect::Read);
+                self.func.walk(region, &mut |_, data| reads |= self.calls.of_inst(data) == Effect::Read);
             }
         }
         Some(reads)

@@ -1,18 +1,16 @@
 //! One text: what it consists of and in which order it is written.
 
 use super::body::Body;
-use super::gpu::needs_blocks;
 use super::names::{Names, identifier};
 use super::plan::draws;
 use super::prelude::{Helper, half};
 use super::{Options, Semantics, types};
 use crate::abi::SiteTable;
 use crate::backend::CodegenError;
-use cranelift_entity::SecondaryMap;
 use polyloom_ir::block_plan::{BlockPlan, Phrase};
-use polyloom_ir::op::{Effect, Lowering};
+use polyloom_ir::op::Lowering;
 use polyloom_ir::{
-    Composite, FloatMode, FuncId, Function, FunctionKind, Imm, Inst, InstData, Module, Op, Scalar, Span, Type,
+    CallEffects, Composite, FloatMode, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Span, Type,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -324,11 +322,12 @@ impl<'u> Unit<'u> {
                 name
             }
         };
-        self.write_function(callees, func, &name);
+        self.write_function(callees, id, &name);
         name
     }
 
-    fn write_function(&mut self, callees: Callees<'_>, func: &Function, name: &str) {
+    fn write_function(&mut self, callees: Callees<'_>, id: FuncId, name: &str) {
+        let func = &callees.module.functions[id];
         let base = func.name.split('.').next().and_then(Op::from_name);
         let changes_state = callees.is_library && func.results.len() == 2 && base.is_some_and(draws);
         let result = match func.results[..] {
@@ -346,11 +345,10 @@ impl<'u> Unit<'u> {
                 result
             }
         };
-        let effects = effects_of(callees.module);
-        let call_effect = |data: &InstData| call_effect(&effects, data);
+        let calls = CallEffects::of(callees.module, id);
         let is_strict = callees.is_library || func.metadata.float_mode == FloatMode::Strict;
         let names = self.names.clone();
-        let body = Body::new(self, callees, func, &call_effect, is_strict, names);
+        let body = Body::new(self, callees, func, &calls, is_strict, names);
         let text = body.device_function(name, &result, changes_state);
         self.functions.push(FunctionText { text, is_library: callees.is_library });
     }
@@ -371,15 +369,14 @@ impl<'u> Unit<'u> {
         let callee = self.semantics.definition(op, &key.1).map(|module| {
             let callees = Callees { module: &module, is_library: true };
             let root = FuncId::from_u32(0);
-            let func = &module.functions[root];
             match operator(op, key.1.len()).filter(|_| is_composite) {
                 Some(sign) => {
-                    self.write_function(callees, func, &format!("operator{sign}"));
+                    self.write_function(callees, root, &format!("operator{sign}"));
                     Callee::Operator(sign)
                 }
                 None if is_composite => {
                     let name = op.name().to_owned();
-                    self.write_function(callees, func, &name);
+                    self.write_function(callees, root, &name);
                     Callee::Function(name)
                 }
                 None => Callee::Widened(self.function(callees, root)),
@@ -399,14 +396,14 @@ impl<'u> Unit<'u> {
             .filter(|func| func.kind == FunctionKind::Kernel)
             .ok_or_else(|| CodegenError::new("the module has no such kernel"))?;
         let callees = Callees { module, is_library: false };
-        let effects = effects_of(module);
-        let call_effect = |data: &InstData| call_effect(&effects, data);
+        let calls = CallEffects::of(module, kernel);
         let is_strict = func.metadata.float_mode == FloatMode::Strict;
-        self.in_blocks = needs_blocks(module, func) && self.blocks.is_none();
+        let needs_blocks = module.reachable(kernel).iter().any(|&id| module.functions[id].needs_blocks());
+        self.in_blocks = needs_blocks && self.blocks.is_none();
         let name = super::kernel_name(func, self.target);
         self.names.reserve(&name);
         let names = self.names.clone();
-        let body = Body::new(&mut self, callees, func, &call_effect, is_strict, names);
+        let body = Body::new(&mut self, callees, func, &calls, is_strict, names);
         let kernel = body.kernel(&name);
         if let Some(error) = self.error {
             return Err(error);
@@ -558,45 +555,4 @@ fn operator(op: Op, n_operands: usize) -> Option<&'static str> {
         (Op::Neg, 1) => "-",
         _ => return None,
     })
-}
-
-/// What calling each function of a module does.
-fn effects_of(module: &Module) -> SecondaryMap<FuncId, Option<Effect>> {
-    let mut effects = SecondaryMap::with_capacity(module.functions.len());
-    for id in module.functions.keys() {
-        effect_of(module, id, &mut effects);
-    }
-    effects
-}
-
-fn effect_of(module: &Module, id: FuncId, effects: &mut SecondaryMap<FuncId, Option<Effect>>) -> Effect {
-    if let Some(known) = effects[id] {
-        return known;
-    }
-    // What calls itself is refused before it comes here.
-    effects[id] = Some(Effect::ReadWrite);
-    let func = &module.functions[id];
-    let mut effect = Effect::Pure;
-    let mut found = Vec::new();
-    func.walk(func.body, &mut |_, data| match (data.op, &data.imm) {
-        (Op::Call, Imm::Func(callee)) => found.push(effect_of(module, *callee, effects)),
-        _ => found.push(data.op.info().effect),
-    });
-    for one in found {
-        match one {
-            Effect::Pure | Effect::Region | Effect::Terminator => {}
-            Effect::Read if effect == Effect::Pure => effect = Effect::Read,
-            Effect::Read => {}
-            Effect::Write | Effect::ReadWrite => effect = Effect::ReadWrite,
-        }
-    }
-    effects[id] = Some(effect);
-    effect
-}
-
-fn call_effect(effects: &SecondaryMap<FuncId, Option<Effect>>, data: &InstData) -> Effect {
-    match data.imm {
-        Imm::Func(callee) => effects[callee].unwrap_or(Effect::ReadWrite),
-        _ => Effect::ReadWrite,
-    }
 }

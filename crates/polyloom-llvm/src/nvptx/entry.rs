@@ -40,7 +40,7 @@ pub(super) fn kernel(
         })
         .collect();
     let n_threads = extents.iter().copied().reduce(|a, b| ir.mul(a, b)).unwrap_or_else(|| ir.int_const(narrow, 1));
-    let in_blocks = needs_blocks(func);
+    let in_blocks = func.needs_blocks();
     if in_blocks && options.shape == GridShape::Stride {
         return Err(CodegenError {
             message: "threads that wait for each other run for one element each, not by strides of the grid".to_owned(),
@@ -104,11 +104,6 @@ pub(super) fn kernel(
         lines.finish(ir);
     }
     Ok(())
-}
-
-/// Whether threads of a block work together: then blocks and grids may have several dimensions.
-fn needs_blocks(func: &Function) -> bool {
-    func.insts.values().any(|data| data.op.info().needs_blocks())
 }
 
 /// Adds the entry to the module, without a body.

@@ -1,6 +1,5 @@
 //! Facts about HIR that passes and callers ask for. Analyses never change what they look at.
 
 pub mod canonical;
-pub mod effects;
 pub mod exits;
 pub mod range;

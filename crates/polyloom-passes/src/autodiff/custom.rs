@@ -5,10 +5,11 @@
 
 use super::sweep::{Asked, Sweep, is_used};
 use super::{Request, zero};
-use crate::analysis::effects::CallEffects;
 use crate::transform::inline;
 use polyloom_ir::op::Effect;
-use polyloom_ir::{Code, Diagnostic, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value};
+use polyloom_ir::{
+    CallEffects, Code, Diagnostic, FuncId, Function, Imm, Inst, InstData, Module, Op, Region, Type, Value,
+};
 use smallvec::SmallVec;
 
 /// Of a function with a gradient that takes the adjoints of arrays, these by the function's parameter.

@@ -6,11 +6,12 @@
 
 use super::sweep::Sweep;
 use super::{Request, activity, custom, flat, plan, refuse_bits, rules, structure, unroll, zero};
-use crate::analysis::effects::CallEffects;
-use crate::pipeline::reachable_with;
+use crate::pipeline::reachable_with_derivatives;
 use crate::transform::inline;
 use polyloom_ir::op::{Derivative, Effect};
-use polyloom_ir::{Builder, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type, Value};
+use polyloom_ir::{
+    Builder, CallEffects, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type, Value,
+};
 use smallvec::SmallVec;
 
 /// Writes functions that are declared only: each gives the derivatives of another with respect to its parameters that
@@ -91,7 +92,7 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     let (rest, forward) = flat(module, of, &request, is_expanded, inline::Keep::Custom)?;
     custom::check(&rest, &forward, &request)?;
     let forward = structure::structured(&forward);
-    let known = reachable_with(module, of, true);
+    let known = reachable_with_derivatives(module, of);
     if let Some(new) = swept(&forward, function, &rest, &request, &known)? {
         return Ok(new);
     }

@@ -3,14 +3,13 @@
 use super::custom;
 use super::sweep::{Array, Sweep, is_used};
 use super::{sums, updates};
-use crate::analysis::effects::CallEffects;
 use crate::edit::Replacements;
 use crate::transform::{cse, dce, fold};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::Effect;
 use polyloom_ir::{
-    Builder, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value, ValueDef,
-    verify_module,
+    Builder, CallEffects, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value,
+    ValueDef, verify_module,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;

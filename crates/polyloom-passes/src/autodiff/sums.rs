@@ -6,10 +6,11 @@
 //! would add to need not be an element: a sum is added only where one of its parts would have been.
 
 use super::zero;
-use crate::analysis::effects::CallEffects;
 use crate::transform::licm;
 use cranelift_entity::EntitySet;
-use polyloom_ir::{Builder, Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueData, ValueDef};
+use polyloom_ir::{
+    Builder, CallEffects, Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueData, ValueDef,
+};
 use smallvec::SmallVec;
 
 /// An array and the indices of an element of it.

@@ -1,9 +1,10 @@
 //! Steps of the random generator in definitions for text: the dozen integer operations of one become a call, so that a
 //! reader sees what is made of the numbers drawn.
 
-use crate::analysis::effects::CallEffects;
 use crate::transform::dce;
-use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value, ValueDef};
+use polyloom_ir::{
+    Builder, CallEffects, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value, ValueDef,
+};
 
 /// What a step is called.
 const STEP: &str = "random_step.u32";

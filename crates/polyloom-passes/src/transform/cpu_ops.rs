@@ -7,7 +7,7 @@ use polyloom_ir::{Function, Imm, Op};
 
 /// Replaces what has a meaning of its own on GPUs alone.
 pub fn cpu_ops(func: &mut Function) {
-    if func.insts.values().any(|data| data.op.info().needs_blocks()) {
+    if func.needs_blocks() {
         return;
     }
     for data in func.insts.values_mut() {

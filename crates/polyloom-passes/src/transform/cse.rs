@@ -6,11 +6,10 @@
 //! goes.
 
 use super::fold;
-use crate::analysis::effects::CallEffects;
 use crate::edit::Replacements;
 use cranelift_entity::SecondaryMap;
 use polyloom_ir::op::Effect;
-use polyloom_ir::{Function, Imm, Inst, InstData, Op, Region, Type, Value};
+use polyloom_ir::{CallEffects, Function, Imm, Inst, InstData, Op, Region, Type, Value};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 

@@ -5,11 +5,10 @@
 //! so a loop sheds the carried values it does not need. A loop without effects and without live results goes, whether
 //! or not it would have ended.
 
-use crate::analysis::effects::CallEffects;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::Effect;
-use polyloom_ir::{Function, Imm, Inst, Op, Region, Value, ValueDef};
+use polyloom_ir::{CallEffects, Function, Imm, Inst, Op, Region, Value, ValueDef};
 use smallvec::SmallVec;
 use std::ops::Range;
 

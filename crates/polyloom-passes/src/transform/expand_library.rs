@@ -5,10 +5,11 @@
 //! form into the modules that need it, with the big library functions it calls in turn.
 
 use super::{cse, dce, early_exits, fold, if_convert, inline, licm};
-use crate::analysis::effects::{CallEffects, callees};
 use crate::pipeline::extract;
 use polyloom_ir::op::Lowering;
-use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, ValueDef, math};
+use polyloom_ir::{
+    Builder, CallEffects, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, ValueDef, math,
+};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -147,7 +148,7 @@ fn widened(ty: Type) -> Type {
 fn add_to_module(module: &mut Module, definition: &Module, id: FuncId) -> FuncId {
     let mut function = Cow::Borrowed(&definition.functions[id]);
     let copies: SmallVec<[(FuncId, FuncId); 4]> =
-        callees(&function).into_iter().map(|callee| (callee, add_to_module(module, definition, callee))).collect();
+        function.callees().into_iter().map(|callee| (callee, add_to_module(module, definition, callee))).collect();
     if !copies.is_empty() {
         for data in function.to_mut().insts.values_mut() {
             if let Imm::Func(callee) = &mut data.imm

@@ -4,7 +4,6 @@
 //! early becomes a `block`, its returns `break`s out of it; `early_exits` then takes most of those blocks apart.
 
 use super::expand_library::take;
-use crate::analysis::effects::CallEffects;
 use crate::edit::Replacements;
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -12,8 +11,8 @@ use polyloom_ir::function::Operands;
 use polyloom_ir::interp::MAX_CALL_DEPTH;
 use polyloom_ir::op::{Effect, Group, Lowering};
 use polyloom_ir::{
-    Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, MAX_REGION_DEPTH, Module, Op, Region, RegionData, Span,
-    Value,
+    CallEffects, Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, MAX_REGION_DEPTH, Module, Op, Region,
+    RegionData, Span, Value,
 };
 use smallvec::SmallVec;
 

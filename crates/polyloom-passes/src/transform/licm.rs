@@ -5,12 +5,11 @@
 //! Loads move if nothing in the loop writes memory and the first iteration is certain to reach them, so that no
 //! element is read that the program would not read.
 
-use crate::analysis::effects::CallEffects;
 use crate::analysis::exits::has_exit;
 use crate::transform::fold::runs_at_least_once;
 use cranelift_entity::SecondaryMap;
 use polyloom_ir::op::Effect;
-use polyloom_ir::{Function, Inst, Op, Region, Value};
+use polyloom_ir::{CallEffects, Function, Inst, Op, Region, Value};
 
 /// Hoists loop-invariant instructions.
 pub fn licm(func: &mut Function, calls: &CallEffects) {

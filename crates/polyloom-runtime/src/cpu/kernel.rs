@@ -126,7 +126,7 @@ impl CpuKernel {
         let inner = KernelInner {
             name: kernel.name.clone(),
             params: source.params.clone(),
-            needs_blocks: source.verified.functions.values().any(needs_blocks),
+            needs_blocks: source.verified.functions.values().any(Function::needs_blocks),
             prints: sites.sites.iter().any(|site| matches!(site.kind, SiteKind::Print(..))),
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
@@ -191,12 +191,6 @@ impl CpuKernel {
         let making = self.inner.making.get().lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.make_variant(&making, launch_rank, FactKey::default()).map(|_| ())
     }
-}
-
-fn needs_blocks(function: &Function) -> bool {
-    let mut needs = false;
-    function.walk(function.body, &mut |_, data| needs |= data.op.info().needs_blocks());
-    needs
 }
 
 impl KernelInner {

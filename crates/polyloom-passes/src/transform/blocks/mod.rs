@@ -39,7 +39,6 @@ mod outer;
 mod text;
 mod thread;
 
-use crate::analysis::effects::CallEffects;
 use crate::transform::{cse, dce, fold, licm};
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
@@ -50,7 +49,7 @@ use narrow::Narrow;
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan};
 use polyloom_ir::op::{Effect, Group};
-use polyloom_ir::{FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Span, Type, Value};
+use polyloom_ir::{CallEffects, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Span, Type, Value};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use text::Phrases;
@@ -58,13 +57,6 @@ pub use text::split_for_text;
 
 /// Most instructions of a kernel that is split. Longer ones would become longer still.
 const MAX_INSTS: usize = 20_000;
-
-/// Whether a function has an op that needs a kernel to be launched in blocks.
-pub fn needs_blocks(func: &Function) -> bool {
-    let mut needs = false;
-    func.walk(func.body, &mut |_, data| needs |= data.op.info().needs_blocks());
-    needs
-}
 
 /// Splits a prepared kernel that is launched in blocks, if it can be split, and says what parameters it has then.
 pub fn split_blocks(module: &mut Module, kernel: FuncId) -> Option<BlockPlan> {

@@ -6,11 +6,10 @@
 //! constants.
 
 use super::{Around, At, Impossible, Level, Split, is_prepared, split};
-use crate::analysis::effects::CallEffects;
 use crate::transform::{dce, fold, normalize_indices};
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan, Phrase};
-use polyloom_ir::{Builder, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Span, Type, Value};
+use polyloom_ir::{Builder, CallEffects, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Span, Type, Value};
 
 /// The functions that text has phrases for.
 #[derive(Clone, Copy)]

@@ -1,8 +1,9 @@
 //! What calls do: the op table says only that a call may do anything; the callee's body says more.
 
+use crate::entity::FuncId;
+use crate::function::{Imm, InstData, Module};
+use crate::op::{Effect, Op};
 use cranelift_entity::SecondaryMap;
-use polyloom_ir::op::Effect;
-use polyloom_ir::{FuncId, Function, Imm, InstData, Module, Op};
 
 /// The effects of the functions that one function calls, directly or not.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +15,7 @@ impl CallEffects {
     /// The effects of everything `func` calls.
     pub fn of(module: &Module, func: FuncId) -> CallEffects {
         let mut effects = CallEffects::default();
-        for callee in callees(&module.functions[func]) {
+        for callee in module.functions[func].callees() {
             effects.add(module, callee);
         }
         effects
@@ -32,7 +33,7 @@ impl CallEffects {
         // A recursive call finds this entry; the verifier rejects recursion, so its pessimism costs nothing.
         self.known[func] = Some(Effect::ReadWrite);
         let function = &module.functions[func];
-        for callee in callees(function) {
+        for callee in function.callees() {
             self.add(module, callee);
         }
         let mut effect = Effect::Pure;
@@ -53,17 +54,4 @@ impl CallEffects {
             (op, _) => op.info().effect,
         }
     }
-}
-
-/// The functions `function` calls itself, each once.
-pub fn callees(function: &Function) -> Vec<FuncId> {
-    let mut callees = Vec::new();
-    function.walk(function.body, &mut |_, data| {
-        if let Imm::Func(callee) = data.imm
-            && !callees.contains(&callee)
-        {
-            callees.push(callee);
-        }
-    });
-    callees
 }
