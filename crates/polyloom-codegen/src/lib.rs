@@ -16,3 +16,6 @@ pub use abi::{ArgLayout, GpuLaunch, GpuReport, GridShape, KernelEntry, LaunchCon
 pub use backend::{ArrayFacts, Backend, CodegenError, Emit, Facts, LoadedCode, Object, Variant};
 pub use cranelift::CraneliftBackend;
 pub use private::with_private_updates;
+
+/// The constants from which on they are a table in memory when an index chooses one.
+pub const LEAST_TABLE: usize = 8;

@@ -454,7 +454,7 @@ impl<'a, 'u> Body<'a, 'u> {
         match data.imm {
             Imm::Func(_) if data.op == Op::Call => self.user_call(data),
             _ if self.gpu(inst, data) => {}
-            _ => self.library_statement(inst, data),
+            _ => self.library_statement(data),
         }
     }
 

@@ -79,7 +79,7 @@ impl Body<'_, '_> {
     }
 
     /// A library op without a result, or with several.
-    pub(super) fn library_statement(&mut self, _: Inst, data: &InstData) {
+    pub(super) fn library_statement(&mut self, data: &InstData) {
         let types: Vec<Type> = data.operands.iter().map(|&v| self.func.ty(v)).collect();
         let results: Vec<Type> = data.results.iter().map(|&v| self.func.ty(v)).collect();
         let (name, is_widened) = match self.unit.definition(data.op, &types, &results) {

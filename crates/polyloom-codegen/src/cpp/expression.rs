@@ -9,12 +9,10 @@ use super::prelude::Helper;
 use super::range::interval;
 use super::types;
 use super::unit::Callee;
+use crate::LEAST_TABLE;
 use polyloom_ir::op::Lowering;
 use polyloom_ir::{Composite, Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
-
-/// The components from which on a constant is in memory when an index chooses one.
-const LEAST_TABLE: usize = 8;
 
 /// How tightly an expression holds together, from `? :` to a name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -179,7 +179,7 @@ impl Body<'_, '_> {
     fn several_call(&mut self, inst: Inst, data: &InstData) {
         match data.op {
             Op::Call => self.call_statement(inst, data),
-            _ => self.library_statement(inst, data),
+            _ => self.library_statement(data),
         }
     }
 }

@@ -6,6 +6,7 @@
 use crate::ir::*;
 use crate::lower::{ArrayArg, Lower, Rep, Result, alias_scope};
 use polyloom_codegen::{ArrayFacts, CodegenError};
+use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::function::Scope;
 use polyloom_ir::op::Group;
 use polyloom_ir::{Imm, Inst, Op, Scalar, Type};
@@ -13,8 +14,6 @@ use smallvec::SmallVec;
 
 /// What dynamic shared memory begins at a multiple of.
 const DYNAMIC_ALIGN: u32 = 16;
-
-const WARP: u32 = 32;
 
 const AXES: [&str; 3] = ["x", "y", "z"];
 
@@ -191,7 +190,7 @@ impl Lower<'_, '_> {
             Op::ShuffleDown => "llvm.nvvm.shfl.sync.down.i32",
             _ => "llvm.nvvm.shfl.sync.bfly.i32",
         };
-        let clamp = (WARP - width) << 8 | if op == Op::ShuffleUp { 0 } else { WARP - 1 };
+        let clamp = (WARP_SIZE - width) << 8 | if op == Op::ShuffleUp { 0 } else { WARP_SIZE - 1 };
         let clamp = ir.int_const(word, clamp.into());
         let full = ir.ones(word);
         self.by_words(value, |bits| ir.intrinsic(name, &[], &[full, bits, by, clamp]))
@@ -270,7 +269,7 @@ impl Lower<'_, '_> {
         let mut total = value;
         for distance in [16, 8, 4, 2, 1] {
             let by = ir.int_const(word, distance);
-            let other = self.shuffle(Op::ShuffleDown, total, by, WARP);
+            let other = self.shuffle(Op::ShuffleDown, total, by, WARP_SIZE);
             // Shifted by a lane's number and the distance, up to 47: in 64 bits, where there are no lanes past 31.
             let source = ir.zext(ir.add(lane, by), ir.int(64));
             let bit = ir.and(ir.lshr(ir.zext(live, ir.int(64)), source), ir.i64_const(1));
@@ -278,7 +277,7 @@ impl Lower<'_, '_> {
             let combined = self.combine_lanes(op, elem, total, other)?;
             total = ir.select(is_live, combined, total);
         }
-        Ok(self.shuffle(Op::Shuffle, total, ir.zero(word), WARP))
+        Ok(self.shuffle(Op::Shuffle, total, ir.zero(word), WARP_SIZE))
     }
 
     /// The lanes' values one after the other.
@@ -287,7 +286,7 @@ impl Lower<'_, '_> {
         let word = ir.int(32);
         let lowest = |mask| ir.intrinsic("llvm.cttz", &[word], &[mask, ir.bool_const(true)]);
         let without_lowest = |mask| ir.and(mask, ir.sub(mask, ir.int_const(word, 1)));
-        let first = self.shuffle(Op::Shuffle, value, lowest(live), WARP);
+        let first = self.shuffle(Op::Shuffle, value, lowest(live), WARP_SIZE);
         let rest = without_lowest(live);
         let (from, each, done) = (ir.current(), ir.block(c"each_lane"), ir.block(c"all_lanes"));
         let ty = ir.type_of(value);
@@ -296,7 +295,7 @@ impl Lower<'_, '_> {
         let (left, sum) = (ir.phi(word), ir.phi(ty));
         ir.add_incoming(left, rest, from);
         ir.add_incoming(sum, first, from);
-        let other = self.shuffle(Op::Shuffle, value, lowest(left), WARP);
+        let other = self.shuffle(Op::Shuffle, value, lowest(left), WARP_SIZE);
         let combined = self.combine_lanes(op, elem, sum, other)?;
         let next = without_lowest(left);
         let end = ir.current();

@@ -5,14 +5,13 @@
 
 use crate::ir::*;
 use crate::lower::{Lower, Rep, Result};
+use polyloom_codegen::LEAST_TABLE;
+use polyloom_ir::arch::CONSTANT_BYTES;
 use polyloom_ir::{Function, Inst, Op, Scalar, Value, ValueDef};
 use rustc_hash::FxHashSet;
 
-/// The choices from which on a chain becomes a table.
-const LEAST: usize = 8;
-
-/// Bytes of all tables of a kernel, of the 64 KiB of constant memory there are (PTX ISA 9.0 §5.1.3).
-const MOST_BYTES: u64 = 32 * 1024;
+/// Bytes of all tables of a kernel: half of what constant memory there is (PTX ISA 9.0 §5.1.3).
+const MOST_BYTES: u64 = CONSTANT_BYTES as u64 / 2;
 
 /// The index up to which a table is worth its memory.
 const MOST_ENTRIES: u64 = 4096;
@@ -87,7 +86,7 @@ impl Lower<'_, '_> {
         let elem = self.scalar_of(result)?;
         let bytes = entries.len() as u64 * u64::from(elem.bytes());
         // A table with many holes is none.
-        let is_worthwhile = n >= LEAST && entries.len() <= 4 * n && elem != Scalar::Bool;
+        let is_worthwhile = n >= LEAST_TABLE && entries.len() <= 4 * n && elem != Scalar::Bool;
         if !is_worthwhile || self.choices.n_bytes + bytes > MOST_BYTES {
             return Ok(None);
         }

@@ -5,11 +5,11 @@
 //! block knows of its arrays. [`FactPlan::facts`] spells a key out for the back ends when a variant is compiled.
 
 use super::copies::SummedArrays;
+use super::pool::n_cores;
 use crate::args::{ArgBlock, Params};
 use polyloom_codegen::{ArgLayout, ArrayFacts, Facts};
 use polyloom_ir::{Composite, Function, Imm, Op, Type, Value, ValueDef};
 use smallvec::SmallVec;
-use std::sync::LazyLock;
 
 /// Arrays that facts are kept of; the rest are known nothing of.
 const MAX_ARRAYS: usize = 32;
@@ -89,10 +89,8 @@ fn runs_alone(kernel: &Function) -> bool {
         let adds = matches!(data.op, Op::AtomicAdd | Op::AtomicSub);
         scatters |= adds && data.operands[1..].iter().any(|&index| kernel.as_const(index).is_none());
     });
-    scatters && kernel.metadata.backward && *CORES <= MOST_CORES_FOR_ONE
+    scatters && kernel.metadata.backward && n_cores() <= MOST_CORES_FOR_ONE
 }
-
-static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, Into::into));
 
 impl FactPlan {
     /// The plan for a kernel in prepared HIR with these parameters, behind which it may have some that the launch

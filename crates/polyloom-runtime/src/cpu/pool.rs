@@ -8,7 +8,7 @@
 use crate::fork::PerProcess;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
 /// More threads than any machine has cores; a bound for mistyped numbers.
@@ -57,8 +57,11 @@ pub(crate) fn threads_from_env() -> Result<Option<usize>, String> {
     }
 }
 
-fn n_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS))
+/// How many cores the process may use, at most [`MAX_THREADS`]. Asking the system takes longer than a small launch.
+pub(super) fn n_cores() -> usize {
+    static N_CORES: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS)));
+    *N_CORES
 }
 
 /// Runs `own` on this thread while up to `n_helpers` workers run `task`. Returns when all that joined have left.
