@@ -188,7 +188,8 @@ impl DeviceMemory {
         .map_err(|failure| device_error(py, &failure))
     }
 
-    /// Sets each element of an array in this memory, which `layout` describes, to the one that a dense NumPy array holds.
+    /// Sets each element of an array in this memory, which `layout` describes, to the one that a dense NumPy array
+    /// holds.
     fn fill(&self, layout: &Bound<'_, PyAny>, element: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = layout.py();
         let array = layout_of(layout)?;
@@ -201,8 +202,8 @@ impl DeviceMemory {
         py.detach(|| self.buffer.clear()).map_err(|failure| device_error(py, &failure))
     }
 
-    /// Copies the elements of an array in `other`, memory on the same device, to those of one in this, of the same shape
-    /// and type.
+    /// Copies the elements of an array in `other`, memory on the same device, to those of one in this, of the same
+    /// shape and type.
     fn copy_from(
         &self,
         layout: &Bound<'_, PyAny>,

@@ -15,14 +15,14 @@ const RESERVED: &str = "
     typename typeof union unix unsigned using virtual void volatile wchar_t while xor xor_eq NULL EOF NAN
     INFINITY stdin stdout stderr errno main printf threadIdx blockIdx blockDim gridDim warpSize
     async_commit async_copy async_wait by_columns by_rows fragment_element fragment_layout fragment_place
-    load_readonly lookup mma mma_8_columns mma_load_a mma_load_b mma_load_c mma_store packed place_in_a place_in_b place_in_c
-    tf32
-    array atomicAdd atomic_update begin block_scope device_scope memory_scope scoped_swap swap_words system_scope constants converted bfloat16 bitcast bool8 clock64 compare_and_swap component components
-    composite_array dim divide drawn dynamic_shared element end fail float16 from_before from_behind from_flipped
-    from_lane inf int16 int64 int8 lane_id launch_blocks dynamic_memory launch_bounds mat match_all match_any nan next_thread polyloom
-    quat_ range range_of remainder set_component shared_view shift_left shift_right shuffle stride thread
-    thread_in_block thread_number transform_ trap_report truncate uint16 uint32 uint64 uint8 vec warp_id
-    warp_reduce wrap wrap_place
+    load_readonly lookup mma mma_8_columns mma_load_a mma_load_b mma_load_c mma_store packed place_in_a
+    place_in_b place_in_c tf32 array atomicAdd atomic_update begin block_scope device_scope memory_scope
+    scoped_swap swap_words system_scope constants converted bfloat16 bitcast bool8 clock64 compare_and_swap
+    component components composite_array dim divide drawn dynamic_shared element end fail float16
+    from_before from_behind from_flipped from_lane inf int16 int64 int8 lane_id launch_blocks dynamic_memory
+    launch_bounds mat match_all match_any nan next_thread polyloom quat_ range range_of remainder
+    set_component shared_view shift_left shift_right shuffle stride thread thread_in_block thread_number
+    transform_ trap_report truncate uint16 uint32 uint64 uint8 vec warp_id warp_reduce wrap wrap_place
 ";
 
 /// The names taken in a scope.

@@ -302,8 +302,8 @@ impl Lower<'_, '_> {
         }
     }
 
-    /// What a sum adds to an element, of which idle lanes are to change nothing: that is what -0.0 does, and subtracting
-    /// is adding the negative.
+    /// What a sum adds to an element, of which idle lanes are to change nothing: that is what -0.0 does, and
+    /// subtracting is adding the negative.
     pub(super) fn summand(&mut self, op: Op, value: Val) -> Val {
         let ir = self.ir;
         let value = if op == Op::AtomicSub { ir.fneg(value) } else { value };
