@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,12 +42,7 @@ print(n_runs)
 
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
 @pytest.mark.parametrize("name", ["barriers.py", "narrow_loops.py", "shared_memory.py"])
-def test_file_tests_of_blocks(name: str, tier: str):
-    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
+def test_file_tests_of_blocks(name: str, tier: str, on_tier: Callable[..., str]):
     path = FILES / name
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, str(path)], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
     n_runs = len(re.findall(r"^# run: .* == ", path.read_text(encoding="utf-8"), re.MULTILINE))
-    assert int(done.stdout.split()[-1]) == n_runs
+    assert int(on_tier(tier, RUN, path).split()[-1]) == n_runs

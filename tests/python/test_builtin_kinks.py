@@ -1,18 +1,12 @@
 """Derivatives of builtins where there is none in the strict sense, or none at all: values that the reference and the
 guide name."""
 
-import itertools
-import linecache
-import os
-import subprocess
-import sys
-
 import numpy as np
 import polyloom as loom
 import pytest
 from polyloom import _native
+from sources import define
 
-_numbers = itertools.count()
 inf = np.inf
 
 SHAPES = {"f": (), "v2": (2,), "v3": (3,), "q": (4,), "m2": (2, 2), "m3": (3, 3), "m4": (4, 4), "t": (7,)}
@@ -26,14 +20,6 @@ TYPES = {
     "m4": "loom.mat44d",
     "t": "loom.transformd",
 }
-
-
-def define(text):
-    file = f"<kinks {next(_numbers)}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    namespace = {"loom": loom}
-    exec(compile(text, file, "exec"), namespace)
-    return namespace
 
 
 def slopes(expression, kinds, *values, gives="f", before="", weight=1.0):
@@ -544,10 +530,7 @@ def test_a_refusal_says_what_to_write_instead():
 
 
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
-def test_every_engine_has_the_same_kinks(tier):
+def test_every_engine_has_the_same_kinks(tier, passed_on_tier):
+    # Seven tests are of equal values, of an axis or of a rank.
     chosen = "test_scalars or test_composites or equal or axis or rank"
-    options = ["-q", "-p", "no:cacheprovider", "-o", "console_output_style=classic", "-k", chosen]
-    command = [sys.executable, "-m", "pytest", *options, __file__]
-    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.count(".") == len(SCALARS) + len(COMPOSITES) + 7, done.stdout
+    assert passed_on_tier(tier, __file__, chosen) == len(SCALARS) + len(COMPOSITES) + 7

@@ -59,7 +59,7 @@ def fetch(x: loom.array(dtype=float), at: loom.uint64):
 
 
 @pytest.mark.parametrize("tier", ["auto", "interp"])
-def test_an_unsigned_index_is_never_shown_as_negative(tier):
+def test_an_unsigned_index_is_never_shown_as_negative(tier, on_tier):
     code = """
     import numpy as np, polyloom as loom, test_checked
     try:
@@ -68,11 +68,7 @@ def test_an_unsigned_index_is_never_shown_as_negative(tier):
         assert error.index == 2**64 - 2 and str(2**64 - 2) in str(error), error
         print("raised")
     """
-    environment = {**os.environ, "POLYLOOM_TIER": tier}
-    here = os.path.dirname(__file__)
-    run = [sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(run, env=environment, cwd=here, capture_output=True, text=True)
-    assert done.stdout == "raised\n", done.stderr
+    assert on_tier(tier, code) == "raised\n"
 
 
 def test_negative_indices_count_from_the_end_and_no_further():

@@ -1,7 +1,6 @@
 """Functions whose derivatives the program gives: `func_grad` and `func_replay`."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -226,21 +225,8 @@ def test_generic_functions_and_gradients_that_call_others():
 
 
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
-def test_on_every_engine(tier):
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        "gives or several or within",
-        __file__,
-    ]
-    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith("..."), done.stdout + done.stderr
+def test_on_every_engine(tier, passed_on_tier):
+    assert passed_on_tier(tier, __file__, "gives or several or within") == 3
 
 
 def test_on_the_simulator():

@@ -209,11 +209,8 @@ def test_backward_kernels_agree_with_differences(kernel):
 
 
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
-def test_they_do_on_every_engine(tier):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "agree_with_differences", __file__]
-    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith("." * len(KERNELS)), done.stdout + done.stderr
+def test_they_do_on_every_engine(tier, passed_on_tier):
+    assert passed_on_tier(tier, __file__, "agree_with_differences") == len(KERNELS)
 
 
 def test_gradients_that_are_easily_wrong():
@@ -434,30 +431,27 @@ def around(x: D, y: D):
 
 
 @pytest.mark.parametrize("tier", ["0", "1"])
-def test_sums_beside_the_threads_own_elements(tier):
+def test_sums_beside_the_threads_own_elements(tier, on_tier):
     """Vectors of threads add to elements that lie beside theirs, which other vectors add to as well."""
-    script = (
-        "import numpy as np, polyloom as loom\n"
-        "from test_gradients import around, laplacian\n"
-        "rng = np.random.default_rng(0)\n"
-        "adj_u, adj_v = np.zeros((61, 83)), rng.normal(size=(61, 83))\n"
-        "inner = np.zeros((61, 83)); inner[1:-1, 1:-1] = adj_v[1:-1, 1:-1]\n"
-        "expected = -4 * inner\n"
-        "for axis in (0, 1):\n"
-        "    expected += np.roll(inner, 1, axis) + np.roll(inner, -1, axis)\n"
-        "u = rng.normal(size=(61, 83))\n"
-        "loom.launch(laplacian, u.shape, [u, u.copy()], adjoint=True, adj_inputs=[adj_u, adj_v])\n"
-        "np.testing.assert_allclose(adj_u, expected, atol=1e-12)\n"
-        "for n in range(2, 40):\n"
-        "    adj_x, adj_y = np.zeros(n), rng.normal(size=n + 1)\n"
-        "    wanted = 2 * np.roll(adj_y[:n], -1); wanted[n - 1] += 2 * adj_y[n]\n"
-        "    loom.launch(around, n + 1, [np.ones(n), np.ones(n + 1)], adjoint=True, adj_inputs=[adj_x, adj_y])\n"
-        "    np.testing.assert_allclose(adj_x, wanted, err_msg=str(n))\n"
-    )
-    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
-    folder = Path(__file__).parent
-    done = subprocess.run([sys.executable, "-c", script], env=environment, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    script = """
+        import numpy as np, polyloom as loom
+        from test_gradients import around, laplacian
+        rng = np.random.default_rng(0)
+        adj_u, adj_v = np.zeros((61, 83)), rng.normal(size=(61, 83))
+        inner = np.zeros((61, 83)); inner[1:-1, 1:-1] = adj_v[1:-1, 1:-1]
+        expected = -4 * inner
+        for axis in (0, 1):
+            expected += np.roll(inner, 1, axis) + np.roll(inner, -1, axis)
+        u = rng.normal(size=(61, 83))
+        loom.launch(laplacian, u.shape, [u, u.copy()], adjoint=True, adj_inputs=[adj_u, adj_v])
+        np.testing.assert_allclose(adj_u, expected, atol=1e-12)
+        for n in range(2, 40):
+            adj_x, adj_y = np.zeros(n), rng.normal(size=n + 1)
+            wanted = 2 * np.roll(adj_y[:n], -1); wanted[n - 1] += 2 * adj_y[n]
+            loom.launch(around, n + 1, [np.ones(n), np.ones(n + 1)], adjoint=True, adj_inputs=[adj_x, adj_y])
+            np.testing.assert_allclose(adj_x, wanted, err_msg=str(n))
+    """
+    on_tier(tier, script)
 
 
 @loom.kernel
@@ -474,22 +468,19 @@ def far_away(x: D, n: loom.array(dtype=int), y: D):
 
 
 @pytest.mark.parametrize("tier", ["0", "1"])
-def test_sums_of_nothing_touch_no_memory(tier):
+def test_sums_of_nothing_touch_no_memory(tier, on_tier):
     """A loop that does not run and a branch that no thread takes add to no element: there may be none."""
-    script = (
-        "import numpy as np, polyloom as loom\n"
-        "from test_gradients import far_away\n"
-        "n = np.array([2, 5, 0, 1, 0, 0, 2, 0, 0], np.int32)\n"
-        "x, memory = np.ones(7), np.full(20, np.nan)\n"
-        "memory[:7] = 0\n"
-        "loom.launch(far_away, 9, [x, n, np.zeros(9)], adjoint=True, adj_inputs=[memory[:7], None, np.ones(9)])\n"
-        "np.testing.assert_array_equal(memory[:7], [1, 10, 0, 0, 0, 3, 1])\n"
-        "assert np.isnan(memory[7:]).all()\n"
-    )
-    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
-    folder = Path(__file__).parent
-    done = subprocess.run([sys.executable, "-c", script], env=environment, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    script = """
+        import numpy as np, polyloom as loom
+        from test_gradients import far_away
+        n = np.array([2, 5, 0, 1, 0, 0, 2, 0, 0], np.int32)
+        x, memory = np.ones(7), np.full(20, np.nan)
+        memory[:7] = 0
+        loom.launch(far_away, 9, [x, n, np.zeros(9)], adjoint=True, adj_inputs=[memory[:7], None, np.ones(9)])
+        np.testing.assert_array_equal(memory[:7], [1, 10, 0, 0, 0, 3, 1])
+        assert np.isnan(memory[7:]).all()
+    """
+    on_tier(tier, script)
 
 
 @loom.kernel

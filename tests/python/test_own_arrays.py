@@ -1,9 +1,5 @@
 """Arrays of a kernel's own and parts of arrays, on every engine, over many threads."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import polyloom as loom
 import pytest
@@ -87,10 +83,5 @@ def check():
 
 
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
-def test_every_engine(tier):
-    environment = os.environ | {"POLYLOOM_TIER": tier}
-    subprocess.run([sys.executable, __file__], env=environment, check=True)
-
-
-if __name__ == "__main__":
-    check()
+def test_every_engine(tier, on_tier):
+    on_tier(tier, "import test_own_arrays; test_own_arrays.check()")

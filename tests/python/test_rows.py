@@ -4,9 +4,6 @@ Any number of threads, views that take steps, are reversed or begin in the middl
 every engine.
 """
 
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -104,10 +101,5 @@ def check() -> None:
 
 
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
-def test_every_engine(tier):
-    environment = os.environ | {"POLYLOOM_TIER": tier}
-    subprocess.run([sys.executable, __file__], env=environment, check=True)
-
-
-if __name__ == "__main__":
-    check()
+def test_every_engine(tier, on_tier):
+    on_tier(tier, "import test_rows; test_rows.check()")

@@ -1,9 +1,5 @@
 """Forward mode against reverse mode and central differences, and Hessian-vector products by reverse over forward."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import polyloom as loom
 import pytest
@@ -57,12 +53,9 @@ def test_forward_and_reverse_are_transposes(kernel):
 
 
 @pytest.mark.parametrize("tier", ["interp", "0", "1"])
-def test_they_do_on_every_engine(tier):
+def test_they_do_on_every_engine(tier, passed_on_tier):
     which = "agree_with_differences and cpu or transposes"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", which, __file__]
-    environment = {**os.environ, "POLYLOOM_TIER": tier, "POLYLOOM_CACHE": "0"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith("." * 2 * len(KERNELS)), done.stdout + done.stderr
+    assert passed_on_tier(tier, __file__, which) == 2 * len(KERNELS)
 
 
 @loom.kernel

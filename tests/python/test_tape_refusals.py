@@ -3,34 +3,16 @@
 import numpy as np
 import polyloom as loom
 import pytest
+from tape_kernels import D, arrays, double, f64, product, set_to, square, square_in_place, sum_of_squares, total
 
-f64 = loom.float64
-D = loom.array(dtype=f64)
 DEVICES = ["cpu", "sim:0"]
-
-
-@loom.kernel
-def square(x: D, y: D):
-    i = loom.tid()
-    y[i] = x[i] * x[i]
-
-
-@loom.kernel
-def product(x: D, z: D, y: D):
-    i = loom.tid()
-    y[i] = x[i] * z[i]
+X = np.array([1.0, 2.0, 3.0])
 
 
 @loom.kernel
 def scale(s: f64, v: loom.vec3d, x: D, y: D):
     i = loom.tid()
     y[i] = s * x[i] * v[0]
-
-
-@loom.kernel
-def total(x: D, loss: D):
-    i = loom.tid()
-    loom.atomic_add(loss, 0, x[i] * x[i])
 
 
 @loom.kernel
@@ -46,9 +28,6 @@ def recorded(x, y):
 
 def back(kernel, args, adjoints):
     loom.launch(kernel, 3, args, adjoint=True, adj_inputs=adjoints)
-
-
-X = np.array([1.0, 2.0, 3.0])
 
 
 def test_adjoints_that_share_memory():
@@ -73,14 +52,14 @@ def test_gradients_of_one_launch_are_not_differentiated(device):
     with loom.Tape():
         loom.launch(square, 3, [x], [y], adjoint=True, adj_inputs=[gradient], adj_outputs=[ones], device=device)
         with pytest.raises(RuntimeError, match="backward kernel of 'square', of which there are no second derivatives"):
-            loom.launch(total, 3, [gradient], [loss], device=device)
+            loom.launch(sum_of_squares, 3, [gradient], [loss], device=device)
     np.testing.assert_allclose(gradient.numpy(), 2 * X)
     # What replaces all of it is recorded as ever.
     with loom.Tape() as tape:
         ones.fill_(1.0)
         loom.launch(square, 3, [x], [y], adjoint=True, adj_inputs=[gradient], adj_outputs=[ones], device=device)
         gradient.assign(x)
-        loom.launch(total, 3, [gradient], [loss], device=device)
+        loom.launch(sum_of_squares, 3, [gradient], [loss], device=device)
     tape.backward(loss)
     np.testing.assert_allclose(tape.gradients[x].numpy(), 2 * X)
 
@@ -160,7 +139,7 @@ def test_what_is_differentiated_is_what_was_recorded(device):
         x, loss = loom.array(X, dtype=f64, device=device), loom.zeros(1, dtype=f64, device=device)
         loss.requires_grad = True
         with loom.Tape() as tape:
-            loom.launch(total, 3, [x], [loss], device=device)
+            loom.launch(sum_of_squares, 3, [x], [loss], device=device)
         change(loss)
         with pytest.raises(RuntimeError, match=f"{message}.* that the way back is to begin with"):
             tape.backward(loss)
@@ -170,7 +149,7 @@ def test_what_is_differentiated_is_what_was_recorded(device):
     # Recorded, it is differentiated.
     x, loss = X.copy(), np.zeros(1)
     with loom.Tape() as tape:
-        loom.launch(total, 3, [x], [loss])
+        loom.launch(sum_of_squares, 3, [x], [loss])
         loom.launch(thirds, 1, [loss])
     tape.backward(loss)
     np.testing.assert_allclose(tape.gradients[x], 2 * X / 3)
@@ -231,3 +210,103 @@ def test_gradients_that_a_way_back_cannot_begin_with():
         np.testing.assert_allclose(tape.gradients[x], 4 * X)
     with pytest.raises(TypeError, match="lists of gradients, not ndarray"):
         loom.launch(square, 3, [x, y], adjoint=True, adj_inputs=np.zeros(3))
+
+
+def test_changes_that_are_not_recorded_are_refused():
+    (x,), (y,) = arrays([3.0, 5.0, 2.0]), arrays([0.0] * 3)
+    changes = {
+        "'set_to' that is not recorded": lambda: loom.launch(set_to, 3, [x, 1.0]),
+        "an assignment that is not recorded": lambda: x.fill_(2.0),
+        "something that is not recorded": lambda: x.numpy().fill(0.5),
+        "the backward kernel of 'square'": lambda: loom.launch(
+            square, 3, [y], [y.numpy().copy()], adjoint=True, adj_inputs=[x], adj_outputs=[np.ones(3)]
+        ),
+    }
+    for message, change in changes.items():
+        tape = recorded(x, y)
+        change()
+        with pytest.raises(RuntimeError, match=message):
+            tape.backward(grads={y: np.ones(3)})
+    tape = recorded(x, y)
+    command = loom.launch(set_to, 3, [x, 1.0], record_cmd=True)
+    command.launch()
+    with pytest.raises(RuntimeError, match="'set_to' that is not recorded"):
+        tape.backward(grads={y: np.ones(3)})
+    # What the way back does not ask for may change.
+    with loom.Tape() as tape:
+        loom.launch(double, 3, [x], [y])
+    x.numpy()[:] = 9.0
+    tape.backward(grads={y: np.ones(3)})
+    np.testing.assert_array_equal(tape.gradients[x].numpy(), [2.0] * 3)
+
+
+def test_changes_between_recorded_operations_are_refused():
+    (x,), (y,) = arrays([3.0, 5.0, 2.0]), arrays([0.0] * 3)
+    with pytest.raises(RuntimeError, match="between operations of a tape"), loom.Tape():
+        loom.launch(double, 3, [x], [y])
+        y.numpy()[:] = 0.0
+        loom.launch(total, 3, [y], [loom.zeros(1, dtype=f64)])
+    with pytest.raises(RuntimeError, match="'set_to' that is not recorded"), loom.Tape():
+        loom.launch(double, 3, [x], [y])
+        loom.launch(set_to, 3, [y, 1.0], record_tape=False)
+        loom.launch(total, 3, [y], [loom.zeros(1, dtype=f64)])
+    # An assignment to the whole makes up for it.
+    with loom.Tape() as tape:
+        loom.launch(double, 3, [x], [y])
+        y.numpy()[:] = 0.0
+        y.fill_(1.0)
+        loom.launch(square_in_place, 3, [y])
+    tape.backward(grads={y: np.ones(3)})
+    assert not tape.gradients[x].numpy().any()
+
+
+def test_all_bytes_are_looked_at_on_demand():
+    x, y = np.ones(100_000), np.zeros(100_000)
+    for verify in (False, True):
+        with loom.Tape(verify=verify) as tape:
+            loom.launch(square, len(x), [x], [y])
+        x[12_345] += 1.0
+        if verify:
+            with pytest.raises(RuntimeError, match="something that is not recorded"):
+                tape.backward(grads=[(y, np.ones(len(y)))])
+        else:
+            tape.backward(grads=[(y, np.ones(len(y)))])
+
+
+def test_launches_that_fail_are_not_recorded():
+    @loom.kernel(check=True)
+    def beyond(x: D, y: D):
+        i = loom.tid()
+        y[i] = x[i + 1]
+
+    (x,), (y,) = arrays([3.0, 5.0, 2.0]), arrays([0.0] * 3)
+    with loom.Tape() as tape:
+        loom.launch(square, 3, [x], [y])
+        with pytest.raises(TypeError, match="takes 2 arguments"):
+            loom.launch(square, 3, [x])
+        with pytest.raises(TypeError, match="argument 'y'"):
+            loom.launch(square, 3, [x], [[1.0]])
+        with pytest.raises(loom.LaunchError):
+            loom.launch(beyond, 3, [x], [loom.zeros(3, dtype=f64)])
+    tape.backward(grads={y: np.ones(3)})
+    np.testing.assert_allclose(tape.gradients[x].numpy(), [6.0, 10.0, 4.0])
+    with pytest.raises(RuntimeError, match="has changed an array"), loom.Tape() as tape:
+        loom.launch(square, 3, [x], [y])
+        with pytest.raises(loom.LaunchError):
+            loom.launch(beyond, 3, [x], [y])
+        loom.launch(square_in_place, 3, [y])
+
+
+def test_functions_of_whole_arrays_without_a_derivative_are_refused():
+    (x,), (y,) = arrays([3.0, 5.0, 2.0]), arrays([0.0])
+    keys, values = loom.array([2, 1, 0, 0], dtype=int), loom.array([0, 1, 0, 0], dtype=int)
+    with loom.Tape():
+        with pytest.raises(ValueError, match="polyloom.utils computes is not differentiated"):
+            loom.utils.array_sum(x, out=y)
+        with pytest.raises(ValueError, match="polyloom.utils computes is not differentiated"):
+            loom.utils.array_scan(x, x)
+        with pytest.raises(ValueError, match="assignments of arrays to chosen elements"):
+            x[[0, 1]] = loom.ones(2, dtype=f64)
+        loom.utils.radix_sort_pairs(keys, values, 2)
+    assert keys.list()[:2] == [1, 2]
+    loom.utils.array_sum(x, out=y)

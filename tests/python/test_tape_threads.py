@@ -5,16 +5,9 @@ import threading
 import numpy as np
 import polyloom as loom
 import pytest
+from tape_kernels import D, f64, square
 
-f64 = loom.float64
-D = loom.array(dtype=f64)
 X = np.array([1.0, 2.0, 3.0])
-
-
-@loom.kernel
-def square(x: D, y: D):
-    i = loom.tid()
-    y[i] = x[i] * x[i]
 
 
 @loom.kernel
