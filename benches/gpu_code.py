@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import turns
+
 HERE = Path(__file__).resolve().parent
 CHUNKS = ["@wp.kernel" + part for part in (HERE / "small_kernels.py").read_text().split("@wp.kernel")[1:]]
 ARCH = 80
@@ -207,12 +209,11 @@ CHILDREN = {
 def collect() -> dict[str, dict[str, Any]]:
     """What every child measured."""
     with tempfile.TemporaryDirectory() as cache:
-        env = {**os.environ, "POLYLOOM_CACHE": "0", "POLYLOOM_NUM_THREADS": "1", "WARP_CACHE_PATH": cache}
+        env = turns.environment(1, Path(cache))
         found: dict[str, dict[str, Any]] = {}
         for name in CHILDREN:
             print(f"GPU code: {name}", file=sys.stderr, flush=True)
-            pinned = ["taskset", "-c", "0"] if sys.platform == "linux" else []
-            command = [*pinned, sys.executable, str(Path(__file__).resolve()), "--child", name]
+            command = [*turns.pinned(1), sys.executable, str(Path(__file__).resolve()), "--child", name]
             done = subprocess.run(command, env=env, capture_output=True, text=True)
             if done.returncode:
                 print(f"{name} is left out:\n{done.stderr}", file=sys.stderr)
@@ -257,8 +258,7 @@ def section() -> list[str]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
-        answers = os.fdopen(os.dup(1), "w")
-        os.dup2(2, 1)
-        print(json.dumps(CHILDREN[sys.argv[2]]()), file=answers, flush=True)
+        stream = turns.answers()
+        turns.answer(stream, CHILDREN[sys.argv[2]]())
     else:
         print("\n".join(section()))

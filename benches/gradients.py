@@ -5,26 +5,24 @@ difference of the two times. For Polyloom and Warp that is the backward launch a
 adds to, for JAX what `jax.vjp` adds to a compiled function, for PyTorch what recording and `torch.autograd.grad` take.
 Nothing is measured whose gradient is not Polyloom's; what Warp gets wrong is said to be wrong.
 
-Processes, turns and medians are those of `run.py`. The memory of the time loop is what `tape.memory.loops` says of
-Polyloom, and of JAX the temporary memory of the compiled gradient (`memory_analysis().temp_size_in_bytes`), which
-is known before it runs and includes everything but arguments and results.
+Processes and turns are those of `turns.py`, medians those of `run.py`. The memory of the time loop is what
+`tape.memory.loops` says of Polyloom, and of JAX the temporary memory of the compiled gradient
+(`memory_analysis().temp_size_in_bytes`), which is known before it runs and includes everything but arguments and
+results.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gradient_workloads
+import turns
+from turns import Server, pretty
 
 HERE = Path(__file__).resolve().parent
 PEERS = ["polyloom", "warp", "jax", "torch"]
@@ -34,7 +32,6 @@ WORKLOADS = ["saxpy", "nbody", "stencil", "time loop"]
 TOLERANCE = 2e-3
 # Of the elements, which are compared: a pendulum that nearly stands on its head makes anything of a rounding.
 COMPARED = 0.99
-SETTLE, TURN, LONG_TURN = 0.75, 0.05, 1.0
 WRONG = "wrong"
 
 
@@ -42,13 +39,11 @@ def serve(peer: str, scale: float, expected: Path) -> None:
     """Builds and checks a peer's workloads, says what there is, then takes a turn for every line read."""
     import numpy as np
 
-    # Warp reports on standard output, which is for the answers here.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    stream = turns.answers()
     try:
         workloads = gradient_workloads.BUILDERS[peer](scale)
     except ImportError as error:
-        print(json.dumps({"missing": str(error)}), file=answers, flush=True)
+        turns.answer(stream, {"missing": str(error)})
         return
     states, memory = {}, {}
     for name, workload in workloads.items():
@@ -72,59 +67,13 @@ def serve(peer: str, scale: float, expected: Path) -> None:
             assert peer != OWN, name
         if workload.memory is not None:
             memory[name] = workload.memory
-        started = time.perf_counter()
-        while time.perf_counter() - started < SETTLE:
-            workload.forward()
-            workload.prepare()
-            workload.gradient()
-    print(json.dumps({"states": states, "memory": memory}), file=answers, flush=True)
+        turns.settle(lambda workload=workload: (workload.forward(), workload.prepare(), workload.gradient()))
+    turns.answer(stream, {"states": states, "memory": memory})
     for line in sys.stdin:
         kind, _, name = line.strip().partition(" ")
-        print(turn(workloads[name], kind), file=answers, flush=True)
-
-
-def turn(workload: gradient_workloads.Workload, kind: str) -> float:
-    """Median seconds of the runs of one turn, the first of which refills the caches and counts only if it is long."""
-    run = workload.forward if kind == "forward" else workload.gradient
-    samples: list[float] = []
-    while not samples or (samples[0] < LONG_TURN and (len(samples) < 4 or sum(samples) < TURN)):
-        workload.prepare()
-        before = time.perf_counter()
-        run()
-        samples.append(time.perf_counter() - before)
-    return statistics.median(samples[1:] or samples)
-
-
-class Server:
-    """A peer's process that waits for its turns."""
-
-    def __init__(self, peer: str, threads: int, scale: float, folder: Path) -> None:
-        env = dict(os.environ, POLYLOOM_CACHE="0", WARP_CACHE_PATH=str(folder / "warp"), JAX_PLATFORMS="cpu")
-        for name in ("OMP", "MKL", "OPENBLAS", "POLYLOOM"):
-            env[f"{name}_NUM_THREADS"] = str(threads)
-        pinned = ["taskset", "-c", "0"] if threads == 1 and shutil.which("taskset") else []
-        command = [*pinned, sys.executable, str(HERE / "gradients.py"), "--child", peer, str(scale), str(folder)]
-        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        found: dict[str, Any] = json.loads(self.answer())
-        self.missing: str = found.get("missing", "")
-        self.states: dict[str, str] = found.get("states", {})
-        self.memory: dict[str, int] = found.get("memory", {})
-
-    def answer(self) -> str:
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a peer's gradients failed: exit status {self.process.wait()}")
-        return line
-
-    def turn(self, kind: str, name: str) -> float:
-        time.sleep(0.02)
-        self.process.stdin.write(f"{kind} {name}\n")
-        self.process.stdin.flush()
-        return float(self.answer())
-
-    def close(self) -> None:
-        self.process.stdin.close()
-        self.process.wait()
+        workload = workloads[name]
+        run = workload.forward if kind == "forward" else workload.gradient
+        turns.answer(stream, turns.turn(run, workload.prepare))
 
 
 class Found(NamedTuple):
@@ -155,29 +104,25 @@ def collect(rounds: int, scale: float) -> Found:
             servers = {}
             for peer in PEERS:
                 print(f"gradients, {threads} thread(s): {peer}", file=sys.stderr, flush=True)
-                server = Server(peer, threads, scale, Path(folder))
-                if server.missing:
-                    print(f"gradients: {peer} is left out: {server.missing}", file=sys.stderr, flush=True)
-                    found.missing[peer] = server.missing
+                arguments = ("--child", peer, str(scale), folder)
+                server = Server(peer, threads, Path(folder), HERE / "gradients.py", *arguments)
+                if "missing" in server.has:
+                    print(f"gradients: {peer} is left out: {server.has['missing']}", file=sys.stderr, flush=True)
+                    found.missing[peer] = server.has["missing"]
                     continue
                 servers[peer] = server
-                found.states.update({(peer, name): state for name, state in server.states.items()})
-                found.memory.update({(peer, name): size for name, size in server.memory.items()})
-            names = list(dict.fromkeys(name for server in servers.values() for name in server.states))
+                found.states.update({(peer, name): state for name, state in server.has["states"].items()})
+                found.memory.update({(peer, name): size for name, size in server.has["memory"].items()})
+            names = list(dict.fromkeys(name for server in servers.values() for name in server.has["states"]))
             for name in names:
                 has_turns = [peer for peer in servers if found.states.get((peer, name)) == "right"]
                 for index in range(rounds):
-                    shift = index % len(has_turns)
-                    for peer in has_turns[shift:] + has_turns[:shift]:
-                        forward, both = (servers[peer].turn(kind, name) for kind in ("forward", "gradient"))
+                    for peer in turns.in_turn(has_turns, index):
+                        forward, both = (servers[peer].turn(f"{kind} {name}") for kind in ("forward", "gradient"))
                         found.rounds.setdefault((peer, threads, name), []).append((forward, both - forward))
             for server in servers.values():
                 server.close()
     return found
-
-
-def pretty(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms" if abs(seconds) >= 1e-3 else f"{seconds * 1e6:.3g} µs"
 
 
 def section(rounds: int = 15, scale: float = 1.0) -> list[str]:

@@ -2,10 +2,8 @@
 
     python benches/run.py [--rounds 25] [--out docs/scoreboard.md]
 
-Every peer is a process of its own per number of threads; all of them stay alive and take turns of a few runs each,
-so that what disturbs the machine hits all alike. A cell is the median over turns of the median over a turn's runs;
-a ratio is the median over rounds of the ratios of that round's turns. One thread means pinned to one core with every
-pool set to 1.
+Peers are processes that stay alive and take turns of a few runs each (`turns.py`). A cell is the median over turns of
+the median over a turn's runs; a ratio is the median over rounds of the ratios of that round's turns.
 """
 
 from __future__ import annotations
@@ -14,19 +12,19 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gpu
 import gpu_code
 import gradients
+import turns
+from turns import VERY_LONG_RUN, Server, pretty
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -34,41 +32,10 @@ PEERS = ["polyloom", "polyloom fast", "numpy", "numba", "numba fastmath", "warp"
 OWN, OTHERS = PEERS[:2], PEERS[2:]
 # Plain C loops for the workloads that the memory bounds.
 LIMIT = "c loop"
-# Runs longer than these, in seconds, have a turn in every fifth round, and in the first round only.
-LONG_RUN, VERY_LONG_RUN = 0.04, 1.0
+# Runs longer than this, in seconds, have a turn in every fifth round, and those longer than `VERY_LONG_RUN` in the
+# first round only.
+LONG_RUN = 0.04
 KERNELS = HERE / "small_kernels.py"
-
-
-def environment(threads: int, cache: Path) -> dict[str, str]:
-    env = dict(os.environ)
-    for name in ("OMP", "MKL", "OPENBLAS", "NUMBA", "POLYLOOM"):
-        env[f"{name}_NUM_THREADS"] = str(threads)
-    env["POLYLOOM_CACHE"] = "0"
-    env["WARP_CACHE_PATH"] = str(cache / "warp")
-    env["NUMBA_CACHE_DIR"] = str(cache / "numba")
-    return env
-
-
-def pinned(threads: int) -> list[str]:
-    return ["taskset", "-c", "0"] if threads == 1 and shutil.which("taskset") else []
-
-
-def settle(run: Callable[[], Any], seconds: float = 0.75) -> None:
-    """Runs until tiers and caches have settled."""
-    started = time.perf_counter()
-    while time.perf_counter() - started < seconds:
-        run()
-
-
-def turn(run: Callable[[], Any], budget: float = 0.05) -> float:
-    """Median seconds of the runs of one turn, the first of which refills the caches and counts only if it is long."""
-    samples = []
-    started = time.perf_counter()
-    while not samples or (samples[0] < VERY_LONG_RUN and (len(samples) < 4 or time.perf_counter() - started < budget)):
-        before = time.perf_counter()
-        run()
-        samples.append(time.perf_counter() - before)
-    return statistics.median(samples[1:] or samples)
 
 
 def check(name: str, got: Any, want: Any) -> None:
@@ -88,19 +55,17 @@ def serve_workloads(peer: str) -> None:
     import numpy as np
     import workloads
 
-    # Warp reports on standard output, which is for the answers here.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    stream = turns.answers()
     runs = {}
     expected = np.load(os.environ["EXPECTED"])
     for name, (run, result) in workloads.build(peer).items():
         run()
         check(name, result(), expected[name])
-        settle(run)
+        turns.settle(run)
         runs[name] = run
-    print(json.dumps(list(runs)), file=answers, flush=True)
+    turns.answer(stream, list(runs))
     for line in sys.stdin:
-        print(turn(runs[line.strip()]), file=answers, flush=True)
+        turns.answer(stream, turns.turn(runs[line.strip()]))
 
 
 def measure_launch(peer: str) -> dict[str, Any]:
@@ -284,12 +249,9 @@ def child(task: str, peer: str) -> None:
     print(json.dumps({"launch": measure_launch, "compile": measure_compile}[task](peer)))
 
 
-def child_command(task: str, peer: str, threads: int) -> list[str]:
-    return [*pinned(threads), sys.executable, str(HERE / "run.py"), "--child", task, peer]
-
-
 def run_child(task: str, peer: str, cache: Path) -> dict[str, Any]:
-    done = subprocess.run(child_command(task, peer, 1), env=environment(1, cache), capture_output=True, text=True)
+    command = [*turns.pinned(1), sys.executable, str(HERE / "run.py"), "--child", task, peer]
+    done = subprocess.run(command, env=turns.environment(1, cache), capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{task} with {peer} failed:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -299,41 +261,9 @@ def corpus_compile_times(cache: Path) -> list[dict[str, Any]]:
     """Seconds that Warp and Polyloom take for each kernel of a sample of Warp's own tests."""
     print("compile times over Warp's own tests", file=sys.stderr, flush=True)
     command = [sys.executable, str(HERE / "corpus_compile.py")]
-    done = subprocess.run(command, env=environment(2, cache), stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(command, env=turns.environment(2, cache), stdout=subprocess.PIPE, text=True, check=True)
     rows: list[dict[str, Any]] = json.loads(done.stdout)["rows"]
     return rows
-
-
-class Server:
-    """A peer's process that waits for its turns."""
-
-    def __init__(self, peer: str, threads: int, cache: Path) -> None:
-        self.peer = peer
-        self.process = subprocess.Popen(
-            child_command("workloads", peer, threads),
-            env=environment(threads, cache),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.workloads: list[str] = json.loads(self.answer())
-
-    def answer(self) -> str:
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"workloads of {self.peer} failed: exit status {self.process.wait()}")
-        return line
-
-    def turn(self, workload: str) -> float:
-        # Idle workers of the peer before may still be spinning.
-        time.sleep(0.02)
-        self.process.stdin.write(workload + "\n")
-        self.process.stdin.flush()
-        return float(self.answer())
-
-    def close(self) -> None:
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def build_c_loops(folder: Path) -> Path:
@@ -367,10 +297,10 @@ def collect(rounds: int) -> Samples:
             servers = []
             for peer in [*PEERS, LIMIT]:
                 print(f"{threads} thread(s): {peer} compiles and settles", file=sys.stderr, flush=True)
-                servers.append(Server(peer, threads, cache))
-            for name in servers[0].workloads:
+                servers.append(Server(peer, threads, cache, HERE / "run.py", "--child", "workloads", peer))
+            for name in servers[0].has:
                 print(f"{threads} thread(s): {name}, {rounds} rounds", file=sys.stderr, flush=True)
-                take_turns([s for s in servers if name in s.workloads], threads, name, rounds, samples)
+                take_turns([s for s in servers if name in s.has], threads, name, rounds, samples)
             for server in servers:
                 server.close()
         for index in range(3):
@@ -384,12 +314,11 @@ def collect(rounds: int) -> Samples:
 
 def take_turns(servers: list[Server], threads: int, name: str, rounds: int, samples: Samples) -> None:
     for index in range(rounds):
-        shift = index % len(servers)
-        for server in servers[shift:] + servers[:shift]:
-            turns = samples.setdefault((server.peer, threads, name), [])
-            length = turns[0] or 0.0 if turns else 0.0
+        for server in turns.in_turn(servers, index):
+            taken = samples.setdefault((server.peer, threads, name), [])
+            length = taken[0] or 0.0 if taken else 0.0
             skipped = index > 0 and (length > VERY_LONG_RUN or (length > LONG_RUN and index % 5 != 0))
-            turns.append(None if skipped else server.turn(name))
+            taken.append(None if skipped else server.turn(name))
 
 
 def seconds(samples: Samples, *key: Any) -> float:
@@ -400,13 +329,6 @@ def ratio(samples: Samples, peer: str, own: str, threads: int, name: str) -> flo
     """How many times Polyloom's time a peer takes."""
     pairs = zip(samples[peer, threads, name], samples[own, threads, name], strict=True)
     return statistics.median(a / b for a, b in pairs if a is not None and b is not None)
-
-
-def pretty(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
 
 
 def processor() -> str:
