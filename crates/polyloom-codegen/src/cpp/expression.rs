@@ -276,51 +276,8 @@ impl Body<'_, '_> {
                     self.place(of, usize::from(*number));
                 }
             }
-            Op::ComponentAt if let Some(table) = self.constant_table(data.operands[0]) => {
-                let extent = func.ty(data.operands[0]).as_composite().map_or(0, Composite::n_components) as i128;
-                let (low, high) = interval(func, data.operands[1]);
-                let is_inside = low >= 0 && high < extent;
-                if !is_inside {
-                    self.unit.need(Helper::Lookup);
-                    self.out.push_str("lookup(");
-                }
-                let _ = write!(self.out, "constants::{table}{}", if is_inside { "[" } else { ", " });
-                self.value(data.operands[1], Precedence::Any);
-                self.out.push(if is_inside { ']' } else { ')' });
-            }
-            Op::ComponentAt => {
-                let extent = func.ty(data.operands[0]).as_composite().map_or(0, Composite::n_components) as i128;
-                let (low, high) = interval(func, data.operands[1]);
-                if low >= 0
-                    && high < extent
-                    && matches!(func.ty(data.operands[0]), Type::Composite(Composite::Vector { .. }))
-                {
-                    self.value(data.operands[0], Precedence::Postfix);
-                    self.out.push('[');
-                    self.value(data.operands[1], Precedence::Any);
-                    self.out.push(']');
-                } else {
-                    self.unit.need(Helper::Component);
-                    self.out.push_str("component(");
-                    self.whole(data.operands[0]);
-                    self.out.push_str(", ");
-                    self.value(data.operands[1], Precedence::Any);
-                    self.out.push(')');
-                }
-            }
-            Op::WrapIndex => {
-                if let Imm::Extent(of) = &data.imm {
-                    let (low, high) = interval(func, data.operands[0]);
-                    if low >= 0 && high < i128::from(of.extent) {
-                        self.value(data.operands[0], Precedence::Postfix);
-                        return true;
-                    }
-                    self.unit.need(Helper::WrapPlace);
-                    self.out.push_str("wrap_place(");
-                    self.value(data.operands[0], Precedence::Any);
-                    let _ = write!(self.out, ", {})", of.extent);
-                }
-            }
+            Op::ComponentAt => self.component_at(data),
+            Op::WrapIndex => self.wrap_index(data),
             Op::Select => {
                 self.value(data.operands[0], Precedence::Or);
                 self.out.push_str(" ? ");
@@ -342,6 +299,50 @@ impl Body<'_, '_> {
             _ => return self.gpu(inst, data),
         }
         true
+    }
+
+    /// The component of a composite that an index chooses: of a table, of a vector in place, or by a function that
+    /// bounds the index.
+    fn component_at(&mut self, data: &InstData) {
+        let (composite, index) = (data.operands[0], data.operands[1]);
+        let ty = self.func.ty(composite);
+        let (low, high) = interval(self.func, index);
+        let is_inside = low >= 0 && high < ty.as_composite().map_or(0, Composite::n_components) as i128;
+        if let Some(table) = self.constant_table(composite) {
+            if !is_inside {
+                self.unit.need(Helper::Lookup);
+                self.out.push_str("lookup(");
+            }
+            let _ = write!(self.out, "constants::{table}{}", if is_inside { "[" } else { ", " });
+            self.value(index, Precedence::Any);
+            self.out.push(if is_inside { ']' } else { ')' });
+        } else if is_inside && matches!(ty, Type::Composite(Composite::Vector { .. })) {
+            self.value(composite, Precedence::Postfix);
+            self.out.push('[');
+            self.value(index, Precedence::Any);
+            self.out.push(']');
+        } else {
+            self.unit.need(Helper::Component);
+            self.out.push_str("component(");
+            self.whole(composite);
+            self.out.push_str(", ");
+            self.value(index, Precedence::Any);
+            self.out.push(')');
+        }
+    }
+
+    /// An index that may count from the end of an axis of known extent.
+    fn wrap_index(&mut self, data: &InstData) {
+        let Imm::Extent(of) = &data.imm else { return };
+        let (low, high) = interval(self.func, data.operands[0]);
+        if low >= 0 && high < i128::from(of.extent) {
+            self.value(data.operands[0], Precedence::Postfix);
+            return;
+        }
+        self.unit.need(Helper::WrapPlace);
+        self.out.push_str("wrap_place(");
+        self.value(data.operands[0], Precedence::Any);
+        let _ = write!(self.out, ", {})", of.extent);
     }
 
     /// The table that a constant composite with many components is, where an index chooses among them.

@@ -425,13 +425,8 @@ impl<'u> Unit<'u> {
         Ok(text.trim_start().to_owned())
     }
 
-    fn header(&mut self, func: &Function, is_strict: bool) -> String {
-        let mut text = String::with_capacity(8192);
-        let language = match self.target {
-            Target::Cpp => "C++17",
-            Target::Cuda => "CUDA C++17",
-        };
-        let _ = writeln!(text, "// Kernel `{}` in {language}, written by Polyloom.", func.name);
+    /// What compilers are told about the text: how to round, and what not to warn of.
+    fn put_pragmas(&self, text: &mut String, is_strict: bool) {
         match self.target {
             Target::Cpp => text.push_str(
                 "//\n// Products and sums are rounded one by one: compile with -ffp-contract=off.\n\n\
@@ -455,6 +450,16 @@ impl<'u> Unit<'u> {
                 Target::Cuda => "#pragma nv_diag_suppress 186\n",
             });
         }
+    }
+
+    fn header(&mut self, func: &Function, is_strict: bool) -> String {
+        let mut text = String::with_capacity(8192);
+        let language = match self.target {
+            Target::Cpp => "C++17",
+            Target::Cuda => "CUDA C++17",
+        };
+        let _ = writeln!(text, "// Kernel `{}` in {language}, written by Polyloom.", func.name);
+        self.put_pragmas(&mut text, is_strict);
         if self.needs_printf && self.target == Target::Cpp {
             text.push_str("\n#include <cstdio>\n");
         }

@@ -32,13 +32,7 @@ pub(super) fn kernel(
     let launch = ir.param(function, 0);
     let rank = usize::from(variant.launch_rank).clamp(1, MAX_DIMS);
     let narrow = ir.int(32);
-    // A launch has fewer than 2^31 threads.
-    let extents: Vec<Val> = (0..rank)
-        .map(|axis| {
-            let offset = ir.i64_const(GpuLaunch::shape_offset(axis).into());
-            ir.int_cast(ir.load(ir.int(64), ir.offset(ir.int(8), launch, offset), 8), narrow)
-        })
-        .collect();
+    let extents = extents(ir, launch, rank);
     let n_threads = extents.iter().copied().reduce(|a, b| ir.mul(a, b)).unwrap_or_else(|| ir.int_const(narrow, 1));
     let in_blocks = func.needs_blocks();
     if in_blocks && options.shape == GridShape::Stride {
@@ -48,13 +42,7 @@ pub(super) fn kernel(
         });
     }
     let block_dim = special(ir, "ntid.x");
-    let first = match in_blocks {
-        true => {
-            let size = ir.mul(ir.mul(block_dim, special(ir, "ntid.y")), special(ir, "ntid.z"));
-            ir.add(ir.mul(row_major(ir, "ctaid", "nctaid"), size), row_major(ir, "tid", "ntid"))
-        }
-        false => ir.add(ir.mul(special(ir, "ctaid.x"), block_dim), special(ir, "tid.x")),
-    };
+    let first = first_index(ir, block_dim, in_blocks);
 
     ir.set_fast_math(fast_math(func.metadata.float_mode));
     let (params, arrays) = Arguments::Params { function, first: 1 }.load(ir, func, variant)?;
@@ -104,6 +92,24 @@ pub(super) fn kernel(
         lines.finish(ir);
     }
     Ok(())
+}
+
+/// The launch's extents along its axes. A launch has fewer than 2^31 threads.
+fn extents(ir: &Ir<'_>, launch: Val, rank: usize) -> Vec<Val> {
+    let extent = |axis| {
+        let offset = ir.i64_const(GpuLaunch::shape_offset(axis).into());
+        ir.int_cast(ir.load(ir.int(64), ir.offset(ir.int(8), launch, offset), 8), ir.int(32))
+    };
+    (0..rank).map(extent).collect()
+}
+
+/// The index that a thread begins with: its place in the grid, which has one dimension unless threads work together.
+fn first_index(ir: &Ir<'_>, block_dim: Val, in_blocks: bool) -> Val {
+    if !in_blocks {
+        return ir.add(ir.mul(special(ir, "ctaid.x"), block_dim), special(ir, "tid.x"));
+    }
+    let size = ir.mul(ir.mul(block_dim, special(ir, "ntid.y")), special(ir, "ntid.z"));
+    ir.add(ir.mul(row_major(ir, "ctaid", "nctaid"), size), row_major(ir, "tid", "ntid"))
 }
 
 /// Adds the entry to the module, without a body.
