@@ -1,10 +1,10 @@
 //! `polyloom run`: a kernel on arguments from the command line, checked unless it says `check=False`: arguments are
 //! typed by hand here, and arrays that are too small for the grid, or empty, are soon given.
 
-use crate::value::{Argument, extents};
+use crate::value::{Argument, ArrayValue, extents};
 use crate::{Failure, Outcome, choose_kernel, named, print, print_json, read_unit, run_ptx, session, simulate, types};
 use polyloom::{
-    ArgBlock, Defaults, Device, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault, describe_report,
+    ArgBlock, Defaults, Device, Kernel, LaunchError, LaunchOptions, MAX_DIMS, Type, describe_fault, describe_report,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -56,19 +56,7 @@ fn shape(text: &str) -> Result<Shape, String> {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let is_ptx = arguments.file.extension().is_some_and(|extension| extension == "ptx");
-    let device = match arguments.device.as_deref() {
-        None if is_ptx => Device::Simulator,
-        None => Device::Cpu,
-        Some(name) => Device::from_name(name).ok_or_else(|| {
-            Failure::Usage(format!("there is no device `{name}`: devices are cpu, sim:0, and GPUs, cuda:0 and so on"))
-        })?,
-    };
-    if is_ptx && device != Device::Simulator {
-        return Err(Failure::Usage("PTX runs on --device sim:0".to_owned()));
-    }
-    if arguments.simulate.needs_simulator() && device != Device::Simulator {
-        return Err(Failure::Usage("--sanitize and --counters are for --device sim:0".to_owned()));
-    }
+    let device = chosen_device(arguments, is_ptx)?;
     if is_ptx {
         return run_ptx::run(&run_ptx::Request {
             file: &arguments.file,
@@ -91,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let kernel = types::compile(&session, &unit, &name, &named(&arguments.types, "--type")?, &given)?;
     let params = kernel.params();
 
-    let mut outputs = named(&arguments.out, "--out")?;
+    let outputs = named(&arguments.out, "--out")?;
     // A composite stands for its components.
     let is = |param: &str, name: &str| param == name || param.rsplit_once('.').is_some_and(|(whole, _)| whole == name);
     let known = |name: &str| params.names().iter().any(|param| is(param, name));
@@ -100,23 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         let (kernel, names) = (kernel.name(), params.names().join(", "));
         return Err(Failure::Usage(format!("kernel `{kernel}` has no parameter `{name}`; it has {names}")));
     }
-    let mut values = Vec::new();
-    let composites: Vec<&str> = params.names().iter().filter_map(|name| Some(name.rsplit_once('.')?.0)).collect();
-    let components = components(&mut given, &composites)?;
-    for (param, &ty) in params.names().iter().zip(params.types()) {
-        let component = components.get(&**param).map(String::as_str);
-        let Some(text) = component.or_else(|| given.remove(&**param)) else {
-            let param = param.rsplit_once('.').map_or(&**param, |(composite, _)| composite);
-            let signature = kernel.signature();
-            return Err(Failure::Usage(format!("parameter `{param}` has no value: --arg {param}=…  ({signature})")));
-        };
-        let declared = kernel.names().iter().position(|name| name == param).and_then(|index| kernel.types().get(index));
-        let element = match declared {
-            Some(Type::CompositeArray { elem, .. }) => elem.shape(),
-            _ => Default::default(),
-        };
-        values.push(Argument::parse(param, ty, &element, text).map_err(Failure::Usage)?);
-    }
+    let mut values = values(&kernel, &mut given)?;
 
     let n_given = dim.map(|dim| dim.iter().fold(1, |n: u64, &extent| n.saturating_mul(extent)));
     let default_block = kernel.function().metadata.block();
@@ -149,35 +121,93 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         _ => Failure::Failed(error.to_string()),
     })?;
 
-    let arrays = || {
-        let named = params.names().iter().zip(&values).enumerate();
-        named.filter_map(|(index, (name, value))| value.as_array().map(|array| (index, &**name, array)))
-    };
-    for (_, name, array) in arrays() {
-        if let Some(path) = outputs.remove(name) {
-            array.save(path.as_ref()).map_err(|error| Failure::Failed(format!("cannot write {path}: {error}")))?;
-        }
-    }
-    if let Some(name) = outputs.keys().next() {
-        return Err(Failure::Usage(format!("--out {name}: `{name}` is no array")));
-    }
-    let written = || arrays().filter(|(index, _, _)| kernel.writes(*index));
+    let arrays: Vec<(usize, &str, &ArrayValue)> = params
+        .names()
+        .iter()
+        .zip(&values)
+        .enumerate()
+        .filter_map(|(index, (name, value))| value.as_array().map(|array| (index, &**name, array)))
+        .collect();
+    save(arrays.iter().map(|&(_, name, array)| (name, array)), outputs)?;
+    let written = arrays.iter().filter(|(index, _, _)| kernel.writes(*index)).map(|&(_, name, array)| (name, array));
     if arguments.json {
-        let all: BTreeMap<&str, serde_json::Value> = written().map(|(_, name, array)| (name, array.json())).collect();
-        return print_json(&all);
+        return print_arrays(written);
     }
-    let mut text = String::new();
-    for (_, name, array) in written() {
-        text += &format!("{name}: {array}\n");
-    }
+    let mut text = describe_arrays(written);
     // The others of an empty grid may be of any size.
     let n_threads: u64 = if dim.contains(&0) { 0 } else { dim.iter().product() };
     text += &format!("{n_threads} threads in {:.3} ms\n", elapsed.as_secs_f64() * 1e3);
     if let Some(report) = report {
         text += &describe_report(&report, elapsed.as_secs_f64());
     }
-    print(text.as_bytes())?;
-    Ok(())
+    print(text.as_bytes())
+}
+
+/// Where the kernel runs, if the file is of a kind that runs there and the other arguments are for it.
+fn chosen_device(arguments: &Arguments, is_ptx: bool) -> Result<Device, Failure> {
+    let device = match arguments.device.as_deref() {
+        None if is_ptx => Device::Simulator,
+        None => Device::Cpu,
+        Some(name) => Device::from_name(name).ok_or_else(|| {
+            Failure::Usage(format!("there is no device `{name}`: devices are cpu, sim:0, and GPUs, cuda:0 and so on"))
+        })?,
+    };
+    if is_ptx && device != Device::Simulator {
+        return Err(Failure::Usage("PTX runs on --device sim:0".to_owned()));
+    }
+    if arguments.simulate.needs_simulator() && device != Device::Simulator {
+        return Err(Failure::Usage("--sanitize and --counters are for --device sim:0".to_owned()));
+    }
+    Ok(device)
+}
+
+/// The values of the parameters, in order, from the texts that are given for them.
+fn values(kernel: &Kernel, given: &mut BTreeMap<&str, &str>) -> Result<Vec<Argument>, Failure> {
+    let params = kernel.params();
+    let composites: Vec<&str> = params.names().iter().filter_map(|name| Some(name.rsplit_once('.')?.0)).collect();
+    let components = components(given, &composites)?;
+    let mut values = Vec::new();
+    for (param, &ty) in params.names().iter().zip(params.types()) {
+        let component = components.get(&**param).map(String::as_str);
+        let Some(text) = component.or_else(|| given.remove(&**param)) else {
+            let param = param.rsplit_once('.').map_or(&**param, |(composite, _)| composite);
+            let signature = kernel.signature();
+            return Err(Failure::Usage(format!("parameter `{param}` has no value: --arg {param}=…  ({signature})")));
+        };
+        let declared = kernel.names().iter().position(|name| name == param).and_then(|index| kernel.types().get(index));
+        let element = match declared {
+            Some(Type::CompositeArray { elem, .. }) => elem.shape(),
+            _ => Default::default(),
+        };
+        values.push(Argument::parse(param, ty, &element, text).map_err(Failure::Usage)?);
+    }
+    Ok(values)
+}
+
+/// Saves arrays in the files that `--out` names for them.
+pub(crate) fn save<'a>(
+    arrays: impl IntoIterator<Item = (&'a str, &'a ArrayValue)>,
+    mut outputs: BTreeMap<&str, &str>,
+) -> Outcome {
+    for (name, array) in arrays {
+        if let Some(path) = outputs.remove(name) {
+            array.save(path.as_ref()).map_err(|error| Failure::Failed(format!("cannot write {path}: {error}")))?;
+        }
+    }
+    match outputs.keys().next() {
+        Some(name) => Err(Failure::Usage(format!("--out {name}: `{name}` is no array"))),
+        None => Ok(()),
+    }
+}
+
+/// Prints arrays as JSON.
+pub(crate) fn print_arrays<'a>(arrays: impl Iterator<Item = (&'a str, &'a ArrayValue)>) -> Outcome {
+    print_json(&arrays.map(|(name, array)| (name, array.json())).collect::<BTreeMap<&str, serde_json::Value>>())
+}
+
+/// A line for each array.
+pub(crate) fn describe_arrays<'a>(arrays: impl Iterator<Item = (&'a str, &'a ArrayValue)>) -> String {
+    arrays.map(|(name, array)| format!("{name}: {array}\n")).collect()
 }
 
 /// The components of vectors and matrices among the arguments, `v=1,2,3`, by the names of the parameters they are.

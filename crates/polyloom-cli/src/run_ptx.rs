@@ -2,12 +2,12 @@
 //!
 //! PTX does not say what a pointer points at, so arrays carry the type of their elements: `x=f32:arange:1024`.
 
+use crate::run::{describe_arrays, print_arrays, save};
 use crate::simulate;
 use crate::value::{Argument, ArrayValue};
-use crate::{Failure, Outcome, named, print, print_json};
-use polyloom::ptx::{Module, Simulator};
+use crate::{Failure, Outcome, named, print};
+use polyloom::ptx::{KernelInfo, Module, Simulator};
 use polyloom::{LaunchOptions, Scalar, Type, describe_fault, describe_report, run_on_simulator};
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,19 +33,10 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
     };
     let module = Module::parse(&text).map_err(located)?;
     let kernels = module.kernels();
-    let names = || kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>().join(", ");
-    let info = match request.kernel {
-        Some(name) => kernels.iter().find(|kernel| kernel.name == name),
-        None if kernels.len() == 1 => kernels.first(),
-        None => return Err(Failure::Usage(format!("{} has several kernels: --kernel {}", file.display(), names()))),
-    };
-    let Some(info) = info else {
-        let name = request.kernel.unwrap_or_default();
-        return Err(failed(format!("{} has no kernel `{name}`; it has {}", file.display(), names())));
-    };
+    let info = chosen(&kernels, request)?;
     let grid = request.simulate.grid(None, [1; 3])?;
     let mut given = named(request.args, "--arg")?;
-    let mut outputs = named(request.out, "--out")?;
+    let outputs = named(request.out, "--out")?;
 
     let simulator = Simulator::default();
     let loaded = simulator.load(&module).map_err(|error| failed(format!("{}: {error}", file.display())))?;
@@ -91,25 +82,27 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
         memory.read(*address, &mut bytes).map_err(|error| failed(error.to_string()))?;
         array.set_bytes(&bytes);
     }
-    for (name, _, array) in &arrays {
-        if let Some(path) = outputs.remove(name) {
-            array.save(path.as_ref()).map_err(|error| failed(format!("cannot write {path}: {error}")))?;
-        }
-    }
-    if let Some(name) = outputs.keys().next() {
-        return Err(Failure::Usage(format!("--out {name}: `{name}` is no array")));
-    }
+    let named = || arrays.iter().map(|(name, _, array)| (*name, array));
+    save(named(), outputs)?;
     if request.json {
-        let all: BTreeMap<&str, serde_json::Value> =
-            arrays.iter().map(|(name, _, array)| (*name, array.json())).collect();
-        return print_json(&all);
+        return print_arrays(named());
     }
-    let mut text = String::new();
-    for (name, _, array) in &arrays {
-        text += &format!("{name}: {array}\n");
-    }
-    text += &describe_report(&report, seconds);
-    print(text.as_bytes())
+    print((describe_arrays(named()) + &describe_report(&report, seconds)).as_bytes())
+}
+
+/// The kernel that is asked for, or the only one.
+fn chosen<'a>(kernels: &'a [KernelInfo], request: &Request<'_>) -> Result<&'a KernelInfo, Failure> {
+    let file = request.file.display();
+    let names = || kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>().join(", ");
+    let info = match request.kernel {
+        Some(name) => kernels.iter().find(|kernel| kernel.name == name),
+        None if kernels.len() == 1 => kernels.first(),
+        None => return Err(Failure::Usage(format!("{file} has several kernels: --kernel {}", names()))),
+    };
+    info.ok_or_else(|| {
+        let name = request.kernel.unwrap_or_default();
+        Failure::Failed(format!("{file} has no kernel `{name}`; it has {}", names()))
+    })
 }
 
 /// The value of a parameter.

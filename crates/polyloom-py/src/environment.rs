@@ -321,27 +321,10 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
         return Some(Captured::Struct(struct_type(value)?));
     }
     if is(&classes.annotation) {
-        let elem = known(&value.getattr("dtype").ok()?)?;
-        let ndim = value.getattr("ndim").ok()?.extract().ok()?;
-        return Some(Captured::Annotation(match elem {
-            Captured::Type(scalar) => ParamType::Exact(Type::array_of(scalar.into(), ndim)?.into()),
-            Captured::Composite(composite) => ParamType::Exact(Type::array_of(composite.into(), ndim)?.into()),
-            Captured::Struct(elem) => ParamType::Exact(ValueType::StructArray { elem, ndim }),
-            Captured::Any => ParamType::GenericArray(Pattern::Any, ndim),
-            Captured::Annotation(ParamType::Generic(pattern)) => ParamType::GenericArray(pattern, ndim),
-            _ => return None,
-        }));
+        return array_annotation(value).map(Captured::Annotation);
     }
     if is(&classes.reference) {
-        return match known(&value.getattr("dtype").ok()?)? {
-            Captured::Type(scalar) => Some(ParamType::Reference(scalar.into())),
-            Captured::Composite(composite) => Some(ParamType::Reference(Type::Composite(composite).into())),
-            Captured::Struct(of) => Some(ParamType::Reference(ValueType::Struct(of))),
-            // An array refers to its elements, whoever has it.
-            Captured::Annotation(array @ ParamType::Exact(_)) => Some(array),
-            _ => None,
-        }
-        .map(Captured::Annotation);
+        return reference_annotation(value).map(Captured::Annotation);
     }
     if is(&classes.generic_composite) {
         return generic_composite(value).map(|pattern| Captured::Annotation(ParamType::Generic(pattern)));
@@ -359,7 +342,37 @@ fn known(value: &Bound<'_, PyAny>) -> Option<Captured> {
     if value.getattr("__origin__").is_ok_and(|origin| origin.is(&classes.callable)) {
         return Some(Captured::Annotation(ParamType::Function));
     }
-    // Classes and functions of other modules: `float` under another name, `numpy.float32`, `math.sin`.
+    by_name(value)
+}
+
+/// `array(dtype=…, ndim=…)`.
+fn array_annotation(value: &Bound<'_, PyAny>) -> Option<ParamType> {
+    let elem = known(&value.getattr("dtype").ok()?)?;
+    let ndim = value.getattr("ndim").ok()?.extract().ok()?;
+    Some(match elem {
+        Captured::Type(scalar) => ParamType::Exact(Type::array_of(scalar.into(), ndim)?.into()),
+        Captured::Composite(composite) => ParamType::Exact(Type::array_of(composite.into(), ndim)?.into()),
+        Captured::Struct(elem) => ParamType::Exact(ValueType::StructArray { elem, ndim }),
+        Captured::Any => ParamType::GenericArray(Pattern::Any, ndim),
+        Captured::Annotation(ParamType::Generic(pattern)) => ParamType::GenericArray(pattern, ndim),
+        _ => return None,
+    })
+}
+
+/// A parameter by reference.
+fn reference_annotation(value: &Bound<'_, PyAny>) -> Option<ParamType> {
+    match known(&value.getattr("dtype").ok()?)? {
+        Captured::Type(scalar) => Some(ParamType::Reference(scalar.into())),
+        Captured::Composite(composite) => Some(ParamType::Reference(Type::Composite(composite).into())),
+        Captured::Struct(of) => Some(ParamType::Reference(ValueType::Struct(of))),
+        // An array refers to its elements, whoever has it.
+        Captured::Annotation(array @ ParamType::Exact(_)) => Some(array),
+        _ => None,
+    }
+}
+
+/// Classes and functions of other modules: `float` under another name, `numpy.float32`, `math.sin`.
+fn by_name(value: &Bound<'_, PyAny>) -> Option<Captured> {
     let name = value.getattr("__name__").ok()?.extract::<String>().ok()?;
     let module = value.getattr("__module__").ok()?.extract::<String>().ok()?;
     match module.as_str() {

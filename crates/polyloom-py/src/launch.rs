@@ -147,18 +147,15 @@ pub(crate) fn launch<'py>(
     };
     let code = kernel.get().one()?;
     let over_dim = shape.is_some();
-    let watched = Watched::now(record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true)));
+    let is_recorded = record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
+    let watched = Watched::now(is_recorded);
     if adjoint {
         if record_cmd {
             return Err(PyValueError::new_err("record_cmd is for launches forward, not for adjoint=True"));
         }
         let Some(dim) = &shape else { return Err(not_over_dim()) };
-        let none = || PyList::empty(py).into_any();
-        let [adj_inputs, adj_outputs] = [adj_inputs, adj_outputs].map(|list| list.cloned().unwrap_or_else(none));
         let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
-        let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
-        let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, device.to_string(), block.or(block_dim));
-        py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?;
+        launch_adjoint(kernel, dim, &args, n_inputs, [adj_inputs, adj_outputs], device, block.or(block_dim))?;
         return Ok(None);
     }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
@@ -168,12 +165,7 @@ pub(crate) fn launch<'py>(
         (shape, _) => Dimensions::new(code, device, shape, grid, block.or(block_dim), shared_bytes)?,
     };
     if record_cmd {
-        let args: Vec<_> = args.iter().map(|a| as_it_is(a)).collect::<PyResult<_>>()?;
-        let ready = Ready::new(py, code, device, &args)?;
-        let state = State { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
-        let is_recorded = record_tape.is_none_or(|tape| tape.is_truthy().unwrap_or(true));
-        let made = Launch { kernel: kernel.clone().unbind(), over_dim, is_recorded, state: Mutex::new(state) };
-        return Ok(Some(Py::new(py, made)?));
+        return Launch::kept(kernel, &args, dimensions, over_dim, is_recorded).map(Some);
     }
     let done = match watched {
         Watched::Launches => recorded(kernel, over_dim, &dimensions, args.iter().map(|arg| &**arg), || {
@@ -183,6 +175,24 @@ pub(crate) fn launch<'py>(
     };
     drop(owned);
     done.map(|()| None)
+}
+
+/// Runs the backward kernel, over these extents.
+fn launch_adjoint<'py>(
+    kernel: &Bound<'py, Kernel>,
+    dim: &Shape,
+    args: &Arguments<'_, 'py>,
+    n_inputs: usize,
+    adjoints: [Option<&Bound<'py, PyAny>>; 2],
+    device: Device,
+    block_dim: Option<&Bound<'py, PyAny>>,
+) -> PyResult<()> {
+    let py = kernel.py();
+    let [adj_inputs, adj_outputs] = adjoints.map(|list| list.cloned().unwrap_or_else(|| PyList::empty(py).into_any()));
+    let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
+    let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, device.to_string(), block_dim);
+    py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?;
+    Ok(())
 }
 
 /// What tapes want to know of a launch.
@@ -684,6 +694,21 @@ fn number_of(value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
 }
 
 impl Launch {
+    /// A launch for later, over a number of threads or over a grid of blocks.
+    fn kept(
+        kernel: &Bound<'_, Kernel>,
+        args: &Arguments<'_, '_>,
+        dimensions: Dimensions,
+        over_dim: bool,
+        is_recorded: bool,
+    ) -> PyResult<Py<Launch>> {
+        let py = kernel.py();
+        let args: Vec<_> = args.iter().map(|a| as_it_is(a)).collect::<PyResult<_>>()?;
+        let ready = Ready::new(py, kernel.get().one()?, dimensions.device, &args)?;
+        let state = State { dimensions, args, ready: Some(Arc::new(ready)), n_changes: 0 };
+        Py::new(py, Launch { kernel: kernel.clone().unbind(), over_dim, is_recorded, state: Mutex::new(state) })
+    }
+
     /// Uses the state. What it must not do is drop an object or run any Python code: that may come back for the lock.
     fn with<R>(&self, use_: impl FnOnce(&mut State) -> R) -> R {
         use_(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
