@@ -238,6 +238,33 @@ FOREIGN = """
 """
 
 
+def test_modules_are_refused_by_devices_they_are_not_for():
+    module = loom.sim.Module(FOREIGN.replace("sm_80", "sm_90a"))
+    x = np.ones(1, np.float32)
+    for arch in ("sm_80", "sm_100"):
+        loom.sim.configure(arch=arch)
+        with pytest.raises(loom.SanitizerError, match=f"the module is for sm_90a, the device is {arch}"):
+            module.kernel("scale").launch(1, 1, [x, 2.0, 1])
+    loom.sim.configure(arch="sm_90")
+    module.kernel("scale").launch(1, 1, [x, 2.0, 1])
+    assert x.tolist() == [2.0]
+
+
+def test_barriers_wait_for_no_thread_past_the_end():
+    @loom.kernel(block_dim=64)
+    def doubled(a: loom.array(dtype=float)):
+        tile = loom.shared_array(shape=64, dtype=float)
+        t = loom.thread_idx()
+        tile[t] = 2.0 * a[loom.tid()]
+        loom.sync_threads()
+        a[loom.tid()] = tile[t]
+
+    loom.sim.configure(sanitize="all")
+    a = np.arange(100, dtype=np.float32)
+    loom.launch(doubled, 100, [a], device="sim:0")
+    np.testing.assert_array_equal(a, 2 * np.arange(100))
+
+
 def test_foreign_ptx_runs():
     module = loom.sim.Module(FOREIGN)
     assert module.kernels == ["scale"]
