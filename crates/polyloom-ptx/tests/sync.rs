@@ -321,7 +321,8 @@ fn special_registers() {
 fn vectors_of_special_registers_and_memory_mapped_accesses() {
     let body = "ld.param.u64 %rd4, [other];\nmov.v4.u32 {%r1, %r2, %r3, %r4}, %tid;\nmov.v4.u32 {%r5, %r6, %r7, %r8}, %ntid;\n\
                 st.global.v4.u32 [%rd4], {%r1, %r2, %r3, %r4};\nst.global.v4.u32 [%rd4+16], {%r5, %r6, %r7, %r8};\n\
-                ld.mmio.relaxed.sys.global.u32 %r9, [%rd4+20];\nst.mmio.relaxed.sys.global.u32 [%rd4+28], %r9;";
+                ld.mmio.relaxed.sys.global.u32 %r9, [%rd4+20];\nst.mmio.relaxed.sys.global.u32 [%rd4+28], %r9;\n\
+                mov.pred %p1, %is_explicit_cluster;\n@%p1 st.global.u32 [%rd4], 7;";
     let launch = Launch { block: [1, 3, 1], ..Launch::default() };
     let body = format!("mov.u32 %r1, %tid.y;\nsetp.ne.u32 %p0, %r1, 2;\n@%p0 ret;\n{body}");
     let args = vec![array(&[0u32; 1]), array(&[9u32; 8])];

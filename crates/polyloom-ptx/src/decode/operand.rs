@@ -247,6 +247,10 @@ impl Decoder<'_> {
         if let Operand::Integer(value) = inner {
             return Ok(Test::Constant((*value != 0) != negated));
         }
+        // The one special register that is a predicate: clusters here come of no launch.
+        if matches!(inner, Operand::Name(name) if name == "%is_explicit_cluster") {
+            return Ok(Test::Constant(negated));
+        }
         match self.resolve(inner, Type::Pred)? {
             Resolved::Register { file: File::Predicate, slot, .. } => Ok(Test::Register { slot, negated }),
             _ => self.operand_error(format!("`{inner}` is no predicate")),

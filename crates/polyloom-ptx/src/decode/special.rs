@@ -45,8 +45,7 @@ pub(super) fn special(name: &str, component: Option<&str>) -> Option<(Special, b
         "%cluster_ctarank"
         | "%reserved_smem_offset_begin"
         | "%reserved_smem_offset_end"
-        | "%reserved_smem_offset_cap"
-        | "%is_explicit_cluster" => Special::Zero,
+        | "%reserved_smem_offset_cap" => Special::Zero,
         "%cluster_nctarank" => Special::One,
         "%clock64" => return Some((Special::Clock, true)),
         "%globaltimer" => return Some((Special::Time, true)),
