@@ -297,3 +297,36 @@ def test_instructions_are_counted_by_the_threads_that_execute_them():
 def test_what_is_wrong_with_ptx_is_said_with_its_place():
     with pytest.raises(ValueError, match="^9:5: expected"):
         loom.sim.Module(FOREIGN.replace("    .reg .f32 %f<4>;", "    .reg .f32 %f<4"))
+
+
+@loom.kernel
+def ones(y: loom.array(dtype=loom.float64)):
+    y[loom.tid()] = loom.float64(1.0)
+
+
+@loom.kernel(block_dim=(4, 2))
+def ones_in_blocks(y: loom.array(dtype=loom.float64)):
+    y[loom.tid()] = loom.float64(1.0)
+
+
+@loom.kernel
+def columns(y: loom.array(dtype=loom.float64)):
+    y[loom.tid()] = loom.float64(1 + loom.thread_idx(1))
+
+
+@pytest.mark.parametrize("block", [(4, 2), (4, 2, 1), (8, 1), (1, 8), (2, 2, 2)])
+def test_blocks_of_several_dimensions_leave_out_no_thread(block):
+    for n in (24, 240, 1001):
+        y = np.zeros(n)
+        loom.launch(ones, n, [y], device="sim:0", block_dim=block)
+        assert y.all()
+        if block == (4, 2):
+            y = np.zeros(n)
+            loom.launch(ones_in_blocks, n, [y], device="sim:0")
+            assert y.all()
+        y = np.zeros(n)
+        loom.launch(columns, n, [y], device="sim:0", block_dim=block)
+        np.testing.assert_array_equal(y, 1 + np.arange(n) // block[0] % block[1])
+    y = np.zeros(60)
+    loom.launch(ones, grid=(3, 5), block=(2, 2), inputs=[y], device="sim:0")
+    assert y.all()

@@ -4,7 +4,7 @@
 //! ([`crate::device`]).
 
 use crate::args::{ArgBlock, Params};
-use crate::cpu::launch::{ASK_EVERY, LaunchOptions, grid_of};
+use crate::cpu::launch::{ASK_EVERY, LaunchOptions};
 use crate::device::entry::Entry;
 use crate::device::layout::Rows;
 use crate::device::{Device, DeviceFailure, Memory, Word};
@@ -192,7 +192,7 @@ impl SimKernel {
         // SAFETY: the caller vouches for the arrays.
         let prepared = unsafe { self.entry.prepare(&self.memory, shape, args)? };
         let Some(prepared) = prepared else { return Ok(Report::default()) };
-        let grid = grid_of(&self.entry.metadata, &self.entry.name, prepared.n_threads, options)?;
+        let grid = self.entry.grid(prepared.n_threads, options)?;
         let names = self.array_names(&prepared.params);
         let result = run(&self.kernel, self.arch, &prepared.params, &names, &grid, options, sim);
         // SAFETY: as above.

@@ -87,6 +87,13 @@ impl Grid {
         Grid { grid: [u32::try_from(n_blocks).unwrap_or(u32::MAX), 1, 1], block, shared_bytes }
     }
 
+    /// As many blocks of as many threads, all in a row.
+    #[must_use]
+    pub fn in_a_row(self) -> Grid {
+        let row = |n: u64| [u32::try_from(n).unwrap_or(u32::MAX), 1, 1];
+        Grid { grid: row(self.n_blocks()), block: row(self.block_size()), ..self }
+    }
+
     /// Blocks in the grid.
     pub fn n_blocks(&self) -> u64 {
         self.grid.iter().fold(1, |n, &extent| u64::saturating_mul(n, extent.into()))

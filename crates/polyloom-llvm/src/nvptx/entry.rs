@@ -136,6 +136,7 @@ fn declare(ir: &Ir<'_>, processor: &Processor, func: &Function, name: &str) -> R
     }
     let metadata = &func.metadata;
     if let Some(size) = metadata.workgroup_size {
+        let size = if func.needs_blocks() { size } else { [size.iter().product(), 1, 1] };
         let extents: Vec<String> = size.iter().map(u32::to_string).collect();
         ir.string_attribute(function, "nvvm.reqntid", &extents.join(","));
     }

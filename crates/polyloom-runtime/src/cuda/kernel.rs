@@ -3,7 +3,7 @@
 use super::device::CudaDevice;
 use super::stdout;
 use crate::args::{ArgBlock, Params};
-use crate::cpu::launch::{LaunchOptions, grid_of};
+use crate::cpu::launch::LaunchOptions;
 use crate::device::DeviceFailure;
 use crate::device::entry::Entry;
 use crate::error::LaunchError;
@@ -119,7 +119,7 @@ impl CudaKernel {
         // SAFETY: the caller vouches for the arrays.
         let prepared = unsafe { self.entry.prepare(&*self.device, shape, args)? };
         let Some(prepared) = prepared else { return Ok(()) };
-        let grid = grid_of(&self.entry.metadata, &self.entry.name, prepared.n_threads, options)?;
+        let grid = self.entry.grid(prepared.n_threads, options)?;
         self.start(&grid, &prepared.params).map_err(|failure| self.entry.failed(failure))?;
         if !self.entry.has_sites() && !prepared.has_staged_arrays() {
             return Ok(());

@@ -5,10 +5,11 @@ use super::layout::Rows;
 use super::staging::Staged;
 use super::{DeviceFailure, Memory, Word};
 use crate::args::{ArgBlock, Params};
-use crate::cpu::launch::checked_grid;
+use crate::cpu::launch::{LaunchOptions, checked_grid, grid_of};
 use crate::error::{LaunchError, Trap};
 use polyloom_codegen::abi::SiteKind;
 use polyloom_codegen::{ArgLayout, GpuLaunch, GpuReport, SiteTable};
+use polyloom_ir::interp::Grid;
 use polyloom_ir::{Function, KernelMetadata, MAX_DIMS, Type};
 use std::sync::Arc;
 
@@ -18,7 +19,9 @@ pub(crate) struct Entry {
     params: Params,
     written: Vec<bool>,
     sites: SiteTable,
-    pub(crate) metadata: KernelMetadata,
+    metadata: KernelMetadata,
+    /// Whether it knows of blocks, which may then have several dimensions.
+    in_blocks: bool,
 }
 
 /// What a launch has ready for the kernel.
@@ -53,7 +56,18 @@ impl Entry {
             written: function.written_arrays(),
             sites: SiteTable::of(function),
             metadata: function.metadata.clone(),
+            in_blocks: function.needs_blocks(),
         }
+    }
+
+    /// The blocks of a launch of so many threads.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel is made for others.
+    pub(crate) fn grid(&self, n_threads: u64, options: &LaunchOptions<'_>) -> Result<Grid, LaunchError> {
+        let grid = grid_of(&self.metadata, &self.name, n_threads, options)?;
+        Ok(if self.in_blocks { grid } else { grid.in_a_row() })
     }
 
     /// Whether the kernel may have something to say: a check that fails, or what it prints.
