@@ -20,7 +20,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum)]
     emit: Emit,
     /// The kernel itself; its backward kernel, which carries derivatives with respect to all parameters from what it
-    /// wrote to what it read; or both, one after the other or, with `-o`, the other in a file of its own
+    /// wrote to what it read; or both: two texts, each complete, one after the other or, with `-o`, the other in a file
+    /// of its own
     #[arg(long, value_enum, default_value_t = Direction::Forward)]
     direction: Direction,
     /// The type of a parameter of a generic kernel, NAME=TYPE, such as a=array(dtype=float)
