@@ -65,6 +65,11 @@ SCALARS = [
     ("loom.clamp(a, b, c)", [0.0, 1.0, 2.0], [0.0, 1.0, 0.0]),
     ("loom.clamp(a, b, c)", [3.0, 1.0, 2.0], [0.0, 0.0, 1.0]),
     ("loom.clamp(a, b, c)", [1.0, 1.0, 1.0], [1.0, 0.0, 0.0]),
+    # Limits that have crossed leave the high one.
+    ("loom.clamp(a, b, c)", [0.0, 0.3, 0.0], [0.0, 0.0, 1.0]),
+    ("loom.clamp(a, b, c)", [0.3, 0.3, 0.0], [0.0, 0.0, 1.0]),
+    ("loom.clamp(a, b, c)", [-1.0, 0.3, 0.0], [0.0, 0.0, 1.0]),
+    ("loom.clamp(a, b, c)", [1.0, 0.3, 0.0], [0.0, 0.0, 1.0]),
     ("loom.smoothstep(b, c, a)", [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]),
     ("loom.smoothstep(b, c, a)", [1.0, 0.0, 1.0], [0.0, 0.0, 0.0]),
     ("loom.smoothstep(b, c, a)", [1.0, 0.5, 0.5], [0.0, 0.0, 0.0]),
@@ -166,6 +171,12 @@ def test_rotations_without_an_axis():
         by_a, by_b, by_t = slopes("loom.quat_slerp(a, b, c)[1]", ["q", "q", "f"], NONE, other, 0.25)
         sign = np.sign(other[3])
         np.testing.assert_allclose([by_a[1], by_b[1], by_t], [0.75, sign * 0.25, other[1]], atol=1e-6)
+    # Between quaternions of which one is zero there is no rotation.
+    half = [0.6, 0.0, 0.0, 0.8]
+    for a, b, value in ((half, [0.0] * 4, 0.75), ([0.0] * 4, half, 0.75), ([0.0] * 4, [0.0] * 4, 0.75)):
+        by_a, by_b, by_t = slopes("loom.quat_slerp(a, b, c)[1]", ["q", "q", "f"], a, b, value)
+        np.testing.assert_array_equal(by_a, [0.0, 1.0, 0.0, 0.0])
+        assert not np.any(by_b) and by_t == 0
     by_a, by_b = slopes("loom.quat_between_vectors(a, b)[2]", ["v3", "v3"], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0])
     np.testing.assert_allclose([by_a, by_b], [[0.0, -0.5, 0.0], [0.0, 0.5, 0.0]])
 

@@ -8,7 +8,9 @@ use super::zero;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::{Derivative, Group};
-use polyloom_ir::{Builder, Code, CompositeKind, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Type, Value};
+use polyloom_ir::{
+    Builder, Code, Composite, CompositeKind, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Type, Value,
+};
 use smallvec::SmallVec;
 
 type Values = SmallVec<[Value; 8]>;
@@ -34,7 +36,8 @@ pub(super) struct Tangents<'a> {
 /// Whether the tangent of an op is worked out from what it is made of: else it is the op of tangents, or rules of the
 /// reverse sweep say.
 pub(super) fn is_expanded(op: Op, types: &[Type]) -> bool {
-    if is_linear(op) || is_bilinear(op, types) || op == Op::Select {
+    // `quat_slerp` is smooth where the axis that its definition goes through is not.
+    if is_linear(op) || is_bilinear(op, types) || matches!(op, Op::Select | Op::QuatSlerp) {
         return false;
     }
     match rules::derivative(op, types) {
@@ -397,8 +400,8 @@ impl<'a> Tangents<'a> {
         Some(sum)
     }
 
-    /// What the tangent of an operand adds to that of a scalar result: the reverse sweep has the derivative.
-    /// `Some(None)` if that is zero.
+    /// What the tangent of an operand adds to that of a result: the reverse sweep has the derivative, of a composite that
+    /// of each component. `Some(None)` if that is zero.
     fn by_adjoint(
         &mut self,
         data: &InstData,
@@ -406,7 +409,24 @@ impl<'a> Tangents<'a> {
         results: &[Value],
         (index, tangent): (usize, Value),
     ) -> Option<Option<Value>> {
-        let elem = self.builder.func.ty(results[0]).as_scalar()?;
+        let ty = self.builder.func.ty(results[0]);
+        if let Some(composite) = ty.as_composite() {
+            let mut components = Values::new();
+            for component in 0..composite.n_components() {
+                let unit = self.unit(composite, component);
+                let gradient = rules::contributions(&mut self.builder, data, operands, results, &[Some(unit)])?[index];
+                components.push(match gradient {
+                    Some(gradient) if self.builder.func.ty(gradient).as_composite().is_some() => {
+                        rules::inner(&mut self.builder, gradient, tangent)
+                    }
+                    Some(gradient) => self.builder.op(Op::Mul, &[gradient, tangent]),
+                    None => zero(&mut self.builder, composite.elem().into()),
+                });
+            }
+            let whole = self.builder.inst(Op::Construct, &components, &[ty], Imm::None);
+            return Some(self.builder.func.insts[whole].results.first().copied());
+        }
+        let elem = ty.as_scalar()?;
         if self.builder.func.ty(tangent).as_composite().is_none() {
             // What it multiplies by the result's adjoint, multiplied by this tangent.
             return Some(rules::contributions(&mut self.builder, data, operands, results, &[Some(tangent)])?[index]);
@@ -415,6 +435,16 @@ impl<'a> Tangents<'a> {
         let one = self.builder.cast(one, elem);
         let gradient = rules::contributions(&mut self.builder, data, operands, results, &[Some(one)])?[index];
         Some(gradient.map(|gradient| rules::inner(&mut self.builder, gradient, tangent)))
+    }
+
+    /// A composite of zeros but for a one in this component.
+    fn unit(&mut self, composite: Composite, component: usize) -> Value {
+        let nothing = zero(&mut self.builder, composite.into());
+        let one = self.builder.const_f64(1.0);
+        let one = self.builder.cast(one, composite.elem());
+        let imm = Imm::Component(component as u16);
+        let unit = self.builder.inst(Op::WithComponent, &[nothing, one], &[composite.into()], imm);
+        self.builder.func.insts[unit].results[0]
     }
 
     /// The tangents of the factors of a matrix: each component moves as the reverse sweep says that the matrix moves
@@ -429,13 +459,8 @@ impl<'a> Tangents<'a> {
             let Some(composite) = self.old.ty(result).as_composite() else { continue };
             let mut components = Values::new();
             for component in 0..composite.n_components() {
-                let nothing = zero(&mut self.builder, composite.into());
-                let one = self.builder.const_f64(1.0);
-                let one = self.builder.cast(one, composite.elem());
-                let imm = Imm::Component(component as u16);
-                let unit = self.builder.inst(Op::WithComponent, &[nothing, one], &[composite.into()], imm);
                 let mut adjoints: SmallVec<[Option<Value>; 4]> = SmallVec::from_elem(None, results.len());
-                adjoints[number] = self.builder.func.insts[unit].results.first().copied();
+                adjoints[number] = Some(self.unit(composite, component));
                 let gradient = rules::matrix_adjoint(&mut self.builder, data.op, &results, &adjoints);
                 let Some(gradient) = gradient else { continue };
                 components.push(rules::inner(&mut self.builder, gradient, direction));

@@ -153,7 +153,7 @@ impl Rule<'_, '_> {
         let turned = self.mul(t, angle);
         let [sin, cos] = [Op::Sin, Op::Cos].map(|op| self.b.op(op, &[turned]));
         let is_same = self.b.op(Op::Eq, &[length, nothing]);
-        let [per_c, t_per_c] = [unit, t].map(|x| self.div(x, c));
+        let [per_c, t_per_c] = [unit, t].map(|x| self.over_length(x, c));
         let [sin_per_length, angle_per_length] = [(sin, t_per_c), (angle, per_c)].map(|(x, limit)| {
             let quotient = self.div(x, length);
             self.b.op(Op::Select, &[is_same, limit, quotient])
@@ -176,7 +176,7 @@ impl Rule<'_, '_> {
         let by_t = self.sub(rise, fall);
         let [share_c, share_length] = [c, length].map(|side| {
             let square = self.b.op(Op::LengthSq, &[way]);
-            self.div(side, square)
+            self.over_length(side, square)
         });
         // By l: through φ, and as the divisor.
         let through = self.mul(by_angle, share_c);

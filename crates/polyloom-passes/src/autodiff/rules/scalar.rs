@@ -53,7 +53,11 @@ impl Rule<'_, '_> {
             }
             Op::Clamp => {
                 let nothing = self.constant(0.0, g);
-                let [is_x, is_low] = [x[0], x[1]].map(|x| self.b.op(Op::Eq, &[r, x]));
+                let [equals_x, is_low] = [x[0], x[1]].map(|x| self.b.op(Op::Eq, &[r, x]));
+                // Limits that have crossed leave the high one, whatever x is.
+                let have_crossed = self.b.op(Op::Gt, &[x[1], x[2]]);
+                let are_in_order = self.b.op(Op::Not, &[have_crossed]);
+                let is_x = self.b.op(Op::BitAnd, &[equals_x, are_in_order]);
                 let inside = self.b.op(Op::Select, &[is_x, g, nothing]);
                 let outside = self.b.op(Op::Select, &[is_x, nothing, g]);
                 let low = self.b.op(Op::Select, &[is_low, outside, nothing]);
