@@ -100,7 +100,8 @@ def launch_backward(
         given.append(adjoint)
     if backward.after:
         left = _copied(args, backward.writes)
-        _run(kernel, dim, left, device, block)
+        # The backward kernel compares them with what it finds, in the mode strict.
+        _run(kernel._strict, dim, left, device, block)
         given += [left[index] for index in backward.after]
     n_bytes = 0
     if backward.takes_part:

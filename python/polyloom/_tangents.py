@@ -97,9 +97,9 @@ def jvp(
     moving, which, after = one.tangent([direction is not None for direction in directions], len(extents))
     given = [directions[index] or _still(leaves[index]) for index in which]
     if after:
-        # Which value is the extremum is known when all threads have been through.
+        # Which value is the extremum is known when all threads have been through, and found again in the mode strict.
         left = [leaf.value if leaf.view is None else leaf.view.copy().argument() for leaf in leaves]
-        _native.launch(one, extents, left, None, device, record_tape=False, block_dim=block_dim)
+        _native.launch(one._strict, extents, left, None, device, record_tape=False, block_dim=block_dim)
         given += [Leaf(left[index], view_of(left[index]), left[index], None, ()) for index in after]
     everything = [*leaves, *given]
     check_aliases(moving, [leaf.view for leaf in everything], [is_written for *_, is_written in moving._parameters])

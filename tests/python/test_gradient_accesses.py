@@ -51,6 +51,27 @@ def test_a_view_that_is_written_has_elements_of_its_own():
         loom.launch(scaled, 3, [np.ones(3), np.ones(3), view])
 
 
+def test_stores_that_count_from_the_end_meet_those_that_do_not(device):
+    """Threads 0 and 5 store in `y[3]`, 1 and 6 in `y[4]`, each the same."""
+
+    @loom.kernel
+    def by_a_constant(x: D, y: D):
+        i = loom.tid()
+        y[i - 2] = x[0] * x[0]
+
+    @loom.kernel
+    def by_a_number(x: D, y: D, by: int):
+        i = loom.tid()
+        y[i + by] = x[0] * x[0]
+
+    for kernel, more in ((by_a_constant, []), (by_a_number, [-2])):
+        x, y = np.array([3.0]), np.zeros(5)
+        with loom.Tape() as tape:
+            loom.launch(kernel, 7, [x, y, *more], device=device)
+        tape.backward(grads=[(y, np.ones(5))])
+        np.testing.assert_array_equal(tape.gradients[x], [30.0])
+
+
 def test_a_value_that_all_threads_store_has_one_gradient(device):
     @loom.kernel
     def square(x: D, y: D):

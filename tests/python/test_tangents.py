@@ -201,3 +201,51 @@ def test_arrays_of_the_package_and_generic_kernels():
     y, dot_y = loom.zeros(2, dtype=loom.float32), loom.zeros(2, dtype=loom.float32)
     loom.jvp(k, 2, [x], [y], tangents=[dot_x, dot_y])
     np.testing.assert_allclose(dot_y.numpy(), [1.0, 2 * np.e], rtol=1e-6)
+
+
+def test_slerp_between_equal_rotations():
+    """The way is smooth where it has no axis, and where it leads from a quaternion to its opposite."""
+
+    @loom.kernel
+    def part(a: loom.array(dtype=loom.quatd), b: loom.array(dtype=loom.quatd), t: D, y: loom.array(dtype=loom.quatd)):
+        i = loom.tid()
+        y[i] = loom.quat_slerp(a[i], b[i], t[i])
+
+    rng = np.random.default_rng(12)
+    a = np.array([[0.6, 0.0, 0.0, 0.8], [0.0, 0.0, 0.0, 1.0], [0.5, -0.5, 0.5, 0.5]])
+    t = np.array([0.3, 1.0, -1.0])
+    for sign in (1.0, -1.0):
+        args = [a, sign * a, t, np.zeros((3, 4))]
+        directions = [rng.normal(size=x.shape) for x in args[:3]]
+        tangents = [*(d.copy() for d in directions), np.zeros((3, 4))]
+        loom.jvp(part, 3, [x.copy() for x in args], tangents=tangents)
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = [*(x + step * d for x, d in zip(args, directions, strict=False)), np.zeros((3, 4))]
+            loom.launch(part, 3, moved)
+            ends.append(moved[3])
+        np.testing.assert_allclose(tangents[3], (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-8)
+        weights = rng.normal(size=(3, 4))
+        adjoints = [np.zeros_like(x) for x in args[:3]]
+        loom.launch(part, 3, args, adjoint=True, adj_inputs=[*adjoints, weights.copy()])
+        reverse = sum((adjoint * d).sum() for adjoint, d in zip(adjoints, directions, strict=True))
+        np.testing.assert_allclose((weights * tangents[3]).sum(), reverse, rtol=1e-12)
+
+
+def test_names_that_a_kernel_has_itself():
+    """Adjoints and tangents have names of their own, the same in HIR and in text."""
+
+    @loom.kernel
+    def named(x: D, adj_x: D, tape_0: f64, first_thread: D, dot_x: f64):
+        i = loom.tid()
+        s = x[i]
+        for _ in range(5):
+            s = s * adj_x[i] + tape_0 * s
+        first_thread[i] = s * dot_x
+
+    hir, text = named.hir(backward=True), named.cpp(backward=True)
+    params = hir[hir.index("(") + 1 : hir.index("{")]
+    names = [part.split(":")[0].split()[-1] for part in params.split(",") if ":" in part]
+    assert len(names) == len(set(names))
+    assert {"adj_x", "adj_x_2", "adj_adj_x"} <= set(names)
+    assert all(name in text for name in names)

@@ -88,6 +88,8 @@ enum Code {
     Tangent(Arc<polyloom::Tangent>),
     /// What takes the leaves of structs one by one.
     Flat(Arc<polyloom::Kernel>),
+    /// What was compiled in the mode `strict`, whatever its kernel's is.
+    Strict(Arc<polyloom::Kernel>),
     Generic(Generic),
 }
 
@@ -136,7 +138,7 @@ impl Kernel {
             Code::One(kernel) => kernel.name(),
             Code::Backward(backward) | Code::Sizes(backward) | Code::Part(backward, _) => backward.kernel.name(),
             Code::Tangent(tangent) => tangent.kernel.name(),
-            Code::Flat(kernel) => kernel.name(),
+            Code::Flat(kernel) | Code::Strict(kernel) => kernel.name(),
             Code::Generic(generic) => generic.name(),
         }
     }
@@ -311,6 +313,15 @@ impl Kernel {
         }
     }
 
+    /// The kernel with the parameters of its HIR in the mode `strict`; itself if that is its mode.
+    #[getter]
+    fn _strict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Kernel>> {
+        match slf.get().one()?.strict() {
+            Some(strict) => Bound::new(slf.py(), Kernel { code: Code::Strict(strict.clone()), doc: None }),
+            None => Ok(slf.clone()),
+        }
+    }
+
     /// The arguments of a launch on a device as the parameters of the kernel's HIR take them: for each argument the
     /// leaves of the struct, or of the array of structs, that it is, or itself alone.
     fn _leaves<'py>(&self, args: Vec<Bound<'py, PyAny>>, device: &str) -> PyResult<Vec<Vec<Bound<'py, PyAny>>>> {
@@ -422,7 +433,7 @@ impl Kernel {
             Code::One(kernel) => Ok(kernel),
             Code::Backward(backward) => Ok(&backward.kernel),
             Code::Tangent(tangent) => Ok(&tangent.kernel),
-            Code::Flat(kernel) => Ok(kernel),
+            Code::Flat(kernel) | Code::Strict(kernel) => Ok(kernel),
             Code::Sizes(backward) => {
                 let missing = || PyRuntimeError::new_err("internal error: the kernel has no tapes");
                 backward.sizes.as_ref().ok_or_else(missing)

@@ -18,8 +18,8 @@ pub struct Backward {
     pub kernel: Kernel,
     /// The parameters of the kernel's HIR that the adjoints are of, in order.
     pub adjoints: Vec<usize>,
-    /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them, behind the
-    /// adjoints.
+    /// The parameters of the kernel's HIR, arrays, of which it takes, behind the adjoints, what the kernel leaves in them
+    /// in the mode `strict` ([`Kernel::strict`]).
     pub after: Vec<usize>,
     rank: u8,
     parts: OnceLock<Vec<Part>>,
@@ -61,7 +61,7 @@ pub struct Tangent {
     pub kernel: Kernel,
     /// The parameters of the kernel's HIR that the tangents are of, in order.
     pub tangents: Vec<usize>,
-    /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them.
+    /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them in the mode `strict`.
     pub after: Vec<usize>,
 }
 

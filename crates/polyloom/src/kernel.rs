@@ -8,7 +8,7 @@ use polyloom_frontend::{CompileError, Compiled};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
-use polyloom_ir::{Diagnostic, FuncId, Function, Module, Op, SourceMap, Type};
+use polyloom_ir::{Diagnostic, FloatMode, FuncId, Function, Module, Op, SourceMap, Type};
 use polyloom_passes::analysis::canonical::canonical_hash;
 use polyloom_passes::autodiff::write_gradients;
 use polyloom_passes::pipeline;
@@ -47,6 +47,8 @@ pub struct Kernel {
     derivatives: crate::backward::Derivatives,
     /// The kernel that takes leaves in place of structs, once somebody asks.
     flat: OnceLock<Arc<Kernel>>,
+    /// The kernel in the mode `strict`, once somebody asks.
+    strict: OnceLock<Arc<Kernel>>,
 }
 
 /// A kernel as the CPU has it.
@@ -140,6 +142,7 @@ impl Kernel {
             cuda_kernels: Default::default(),
             derivatives: Default::default(),
             flat: OnceLock::new(),
+            strict: OnceLock::new(),
         }
     }
 
@@ -213,6 +216,20 @@ impl Kernel {
     /// This kernel with the parameters that its HIR has: in place of each struct, its leaves.
     pub fn flat(&self) -> &Arc<Kernel> {
         self.flat.get_or_init(|| Arc::new(self.derived((*self.module).clone(), self.id)))
+    }
+
+    /// This kernel in the mode `strict`, in which it finds the numbers that another kernel does, with the parameters that
+    /// its HIR has; none if that is its mode.
+    pub fn strict(&self) -> Option<&Arc<Kernel>> {
+        (self.function().metadata.float_mode != FloatMode::Strict).then(|| {
+            self.strict.get_or_init(|| {
+                let mut module = (*self.module).clone();
+                for function in module.functions.values_mut() {
+                    function.metadata.float_mode = FloatMode::Strict;
+                }
+                Arc::new(self.derived(module, self.id))
+            })
+        })
     }
 
     /// The types of its parameters as its HIR has them: of a struct, those of its leaves.

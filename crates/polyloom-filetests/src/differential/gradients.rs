@@ -318,7 +318,9 @@ impl<'a> Run<'a> {
         }
         let (_, mut args) = self.arguments();
         let mut all: Vec<&mut Given> = args.iter_mut().collect();
-        if let Err(error) = self.launch(&self.kernel, dim, &mut all, &mut [])? {
+        if let Err(error) =
+            self.launch(self.kernel.strict().map_or(&self.kernel, |strict| strict), dim, &mut all, &mut [])?
+        {
             return Ok(Err(error));
         }
         let mut args: Vec<Option<Given>> = args.into_iter().map(Some).collect();

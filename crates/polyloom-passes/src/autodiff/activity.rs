@@ -3,6 +3,7 @@
 use super::Request;
 use super::rules::derivative;
 use super::sweep::Array;
+use crate::analysis::range::{Index, possibly_negative_indices};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::{Derivative, Effect};
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Type, Value, ValueDef};
@@ -148,17 +149,20 @@ pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
 }
 
 /// The stores that are to another element in every thread: for each axis of the launch, an index is the thread's
-/// coordinate plus what is the same in all threads.
+/// coordinate plus what is the same in all threads, and counts from the end of its axis in none.
 pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst> {
     let rank = natural_rank(func).max(request.rank);
     let mut apart = EntitySet::new();
+    let negative = possibly_negative_indices(func);
     func.walk(func.body, &mut |inst, data| {
         if data.op != Op::ArrayStore {
             return;
         }
         let along = |axis: u8| {
-            let indices = data.operands.iter().skip(1).rev().skip(1);
-            indices.into_iter().any(|&index| shifted_coordinate(func, index).is_some_and(|index| index.axis == axis))
+            (1..data.operands.len() - 1).any(|operand| {
+                shifted_coordinate(func, data.operands[operand]).is_some_and(|index| index.axis == axis)
+                    && !counts_from_end(func, &negative, (inst, operand as u8))
+            })
         };
         if (0..rank).all(along) {
             apart.insert(inst);
@@ -188,6 +192,19 @@ pub(super) fn shifted_coordinate(func: &Function, value: Value) -> Option<Shifte
         _ => return None,
     };
     Some(Shifted { axis: coordinate(func, base)?, by: Some((data.op, by)) })
+}
+
+/// Whether an index, of those that may be `negative`, may count from the end of its axis: what a coordinate is added to
+/// overflows in launches alone that are too long for an array.
+pub(super) fn counts_from_end(func: &Function, negative: &[Index], (access, operand): Index) -> bool {
+    let constant = |by: Value| func.as_const(by).map(|bits| i64::from(bits as u32 as i32));
+    let may_be_below = |shifted: Shifted| match shifted.by {
+        None => false,
+        Some((Op::Sub, by)) => constant(by).is_none_or(|by| by > 0),
+        Some((_, by)) => constant(by).is_none_or(|by| by < 0),
+    };
+    negative.contains(&(access, operand))
+        && shifted_coordinate(func, func.insts[access].operands[usize::from(operand)]).is_none_or(may_be_below)
 }
 
 /// The axis of the launch that a value is the thread's coordinate along.

@@ -11,11 +11,11 @@
 //! backward kernel does: gathers, which write nothing but their sums, and the rest. The backward kernel itself stays
 //! complete; whoever launches it may launch its parts instead.
 
-use super::activity::{Shifted, shifted_coordinate};
-use super::plan::clean;
+use super::activity::{Shifted, counts_from_end, shifted_coordinate};
+use super::plan::{clean, distinct_names};
 use super::sums::{Sum, is_sum, taken_out};
 use super::zero;
-use crate::analysis::range::{Index, possibly_negative_indices};
+use crate::analysis::range::possibly_negative_indices;
 use crate::edit::Replacements;
 use crate::pipeline::extract;
 use crate::transform::inline::{Keep, inline};
@@ -135,12 +135,7 @@ fn scattered(func: &Function, array: Value, rank: u8) -> Option<Vec<Scattered>> 
             }
             n_sums -= 1;
             let (_, place) = data.operands.split_last()?;
-            // What a coordinate is added to overflows in launches alone that are too long to be split.
-            let counts_from_end = |&(access, operand): &Index| {
-                access == inst
-                    && offset(func, data.operands[usize::from(operand)]).is_none_or(|offset| offset.distance < 0)
-            };
-            if negative.iter().any(counts_from_end) {
+            if (1..=place.len() - 1).any(|operand| counts_from_end(func, &negative, (inst, operand as u8))) {
                 return None;
             }
             if found.iter().all(|sum| sum.place[..] != *place) {
@@ -239,6 +234,7 @@ fn gather(
     let kernel = module.functions.push(new);
     inline(&mut module, kernel, Keep::NoCalls)?;
     clean(&mut module.functions[kernel], &[]);
+    distinct_names(&mut module.functions[kernel]);
     let (module, kernel) = extract(&module, kernel);
     debug_assert_eq!(verify_module(&module), Ok(()), "a kernel that gathers is valid\n{module}");
     Ok(Some((module, kernel)))

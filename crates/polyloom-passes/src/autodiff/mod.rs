@@ -41,8 +41,8 @@ use cranelift_entity::EntitySet;
 use plan::Extra;
 use polyloom_ir::op::{Convergence, Derivative, Effect, Group};
 use polyloom_ir::{
-    Builder, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, InstData, KernelMetadata, Module, Op, Scalar,
-    Type, Value,
+    Builder, Code, Diagnostic, FloatMode, FuncId, Function, FunctionKind, Imm, Inst, InstData, KernelMetadata, Module,
+    Op, Scalar, Type, Value,
 };
 use smallvec::SmallVec;
 use sweep::Sweep;
@@ -153,6 +153,11 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     if !counted.is_empty() {
         plan::count(&mut backward, &forward, &rest, counted, arrays)?;
     }
+    // What counts and what records must decide alike, and so must what compares with the kernel's second run.
+    if backward.takes_part() && decides_by_floats(&forward) || !backward.after.is_empty() {
+        let sizes = backward.sizes.iter_mut().map(|(module, _)| module);
+        std::iter::once(&mut backward.module).chain(sizes).for_each(make_strict);
+    }
     Ok(backward)
 }
 
@@ -165,7 +170,8 @@ pub struct Tangent {
     pub kernel: FuncId,
     /// The kernel's parameters that the tangents are of, in order.
     pub tangents: Vec<usize>,
-    /// The kernel's arrays of which, behind the tangents, those follow that hold what the kernel leaves in them.
+    /// The kernel's arrays of which, behind the tangents, those follow that hold what the kernel leaves in them, in the
+    /// mode `strict`.
     pub after: Vec<usize>,
 }
 
@@ -204,14 +210,18 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
     }
     writer.run();
     let errors = std::mem::take(&mut writer.errors);
-    let after = writer.after.iter().map(|&(param, _)| param).collect();
+    let after: Vec<usize> = writer.after.iter().map(|&(param, _)| param).collect();
     if !errors.is_empty() {
         return Err(errors);
     }
     plan::clean(&mut new, &[]);
+    plan::distinct_names(&mut new);
     let mut module = Module::new();
     let kernel = module.functions.push(new);
     debug_assert_eq!(polyloom_ir::verify_module(&module), Ok(()), "the kernel with tangents is valid\n{module}");
+    if !after.is_empty() {
+        make_strict(&mut module);
+    }
     Ok(Tangent { module, kernel, tangents, after })
 }
 
@@ -247,6 +257,23 @@ fn active_params(func: &Function, request: &Request) -> Vec<bool> {
     let is_asked = |index: usize| request.active.get(index).copied().unwrap_or(false);
     let params = func.params().iter().enumerate();
     params.map(|(index, &param)| is_asked(index) && func.ty(param).is_float()).collect()
+}
+
+/// Whether a decision, a trip count or an index may be worked out from floats.
+fn decides_by_floats(func: &Function) -> bool {
+    let is_number = |&value: &Value| func.ty(value).as_any_array().is_none() && func.ty(value).is_float();
+    let mut decides = false;
+    func.walk(func.body, &mut |_, data| {
+        decides |= data.regions.is_empty()
+            && data.operands.iter().any(is_number)
+            && data.results.iter().any(|&result| !func.ty(result).is_float());
+    });
+    decides
+}
+
+/// Has kernels round as HIR says: whatever else is compiled so finds the same numbers.
+fn make_strict(module: &mut Module) {
+    module.functions.values_mut().for_each(|function| function.metadata.float_mode = FloatMode::Strict);
 }
 
 /// Barriers and warp operations: the threads of a block go back together, which is not done.

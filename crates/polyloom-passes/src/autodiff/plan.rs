@@ -23,7 +23,7 @@ pub struct Backward {
     pub kernel: FuncId,
     /// The kernel's parameters that the parameters behind those of the kernel are the adjoints of, in order.
     pub adjoints: Vec<usize>,
-    /// The kernel's arrays of which, next, those follow that hold what the kernel leaves in them.
+    /// The kernel's arrays of which, next, those follow that hold what the kernel leaves in them, in the mode `strict`.
     pub after: Vec<usize>,
     /// How long each of the tapes is that follow. Their second extent is the number of threads that have a place on
     /// them: with tapes, a launch is over so many threads, a part of those of the kernel's launch. See
@@ -166,6 +166,7 @@ pub(super) fn finish(
     if !tapes.is_empty() || !segments.is_empty() {
         take_part(&mut func, extra.place, rank);
     }
+    distinct_names(&mut func);
     let mut module = Module::new();
     let kernel = module.functions.push(func);
     debug_assert_eq!(verify_module(&module), Ok(()), "the backward kernel is valid\n{module}");
@@ -227,6 +228,18 @@ fn set_params(func: &mut Function, params: SmallVec<[Value; 4]>, names: Vec<Arc<
     }
     func.regions[body].params = params;
     func.param_names = names;
+}
+
+/// Gives parameters whose names others have before them names of their own, as texts do: `adj_x_2`.
+pub(super) fn distinct_names(func: &mut Function) {
+    for index in 1..func.param_names.len() {
+        let (before, name) = (&func.param_names[..index], &func.param_names[index]);
+        let numbered = (2..).map(|number| Arc::from(format!("{name}_{number}")));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        if let Some(free) = names.find(|name| !before.contains(name)) {
+            func.param_names[index] = free;
+        }
+    }
 }
 
 /// Has a kernel do a part of a launch's threads: the first one and all extents but the first become parameters, from
@@ -342,6 +355,7 @@ fn sizes(
     sweep.builder.return_(&[]);
     let mut new = custom::without_calls(rest, new)?;
     clean(&mut new, &new_params[..n_params]);
+    distinct_names(&mut new);
     let mut module = Module::new();
     let kernel = module.functions.push(new);
     debug_assert_eq!(verify_module(&module), Ok(()), "the kernel of sizes is valid\n{module}");
