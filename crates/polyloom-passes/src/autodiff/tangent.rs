@@ -37,7 +37,7 @@ pub(super) struct Tangents<'a> {
 /// reverse sweep say.
 pub(super) fn is_expanded(op: Op, types: &[Type]) -> bool {
     // `quat_slerp` is smooth where the axis that its definition goes through is not.
-    if is_linear(op) || is_bilinear(op, types) || matches!(op, Op::Select | Op::QuatSlerp) {
+    if rules::is_linear(op) || is_bilinear(op, types) || matches!(op, Op::Select | Op::QuatSlerp) {
         return false;
     }
     match rules::derivative(op, types) {
@@ -51,32 +51,6 @@ pub(super) fn is_expanded(op: Op, types: &[Type]) -> bool {
 /// Ops that give several composites by iterations.
 fn is_decomposition(op: Op) -> bool {
     rules::values_of(op).is_some()
-}
-
-/// Ops that are linear in all their active operands together.
-fn is_linear(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Cast
-            | Op::Construct
-            | Op::Component
-            | Op::WithComponent
-            | Op::ComponentAt
-            | Op::WithComponentAt
-            | Op::Add
-            | Op::Sub
-            | Op::Neg
-            | Op::Pos
-            | Op::Transpose
-            | Op::Trace
-            | Op::Diag
-            | Op::GetDiag
-            | Op::Skew
-            | Op::SpatialTop
-            | Op::SpatialBottom
-            | Op::TransformGetTranslation
-            | Op::TransformGetRotation
-    )
 }
 
 /// Ops that are linear in each of their two operands. A product of transforms is not.
@@ -366,7 +340,7 @@ impl<'a> Tangents<'a> {
         if rules::derivative(op, &types) == Derivative::Zero {
             return Some(None);
         }
-        if is_linear(op) {
+        if rules::is_linear(op) {
             let active = |index: usize| match op {
                 Op::ComponentAt | Op::WithComponentAt => index != 1,
                 _ => true,

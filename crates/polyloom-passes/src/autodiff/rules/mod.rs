@@ -30,6 +30,32 @@ pub(super) fn derivative(op: Op, types: &[Type]) -> Derivative {
     }
 }
 
+/// Ops that are linear in all their active operands together.
+pub(super) fn is_linear(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Cast
+            | Op::Construct
+            | Op::Component
+            | Op::WithComponent
+            | Op::ComponentAt
+            | Op::WithComponentAt
+            | Op::Add
+            | Op::Sub
+            | Op::Neg
+            | Op::Pos
+            | Op::Transpose
+            | Op::Trace
+            | Op::Diag
+            | Op::GetDiag
+            | Op::Skew
+            | Op::SpatialTop
+            | Op::SpatialBottom
+            | Op::TransformGetTranslation
+            | Op::TransformGetRotation
+    )
+}
+
 /// What an instruction adds to the adjoints of its operands, of which `adjoints` are those of its results; one of them
 /// is there. `None` if the op has no derivative.
 pub(super) fn contributions(

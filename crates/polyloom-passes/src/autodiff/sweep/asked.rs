@@ -6,6 +6,7 @@
 //! the condition under which it is asked for, and what it is multiplied with counts only then. An adjoint that is zero
 //! by arithmetic is asked for all the same: what is infinite there is told.
 
+use super::super::rules::is_linear;
 use super::super::zero;
 use super::Sweep;
 use polyloom_ir::op::{Derivative, Group};
@@ -88,8 +89,6 @@ impl Sweep<'_> {
 /// Whether the derivative may be infinite or NaN.
 pub(super) fn is_curved(data: &InstData) -> bool {
     let info = data.op.info();
-    let is_linear = matches!(data.op, Op::Add | Op::Sub | Op::Neg | Op::Pos | Op::Cast | Op::Select)
-        || matches!(info.group, Group::Core)
-        || matches!(data.op, Op::Construct | Op::Component | Op::WithComponent);
+    let is_linear = is_linear(data.op) || data.op == Op::Select || info.group == Group::Core;
     !is_linear && info.derivative != Derivative::Zero
 }
