@@ -284,8 +284,8 @@ class SimModule:
     def launch(
         self,
         kernel: str,
-        grid: Sequence[int],
-        block: Sequence[int],
-        args: Sequence[bytes | tuple[int, int, bool]],
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        args: Sequence[bytes | NDArray[Any]],
         shared_bytes: int,
     ) -> None: ...

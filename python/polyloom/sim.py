@@ -123,22 +123,15 @@ class Kernel:
             names = ", ".join(name for name, _, _ in self.parameters)
             raise TypeError(f"kernel '{self.name}' takes {len(self.parameters)} arguments ({names}), not {len(args)}")
         packed = [_packed(*parameter, value) for parameter, value in zip(self.parameters, args, strict=True)]
-        self._native.launch(self.name, _three("grid", grid), _three("block", block), packed, shared_bytes)
+        self._native.launch(self.name, grid, block, packed, shared_bytes)
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}: {dtype}" for name, dtype, _ in self.parameters)
         return f"<PTX kernel {self.name}({parameters})>"
 
 
-def _three(what: str, extents: int | Sequence[int]) -> list[int]:
-    given = [extents] if isinstance(extents, int) else list(extents)
-    if not 1 <= len(given) <= 3 or any(extent < 1 for extent in given):
-        raise ValueError(f"{what} is one to three positive integers, not {extents}")
-    return given + [1] * (3 - len(given))
-
-
-def _packed(name: str, dtype: str, size: int, value: Any) -> bytes | tuple[int, int, bool]:
-    """A parameter's bytes; of an array its address, size and whether it may be written."""
+def _packed(name: str, dtype: str, size: int, value: Any) -> bytes | np.ndarray:
+    """A parameter's bytes, or the array that it points to."""
     if isinstance(value, (bytes, bytearray)):
         if len(value) != size:
             raise TypeError(f"parameter '{name}' has {size} bytes, not {len(value)}")
@@ -147,7 +140,7 @@ def _packed(name: str, dtype: str, size: int, value: Any) -> bytes | tuple[int, 
         array = np.asarray(value)
         if not array.flags.c_contiguous:
             raise ValueError(f"the array for parameter '{name}' is not contiguous: pass numpy.ascontiguousarray of it")
-        return array.ctypes.data, array.nbytes, array.flags.writeable
+        return array
     known = _DTYPES.get(dtype)
     if known is None or np.dtype(known).itemsize != size:
         raise TypeError(f"parameter '{name}' is .{dtype} of {size} bytes: pass its bytes")

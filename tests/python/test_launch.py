@@ -244,7 +244,7 @@ def test_arguments_that_do_not_fit(arguments, error, words):
 
 def test_integer_arguments_must_fit():
     out = np.zeros((1, 1), np.int32)
-    for value in (2**31, 10**400):
+    for value in (2**31, 2**127 - 1, -(2**127), 10**400):
         with pytest.raises(OverflowError, match="'value'.*int32"):
             loom.launch(fill2, (1, 1), [value, out])
 

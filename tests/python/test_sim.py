@@ -279,6 +279,29 @@ def test_foreign_ptx_runs():
     with pytest.raises(loom.SanitizerError, match="out-of-bounds access in kernel `scale`: .* past the end of `x` "):
         kernel.launch(2, 64, [x, 0.5, 128])
     assert loom.sim.Module(str(module)).kernels == ["scale"]
+    kernel.launch(np.int64(1), (np.int32(64), 1), [x, 2.0, 100])
+    np.testing.assert_array_equal(x[:65], [*np.arange(64), 32.0])
+    with pytest.raises(ValueError, match="block is one to three positive integers, not 0"):
+        kernel.launch(1, 0, [x, 2.0, 100])
+    with pytest.raises(loom.LaunchError, match="a block has at most 1024 threads"):
+        kernel.launch(1, (2**31, 2**31, 4), [x, 2.0, 100])
+
+
+class MadeOnAccess:
+    """Like an image of PIL, which says what it holds with memory made for the one who asks."""
+
+    @property
+    def __array_interface__(self):
+        data = np.full(4096, 7, np.float32).tobytes()
+        return {"shape": (4096,), "typestr": "<f4", "version": 3, "data": data}
+
+
+def test_memory_that_only_the_argument_holds_lives_through_the_launch():
+    text = FOREIGN.replace(".param .f32 a", ".param .u64 a").replace("ld.param.f32 %f1, [a]", "ld.param.u64 %rd1, [a]")
+    text = text.replace("mul.rn.f32 %f3, %f2, %f1", "ld.param.u64 %rd1, [x]; add.s64 %rd3, %rd1, %rd2; mov.f32 %f3, %f2")
+    out = np.zeros(4096, np.float32)
+    loom.sim.Module(text).kernel("scale").launch(4, 1024, [out, MadeOnAccess(), 4096])
+    np.testing.assert_array_equal(out, 7)
 
 
 def test_instructions_are_counted_by_the_threads_that_execute_them():

@@ -384,7 +384,7 @@ impl Kernel {
 
     /// Bytes of shared memory it has without dynamic ones.
     pub fn shared_bytes(&self) -> u32 {
-        self.program.dynamic_shared
+        self.program.static_shared_bytes
     }
 
     /// Runs it to its end. Memory keeps what a launch that fails has written.

@@ -46,7 +46,7 @@ pub(crate) fn occupancy(program: &Program, launch: &Launch<'_>) -> Occupancy {
     let declared = kernel.size.words + 2 * kernel.size.doubles;
     let needed = kernel.pressure.map_or(declared, |pressure| pressure + WORKING_REGISTERS);
     let registers = needed.clamp(16, program.limits.max_registers.unwrap_or(255).clamp(16, 255));
-    let shared = program.dynamic_shared + launch.dynamic_shared_bytes;
+    let shared = program.static_shared_bytes + launch.dynamic_shared_bytes;
     compute(limits(launch.arch), launch.block.iter().product(), registers, shared)
 }
 

@@ -351,7 +351,14 @@ fn a_launch_must_fit_the_kernel() {
     let small = Launch { block: [32, 1, 1], ..fine };
     assert_eq!(refused(small, vec![value(1u32)]), "the kernel requires blocks of (64, 1, 1), not (32, 1, 1)");
     let large = Launch { block: [2000, 1, 1], ..fine };
-    assert_eq!(refused(large, vec![value(1u32)]), "a block has at most 1024 threads and 64 in z, not (2000, 1, 1)");
+    let message = "a block has at most 1024 threads, (1024, 1024, 64) along its axes, not ";
+    assert_eq!(refused(large, vec![value(1u32)]), format!("{message}(2000, 1, 1)"));
+    // As many threads as 64 bits count, and none.
+    let wrapped = Launch { block: [1 << 31, 1 << 31, 4], ..fine };
+    assert_eq!(refused(wrapped, vec![value(1u32)]), format!("{message}(2147483648, 2147483648, 4)"));
+    let high = Launch { grid: [1, 65536, 1], ..fine };
+    let message = "a grid has at most (2147483647, 65535, 65535) blocks along its axes, not (1, 65536, 1)";
+    assert_eq!(refused(high, vec![value(1u32)]), message);
 }
 
 #[test]

@@ -486,9 +486,10 @@ fn scalar_argument(arg: &Bound<'_, PyAny>, scalar: Scalar) -> PyResult<u64> {
         return Err(mismatch(arg, scalar));
     };
     // Of an unsigned type, a negative number of the signed type of this width means the same bits.
-    let unsigned = (1 << scalar.bits()) + value;
-    let is_signed = !scalar.is_signed_int() && value < 0 && unsigned >= 1 << (scalar.bits() - 1);
-    scalar_bits::from_int(scalar, if is_signed { unsigned } else { value }).ok_or_else(|| out_of_range(arg, scalar))
+    let half = 1 << (scalar.bits() - 1);
+    let is_signed = !scalar.is_signed_int() && (-half..0).contains(&value);
+    scalar_bits::from_int(scalar, if is_signed { 2 * half + value } else { value })
+        .ok_or_else(|| out_of_range(arg, scalar))
 }
 
 /// The value of Python's, NumPy's and the package's booleans.

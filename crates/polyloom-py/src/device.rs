@@ -265,7 +265,7 @@ pub(crate) fn span(array: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
 }
 
 /// Address and size of what a NumPy array's elements take.
-fn memory_of(array: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
+pub(crate) fn memory_of(array: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
     // SAFETY: `array` is a live object.
     if unsafe { npyffi::PyArray_Check(array.py(), array.as_ptr()) } == 0 {
         return Err(PyTypeError::new_err("expected a NumPy array"));

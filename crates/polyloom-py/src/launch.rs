@@ -365,7 +365,7 @@ impl Dimensions {
 const MAX_BLOCK_SIZE: u64 = polyloom::MAX_BLOCK_SIZE as u64;
 
 /// Up to three extents, the others 1.
-fn three(what: &str, extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]> {
+pub(crate) fn three(what: &str, extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]> {
     let wrong = || PyValueError::new_err(format!("{what} is one to three positive integers, not {extents}"));
     let given: Vec<u32> = match extents.extract::<u32>() {
         Ok(extent) => vec![extent],

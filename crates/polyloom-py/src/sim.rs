@@ -1,11 +1,12 @@
 //! `polyloom.sim`: the simulator's settings and reports, and PTX from elsewhere.
 
-use crate::launch::interruptible;
+use crate::device::memory_of;
+use crate::launch::{interruptible, three};
 use polyloom::ptx::{Class, DeviceMemory, Fault, Report, Sanitizers, Simulator};
 use polyloom::{Arch, Grid, SimOptions, UnknownArch, describe_fault, describe_report, num_threads, run_on_simulator};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -193,15 +194,15 @@ impl SimModule {
         Ok(kernel.parameters().iter().map(|p| (p.name.clone(), p.ty.clone(), p.size)).collect())
     }
 
-    /// Runs a kernel. Each argument is the bytes of a parameter, or address, size in bytes and writability of memory
-    /// that is copied to the simulator and, if it is writable, back.
+    /// Runs a kernel. Each argument is the bytes of a parameter, or a contiguous NumPy array that is copied to the
+    /// simulator and, if it is writable, back.
     fn launch(
         &self,
         py: Python<'_>,
         kernel: &str,
-        grid: [u32; 3],
-        block: [u32; 3],
-        args: Vec<Argument>,
+        grid: &Bound<'_, PyAny>,
+        block: &Bound<'_, PyAny>,
+        args: Vec<Argument<'_>>,
         shared_bytes: u32,
     ) -> PyResult<()> {
         let kernel = self.loaded.kernel(kernel).map_err(|errors| ptx_errors(&errors))?;
@@ -210,28 +211,31 @@ impl SimModule {
         let (mut params, mut arrays, mut names) = (Vec::new(), Vec::new(), Vec::new());
         for (argument, param) in args.into_iter().zip(kernel.parameters()) {
             match argument {
-                Argument::Bytes(bytes) => params.push(bytes),
-                Argument::Memory((host, n_bytes, writable)) => {
+                Argument::Bytes(bytes) => params.push(bytes.as_bytes().to_vec()),
+                Argument::Array(array) => {
+                    let (host, n_bytes) = memory_of(&array)?;
                     let staged = Staged { memory, address: memory.alloc(n_bytes, 256).map_err(failed)? };
-                    // SAFETY: the Python side passes what NumPy says of a contiguous array that it holds.
+                    // SAFETY: so NumPy says of the array, which is contiguous and held until the launch is done.
                     let bytes = unsafe { std::slice::from_raw_parts(host as *const u8, n_bytes) };
                     memory.write(staged.address, bytes).map_err(failed)?;
                     params.push(staged.address.to_le_bytes().to_vec());
                     names.push((staged.address, param.name.as_str().into()));
-                    arrays.push((host, n_bytes, writable, staged));
+                    let writable: bool = array.getattr("flags")?.getattr("writeable")?.extract()?;
+                    arrays.push((array, writable, staged));
                 }
             }
         }
         let settings = Settings::get();
-        let grid = Grid { grid, block, shared_bytes };
+        let grid = Grid { grid: three("grid", grid)?, block: three("block", block)?, shared_bytes };
         let started = Instant::now();
         let (result, interrupt) = interruptible(py, |options| {
             let arch = settings.arch.number().into();
             run_on_simulator(&kernel, arch, &params, &names, &grid, options, &settings.options())
         })?;
-        for (host, n_bytes, _, staged) in arrays.iter().filter(|(_, _, writable, _)| *writable) {
+        for (array, _, staged) in arrays.iter().filter(|(_, writable, _)| *writable) {
+            let (host, n_bytes) = memory_of(array)?;
             // SAFETY: as above, and NumPy says that the array may be written.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(*host as *mut u8, *n_bytes) };
+            let bytes = unsafe { std::slice::from_raw_parts_mut(host as *mut u8, n_bytes) };
             memory.read(staged.address, bytes).map_err(failed)?;
         }
         if let Some(interrupt) = interrupt {
@@ -254,7 +258,7 @@ impl SimModule {
 
 /// What a parameter of a foreign kernel is given.
 #[derive(FromPyObject)]
-enum Argument {
-    Bytes(Vec<u8>),
-    Memory((usize, usize, bool)),
+enum Argument<'py> {
+    Bytes(Bound<'py, PyBytes>),
+    Array(Bound<'py, PyAny>),
 }

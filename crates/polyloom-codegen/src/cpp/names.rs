@@ -1,11 +1,12 @@
 //! Names of the text: identifiers of C++ that mean nothing else where they stand.
 
-use polyloom_ir::Composite;
+use super::prelude::Helper;
+use polyloom_ir::{Composite, Op};
 use rustc_hash::FxHashSet;
 use std::sync::LazyLock;
 
-/// Words that are no names in C++ or CUDA C++, macros among them, and what preludes and every kernel define.
-const RESERVED: &str = "
+/// Words that are no names in C++ or CUDA C++, macros among them.
+const WORDS: &str = "
     alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char char16_t char32_t
     char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit
     continue decltype default delete do double dynamic_cast else enum explicit export extern false float for
@@ -14,15 +15,14 @@ const RESERVED: &str = "
     static_assert static_cast struct switch template this thread_local throw true try typedef typeid
     typename typeof union unix unsigned using virtual void volatile wchar_t while xor xor_eq NULL EOF NAN
     INFINITY stdin stdout stderr errno main printf threadIdx blockIdx blockDim gridDim warpSize
-    async_commit async_copy async_wait by_columns by_rows fragment_element fragment_layout fragment_place
-    load_readonly lookup mma mma_8_columns mma_load_a mma_load_b mma_load_c mma_store packed place_in_a
-    place_in_b place_in_c tf32 array atomicAdd atomic_update begin block_scope device_scope memory_scope
-    scoped_swap swap_words system_scope constants converted bfloat16 bitcast bool8 clock64 compare_and_swap
-    component components composite_array dim divide drawn dynamic_shared element end fail float16
-    from_before from_behind from_flipped from_lane inf int16 int64 int8 lane_id launch_blocks dynamic_memory
-    launch_bounds mat match_all match_any nan next_thread polyloom quat_ range range_of remainder
-    set_component shared_view shift_left shift_right shuffle stride thread thread_in_block thread_number
-    transform_ trap_report truncate uint16 uint32 uint64 uint8 vec warp_id warp_reduce wrap wrap_place
+";
+
+/// What preludes and every kernel define beside the helpers.
+const DEFINED: &str = "
+    begin bfloat16 block_scope by_columns by_rows clock64 compare_and_swap component constants device_scope dim
+    drawn element end fragment_element fragment_layout from_before from_behind from_flipped from_lane int16 int64
+    int8 lane_id launch_bounds memory_scope next_thread place_in_a place_in_b place_in_c polyloom range_of shuffle
+    stride swap_words system_scope tf32 thread thread_in_block trap_report uint16 uint32 uint64 uint8 warp_id
 ";
 
 /// The names taken in a scope.
@@ -60,8 +60,18 @@ impl Names {
 }
 
 fn is_reserved(name: &str) -> bool {
-    static RESERVED_NAMES: LazyLock<FxHashSet<&str>> = LazyLock::new(|| RESERVED.split_whitespace().collect());
-    RESERVED_NAMES.contains(name)
+    static RESERVED: LazyLock<FxHashSet<&str>> = LazyLock::new(|| {
+        // What has a builtin's name is taken only where it is called.
+        let helpers = Helper::NAMES.iter().copied().filter(|name| Op::from_builtin_name(name).is_none());
+        WORDS.split_whitespace().chain(DEFINED.split_whitespace()).chain(helpers).collect()
+    });
+    // CUDA's atomic functions.
+    let is_atomic = || {
+        let rest = name.strip_prefix("atomic").filter(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
+        rest.is_some_and(|rest| rest.bytes().all(|c| c.is_ascii_alphabetic()))
+    };
+    RESERVED.contains(name)
+        || is_atomic()
         || (name.starts_with(['v', 'm', 'q', 't', 's']) && Composite::from_python_name(name).is_some())
 }
 

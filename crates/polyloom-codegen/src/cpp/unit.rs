@@ -8,7 +8,7 @@ use super::{Options, Semantics, types};
 use crate::abi::SiteTable;
 use crate::backend::CodegenError;
 use polyloom_ir::block_plan::{BlockPlan, Phrase};
-use polyloom_ir::op::Lowering;
+use polyloom_ir::op::{Group, Lowering};
 use polyloom_ir::{
     CallEffects, Composite, FloatMode, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Span, Type,
 };
@@ -280,7 +280,8 @@ impl<'u> Unit<'u> {
             }
             _ => {
                 let info = data.op.info();
-                if info.lowering != Lowering::Native || info.group == polyloom_ir::op::Group::Math {
+                let calls_helper = matches!(info.group, Group::Math | Group::Atomic | Group::Gpu);
+                if info.lowering != Lowering::Native || calls_helper {
                     names.reserve(info.name);
                 }
             }

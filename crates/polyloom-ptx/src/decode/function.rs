@@ -54,7 +54,7 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) ->
         return Err(vec![Error::new(position, format!("the module has no kernel `{name}`"))]);
     };
     let (functions, names) = reachable(ast, kernel);
-    let (shared, shared_names, dynamic_shared) = match shared_layout(ast, &functions, &names) {
+    let (shared, shared_names, static_shared_bytes) = match shared_layout(ast, &functions, &names) {
         Ok(layout) => layout,
         Err(error) => return Err(vec![error]),
     };
@@ -99,7 +99,7 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) ->
         parameters,
         parameter_bytes,
         shared: shared_names,
-        dynamic_shared,
+        static_shared_bytes,
         local_bytes,
         files: files.collect(),
         target: ast.target.first().cloned().unwrap_or_default(),

@@ -16,7 +16,7 @@ pub(crate) struct Program {
     /// Named ranges of static shared memory: start, length, name.
     pub(crate) shared: Vec<(u32, u32, String)>,
     /// Where dynamic shared memory begins, which is the length of the static.
-    pub(crate) dynamic_shared: u32,
+    pub(crate) static_shared_bytes: u32,
     /// Bytes of local memory a thread may need.
     pub(crate) local_bytes: u32,
     /// `.file` indices and names.

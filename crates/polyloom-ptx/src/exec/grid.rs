@@ -95,8 +95,8 @@ impl Context<'_> {
     /// In words, what is at an address of shared memory.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
         let dynamic = self.launch.dynamic_shared_bytes;
-        if dynamic > 0 && offset >= u64::from(self.program.dynamic_shared) {
-            let past = offset.wrapping_sub(u64::from(self.program.dynamic_shared));
+        if dynamic > 0 && offset >= u64::from(self.program.static_shared_bytes) {
+            let past = offset.wrapping_sub(u64::from(self.program.static_shared_bytes));
             return format!("byte {past} of the {dynamic} bytes of dynamic shared memory");
         }
         match self.program.shared.iter().rev().find(|(start, _, _)| u64::from(*start) <= offset) {
@@ -184,20 +184,23 @@ fn runs_on(target: &str, arch: u32) -> bool {
 
 /// What is wrong with a launch before it starts.
 fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
-    let threads = launch.block.iter().map(|extent| u64::from(*extent)).product::<u64>();
+    let threads = launch.block.iter().fold(1, |threads: u64, &extent| threads.saturating_mul(extent.into()));
     if !runs_on(&program.target, launch.arch) {
         return Some(format!("the module is for {}, the device is sm_{}", program.target, launch.arch));
     }
-    let limits = program.limits;
+    let (arch, limits) = (crate::occupancy::limits(launch.arch), program.limits);
     let extent = |sizes: [u32; 3]| format!("({}, {}, {})", sizes[0], sizes[1], sizes[2]);
     if launch.grid.contains(&0) || launch.block.contains(&0) {
         return Some(format!("the grid {} of blocks {} is empty", extent(launch.grid), extent(launch.block)));
     }
-    if threads > 1024 || launch.block[2] > 64 {
-        return Some(format!("a block has at most 1024 threads and 64 in z, not {}", extent(launch.block)));
+    let exceeds = |sizes: [u32; 3], most: [u32; 3]| sizes.iter().zip(most).any(|(&size, most)| size > most);
+    if threads > arch.threads_per_block.into() || exceeds(launch.block, arch.block_dim) {
+        let (most, along) = (arch.threads_per_block, extent(arch.block_dim));
+        return Some(format!("a block has at most {most} threads, {along} along its axes, not {}", extent(launch.block)));
     }
-    if launch.grid[1] > 65535 || launch.grid[2] > 65535 || launch.grid[0] > i32::MAX as u32 {
-        return Some(format!("a grid has at most 2147483647, 65535 and 65535 blocks, not {}", extent(launch.grid)));
+    if exceeds(launch.grid, arch.grid_dim) {
+        let (most, given) = (extent(arch.grid_dim), extent(launch.grid));
+        return Some(format!("a grid has at most {most} blocks along its axes, not {given}"));
     }
     if let Some(required) = limits.required_block
         && required != launch.block
@@ -209,9 +212,8 @@ fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
     {
         return Some(format!("the kernel allows {most} threads a block, not {threads}"));
     }
-    let (most, bytes) = (crate::occupancy::limits(launch.arch).opt_in_shared_bytes, {
-        u64::from(program.dynamic_shared) + u64::from(launch.dynamic_shared_bytes)
-    });
+    let most = arch.opt_in_shared_bytes;
+    let bytes = u64::from(program.static_shared_bytes) + u64::from(launch.dynamic_shared_bytes);
     if bytes > u64::from(most) {
         return Some(format!("a block needs {bytes} bytes of shared memory, sm_{} allows {most}", launch.arch));
     }
@@ -272,7 +274,7 @@ pub(crate) fn run(
         parameters,
         functions,
         warps: threads.div_ceil(32),
-        shared_bytes: program.dynamic_shared + launch.dynamic_shared_bytes,
+        shared_bytes: program.static_shared_bytes + launch.dynamic_shared_bytes,
         counting: launch.counters,
         observing: launch.counters || sanitizing,
         started: Instant::now(),

@@ -21,6 +21,9 @@ macro_rules! helpers {
         }
 
         impl Helper {
+            /// What all of them define.
+            pub(super) const NAMES: &[&str] = &[$($name),*];
+
             /// What it defines.
             pub(super) fn name(self) -> &'static str {
                 match self {
