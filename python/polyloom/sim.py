@@ -110,7 +110,7 @@ class Kernel:
             Blocks of the grid and threads of a block, along up to three axes.
         args : sequence
             A NumPy array for each pointer, which is copied to the simulator and, if it may be written, back; a number,
-            or bytes, for each other parameter.
+            or bytes, for each other parameter. `None` is the null pointer. Arrays may share memory.
         shared_bytes : int
             Dynamic shared memory of a block, in bytes.
 
@@ -141,13 +141,18 @@ def _packed(name: str, dtype: str, size: int, value: Any) -> bytes | np.ndarray:
         if not array.flags.c_contiguous:
             raise ValueError(f"the array for parameter '{name}' is not contiguous: pass numpy.ascontiguousarray of it")
         return array
+    if value is None and size == 8:
+        return bytes(size)
     known = _DTYPES.get(dtype)
     if known is None or np.dtype(known).itemsize != size:
         raise TypeError(f"parameter '{name}' is .{dtype} of {size} bytes: pass its bytes")
     try:
         if np.dtype(known).kind in "iu":
-            # NumPy would cut off what is behind the point.
+            # NumPy would cut off what is behind the point. Registers have no sign, and compilers write `.u32` for `int`.
             value = operator.index(value)
+            if not -(1 << (8 * size - 1)) <= value < 1 << (8 * size):
+                raise OverflowError
+            return (value % (1 << (8 * size))).to_bytes(size, "little")
         return np.array(value, known).tobytes()
     except (OverflowError, TypeError, ValueError) as error:
         raise TypeError(f"parameter '{name}' is .{dtype}, not {value!r}") from error

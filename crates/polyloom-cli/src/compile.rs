@@ -4,7 +4,7 @@ use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, session, t
 use clap::ValueEnum;
 use polyloom::{
     Arch, Defaults, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, Kernel, PtxVersion,
-    Tier,
+    TextTarget, Tier,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
     /// The version of PTX, such as 8.0; by default one that knows the architecture
     #[arg(long, value_name = "N.N")]
     ptx_version: Option<PtxVersion>,
+    /// C++ and CUDA C++ in which lines of the kernel's source stand before what they became
+    #[arg(long)]
+    comments: bool,
     /// GPU code for arrays that are dense, begin at multiples of 64 bytes and do not overlap, not for any
     #[arg(long)]
     dense: bool,
@@ -120,6 +123,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if arguments.metadata.is_some() && !is_for_gpus {
         return Err(Failure::Usage("--metadata is of GPU code: --emit ptx, cubin or cuda".to_owned()));
     }
+    if arguments.comments && !matches!(arguments.emit, Emit::Cpp | Emit::Cuda) {
+        return Err(Failure::Usage("--comments are of text: --emit cpp or cuda".to_owned()));
+    }
     if arguments.metadata.is_some() && arguments.direction == Direction::Both {
         return Err(Failure::Usage("--metadata is of one kernel: --direction forward or backward".to_owned()));
     }
@@ -142,6 +148,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             Wanted::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
             Wanted::Cubin(target) => kernel.cubin(&target),
             Wanted::Host(form) => kernel.emit(form, tier).map_err(GpuError::Codegen),
+            Wanted::Text(target) => {
+                kernel.text(target, arguments.comments).map(String::into_bytes).map_err(GpuError::Codegen)
+            }
         };
         let bytes = bytes.map_err(refused)?;
         if let Some(path) = &arguments.metadata {
@@ -187,6 +196,7 @@ fn write(path: &Path, bytes: &[u8]) -> Outcome {
 /// A form on the one side or the other.
 enum Wanted {
     Host(Form),
+    Text(TextTarget),
     Gpu(GpuForm, GpuTarget),
     Cubin(GpuTarget),
 }
@@ -206,12 +216,12 @@ fn wanted(arguments: &Arguments, target: GpuTarget) -> Wanted {
     Wanted::Host(match arguments.emit {
         Emit::Ptx => return Wanted::Gpu(GpuForm::Ptx, target),
         Emit::Cubin => return Wanted::Cubin(target),
+        Emit::Cpp => return Wanted::Text(TextTarget::Cpp),
+        Emit::Cuda => return Wanted::Text(TextTarget::Cuda),
         Emit::Llvm if arguments.arch.is_some() => return Wanted::Gpu(GpuForm::LlvmIrOptimized, target),
         Emit::Ast => Form::Ast,
         Emit::Hir => Form::Hir,
         Emit::HirPrepared => Form::HirPrepared,
-        Emit::Cpp => Form::Cpp,
-        Emit::Cuda => Form::Cuda,
         Emit::Llvm => Form::LlvmIrOptimized,
         Emit::Asm => Form::Asm,
         Emit::Obj => Form::Obj,

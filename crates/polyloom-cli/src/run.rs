@@ -131,6 +131,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     save(arrays.iter().map(|&(_, name, array)| (name, array)), outputs)?;
     let written = arrays.iter().filter(|(index, _, _)| kernel.writes(*index)).map(|&(_, name, array)| (name, array));
     if arguments.json {
+        if let Some(report) = report.filter(|_| arguments.simulate.needs_report()) {
+            eprint!("{}", describe_report(&report, elapsed.as_secs_f64()));
+        }
         return print_arrays(written);
     }
     let mut text = describe_arrays(written);
@@ -157,6 +160,10 @@ fn chosen_device(arguments: &Arguments, is_ptx: bool) -> Result<Device, Failure>
     }
     if arguments.simulate.needs_simulator() && device != Device::Simulator {
         return Err(Failure::Usage("--sanitize and --counters are for --device sim:0".to_owned()));
+    }
+    if is_ptx && arguments.dim.is_some() {
+        let message = "a kernel of a PTX file is launched with --grid and --block: it says nothing of --dim";
+        return Err(Failure::Usage(message.to_owned()));
     }
     Ok(device)
 }

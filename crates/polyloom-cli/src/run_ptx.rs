@@ -85,6 +85,9 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
     let named = || arrays.iter().map(|(name, _, array)| (*name, array));
     save(named(), outputs)?;
     if request.json {
+        if request.simulate.needs_report() {
+            eprint!("{}", describe_report(&report, seconds));
+        }
         return print_arrays(named());
     }
     print((describe_arrays(named()) + &describe_report(&report, seconds)).as_bytes())
@@ -146,6 +149,14 @@ fn value(name: &str, ty: &str, size: u32, text: &str) -> Result<Value, String> {
     };
     if rest.starts_with('@') || rest.contains(':') {
         return ArrayValue::parse(ty, usize::MAX, &[], rest).map(Value::Array).map_err(wrong);
+    }
+    // Registers have no sign, and compilers write `.u32` for `int`.
+    let half = 1i128 << (8 * ty.bytes() - 1);
+    if ty.is_unsigned_int()
+        && let Ok(number) = rest.parse::<i128>()
+        && (-half..0).contains(&number)
+    {
+        return Ok(Value::Bytes(number.to_le_bytes()[..ty.bytes() as usize].to_vec()));
     }
     match Argument::parse(name, Type::Scalar(ty), &[], rest)? {
         Argument::Scalar(_, bits) => {

@@ -65,7 +65,7 @@ impl Arguments {
     ///
     /// # Errors
     ///
-    /// When nothing says how many there are.
+    /// When nothing says how many there are, or two things do.
     pub(crate) fn grid(&self, n_threads: Option<u64>, default_block: [u32; 3]) -> Result<Grid, Failure> {
         let block = self.block.map_or(default_block, |extents| extents.0);
         match (self.grid, n_threads) {
@@ -79,6 +79,11 @@ impl Arguments {
     /// Whether anything is asked for that only the simulator has.
     pub(crate) fn needs_simulator(&self) -> bool {
         !self.sanitize.is_empty() || self.counters
+    }
+
+    /// Whether counts are printed beside what else is: on standard error, if that is JSON.
+    pub(crate) fn needs_report(&self) -> bool {
+        self.counters
     }
 
     pub(crate) fn options(&self) -> SimOptions {

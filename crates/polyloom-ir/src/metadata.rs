@@ -138,7 +138,8 @@ pub struct KernelMetadata {
 impl KernelMetadata {
     /// The extents of a block where a launch does not say them.
     pub fn block(&self) -> [u32; 3] {
-        self.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE, 1, 1])
+        let most = self.launch_bounds.map_or(DEFAULT_BLOCK_SIZE, |(threads, _)| threads);
+        self.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE.min(most), 1, 1])
     }
 
     /// The blocks of a launch of so many threads that says nothing of blocks.

@@ -3,10 +3,13 @@
 use crate::device::memory_of;
 use crate::launch::{interruptible, three};
 use polyloom::ptx::{Class, DeviceMemory, Fault, Report, Sanitizers, Simulator};
-use polyloom::{Arch, Grid, SimOptions, UnknownArch, describe_fault, describe_report, num_threads, run_on_simulator};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use polyloom::{
+    Arch, Grid, SimOptions, UnknownArch, describe_fault, describe_report, merged_spans, num_threads, run_on_simulator,
+};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -71,9 +74,12 @@ pub(crate) fn configure_simulator(
 }
 
 fn sanitizers(checks: &Bound<'_, PyAny>) -> PyResult<Sanitizers> {
+    let known = "'races', 'uninitialised', 'barriers', 'async', 'all' or 'none'";
     let names: Vec<String> = match checks.extract::<String>() {
-        Ok(name) => vec![name],
-        Err(_) => checks.extract()?,
+        Ok(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
+        Err(_) => {
+            checks.extract().map_err(|_| PyTypeError::new_err(format!("sanitize is {checks}: it may be {known}")))?
+        }
     };
     let mut chosen = NO_CHECKS;
     for name in names {
@@ -85,7 +91,6 @@ fn sanitizers(checks: &Bound<'_, PyAny>) -> PyResult<Sanitizers> {
             "barriers" => chosen.barriers = true,
             "async" => chosen.async_copies = true,
             _ => {
-                let known = "'races', 'uninitialised', 'barriers', 'async', 'all' or 'none'";
                 return Err(PyValueError::new_err(format!("sanitize is '{name}': it may be {known}")));
             }
         }
@@ -154,9 +159,10 @@ pub(crate) struct SimModule {
     loaded: polyloom::ptx::Loaded,
 }
 
-/// Memory of the simulator for an argument, freed when dropped.
+/// Host memory of arguments in the simulator, freed when dropped.
 struct Staged<'m> {
     memory: &'m DeviceMemory,
+    host: Range<u64>,
     address: u64,
 }
 
@@ -208,20 +214,38 @@ impl SimModule {
         let kernel = self.loaded.kernel(kernel).map_err(|errors| ptx_errors(&errors))?;
         let memory = self.simulator.memory();
         let failed = |error: polyloom::ptx::MemoryError| PyRuntimeError::new_err(error.to_string());
-        let (mut params, mut arrays, mut names) = (Vec::new(), Vec::new(), Vec::new());
-        for (argument, param) in args.into_iter().zip(kernel.parameters()) {
+        // Arrays that share memory share it in the simulator.
+        let mut spans = Vec::new();
+        for argument in &args {
+            if let Argument::Array(array) = argument {
+                let (host, n_bytes) = memory_of(array)?;
+                spans.push(host as u64..(host + n_bytes) as u64);
+            }
+        }
+        let mut staged = Vec::new();
+        for host in merged_spans(spans) {
+            let n_bytes = (host.end - host.start) as usize;
+            let block = Staged { memory, address: memory.alloc(n_bytes, 256).map_err(failed)?, host };
+            // SAFETY: arrays, which NumPy says are contiguous, cover the range, and are held until the launch is done.
+            let bytes = unsafe { std::slice::from_raw_parts(block.host.start as *const u8, n_bytes) };
+            memory.write(block.address, bytes).map_err(failed)?;
+            staged.push(block);
+        }
+        let (mut params, mut written, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        for (argument, param) in args.iter().zip(kernel.parameters()) {
             match argument {
                 Argument::Bytes(bytes) => params.push(bytes.as_bytes().to_vec()),
                 Argument::Array(array) => {
-                    let (host, n_bytes) = memory_of(&array)?;
-                    let staged = Staged { memory, address: memory.alloc(n_bytes, 256).map_err(failed)? };
-                    // SAFETY: so NumPy says of the array, which is contiguous and held until the launch is done.
-                    let bytes = unsafe { std::slice::from_raw_parts(host as *const u8, n_bytes) };
-                    memory.write(staged.address, bytes).map_err(failed)?;
-                    params.push(staged.address.to_le_bytes().to_vec());
-                    names.push((staged.address, param.name.as_str().into()));
+                    let (host, n_bytes) = memory_of(array)?;
+                    let block = staged.iter().find(|block| block.host.contains(&(host as u64)));
+                    // An array of no elements is nowhere.
+                    let address = block.map_or(0, |block| block.address + (host as u64 - block.host.start));
+                    params.push(address.to_le_bytes().to_vec());
+                    names.push((address, param.name.as_str().into()));
                     let writable: bool = array.getattr("flags")?.getattr("writeable")?.extract()?;
-                    arrays.push((array, writable, staged));
+                    if writable && block.is_some() {
+                        written.push((host, n_bytes, address));
+                    }
                 }
             }
         }
@@ -232,11 +256,10 @@ impl SimModule {
             let arch = settings.arch.number().into();
             run_on_simulator(&kernel, arch, &params, &names, &grid, options, &settings.options())
         })?;
-        for (array, _, staged) in arrays.iter().filter(|(_, writable, _)| *writable) {
-            let (host, n_bytes) = memory_of(array)?;
+        for (host, n_bytes, address) in written {
             // SAFETY: as above, and NumPy says that the array may be written.
             let bytes = unsafe { std::slice::from_raw_parts_mut(host as *mut u8, n_bytes) };
-            memory.read(staged.address, bytes).map_err(failed)?;
+            memory.read(address, bytes).map_err(failed)?;
         }
         if let Some(interrupt) = interrupt {
             return Err(interrupt);

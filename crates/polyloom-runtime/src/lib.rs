@@ -30,6 +30,7 @@ pub use cpu::launch::{LaunchOptions, interpret_thread, launch};
 pub use cpu::pool::{MAX_THREADS, num_threads, set_num_threads};
 pub use device::buffer::Buffer;
 pub use device::layout::{Layout, Rows};
+pub use device::staging::merged_spans;
 pub use device::{CudaInfo, Device, DeviceFailure, Memory, Word};
 pub use error::{LaunchError, Trap};
 pub use fork::{PerProcess, without_fork};

@@ -75,10 +75,6 @@ pub enum Form {
     Asm,
     /// A relocatable object file.
     Obj,
-    /// C++ text.
-    Cpp,
-    /// CUDA C++ text.
-    Cuda,
 }
 
 /// A failed check in the user's terms.
@@ -405,8 +401,6 @@ impl Kernel {
         let emit = match form {
             Form::Ast => return Ok(self.typed.to_string().into_bytes()),
             Form::Hir => return Ok(self.module.to_string().into_bytes()),
-            Form::Cpp => return self.text(Target::Cpp, false).map(String::into_bytes),
-            Form::Cuda => return self.text(Target::Cuda, false).map(String::into_bytes),
             Form::HirPrepared => None,
             Form::LlvmIr => Some(Emit::LlvmIr),
             Form::LlvmIrOptimized => Some(Emit::LlvmIrOptimized),

@@ -67,7 +67,7 @@ pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,
     LaunchError, LaunchOptions, Layout, MAX_THREADS, Params, PrintSink, SimOptions, Tier, TierPolicy, Trap,
-    clear_memory, close_background, num_threads, run_on_simulator, set_num_threads, set_print_sink,
+    clear_memory, close_background, merged_spans, num_threads, run_on_simulator, set_num_threads, set_print_sink,
 };
 pub use session::{Session, SessionError, has_llvm};
 pub use sim::{describe_fault, describe_report};

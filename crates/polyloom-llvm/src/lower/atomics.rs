@@ -124,7 +124,12 @@ impl Lower<'_, '_> {
                 true => value,
                 false => ir.bitcast(value, bits),
             };
-            let old = if self.arith.processor.is_gpu && update.scope != DEVICE_SCOPE {
+            // What PTX has no instruction for, LLVM 22 makes a loop that begins with a plain load: it races.
+            let is_gpu = self.arith.processor.is_gpu;
+            let counts = matches!(op, RmwOp::LLVMAtomicRMWBinOpUIncWrap | RmwOp::LLVMAtomicRMWBinOpUDecWrap);
+            let old = if is_gpu && (elem.bits() < 32 || counts && elem.bits() == 64) {
+                None
+            } else if is_gpu && update.scope != DEVICE_SCOPE {
                 self.update_in_scope(update, op, pointer, value)
             } else {
                 let old = ir.atomic_rmw(op, pointer, value, update.scope);
@@ -136,7 +141,7 @@ impl Lower<'_, '_> {
             }
         }
         if update.op == Op::AtomicCas {
-            let (old, _) = ir.cmpxchg(pointer, ir.bitcast(value, bits), ir.bitcast(new, bits), update.scope);
+            let (old, _) = self.compare_and_swap(update, pointer, ir.bitcast(value, bits), ir.bitcast(new, bits));
             return Ok(back(old));
         }
         self.exchange_until_done(update, pointer, |this, old| this.combine(update, old, value))
@@ -205,11 +210,56 @@ impl Lower<'_, '_> {
         let expected = ir.phi(bits);
         ir.add_incoming(expected, first, from);
         let new = new(self, ir.bitcast(expected, ir.scalar(update.elem)))?;
-        let (seen, stored) = ir.cmpxchg(pointer, expected, ir.bitcast(new, bits), update.scope);
+        let new = ir.bitcast(new, bits);
+        let (seen, stored) = self.compare_and_swap(update, pointer, expected, new);
         ir.add_incoming(expected, seen, ir.current());
         ir.cond_br(stored, done, again);
         ir.switch_to(done);
         Ok(ir.bitcast(expected, ir.scalar(update.elem)))
+    }
+
+    /// Puts `new` in place of `expected`: gives what was there, and whether it was that.
+    fn compare_and_swap(&self, update: Update, pointer: Val, expected: Val, new: Val) -> (Val, Val) {
+        let ir = self.ir;
+        // Around elements of 8 and 16 bits LLVM 22 reads the word of a GPU by a plain load, which races.
+        if !self.arith.processor.is_gpu || update.elem.bytes() > 2 {
+            return ir.cmpxchg(pointer, expected, new, update.scope);
+        }
+        if update.elem.bytes() == 2 {
+            let seen = self.swap_16_bits(update.scope, pointer, expected, new);
+            return (seen, ir.icmp(EQ, seen, expected));
+        }
+        let [byte, pair, address] = [8, 16, 64].map(|bits| ir.int(bits));
+        let odd = ir.and(ir.ptr_to_int(pointer, address), ir.int_const(address, 1));
+        let pointer = ir.offset(byte, pointer, ir.neg(odd));
+        let shift = ir.int_cast(ir.shl(odd, ir.int_const(address, 3)), pair);
+        let place = |value| ir.shl(ir.int_cast(value, pair), shift);
+        let others = ir.xor(ir.shl(ir.int_const(pair, 0xff), shift), ir.ones(pair));
+        let (from, again, done) = (ir.current(), ir.block(c"swap"), ir.block(c"swapped"));
+        ir.br(again);
+        ir.switch_to(again);
+        // The byte beside is zero until it is seen.
+        let beside = ir.phi(pair);
+        ir.add_incoming(beside, ir.zero(pair), from);
+        let (old, changed) = (ir.or(place(expected), beside), ir.or(place(new), beside));
+        let both = self.swap_16_bits(update.scope, pointer, old, changed);
+        let (seen, seen_beside) = (ir.int_cast(ir.lshr(both, shift), byte), ir.and(both, others));
+        let is_expected = ir.icmp(EQ, seen, expected);
+        ir.add_incoming(beside, seen_beside, ir.current());
+        ir.cond_br(ir.and(is_expected, ir.icmp(NE, seen_beside, beside)), again, done);
+        ir.switch_to(done);
+        (seen, is_expected)
+    }
+
+    /// A GPU's exchange of 16 bits, if they are the expected ones: what was there.
+    fn swap_16_bits(&self, scope: &str, pointer: Val, expected: Val, new: Val) -> Val {
+        let scope = match scope {
+            BLOCK_SCOPE => "cta",
+            DEVICE_SCOPE => "gpu",
+            _ => "sys",
+        };
+        let text = format!("atom.relaxed.{scope}.cas.b16 $0, [$1], $2, $3;");
+        self.ir.inline_asm(self.ir.int(16), &text, "=h,l,h,h,~{memory}", &[pointer, expected, new])
     }
 
     /// What an element becomes.

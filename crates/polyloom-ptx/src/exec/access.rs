@@ -338,11 +338,12 @@ impl Warp {
             let group = self.locate(context, block, inst, atomic.space, &addresses, left, (total, total), true)?;
             left &= !group.lanes;
             if context.observing {
+                let (touched, size) = touched(&group, atomic, &operands, &second, total);
                 let access = Access {
                     inst,
                     kind: AccessKind::Atomic,
-                    group: &group,
-                    size: total,
+                    group: &touched,
+                    size,
                     order: atomic.order,
                     stored: None,
                     copied: 0,
@@ -507,4 +508,29 @@ impl Warp {
         }
         Ok(self.region(context, block, group.place).update(group.offsets[lane], 8, update))
     }
+}
+
+/// The bytes of an atomic update that count as accessed. Exchanges of 16 bits that expect and put the same in one byte
+/// are updates of the other: how PTX, which has none of 8 bits, updates a byte.
+fn touched(
+    group: &Group,
+    atomic: &Atomic,
+    operands: &[[u64; LANES]],
+    second: &[u64; LANES],
+    total: u32,
+) -> (Group, u32) {
+    let Group { mut lanes, place, mut offsets } = *group;
+    let ([expected], true) = (operands, atomic.second.is_some() && total == 2) else {
+        return (Group { lanes, place, offsets }, total);
+    };
+    for lane in lanes_of(group.lanes) {
+        match (expected[lane] ^ second[lane]) & 0xffff {
+            // Nothing changes, and which byte was meant is not known.
+            0 => lanes &= !(1 << lane),
+            1..=0xff => {}
+            changed if changed & 0xff == 0 => offsets[lane] += 1,
+            _ => return (Group { lanes: group.lanes, place, offsets: group.offsets }, total),
+        }
+    }
+    (Group { lanes, place, offsets }, 1)
 }

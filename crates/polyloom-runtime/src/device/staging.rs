@@ -55,16 +55,7 @@ impl<'a> Staged<'a> {
         written: &[bool],
     ) -> Result<Staged<'a>, DeviceFailure> {
         let arrays: Vec<HostArray> = host_arrays(params, args);
-        let mut spans: Vec<Range<u64>> =
-            arrays.iter().map(|array| array.layout.span()).filter(|span| !span.is_empty()).collect();
-        spans.sort_by_key(|span| span.start);
-        let mut merged: Vec<Range<u64>> = Vec::new();
-        for span in spans {
-            match merged.last_mut() {
-                Some(last) if span.start < last.end => last.end = last.end.max(span.end),
-                _ => merged.push(span),
-            }
-        }
+        let merged = merged_spans(arrays.iter().map(|array| array.layout.span()).collect());
         let mut staged =
             Staged { memory, blocks: Vec::new(), addresses: vec![None; params.len()], written: Vec::new() };
         for host in merged {
@@ -131,6 +122,20 @@ impl<'a> Staged<'a> {
         }
         Ok(())
     }
+}
+
+/// The runs of memory that these make together, in order: those that overlap are one, and those of nothing none.
+pub fn merged_spans(mut spans: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    spans.retain(|span| !span.is_empty());
+    spans.sort_by_key(|span| span.start);
+    let mut merged: Vec<Range<u64>> = Vec::new();
+    for span in spans {
+        match merged.last_mut() {
+            Some(last) if span.start < last.end => last.end = last.end.max(span.end),
+            _ => merged.push(span),
+        }
+    }
+    merged
 }
 
 /// The bytes of a block of the host's memory that are elements of arrays inside it; the others are zero.

@@ -73,8 +73,7 @@ $FT compare_and_swap(T *place, T old, T next) {
 // Replaces an element by what is made of it, and gives the old one.
 template <$Stypename T, typename F>
 $FT atomic_update(T &element, F next_of) {
-    T old;
-    memcpy(&old, &element, sizeof(T));
+    T old = read_volatile$C(element);
     while (true) {
         const T next = next_of(old);
         const T held = compare_and_swap$C(&element, old, next);
