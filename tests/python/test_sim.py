@@ -279,11 +279,12 @@ def test_foreign_ptx_runs():
     with pytest.raises(loom.SanitizerError, match="out-of-bounds access in kernel `scale`: .* past the end of `x` "):
         kernel.launch(2, 64, [x, 0.5, 128])
     assert loom.sim.Module(str(module)).kernels == ["scale"]
+    x = np.arange(100, dtype=np.float32)
     kernel.launch(np.int64(1), (np.int32(64), 1), [x, 2.0, 100])
-    np.testing.assert_array_equal(x[:65], [*np.arange(64), 32.0])
+    np.testing.assert_array_equal(x[:65], [*range(0, 128, 2), 64])
     with pytest.raises(ValueError, match="block is one to three positive integers, not 0"):
         kernel.launch(1, 0, [x, 2.0, 100])
-    with pytest.raises(loom.LaunchError, match="a block has at most 1024 threads"):
+    with pytest.raises(ValueError, match="a block has at most 1024 threads"):
         kernel.launch(1, (2**31, 2**31, 4), [x, 2.0, 100])
 
 
@@ -302,6 +303,73 @@ def test_memory_that_only_the_argument_holds_lives_through_the_launch():
     out = np.zeros(4096, np.float32)
     loom.sim.Module(text).kernel("scale").launch(4, 1024, [out, MadeOnAccess(), 4096])
     np.testing.assert_array_equal(out, 7)
+
+
+def test_arguments_that_share_memory_share_it_in_the_simulator():
+    text = FOREIGN.replace(".param .f32 a", ".param .u64 a").replace("ld.param.f32 %f1, [a]", "ld.param.u64 %rd1, [a]")
+    text = text.replace("mul.rn.f32 %f3, %f2, %f1", "ld.param.u64 %rd1, [x]; add.s64 %rd3, %rd1, %rd2; mov.f32 %f3, %f2")
+    kernel = loom.sim.Module(text).kernel("scale")
+    memory = np.arange(65, dtype=np.float32)
+    kernel.launch(2, 32, [memory[:64], memory[1:], 64])
+    np.testing.assert_array_equal(memory, [*range(1, 65), 64])
+
+
+def test_registers_have_no_sign():
+    text = FOREIGN.replace("ld.param.f32 %f1, [a]", "cvt.rn.f32.s32 %f1, %r1").replace("setp.ge.u32", "setp.ge.s32")
+    text = text.replace("@%p1 ret;", "").replace("ld.param.u32 %r1, [n];", "ld.param.u32 %r1, [n]; cvt.rn.f32.s32 %f1, %r1;")
+    kernel = loom.sim.Module(text).kernel("scale")
+    for given in (-3, np.int32(-3), 2**32 - 3):
+        x = np.ones(1, np.float32)
+        kernel.launch(1, 1, [x, 0.0, given])
+        assert x[0] == -3
+    for given in (-(2**31) - 1, 2**32, 0.5):
+        with pytest.raises(TypeError, match=r"parameter 'n' is \.u32"):
+            kernel.launch(1, 1, [x, 0.0, given])
+    with pytest.raises(loom.SanitizerError, match="null|out-of-bounds"):
+        kernel.launch(1, 1, [None, 0.0, 1])
+
+
+ATOMICS = [
+    ("int8", "atomic_add"),
+    ("uint8", "atomic_max"),
+    ("int16", "atomic_add"),
+    ("uint16", "atomic_min"),
+    ("float16", "atomic_add"),
+    ("uint64", "atomic_inc"),
+]
+
+
+@pytest.mark.parametrize("dtype, name", ATOMICS, ids=[name for name, _ in ATOMICS])
+def test_no_check_reports_an_atomic_update_of_a_narrow_element(dtype, name):
+    in_numpy = np.dtype(dtype)
+    dtype, update = getattr(loom, dtype), getattr(loom, name)
+
+    @loom.kernel(block_dim=64)
+    def updates(x: loom.array(dtype=dtype), value: dtype):
+        shared = loom.shared_array(shape=8, dtype=dtype)
+        t = loom.thread_idx()
+        if t == 2:
+            shared[3] = dtype(0)
+        loom.sync_threads()
+        if t == 1:
+            shared[2] = value
+        update(shared, 3, value)
+        if t == 0:
+            x[0] = value
+        update(x, 1, value)
+        loom.sync_threads()
+        if t == 0:
+            x[2] = shared[3]
+
+    expected = np.zeros(3, in_numpy)
+    loom.launch(updates, grid=1, block=64, inputs=[expected, dtype(1)])
+    loom.sim.configure(sanitize="all")
+    try:
+        got = np.zeros(3, in_numpy)
+        loom.launch(updates, grid=1, block=64, inputs=[got, dtype(1)], device="sim:0")
+    finally:
+        loom.sim.configure(sanitize="none")
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_instructions_are_counted_by_the_threads_that_execute_them():

@@ -239,3 +239,31 @@ def test_tensor_core_text_computes_the_interpreters_bits(nvrtc):
     loom.launch(matmul, grid=(2, 2), inputs=[a, b, bias], outputs=[expected])
     loom.sim.Module(ptx).kernel("run").launch((2, 2), 32, [a, b, bias, c])
     np.testing.assert_array_equal(c.view(np.int32), expected.view(np.int32))
+
+
+def test_bounds_of_launches_and_registers_stand_in_cuda_text(nvrtc):
+    @loom.kernel(launch_bounds=128, max_registers=40)
+    def bounded(x: loom.array(dtype=float)):
+        x[loom.tid()] = 1.0
+
+    text = bounded.cuda()
+    assert "void __launch_bounds__(128) __maxnreg__(40) bounded_cuda_kernel_forward" in text.replace("\n", " ")
+    log, ptx = nvrtc.compile(text, "sm_80")
+    assert ".maxnreg 40" in ptx and not log
+    # The blocks of a launch that does not say how large they are respect the bound.
+    x = np.zeros(300, np.float32)
+    loom.launch(bounded, 300, [x], device="sim:0")
+    np.testing.assert_array_equal(x, 1.0)
+
+
+def test_what_no_architecture_has_is_no_cuda_text():
+    @loom.kernel(block_dim=256)
+    def hoards(x: loom.array(dtype=float)):
+        cache = loom.shared_array(shape=16384, dtype=float)
+        cache[loom.thread_idx() * 64] = x[loom.tid()]
+        loom.sync_threads()
+        x[loom.tid()] = cache[(255 - loom.thread_idx()) * 64]
+
+    with pytest.raises(RuntimeError, match="it needs 65536 B, .* 49152 B static"):
+        hoards.cuda()
+    assert "cache" in hoards.cpp()

@@ -2,7 +2,7 @@
 
 use crate::device::memory_of;
 use crate::launch::{interruptible, three};
-use polyloom::ptx::{Class, DeviceMemory, Fault, Report, Sanitizers, Simulator};
+use polyloom::ptx::{Class, DeviceMemory, Fault, FindingKind, Report, Sanitizers, Simulator};
 use polyloom::{
     Arch, Grid, SimOptions, UnknownArch, describe_fault, describe_report, merged_spans, num_threads, run_on_simulator,
 };
@@ -129,8 +129,11 @@ pub(crate) fn last_simulator_report(py: Python<'_>) -> PyResult<Option<Bound<'_,
     Ok(Some(found))
 }
 
-/// `polyloom.SanitizerError` of what the simulator found.
+/// `polyloom.SanitizerError` of what the simulator found; `ValueError` if the launch was wrong before it began.
 pub(crate) fn simulator_error(py: Python<'_>, fault: &Fault) -> PyErr {
+    if fault.findings.iter().all(|finding| finding.kind == FindingKind::InvalidLaunch) {
+        return PyValueError::new_err(describe_fault(fault));
+    }
     let make = || -> PyResult<PyErr> {
         let findings = PyList::empty(py);
         let class = py.import("polyloom._errors")?.getattr("Finding")?;

@@ -1,3 +1,4 @@
+# test cpp
 import polyloom as loom
 
 

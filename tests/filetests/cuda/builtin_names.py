@@ -1,3 +1,4 @@
+# test cuda
 import polyloom as loom
 
 

@@ -20,9 +20,10 @@ const WORDS: &str = "
 /// What preludes and every kernel define beside the helpers.
 const DEFINED: &str = "
     begin bfloat16 block_scope by_columns by_rows clock64 compare_and_swap component constants device_scope dim
-    drawn element end fragment_element fragment_layout from_before from_behind from_flipped from_lane int16 int64
-    int8 lane_id launch_bounds memory_scope next_thread place_in_a place_in_b place_in_c polyloom range_of shuffle
-    stride swap_words system_scope tf32 thread thread_in_block trap_report uint16 uint32 uint64 uint8 warp_id
+    drawn element end fragment_element fragment_layout from_before from_behind from_flipped from_lane held_now
+    int16 int64 int8 lane_id launch_bounds memory_scope next_thread place_in_a place_in_b place_in_c polyloom
+    range_of shuffle stride swap_words system_scope tf32 thread thread_in_block trap_report uint16 uint32 uint64
+    uint8 warp_id
 ";
 
 /// The names taken in a scope.

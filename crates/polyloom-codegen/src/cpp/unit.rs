@@ -280,7 +280,11 @@ impl<'u> Unit<'u> {
             }
             _ => {
                 let info = data.op.info();
-                let calls_helper = matches!(info.group, Group::Math | Group::Atomic | Group::Gpu);
+                let calls_helper = match info.group {
+                    Group::Math => true,
+                    Group::Atomic | Group::Gpu => Helper::NAMES.contains(&info.name),
+                    _ => false,
+                };
                 if info.lowering != Lowering::Native || calls_helper {
                     names.reserve(info.name);
                 }

@@ -34,6 +34,12 @@ impl Ir<'_> {
         Ty(unsafe { LLVMPointerTypeInContext(self.context, 1) })
     }
 
+    /// The number of the address space that a pointer points into.
+    pub(crate) fn space_of(&self, pointer: Val) -> u32 {
+        // SAFETY: `pointer` is a pointer.
+        unsafe { LLVMGetPointerAddressSpace(LLVMTypeOf(pointer.0)) }
+    }
+
     pub(crate) fn void(&self) -> Ty {
         // SAFETY: as in `int`.
         Ty(unsafe { LLVMVoidTypeInContext(self.context) })

@@ -258,7 +258,12 @@ impl Lower<'_, '_> {
             DEVICE_SCOPE => "gpu",
             _ => "sys",
         };
-        let text = format!("atom.relaxed.{scope}.cas.b16 $0, [$1], $2, $3;");
+        let space = match self.ir.space_of(pointer) {
+            1 => ".global",
+            3 => ".shared",
+            _ => "",
+        };
+        let text = format!("atom.relaxed.{scope}{space}.cas.b16 $0, [$1], $2, $3;");
         self.ir.inline_asm(self.ir.int(16), &text, "=h,l,h,h,~{memory}", &[pointer, expected, new])
     }
 

@@ -70,10 +70,32 @@ $FT compare_and_swap(T *place, T old, T next) {
     }
 }
 
+template <typename W, typename T>
+$FT volatile_word(const T *place) {
+    const W bits = *reinterpret_cast<const volatile W *>(place);
+    T value;
+    memcpy(&value, &bits, sizeof(W));
+    return value;
+}
+
+// What a place holds, whoever updates it meanwhile.
+template <typename T>
+$FT held_now(const T *place) {
+    if constexpr (sizeof(T) == 8) {
+        return volatile_word<uint64>(place);
+    } else if constexpr (sizeof(T) == 4) {
+        return volatile_word<unsigned int>(place);
+    } else if constexpr (sizeof(T) == 2) {
+        return volatile_word<unsigned short>(place);
+    } else {
+        return volatile_word<unsigned char>(place);
+    }
+}
+
 // Replaces an element by what is made of it, and gives the old one.
 template <$Stypename T, typename F>
 $FT atomic_update(T &element, F next_of) {
-    T old = read_volatile$C(element);
+    T old = held_now(&element);
     while (true) {
         const T next = next_of(old);
         const T held = compare_and_swap$C(&element, old, next);
