@@ -246,9 +246,16 @@ def test_bounds_of_launches_and_registers_stand_in_cuda_text(nvrtc):
     def bounded(x: loom.array(dtype=float)):
         x[loom.tid()] = 1.0
 
+    @loom.kernel(max_registers=40)
+    def small(x: loom.array(dtype=float)):
+        x[loom.tid()] = 1.0
+
+    # CUDA takes one or the other.
     text = bounded.cuda()
-    assert "void __launch_bounds__(128) __maxnreg__(40) bounded_cuda_kernel_forward" in text.replace("\n", " ")
+    assert "void __launch_bounds__(128) bounded_cuda_kernel_forward" in text and "--maxrregcount=40." in text
     log, ptx = nvrtc.compile(text, "sm_80")
+    assert ".maxntid 128" in ptx and not log
+    log, ptx = nvrtc.compile(small.cuda(), "sm_80")
     assert ".maxnreg 40" in ptx and not log
     # The blocks of a launch that does not say how large they are respect the bound.
     x = np.zeros(300, np.float32)

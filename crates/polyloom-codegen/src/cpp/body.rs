@@ -597,12 +597,11 @@ const MAX_SIGNATURE: usize = 110;
 /// What a kernel promises of its blocks.
 fn launch_bounds(func: &Function, in_blocks: bool) -> String {
     let metadata = &func.metadata;
-    // CUDA takes a number of registers or of resident blocks, not both.
-    let registers = metadata.max_registers.map_or(String::new(), |n| format!("__maxnreg__({n}) "));
     match (metadata.launch_bounds, metadata.workgroup_size) {
         (Some((threads, Some(blocks))), _) => format!("__launch_bounds__({threads}, {blocks}) "),
-        (Some((threads, None)), _) => format!("__launch_bounds__({threads}) {registers}"),
-        (None, Some([x, y, z])) if in_blocks => format!("__launch_bounds__({}) {registers}", x * y * z),
-        _ => registers,
+        (Some((threads, None)), _) => format!("__launch_bounds__({threads}) "),
+        (None, Some([x, y, z])) if in_blocks => format!("__launch_bounds__({}) ", x * y * z),
+        // Beside the bounds of a launch CUDA does not take it.
+        _ => metadata.max_registers.map_or(String::new(), |n| format!("__maxnreg__({n}) ")),
     }
 }

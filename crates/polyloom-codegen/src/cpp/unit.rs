@@ -464,6 +464,10 @@ impl<'u> Unit<'u> {
             Target::Cuda => "CUDA C++17",
         };
         let _ = writeln!(text, "// Kernel `{}` in {language}, written by Polyloom.", func.name);
+        if let (Target::Cuda, Some(registers)) = (self.target, func.metadata.max_registers) {
+            let _ =
+                writeln!(text, "//\n// A thread is to have {registers} registers at most: --maxrregcount={registers}.");
+        }
         self.put_pragmas(&mut text, is_strict);
         if self.needs_printf && self.target == Target::Cpp {
             text.push_str("\n#include <cstdio>\n");

@@ -196,7 +196,10 @@ fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
     let exceeds = |sizes: [u32; 3], most: [u32; 3]| sizes.iter().zip(most).any(|(&size, most)| size > most);
     if threads > arch.threads_per_block.into() || exceeds(launch.block, arch.block_dim) {
         let (most, along) = (arch.threads_per_block, extent(arch.block_dim));
-        return Some(format!("a block has at most {most} threads, {along} along its axes, not {}", extent(launch.block)));
+        return Some(format!(
+            "a block has at most {most} threads, {along} along its axes, not {}",
+            extent(launch.block)
+        ));
     }
     if exceeds(launch.grid, arch.grid_dim) {
         let (most, given) = (extent(arch.grid_dim), extent(launch.grid));
