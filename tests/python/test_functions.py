@@ -106,6 +106,25 @@ class TestTorch:
         torch.testing.assert_close(*gradients)
         torch.autograd.gradcheck(ours, inputs)
 
+    def test_launches_read_tensors_as_they_are(self, torch):
+        @loom.kernel
+        def doubles(x: loom.array(dtype=loom.float64)):
+            i = loom.tid()
+            x[i] = x[i] + x[i]
+
+        negative = torch.view_as_complex(torch.ones(3, 2, dtype=torch.float64)).conj().imag
+        with pytest.raises(TypeError, match=r"tensor\.resolve_neg\(\)"):
+            loom.launch(doubles, 3, [negative])
+
+        @loom.kernel
+        def twice(x: loom.array(dtype=loom.bfloat16)):
+            i = loom.tid()
+            x[i] = x[i] + x[i]
+
+        half = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
+        loom.launch(twice, 2, [half])
+        assert half.tolist() == [2.0, 4.0]
+
     def test_numbers_and_arrays(self, torch, function):
         ours = function(oscillate, outputs="y")
         a = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)

@@ -132,6 +132,7 @@ pub fn compile_kernel_for(
     let module = lower::lower(&compilation.program);
     let kernel = lower::func_id(id);
     let mut errors = polyloom_ir::check_convergence(&module);
+    errors.extend(polyloom_ir::check_readonly(&module));
     if !errors.is_empty() {
         diagnostics.append(&mut errors);
         return Err(CompileError { diagnostics, sources: compilation.sources });
@@ -224,6 +225,7 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<CheckedFi
     let mut diagnostics = compilation.take_diagnostics();
     let module = if has_errors(&diagnostics) { Module::new() } else { lower::lower(&compilation.program) };
     diagnostics.extend(polyloom_ir::check_convergence(&module));
+    diagnostics.extend(polyloom_ir::check_readonly(&module));
     let gradients = compilation.lowered_gradients();
     let sources = compilation.sources;
     match has_errors(&diagnostics) {

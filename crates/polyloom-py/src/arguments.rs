@@ -229,7 +229,8 @@ fn plain_type_of(arg: &Bound<'_, PyAny>, wanted: ParamType) -> PyResult<Type> {
     let converted = if arg.hasattr("__array_interface__")? {
         numpy.call_method1("asarray", (arg,))?
     } else if arg.hasattr("__dlpack__")? {
-        numpy.call_method1("from_dlpack", (arg,)).map_err(|error| unreadable(py, error))?
+        let shared = py.import("polyloom._arrays")?.call_method1("shared", (arg,));
+        shared.map_err(|error| unreadable(py, error))?
     } else {
         let message = format!("is of type {}, which says no type of kernels: it takes {wanted}", type_name(arg));
         return Err(PyTypeError::new_err(message));
@@ -588,7 +589,8 @@ fn array_object<'py>(
     } else if arg.hasattr("__array_interface__")? {
         numpy.call_method1("asarray", (arg,))?
     } else if arg.hasattr("__dlpack__")? {
-        numpy.call_method1("from_dlpack", (arg,)).map_err(|error| unreadable(py, error))?
+        let shared = py.import("polyloom._arrays")?.call_method1("shared", (arg,));
+        shared.map_err(|error| unreadable(py, error))?
     } else {
         let message = format!("must be an array, not {}", type_name(arg));
         return Err(PyTypeError::new_err(match arg.cast::<PyList>().is_ok() || arg.cast::<PyTuple>().is_ok() {

@@ -140,35 +140,11 @@ impl Check<'_> {
                 // An array counts as written by a function that it is passed to, so look at what the others do.
                 let is_constant = |&value: &_| {
                     let param = function.param_index(value);
-                    param.is_some_and(|param| constant(param) && !self.writes(function, param))
+                    param.is_some_and(|param| constant(param) && !self.module.writes(function, param))
                 };
                 params[callee].join(shapes.collect(), data.operands.iter().map(is_constant).collect());
             });
         }
-    }
-
-    /// Whether a function or those that it calls may write the array parameter with this index.
-    fn writes(&self, function: &Function, param: usize) -> bool {
-        if !function.written_arrays()[param] {
-            return false;
-        }
-        let array = function.params()[param];
-        let mut writes = false;
-        function.walk(function.body, &mut |_, data| match data.imm {
-            Imm::Func(callee) => {
-                let callee = &self.module.functions[callee];
-                let passed = data.operands.iter().enumerate().filter(|(_, operand)| **operand == array);
-                for (index, _) in passed {
-                    writes |= self.writes(callee, index);
-                }
-            }
-            _ => {
-                use crate::op::Effect::{ReadWrite, Write};
-                let first = data.operands.first() == Some(&array);
-                writes |= first && matches!(data.op.info().effect, Write | ReadWrite);
-            }
-        });
-        writes
     }
 
     fn function(&mut self, function: &Function, uniformity: &Uniformity) {

@@ -72,10 +72,12 @@ mod arch;
 mod convergence;
 mod function;
 mod op_types;
+mod readonly;
 mod structure;
 
 pub use arch::check_arch;
 pub use convergence::check_convergence;
+pub use readonly::check_readonly;
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::FuncId;
@@ -102,6 +104,7 @@ pub fn verify_module(module: &Module) -> Result<(), Vec<Diagnostic>> {
     find_recursion(module, &calls, &mut errors);
     if errors.is_empty() {
         errors = check_convergence(module);
+        errors.extend(check_readonly(module));
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }

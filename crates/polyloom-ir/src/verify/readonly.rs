@@ -1,0 +1,22 @@
+//! Arrays that are read as ones nobody writes.
+
+use crate::diagnostic::{Code, Diagnostic};
+use crate::function::Module;
+use crate::op::Op;
+
+/// The `load_readonly`s of a valid module from arrays that the same function, or one that it calls, writes. GPUs may have
+/// read such an element before.
+pub fn check_readonly(module: &Module) -> Vec<Diagnostic> {
+    let mut errors = Vec::new();
+    for function in module.functions.values() {
+        function.walk(function.body, &mut |_, data| {
+            let param = data.operands.first().filter(|_| data.op == Op::LoadReadonly);
+            let param = param.and_then(|&array| function.param_index(array));
+            if param.is_some_and(|param| module.writes(function, param)) {
+                let message = "`load_readonly` of an array that the kernel writes";
+                errors.push(Diagnostic::error(Code::BadAssignment, data.span, message).help("read it as `a[i]`"));
+            }
+        });
+    }
+    errors
+}
