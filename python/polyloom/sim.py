@@ -148,7 +148,8 @@ def _packed(name: str, dtype: str, size: int, value: Any) -> bytes | np.ndarray:
         raise TypeError(f"parameter '{name}' is .{dtype} of {size} bytes: pass its bytes")
     try:
         if np.dtype(known).kind in "iu":
-            # NumPy would cut off what is behind the point. Registers have no sign, and compilers write `.u32` for `int`.
+            # NumPy would cut off what is behind the point.
+            # Registers have no sign, and compilers write `.u32` for `int`.
             value = operator.index(value)
             if not -(1 << (8 * size - 1)) <= value < 1 << (8 * size):
                 raise OverflowError

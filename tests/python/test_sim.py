@@ -299,7 +299,9 @@ class MadeOnAccess:
 
 def test_memory_that_only_the_argument_holds_lives_through_the_launch():
     text = FOREIGN.replace(".param .f32 a", ".param .u64 a").replace("ld.param.f32 %f1, [a]", "ld.param.u64 %rd1, [a]")
-    text = text.replace("mul.rn.f32 %f3, %f2, %f1", "ld.param.u64 %rd1, [x]; add.s64 %rd3, %rd1, %rd2; mov.f32 %f3, %f2")
+    text = text.replace(
+        "mul.rn.f32 %f3, %f2, %f1", "ld.param.u64 %rd1, [x]; add.s64 %rd3, %rd1, %rd2; mov.f32 %f3, %f2"
+    )
     out = np.zeros(4096, np.float32)
     loom.sim.Module(text).kernel("scale").launch(4, 1024, [out, MadeOnAccess(), 4096])
     np.testing.assert_array_equal(out, 7)
@@ -307,7 +309,9 @@ def test_memory_that_only_the_argument_holds_lives_through_the_launch():
 
 def test_arguments_that_share_memory_share_it_in_the_simulator():
     text = FOREIGN.replace(".param .f32 a", ".param .u64 a").replace("ld.param.f32 %f1, [a]", "ld.param.u64 %rd1, [a]")
-    text = text.replace("mul.rn.f32 %f3, %f2, %f1", "ld.param.u64 %rd1, [x]; add.s64 %rd3, %rd1, %rd2; mov.f32 %f3, %f2")
+    text = text.replace(
+        "mul.rn.f32 %f3, %f2, %f1", "ld.param.u64 %rd1, [x]; add.s64 %rd3, %rd1, %rd2; mov.f32 %f3, %f2"
+    )
     kernel = loom.sim.Module(text).kernel("scale")
     memory = np.arange(65, dtype=np.float32)
     kernel.launch(2, 32, [memory[:64], memory[1:], 64])
@@ -316,7 +320,9 @@ def test_arguments_that_share_memory_share_it_in_the_simulator():
 
 def test_registers_have_no_sign():
     text = FOREIGN.replace("ld.param.f32 %f1, [a]", "cvt.rn.f32.s32 %f1, %r1").replace("setp.ge.u32", "setp.ge.s32")
-    text = text.replace("@%p1 ret;", "").replace("ld.param.u32 %r1, [n];", "ld.param.u32 %r1, [n]; cvt.rn.f32.s32 %f1, %r1;")
+    text = text.replace("@%p1 ret;", "").replace(
+        "ld.param.u32 %r1, [n];", "ld.param.u32 %r1, [n]; cvt.rn.f32.s32 %f1, %r1;"
+    )
     kernel = loom.sim.Module(text).kernel("scale")
     for given in (-3, np.int32(-3), 2**32 - 3):
         x = np.ones(1, np.float32)
