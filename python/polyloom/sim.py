@@ -150,10 +150,10 @@ def _packed(name: str, dtype: str, size: int, value: Any) -> bytes | np.ndarray:
         if np.dtype(known).kind in "iu":
             # NumPy would cut off what is behind the point.
             # Registers have no sign, and compilers write `.u32` for `int`.
-            value = operator.index(value)
-            if not -(1 << (8 * size - 1)) <= value < 1 << (8 * size):
+            number: int = operator.index(value)
+            if not -(1 << (8 * size - 1)) <= number < 1 << (8 * size):
                 raise OverflowError
-            return (value % (1 << (8 * size))).to_bytes(size, "little")
+            return (number % (1 << (8 * size))).to_bytes(size, "little")
         return np.array(value, known).tobytes()
     except (OverflowError, TypeError, ValueError) as error:
         raise TypeError(f"parameter '{name}' is .{dtype}, not {value!r}") from error
