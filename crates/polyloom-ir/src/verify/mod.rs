@@ -104,7 +104,6 @@ pub fn verify_module(module: &Module) -> Result<(), Vec<Diagnostic>> {
     find_recursion(module, &calls, &mut errors);
     if errors.is_empty() {
         errors = check_convergence(module);
-        errors.extend(check_readonly(module));
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }

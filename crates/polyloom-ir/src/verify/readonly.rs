@@ -1,4 +1,5 @@
-//! Arrays that are read as ones nobody writes.
+//! Arrays that are read as ones nobody writes: a rule of the kernel language, since HIR that breaks it means what it does
+//! on a GPU that reads memory anew.
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::function::Module;
