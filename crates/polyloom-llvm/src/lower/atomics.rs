@@ -235,12 +235,13 @@ impl Lower<'_, '_> {
         let shift = ir.int_cast(ir.shl(odd, ir.int_const(address, 3)), pair);
         let place = |value| ir.shl(ir.int_cast(value, pair), shift);
         let others = ir.xor(ir.shl(ir.int_const(pair, 0xff), shift), ir.ones(pair));
+        // Puts zeros in place of zeros: reads both bytes at once.
+        let first = ir.and(self.swap_16_bits(update.scope, pointer, ir.zero(pair), ir.zero(pair)), others);
         let (from, again, done) = (ir.current(), ir.block(c"swap"), ir.block(c"swapped"));
         ir.br(again);
         ir.switch_to(again);
-        // The byte beside is zero until it is seen.
         let beside = ir.phi(pair);
-        ir.add_incoming(beside, ir.zero(pair), from);
+        ir.add_incoming(beside, first, from);
         let (old, changed) = (ir.or(place(expected), beside), ir.or(place(new), beside));
         let both = self.swap_16_bits(update.scope, pointer, old, changed);
         let (seen, seen_beside) = (ir.int_cast(ir.lshr(both, shift), byte), ir.and(both, others));
