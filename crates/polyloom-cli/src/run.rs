@@ -131,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     save(arrays.iter().map(|&(_, name, array)| (name, array)), outputs)?;
     let written = arrays.iter().filter(|(index, _, _)| kernel.writes(*index)).map(|&(_, name, array)| (name, array));
     if arguments.json {
-        if let Some(report) = report.filter(|_| arguments.simulate.needs_report()) {
+        if let Some(report) = report.filter(|_| arguments.simulate.counters) {
             eprint!("{}", describe_report(&report, elapsed.as_secs_f64()));
         }
         return print_arrays(written);

@@ -85,7 +85,7 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
     let named = || arrays.iter().map(|(name, _, array)| (*name, array));
     save(named(), outputs)?;
     if request.json {
-        if request.simulate.needs_report() {
+        if request.simulate.counters {
             eprint!("{}", describe_report(&report, seconds));
         }
         return print_arrays(named());

@@ -13,7 +13,7 @@ pub(crate) struct Arguments {
     sanitize: Vec<Check>,
     /// Count instructions, memory transactions and the like on sim:0, and print a table
     #[arg(long)]
-    counters: bool,
+    pub(crate) counters: bool,
     /// Blocks of the grid: X, X,Y or X,Y,Z
     #[arg(long, value_name = "X,Y,Z", value_parser = three)]
     grid: Option<Extents>,
@@ -79,11 +79,6 @@ impl Arguments {
     /// Whether anything is asked for that only the simulator has.
     pub(crate) fn needs_simulator(&self) -> bool {
         !self.sanitize.is_empty() || self.counters
-    }
-
-    /// Whether counts are printed beside what else is: on standard error, if that is JSON.
-    pub(crate) fn needs_report(&self) -> bool {
-        self.counters
     }
 
     pub(crate) fn options(&self) -> SimOptions {

@@ -453,6 +453,11 @@ pub struct Module {
 }
 
 impl Module {
+    /// An empty module.
+    pub fn new() -> Module {
+        Module::default()
+    }
+
     /// Whether a function of the module, or one that it calls, may write the array that is this parameter.
     pub fn writes(&self, function: &Function, param: usize) -> bool {
         // Arrays that are passed on count as written there, so look at what the others do.
@@ -474,11 +479,6 @@ impl Module {
             }
         });
         writes
-    }
-
-    /// An empty module.
-    pub fn new() -> Module {
-        Module::default()
     }
 
     /// A function and all that it calls, directly or not, each once and after one of its callers.

@@ -61,7 +61,7 @@ impl<'a> Staged<'a> {
         for host in merged {
             let n_bytes = (host.end - host.start) as usize;
             let skew = skew(host.start);
-            // Whole words: PTX updates 16-bit elements by exchanges of the word they are in.
+            // Whole words: GPUs update an element of 8 bits together with what stands beside it.
             let device = memory.alloc((n_bytes + skew as usize).next_multiple_of(4))?;
             staged.blocks.push(Block { host: host.clone(), device });
             let inside = arrays.iter().map(|array| &array.layout).filter(|layout| host.contains(&layout.span().start));
