@@ -99,7 +99,9 @@ fn main() -> ExitCode {
                             matches!(check(candidate, seed), Err(e) if std::mem::discriminant(&*e) == kind && !matches!(*e, Disagreement::Rejected(_)))
                         });
                         let found = found.to_string().replace('\n', "\n# ");
-                        let text = format!("# test differential\n# seed {seed}: {found}\n{}\n{}", small.header(), small.text);
+                        let kind = if gradients { "gradients" } else { "differential" };
+                        let header = small.header();
+                        let text = format!("# test {kind}\n# seed {seed}: {found}\n{header}\n{}", small.text);
                         eprintln!("{text}");
                         let _ = std::fs::write(out.join(format!("seed_{seed}.py")), text);
                     }

@@ -23,6 +23,7 @@
 //! | `test diagnostics` | Python | all diagnostics, rendered |
 //! | `test run` | HIR or Python | none: `; run:` lines say what calls and launches come to |
 //! | `test differential` | Python | none: every engine of the build gives the same bits |
+//! | `test gradients` | Python | none: both modes and differences agree on every engine of the build |
 //!
 //! Lines after the first may set options: `; option checked` compiles with checks; `prelude` and `comments` are those
 //! of texts. A kind is a function in [`kind`].

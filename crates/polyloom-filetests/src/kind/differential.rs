@@ -1,5 +1,6 @@
-//! `test differential`: a program on which engines once disagreed. Its `# seed N: what went wrong` line says which
-//! arguments it is launched with, its `# rank …` line what its parameters are.
+//! `test differential` and `test gradients`: a program on which engines, or the ways to its derivatives, once
+//! disagreed. Its `# seed N: what went wrong` line says which arguments it is launched with, its `# rank …` line what its
+//! parameters are.
 
 use crate::case::Case;
 use crate::differential::{Engines, Program};
@@ -8,6 +9,12 @@ pub(super) fn differential(case: &Case) -> Result<(), String> {
     let (seed, program) = program(case)?;
     let engines = Engines::new().map_err(|error| error.to_string())?;
     engines.check(&program, seed).map_err(|found| found.to_string())
+}
+
+pub(super) fn gradients(case: &Case) -> Result<(), String> {
+    let (seed, program) = program(case)?;
+    let engines = Engines::new().map_err(|error| error.to_string())?;
+    engines.check_gradients(&program, seed).map(|_| ()).map_err(|found| found.to_string())
 }
 
 /// The program of a file and the seed of its arguments.

@@ -26,6 +26,7 @@ pub fn run(case: &Case) -> Output {
     match case.test.as_str() {
         "parse" => hir::parse(case).map(Some),
         "differential" => differential::differential(case).map(|()| None),
+        "gradients" => differential::gradients(case).map(|()| None),
         "verify" => hir::verify(case).map(Some),
         "hir" => python::hir(case).map(Some),
         "ast" => python::ast(case).map(Some),
