@@ -97,3 +97,43 @@ def test_extrema(device, mode):
         moving = [np.ones(37), np.zeros(37), np.zeros(37), np.zeros(1)]
         loom.jvp(largest, 37, [a, b, c, y.copy()], tangents=moving, device=device)
         np.testing.assert_allclose(moving[3][0], gradients[0].sum(), rtol=1e-12)
+
+
+# A gradient is several launches here; if they took different branches, each array would have that of another.
+@pytest.mark.parametrize("mode", ["strict", "contract", "fast"])
+@pytest.mark.parametrize("decision", ["if", "sign"])
+def test_ties_of_what_is_gathered(device, mode, decision):
+    @loom.kernel(float_mode=mode)
+    def branching(x: D, w: D, c: D, t: D, v: D, y: D):
+        i = loom.tid()
+        p = x[i + 1] * w[i]
+        factor = f64(7.0)
+        if p - c[i] > t[i]:
+            factor = f64(2.0)
+        y[i] = factor * p * v[i] + 4.0 * x[i]
+
+    @loom.kernel(float_mode=mode)
+    def signed(x: D, w: D, c: D, t: D, v: D, y: D):
+        i = loom.tid()
+        p = x[i + 1] * w[i]
+        y[i] = (loom.sign(p - c[i] - t[i]) * 2.5 + 4.5) * p * v[i] + 4.0 * x[i]
+
+    kernel, factors = {"if": (branching, [2.0, 7.0]), "sign": (signed, [2.0, 7.0, 4.5])}[decision]
+    n = 200
+    random = np.random.default_rng(1)
+    x, w, v = 0.5 + random.random(n + 1), 0.5 + random.random(n), 0.5 + random.random(n)
+    # Rounded, the products are these; what is lost has either sign.
+    c = x[1:] * w
+    by_x, by_w, by_v = np.zeros(n + 1), np.zeros(n), np.zeros(n)
+    given = [x, w, c, np.zeros(n), v, np.zeros(n)]
+    loom.launch(kernel, n, given, adjoint=True, adj_inputs=[by_x, by_w, None, None, by_v, np.ones(n)], device=device)
+    by_x[:-1] -= 4.0
+    found = by_v / c
+    assert all(np.isclose(found, factors[0]) | np.isclose(found, factors[1]) | np.isclose(found, factors[-1]))
+    np.testing.assert_allclose(by_w, found * x[1:] * v, rtol=1e-12)
+    np.testing.assert_allclose(by_x[1:], found * w * v, rtol=1e-12)
+
+
+@pytest.mark.parametrize("tier", ["0", "1"])
+def test_ties_on_every_tier(tier, passed_on_tier):
+    assert passed_on_tier(tier, __file__, "ties_of_what_is_gathered and cpu") == 6

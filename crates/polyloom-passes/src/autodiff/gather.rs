@@ -14,7 +14,7 @@
 use super::activity::{Shifted, counts_from_end, shifted_coordinate};
 use super::plan::{clean, distinct_names};
 use super::sums::{Sum, is_sum, taken_out};
-use super::zero;
+use super::{decides_by_floats, make_strict, zero};
 use crate::analysis::range::possibly_negative_indices;
 use crate::edit::Replacements;
 use crate::pipeline::extract;
@@ -99,6 +99,10 @@ pub fn split(module: &Module, kernel: FuncId, adjoints: Range<usize>, rank: u8) 
     let kernel = module.functions.push(rest);
     debug_assert_eq!(verify_module(&module), Ok(()), "what is left is valid\n{module}");
     parts.push(Part { module, kernel, over: None });
+    // Where two parts took different branches, their sums together would be the gradient of neither.
+    if parts.iter().filter(|part| decides_by_floats(&part.module.functions[part.kernel])).count() > 1 {
+        parts.iter_mut().for_each(|part| make_strict(&mut part.module));
+    }
     Ok(parts)
 }
 

@@ -259,14 +259,15 @@ fn active_params(func: &Function, request: &Request) -> Vec<bool> {
     params.map(|(index, &param)| is_asked(index) && func.ty(param).is_float()).collect()
 }
 
-/// Whether a decision, a trip count or an index may be worked out from floats.
+/// Whether a decision, a trip count, an index or a number that moves in steps may be worked out from floats.
 fn decides_by_floats(func: &Function) -> bool {
     let is_number = |&value: &Value| func.ty(value).as_any_array().is_none() && func.ty(value).is_float();
     let mut decides = false;
     func.walk(func.body, &mut |_, data| {
+        let has_steps = data.op.info().derivative == Derivative::Zero || matches!(data.op, Op::Mod | Op::Frac);
         decides |= data.regions.is_empty()
             && data.operands.iter().any(is_number)
-            && data.results.iter().any(|&result| !func.ty(result).is_float());
+            && data.results.iter().any(|&result| has_steps || !func.ty(result).is_float());
     });
     decides
 }
