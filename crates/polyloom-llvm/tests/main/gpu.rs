@@ -1,6 +1,7 @@
 //! PTX of every kernel of the file tests, for every architecture: LLVM ends the process on what an architecture lacks,
 //! so that this ends is what is shown. Where ptxas is at hand, it must take what comes out.
 
+use crate::ptxas::ptxas;
 use polyloom_codegen::{Emit, Facts, GridShape, Variant};
 use polyloom_ir::{Arch, FileId, FuncId, Module, PtxVersion, check_arch, parse_module};
 use polyloom_llvm::{GpuOptions, Nvptx};
@@ -40,14 +41,6 @@ pub(crate) fn ptx_of_version(module: &Module, kernel: FuncId, arch: Arch, versio
     String::from_utf8(text.unwrap_or_else(|error| panic!("{arch}: {error}"))).expect("PTX is text")
 }
 
-/// ptxas of the development environment, or on PATH.
-fn ptxas() -> Option<PathBuf> {
-    let packages = std::fs::read_dir(root().join(".venv/lib")).into_iter().flatten().flatten();
-    let package = packages.map(|python| python.path().join("site-packages/nvidia/cu13/bin/ptxas"));
-    let works = |path: &PathBuf| Command::new(path).arg("--version").output().is_ok_and(|done| done.status.success());
-    package.chain([PathBuf::from("ptxas")]).find(works)
-}
-
 fn files() -> Vec<(PathBuf, String)> {
     let folder = root().join("tests/filetests/run");
     let entries =
@@ -77,10 +70,7 @@ fn ptxas_takes_every_kernel() {
 
 /// Shows that ptxas takes the PTX of kernels, for some architectures that have what they need.
 pub(crate) fn ptxas_takes<'m>(kernels: impl Iterator<Item = (&'m str, &'m Module, FuncId)>) {
-    let Some(ptxas) = ptxas() else {
-        eprintln!("skipped: there is no ptxas (PyPI: nvidia-cuda-nvcc)");
-        return;
-    };
+    let Some(ptxas) = ptxas() else { return };
     let folder = tempfile::tempdir().expect("there is a temporary folder");
     let archs = ["sm_75", "sm_80", "sm_90a", "sm_120"].map(|arch| arch.parse().expect("it is an architecture"));
     for (name, module, kernel) in kernels {

@@ -4,5 +4,7 @@ mod code;
 mod conformance;
 mod gpu;
 mod ops;
+#[path = "../../../polyloom-ptx/tests/ptxas.rs"]
+mod ptxas;
 mod regressions;
 mod simulator;
