@@ -1,13 +1,18 @@
 //! `polyloom run FILE.ptx`: a kernel of a PTX file on the simulator, whoever wrote it.
 //!
-//! PTX does not say what a pointer points at, so arrays carry the type of their elements: `x=f32:arange:1024`.
+//! PTX does not say what a pointer points at, so arrays carry the type of their elements: `x=f32:arange:1024`. Nor does
+//! it say what is in a struct: `p={f32:arange:64,i32:64}`.
 
 use crate::run::{describe_arrays, print_arrays, save};
 use crate::simulate;
-use crate::value::{Argument, ArrayValue};
+use crate::value::{Argument, ArrayValue, extents};
 use crate::{Failure, Outcome, named, print};
-use polyloom::ptx::{KernelInfo, Module, Simulator};
-use polyloom::{LaunchOptions, Scalar, Type, describe_fault, describe_report, run_on_simulator};
+use polyloom::ptx::{KernelInfo, Module, ParameterInfo, Simulator};
+use polyloom::{
+    Grid, LaunchOptions, PtxArgument, Scalar, Type, describe_fault, describe_report, is_launch, launch_argument,
+    run_on_simulator, source_name,
+};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -43,28 +48,20 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
     let kernel = loaded.kernel(&info.name).map_err(located)?;
     let memory = simulator.memory();
     let (mut params, mut arrays) = (Vec::new(), Vec::new());
-    for parameter in kernel.parameters() {
-        let name = parameter.name.as_str();
-        let Some(text) = given.remove(name) else {
-            let message = format!("parameter `{name}`, a .{} of {} bytes, has no value", parameter.ty, parameter.size);
-            return Err(Failure::Usage(format!("{message}: --arg {name}=…")));
-        };
-        let value = value(name, &parameter.ty, parameter.size, text).map_err(Failure::Usage)?;
-        let bytes = match value {
-            Value::Bytes(bytes) => bytes,
-            Value::Array(array) => {
-                let bytes = array.bytes();
-                let address = memory.alloc(bytes.len(), 256).map_err(|error| failed(error.to_string()))?;
-                memory.write(address, &bytes).map_err(|error| failed(error.to_string()))?;
-                arrays.push((name, address, array));
-                address.to_le_bytes().to_vec()
-            }
-        };
-        if bytes.len() != parameter.size as usize {
-            let message = format!("--arg {name}={text}: {} bytes for a parameter of {}", bytes.len(), parameter.size);
-            return Err(Failure::Usage(message));
+    for (index, parameter) in kernel.parameters().iter().enumerate() {
+        let mut given_arrays = Vec::new();
+        let (name, text, argument) = argument(&info.name, index, parameter, &grid, &mut given, &mut given_arrays)?;
+        let mut laid_out = argument
+            .lay_out(&name, parameter.size as usize)
+            .map_err(|what| Failure::Usage(format!("--arg {name}={text}: the parameter {what}")))?;
+        for (index, array) in given_arrays.into_iter().enumerate() {
+            let bytes = array.bytes();
+            let address = memory.alloc(bytes.len(), 256).map_err(|error| failed(error.to_string()))?;
+            memory.write(address, &bytes).map_err(|error| failed(error.to_string()))?;
+            laid_out.set_address(index, address);
+            arrays.push((laid_out.arrays[index].name.clone(), address, array));
         }
-        params.push(bytes);
+        params.push(laid_out.bytes);
     }
     if let Some(name) = given.keys().next() {
         return Err(Failure::Usage(format!("kernel `{}` has no parameter `{name}`", info.name)));
@@ -73,7 +70,8 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
     let options = request.simulate.options();
     let arch = request.simulate.arch().number().into();
     let started = Instant::now();
-    let names: Vec<(u64, Arc<str>)> = arrays.iter().map(|(name, address, _)| (*address, (*name).into())).collect();
+    let names: Vec<(u64, Arc<str>)> =
+        arrays.iter().map(|(name, address, _)| (*address, name.as_str().into())).collect();
     let report = run_on_simulator(&kernel, arch, &params, &names, &grid, &LaunchOptions::default(), &options);
     let report = report.map_err(|fault| failed(describe_fault(&fault)))?;
     let seconds = started.elapsed().as_secs_f64();
@@ -82,7 +80,7 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
         memory.read(*address, &mut bytes).map_err(|error| failed(error.to_string()))?;
         array.set_bytes(&bytes);
     }
-    let named = || arrays.iter().map(|(name, _, array)| (*name, array));
+    let named = || arrays.iter().map(|(name, _, array)| (name.as_str(), array));
     save(named(), outputs)?;
     if request.json {
         if request.simulate.counters {
@@ -108,12 +106,6 @@ fn chosen<'a>(kernels: &'a [KernelInfo], request: &Request<'_>) -> Result<&'a Ke
     })
 }
 
-/// The value of a parameter.
-enum Value {
-    Bytes(Vec<u8>),
-    Array(ArrayValue),
-}
-
 /// The scalars of PTX, by their names there: those without a sign are taken for unsigned integers.
 fn scalar(ty: &str) -> Option<Scalar> {
     Scalar::from_name(ty).or_else(|| {
@@ -131,39 +123,104 @@ fn scalar(ty: &str) -> Option<Scalar> {
     })
 }
 
-/// Reads `TYPE:arange:1024` or `TYPE:@FILE.npy`, an array; `bytes:00ff…`, any bytes; `TYPE:VALUE` or `VALUE`, a scalar.
-fn value(name: &str, ty: &str, size: u32, text: &str) -> Result<Value, String> {
+/// What a parameter is called, what is given for it, and what that means; its arrays go to `arrays`.
+///
+/// A parameter goes by its own name, by its number, and in kernels of Polyloom's by its name in the source. These are
+/// told what is launched: as many threads as the grid has, unless an argument says how many.
+fn argument<'a>(
+    entry: &str,
+    index: usize,
+    parameter: &ParameterInfo,
+    grid: &Grid,
+    given: &mut BTreeMap<&str, &'a str>,
+    arrays: &mut Vec<ArrayValue>,
+) -> Result<(String, &'a str, PtxArgument), Failure> {
+    let names = [source_name(entry, &parameter.name), Some(parameter.name.clone()), Some(index.to_string())];
+    let mut names = names.into_iter().flatten().peekable();
+    let shown = names.peek().cloned().unwrap_or_default();
+    let found = names.find_map(|name| given.remove(name.as_str()).map(|text| (name, text)));
+    let (name, text) = found.map_or((shown, None), |(name, text)| (name, Some(text)));
+    let is_launch = index == 0 && is_launch(entry, &parameter.name);
+    let threads = [grid.n_blocks().saturating_mul(grid.block_size())];
+    let launched = match text {
+        None if is_launch => Some(threads.to_vec()),
+        Some(text) if index == 0 && parameter.size > 8 => extents(text),
+        _ => None,
+    };
+    if let Some(argument) = launched.and_then(|extents| launch_argument(&extents)) {
+        return Ok((name, text.unwrap_or_default(), argument));
+    }
+    let Some(text) = text else {
+        let message = format!("parameter `{name}`, a .{} of {} bytes, has no value", parameter.ty, parameter.size);
+        return Err(Failure::Usage(format!("{message}: --arg {name}=…")));
+    };
+    let argument = value(&name, &parameter.ty, parameter.size, text, arrays).map_err(Failure::Usage)?;
+    Ok((name, text, argument))
+}
+
+/// Reads `TYPE:arange:1024` or `TYPE:@FILE.npy`, an array; `bytes:00ff…`, any bytes; `{…,…}`, a struct; `TYPE:VALUE` or
+/// `VALUE`, a scalar.
+fn value(name: &str, ty: &str, size: u32, text: &str, arrays: &mut Vec<ArrayValue>) -> Result<PtxArgument, String> {
     let wrong = |what: String| format!("--arg {name}={text}: {what}");
+    if let Some(members) = text.strip_prefix('{') {
+        let members = members.strip_suffix('}').and_then(members_of);
+        let members = members.ok_or_else(|| wrong("its braces do not match".to_owned()))?;
+        let members = members.into_iter().enumerate().map(|(index, member)| {
+            // Nothing but the text says of what size a member is.
+            value(&format!("{name}.{index}"), "b8", 0, member.trim(), arrays)
+        });
+        return members.collect::<Result<_, _>>().map(PtxArgument::Struct);
+    }
     if let Some(digits) = text.strip_prefix("bytes:") {
         let pairs = (0..digits.len()).step_by(2).map(|at| digits.get(at..at + 2));
         let bytes: Option<Vec<u8>> = pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect();
-        return bytes.map(Value::Bytes).ok_or_else(|| wrong("write two hexadecimal digits for each byte".to_owned()));
+        let bytes = bytes.ok_or_else(|| wrong("write two hexadecimal digits for each byte".to_owned()))?;
+        return Ok(PtxArgument::Bytes(bytes, 1));
     }
     let (ty, rest) = match text.split_once(':').and_then(|(ty, rest)| Some((scalar(ty)?, rest))) {
         Some(typed) => typed,
         None => {
             let is_one = scalar(ty).filter(|scalar| scalar.bytes() == size);
-            let wanted = || wrong(format!("a .{ty} of {size} bytes takes TYPE:VALUE or TYPE:arange:SHAPE"));
+            let wanted = || match size {
+                0 => wrong("a member of a struct is TYPE:VALUE, TYPE:arange:SHAPE, bytes:… or {…}".to_owned()),
+                _ => wrong(format!("a .{ty} of {size} bytes takes TYPE:VALUE, TYPE:arange:SHAPE or {{…}}")),
+            };
             (is_one.ok_or_else(wanted)?, text)
         }
     };
     if rest.starts_with('@') || rest.contains(':') {
-        return ArrayValue::parse(ty, usize::MAX, &[], rest).map(Value::Array).map_err(wrong);
+        let array = ArrayValue::parse(ty, usize::MAX, &[], rest).map_err(wrong)?;
+        let argument = PtxArgument::Array(array.layout());
+        arrays.push(array);
+        return Ok(argument);
     }
     // Registers have no sign, and compilers write `.u32` for `int`.
     let half = 1i128 << (8 * ty.bytes() - 1);
-    if ty.is_unsigned_int()
-        && let Ok(number) = rest.parse::<i128>()
-        && (-half..0).contains(&number)
-    {
-        return Ok(Value::Bytes(number.to_le_bytes()[..ty.bytes() as usize].to_vec()));
-    }
-    match Argument::parse(name, Type::Scalar(ty), &[], rest)? {
-        Argument::Scalar(_, bits) => {
-            let mut bytes = bits.to_le_bytes().to_vec();
-            bytes.truncate(ty.bytes() as usize);
-            Ok(Value::Bytes(bytes))
+    let n_bytes = ty.bytes() as usize;
+    let bits = match rest.parse::<i128>() {
+        Ok(number) if ty.is_unsigned_int() && (-half..0).contains(&number) => number as u64,
+        _ => match Argument::parse(name, Type::Scalar(ty), &[], rest)? {
+            Argument::Scalar(_, bits) => bits,
+            Argument::Array(_) => return Err(wrong(format!("`{rest}` is no {}", ty.python_name()))),
+        },
+    };
+    Ok(PtxArgument::Bytes(bits.to_le_bytes()[..n_bytes].to_vec(), n_bytes))
+}
+
+/// The members of a struct: what stands between its commas, but for those inside other structs.
+fn members_of(text: &str) -> Option<Vec<&str>> {
+    let (mut members, mut start, mut depth) = (Vec::new(), 0, 0usize);
+    for (at, c) in text.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.checked_sub(1)?,
+            ',' if depth == 0 => {
+                members.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
         }
-        Argument::Array(array) => Ok(Value::Array(array)),
     }
+    members.push(&text[start..]);
+    (depth == 0).then_some(members)
 }

@@ -1,7 +1,7 @@
 //! Values of kernel arguments as the command line spells them.
 
 use npyz::WriterBuilder as _;
-use polyloom::{ArgBlock, ArgError, Params, Random, Scalar, Type, scalar_bits};
+use polyloom::{ArgBlock, ArgError, Layout, Params, Random, Scalar, Type, scalar_bits};
 use std::fmt;
 use std::io::BufWriter;
 use std::path::Path;
@@ -70,12 +70,7 @@ impl Argument {
         match self {
             Argument::Scalar(scalar, bits) => block.scalar(params, *scalar, *bits),
             Argument::Array(array) => {
-                let mut strides = vec![0i64; array.shape.len()];
-                let mut stride = i64::from(array.elem.bytes());
-                for axis in (0..strides.len()).rev() {
-                    strides[axis] = stride;
-                    stride = stride.wrapping_mul(array.shape[axis] as i64);
-                }
+                let strides = array.layout().strides;
                 let base = array.words.as_mut_ptr().cast();
                 block.array(params, array.elem, base, &array.shape, &strides)
             }
@@ -173,6 +168,22 @@ impl ArrayValue {
             return Err(format!("an array of {} GiB or more is too large for this command", MAX_BYTES >> 30));
         };
         Ok(ArrayValue { elem, shape, words: vec![0; bytes.div_ceil(8) as usize] })
+    }
+
+    /// Where its elements are.
+    pub(crate) fn layout(&self) -> Layout {
+        let mut strides = vec![0i64; self.shape.len()];
+        let mut stride = i64::from(self.elem.bytes());
+        for axis in (0..strides.len()).rev() {
+            strides[axis] = stride;
+            stride = stride.wrapping_mul(self.shape[axis] as i64);
+        }
+        Layout {
+            base: self.words.as_ptr() as u64,
+            elem_bytes: self.elem.bytes().into(),
+            extents: self.shape.as_slice().into(),
+            strides: strides.into(),
+        }
     }
 
     /// Its elements' bytes, in order.

@@ -435,6 +435,92 @@ fn ptx_from_elsewhere_runs() {
 }
 
 #[test]
+fn structs_with_arrays_are_arguments_of_ptx() {
+    // What NVRTC makes of: struct Inner { float* out; short k; }; struct P { int n; Inner inner; const float* x; };
+    // __global__ void scaled(P p) { int i = threadIdx.x; if (i < p.n) p.inner.out[i] = p.x[i] * p.inner.k; }
+    let ptx = "\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry scaled(.param .align 8 .b8 scaled_param_0[32]) {
+    .reg .pred %p<2>; .reg .b16 %rs<2>; .reg .b32 %r<3>; .reg .f32 %f<4>; .reg .b64 %d<6>;
+    ld.param.u32 %r1, [scaled_param_0];
+    mov.u32 %r2, %tid.x;
+    setp.ge.s32 %p1, %r2, %r1;
+    @%p1 ret;
+    ld.param.u64 %d1, [scaled_param_0+8];
+    ld.param.u16 %rs1, [scaled_param_0+16];
+    ld.param.u64 %d2, [scaled_param_0+24];
+    mul.wide.s32 %d3, %r2, 4;
+    add.s64 %d4, %d2, %d3;
+    ld.global.f32 %f1, [%d4];
+    cvt.rn.f32.s16 %f2, %rs1;
+    mul.f32 %f3, %f1, %f2;
+    add.s64 %d5, %d1, %d3;
+    st.global.f32 [%d5], %f3;
+    ret;
+}
+";
+    let folder = Folder::new("ptx_structs");
+    let (file, saved) = (folder.file("scaled.ptx", ptx), folder.0.join("out.npy"));
+    let run = |arg: &str| {
+        let out = format!("0.1.0={}", saved.display());
+        polyloom(&["run", &file, "--grid", "1", "--block", "8", "--arg", arg, "--out", &out, "--sanitize", "all"])
+    };
+    let out = run("0={i32:3, {f32:zeros:8,i16:-2}, f32:arange:3}");
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(
+        text(&out.stdout).contains("0.1.0: float32[8] -0 -2 -4 0 0 0 0 0\n0.2: float32[3] 0 1 2"),
+        "{}",
+        text(&out.stdout)
+    );
+    assert!(saved.exists());
+    // An access out of bounds is of the member.
+    let out = run("0={i32:4,{f32:zeros:8,i16:-2},f32:arange:3}");
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("past the end of `0.2` (12 bytes"), "{}", text(&out.stderr));
+    for (arg, message) in [
+        ("0={i32:3,{f32:zeros:8,i16:-2}}", "the parameter has 32 bytes, the struct that is given 24"),
+        ("0={i32:3,{f32:zeros:8,i16:-2,f32:arange:3}", "its braces do not match"),
+        ("0={3}", "a member of a struct is TYPE:VALUE"),
+        ("0=f32:zeros:4x4", "the parameter has 32 bytes, where an address has 8"),
+    ] {
+        let out = run(arg);
+        assert_eq!(out.status.code(), Some(2), "{arg}");
+        assert!(text(&out.stderr).contains(message), "{arg}: {}", text(&out.stderr));
+    }
+}
+
+#[cfg(any(feature = "compute", feature = "compute-static"))]
+#[test]
+fn ptx_that_was_compiled_here_runs_as_a_file() {
+    let folder = Folder::new("own_ptx");
+    let source = "\
+import polyloom as loom
+
+@loom.kernel(check=False)
+def outer(a: float, x: loom.array(dtype=float), y: loom.array2d(dtype=float)):
+    i, j = loom.tid()
+    y[i, j] = a * x[i] + float(j)
+";
+    let source = folder.file("outer.py", source);
+    let out = polyloom(&["compile", &source, "--emit", "ptx"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let file = folder.file("outer.ptx", &text(&out.stdout));
+    let run = |more: &[&str]| {
+        let args = ["--arg", "a=10", "--arg", "x=f32:arange:3", "--arg", "y=f32:zeros:3x2", "--sanitize", "all"];
+        polyloom(&[&["run", &file, "--grid", "1", "--block", "32"][..], &args, more].concat())
+    };
+    let out = run(&["--arg", "launch=3x2"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("y: float32[3, 2] 0 1 10 11 20 21"), "{}", text(&out.stdout));
+    // Without extents there are as many threads as the grid has, along the first axis.
+    let out = run(&[]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("out-of-bounds"), "{}", text(&out.stderr));
+}
+
+#[test]
 fn an_empty_grid_runs_nothing_however_large_it_is_otherwise() {
     let file = Folder::new("empty_grid").file("k.py", SOURCE);
     let grid = "18446744073709551615,5,0";

@@ -276,7 +276,7 @@ pub(crate) fn memory_of(array: &Bound<'_, PyAny>) -> PyResult<(usize, usize)> {
 }
 
 /// Where a NumPy array says that its elements are.
-fn layout_of(array: &Bound<'_, PyAny>) -> PyResult<Layout> {
+pub(crate) fn layout_of(array: &Bound<'_, PyAny>) -> PyResult<Layout> {
     let (address, _) = memory_of(array)?;
     let (extents, strides): (Vec<u64>, Vec<i64>) =
         (array.getattr("shape")?.extract()?, array.getattr("strides")?.extract()?);

@@ -108,6 +108,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::span, module)?)?;
     module.add_function(wrap_pyfunction!(sim::configure_simulator, module)?)?;
     module.add_function(wrap_pyfunction!(sim::last_simulator_report, module)?)?;
+    module.add_function(wrap_pyfunction!(sim::launch_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(launch::launch, module)?)?;
     module.add_function(wrap_pyfunction!(launch::set_recording, module)?)?;
     module.add_function(wrap_pyfunction!(launch::recording_level, module)?)?;

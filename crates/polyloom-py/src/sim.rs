@@ -1,16 +1,18 @@
 //! `polyloom.sim`: the simulator's settings and reports, and PTX from elsewhere.
 
-use crate::device::memory_of;
+use crate::device::{DeviceMemory, layout_of};
+use crate::errors::device_error;
 use crate::launch::{interruptible, three};
-use polyloom::ptx::{Class, DeviceMemory, Fault, FindingKind, Report, Sanitizers, Simulator};
+use polyloom::ptx::{Class, Fault, FindingKind, LoadError, Report, Sanitizers};
 use polyloom::{
-    Arch, Grid, SimOptions, UnknownArch, describe_fault, describe_report, merged_spans, num_threads, run_on_simulator,
+    Arch, Device, Grid, HostArray, Placement, PtxArgument, PtxParameter, SimOptions, Staged, UnknownArch,
+    describe_fault, describe_report, device_memory, is_launch, launch_argument, num_threads, run_on_simulator,
+    source_name,
 };
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What launches on `sim:0` go by.
@@ -154,26 +156,10 @@ pub(crate) fn simulator_error(py: Python<'_>, fault: &Fault) -> PyErr {
     make().unwrap_or_else(|error| error)
 }
 
-/// PTX that is loaded into a simulator of its own.
+/// PTX that is loaded into `sim:0`.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct SimModule {
-    module: polyloom::ptx::Module,
-    simulator: Simulator,
-    loaded: polyloom::ptx::Loaded,
-}
-
-/// Host memory of arguments in the simulator, freed when dropped.
-struct Staged<'m> {
-    memory: &'m DeviceMemory,
-    host: Range<u64>,
-    address: u64,
-}
-
-impl Drop for Staged<'_> {
-    fn drop(&mut self) {
-        // It was allocated, and nobody else knows the address.
-        let _ = self.memory.free(self.address);
-    }
+    inner: polyloom::SimModule,
 }
 
 fn ptx_errors(errors: &[polyloom::ptx::Error]) -> PyErr {
@@ -181,30 +167,44 @@ fn ptx_errors(errors: &[polyloom::ptx::Error]) -> PyErr {
     PyValueError::new_err(lines.join("\n"))
 }
 
+impl SimModule {
+    fn loaded_kernel(&self, name: &str) -> PyResult<polyloom::ptx::Kernel> {
+        let loaded = self.inner.loaded().map_err(|error: LoadError| PyValueError::new_err(error.to_string()))?;
+        loaded.kernel(name).map_err(|errors| ptx_errors(&errors))
+    }
+}
+
 #[pymethods]
 impl SimModule {
     #[new]
     fn new(text: &str) -> PyResult<SimModule> {
         let module = polyloom::ptx::Module::parse(text).map_err(|errors| ptx_errors(&errors))?;
-        let simulator = Simulator::default();
-        let loaded = simulator.load(&module).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(SimModule { module, simulator, loaded })
+        let inner = polyloom::SimModule::new(module);
+        inner.loaded().map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(SimModule { inner })
     }
 
     /// The names of its kernels.
     #[getter]
     fn kernels(&self) -> Vec<String> {
-        self.module.kernels().into_iter().map(|kernel| kernel.name).collect()
+        self.inner.module().kernels().into_iter().map(|kernel| kernel.name).collect()
     }
 
     /// A kernel's parameters: name, type and size in bytes.
     fn parameters(&self, kernel: &str) -> PyResult<Vec<(String, String, u32)>> {
-        let kernel = self.loaded.kernel(kernel).map_err(|errors| ptx_errors(&errors))?;
+        let kernel = self.loaded_kernel(kernel)?;
         Ok(kernel.parameters().iter().map(|p| (p.name.clone(), p.ty.clone(), p.size)).collect())
     }
 
-    /// Runs a kernel. Each argument is the bytes of a parameter, or a contiguous NumPy array that is copied to the
-    /// simulator and, if it is writable, back.
+    /// Whether the kernel is one of Polyloom's, whose first parameter says what is launched.
+    fn takes_launch(&self, kernel: &str) -> PyResult<bool> {
+        let kernel = self.loaded_kernel(kernel)?;
+        Ok(kernel.parameters().first().is_some_and(|first| is_launch(kernel.name(), &first.name)))
+    }
+
+    /// Runs a kernel on an argument for each parameter, but that the one that says what is launched may be left out:
+    /// it is then as many threads as the grid has. Arrays of the host's are copied to the simulator and, where
+    /// they may be written, back.
     fn launch(
         &self,
         py: Python<'_>,
@@ -214,56 +214,38 @@ impl SimModule {
         args: Vec<Argument<'_>>,
         shared_bytes: u32,
     ) -> PyResult<()> {
-        let kernel = self.loaded.kernel(kernel).map_err(|errors| ptx_errors(&errors))?;
-        let memory = self.simulator.memory();
-        let failed = |error: polyloom::ptx::MemoryError| PyRuntimeError::new_err(error.to_string());
-        // Arrays that share memory share it in the simulator.
-        let mut spans = Vec::new();
-        for argument in &args {
-            if let Argument::Array(array) = argument {
-                let (host, n_bytes) = memory_of(array)?;
-                spans.push(host as u64..(host + n_bytes) as u64);
-            }
-        }
-        let mut staged = Vec::new();
-        for host in merged_spans(spans) {
-            let n_bytes = (host.end - host.start) as usize;
-            let block = Staged { memory, address: memory.alloc(n_bytes, 256).map_err(failed)?, host };
-            // SAFETY: arrays, which NumPy says are contiguous, cover the range, and are held until the launch is done.
-            let bytes = unsafe { std::slice::from_raw_parts(block.host.start as *const u8, n_bytes) };
-            memory.write(block.address, bytes).map_err(failed)?;
-            staged.push(block);
-        }
-        let (mut params, mut written, mut names) = (Vec::new(), Vec::new(), Vec::new());
-        for (argument, param) in args.iter().zip(kernel.parameters()) {
-            match argument {
-                Argument::Bytes(bytes) => params.push(bytes.as_bytes().to_vec()),
-                Argument::Array(array) => {
-                    let (host, n_bytes) = memory_of(array)?;
-                    let block = staged.iter().find(|block| block.host.contains(&(host as u64)));
-                    // An array of no elements is nowhere.
-                    let address = block.map_or(0, |block| block.address + (host as u64 - block.host.start));
-                    params.push(address.to_le_bytes().to_vec());
-                    names.push((address, param.name.as_str().into()));
-                    let writable: bool = array.getattr("flags")?.getattr("writeable")?.extract()?;
-                    if writable && block.is_some() {
-                        written.push((host, n_bytes, address));
-                    }
-                }
-            }
-        }
-        let settings = Settings::get();
+        let kernel = self.loaded_kernel(kernel)?;
         let grid = Grid { grid: three("grid", grid)?, block: three("block", block)?, shared_bytes };
+        let (mut parameters, mut arrays) = (Vec::new(), Vec::new());
+        let mut infos = kernel.parameters().iter();
+        if args.len() + 1 == infos.len()
+            && let Some(launch) = launch_argument(&[grid.n_blocks().saturating_mul(grid.block_size())])
+            && let Some(Ok(launch)) = infos.next().map(|info| launch.lay_out(&info.name, info.size as usize))
+        {
+            parameters.push(launch);
+        }
+        for (argument, info) in args.iter().zip(infos) {
+            let name = source_name(kernel.name(), &info.name).unwrap_or_else(|| info.name.clone());
+            let laid_out = argument.in_ptx(&mut arrays)?.lay_out(&name, info.size as usize);
+            let wrong = |what| PyTypeError::new_err(format!("parameter '{}' {what}", info.name));
+            parameters.push(laid_out.map_err(wrong)?);
+        }
+        let memory = device_memory(Device::Simulator).map_err(|failure| device_error(py, &failure))?;
+        let on_host = arrays.iter().flatten().cloned().collect();
+        // SAFETY: NumPy says where the elements are, `args` holds the arrays until the launch is done, and those that
+        // are copied back may be written.
+        let staged = unsafe { Staged::new(&*memory, on_host, Placement::Exact) };
+        let staged = staged.map_err(|failure| device_error(py, &failure))?;
+        let names = place_arrays(&mut parameters, &arrays, &staged);
+        let params: Vec<Vec<u8>> = parameters.into_iter().map(|parameter| parameter.bytes).collect();
+        let settings = Settings::get();
         let started = Instant::now();
         let (result, interrupt) = interruptible(py, |options| {
             let arch = settings.arch.number().into();
             run_on_simulator(&kernel, arch, &params, &names, &grid, options, &settings.options())
         })?;
-        for (host, n_bytes, address) in written {
-            // SAFETY: as above, and NumPy says that the array may be written.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(host as *mut u8, n_bytes) };
-            memory.read(address, bytes).map_err(failed)?;
-        }
+        // SAFETY: as above.
+        unsafe { staged.copy_back() }.map_err(|failure| device_error(py, &failure))?;
         if let Some(interrupt) = interrupt {
             return Err(interrupt);
         }
@@ -274,7 +256,7 @@ impl SimModule {
 
     /// The module as PTX.
     fn __str__(&self) -> String {
-        self.module.to_string()
+        self.inner.module().to_string()
     }
 
     fn __repr__(&self) -> String {
@@ -282,9 +264,70 @@ impl SimModule {
     }
 }
 
-/// What a parameter of a foreign kernel is given.
+/// What the first parameter of a kernel of Polyloom's is given for a launch of these extents, as bytes.
+#[pyfunction]
+pub(crate) fn launch_bytes(py: Python<'_>, extents: Vec<u64>) -> PyResult<Bound<'_, PyBytes>> {
+    let argument = launch_argument(&extents);
+    let bytes = argument.and_then(|argument| match argument {
+        PtxArgument::Bytes(bytes, _) => Some(PyBytes::new(py, &bytes)),
+        _ => None,
+    });
+    bytes.ok_or_else(|| PyTypeError::new_err(format!("a launch has at most four extents, not {}", extents.len())))
+}
+
+/// What a parameter of a foreign kernel is given, as Python hands it over.
 #[derive(FromPyObject)]
 enum Argument<'py> {
-    Bytes(Bound<'py, PyBytes>),
-    Array(Bound<'py, PyAny>),
+    /// Bytes, and what they are aligned to in a struct.
+    Bytes(Bound<'py, PyBytes>, usize),
+    /// A NumPy array, and the memory of a device that it describes.
+    Array(Bound<'py, PyAny>, Option<Py<DeviceMemory>>),
+    /// A struct.
+    Struct(Vec<Argument<'py>>),
+}
+
+impl Argument<'_> {
+    /// The argument, and its arrays appended to `arrays`: `None` for those that are on the device.
+    fn in_ptx(&self, arrays: &mut Vec<Option<HostArray>>) -> PyResult<PtxArgument> {
+        Ok(match self {
+            Argument::Bytes(bytes, align) => PtxArgument::Bytes(bytes.as_bytes().to_vec(), *align),
+            Argument::Array(storage, memory) => {
+                let layout = layout_of(storage)?;
+                let is_written = storage.getattr("flags")?.getattr("writeable")?.extract()?;
+                arrays.push(memory.is_none().then(|| HostArray { layout: layout.clone(), is_written }));
+                PtxArgument::Array(layout)
+            }
+            Argument::Struct(members) => {
+                let members: PyResult<Vec<PtxArgument>> = members.iter().map(|member| member.in_ptx(arrays)).collect();
+                PtxArgument::Struct(members?)
+            }
+        })
+    }
+}
+
+/// Writes the addresses of arrays into the parameters, and gives these with the names of the arrays.
+fn place_arrays(
+    parameters: &mut [PtxParameter],
+    arrays: &[Option<HostArray>],
+    staged: &Staged<'_>,
+) -> Vec<(u64, Arc<str>)> {
+    let (mut names, mut n_staged) = (Vec::new(), 0);
+    let mut host = arrays.iter();
+    for parameter in parameters {
+        for index in 0..parameter.arrays.len() {
+            let array = &parameter.arrays[index];
+            // An array of no elements is nowhere.
+            let address = match host.next() {
+                Some(Some(_)) => {
+                    n_staged += 1;
+                    staged.address(n_staged - 1).unwrap_or(0)
+                }
+                _ if array.layout.n_bytes() == 0 => 0,
+                _ => array.layout.base,
+            };
+            names.push((address, array.name.as_str().into()));
+            parameter.set_address(index, address);
+        }
+    }
+    names
 }

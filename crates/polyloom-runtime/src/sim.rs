@@ -14,11 +14,13 @@ use crate::print;
 use polyloom_codegen::CodegenError;
 use polyloom_ir::interp::Grid;
 use polyloom_ir::{Function, Imm};
-use polyloom_ptx::{DeviceMemory, Fault, Finding, FindingKind, MemoryError, Report, Sanitizers, Simulator};
+use polyloom_ptx::{
+    DeviceMemory, Fault, Finding, FindingKind, LoadError, Loaded, MemoryError, Report, Sanitizers, Simulator,
+};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The device `sim:0`. A forked child has one of its own: threads of its parent may have been in the midst of using
 /// this one.
@@ -127,6 +129,34 @@ pub struct SimOptions {
     pub counters: bool,
     /// Threads of the host, at least one.
     pub n_threads: usize,
+}
+
+/// PTX by whatever compiler, loaded into `sim:0`. A forked child, whose device is another, loads it anew.
+pub struct SimModule {
+    module: polyloom_ptx::Module,
+    loaded: PerProcess<OnceLock<Result<Loaded, LoadError>>>,
+}
+
+impl SimModule {
+    /// Of a module, which is loaded when it is asked for.
+    pub fn new(module: polyloom_ptx::Module) -> SimModule {
+        SimModule { module, loaded: PerProcess::new() }
+    }
+
+    /// The module.
+    pub fn module(&self) -> &polyloom_ptx::Module {
+        &self.module
+    }
+
+    /// The module on this process's `sim:0`.
+    ///
+    /// # Errors
+    ///
+    /// When it has no meaning, or there is no memory for its variables.
+    pub fn loaded(&self) -> Result<&Loaded, LoadError> {
+        let loaded = self.loaded.get().get_or_init(|| SIMULATOR.get().simulator.load(&self.module));
+        loaded.as_ref().map_err(LoadError::clone)
+    }
 }
 
 /// A kernel's PTX, loaded.

@@ -181,6 +181,7 @@ fn emit(
     entry: &str,
     form: GpuForm,
 ) -> Result<String, CodegenError> {
+    use crate::ptx_argument::name_parameters;
     use polyloom_codegen::Emit;
     let backend = polyloom_llvm::Nvptx::new(target.arch, version);
     let options = polyloom_llvm::GpuOptions { shape: target.shape, sources };
@@ -190,7 +191,13 @@ fn emit(
         GpuForm::Ptx => Emit::Asm,
     };
     let bytes = backend.emit(module, kernel, variant, options, entry, form)?;
-    String::from_utf8(bytes).map_err(|_| CodegenError::new("internal error: LLVM wrote PTX that is no text"))
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| CodegenError::new("internal error: LLVM wrote PTX that is no text"))?;
+    let names = module.functions[kernel].param_names.iter().map(|name| &**name);
+    Ok(match form {
+        Emit::Asm => name_parameters(&text, entry, names),
+        _ => text,
+    })
 }
 
 #[cfg(not(any(feature = "compute", feature = "compute-static")))]

@@ -38,6 +38,7 @@ mod device_code;
 mod gpu;
 mod gpu_metadata;
 mod kernel;
+mod ptx_argument;
 pub mod scalar_bits;
 mod session;
 mod sim;
@@ -66,9 +67,11 @@ pub use polyloom_passes::autodiff::Request as DerivativeRequest;
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,
-    LaunchError, LaunchOptions, Layout, MAX_THREADS, Params, PrintSink, SimOptions, Tier, TierPolicy, Trap,
-    clear_memory, close_background, merged_spans, num_threads, run_on_simulator, set_num_threads, set_print_sink,
+    HostArray, LaunchError, LaunchOptions, Layout, MAX_THREADS, Params, Placement, PrintSink, SimModule, SimOptions,
+    Staged, Tier, TierPolicy, Trap, clear_memory, close_background, num_threads, run_on_simulator, set_num_threads,
+    set_print_sink,
 };
+pub use ptx_argument::{PtxArgument, PtxArray, PtxParameter, is_launch, launch_argument, source_name};
 pub use session::{Session, SessionError, has_llvm};
 pub use sim::{describe_fault, describe_report};
 pub use text::write_text;

@@ -1,8 +1,8 @@
 //! What a launch hands to a kernel's entry on a device, and what it learns from it: the parameters that
 //! [`GpuLaunch`] and [`ArgLayout`] lay out, and the first check that failed.
 
-use super::layout::Rows;
-use super::staging::Staged;
+use super::layout::{Layout, Rows};
+use super::staging::{HostArray, Placement, Staged};
 use super::{DeviceFailure, Memory, Word};
 use crate::args::{ArgBlock, Params};
 use crate::cpu::launch::{LaunchOptions, checked_grid, grid_of};
@@ -102,7 +102,7 @@ impl Entry {
             return Ok(None);
         }
         // SAFETY: the caller vouches for the arrays.
-        let staged = unsafe { Staged::new(memory, &self.params, args, &self.written) };
+        let staged = unsafe { Staged::new(memory, self.host_arrays(args), Placement::AsOnHost) };
         let staged = staged.map_err(|failure| self.failed(failure))?;
         let is_check = |kind: &SiteKind| !matches!(kind, SiteKind::Print(..));
         let report = match self.sites.sites.iter().any(|site| is_check(&site.kind)) {
@@ -120,6 +120,7 @@ impl Entry {
         let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         let mut params = vec![bytes(launch)];
         let layout = self.params.layout();
+        let mut n_staged = 0;
         for (index, &ty) in self.params.types().iter().enumerate() {
             let words = &args.words()[layout.offsets[index] as usize / 8..];
             match ty {
@@ -127,13 +128,33 @@ impl Entry {
                 _ => {
                     let mut slots = words[..ArgLayout::new([ty]).size as usize / 8].to_vec();
                     if !args.is_resident(index) {
-                        slots[0] = staged.address(index).unwrap_or(0);
+                        slots[0] = staged.address(n_staged).unwrap_or(0);
+                        n_staged += 1;
                     }
                     params.push(bytes(&slots));
                 }
             }
         }
         params
+    }
+
+    /// The arrays among the arguments that are in the host's memory, in order.
+    fn host_arrays(&self, args: &ArgBlock) -> Vec<HostArray> {
+        let array = |(param, ty): (usize, &Type)| {
+            let Type::Array { elem, ndim, .. } = *ty else { return None };
+            if args.is_resident(param) {
+                return None;
+            }
+            let at = |offset: u32| args.words()[(self.params.layout().offsets[param] + offset) as usize / 8];
+            let layout = Layout {
+                base: at(0),
+                elem_bytes: elem.bytes().into(),
+                extents: (0..ndim).map(|axis| at(ArgLayout::extent(axis))).collect(),
+                strides: (0..ndim).map(|axis| at(ArgLayout::stride(ndim, axis)) as i64).collect(),
+            };
+            Some(HostArray { layout, is_written: self.written.get(param).copied().unwrap_or(false) })
+        };
+        self.params.types().iter().enumerate().filter_map(array).collect()
     }
 
     /// Brings what the kernel has written back to the host. Gives the check that failed first, if one did.

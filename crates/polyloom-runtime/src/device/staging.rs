@@ -6,86 +6,102 @@
 
 use super::layout::{Layout, Rows};
 use super::{DeviceFailure, Memory};
-use crate::args::{ArgBlock, Params};
-use polyloom_codegen::ArgLayout;
-use polyloom_ir::Type;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ops::Range;
 
-/// One array argument: its elements on the host.
-struct HostArray {
-    param: usize,
-    layout: Layout,
+/// An array on the host that a launch is given.
+#[derive(Clone, Debug)]
+pub struct HostArray {
+    /// Where its elements are.
+    pub layout: Layout,
+    /// Whether they are copied back after the launch.
+    pub is_written: bool,
+}
+
+/// Where on the device a run of the host's memory goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// As far into 16 bytes as on the host, and in whole words: what is aligned on the host is so there, and nothing
+    /// else depends on where the host has it. GPUs update an element of 8 bits together with what stands beside it.
+    AsOnHost,
+    /// At the beginning of an allocation of just as many bytes, as somebody who allocates on the device has it.
+    Exact,
+}
+
+impl Placement {
+    /// How far into its allocation such a run of the host's memory goes, and the allocation's size.
+    fn of(self, host: &Range<u64>) -> (u64, u64) {
+        let n_bytes = host.end - host.start;
+        match self {
+            Placement::AsOnHost => (host.start % 16, (n_bytes + host.start % 16).next_multiple_of(4)),
+            Placement::Exact => (0, n_bytes),
+        }
+    }
 }
 
 /// A run of the host's memory and where it is on the device.
 struct Block {
     host: Range<u64>,
-    device: u64,
+    allocation: u64,
+    /// Where in it the run begins.
+    start: u64,
 }
 
 /// The arrays of a launch on the device.
-pub(crate) struct Staged<'a> {
+pub struct Staged<'a> {
     memory: &'a dyn Memory,
     blocks: Vec<Block>,
-    /// Of each parameter that is an array, its base address on the device.
-    addresses: Vec<Option<u64>>,
-    written: Vec<HostArray>,
+    arrays: Vec<HostArray>,
 }
 
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
         for block in &self.blocks {
-            self.memory.free(block.device);
+            self.memory.free(block.allocation);
         }
     }
 }
 
 impl<'a> Staged<'a> {
-    /// Copies the arrays to the device. `args` is complete for `params`; `written` says which arrays the kernel writes.
+    /// Copies arrays to the device.
+    ///
+    /// # Errors
+    ///
+    /// When the device has no memory for them.
     ///
     /// # Safety
     ///
     /// The memory of all arrays is valid to read, and nobody writes it meanwhile.
-    pub(crate) unsafe fn new(
+    pub unsafe fn new(
         memory: &'a dyn Memory,
-        params: &Params,
-        args: &ArgBlock,
-        written: &[bool],
+        arrays: Vec<HostArray>,
+        placement: Placement,
     ) -> Result<Staged<'a>, DeviceFailure> {
-        let arrays: Vec<HostArray> = host_arrays(params, args);
         let merged = merged_spans(arrays.iter().map(|array| array.layout.span()).collect());
-        let mut staged =
-            Staged { memory, blocks: Vec::new(), addresses: vec![None; params.len()], written: Vec::new() };
+        let mut staged = Staged { memory, blocks: Vec::new(), arrays };
         for host in merged {
-            let n_bytes = (host.end - host.start) as usize;
-            let skew = skew(host.start);
-            // Whole words: GPUs update an element of 8 bits together with what stands beside it.
-            let device = memory.alloc((n_bytes + skew as usize).next_multiple_of(4))?;
-            staged.blocks.push(Block { host: host.clone(), device });
-            let inside = arrays.iter().map(|array| &array.layout).filter(|layout| host.contains(&layout.span().start));
+            let (skew, n_bytes) = placement.of(&host);
+            let allocation = memory.alloc(n_bytes as usize)?;
+            let start = allocation + skew;
+            staged.blocks.push(Block { host: host.clone(), allocation, start });
+            let layouts = staged.arrays.iter().map(|array| &array.layout);
+            let inside = layouts.filter(|layout| host.contains(&layout.span().start));
             // SAFETY: the caller vouches for the elements of the arrays.
             let bytes = unsafe { block_bytes(&host, inside) };
-            memory.write(Rows::one(device + skew, n_bytes as u64), &bytes)?;
-        }
-        for array in arrays {
-            staged.addresses[array.param] = staged.on_device(array.layout.base);
-            if written.get(array.param).copied().unwrap_or(false) {
-                staged.written.push(array);
-            }
+            memory.write(Rows::one(start, host.end - host.start), &bytes)?;
         }
         Ok(staged)
     }
 
-    /// The address on the device of the array that is this parameter; `None` if it has no elements.
-    pub(crate) fn address(&self, param: usize) -> Option<u64> {
-        self.addresses.get(param).copied().flatten()
+    /// The address on the device of an array, by its number; `None` if it has no elements.
+    pub fn address(&self, array: usize) -> Option<u64> {
+        self.on_device(self.arrays.get(array)?.layout.base)
     }
 
     fn on_device(&self, host: u64) -> Option<u64> {
         let block = self.blocks.iter().find(|block| block.host.contains(&host))?;
-        Some(block.device + skew(block.host.start) + (host - block.host.start))
+        Some(block.start + (host - block.host.start))
     }
 
     /// Whether some array was brought here.
@@ -96,11 +112,15 @@ impl<'a> Staged<'a> {
 
     /// Copies the elements of arrays that the kernel writes back to the host.
     ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    ///
     /// # Safety
     ///
     /// Their memory is valid to write, and nobody else accesses it meanwhile.
-    pub(crate) unsafe fn copy_back(&self) -> Result<(), DeviceFailure> {
-        for HostArray { layout, .. } in &self.written {
+    pub unsafe fn copy_back(&self) -> Result<(), DeviceFailure> {
+        for HostArray { layout, .. } in self.arrays.iter().filter(|array| array.is_written) {
             let span = layout.span();
             let Some(device) = self.on_device(span.start).filter(|_| !span.is_empty()) else { continue };
             let n_bytes = (span.end - span.start) as usize;
@@ -125,7 +145,7 @@ impl<'a> Staged<'a> {
 }
 
 /// The runs of memory that these make together, in order: those that overlap are one, and those of nothing none.
-pub fn merged_spans(mut spans: Vec<Range<u64>>) -> Vec<Range<u64>> {
+fn merged_spans(mut spans: Vec<Range<u64>>) -> Vec<Range<u64>> {
     spans.retain(|span| !span.is_empty());
     spans.sort_by_key(|span| span.start);
     let mut merged: Vec<Range<u64>> = Vec::new();
@@ -159,30 +179,6 @@ unsafe fn block_bytes<'a>(block: &Range<u64>, arrays: impl Iterator<Item = &'a L
         });
     }
     Cow::Owned(bytes)
-}
-
-/// How far into its allocation memory of the host goes: what is aligned there for the widest access is so here, and
-/// nothing else depends on where the host has it.
-fn skew(host: u64) -> u64 {
-    host % 16
-}
-
-fn host_arrays(params: &Params, args: &ArgBlock) -> Vec<HostArray> {
-    let array = |(param, ty): (usize, &Type)| {
-        let Type::Array { elem, ndim, .. } = *ty else { return None };
-        if args.is_resident(param) {
-            return None;
-        }
-        let at = |offset: u32| args.words()[(params.layout().offsets[param] + offset) as usize / 8];
-        let layout = Layout {
-            base: at(0),
-            elem_bytes: elem.bytes().into(),
-            extents: (0..ndim).map(|axis| at(ArgLayout::extent(axis))).collect(),
-            strides: (0..ndim).map(|axis| at(ArgLayout::stride(ndim, axis)) as i64).collect(),
-        };
-        Some(HostArray { param, layout })
-    };
-    params.types().iter().enumerate().filter_map(array).collect()
 }
 
 #[cfg(test)]
