@@ -20,16 +20,8 @@ from polyloom._leaves import Leaf, add_to_field, check_like, followed, leaves_of
 from polyloom._structs import Struct
 from polyloom._views import View, empty, view_of, zeros_like
 
-# If fewer threads have a place on tapes, loops keep what they carry at some iterations only.
-_LEAST_ON_CPU = 64
-_LEAST_ON_GPU = 4096
-# So much of tapes stays in the cache of a core, which launches make use of if it is enough for as many threads.
-_CACHED = 2 << 20
-_LEAST_CACHED = 256
 # How often a loop is counted to run that runs as often or more.
 _LONGEST = 2**31 - 1
-# With more threads, the indices of what the parts of backward kernels gather might overflow.
-_MOST_IN_PARTS = 1 << 30
 
 
 def launch_backward(
@@ -108,34 +100,13 @@ def launch_backward(
         backward, plan = _plan(kernel, backward, active, coinciding, dim, args, device, block)
         n_bytes = _run_parts(backward, plan, dim, [*_copied(args, backward.replayed), *given], device, block)
     else:
-        _run_whole(backward, dim, [*_copied(args, backward.replayed), *given], given, device, block)
+        arrays = [*_copied(args, backward.replayed), *given]
+        extents = [None if adjoint.coincides else adjoint.storage.shape for adjoint in given[: len(backward.adjoints)]]
+        for launched, shape, numbers in backward.launches(dim, extents):
+            _run(launched, shape, [*arrays, *numbers], device, block)
     for adjoint, part in added:
         adjoint.add(part)
     return n_bytes
-
-
-def _run_whole(
-    backward: _native.Backward,
-    dim: Sequence[int],
-    args: Sequence[Any],
-    adjoints: Sequence[View],
-    device: str,
-    block: Any,
-) -> None:
-    """Launches a backward kernel over all threads at once, or its parts."""
-    parts = [(part, dim if over is None else adjoints[over].storage.shape[: len(dim)]) for part, over in backward.parts]
-    n_threads = math.prod(dim)
-    # A thread for each element pays where there are not many more elements than threads, and each has its own.
-    if (
-        parts
-        and not any(adjoint.coincides for adjoint in adjoints)
-        and n_threads <= _MOST_IN_PARTS
-        and all(math.prod(shape) <= 2 * n_threads for _, shape in parts)
-    ):
-        for part, shape in parts:
-            _run(part, shape, args if shape is dim else [*args, *dim], device, block)
-    else:
-        _run(backward.kernel, dim, args, device, block)
 
 
 def _plan(
@@ -147,22 +118,14 @@ def _plan(
     args: Sequence[Any],
     device: str,
     block: Any,
-) -> tuple[_native.Backward, tuple[int, list[int], list[int], int]]:
+) -> tuple[_native.Backward, _native.TapePlan]:
     """The backward kernel that is launched, and what a launch of it needs."""
-    n_threads, budget = math.prod(dim), config.tape_memory
-    lengths = _lengths(kernel.key, backward, dim, args, device, block)
-    plan = backward.plan(lengths, n_threads, budget)
-    least = _LEAST_ON_CPU if device == "cpu" else _LEAST_ON_GPU
-    if plan[0] < min(least, n_threads) or plan[3] > budget:
-        # Loops are so long that few threads have a place on the tapes, or not one has.
+    n_threads = math.prod(dim)
+    limits = config.tape_memory, config.num_threads if device == "cpu" else None
+    plan = backward.plan(_lengths(kernel.key, backward, dim, args, device, block), n_threads, *limits)
+    if plan[-1]:
         backward = kernel.backward(active, len(dim), coinciding, True)
-        lengths = _lengths(kernel.key, backward, dim, args, device, block)
-        plan = backward.plan(lengths, n_threads, budget)
-    if device == "cpu":
-        n_cores = config.num_threads
-        cached = backward.plan(lengths, n_threads, min(budget, _CACHED * n_cores))
-        if cached[0] >= _LEAST_CACHED * n_cores:
-            plan = cached
+        plan = backward.plan(_lengths(kernel.key, backward, dim, args, device, block), n_threads, *limits)
     return backward, plan
 
 
@@ -185,18 +148,16 @@ def _lengths(
 
 def _run_parts(
     backward: _native.Backward,
-    plan: tuple[int, list[int], list[int], int],
+    plan: _native.TapePlan,
     dim: Sequence[int],
     args: Sequence[Any],
     device: str,
     block: Any,
 ) -> int:
     """Launches a backward kernel over as many threads at a time as have a place on its tapes."""
-    n_places, extents, segments, n_bytes = plan
-    tapes = []
-    for extent, (shape, dtype) in zip(extents, backward.tapes, strict=True):
-        element = getattr(_scalars, "bool_" if dtype == "bool" else dtype).numpy
-        tapes.append(empty((extent, n_places, *shape), element, device))
+    n_places, shapes, segments, n_bytes, _ = plan
+    types = [getattr(_scalars, "bool_" if name == "bool" else name).numpy for _, name in shapes]
+    tapes = [empty(tuple(shape), dtype, device) for (shape, _), dtype in zip(shapes, types, strict=True)]
     n_threads = math.prod(dim)
     for first in range(0, n_threads, n_places):
         part = (min(n_places, n_threads - first),)

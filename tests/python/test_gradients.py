@@ -394,8 +394,9 @@ def test_sums_beside_the_threads_own_elements_are_gathered():
     a, b = rng.normal(size=(6, 6, 3)), np.zeros((5, 4, 3))
     adj_b = rng.normal(size=b.shape)
     backward = transposed.backward([True, True, False], 2)
-    assert [over for _, over in backward.parts] == [0, None]
-    assert "atomic" not in "".join(kernel.hir() for kernel, _ in backward.parts)
+    launches = backward.launches((5, 4), [(6, 6), (5, 4)])
+    assert [(dim, numbers) for _, dim, numbers in launches] == [([6, 6], [5, 4]), ([5, 4], [])]
+    assert "atomic" not in "".join(kernel.hir() for kernel, _, _ in launches)
     expected = np.zeros_like(a)
     for i, j in np.ndindex(5, 4):
         # Of w · (p × q): the adjoint g gives q × w g to p and w g × p to q.
@@ -414,14 +415,19 @@ def test_sums_beside_the_threads_own_elements_are_gathered():
 
 
 def test_what_is_gathered_and_what_is_not():
-    def parts(kernel, rank=1):
-        return [over for _, over in kernel.backward([True] * len(kernel._parameters), rank).parts]
+    def launches(kernel, rank=1, n_elements=4):
+        backward = kernel.backward([True] * len(kernel._parameters), rank)
+        extents = [[n_elements] * 2 if n_elements else None] * len(backward.adjoints)
+        return [numbers for _, _, numbers in backward.launches([4] * rank, extents)]
 
-    assert parts(laplacian, 2) == [0, None]
-    assert parts(window) == []  # it reads what it has stored
-    assert parts(around) == []  # an index may count from the end
-    assert parts(sums_in_loops) == []
-    assert parts(laplacian, 3) == []  # every thread comes several times
+    whole = [[]]
+    assert launches(laplacian, 2) == [[4, 4], []]
+    assert launches(laplacian, 2, n_elements=6) == whole  # more than twice as many elements as threads
+    assert launches(laplacian, 2, n_elements=None) == whole  # several of which may be one memory
+    assert launches(window) == whole  # it reads what it has stored
+    assert launches(around) == whole  # an index may count from the end
+    assert launches(sums_in_loops) == whole
+    assert launches(laplacian, 3) == whole  # every thread comes several times
 
 
 @loom.kernel

@@ -8,7 +8,7 @@ use crate::{arguments, device, packages};
 use polyloom::frontend::{Environment, FunctionHandle, Role, check_function};
 use polyloom::{
     Arch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, Scalar, SourceFile,
-    TextTarget, Type, UnknownArch,
+    TapeLimits, TextTarget, Type, UnknownArch,
 };
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -479,6 +479,9 @@ impl Kernel {
     }
 }
 
+/// What [`Backward::plan`] gives.
+type Plan = (u64, Vec<(Vec<u64>, &'static str)>, Vec<u64>, u64, bool);
+
 /// A backward kernel, and what a launch of it needs beside the kernel's arguments.
 #[pyclass(frozen, module = "polyloom._native")]
 pub(crate) struct Backward {
@@ -498,66 +501,77 @@ impl Backward {
     /// The parameters of the kernel's HIR that the adjoints are of, in order.
     #[getter]
     fn adjoints(&self) -> Vec<usize> {
-        self.backward.adjoints.clone()
+        self.backward.needs.adjoints.clone()
     }
 
     /// The arrays of which it takes what the kernel leaves in them, behind the adjoints.
     #[getter]
     fn after(&self) -> Vec<usize> {
-        self.backward.after.clone()
+        self.backward.needs.after.clone()
     }
 
     /// Whether it is launched over a part of a launch's threads at a time.
     #[getter]
     fn takes_part(&self) -> bool {
-        self.backward.takes_part()
+        self.backward.needs.takes_part()
     }
 
-    /// What a launch of so many threads needs if loops are so long and tapes may take so many bytes: how many threads
-    /// are launched at a time, the first extents of tapes, the lengths of segments, and the bytes that tapes take.
-    fn plan(&self, lengths: Vec<u32>, n_threads: u64, budget: u64) -> (u64, Vec<u64>, Vec<u64>, u64) {
-        let plan = self.backward.plan(&lengths, n_threads, budget);
-        (plan.n_places, plan.extents, plan.segments, plan.bytes)
+    /// What a launch of so many threads needs if loops are so long, tapes may take so many bytes, and so many cores run
+    /// it, none on a GPU: how many threads are launched at a time; the shape of each tape and the type of its numbers;
+    /// the lengths of segments; the bytes that tapes take; and whether too few threads have a place on them.
+    #[pyo3(signature = (lengths, n_threads, bytes, n_cores))]
+    fn plan(&self, lengths: Vec<u32>, n_threads: u64, bytes: u64, n_cores: Option<u64>) -> Plan {
+        let plan = self.backward.plan(&lengths, n_threads, TapeLimits { bytes, n_cores });
+        let tapes = plan.tapes.into_iter().map(|(shape, elem)| (shape, elem.python_name())).collect();
+        (plan.n_places, tapes, plan.segments, plan.bytes, plan.is_cramped)
     }
 
-    /// Of each tape, the extents of an element's components and the name of their type.
-    #[getter]
-    fn tapes(&self) -> Vec<(Vec<u16>, &'static str)> {
-        let of = |ty: Type| match ty {
-            Type::Composite(composite) => (composite.shape().to_vec(), composite.elem().python_name()),
-            ty => (Vec::new(), ty.as_scalar().unwrap_or(Scalar::I32).python_name()),
+    /// The launches of a kernel that takes no part: of each the kernel, its extents, and numbers that the kernel takes
+    /// last. Adjoints come with their extents, or None where elements of one may be one memory.
+    fn launches(
+        &self,
+        py: Python<'_>,
+        dim: Vec<u64>,
+        adjoints: Vec<Option<Vec<u64>>>,
+    ) -> Vec<(Kernel, Vec<u64>, Vec<u64>)> {
+        let adjoints: Vec<_> = adjoints.iter().map(Option::as_deref).collect();
+        let launches = py.detach(|| self.backward.launches(&dim, &adjoints));
+        let code = |part| match part {
+            None => Code::Backward(self.backward.clone()),
+            Some(number) => Code::Part(self.backward.clone(), number),
         };
-        self.backward.tape_types().map(of).collect()
+        let launches = launches.into_iter();
+        launches.map(|launch| (Kernel { code: code(launch.part), doc: None }, launch.dim, launch.extents)).collect()
     }
 
     /// How long loops are, as far as that is known before a launch.
     #[getter]
     fn lengths(&self) -> Vec<Option<u32>> {
-        self.backward.lengths.clone()
+        self.backward.needs.lengths.clone()
     }
 
     /// Whether all threads find the same lengths.
     #[getter]
     fn lengths_are_uniform(&self) -> bool {
-        self.backward.lengths_are_uniform
+        self.backward.needs.lengths_are_uniform
     }
 
     /// By parameter of the kernel's HIR: whether what the array held before the kernel ran matters.
     #[getter]
     fn reads(&self) -> Vec<bool> {
-        self.backward.reads.clone()
+        self.backward.needs.reads.clone()
     }
 
     /// By parameter of the kernel's HIR: whether what the array holds after the kernel matters.
     #[getter]
     fn left(&self) -> Vec<bool> {
-        self.backward.left.clone()
+        self.backward.needs.left.clone()
     }
 
     /// By parameter of the kernel's HIR: whether the kernel itself writes the array.
     #[getter]
     fn writes(&self) -> Vec<bool> {
-        self.backward.writes.clone()
+        self.backward.needs.writes.clone()
     }
 
     /// The kernel that finds out how long loops are, unless that is known: it takes the kernel's arguments and an array
@@ -568,20 +582,10 @@ impl Backward {
         self.backward.sizes.as_ref().map(|_| kernel)
     }
 
-    /// The launches that do what the kernel does, in order, where sums are better gathered than scattered. Each is of a
-    /// kernel that takes what the kernel takes; one that gathers is launched over the elements of an adjoint, whose
-    /// number among `adjoints` comes with it, and takes the extents of the whole launch last.
-    #[getter]
-    fn parts(&self, py: Python<'_>) -> Vec<(Kernel, Option<usize>)> {
-        let parts = py.detach(|| self.backward.parts());
-        let kernel = |number| Kernel { code: Code::Part(self.backward.clone(), number), doc: None };
-        parts.iter().enumerate().map(|(number, part)| (kernel(number), part.over)).collect()
-    }
-
     /// By parameter of the kernel's HIR: whether the backward kernel has to be given a copy of the array.
     #[getter]
     fn replayed(&self) -> Vec<bool> {
-        self.backward.replayed.clone()
+        self.backward.needs.replayed.clone()
     }
 }
 

@@ -3,52 +3,44 @@
 use crate::kernel::Kernel;
 use polyloom_frontend::typed_ast::Param;
 use polyloom_frontend::{CompileError, ValueType};
-use polyloom_ir::{FuncId, Module, Type};
-use polyloom_passes::autodiff::{self, Request, TapeExtent};
+use polyloom_ir::{FuncId, Module, Scalar, Type};
+use polyloom_passes::autodiff::{self, Needs, Request, TapeExtent};
 use polyloom_runtime::{PerProcess, without_fork};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+/// A backward kernel with more threads is launched whole: the indices of what its parts gather might overflow.
+const MOST_IN_PARTS: u64 = 1 << 30;
+/// If fewer threads have a place on tapes, loops had better keep what they carry at some iterations only.
+const LEAST_ON_CPU: u64 = 64;
+const LEAST_ON_GPU: u64 = 4096;
+/// So many bytes of tapes stay in the cache of a core, which launches make use of if they are enough for as many
+/// threads.
+const CACHED: u64 = 2 << 20;
+const LEAST_CACHED: u64 = 256;
+
 /// A kernel's backward kernel, and what a launch of it needs beside the kernel's arguments.
 ///
-/// Its parameters are the kernel's; the adjoints of those that are active; arrays as the kernel leaves them; and, if it
-/// [takes a part](Backward::takes_part) of a launch, tapes, how many iterations segments of loops have, the number of
-/// the first thread, and all extents of the launch but the first. [`Backward::plan`] says how large these are.
+/// Its parameters are the kernel's; the adjoints of those that are active; arrays as the kernel leaves them, in the mode
+/// `strict` ([`Kernel::strict`]); and, if it [takes a part](Needs::takes_part) of a launch, tapes, how many iterations
+/// segments of loops have, the number of the first thread, and all extents of the launch but the first.
+/// [`Backward::plan`] says how large these are.
 pub struct Backward {
     /// The backward kernel.
     pub kernel: Kernel,
-    /// The parameters of the kernel's HIR that the adjoints are of, in order.
-    pub adjoints: Vec<usize>,
-    /// The parameters of the kernel's HIR, arrays, of which it takes, behind the adjoints, what the kernel leaves in them
-    /// in the mode `strict` ([`Kernel::strict`]).
-    pub after: Vec<usize>,
+    /// The kernel that finds the [lengths](Needs::lengths) of loops, unless all are known: it takes the kernel's
+    /// arguments and an array of as many `i32` numbers, which begin at zero.
+    pub sizes: Option<Kernel>,
+    /// What a launch has to know.
+    pub needs: Needs,
     rank: u8,
     parts: OnceLock<Vec<Part>>,
-    tapes: Vec<TapeExtent>,
-    segments: Vec<usize>,
-    /// How often loops run and reads are executed, as far as that is known before a launch.
-    pub lengths: Vec<Option<u32>>,
-    /// The kernel that finds these lengths, unless all are known: it takes the kernel's arguments and an array of as
-    /// many `i32` numbers, which begin at zero.
-    pub sizes: Option<Kernel>,
-    /// Whether all threads of a launch find the same lengths, so that one need be asked.
-    pub lengths_are_uniform: bool,
-    /// By parameter of the kernel's HIR: whether the backward kernel writes the array, so that it has to be given a
-    /// copy.
-    pub replayed: Vec<bool>,
-    /// By parameter of the kernel's HIR: whether what the array held before the kernel ran matters.
-    pub reads: Vec<bool>,
-    /// By parameter of the kernel's HIR: whether the kernel itself writes the array.
-    pub writes: Vec<bool>,
-    /// By parameter of the kernel's HIR: whether what the array holds after the kernel matters, and not what it held
-    /// before.
-    pub left: Vec<bool>,
 }
 
 /// One of the launches that do what a backward kernel does.
 pub struct Part {
     /// It takes what the backward kernel takes.
     pub kernel: Kernel,
-    /// Of a kernel that gathers sums, which of [`Backward::adjoints`] it is launched over the elements of; it takes,
+    /// Of a kernel that gathers sums, which of [`Needs::adjoints`] it is launched over the elements of; it takes,
     /// last, the extents of the whole launch. Of the one for the rest, which is launched over these, nothing.
     pub over: Option<usize>,
 }
@@ -89,44 +81,86 @@ fn known<T>(
     Ok(made)
 }
 
-/// What a launch of a backward kernel needs.
+/// What tapes may take, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct TapeLimits {
+    /// Bytes of all tapes of a launch.
+    pub bytes: u64,
+    /// How many cores run a launch on the CPU. On a GPU there are none to speak of.
+    pub n_cores: Option<u64>,
+}
+
+/// What a launch of a backward kernel with tapes needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TapePlan {
     /// How many threads are launched at a time, each with a place on the tapes.
     pub n_places: u64,
-    /// The first extents of the tapes. The second is `n_places`.
-    pub extents: Vec<u64>,
+    /// The shape of each tape, and the type of its numbers.
+    pub tapes: Vec<(Vec<u64>, Scalar)>,
     /// How many iterations segments of loops have.
     pub segments: Vec<u64>,
     /// The bytes that all tapes take.
     pub bytes: u64,
+    /// Whether loops are so long that few threads have a place on the tapes, or not one has: with checkpoints
+    /// ([`Request::checkpoints`]) more would have.
+    pub is_cramped: bool,
+}
+
+/// A launch of a backward kernel without tapes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WholeLaunch {
+    /// Of which of [`Backward::parts`] it is, unless it is of the kernel itself.
+    pub part: Option<usize>,
+    /// Its extents.
+    pub dim: Vec<u64>,
+    /// Numbers that its kernel takes last.
+    pub extents: Vec<u64>,
 }
 
 impl Backward {
-    /// Whether it is launched over a part of a launch's threads at a time, in one dimension.
-    pub fn takes_part(&self) -> bool {
-        !self.tapes.is_empty() || !self.segments.is_empty()
-    }
-
-    /// The launches that do the same, in order, where sums that the kernel scatters are better gathered: see
-    /// [`autodiff::split`]. Else there are none.
+    /// What does the same, launched in order, where sums that the kernel scatters are better gathered: see
+    /// [`autodiff::split`]. Else there is none.
     pub fn parts(&self) -> &[Part] {
         self.parts.get_or_init(|| {
-            if self.takes_part() {
+            if self.needs.takes_part() {
                 return Vec::new();
             }
             let (module, id) = self.kernel.module();
-            let first = self.replayed.len();
-            let made = without_fork(|| autodiff::split(module, id, first..first + self.adjoints.len(), self.rank));
+            let first = self.needs.replayed.len();
+            let adjoints = first..first + self.needs.adjoints.len();
+            let made = without_fork(|| autodiff::split(module, id, adjoints, self.rank));
             // What is too large to be split is launched whole.
             let made = made.unwrap_or_default().into_iter();
             made.map(|part| Part { kernel: self.kernel.derived(part.module, part.kernel), over: part.over }).collect()
         })
     }
 
-    /// What a launch over so many threads needs, where loops are so long ([`Backward::lengths`]) and tapes may take
-    /// `budget` bytes: as many threads at a time as have place, but one at least.
-    pub fn plan(&self, lengths: &[u32], n_threads: u64, budget: u64) -> TapePlan {
+    /// The launches, in order, of a kernel that does not [take a part](Needs::takes_part) of a launch with these
+    /// extents. Each adjoint comes with its extents, or with none if elements of it may be one memory.
+    pub fn launches(&self, dim: &[u64], adjoints: &[Option<&[u64]>]) -> Vec<WholeLaunch> {
+        let n_threads: u64 = dim.iter().product();
+        let part = |(number, part): (usize, &Part)| match part.over {
+            None => Some(WholeLaunch { part: Some(number), dim: dim.to_vec(), extents: Vec::new() }),
+            Some(adjoint) => {
+                let elements = adjoints.get(adjoint).copied().flatten()?.get(..dim.len())?;
+                // A thread for each element pays where there are not many more elements than threads.
+                let pays = elements.iter().product::<u64>() <= 2 * n_threads;
+                pays.then(|| WholeLaunch { part: Some(number), dim: elements.to_vec(), extents: dim.to_vec() })
+            }
+        };
+        let in_parts = n_threads <= MOST_IN_PARTS && !self.parts().is_empty() && !adjoints.contains(&None);
+        let parts = in_parts.then(|| self.parts().iter().enumerate().map(part).collect::<Option<Vec<_>>>());
+        parts.flatten().unwrap_or_else(|| vec![WholeLaunch { part: None, dim: dim.to_vec(), extents: Vec::new() }])
+    }
+
+    /// The kernel of a launch.
+    pub fn kernel_of(&self, launch: &WholeLaunch) -> &Kernel {
+        launch.part.and_then(|part| self.parts().get(part)).map_or(&self.kernel, |part| &part.kernel)
+    }
+
+    /// What a launch over so many threads needs, where loops are so long ([`Needs::lengths`]): as many threads at a time
+    /// as have place, but one at least.
+    pub fn plan(&self, lengths: &[u32], n_threads: u64, limits: TapeLimits) -> TapePlan {
         let length = |number: usize| u64::from(lengths.get(number).copied().unwrap_or(0).max(1));
         // As many segments as each has iterations keep both few.
         let segment = |number: usize| (length(number) - 1).isqrt() + 1;
@@ -135,20 +169,42 @@ impl Backward {
             TapeExtent::Checkpoints(number) => length(number).div_ceil(segment(number)),
             TapeExtent::Segment(number) => segment(number),
         };
-        let extents: Vec<u64> = self.tapes.iter().map(extent).collect();
+        let extents: Vec<u64> = self.needs.tapes.iter().map(extent).collect();
         let bytes =
             |ty: Type| ty.components().iter().filter_map(|ty| ty.as_scalar()).map(|s| u64::from(s.bytes())).sum();
         let of_places: Vec<u64> = self.tape_types().map(bytes).collect();
         let per_place: u64 = extents.iter().zip(of_places).map(|(extent, bytes)| extent * bytes).sum();
-        let n_places = (budget / per_place.max(1)).clamp(1, n_threads.max(1));
-        let segments = self.segments.iter().map(|&number| segment(number)).collect();
-        TapePlan { n_places, extents, segments, bytes: n_places * per_place }
+        let n_places = |bytes: u64| (bytes / per_place.max(1)).clamp(1, n_threads.max(1));
+        let mut places = n_places(limits.bytes);
+        let least = limits.n_cores.map_or(LEAST_ON_GPU, |_| LEAST_ON_CPU);
+        let is_cramped = places < least.min(n_threads) || places * per_place > limits.bytes;
+        if let Some(n_cores) = limits.n_cores {
+            let cached = n_places(limits.bytes.min(CACHED * n_cores));
+            if cached >= LEAST_CACHED * n_cores {
+                places = cached;
+            }
+        }
+        let shape = |(&extent, ty): (&u64, Type)| {
+            let (elem, inner) = match ty {
+                Type::Composite(composite) => (Some(composite.elem()), composite.shape().to_vec()),
+                ty => (ty.as_scalar(), Vec::new()),
+            };
+            let shape = [extent, places].into_iter().chain(inner.into_iter().map(u64::from)).collect();
+            (shape, elem.unwrap_or(Scalar::I32))
+        };
+        TapePlan {
+            n_places: places,
+            tapes: extents.iter().zip(self.tape_types()).map(shape).collect(),
+            segments: self.needs.segments.iter().map(|&number| segment(number)).collect(),
+            bytes: places * per_place,
+            is_cramped,
+        }
     }
 
     /// The types of the tapes' elements.
-    pub fn tape_types(&self) -> impl Iterator<Item = Type> {
-        let first = self.replayed.len() + self.adjoints.len() + self.after.len();
-        let types = self.kernel.types()[first..].iter().take(self.tapes.len());
+    fn tape_types(&self) -> impl Iterator<Item = Type> {
+        let first = self.needs.replayed.len() + self.needs.adjoints.len() + self.needs.after.len();
+        let types = self.kernel.types()[first..].iter().take(self.needs.tapes.len());
         types.filter_map(|ty| ty.as_any_array().map(|(elem, _)| elem))
     }
 }
@@ -166,19 +222,10 @@ impl Kernel {
             let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
             Ok(Backward {
                 kernel: self.derived(made.module, made.kernel),
-                adjoints: made.adjoints,
-                after: made.after,
+                sizes: made.sizes.map(|(module, id)| self.derived(module, id)),
+                needs: made.needs,
                 rank: request.rank,
                 parts: OnceLock::new(),
-                tapes: made.tapes,
-                segments: made.segments,
-                lengths: made.lengths,
-                sizes: made.sizes.map(|(module, id)| self.derived(module, id)),
-                lengths_are_uniform: made.lengths_are_uniform,
-                replayed: made.replayed,
-                reads: made.reads,
-                writes: made.writes,
-                left: made.left,
             })
         })
     }

@@ -44,7 +44,7 @@ mod session;
 mod sim;
 mod text;
 
-pub use backward::{Backward, Part, Tangent, TapePlan};
+pub use backward::{Backward, Part, Tangent, TapeLimits, TapePlan, WholeLaunch};
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
 pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, synchronize};
@@ -63,7 +63,7 @@ pub use polyloom_ir::{
     Op, PtxVersion, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,
 };
 pub use polyloom_passes::Options as PassOptions;
-pub use polyloom_passes::autodiff::Request as DerivativeRequest;
+pub use polyloom_passes::autodiff::{Needs, Request as DerivativeRequest};
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,

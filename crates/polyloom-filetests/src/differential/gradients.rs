@@ -5,7 +5,7 @@ use super::program::Program;
 use super::random::Random;
 use polyloom::{
     ArgBlock, Backward, Composite, DerivativeRequest, Kernel, LaunchError, LaunchOptions, Scalar, SimOptions,
-    SourceFile, SourceUnit, Type,
+    SourceFile, SourceUnit, Tangent, TapeLimits, Type,
 };
 use polyloom_ir::Code;
 
@@ -30,8 +30,8 @@ const SMOOTH: f64 = 1e-5;
 /// Of what moves faster, differences do not see the steps: `ceil` of it has derivative zero.
 const LARGE: f64 = 1e6;
 
-/// The bytes that tapes may take: little, so that launches are in parts.
-const BUDGET: u64 = 4096;
+/// Tapes may take little, so that launches are in parts.
+const LIMITS: TapeLimits = TapeLimits { bytes: 4096, n_cores: Some(1) };
 
 /// How far parameters move. Differences of what rounding or a step has made multiples of some number agree where the
 /// quotient of the two steps is that of small integers, however wrong both are: this one, 3 plus the golden ratio, is
@@ -226,90 +226,79 @@ impl<'a> Run<'a> {
             Err(error) => return refused(error),
         };
         let mut random = Random::new(self.seed ^ 0xd1ff);
-        let (dim, given) = self.arguments();
+        let (_, given) = self.arguments();
         let directions = self.numbers_like(&given, &mut random);
-        let weights = self.numbers_like(&given, &mut random);
+        let mut weights = self.numbers_like(&given, &mut random);
+        let (Some(tangents), Some(adjoints)) =
+            (self.forward(&tangent, &directions)?, self.reverse(&backward, &weights)?)
+        else {
+            return Ok(Err(Derivatives::Trapped));
+        };
+        // Of a scalar nothing is left that could be weighted.
+        for (weights, given) in weights.iter_mut().zip(&given) {
+            if let Given::Scalars(..) = given {
+                weights.fill(0.0);
+            }
+        }
+        Ok(Ok(Found { directions, tangents, weights, adjoints }))
+    }
 
-        // Forward: what is written moves.
-        let (_, mut args) = self.arguments();
+    /// How what the kernel leaves moves if its parameters move in these directions, unless it fails a check.
+    fn forward(&self, tangent: &Tangent, directions: &Numbers) -> Result<Option<Numbers>, Box<Disagreement>> {
+        let (dim, mut args) = self.arguments();
         let (_, mut moving) = self.arguments();
-        for (moving, directions) in moving.iter_mut().zip(&directions) {
+        for (moving, directions) in moving.iter_mut().zip(directions) {
             moving.set_numbers(directions);
         }
-        let moving_types: Vec<usize> = tangent.tangents.clone();
-        let mut moving: Vec<Option<Given>> = moving.into_iter().map(Some).collect();
+        let Ok(mut left) = self.left(&tangent.after, &dim)? else { return Ok(None) };
+        let is_moving = |&(index, _): &(usize, &mut Given)| tangent.tangents.contains(&index);
         let mut all: Vec<&mut Given> = args.iter_mut().collect();
-        let mut which = Vec::new();
-        for (index, given) in moving.iter_mut().enumerate() {
-            if moving_types.contains(&index)
-                && let Some(given) = given
-            {
-                which.push(index);
-                all.push(given);
-            }
-        }
-        let mut left = match self.left(&tangent.after, &dim)? {
-            Ok(left) => left,
-            Err(_) => return Ok(Err(Derivatives::Trapped)),
-        };
+        all.extend(moving.iter_mut().enumerate().filter(is_moving).map(|(_, given)| given));
         all.extend(left.iter_mut());
-        let done = self.launch(&tangent.kernel, &dim, &mut all, &mut [])?;
-        if done.is_err() {
-            return Ok(Err(Derivatives::Trapped));
+        if self.launch(&tangent.kernel, &dim, &mut all, &mut [])?.is_err() {
+            return Ok(None);
         }
         let mut tangents = directions.clone();
-        for (index, given) in moving.iter().enumerate().filter(|(index, _)| which.contains(index)) {
+        for &index in &tangent.tangents {
             // A scalar moves where it comes from, and nothing is left in it.
-            match given {
-                Some(Given::Array(_)) => tangents[index] = given.as_ref().map(Given::numbers).unwrap_or_default(),
-                _ => tangents[index] = vec![0.0; directions[index].len()],
+            match &moving[index] {
+                Given::Array(buffer) => tangents[index] = buffer.numbers(),
+                Given::Scalars(..) => tangents[index].fill(0.0),
             }
         }
+        Ok(Some(tangents))
+    }
 
-        // Reverse.
-        let (_, mut args) = self.arguments();
+    /// The gradient of what the kernel leaves, weighted so, unless it fails a check.
+    fn reverse(&self, backward: &Backward, weights: &Numbers) -> Result<Option<Numbers>, Box<Disagreement>> {
+        let (dim, mut args) = self.arguments();
         let (_, like) = self.arguments();
-        let mut adjoints: Vec<Given> = Vec::new();
-        for &index in &backward.adjoints {
-            adjoints.push(match &like[index] {
-                Given::Array(buffer) => {
-                    let mut buffer = buffer.clone();
-                    buffer.set_numbers(&weights[index]);
-                    Given::Array(buffer)
-                }
-                Given::Scalars(_, values) => {
-                    let mut shape = vec![1];
-                    let ty = self.kernel.types()[index];
-                    shape.extend(
-                        ty.as_composite().map(Composite::shape).unwrap_or_default().iter().map(|&n| u64::from(n)),
-                    );
-                    let mut buffer = Buffer::dense(Scalar::F64, &shape);
-                    buffer.set_numbers(&vec![0.0; values.len()]);
-                    Given::Array(buffer)
-                }
-            });
-        }
-        let mut left = match self.left(&backward.after, &dim)? {
-            Ok(left) => left,
-            Err(_) => return Ok(Err(Derivatives::Trapped)),
+        let adjoint = |&index: &usize| match &like[index] {
+            Given::Array(buffer) => {
+                let mut buffer = buffer.clone();
+                buffer.set_numbers(&weights[index]);
+                Given::Array(buffer)
+            }
+            Given::Scalars(_, values) => {
+                let inner = self.kernel.types()[index].as_composite().map(Composite::shape).unwrap_or_default();
+                let shape: Vec<u64> = std::iter::once(1).chain(inner.iter().map(|&n| u64::from(n))).collect();
+                let mut buffer = Buffer::dense(Scalar::F64, &shape);
+                buffer.set_numbers(&vec![0.0; values.len()]);
+                Given::Array(buffer)
+            }
         };
+        let which = &backward.needs.adjoints;
+        let mut adjoints: Vec<Given> = which.iter().map(adjoint).collect();
+        let Ok(mut left) = self.left(&backward.needs.after, &dim)? else { return Ok(None) };
         let mut all: Vec<&mut Given> = args.iter_mut().chain(adjoints.iter_mut()).chain(left.iter_mut()).collect();
-        let done = self.launch_backward(&backward, &dim, &mut all)?;
-        if done.is_err() {
-            return Ok(Err(Derivatives::Trapped));
+        if self.launch_backward(backward, &dim, &mut all)?.is_err() {
+            return Ok(None);
         }
-        let mut gradient: Numbers = directions.iter().map(|numbers| vec![0.0; numbers.len()]).collect();
-        for (&index, adjoint) in backward.adjoints.iter().zip(&adjoints) {
+        let mut gradient: Numbers = like.iter().map(|given| vec![0.0; given.numbers().len()]).collect();
+        for (&index, adjoint) in which.iter().zip(&adjoints) {
             gradient[index] = adjoint.numbers();
         }
-        // Of a scalar nothing is left that could be weighted.
-        let mut weights = weights;
-        for (index, given) in like.iter().enumerate() {
-            if let Given::Scalars(..) = given {
-                weights[index].fill(0.0);
-            }
-        }
-        Ok(Ok(Found { directions, tangents, weights, adjoints: gradient }))
+        Ok(Some(gradient))
     }
 
     /// Random numbers for every parameter that has derivatives.
@@ -340,10 +329,22 @@ impl<'a> Run<'a> {
         dim: &[u64],
         given: &mut [&mut Given],
     ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
-        if !backward.takes_part() {
-            return self.launch_whole(backward, dim, given);
+        let number = |extent: u64| Given::Scalars(Scalar::I32, vec![extent]);
+        if !backward.needs.takes_part() {
+            let adjoints = given[self.kernel.types().len()..].iter().map(|given| match given {
+                Given::Array(buffer) => Some(&buffer.shape[..]),
+                Given::Scalars(..) => None,
+            });
+            for launch in backward.launches(dim, &adjoints.collect::<Vec<_>>()) {
+                let mut extents: Vec<Given> = launch.extents.iter().copied().map(number).collect();
+                let done = self.launch(backward.kernel_of(&launch), &launch.dim, given, &mut extents)?;
+                if done.is_err() {
+                    return Ok(done);
+                }
+            }
+            return Ok(Ok(()));
         }
-        let mut lengths: Vec<u32> = backward.lengths.iter().map(|length| length.unwrap_or(0)).collect();
+        let mut lengths: Vec<u32> = backward.needs.lengths.iter().map(|length| length.unwrap_or(0)).collect();
         if let Some(sizes) = &backward.sizes {
             let (_, mut args) = self.arguments();
             let mut found = vec![Given::Array(Buffer::dense(Scalar::I32, &[lengths.len() as u64]))];
@@ -356,51 +357,19 @@ impl<'a> Run<'a> {
             }
         }
         let n_threads: u64 = dim.iter().product();
-        let plan = backward.plan(&lengths, n_threads, BUDGET);
-        let mut more = Vec::new();
-        for (&extent, ty) in plan.extents.iter().zip(backward.tape_types()) {
-            let mut shape = vec![extent, plan.n_places];
-            shape.extend(ty.as_composite().map(Composite::shape).unwrap_or_default().iter().map(|&n| u64::from(n)));
-            more.push(Given::Array(Buffer::dense(elem_of(ty).unwrap_or(Scalar::I32), &shape)));
-        }
-        more.extend(plan.segments.iter().map(|&segment| Given::Scalars(Scalar::I32, vec![segment])));
+        let plan = backward.plan(&lengths, n_threads, LIMITS);
+        let tapes = plan.tapes.iter().map(|(shape, elem)| Given::Array(Buffer::dense(*elem, shape)));
+        let mut more: Vec<Given> = tapes.chain(plan.segments.iter().copied().map(number)).collect();
         let first_thread = more.len();
-        more.push(Given::Scalars(Scalar::I32, vec![0]));
-        more.extend(dim[1..].iter().map(|&extent| Given::Scalars(Scalar::I32, vec![extent])));
+        more.extend(std::iter::once(0).chain(dim[1..].iter().copied()).map(number));
         for first in (0..n_threads).step_by(plan.n_places as usize) {
-            more[first_thread] = Given::Scalars(Scalar::I32, vec![first]);
+            more[first_thread] = number(first);
             let part = [plan.n_places.min(n_threads - first)];
             if let Err(error) = self.launch(&backward.kernel, &part, given, &mut more)? {
                 return Ok(Err(error));
             }
         }
         Ok(Ok(()))
-    }
-
-    /// Launches a backward kernel without tapes, or its parts.
-    fn launch_whole(
-        &self,
-        backward: &Backward,
-        dim: &[u64],
-        given: &mut [&mut Given],
-    ) -> Result<Result<(), LaunchError>, Box<Disagreement>> {
-        for part in backward.parts() {
-            let mut extents: Vec<Given> = Vec::new();
-            let mut elements = dim.to_vec();
-            if let Some(adjoint) = part.over {
-                extents.extend(dim.iter().map(|&extent| Given::Scalars(Scalar::I32, vec![extent])));
-                if let Given::Array(buffer) = &*given[self.kernel.types().len() + adjoint] {
-                    elements.copy_from_slice(&buffer.shape[..dim.len()]);
-                }
-            }
-            if let Err(error) = self.launch(&part.kernel, &elements, given, &mut extents)? {
-                return Ok(Err(error));
-            }
-        }
-        match backward.parts() {
-            [] => self.launch(&backward.kernel, dim, given, &mut []),
-            _ => Ok(Ok(())),
-        }
     }
 
     /// Launches a kernel on the engine.

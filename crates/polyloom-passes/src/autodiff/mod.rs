@@ -33,7 +33,7 @@ mod updates;
 
 pub use function::write_gradients;
 pub use gather::{Part, split};
-pub use plan::{Backward, TapeExtent};
+pub use plan::{Backward, Needs, TapeExtent};
 
 use crate::pipeline::{extract, extract_with_derivatives};
 use crate::transform::{fold, inline, strip_asserts};
@@ -134,27 +134,29 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     }
     let new = custom::without_calls(&rest, new)?;
     let (mut backward, counted) = plan::finish(new, n_params, adjoints, extra, request.rank);
-    backward.writes = custom::without_calls(&rest, forward.clone())?.written_arrays();
-    backward.left = left;
-    if !backward.after.is_empty() {
-        custom::refuse_second_runs(&forward, &backward.left)?;
+    let needs = &mut backward.needs;
+    needs.writes = custom::without_calls(&rest, forward.clone())?.written_arrays();
+    needs.left = left;
+    if !needs.after.is_empty() {
+        custom::refuse_second_runs(&forward, &needs.left)?;
         // The kernel is run once more to know what it leaves, from what it found.
         forward.walk(forward.body, &mut |_, data| {
             let effect = data.op.info().effect;
             let n_arrays = if data.op == Op::Call { data.operands.len() } else { 1 };
             for param in data.operands.iter().take(n_arrays).filter_map(|&array| forward.param_index(array)) {
-                backward.reads[param] |= matches!(effect, Effect::Read | Effect::ReadWrite);
+                needs.reads[param] |= matches!(effect, Effect::Read | Effect::ReadWrite);
             }
         });
     }
-    if !backward.tapes.is_empty() || !backward.segments.is_empty() {
+    let is_strict = needs.takes_part() && decides_by_floats(&forward) || !needs.after.is_empty();
+    if needs.takes_part() {
         refuse_places_in_blocks(&forward)?;
     }
     if !counted.is_empty() {
         plan::count(&mut backward, &forward, &rest, counted, arrays)?;
     }
     // What counts and what records must decide alike, and so must what compares with the kernel's second run.
-    if backward.takes_part() && decides_by_floats(&forward) || !backward.after.is_empty() {
+    if is_strict {
         let sizes = backward.sizes.iter_mut().map(|(module, _)| module);
         std::iter::once(&mut backward.module).chain(sizes).for_each(make_strict);
     }

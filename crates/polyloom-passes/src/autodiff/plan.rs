@@ -21,34 +21,42 @@ pub struct Backward {
     pub module: Module,
     /// The backward kernel.
     pub kernel: FuncId,
-    /// The kernel's parameters that the parameters behind those of the kernel are the adjoints of, in order.
+    /// A kernel with the parameters of the kernel and, last, an array of numbers, each of which it raises to one of
+    /// [`Needs::lengths`]. There is one unless all are known.
+    pub sizes: Option<(Module, FuncId)>,
+    /// What a launch has to know.
+    pub needs: Needs,
+}
+
+/// What a launch of a backward kernel has to know. The kernel's parameters are those of the kernel that it goes back
+/// through, and then what is said here, in order. Parameters are counted as that kernel's HIR has them.
+#[derive(Clone, Default, Debug)]
+pub struct Needs {
+    /// The parameters that the adjoints are of, in order.
     pub adjoints: Vec<usize>,
-    /// The kernel's arrays of which, next, those follow that hold what the kernel leaves in them, in the mode `strict`.
+    /// The arrays of which, next, those follow that hold what the kernel leaves in them, in the mode `strict`.
     pub after: Vec<usize>,
     /// How long each of the tapes is that follow. Their second extent is the number of threads that have a place on
     /// them: with tapes, a launch is over so many threads, a part of those of the kernel's launch. See
-    /// [`Backward::takes_part`].
+    /// [`Needs::takes_part`].
     pub tapes: Vec<TapeExtent>,
     /// Behind the tapes, for each of these loops how many iterations a segment of it has.
     pub segments: Vec<usize>,
     /// How often loops run and reads are executed, as far as that is known.
     pub lengths: Vec<Option<u32>>,
-    /// A kernel with the parameters of the kernel and, last, an array of numbers, each of which it raises to one of
-    /// these lengths. There is one unless all are known.
-    pub sizes: Option<(Module, FuncId)>,
-    /// Whether all threads find the same lengths.
+    /// Whether all threads find the same lengths, so that one need be asked.
     pub lengths_are_uniform: bool,
-    /// By parameter of the kernel: whether the backward kernel writes it, so that it has to be given a copy.
+    /// By parameter: whether the backward kernel writes the array, so that it has to be given a copy.
     pub replayed: Vec<bool>,
-    /// By parameter of the kernel: whether what the array held before the kernel ran matters.
+    /// By parameter: whether what the array held before the kernel ran matters.
     pub reads: Vec<bool>,
-    /// By parameter of the kernel: whether the kernel itself writes the array.
+    /// By parameter: whether the kernel itself writes the array.
     pub writes: Vec<bool>,
-    /// By parameter of the kernel: whether what the array holds after the kernel matters, and not what it held before.
+    /// By parameter: whether what the array holds after the kernel matters, and not what it held before.
     pub left: Vec<bool>,
 }
 
-impl Backward {
+impl Needs {
     /// Whether it is launched over a part of the threads: in one dimension, with the number of the first thread and all
     /// extents of the whole launch but the first as its last arguments.
     pub fn takes_part(&self) -> bool {
@@ -59,7 +67,7 @@ impl Backward {
 /// How long a tape is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TapeExtent {
-    /// So many elements: one of [`Backward::lengths`].
+    /// So many elements: one of [`Needs::lengths`].
     Whole(usize),
     /// As many as a loop has segments.
     Checkpoints(usize),
@@ -188,22 +196,9 @@ pub(super) fn finish(
     });
     let tapes: Vec<TapeExtent> = tapes.collect();
     let segments = segments.iter().map(|&(inst, _)| number_of(TapeLength::Loop(inst))).collect();
-    let backward = Backward {
-        module,
-        kernel,
-        adjoints,
-        after: after.into_iter().map(|(param, _)| param).collect(),
-        tapes,
-        segments,
-        lengths: Vec::new(),
-        sizes: None,
-        lengths_are_uniform: false,
-        replayed,
-        reads,
-        writes: vec![false; n_params],
-        left: vec![false; n_params],
-    };
-    (backward, counted)
+    let after = after.into_iter().map(|(param, _)| param).collect();
+    let needs = Needs { adjoints, after, tapes, segments, replayed, reads, ..Needs::default() };
+    (Backward { module, kernel, sizes: None, needs }, counted)
 }
 
 /// Takes out of a function what nothing needs, with its parameters beyond the first so many, tapes among them. Gives
@@ -302,8 +297,9 @@ pub(super) fn count(
     let sizes = sizes(forward, rest, counted, arrays)?;
     let (module, id) = &sizes;
     let func = &module.functions[*id];
-    backward.lengths = vec![None; n_counted];
-    backward.lengths_are_uniform = true;
+    let needs = &mut backward.needs;
+    needs.lengths = vec![None; n_counted];
+    needs.lengths_are_uniform = true;
     let constant = |value: Value| match func.values[value].def {
         ValueDef::Result(inst, _) => match (func.insts[inst].op, &func.insts[inst].imm) {
             (Op::Const, &Imm::Bits(bits)) => Some(bits as u32),
@@ -313,18 +309,18 @@ pub(super) fn count(
     };
     func.walk(func.body, &mut |_, data| {
         let reads = data.op.info().effect == Effect::Read;
-        backward.lengths_are_uniform &= !reads && !matches!(data.op, Op::Tid | Op::TidLinear);
+        needs.lengths_are_uniform &= !reads && !matches!(data.op, Op::Tid | Op::TidLinear);
     });
     // Each length is noted in one place. Where that is not reached, it is no longer than if it were.
     func.walk(func.body, &mut |_, data| {
         if data.op == Op::AtomicMax
             && let (Some(number), Some(length)) = (constant(data.operands[1]), constant(data.operands[2]))
-            && let Some(known) = backward.lengths.get_mut(number as usize)
+            && let Some(known) = needs.lengths.get_mut(number as usize)
         {
             *known = Some(length);
         }
     });
-    if backward.lengths.contains(&None) {
+    if needs.lengths.contains(&None) {
         backward.sizes = Some(sizes);
     }
     Ok(())
