@@ -176,3 +176,48 @@ def test_a_missing_barrier_is_found_at_its_lines(module):
         assert found.file.endswith("kernel.cu") and found.line in lines
         # A thread that reads too early reads what nobody has written.
         assert found.kind == "read of uninitialised memory" or found.other is not None and found.other[1] in lines
+
+
+CLUSTERS = r"""
+extern "C" __global__ void __cluster_dims__(1, 1, 1) reversed(const int* x, int* out, unsigned* info) {
+    __shared__ int part[64];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    part[threadIdx.x] = x[i];
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+    int* other = (int*)__cluster_map_shared_rank(part, __clusterRelativeBlockRank());
+    int value = other[63 - threadIdx.x];
+    __cluster_barrier_arrive_relaxed();
+    __cluster_barrier_wait();
+    out[i] = value;
+    asm volatile("fence.acq_rel.cluster;");
+    if (i == 64) {
+        unsigned found[] = {__clusterSizeInBlocks(),    __clusterRelativeBlockRank(),
+                            __clusterDim().x,           __cluster_query_shared_rank(part),
+                            __clusterDimIsSpecified(),  __clusterGridDimInClusters().x,
+                            __clusterIdx().x};
+        for (int j = 0; j < 7; ++j) info[j] = found[j];
+    }
+}
+"""
+
+
+def test_clusters_have_one_block():
+    path = find("lib/libnvrtc.so.13")
+    if path is None:
+        pytest.skip("nvidia-cuda-nvrtc is not installed")
+    log, ptx = Nvrtc(path).compile(CLUSTERS, "sm_90")
+    assert ptx, log
+    x, out, info = np.arange(128, dtype=np.int32), np.zeros(128, np.int32), np.zeros(7, np.uint32)
+    loom.sim.configure(arch="sm_90", sanitize="all")
+    try:
+        loom.sim.Module(ptx).kernel("reversed").launch(2, 64, [x, out, info])
+    finally:
+        loom.sim.configure(arch="sm_80", sanitize="none")
+    np.testing.assert_array_equal(out, x.reshape(2, 64)[:, ::-1].ravel())
+    assert info.tolist() == [1, 0, 1, 0, 1, 2, 1]
+    # Those of several are refused where the kernel stands.
+    log, ptx = Nvrtc(path).compile(CLUSTERS.replace("__cluster_dims__(1", "__cluster_dims__(2"), "sm_90")
+    assert ptx, log
+    with pytest.raises(ValueError, match=r"^\d+:\d+: `reversed` requires clusters of several blocks"):
+        loom.sim.Module(ptx).kernel("reversed")

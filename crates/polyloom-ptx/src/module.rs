@@ -5,6 +5,7 @@ use crate::decode::op::{Limits, ParameterInfo, Program};
 use crate::decode::{decode, layout, types::Type, variable_size};
 use crate::error::{Error, Position};
 use crate::exec;
+use crate::memory::device::Purpose;
 use crate::memory::{DeviceMemory, MemoryError, window};
 use crate::report::{Fault, Report};
 use crate::syntax::ast::{Ast, Float, Initial, Item, Space, Statement, Variable};
@@ -12,7 +13,7 @@ use crate::syntax::parse;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A parsed PTX module. `Display` prints it as PTX.
 #[derive(Clone, Debug)]
@@ -221,6 +222,7 @@ impl Simulator {
                 ast: Arc::clone(&module.ast),
                 memory: self.memory.clone(),
                 globals: FxHashMap::default(),
+                heap: OnceLock::new(),
                 programs: Mutex::default(),
             }),
         };
@@ -240,8 +242,8 @@ impl Simulator {
             let (size, align) = variable_size(variable).map_err(|error| LoadError::Module(vec![error]))?;
             let constant = variable.space == Space::Const;
             if let Entry::Vacant(entry) = inner.globals.entry(variable.name.clone()) {
-                let name = Some(variable.name.clone());
-                entry.insert(self.memory.alloc_named(size as usize, align.into(), name, constant)?);
+                let purpose = Purpose::Variable { name: variable.name.clone(), constant };
+                entry.insert(self.memory.alloc_for(size as usize, align.into(), purpose)?);
             }
         }
         for variable in variables {
@@ -271,12 +273,14 @@ struct Inner {
     ast: Arc<Ast>,
     memory: DeviceMemory,
     globals: FxHashMap<String, u64>,
+    /// Where `malloc` of its kernels takes memory, once one is launched that calls it.
+    heap: OnceLock<Option<u64>>,
     programs: Mutex<FxHashMap<String, Arc<Program>>>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for address in self.globals.values() {
+        for address in self.globals.values().chain(self.heap.get().into_iter().flatten()) {
             // Somebody may have freed a variable by its address, which is theirs to answer for.
             let _ = self.memory.free(*address);
         }
@@ -284,6 +288,11 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    /// The address of its heap, if there is memory for one.
+    fn heap(&self) -> Option<u64> {
+        *self.heap.get_or_init(|| self.memory.alloc_heap().ok())
+    }
+
     fn initial(&self, variable: &Variable, initial: &Initial, bytes: &mut Vec<u8>) -> Result<(), Error> {
         let ty = Type::parse(&variable.ty).unwrap_or(Type::B(8));
         let size = ty.bytes() as usize;
@@ -389,6 +398,7 @@ impl Kernel {
 
     /// Runs it to its end. Memory keeps what a launch that fails has written.
     pub fn launch(&self, launch: &Launch<'_>) -> Result<Report, Box<Fault>> {
-        exec::run(&self.program, &self.functions, &self.inner.memory, launch)
+        let heap = self.program.allocates.then(|| self.inner.heap()).flatten();
+        exec::run(&self.program, &self.functions, (&self.inner.memory, heap), launch)
     }
 }

@@ -27,6 +27,8 @@ pub enum FindingKind {
     Trap,
     /// A call through a pointer to no function.
     IllegalCall,
+    /// A `free` of what `malloc` did not give, or for the second time.
+    InvalidFree,
     /// Calls nested too deep.
     StackOverflow,
     /// A launch that the kernel or the device does not allow.
@@ -49,6 +51,7 @@ impl FindingKind {
             FindingKind::Deadlock => "deadlock",
             FindingKind::Trap => "trap",
             FindingKind::IllegalCall => "illegal call",
+            FindingKind::InvalidFree => "invalid free",
             FindingKind::StackOverflow => "stack overflow",
             FindingKind::InvalidLaunch => "invalid launch",
             FindingKind::Interrupted => "interrupted",

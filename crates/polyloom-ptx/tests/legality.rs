@@ -110,6 +110,10 @@ const FORMS: &[&str] = &[
     "red<|.global>.<and|or|xor|exch|add|inc|dec|min|max><|.noftz>.<b32|b64|b128|u32|u64|s32|s64|f16|f16x2|bf16|bf16x2|f32|f64> \
      [%rd1], @z2;",
     "red<|.global>.cas.<b32|b64> [%rd1], @z2, @z3;",
+    "alloca.<u32|u64|b32|s64|f32> @z0, @z1;",
+    "alloca.<u32|u64> @z0, @z1, <1|2|8|256|3|0|8388608|16777216>;",
+    "alloca.u64 %rd0, 40;",
+    "<stacksave|stackrestore>.<u32|u64|b64|s32> @z0;",
     // Synchronisation.
     "<bar|barrier><|.cta>.<sync|arrive><|.aligned> 1, 64;",
     "<bar|barrier><|.cta>.sync<|.aligned> 1;",

@@ -12,6 +12,7 @@ mod modules;
 mod nvrtc;
 mod ptxas;
 mod samples;
+mod stack;
 mod sync;
 mod syntax;
 mod wide;

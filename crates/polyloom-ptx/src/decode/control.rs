@@ -1,7 +1,7 @@
 //! Control flow (PTX ISA 9.0 §9.7.12) and what has no effect here.
 
 use super::function::{Decoder, QUAD_PASSED};
-use super::op::{AnySource, Call, Op, Place, Target};
+use super::op::{AnySource, Call, HostFunction, Op, Place, Target};
 use super::symbol::{File, Symbol};
 use super::types::Type;
 use super::{Class, Decoded, Line};
@@ -83,10 +83,8 @@ impl Decoder<'_> {
         } else if let Some(index) = self.function_index(name) {
             let info = &self.infos[index];
             (Target::Function(index), Some((info.results.clone(), info.parameters.clone())))
-        } else if name == "vprintf" {
-            (Target::Print, None)
-        } else if name == "__assertfail" {
-            (Target::Assertion, None)
+        } else if let Some(function) = HostFunction::from_name(name) {
+            (Target::Host(function), None)
         } else {
             return line.error(format!("the module does not define `{name}`"));
         };

@@ -1,7 +1,7 @@
 //! A kernel and all it may call: which functions those are, their frames, and their bodies one after the other.
 
 use super::element::array_element;
-use super::op::{FunctionInfo, Inst, Limits, Op, ParameterInfo, Place, Program};
+use super::op::{FunctionInfo, HostFunction, Inst, Limits, Op, ParameterInfo, Place, Program, Target};
 use super::pressure::pressure;
 use super::symbol::{Family, File, Scope, Symbol, layout, variable_size};
 use super::types::Type;
@@ -17,6 +17,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 const MAX_REGISTERS: u32 = 1 << 20;
 /// Local memory of a thread when functions may call each other without end.
 const RECURSIVE_LOCAL: u32 = 64 << 10;
+/// What `alloca` may give a thread.
+const STACK_BYTES: u32 = 16 << 10;
 /// The most local memory a thread may have, as on GPUs.
 const MAX_LOCAL: u32 = 512 << 10;
 
@@ -53,6 +55,10 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) ->
         let position = Position { line: 1, column: 1 };
         return Err(vec![Error::new(position, format!("the module has no kernel `{name}`"))]);
     };
+    if kernel.directives.iter().any(|(name, extents)| name == "reqnctapercluster" && extents.iter().any(|n| *n > 1)) {
+        let message = format!("`{name}` requires clusters of several blocks, which the simulator has not");
+        return Err(vec![Error::new(kernel.position, message)]);
+    }
     let (functions, names) = reachable(ast, kernel);
     let (shared, shared_names, static_shared_bytes) = match shared_layout(ast, &functions, &names) {
         Ok(layout) => layout,
@@ -82,7 +88,9 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) ->
     if !decoder.errors.is_empty() {
         return Err(decoder.errors);
     }
-    let local_bytes = decoder.local_bytes();
+    let grows = decoder.code.iter().any(|inst| matches!(inst.op, Op::Stack(_)));
+    let stack_bytes = if grows { STACK_BYTES } else { 0 };
+    let local_bytes = decoder.local_bytes().next_multiple_of(16).saturating_add(stack_bytes);
     if local_bytes > MAX_LOCAL {
         let message = format!("`{name}` needs {local_bytes} bytes of local memory, a thread has {MAX_LOCAL}");
         return Err(vec![Error::new(kernel.position, message)]);
@@ -91,6 +99,10 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) ->
     let files = ast.items.iter().filter_map(|item| match item {
         Item::File(index, name) => Some((*index, name.clone())),
         _ => None,
+    });
+    let allocates = decoder.code.iter().any(|inst| match &inst.op {
+        Op::Call(call) => matches!(call.target, Target::Host(HostFunction::Alloc)),
+        _ => false,
     });
     Ok(Program {
         code: decoder.code,
@@ -101,6 +113,8 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) ->
         shared: shared_names,
         static_shared_bytes,
         local_bytes,
+        stack_bytes,
+        allocates,
         files: files.collect(),
         target: ast.target.first().cloned().unwrap_or_default(),
         limits: limits(kernel),
@@ -609,9 +623,9 @@ impl<'a> Decoder<'a> {
             for inst in &self.code[info.entry as usize..end] {
                 if let Op::Call(call) = &inst.op {
                     match &call.target {
-                        super::op::Target::Function(callee) => callees[index].push(*callee),
-                        super::op::Target::Pointer(_) => indirect = true,
-                        super::op::Target::Print | super::op::Target::Assertion => {}
+                        Target::Function(callee) => callees[index].push(*callee),
+                        Target::Pointer(_) => indirect = true,
+                        Target::Host(_) => {}
                     }
                 }
             }

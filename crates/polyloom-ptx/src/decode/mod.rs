@@ -23,6 +23,7 @@ mod operand;
 mod packed;
 mod pressure;
 mod special;
+mod stack;
 mod symbol;
 mod sync;
 pub(crate) mod types;
@@ -91,6 +92,7 @@ impl function::Decoder<'_> {
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => self.warp(line),
             "ldmatrix" | "stmatrix" | "mma" | "wmma" | "movmatrix" => self.matrix(line),
             "cp" | "mbarrier" => self.copy(line),
+            "alloca" | "stacksave" | "stackrestore" => self.stack(line),
             opcode => line.error(format!("the simulator has no instruction `{opcode}`")),
         }
     }

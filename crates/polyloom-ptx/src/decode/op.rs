@@ -19,6 +19,10 @@ pub(crate) struct Program {
     pub(crate) static_shared_bytes: u32,
     /// Bytes of local memory a thread may need.
     pub(crate) local_bytes: u32,
+    /// Of these, those that `alloca` gives; there are none unless some function uses it.
+    pub(crate) stack_bytes: u32,
+    /// Whether it calls `malloc`.
+    pub(crate) allocates: bool,
     /// `.file` indices and names.
     pub(crate) files: Vec<(u32, String)>,
     /// The module's `.target`.
@@ -196,6 +200,7 @@ pub(crate) enum Op {
         destination: Destination,
         offset: i64,
     },
+    Stack(StackOp),
     Load(Box<Load>),
     Store(Box<Store>),
     Atomic(Box<Atomic>),
@@ -238,10 +243,44 @@ pub(crate) struct Call {
 pub(crate) enum Target {
     Function(usize),
     Pointer(Source<u64>),
+    Host(HostFunction),
+}
+
+/// Functions that GPUs' drivers have, and the simulator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum HostFunction {
     /// `vprintf`
     Print,
     /// `__assertfail`
     Assertion,
+    /// `malloc`
+    Alloc,
+    /// `free`
+    Free,
+}
+
+impl HostFunction {
+    pub(super) fn from_name(name: &str) -> Option<HostFunction> {
+        match name {
+            "vprintf" => Some(HostFunction::Print),
+            "__assertfail" => Some(HostFunction::Assertion),
+            "malloc" => Some(HostFunction::Alloc),
+            "free" => Some(HostFunction::Free),
+            _ => None,
+        }
+    }
+}
+
+/// What is done with the part of local memory that grows.
+pub(crate) enum StackOp {
+    /// So many bytes, at a multiple of `align`, until the function returns.
+    Alloc {
+        destination: Destination,
+        size: AnySource,
+        align: u32,
+    },
+    Save(Destination),
+    Restore(AnySource),
 }
 
 /// Special registers (PTX ISA 9.0 §10).

@@ -247,9 +247,10 @@ impl Decoder<'_> {
         if let Operand::Integer(value) = inner {
             return Ok(Test::Constant((*value != 0) != negated));
         }
-        // The one special register that is a predicate: clusters here come of no launch.
+        // The one special register that is a predicate: clusters come of no launch, but kernels may ask for them.
         if matches!(inner, Operand::Name(name) if name == "%is_explicit_cluster") {
-            return Ok(Test::Constant(negated));
+            let is_explicit = self.functions[0].directives.iter().any(|(name, _)| name == "explicitcluster");
+            return Ok(Test::Constant(is_explicit != negated));
         }
         match self.resolve(inner, Type::Pred)? {
             Resolved::Register { file: File::Predicate, slot, .. } => Ok(Test::Register { slot, negated }),

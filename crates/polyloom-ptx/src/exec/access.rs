@@ -129,6 +129,11 @@ impl Warp {
         if crooked & misaligned != 0 {
             return Err(self.misaligned(context, block, inst, addresses, group, align));
         }
+        if let Where::Global(index) = place
+            && let Some(heap) = &context.memory[index].heap
+        {
+            bad |= heap.outside(addresses, group & !bad, size);
+        }
         if bad & group != 0 {
             // Some lanes go elsewhere in global memory; their turn comes. In other spaces there is no elsewhere.
             let wrong = bad & group;
@@ -260,7 +265,7 @@ impl Warp {
         Ok(())
     }
 
-    fn values(&self, source: &AnySource) -> [u64; LANES] {
+    pub(super) fn values(&self, source: &AnySource) -> [u64; LANES] {
         match source {
             AnySource::Word(source) => source.get(&self.registers).map(u64::from),
             AnySource::Double(source) => *source.get(&self.registers),

@@ -2,9 +2,9 @@
 
 use super::block::BlockState;
 use super::grid::Context;
-use super::registers::{Base, LANES, Test, Word, lanes_of, put};
+use super::registers::{Base, LANES, Source, Test, Word, lanes_of, put};
 use super::warp::{Path, Step, Warp};
-use crate::decode::op::{Call, Inst, Op, Place, Target};
+use crate::decode::op::{Call, HostFunction, Inst, Op, Place, Target};
 use crate::memory::window;
 use crate::report::{Finding, FindingKind};
 
@@ -12,18 +12,24 @@ impl Warp {
     pub(super) fn call(
         &mut self,
         context: &Context<'_>,
-        block: &BlockState,
+        block: &mut BlockState,
         path: &mut Path,
         inst: &Inst,
         call: &Call,
         lanes: u32,
     ) -> Result<Step, Box<Finding>> {
         let (function, lanes) = match &call.target {
-            Target::Print => {
-                self.print(context, inst, call, lanes)?;
+            Target::Host(function) => {
+                match function {
+                    HostFunction::Print => self.print(context, inst, call, lanes)?,
+                    HostFunction::Assertion => {
+                        return Err(self.failed_assertion(context, block, inst, call, lanes));
+                    }
+                    HostFunction::Alloc => self.alloc(context, block, call, lanes),
+                    HostFunction::Free => self.free(context, block, inst, call, lanes)?,
+                }
                 return Ok(Step::Next);
             }
-            Target::Assertion => return Err(self.failed_assertion(context, block, inst, call, lanes)),
             Target::Function(function) => (*function, lanes),
             Target::Pointer(pointer) => {
                 // The first lane's function; lanes that call another stay here.
@@ -42,6 +48,9 @@ impl Warp {
             let message = "calls nest too deep for local memory or registers";
             return Err(self.finding(context, block, inst, FindingKind::StackOverflow, message, lanes));
         };
+        if context.program.stack_bytes > 0 {
+            self.keep_stack(frame, lanes);
+        }
         let (caller, callee) = (self.frames[path.frame as usize].base, self.frames[frame as usize].base);
         for (given, taken) in call.arguments.iter().zip(&context.program.functions[function].parameters) {
             self.pass(given, caller, taken, callee, lanes);
@@ -75,6 +84,9 @@ impl Warp {
                 self.pass(given, callee, taken, caller, lanes);
             }
         }
+        if context.program.stack_bytes > 0 {
+            self.restore_stack(path.frame, lanes);
+        }
         self.leave(path.frame, lanes);
         self.paths.push(Path { pc: frame.call + 1, mask: lanes, frame: frame.parent, ..*path });
         self.split_off(path, lanes)
@@ -106,10 +118,10 @@ impl Warp {
         };
         self.registers.set_base(to_base);
         match to {
-            Place::Word(super::registers::Source::Register(slot)) => {
+            Place::Word(Source::Register(slot)) => {
                 put(&mut self.registers, Some(*slot), &values.map(u32::truncated), lanes);
             }
-            Place::Double(super::registers::Source::Register(slot)) => {
+            Place::Double(Source::Register(slot)) => {
                 put(&mut self.registers, Some(*slot), &values, lanes);
             }
             Place::Predicate(Test::Register { slot, .. }) => {
@@ -123,6 +135,36 @@ impl Warp {
                     self.local.write(at, &values[lane].to_le_bytes()[..size]);
                 }
             }
+            _ => {}
+        }
+    }
+
+    /// What a call of a function of the host passes in a place, zero-extended.
+    pub(super) fn argument(&self, place: &Place) -> [u64; LANES] {
+        match place {
+            Place::Word(source) => source.get(&self.registers).map(u64::from),
+            Place::Double(source) => *source.get(&self.registers),
+            Place::Memory { offset, size } => std::array::from_fn(|lane| {
+                self.local_bytes_at(lane, (self.registers.base().local + offset) as usize, (*size).min(8))
+            }),
+            Place::Predicate(_) => [0; LANES],
+        }
+    }
+
+    /// Gives what a function of the host returns.
+    pub(super) fn set_result(&mut self, call: &Call, values: &[u64; LANES], lanes: u32) {
+        match call.results.first() {
+            Some(Place::Memory { offset, size }) => {
+                let start = (self.registers.base().local + offset) as usize;
+                for lane in lanes_of(lanes) {
+                    let at = lane * self.local_bytes as usize + start;
+                    self.local.write(at, &values[lane].to_le_bytes()[..(*size).min(8) as usize]);
+                }
+            }
+            Some(Place::Word(Source::Register(slot))) => {
+                put(&mut self.registers, Some(*slot), &values.map(u32::truncated), lanes);
+            }
+            Some(Place::Double(Source::Register(slot))) => put(&mut self.registers, Some(*slot), values, lanes),
             _ => {}
         }
     }

@@ -33,6 +33,8 @@ pub(crate) struct Context<'a> {
     pub(crate) device: &'a DeviceMemory,
     pub(crate) memory: Vec<Arc<Allocation>>,
     pub(crate) parameters: Region,
+    /// Among `memory` what `malloc` gives, if the kernel calls it.
+    pub(crate) heap: Option<usize>,
     /// The addresses of the program's functions, by index.
     pub(crate) functions: &'a [u64],
     /// Warps in a block.
@@ -241,7 +243,7 @@ fn invalid(program: &Program, launch: &Launch<'_>) -> Option<String> {
 pub(crate) fn run(
     program: &Program,
     functions: &[u64],
-    device: &DeviceMemory,
+    (device, heap): (&DeviceMemory, Option<u64>),
     launch: &Launch<'_>,
 ) -> Result<Report, Box<Fault>> {
     let sanitizing = launch.sanitize != Sanitizers::default();
@@ -273,6 +275,7 @@ pub(crate) fn run(
         program,
         launch,
         device,
+        heap: memory.iter().position(|allocation| Some(allocation.address) == heap),
         memory,
         parameters,
         functions,

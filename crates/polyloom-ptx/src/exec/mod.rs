@@ -4,11 +4,13 @@ pub(crate) mod access;
 pub(crate) mod block;
 mod call;
 mod grid;
+mod heap;
 mod matrix;
 pub(crate) mod mbarrier;
 mod print;
 pub(crate) mod registers;
 mod special;
+mod stack;
 pub(crate) mod warp;
 
 pub(crate) use block::BlockState;

@@ -5,7 +5,7 @@ use super::block::BlockState;
 use super::grid::Context;
 use super::registers::{LANES, lanes_of};
 use super::warp::Warp;
-use crate::decode::op::{Call, Destination, Inst, Place};
+use crate::decode::op::{Call, Inst};
 use crate::memory::window;
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::Space;
@@ -25,7 +25,7 @@ impl Warp {
     ) -> Result<(), Box<Finding>> {
         let mut pointers = [[0u64; LANES]; 2];
         for (place, pointers) in call.arguments.iter().zip(&mut pointers) {
-            *pointers = self.read_place(place);
+            *pointers = self.argument(place);
         }
         for lane in lanes_of(lanes) {
             let [format, arguments] = pointers.map(|each| each[lane]);
@@ -44,17 +44,8 @@ impl Warp {
                 }
             }
         }
-        // The result: how many arguments were printed, which nobody asks for; zero bytes went wrong.
-        for place in &call.results {
-            if let Place::Memory { offset, size } = place {
-                for lane in lanes_of(lanes) {
-                    let at = lane * self.local_bytes as usize + (self.registers.base().local + offset) as usize;
-                    self.local.write(at, &[0; 4][..(*size).min(4) as usize]);
-                }
-            } else if let Place::Word(super::registers::Source::Register(slot)) = place {
-                self.write(Destination::Word(*slot, 32), &[0; LANES], lanes);
-            }
-        }
+        // How many arguments were printed, which nobody asks for; zero bytes went wrong.
+        self.set_result(call, &[0; LANES], lanes);
         Ok(())
     }
 
@@ -68,24 +59,13 @@ impl Warp {
         lanes: u32,
     ) -> Box<Finding> {
         let lane = lanes.trailing_zeros() as usize;
-        let argument = |index: usize| call.arguments.get(index).map_or(0, |place| self.read_place(place)[lane]);
+        let argument = |index: usize| call.arguments.get(index).map_or(0, |place| self.argument(place)[lane]);
         let text = |index: usize| {
             let bytes = self.text(context, lane, argument(index)).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
         let message = format!("assertion `{}` failed in {}, {}:{}", text(0), text(3), text(1), argument(2) as u32);
         self.finding(context, block, inst, FindingKind::Trap, &message, lanes)
-    }
-
-    fn read_place(&self, place: &Place) -> [u64; LANES] {
-        match place {
-            Place::Word(source) => source.get(&self.registers).map(u64::from),
-            Place::Double(source) => *source.get(&self.registers),
-            Place::Memory { offset, size } => std::array::from_fn(|lane| {
-                self.local_bytes_at(lane, (self.registers.base().local + offset) as usize, (*size).min(8))
-            }),
-            Place::Predicate(_) => [0; LANES],
-        }
     }
 
     /// A byte at a generic address, as one lane sees it.

@@ -102,6 +102,10 @@ pub(crate) struct Warp {
     /// Lanes that exist.
     pub(crate) present: u32,
     pub(crate) local: Region,
+    /// How far `alloca` has come in each lane's local memory.
+    pub(super) stack: [u32; LANES],
+    /// How far it had come when a lane entered a frame; nothing unless the kernel has such instructions.
+    pub(super) stack_before: Vec<[u32; LANES]>,
     /// Bytes of local memory a lane.
     pub(crate) local_bytes: u32,
     /// The allocation the last access went to.
@@ -128,6 +132,8 @@ impl Warp {
             threads: [[0; LANES]; 3],
             present: 0,
             local: Region::new(local_bytes as usize * LANES)?,
+            stack: [0; LANES],
+            stack_before: Vec::new(),
             local_bytes,
             recent: 0,
             executed: 0,
@@ -171,6 +177,7 @@ impl Warp {
         let function = context.program.kernel as u32;
         self.frames.push(Frame { lanes: self.present, parent: 0, call: 0, function, depth: 0, base: Base::default() });
         self.local.fill(0);
+        self.stack = [self.local_bytes - context.program.stack_bytes; LANES];
         self.executed = 0;
         self.thread_instructions = 0;
         self.spun = 0;
@@ -358,6 +365,10 @@ impl Warp {
             Op::FrameAddress { destination, offset } => {
                 let value = offset.wrapping_add_unsigned(self.registers.base().local.into()) as u64;
                 self.write(*destination, &[value; LANES], lanes);
+                Ok(Step::Next)
+            }
+            Op::Stack(op) => {
+                self.stack_op(context, block, inst, op, lanes)?;
                 Ok(Step::Next)
             }
             Op::Load(load) => {

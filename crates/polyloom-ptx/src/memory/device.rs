@@ -1,12 +1,12 @@
-//! The device's global memory: allocations with addresses of their own.
+//! The device's global memory: allocations with addresses of their own, out of a terabyte.
 //!
-//! Allocations never touch, and addresses go round a terabyte: one that was freed is used again when all others have
-//! been. So an access past the end of an allocation always misses and is reported, and one to an allocation that was
-//! freed is for as long; no host memory can be reached through a device address.
+//! An access past the end of an allocation always misses and is reported, and one to an allocation that was freed is
+//! until its addresses are used again; no host memory can be reached through a device address.
 
+use super::addresses::{Addresses, Extent};
+use super::heap::Heap;
 use super::region::Region;
 use super::window;
-use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,6 +39,24 @@ pub(crate) struct Allocation {
     pub(crate) name: Option<String>,
     /// A `.const` variable.
     pub(crate) constant: bool,
+    /// Of the part of memory that `malloc` gives kernels, the blocks in it.
+    pub(crate) heap: Option<Heap>,
+}
+
+/// What an allocation is for.
+pub(crate) enum Purpose {
+    /// Whatever a program does with it.
+    Plain,
+    /// A variable of a module.
+    Variable { name: String, constant: bool },
+    /// `malloc` of kernels.
+    Heap,
+}
+
+impl Extent for Allocation {
+    fn n_bytes(&self) -> u64 {
+        self.region.len() as u64
+    }
 }
 
 impl Allocation {
@@ -59,17 +77,36 @@ impl Allocation {
         }
     }
 
+    /// In words, which byte of what is at an offset.
+    pub(crate) fn describe_byte(&self, offset: usize, names: &[(u64, Arc<str>)]) -> String {
+        match &self.heap {
+            Some(heap) => heap.describe(self.address + offset as u64),
+            None => format!("byte {offset} of {}", self.describe(names)),
+        }
+    }
+
     /// Notes that bytes have a value now.
     pub(crate) fn set_written(&self, offset: usize, length: usize) {
+        self.mark(offset, length, true);
+    }
+
+    /// Notes that bytes have none: a block of the heap is somebody's anew.
+    pub(crate) fn clear_written(&self, offset: usize, length: usize) {
+        self.mark(offset, length, false);
+    }
+
+    fn mark(&self, offset: usize, length: usize, has_value: bool) {
         let Some(written) = &self.written else { return };
+        let all = if has_value { 0xff } else { 0 };
         let mut at = offset;
         let end = offset + length;
         while at < end {
             if at.is_multiple_of(8) && end - at >= 8 {
-                written.store8(at / 8, 0xff);
+                written.store8(at / 8, all);
                 at += 8;
             } else {
-                written.update(at / 8, 1, |bits| bits | 1 << (at % 8));
+                let bit = 1 << (at % 8);
+                written.update(at / 8, 1, |bits| if has_value { bits | bit } else { bits & !bit });
                 at += 1;
             }
         }
@@ -101,50 +138,14 @@ impl Allocation {
 }
 
 struct Inner {
-    live: BTreeMap<u64, Arc<Allocation>>,
-    /// Address and length of what was freed last, for reports: the oldest in front.
-    freed: VecDeque<(u64, u64)>,
+    allocations: Addresses<Arc<Allocation>>,
     /// Bytes that are allocated.
     in_use: usize,
-    /// The addresses that are handed out.
-    span: Range<u64>,
-    /// Where the search for the next ones begins.
-    next: u64,
-    /// Whether the search has begun anew, so that addresses of what was freed are used again.
-    has_wrapped: bool,
 }
 
 impl Inner {
     fn new(span: Range<u64>) -> Inner {
-        Inner { live: BTreeMap::new(), freed: VecDeque::new(), in_use: 0, next: span.start, span, has_wrapped: false }
-    }
-
-    /// The first gap at or after `from` for an allocation, with the distance that is kept to others.
-    fn gap(&self, from: u64, length: u64, align: u64) -> Option<u64> {
-        let before = self.live.range(..=from).next_back();
-        let clear = before.map_or(from, |(_, allocation)| from.max(allocation.end() + GAP));
-        let mut start = clear.checked_next_multiple_of(align)?;
-        loop {
-            let end = start.checked_add(length).filter(|end| *end < self.span.end)?;
-            match self.live.range(start..).next() {
-                Some((next, allocation)) if *next < end + GAP => {
-                    start = (allocation.end() + GAP).checked_next_multiple_of(align)?;
-                }
-                _ => return Some(start),
-            }
-        }
-    }
-
-    /// Addresses for an allocation: those that have been out of use for longest.
-    fn place(&mut self, length: u64, align: u64) -> Option<u64> {
-        let ahead = self.gap(self.next, length, align);
-        let start = ahead.or_else(|| self.gap(self.span.start, length, align))?;
-        self.has_wrapped |= ahead.is_none();
-        self.next = start + length + GAP;
-        if self.has_wrapped {
-            self.freed.retain(|(freed, n_bytes)| freed + n_bytes <= start || *freed >= start + length);
-        }
-        Some(start)
+        Inner { allocations: Addresses::new(span, GAP), in_use: 0 }
     }
 }
 
@@ -181,8 +182,6 @@ const SPAN: u64 = 1 << 40;
 const CAPACITY: usize = 64 << 30;
 /// How many windows of them there are: with the greatest address, all are positive as signed numbers.
 const WINDOWS: u32 = 1 << 16;
-/// Of how many freed allocations reports know.
-const REMEMBERED: usize = 1024;
 
 impl DeviceMemory {
     /// Memory whose addresses are those of no other one's with another `number`, up to some thousands.
@@ -198,17 +197,16 @@ impl DeviceMemory {
     /// `length` bytes at an address that is a multiple of `align` (a power of two) and of 256. They are zero, but count
     /// as uninitialised. A device has 64 GiB, or as much as the host can give.
     pub fn alloc(&self, length: usize, align: u64) -> Result<u64, MemoryError> {
-        self.alloc_named(length, align, None, false)
+        self.alloc_for(length, align, Purpose::Plain)
     }
 
-    /// An allocation that counts as written throughout if it has a name, as variables do.
-    pub(crate) fn alloc_named(
-        &self,
-        length: usize,
-        align: u64,
-        name: Option<String>,
-        constant: bool,
-    ) -> Result<u64, MemoryError> {
+    /// A heap for `malloc` of a module's kernels.
+    pub(crate) fn alloc_heap(&self) -> Result<u64, MemoryError> {
+        self.alloc_for(Heap::SPAN as usize, ADDRESS_ALIGN, Purpose::Heap)
+    }
+
+    /// An allocation; a variable counts as written throughout.
+    pub(crate) fn alloc_for(&self, length: usize, align: u64, purpose: Purpose) -> Result<u64, MemoryError> {
         let error = MemoryError::OutOfMemory(length);
         let align = align.max(ADDRESS_ALIGN).checked_next_power_of_two().ok_or(error.clone())?;
         let mut inner = self.inner();
@@ -216,31 +214,32 @@ impl DeviceMemory {
             return Err(error);
         }
         let region = Region::new(length).ok_or(error.clone())?;
-        let written = match name {
-            Some(_) => None,
-            None => Some(Region::new(length.div_ceil(8)).ok_or(error.clone())?),
+        let written = match purpose {
+            Purpose::Variable { .. } => None,
+            _ => Some(Region::new(length.div_ceil(8)).ok_or(error.clone())?),
         };
-        let start = inner.place(length as u64, align).ok_or(error)?;
+        let address = inner.allocations.place(length as u64, align).ok_or(error)?;
+        let heap = matches!(purpose, Purpose::Heap).then(|| Heap::new(address));
+        let (name, constant) = match purpose {
+            Purpose::Variable { name, constant } => (Some(name), constant),
+            _ => (None, false),
+        };
         inner.in_use += length;
-        inner.live.insert(start, Arc::new(Allocation { address: start, region, written, name, constant }));
-        Ok(start)
+        inner.allocations.put(address, Arc::new(Allocation { address, region, written, name, constant, heap }));
+        Ok(address)
     }
 
     /// Gives an allocation back. A launch that runs keeps it until its end.
     pub fn free(&self, address: u64) -> Result<(), MemoryError> {
         let mut inner = self.inner();
-        let allocation = inner.live.remove(&address).ok_or(MemoryError::NotAllocated(address))?;
+        let allocation = inner.allocations.remove(address).ok_or(MemoryError::NotAllocated(address))?;
         inner.in_use -= allocation.region.len();
-        if inner.freed.len() == REMEMBERED {
-            inner.freed.pop_front();
-        }
-        inner.freed.push_back((address, allocation.region.len() as u64));
         Ok(())
     }
 
     fn locate(&self, address: u64, length: usize) -> Result<(Arc<Allocation>, usize), MemoryError> {
         let inner = self.inner();
-        let found = inner.live.range(..=address).next_back().map(|(_, allocation)| Arc::clone(allocation));
+        let found = inner.allocations.before(address).map(|(_, allocation)| Arc::clone(allocation));
         let fits = |allocation: &Arc<Allocation>| {
             address.checked_add(length as u64).is_some_and(|end| end <= allocation.end())
         };
@@ -293,91 +292,28 @@ impl DeviceMemory {
 
     /// What a launch sees, sorted by address.
     pub(crate) fn snapshot(&self) -> Vec<Arc<Allocation>> {
-        self.inner().live.values().cloned().collect()
+        self.inner().allocations.runs().cloned().collect()
     }
 
     /// In words, where `address` lies, for a report.
     pub(crate) fn describe(&self, address: u64, names: &[(u64, Arc<str>)]) -> String {
         let inner = self.inner();
-        let named = |allocation: &Allocation| allocation.describe(names);
-        for (start, length) in &inner.freed {
-            if (*start..start + length).contains(&address) {
-                return format!("inside the {length}-byte allocation at 0x{start:x} that was freed");
-            }
+        if let Some((_, allocation)) = inner.allocations.before(address)
+            && let Some(heap) = allocation.heap.as_ref().filter(|_| address < allocation.end())
+        {
+            return heap.describe(address);
         }
         if address < 4096 {
             return "a null pointer".to_owned();
         }
-        let before = inner.live.range(..=address).next_back().map(|(_, allocation)| allocation);
-        let after = inner.live.range(address..).next().map(|(_, allocation)| allocation);
-        let past = before.map(|allocation| (address - allocation.address, allocation));
-        match (past, after) {
-            (Some((distance, allocation)), _) if address < allocation.end() => {
-                format!("{distance} bytes into {}", named(allocation))
-            }
-            (Some((_, allocation)), next)
-                if next.is_none_or(|next| address - allocation.end() <= next.address - address) =>
-            {
-                format!("{} bytes past the end of {}", address - allocation.end(), named(allocation))
-            }
-            (_, Some(next)) => format!("{} bytes before {}", next.address - address, named(next)),
-            _ => "in no allocation".to_owned(),
-        }
+        let place = inner.allocations.describe(address, |_, allocation| allocation.describe(names));
+        place.unwrap_or_else(|| "in no allocation".to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn small(n_bytes: u64) -> DeviceMemory {
-        DeviceMemory { inner: Arc::new(Mutex::new(Inner::new(window::GLOBAL..window::GLOBAL + n_bytes))) }
-    }
-
-    #[test]
-    fn addresses_go_round() {
-        let memory = small(16 * GAP);
-        let kept = memory.alloc(100, 4).unwrap();
-        let mut last = kept;
-        let mut n_steps_back = 0;
-        for _ in 0..10 * REMEMBERED {
-            let address = memory.alloc(GAP as usize, 4).unwrap();
-            assert!(address.abs_diff(kept) >= GAP && address != last, "0x{address:x} after 0x{last:x}");
-            assert!(address + GAP < window::GLOBAL + 16 * GAP);
-            n_steps_back += u32::from(address < last);
-            memory.free(address).unwrap();
-            last = address;
-        }
-        assert!(n_steps_back > 100, "{n_steps_back}");
-        assert!(memory.inner().freed.len() <= 16);
-        assert_eq!(memory.inner().in_use, 100);
-        assert!(memory.describe(last, &[]).contains("that was freed"));
-    }
-
-    #[test]
-    fn a_full_memory_has_room_again_where_something_was_freed() {
-        let memory = small(8 * GAP);
-        let addresses: Vec<u64> = (0..4).map(|_| memory.alloc(GAP as usize, 4).unwrap()).collect();
-        assert_eq!(memory.alloc(GAP as usize, 4), Err(MemoryError::OutOfMemory(GAP as usize)));
-        memory.free(addresses[2]).unwrap();
-        assert_eq!(memory.alloc(GAP as usize + 1, 4), Err(MemoryError::OutOfMemory(GAP as usize + 1)));
-        assert_eq!(memory.alloc(GAP as usize, 4), Ok(addresses[2]));
-        assert!(!memory.describe(addresses[2], &[]).contains("freed"));
-    }
-
-    #[test]
-    fn only_the_last_that_were_freed_are_remembered() {
-        let memory = DeviceMemory::default();
-        let first = memory.alloc(8, 8).unwrap();
-        memory.free(first).unwrap();
-        assert!(memory.describe(first, &[]).contains("that was freed"));
-        for _ in 0..REMEMBERED {
-            let address = memory.alloc(8, 8).unwrap();
-            memory.free(address).unwrap();
-        }
-        assert_eq!(memory.inner().freed.len(), REMEMBERED);
-        assert!(!memory.describe(first, &[]).contains("that was freed"));
-    }
 
     #[test]
     fn copies_of_what_nobody_wrote_count_as_unwritten() {

@@ -24,7 +24,7 @@ pub(super) fn past(program: &Program, site: u32) -> Vec<bool> {
                 match &call.target {
                     Target::Function(index) => next.push(program.functions[*index].entry),
                     Target::Pointer(_) => next.extend(program.functions.iter().map(|function| function.entry)),
-                    Target::Print | Target::Assertion => {}
+                    Target::Host(_) => {}
                 }
                 true
             }

@@ -86,9 +86,7 @@ fn generic(context: &Context<'_>, place: Where, offset: usize) -> u64 {
 /// In words, where an access goes.
 fn place_name(context: &Context<'_>, place: Where, offset: usize) -> String {
     match place {
-        Where::Global(index) => {
-            format!("byte {offset} of {}", context.memory[index].describe(context.launch.names))
-        }
+        Where::Global(index) => context.memory[index].describe_byte(offset, context.launch.names),
         _ => context.describe_shared(offset as u64),
     }
 }
@@ -207,6 +205,13 @@ impl BlockState {
             let readers = lanes_of(lanes & members).filter(outside).fold(0, |set, lane| set | 1 << lane);
             let whose = lanes_of(readers).next().map_or(0, |lane| from[lane]);
             report(readers, format!("the value is of lane {whose}, which the mask 0x{members:x} does not name"));
+        }
+    }
+
+    /// A block of the heap is somebody's anew: what others did there is over.
+    pub(crate) fn observe_alloc(&mut self, context: &Context<'_>, address: u64, n_bytes: u64) {
+        if let (true, Some(global)) = (self.checks.is_some(), &context.global_checks) {
+            global.lock().unwrap_or_else(PoisonError::into_inner).shadow.forget(address, n_bytes);
         }
     }
 

@@ -211,6 +211,16 @@ impl Shadow {
         race
     }
 
+    /// Forgets what was done with some bytes, which begin with a word.
+    pub(super) fn forget(&mut self, address: u64, n_bytes: u64) {
+        let words = address / 4..(address + n_bytes).div_ceil(4);
+        for word in words {
+            if let Some(page) = self.pages.get_mut(&(word / PAGE)) {
+                page[(word % PAGE) as usize] = Word::default();
+            }
+        }
+    }
+
     /// The last write of a word counts as made now: an asynchronous copy has ended.
     pub(super) fn written_now(&mut self, address: u64, stamp: Stamp) {
         let touch = |cell: &mut Cell| {
