@@ -206,45 +206,8 @@ impl Decoder<'_> {
                     self.one(line, to, from, move |x| extend(extend(x, from_bits, from_signed), to_bits, to_signed))?
                 }
             }
-            _ if to.is_integer() && from.is_float() => {
-                let rounding = how.integral.unwrap_or(Rounding::Zero);
-                match (to, from, rounding) {
-                    (Type::S(32), Type::F32, Rounding::Zero) => {
-                        self.one(line, to, from, |x| f32::from_bits(x as u32) as i32 as u64)?
-                    }
-                    (Type::U(32), Type::F32, Rounding::Zero) => {
-                        self.one(line, to, from, |x| (f32::from_bits(x as u32) as u32).into())?
-                    }
-                    _ => self.one(line, to, from, move |x| {
-                        integer_from_float(float_value(x, from, how.ftz), from, to, rounding)
-                    })?,
-                }
-            }
-            (Type::F32, _) if from.is_integer() && how.rounding() == Rounding::Nearest && !how.saturate => {
-                self.one(line, to, from, move |x| match from {
-                    Type::S(_) => (extend(x, from.bits(), true) as i64 as f32).to_bits().into(),
-                    _ => (extend(x, from.bits(), false) as f32).to_bits().into(),
-                })?
-            }
-            (Type::F64, _) if from.is_integer() && how.rounding() == Rounding::Nearest && !how.saturate => {
-                self.one(line, to, from, move |x| match from {
-                    Type::S(_) => (extend(x, from.bits(), true) as i64 as f64).to_bits(),
-                    _ => (extend(x, from.bits(), false) as f64).to_bits(),
-                })?
-            }
-            _ if to.is_float() && from.is_integer() => self.one(line, to, from, move |x| {
-                let value = integer_value(x, from);
-                match to {
-                    Type::F64 => float_bits(f64_from_integer(value, how.rounding()), to, how),
-                    Type::F32 => float_bits(f32_from_integer(value, how.rounding()).into(), to, how),
-                    // A 64-bit integer rounded to odd in f64's 53 bits rounds on as the integer would.
-                    _ => {
-                        let nearest = f64_from_integer(value, Rounding::Zero);
-                        let rest = value - nearest as i128;
-                        float_bits(arithmetic::odd(nearest, rest as f64), to, how)
-                    }
-                }
-            })?,
+            _ if to.is_integer() && from.is_float() => self.integer_of_float(line, (to, from), how)?,
+            _ if to.is_float() && from.is_integer() => self.float_of_integer(line, (to, from), how)?,
             (Type::F16, Type::F32) if how.is_plain() => {
                 self.one(line, to, from, |x| f16_from_f32(f32::from_bits(x as u32)).into())?
             }
@@ -259,6 +222,51 @@ impl Decoder<'_> {
             _ => unreachable!("integers and floats"),
         };
         Ok((Op::Compute(compute), Class::Convert))
+    }
+
+    fn integer_of_float(&mut self, line: &Line<'_>, (to, from): (Type, Type), how: How) -> Decoded<Compute> {
+        let rounding = how.integral.unwrap_or(Rounding::Zero);
+        match (to, from, rounding) {
+            (Type::S(32), Type::F32, Rounding::Zero) => {
+                self.one(line, to, from, |x| f32::from_bits(x as u32) as i32 as u64)
+            }
+            (Type::U(32), Type::F32, Rounding::Zero) => {
+                self.one(line, to, from, |x| (f32::from_bits(x as u32) as u32).into())
+            }
+            _ => {
+                self.one(line, to, from, move |x| integer_from_float(float_value(x, from, how.ftz), from, to, rounding))
+            }
+        }
+    }
+
+    fn float_of_integer(&mut self, line: &Line<'_>, (to, from): (Type, Type), how: How) -> Decoded<Compute> {
+        match (to, from) {
+            (Type::F32, _) if how.rounding() == Rounding::Nearest && !how.saturate => {
+                self.one(line, to, from, move |x| match from {
+                    Type::S(_) => (extend(x, from.bits(), true) as i64 as f32).to_bits().into(),
+                    _ => (extend(x, from.bits(), false) as f32).to_bits().into(),
+                })
+            }
+            (Type::F64, _) if how.rounding() == Rounding::Nearest && !how.saturate => {
+                self.one(line, to, from, move |x| match from {
+                    Type::S(_) => (extend(x, from.bits(), true) as i64 as f64).to_bits(),
+                    _ => (extend(x, from.bits(), false) as f64).to_bits(),
+                })
+            }
+            _ => self.one(line, to, from, move |x| {
+                let value = integer_value(x, from);
+                match to {
+                    Type::F64 => float_bits(f64_from_integer(value, how.rounding()), to, how),
+                    Type::F32 => float_bits(f32_from_integer(value, how.rounding()).into(), to, how),
+                    // A 64-bit integer rounded to odd in f64's 53 bits rounds on as the integer would.
+                    _ => {
+                        let nearest = f64_from_integer(value, Rounding::Zero);
+                        let rest = value - nearest as i128;
+                        float_bits(arithmetic::odd(nearest, rest as f64), to, how)
+                    }
+                }
+            }),
+        }
     }
 
     /// One value to one value. Registers may be wider than the types.

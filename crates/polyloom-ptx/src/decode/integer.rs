@@ -144,26 +144,7 @@ impl Decoder<'_> {
                 T::wrapped((a.widened().wrapping_mul(b.widened()) >> T::BITS).wrapping_add(c.widened()))
             })?),
             ("mul" | "mad", None) => return line.error("an integer product needs `.lo`, `.hi` or `.wide`"),
-            ("mul24" | "mad24", Some(part @ (Part::Low | Part::High))) => {
-                let signed = ty.is_signed();
-                if !matches!(ty, Type::U(32) | Type::S(32)) {
-                    return line.mods.no_type(ty);
-                }
-                // Of the 48 bits, the upper or lower 32.
-                let shift = if part == Part::High { 16 } else { 0 };
-                if opcode == "mul24" {
-                    self.binary::<u32>(line, ty, move |a, b| ((low24(a, signed) * low24(b, signed)) >> shift) as u32)?
-                } else {
-                    self.ternary::<u32>(line, ty, move |a, b, c| {
-                        let product = (low24(a, signed) * low24(b, signed)) >> shift;
-                        if saturating {
-                            i32::saturated(i128::from(product as i32) + i128::from(c as i32)) as u32
-                        } else {
-                            (product as u32).wrapping_add(c)
-                        }
-                    })?
-                }
-            }
+            ("mul24" | "mad24", Some(part @ (Part::Low | Part::High))) => self.product24(line, ty, part, saturating)?,
             ("sad", _) => by_integer!(line, ty, T => {
                 self.ternary::<T>(line, ty, |a, b, c| T::wrapped((a.widened() - b.widened()).abs() + c.widened()))?
             }),
@@ -213,6 +194,28 @@ impl Decoder<'_> {
             Type::S(32) => widen!(i32, i64, Type::S(64)),
             other => return line.mods.no_type(other),
         })
+    }
+
+    /// Products of the lower 24 bits.
+    fn product24(&mut self, line: &mut Line<'_>, ty: Type, part: Part, saturating: bool) -> Decoded<Compute> {
+        let signed = ty.is_signed();
+        if !matches!(ty, Type::U(32) | Type::S(32)) {
+            return line.mods.no_type(ty);
+        }
+        // Of the 48 bits, the upper or lower 32.
+        let shift = if part == Part::High { 16 } else { 0 };
+        if line.instruction.opcode == "mul24" {
+            self.binary::<u32>(line, ty, move |a, b| ((low24(a, signed) * low24(b, signed)) >> shift) as u32)
+        } else {
+            self.ternary::<u32>(line, ty, move |a, b, c| {
+                let product = (low24(a, signed) * low24(b, signed)) >> shift;
+                if saturating {
+                    i32::saturated(i128::from(product as i32) + i128::from(c as i32)) as u32
+                } else {
+                    (product as u32).wrapping_add(c)
+                }
+            })
+        }
     }
 
     fn packed_integer(&mut self, line: &Line<'_>, ty: Type, relu: bool) -> Decoded<(Op, Class)> {

@@ -39,7 +39,6 @@ macro_rules! bitwise {
 impl Decoder<'_> {
     pub(super) fn logic(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         let opcode = line.instruction.opcode.as_str();
-        let all = &line.instruction.operands;
         let compute = match opcode {
             "and" | "or" | "xor" | "not" => {
                 let ty = line.mods.ty()?;
@@ -71,6 +70,16 @@ impl Decoder<'_> {
             "shf" => self.funnel(line)?,
             "lop3" => return self.lookup(line),
             "prmt" => self.permute(line)?,
+            "bfe" | "bfi" | "szext" | "bmsk" => self.field(line)?,
+            _ => self.count(line)?,
+        };
+        Ok((Op::Compute(compute), Class::Integer))
+    }
+
+    /// Fields of bits.
+    fn field(&mut self, line: &mut Line<'_>) -> Decoded<Compute> {
+        let all = &line.instruction.operands;
+        Ok(match line.instruction.opcode.as_str() {
             "bfe" => {
                 let ty = line.mods.ty()?;
                 line.check(4, 4)?;
@@ -107,6 +116,35 @@ impl Decoder<'_> {
                     }) as Compute
                 })
             }
+            "szext" => {
+                let clamp = line.mods.need_of(&[("clamp", true), ("wrap", false)])?;
+                let ty = line.mods.ty()?;
+                let signed = ty.is_signed();
+                self.binary::<u32>(line, ty, move |a, n| {
+                    let n = if clamp { n.min(32) } else { n & 31 };
+                    match n {
+                        0 => 0,
+                        32 => a,
+                        n if signed => ((a << (32 - n)) as i32 >> (32 - n)) as u32,
+                        n => a & ((1 << n) - 1),
+                    }
+                })?
+            }
+            _ => {
+                let clamp = line.mods.need_of(&[("clamp", true), ("wrap", false)])?;
+                let ty = line.mods.ty()?;
+                self.binary::<u32>(line, ty, move |start, count| {
+                    let limit = |n: u32| if clamp { n.min(32) } else { n & 31 };
+                    field_mask(limit(start), limit(count), 32) as u32
+                })?
+            }
+        })
+    }
+
+    /// How many bits are set, and where.
+    fn count(&mut self, line: &mut Line<'_>) -> Decoded<Compute> {
+        let all = &line.instruction.operands;
+        Ok(match line.instruction.opcode.as_str() {
             "popc" => {
                 let ty = line.mods.ty()?;
                 line.check(2, 2)?;
@@ -153,31 +191,8 @@ impl Decoder<'_> {
                 let ty = line.mods.ty()?;
                 by_width!(line, ty, T => self.unary::<T>(line, ty, |a| a.reverse_bits())?)
             }
-            "szext" => {
-                let clamp = line.mods.need_of(&[("clamp", true), ("wrap", false)])?;
-                let ty = line.mods.ty()?;
-                let signed = ty.is_signed();
-                self.binary::<u32>(line, ty, move |a, n| {
-                    let n = if clamp { n.min(32) } else { n & 31 };
-                    match n {
-                        0 => 0,
-                        32 => a,
-                        n if signed => ((a << (32 - n)) as i32 >> (32 - n)) as u32,
-                        n => a & ((1 << n) - 1),
-                    }
-                })?
-            }
-            "bmsk" => {
-                let clamp = line.mods.need_of(&[("clamp", true), ("wrap", false)])?;
-                let ty = line.mods.ty()?;
-                self.binary::<u32>(line, ty, move |start, count| {
-                    let limit = |n: u32| if clamp { n.min(32) } else { n & 31 };
-                    field_mask(limit(start), limit(count), 32) as u32
-                })?
-            }
-            _ => return line.error(format!("the simulator has no instruction `{opcode}`")),
-        };
-        Ok((Op::Compute(compute), Class::Integer))
+            opcode => return line.error(format!("the simulator has no instruction `{opcode}`")),
+        })
     }
 
     fn predicate_logic(&mut self, line: &Line<'_>) -> Decoded<(Op, Class)> {

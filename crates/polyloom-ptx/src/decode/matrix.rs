@@ -252,6 +252,51 @@ impl Fragment {
     }
 }
 
+/// What `mma` computes: `a` times `b`, and `c` added.
+struct Product {
+    a: Fragment,
+    b: Fragment,
+    c: Fragment,
+    shape: Shape,
+    /// Of the result.
+    ty: Type,
+    operation: Option<BitOperation>,
+    rounding: Rounding,
+}
+
+impl Product {
+    /// The elements of the result, by rows.
+    fn sums(&self, registers: &Registers) -> Vec<f64> {
+        let (m, n, k) = (self.shape.m as usize, self.shape.n as usize, self.shape.k as usize);
+        let (mut left, mut right) = (vec![0.0; m * k], vec![0.0; k * n]);
+        let mut sum = vec![0.0; m * n];
+        self.a.read(registers, &mut left);
+        self.b.read(registers, &mut right);
+        self.c.read(registers, &mut sum);
+        for row in 0..m {
+            for column in 0..n {
+                let factors = (0..k).map(|at| (left[row * k + at], right[at * n + column]));
+                let cell = &mut sum[row * n + column];
+                *cell = match self.ty {
+                    Type::F64 if self.rounding == Rounding::Nearest => {
+                        factors.fold(*cell, |sum, (a, b)| a.mul_add(b, sum))
+                    }
+                    Type::F64 => {
+                        factors.fold(*cell, |sum, (a, b)| directed_f64(Operation::Fma, self.rounding, a, b, sum))
+                    }
+                    Type::S(32) if self.operation == Some(BitOperation::Xor) => {
+                        factors.fold(*cell, |sum, (a, b)| sum + (a - b).abs())
+                    }
+                    // Exact: a sum of integers is far below 2^53.
+                    Type::S(32) => factors.fold(*cell, |sum, (a, b)| sum + a * b),
+                    _ => factors.fold(*cell as f32, |sum, (a, b)| fma(a as f32, b as f32, sum)).into(),
+                };
+            }
+        }
+        sum
+    }
+}
+
 impl Decoder<'_> {
     pub(super) fn matrix(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
         if !(line.mods.take("sync") && line.mods.take("aligned")) {
@@ -453,38 +498,13 @@ impl Decoder<'_> {
         if !covers(&parts, shape.of(Role::C)) {
             return line.error(format!("{} registers of `.{}` are no such fragment", slots.len(), d_type.name()));
         }
-        let Shape { m, n, k } = shape;
-        let (m, n, k) = (m as usize, n as usize, k as usize);
+        let product = Product { a, b, c, shape, ty: d_type, operation, rounding };
         Ok(Box::new(move |registers, mask| {
-            let (mut left, mut right) = (vec![0.0; m * k], vec![0.0; k * n]);
-            let mut sum = vec![0.0; m * n];
-            a.read(registers, &mut left);
-            b.read(registers, &mut right);
-            c.read(registers, &mut sum);
-            for row in 0..m {
-                for column in 0..n {
-                    let factors = (0..k).map(|at| (left[row * k + at], right[at * n + column]));
-                    let cell = &mut sum[row * n + column];
-                    *cell = match d_type {
-                        Type::F64 if rounding == Rounding::Nearest => {
-                            factors.fold(*cell, |sum, (a, b)| a.mul_add(b, sum))
-                        }
-                        Type::F64 => {
-                            factors.fold(*cell, |sum, (a, b)| directed_f64(Operation::Fma, rounding, a, b, sum))
-                        }
-                        Type::S(32) if operation == Some(BitOperation::Xor) => {
-                            factors.fold(*cell, |sum, (a, b)| sum + (a - b).abs())
-                        }
-                        // Exact: a sum of integers is far below 2^53.
-                        Type::S(32) => factors.fold(*cell, |sum, (a, b)| sum + a * b),
-                        _ => factors.fold(*cell as f32, |sum, (a, b)| fma(a as f32, b as f32, sum)).into(),
-                    };
-                }
-            }
+            let sums = product.sums(registers);
             let mut words = vec![[0u32; LANES]; slots.len()];
             let mut doubles = vec![[0u64; LANES]; slots.len()];
             for part in &parts {
-                let bits = bits_of(sum[part.row as usize * n + part.column as usize], d_type, saturating);
+                let bits = bits_of(sums[(part.row * shape.n + part.column) as usize], d_type, saturating);
                 let (register, lane) = (usize::from(part.register), usize::from(part.lane));
                 words[register][lane] |= (bits as u32) << part.bit;
                 doubles[register][lane] = bits;

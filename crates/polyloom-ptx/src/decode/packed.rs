@@ -133,6 +133,34 @@ struct Rule {
     scaled: bool,
 }
 
+impl Rule {
+    /// Says what is missing or too much of what a conversion says, behind its name.
+    fn allows(&self, how: How, scaled: bool) -> Result<(), String> {
+        let rounds = match how.rounding {
+            Some(mode) => self.roundings.contains(&mode) && !how.random,
+            None => how.random && self.random,
+        };
+        if !rounds {
+            return Err("needs another rounding".to_owned());
+        }
+        if self.finite == Finite::Always && !how.finite {
+            return Err("needs `.satfinite`".to_owned());
+        }
+        let wrong = [
+            (how.relu && !self.relu, "relu"),
+            (how.finite && self.finite == Finite::Never, "satfinite"),
+            (scaled && !self.scaled, "scaled::n2::ue8m0"),
+            (how.ftz, "ftz"),
+            (how.saturate, "sat"),
+            (how.integral.is_some(), "rni"),
+        ];
+        match wrong.iter().find(|(wrong, _)| *wrong) {
+            Some((_, name)) => Err(format!("has no `.{name}`")),
+            None => Ok(()),
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Finite {
     Never,
@@ -199,26 +227,8 @@ impl Decoder<'_> {
             return line.error(format!("the simulator has no {names}"));
         };
         let scaled = line.mods.take("scaled::n2::ue8m0");
-        let rounds = match how.rounding {
-            Some(mode) => rule.roundings.contains(&mode) && !how.random,
-            None => how.random && rule.random,
-        };
-        if !rounds {
-            return line.error(format!("{names} needs another rounding"));
-        }
-        if rule.finite == Finite::Always && !how.finite {
-            return line.error(format!("{names} needs `.satfinite`"));
-        }
-        let wrong = [
-            (how.relu && !rule.relu, "relu"),
-            (how.finite && rule.finite == Finite::Never, "satfinite"),
-            (scaled && !rule.scaled, "scaled::n2::ue8m0"),
-            (how.ftz, "ftz"),
-            (how.saturate, "sat"),
-            (how.integral.is_some(), "rni"),
-        ];
-        if let Some((_, name)) = wrong.iter().find(|(wrong, _)| *wrong) {
-            return line.error(format!("{names} has no `.{name}`"));
+        if let Err(what) = rule.allows(how, scaled) {
+            return line.error(format!("{names} {what}"));
         }
         let all = &line.instruction.operands;
         let inputs = if from == Type::F32 && target.count == 2 { 2 } else { 1 };

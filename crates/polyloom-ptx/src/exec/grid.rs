@@ -247,24 +247,11 @@ pub(crate) fn run(
     launch: &Launch<'_>,
 ) -> Result<Report, Box<Fault>> {
     let sanitizing = launch.sanitize != Sanitizers::default();
-    let kernel = &program.functions[program.kernel].name;
-    let refuse = |message: String| {
-        let finding = Finding {
-            kind: FindingKind::InvalidLaunch,
-            kernel: kernel.clone(),
-            site: None,
-            other: None,
-            threads: Vec::new(),
-            address: None,
-            message,
-        };
-        Box::new(Fault { findings: vec![finding], report: Report::default() })
-    };
     if let Some(message) = invalid(program, launch) {
-        return Err(refuse(message));
+        return Err(refused(program, message));
     }
     let Some(parameters) = Region::new(program.parameter_bytes as usize) else {
-        return Err(refuse("the host has no memory for parameters".to_owned()));
+        return Err(refused(program, "the host has no memory for parameters".to_owned()));
     };
     for (parameter, bytes) in program.parameters.iter().zip(launch.params) {
         parameters.write(parameter.offset as usize, bytes);
@@ -289,13 +276,43 @@ pub(crate) fn run(
         stop: AtomicBool::new(false),
     };
     let blocks = launch.grid.iter().map(|extent| u64::from(*extent)).product::<u64>();
-    let next = AtomicU64::new(0);
     // The checks follow one order of events, so they run on one host thread.
     let workers = if sanitizing { 1 } else { launch.threads.clamp(1, 256).min(blocks as usize) };
+    let mut counters = work(&context, blocks, workers);
+    if launch.counters {
+        counters.occupancy = Some(crate::occupancy::occupancy(program, launch));
+    }
+    let report = Report {
+        thread_instructions: counters.thread_instructions,
+        warp_instructions: counters.warp_instructions,
+        counters: launch.counters.then_some(counters),
+    };
+    let mut findings = context.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if findings.len() > 1 {
+        findings.retain(|finding| finding.kind != FindingKind::Interrupted);
+    }
+    if findings.is_empty() { Ok(report) } else { Err(Box::new(Fault { findings, report })) }
+}
+
+fn refused(program: &Program, message: String) -> Box<Fault> {
+    let finding = Finding {
+        kind: FindingKind::InvalidLaunch,
+        kernel: program.functions[program.kernel].name.clone(),
+        site: None,
+        other: None,
+        threads: Vec::new(),
+        address: None,
+        message,
+    };
+    Box::new(Fault { findings: vec![finding], report: Report::default() })
+}
+
+/// Runs all blocks on so many host threads, and gives what they counted.
+fn work(context: &Context<'_>, blocks: u64, workers: usize) -> Counters {
+    let next = AtomicU64::new(0);
     let total = Mutex::new(Counters::default());
     let work = || {
-        let outcome = worker(&context, &next, blocks, &total);
-        if let Err(finding) = outcome {
+        if let Err(finding) = worker(context, &next, blocks, &total) {
             context.stop.store(true, Relaxed);
             let mut findings = context.findings.lock().unwrap_or_else(PoisonError::into_inner);
             // Threads that were told to stop have nothing of their own to say.
@@ -314,20 +331,7 @@ pub(crate) fn run(
             work();
         });
     }
-    let mut counters = total.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if launch.counters {
-        counters.occupancy = Some(crate::occupancy::occupancy(program, launch));
-    }
-    let report = Report {
-        thread_instructions: counters.thread_instructions,
-        warp_instructions: counters.warp_instructions,
-        counters: launch.counters.then_some(counters),
-    };
-    let mut findings = context.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if findings.len() > 1 {
-        findings.retain(|finding| finding.kind != FindingKind::Interrupted);
-    }
-    if findings.is_empty() { Ok(report) } else { Err(Box::new(Fault { findings, report })) }
+    total.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn worker(context: &Context<'_>, next: &AtomicU64, blocks: u64, total: &Mutex<Counters>) -> Result<(), Box<Finding>> {

@@ -205,24 +205,8 @@ impl<'a> Parser<'a> {
             }
             "section" => {
                 self.next();
-                let name = self.next().text.to_owned();
-                self.expect('{')?;
-                let mut body = Vec::new();
-                let mut line = String::new();
-                let mut last = self.position().line;
-                while !matches!(self.peek(), Kind::Mark('}') | Kind::End) {
-                    let token = self.next();
-                    if token.position.line != last && !line.is_empty() {
-                        body.push(std::mem::take(&mut line));
-                    }
-                    last = token.position.line;
-                    let glued = matches!(token.kind, Kind::Mark(',' | ':')) || line.is_empty();
-                    line.push_str(if glued { "" } else { " " });
-                    line.push_str(token.text);
-                }
-                body.extend((!line.is_empty()).then_some(line));
-                self.expect('}')?;
-                ast.items.push(Item::Section(name, body));
+                let section = self.section()?;
+                ast.items.push(section);
             }
             "alias" => {
                 self.next();
@@ -238,26 +222,52 @@ impl<'a> Parser<'a> {
                 self.expect(';')?;
                 ast.items.push(Item::Pragma(text));
             }
-            _ => {
-                let mut linkage = None;
-                while let Kind::Word(word) = self.peek()
-                    && let Some((found, _)) = Linkage::ALL.iter().find(|(_, name)| *name == word)
-                {
-                    self.next();
-                    linkage = Some(*found);
-                }
-                if self.eat_word("entry") {
-                    let function = self.function(linkage, true)?;
-                    ast.items.push(Item::Function(function));
-                } else if self.eat_word("func") {
-                    let function = self.function(linkage, false)?;
-                    ast.items.push(Item::Function(function));
-                } else {
-                    for mut variable in self.variables(Scope::Module)? {
-                        variable.linkage = linkage;
-                        ast.items.push(Item::Variable(variable));
-                    }
-                }
+            _ => self.symbol(ast)?,
+        }
+        Ok(())
+    }
+
+    /// Debug data, a line of tokens each.
+    fn section(&mut self) -> Parse<Item> {
+        let name = self.next().text.to_owned();
+        self.expect('{')?;
+        let mut body = Vec::new();
+        let mut line = String::new();
+        let mut last = self.position().line;
+        while !matches!(self.peek(), Kind::Mark('}') | Kind::End) {
+            let token = self.next();
+            if token.position.line != last && !line.is_empty() {
+                body.push(std::mem::take(&mut line));
+            }
+            last = token.position.line;
+            let glued = matches!(token.kind, Kind::Mark(',' | ':')) || line.is_empty();
+            line.push_str(if glued { "" } else { " " });
+            line.push_str(token.text);
+        }
+        body.extend((!line.is_empty()).then_some(line));
+        self.expect('}')?;
+        Ok(Item::Section(name, body))
+    }
+
+    /// A variable, a kernel or a function, and who sees it.
+    fn symbol(&mut self, ast: &mut Ast) -> Parse<()> {
+        let mut linkage = None;
+        while let Kind::Word(word) = self.peek()
+            && let Some((found, _)) = Linkage::ALL.iter().find(|(_, name)| *name == word)
+        {
+            self.next();
+            linkage = Some(*found);
+        }
+        if self.eat_word("entry") {
+            let function = self.function(linkage, true)?;
+            ast.items.push(Item::Function(function));
+        } else if self.eat_word("func") {
+            let function = self.function(linkage, false)?;
+            ast.items.push(Item::Function(function));
+        } else {
+            for mut variable in self.variables(Scope::Module)? {
+                variable.linkage = linkage;
+                ast.items.push(Item::Variable(variable));
             }
         }
         Ok(())
