@@ -46,7 +46,8 @@ _Packed = _Bytes | _Array | list[Any]
 
 
 class Module:
-    """PTX text, loaded into `sim:0`; by whatever compiler, or by hand.
+    """PTX text, loaded into `sim:0`; by whatever compiler, or by hand. A forked process, whose `sim:0` is another,
+    has it there anew.
 
     Parameters
     ----------
@@ -194,6 +195,9 @@ def _packed(name: str, dtype: str, size: int, value: Any) -> _Packed:
         return [_member(name, member) for member in value]
     if value is None and size == 8:
         return bytes(size), 8
+    if isinstance(value, np.generic) and value.dtype.name in ("float16", "bfloat16") and value.nbytes == size:
+        # Compilers write `.u16`, `.b16` or two bytes for halves.
+        return value.tobytes(), size
     known = _DTYPES.get(dtype)
     if known is None or np.dtype(known).itemsize != size:
         raise TypeError(f"parameter '{name}' is .{dtype} of {size} bytes: pass a tuple for a struct, or its bytes")

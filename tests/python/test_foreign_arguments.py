@@ -139,6 +139,19 @@ def test_kernels_of_polyloom_run_over_the_grid():
         own(doubled).launch(2, 32, [-1, x])
 
 
+def test_scalars_of_any_type_are_arguments():
+    @loom.kernel
+    def scalars(h: loom.float16, flag: bool, small: loom.int8, wide: loom.float64, out: loom.array(dtype=loom.float64)):
+        if flag:
+            out[0] = loom.float64(h)
+            out[1] = loom.float64(small)
+            out[2] = wide
+
+    out = np.zeros(3)
+    own(scalars).launch(1, 32, [1, np.float16(0.5), True, -3, 0.1, out])
+    assert out.tolist() == [0.5, -3.0, 0.1]
+
+
 def test_cuda_text_of_polyloom_takes_the_same():
     library = find("lib/libnvrtc.so*")
     if library is None:
