@@ -321,10 +321,23 @@ impl Function {
             value_names: SecondaryMap::new(),
         };
         for (name, ty) in params {
-            function.add_region_param(body, ty);
-            function.param_names.push(name.into());
+            function.add_param(name, ty);
         }
         function
+    }
+
+    /// A function with the name, the parameters and the results of this one, compiled like it, and an empty body.
+    pub fn like(&self) -> Function {
+        let params = self.param_names.iter().zip(self.params()).map(|(name, &param)| (&**name, self.ty(param)));
+        let new = Function::new(self.name.clone(), self.kind, params, &self.results);
+        let (metadata, constraints) = (self.metadata.clone(), self.constraints.clone());
+        Function { metadata, constraints, span: self.span, ..new }
+    }
+
+    /// Adds a parameter behind the others.
+    pub fn add_param(&mut self, name: impl Into<Arc<str>>, ty: Type) -> Value {
+        self.param_names.push(name.into());
+        self.add_region_param(self.body, ty)
     }
 
     /// The types of the parameters and the results of a [`gradient`](Function::gradient), which may take the adjoints

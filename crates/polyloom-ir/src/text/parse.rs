@@ -127,8 +127,7 @@ impl<'t> Reader<'t> {
             let name = self.name("the parameter's name")?;
             self.expect(":")?;
             let ty = self.ty()?;
-            let param = body.func.add_region_param(body.func.body, ty);
-            body.func.param_names.push(name.into());
+            let param = body.func.add_param(name, ty);
             self.define(body, value, param)?;
         }
         if self.eat("->") {

@@ -5,10 +5,10 @@
 //! over constants are written out.
 
 use super::sweep::Sweep;
-use super::{Request, activity, custom, flat, plan, refuse_bits, rules, structure, unroll, zero};
+use super::{Request, activity, custom, flat, has_definition, plan, refuse_bits, structure, unroll, zero};
 use crate::pipeline::reachable_with_derivatives;
 use crate::transform::inline;
-use polyloom_ir::op::{Derivative, Effect};
+use polyloom_ir::op::Effect;
 use polyloom_ir::{
     Builder, CallEffects, Code, Diagnostic, FuncId, Function, FunctionKind, Imm, Module, Op, Scalar, Type, Value,
 };
@@ -86,10 +86,7 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     let function = &module.functions[of];
     let active = function.params().iter().map(|&param| moves(function.ty(param))).collect();
     let request = Request { active, rank: 1, checkpoints: false, coinciding: Vec::new() };
-    let is_expanded = |op, types: &[Type]| {
-        rules::derivative(op, types) == Derivative::Definition && types.iter().any(|ty| ty.is_float())
-    };
-    let (rest, forward) = flat(module, of, &request, is_expanded, inline::Keep::Custom)?;
+    let (rest, forward) = flat(module, of, &request, has_definition, inline::Keep::Custom)?;
     custom::check(&rest, &forward, &request)?;
     let forward = structure::structured(&forward);
     let known = reachable_with_derivatives(module, of);

@@ -192,24 +192,17 @@ fn gather(
         return Ok(None);
     }
     let index = func.param_index(array).unwrap_or_default();
-    let names = func.param_names.iter().map(|name| name.to_string());
-    let names: Vec<String> = names.chain((0..rank).map(|axis| format!("extent_{axis}"))).collect();
-    let types = func.params().iter().map(|&param| func.ty(param)).chain((0..rank).map(|_| Type::I32));
-    let typed = names.iter().map(String::as_str).zip(types);
-    let name = format!("{}_gather_{}", func.name, func.param_names[index]);
-    let mut new = Function::new(name, FunctionKind::Kernel, typed, &[]);
-    new.metadata = func.metadata.clone();
-    new.constraints = func.constraints.clone();
-    new.span = func.span;
-    let params: Vec<Value> = new.params().to_vec();
-    let (arguments, extents) = params.split_at(func.params().len());
+    let mut new = func.like();
+    new.name = format!("{}_gather_{}", func.name, func.param_names[index]).into();
+    let arguments: Vec<Value> = new.params().to_vec();
+    let extents: Vec<Value> = (0..rank).map(|axis| new.add_param(format!("extent_{axis}"), Type::I32)).collect();
     let mut builder = Builder::new(&mut new);
     builder.set_span(func.span);
     let place: SmallVec<[Value; 4]> = (0..rank).map(|axis| builder.tid(axis)).collect();
     let mut total = nothing(&mut builder, elem);
     for (number, sum) in sums.iter().enumerate() {
         // The thread that adds to this element, if there is one.
-        let mut call: Vec<Value> = arguments.to_vec();
+        let mut call = arguments.clone();
         let mut is_there = builder.const_bool(true);
         let first = builder.const_int(Scalar::I32, 0);
         for axis in 0..rank {
@@ -257,12 +250,7 @@ fn part(func: &Function, sum: &Scattered, elem: Type, rank: u8) -> Option<Functi
     part.metadata = KernelMetadata::default();
     part.results = smallvec![elem];
     let body = part.body;
-    let coordinates: Vec<Value> = (0..rank)
-        .map(|axis| {
-            part.param_names.push(format!("thread_{axis}").into());
-            part.add_region_param(body, Type::I32)
-        })
-        .collect();
+    let coordinates: Vec<Value> = (0..rank).map(|axis| part.add_param(format!("thread_{axis}"), Type::I32)).collect();
     let sums = [Sum { place: sum.place.clone(), is_conditional: false }];
     let insts = std::mem::take(&mut part.regions[body].insts);
     let mut builder = Builder::new(&mut part);

@@ -41,8 +41,7 @@ use cranelift_entity::EntitySet;
 use plan::Extra;
 use polyloom_ir::op::{Convergence, Derivative, Effect, Group};
 use polyloom_ir::{
-    Builder, Code, Diagnostic, FloatMode, FuncId, Function, FunctionKind, Imm, Inst, InstData, KernelMetadata, Module,
-    Op, Scalar, Type, Value,
+    Builder, Code, Diagnostic, FloatMode, FuncId, Function, Imm, Inst, InstData, Module, Op, Scalar, Type, Value,
 };
 use smallvec::SmallVec;
 use sweep::Sweep;
@@ -70,10 +69,7 @@ pub struct Request {
 ///
 /// Where the kernel has no derivative, or none that could be told: what to write instead.
 pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Backward, Vec<Diagnostic>> {
-    let is_expanded = |op, types: &[Type]| {
-        rules::derivative(op, types) == Derivative::Definition && types.iter().any(|ty| ty.is_float())
-    };
-    let (rest, forward) = flat(module, kernel, request, is_expanded, inline::Keep::Custom)?;
+    let (rest, forward) = flat(module, kernel, request, has_definition, inline::Keep::Custom)?;
     let request = &custom::with_arrays(&rest, &forward, request);
     let left = custom::check(&rest, &forward, request)?;
     let forward = structure::structured(&forward);
@@ -82,56 +78,12 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     let values = activity::active_values(&forward, &is_active);
     refuse_bits(&forward, &values)?;
     let mut arrays = activity::arrays(&forward, request);
-
-    let names: Vec<String> = forward.param_names.iter().map(|name| name.to_string()).collect();
-    let mut params: Vec<(String, Type)> =
-        names.iter().cloned().zip(forward.params().iter().map(|&param| forward.ty(param))).collect();
-    let mut adjoints = Vec::new();
-    for (index, &param) in forward.params().iter().enumerate().filter(|&(index, _)| is_active[index]) {
-        let ty = match forward.ty(param) {
-            Type::Scalar(scalar) => Type::array(scalar, 1),
-            Type::Composite(composite) => Type::composite_array(composite, 1),
-            array => array,
-        };
-        params.push((format!("adj_{}", names[index]), ty));
-        adjoints.push(index);
-    }
-    let typed = params.iter().map(|(name, ty)| (name.as_str(), *ty));
-    let mut new = Function::new(forward.name.clone(), FunctionKind::Kernel, typed, &[]);
-    new.metadata = KernelMetadata { backward: true, ..forward.metadata.clone() };
-    new.constraints = forward.constraints.clone();
-    new.span = forward.span;
     let n_params = forward.params().len();
-    let new_params: Vec<Value> = new.params().to_vec();
-    for (number, &index) in adjoints.iter().enumerate() {
-        if forward.ty(forward.params()[index]).as_any_array().is_some() {
-            arrays[index].adjoint = Some(new_params[n_params + number]);
-        }
-    }
+    let (mut new, adjoints) = with_adjoints(&forward, &is_active, &mut arrays);
     let mut sweep = Sweep::new(&forward, &rest, &mut new, values, arrays.clone(), request.checkpoints);
     sweep.apart = activity::stores_apart(&forward, request);
-    for (&old, &param) in forward.params().iter().zip(&new_params) {
-        sweep.values[old] = param.into();
-    }
-    sweep.run();
-    // What is left is the adjoints of scalars, to which every thread adds its part.
-    for (number, &index) in adjoints.iter().enumerate() {
-        let param = forward.params()[index];
-        if let Some(adjoint) = sweep.adjoints[param].take() {
-            let ty = forward.ty(param);
-            let zero = sweep.builder.const_int(Scalar::I32, 0);
-            let target = new_params[n_params + number];
-            sweep.builder.inst(Op::AtomicAdd, &[target, zero, adjoint], &[ty], Imm::None);
-        }
-    }
-    sweep.builder.return_(&[]);
-    let errors = std::mem::take(&mut sweep.errors);
-    let (tapes, segments) = (std::mem::take(&mut sweep.tapes), std::mem::take(&mut sweep.segments));
     let private = arrays.iter().filter(|array| array.is_private).filter_map(|array| array.adjoint).collect();
-    let extra = Extra { after: std::mem::take(&mut sweep.after), tapes, segments, place: sweep.place, private };
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    let extra = Extra { private, ..swept(sweep, &forward, &adjoints)? };
     let new = custom::without_calls(&rest, new)?;
     let (mut backward, counted) = plan::finish(new, n_params, adjoints, extra, request.rank);
     let needs = &mut backward.needs;
@@ -163,6 +115,48 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     Ok(backward)
 }
 
+/// The backward kernel with an empty body, and the parameters that it has adjoints of; notes those of arrays.
+fn with_adjoints(forward: &Function, is_active: &[bool], arrays: &mut [sweep::Array]) -> (Function, Vec<usize>) {
+    let mut new = forward.like();
+    new.metadata.backward = true;
+    let mut adjoints = Vec::new();
+    for (index, &param) in forward.params().iter().enumerate().filter(|&(index, _)| is_active[index]) {
+        let ty = forward.ty(param);
+        let array = match ty {
+            Type::Scalar(scalar) => Type::array(scalar, 1),
+            Type::Composite(composite) => Type::composite_array(composite, 1),
+            array => array,
+        };
+        let adjoint = new.add_param(format!("adj_{}", forward.param_names[index]), array);
+        if ty.as_any_array().is_some() {
+            arrays[index].adjoint = Some(adjoint);
+        }
+        adjoints.push(index);
+    }
+    (new, adjoints)
+}
+
+/// Writes both sweeps, and gives what they need.
+fn swept(mut sweep: Sweep<'_>, forward: &Function, adjoints: &[usize]) -> Result<Extra, Vec<Diagnostic>> {
+    let params: Vec<Value> = sweep.builder.func.params().to_vec();
+    for (&old, &param) in forward.params().iter().zip(&params) {
+        sweep.values[old] = param.into();
+    }
+    sweep.run();
+    // What is left is the adjoints of scalars, to which every thread adds its part.
+    for (&index, &target) in adjoints.iter().zip(&params[forward.params().len()..]) {
+        let param = forward.params()[index];
+        if let Some(adjoint) = sweep.adjoints[param].take() {
+            let ty = forward.ty(param);
+            let zero = sweep.builder.const_int(Scalar::I32, 0);
+            sweep.builder.inst(Op::AtomicAdd, &[target, zero, adjoint], &[ty], Imm::None);
+        }
+    }
+    sweep.builder.return_(&[]);
+    let Sweep { errors, after, tapes, segments, place, .. } = sweep;
+    if errors.is_empty() { Ok(Extra { after, tapes, segments, place, private: Vec::new() }) } else { Err(errors) }
+}
+
 /// A kernel that computes its derivative in a direction beside what it computes.
 #[derive(Clone, Debug)]
 pub struct Tangent {
@@ -192,23 +186,18 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
     let values = activity::active_values(&old, &is_active);
     refuse_bits(&old, &values)?;
     let tangents: Vec<usize> = (0..is_active.len()).filter(|&index| is_active[index]).collect();
-    let all = old.param_names.iter().map(|name| name.to_string());
-    let all = all.chain(tangents.iter().map(|&index| format!("dot_{}", old.param_names[index])));
-    let names: Vec<String> = all.collect();
-    let types = old.params().iter().copied().chain(tangents.iter().map(|&index| old.params()[index]));
-    let typed = names.iter().map(|name| name.as_str()).zip(types.map(|param| old.ty(param)));
-    let mut new = Function::new(format!("{}_tangent", old.name), FunctionKind::Kernel, typed, &[]);
-    new.metadata = old.metadata.clone();
-    new.constraints = old.constraints.clone();
-    new.span = old.span;
-    let n_params = old.params().len();
+    let mut new = old.like();
+    new.name = format!("{}_tangent", old.name).into();
     let new_params: Vec<Value> = new.params().to_vec();
+    let tangent_of =
+        |&index: &usize| new.add_param(format!("dot_{}", old.param_names[index]), old.ty(old.params()[index]));
+    let new_tangents: Vec<Value> = tangents.iter().map(tangent_of).collect();
     let mut writer = Tangents::new(&old, &mut new, values);
     for (&param, &value) in old.params().iter().zip(&new_params) {
         writer.values[param] = value.into();
     }
-    for (number, &index) in tangents.iter().enumerate() {
-        writer.tangents[old.params()[index]] = new_params[n_params + number].into();
+    for (&index, &value) in tangents.iter().zip(&new_tangents) {
+        writer.tangents[old.params()[index]] = value.into();
     }
     writer.run();
     let errors = std::mem::take(&mut writer.errors);
@@ -252,6 +241,11 @@ fn flat(
     updates::as_loads_and_stores(&mut flat, &is_read_and_own);
     refuse_reads_of_updates(&flat)?;
     Ok((module, flat))
+}
+
+/// Whether an op on these types is differentiated by what it is made of.
+fn has_definition(op: Op, types: &[Type]) -> bool {
+    rules::derivative(op, types) == Derivative::Definition && types.iter().any(|ty| ty.is_float())
 }
 
 /// By parameter, whether it is asked for and has derivatives.

@@ -8,8 +8,8 @@ use crate::transform::{cse, dce, fold};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::Effect;
 use polyloom_ir::{
-    Builder, CallEffects, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, Module, Op, Scalar, Type, Value,
-    ValueDef, verify_module,
+    Builder, CallEffects, Diagnostic, FuncId, Function, Imm, Inst, Module, Op, Scalar, Type, Value, ValueDef,
+    verify_module,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -178,27 +178,31 @@ pub(super) fn finish(
     let mut module = Module::new();
     let kernel = module.functions.push(func);
     debug_assert_eq!(verify_module(&module), Ok(()), "the backward kernel is valid\n{module}");
-    let mut counted: Vec<TapeLength> = Vec::new();
-    let mut number_of = |length: TapeLength| {
-        let known = counted.iter().position(|known| *known == length.counted());
-        known.unwrap_or_else(|| {
-            counted.push(length.counted());
-            counted.len() - 1
-        })
-    };
-    let tapes = tapes.iter().map(|tape| {
-        let number = number_of(tape.length);
-        match tape.length {
-            TapeLength::Loop(_) | TapeLength::Reads(_) => TapeExtent::Whole(number),
-            TapeLength::Checkpoints(_) => TapeExtent::Checkpoints(number),
-            TapeLength::Segment(_) => TapeExtent::Segment(number),
-        }
-    });
-    let tapes: Vec<TapeExtent> = tapes.collect();
-    let segments = segments.iter().map(|&(inst, _)| number_of(TapeLength::Loop(inst))).collect();
+    let mut counted = Vec::new();
+    let tapes = tapes.iter().map(|tape| extent(tape.length, &mut counted)).collect();
+    let segments = segments.iter().map(|&(inst, _)| number_of(TapeLength::Loop(inst), &mut counted)).collect();
     let after = after.into_iter().map(|(param, _)| param).collect();
     let needs = Needs { adjoints, after, tapes, segments, replayed, reads, ..Needs::default() };
     (Backward { module, kernel, sizes: None, needs }, counted)
+}
+
+/// How long a tape is, by the number of what is counted to know it.
+fn extent(length: TapeLength, counted: &mut Vec<TapeLength>) -> TapeExtent {
+    let number = number_of(length, counted);
+    match length {
+        TapeLength::Loop(_) | TapeLength::Reads(_) => TapeExtent::Whole(number),
+        TapeLength::Checkpoints(_) => TapeExtent::Checkpoints(number),
+        TapeLength::Segment(_) => TapeExtent::Segment(number),
+    }
+}
+
+/// The number of what is counted to know a length.
+fn number_of(length: TapeLength, counted: &mut Vec<TapeLength>) -> usize {
+    let known = counted.iter().position(|known| *known == length.counted());
+    known.unwrap_or_else(|| {
+        counted.push(length.counted());
+        counted.len() - 1
+    })
 }
 
 /// Takes out of a function what nothing needs, with its parameters beyond the first so many, tapes among them. Gives
@@ -241,13 +245,9 @@ pub(super) fn distinct_names(func: &mut Function) {
 /// which a thread works out its coordinates, and its number in the part becomes its place on tapes.
 fn take_part(func: &mut Function, place: Option<Value>, rank: u8) {
     let body = func.body;
-    let first = func.add_region_param(body, Type::I32);
-    func.param_names.push("first_thread".into());
-    let mut extents: SmallVec<[Value; 4]> = SmallVec::new();
-    for axis in 1..rank {
-        extents.push(func.add_region_param(body, Type::I32));
-        func.param_names.push(format!("extent_{axis}").into());
-    }
+    let first = func.add_param("first_thread", Type::I32);
+    let extents: SmallVec<[Value; 4]> =
+        (1..rank).map(|axis| func.add_param(format!("extent_{axis}"), Type::I32)).collect();
     let behind = std::mem::take(&mut func.regions[body].insts);
     let mut builder = Builder::new(func);
     let here = builder.op(Op::TidLinear, &[]);
@@ -300,13 +300,7 @@ pub(super) fn count(
     let needs = &mut backward.needs;
     needs.lengths = vec![None; n_counted];
     needs.lengths_are_uniform = true;
-    let constant = |value: Value| match func.values[value].def {
-        ValueDef::Result(inst, _) => match (func.insts[inst].op, &func.insts[inst].imm) {
-            (Op::Const, &Imm::Bits(bits)) => Some(bits as u32),
-            _ => None,
-        },
-        ValueDef::Param(..) => None,
-    };
+    let constant = |value: Value| func.as_const(value).map(|bits| bits as u32);
     func.walk(func.body, &mut |_, data| {
         let reads = data.op.info().effect == Effect::Read;
         needs.lengths_are_uniform &= !reads && !matches!(data.op, Op::Tid | Op::TidLinear);
@@ -333,24 +327,19 @@ fn sizes(
     lengths: Vec<TapeLength>,
     arrays: Vec<Array>,
 ) -> Result<(Module, FuncId), Vec<Diagnostic>> {
-    let params = forward.param_names.iter().zip(forward.params()).map(|(name, &param)| (&**name, forward.ty(param)));
-    let params = params.chain([("tape_sizes", Type::array(Scalar::I32, 1))]);
-    let name = format!("{}_tape_sizes", forward.name);
-    let mut new = Function::new(name, FunctionKind::Kernel, params, &[]);
-    new.metadata = forward.metadata.clone();
-    new.constraints = forward.constraints.clone();
-    new.span = forward.span;
+    let mut new = forward.like();
+    new.name = format!("{}_tape_sizes", forward.name).into();
     let new_params: Vec<Value> = new.params().to_vec();
-    let n_params = forward.params().len();
+    let found = new.add_param("tape_sizes", Type::array(Scalar::I32, 1));
     let mut sweep = Sweep::new(forward, rest, &mut new, EntitySet::new(), arrays, false);
     for (&old, &param) in forward.params().iter().zip(&new_params) {
         sweep.values[old] = param.into();
     }
-    sweep.sizes = Some((new_params[n_params], lengths));
+    sweep.sizes = Some((found, lengths));
     sweep.run_sizes();
     sweep.builder.return_(&[]);
     let mut new = custom::without_calls(rest, new)?;
-    clean(&mut new, &new_params[..n_params]);
+    clean(&mut new, &new_params);
     distinct_names(&mut new);
     let mut module = Module::new();
     let kernel = module.functions.push(new);

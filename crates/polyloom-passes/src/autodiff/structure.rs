@@ -31,11 +31,7 @@ enum Exit {
 
 /// The function in structured form.
 pub(super) fn structured(old: &Function) -> Function {
-    let params = old.param_names.iter().zip(old.params()).map(|(name, &param)| (&**name, old.ty(param)));
-    let mut new = Function::new(old.name.clone(), old.kind, params, &old.results);
-    new.metadata = old.metadata.clone();
-    new.constraints = old.constraints.clone();
-    new.span = old.span;
+    let mut new = old.like();
     let mut structurer =
         Structurer { old, exits: SecondaryMap::new(), values: SecondaryMap::new(), builder: Builder::new(&mut new) };
     structurer.survey(old.body);

@@ -306,9 +306,8 @@ impl<'a> Tangents<'a> {
         let after = match self.after.iter().find(|(of, _)| *of == param) {
             Some(&(_, after)) => after,
             None => {
-                let (ty, body) = (self.old.ty(data.operands[0]), self.builder.func.body);
-                let after = self.builder.func.add_region_param(body, ty);
-                self.builder.func.param_names.push(format!("after_{}", self.old.param_names[param]).into());
+                let (name, ty) = (format!("after_{}", self.old.param_names[param]), self.old.ty(data.operands[0]));
+                let after = self.builder.func.add_param(name, ty);
                 self.after.push((param, after));
                 after
             }

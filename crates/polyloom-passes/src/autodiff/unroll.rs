@@ -13,9 +13,7 @@ const MAX_INSTS: usize = 4096;
 
 /// A function in structured form whose loops over constants are written out.
 pub(super) fn unrolled(old: &Function) -> Function {
-    let params = old.param_names.iter().zip(old.params()).map(|(name, &param)| (&**name, old.ty(param)));
-    let mut new = Function::new(old.name.clone(), old.kind, params, &old.results);
-    (new.metadata, new.constraints, new.span) = (old.metadata.clone(), old.constraints.clone(), old.span);
+    let mut new = old.like();
     let params: Vec<Value> = new.params().to_vec();
     let mut unroller = Unroller { old, builder: Builder::new(&mut new), values: SecondaryMap::new() };
     for (&param, &value) in old.params().iter().zip(&params) {

@@ -273,19 +273,12 @@ impl<'a> Sweep<'a> {
         found
     }
 
-    fn add_param(&mut self, name: String, ty: Type) -> Value {
-        let body = self.builder.func.body;
-        let param = self.builder.func.add_region_param(body, ty);
-        self.builder.func.param_names.push(name.into());
-        param
-    }
-
     /// The thread's place on tapes.
     fn place(&mut self) -> Value {
         match self.place {
             Some(place) => place,
             None => {
-                let place = self.add_param("tape_place".to_owned(), Type::I32);
+                let place = self.builder.func.add_param("tape_place".to_owned(), Type::I32);
                 self.place = Some(place);
                 place
             }
@@ -298,7 +291,7 @@ impl<'a> Sweep<'a> {
             return after;
         }
         let name = format!("after_{}", self.old.param_names[param]);
-        let after = self.add_param(name, self.old.ty(self.old.params()[param]));
+        let after = self.builder.func.add_param(name, self.old.ty(self.old.params()[param]));
         self.after.push((param, after));
         after
     }
@@ -308,7 +301,7 @@ impl<'a> Sweep<'a> {
         if let Some(&(_, segment)) = self.segments.iter().find(|(of, _)| *of == inst) {
             return segment;
         }
-        let segment = self.add_param(format!("segment_{}", self.segments.len()), Type::I32);
+        let segment = self.builder.func.add_param(format!("segment_{}", self.segments.len()), Type::I32);
         self.segments.push((inst, segment));
         segment
     }
@@ -323,7 +316,7 @@ impl<'a> Sweep<'a> {
             Type::Composite(elem) => Type::composite_array(elem, 2),
             ty => Type::array(ty.as_scalar().unwrap_or(Scalar::I32), 2),
         };
-        let param = self.add_param(format!("tape_{}", self.tapes.len()), ty);
+        let param = self.builder.func.add_param(format!("tape_{}", self.tapes.len()), ty);
         self.tapes_of[inst].push(self.tapes.len());
         self.tapes.push(Tape { param, length });
         param

@@ -37,11 +37,8 @@ impl Split<'_> {
     }
 
     fn param(&mut self, name: &str, ty: Type, param: BlockParam) -> Value {
-        let body = self.emit.func.body;
-        let value = self.emit.func.add_region_param(body, ty);
-        self.emit.func.param_names.push(name.into());
         self.plan.push(param);
-        value
+        self.emit.func.add_param(name, ty)
     }
 
     /// An array with these extents.

@@ -132,12 +132,8 @@ fn split(
     whole_warps: bool,
     text: Option<Phrases>,
 ) -> Result<(Function, BlockPlan), Impossible> {
-    let params = func.params().iter().zip(&func.param_names).map(|(&param, name)| (&**name, func.ty(param)));
-    let mut made = Function::new(func.name.clone(), FunctionKind::Kernel, params, &[]);
-    made.metadata = func.metadata.clone();
+    let mut made = func.like();
     made.metadata.by_block = true;
-    made.constraints = func.constraints.clone();
-    made.span = func.span;
     let region = made.body;
     let mut emit = Emit { func: made, region, span: func.span };
     let nothing = emit.int(0);
