@@ -221,3 +221,47 @@ def test_clusters_have_one_block():
     assert ptx, log
     with pytest.raises(ValueError, match=r"^\d+:\d+: `reversed` requires clusters of several blocks"):
         loom.sim.Module(ptx).kernel("reversed")
+
+
+PACKED = """
+extern "C" __global__ void packed(const unsigned* x, const unsigned* y, unsigned* out, int n) {
+    int i = threadIdx.x;
+    unsigned a = x[i], b = y[i];
+    unsigned found[] = {__vabsdiffu4(a, b), __vabsdiffs4(a, b), __vsadu4(a, b), __vsads4(a, b),
+                        __vsadu2(a, b),     __vsads2(a, b),     __vabs4(a),     __vabsss4(a)};
+    for (int j = 0; j < 8; ++j) out[j * n + i] = found[j];
+}
+"""
+
+
+def test_differences_of_packed_integers():
+    path = find("lib/libnvrtc.so.13")
+    if path is None:
+        pytest.skip("nvidia-cuda-nvrtc is not installed")
+    log, ptx = Nvrtc(path).compile(PACKED, "sm_80")
+    assert "vabsdiff4" in ptx and "vabsdiff2" in ptx, log
+    x, y = np.random.default_rng(3).integers(0, 2**32, (2, 256), np.uint32)
+    x[:2], y[:2] = 0x80808080, 0x7F7F7F7F
+    out = np.zeros((8, 256), np.uint32)
+    loom.sim.Module(ptx).kernel("packed").launch(1, 256, [x, y, out, 256])
+
+    def lanes(word, dtype):
+        return word.view(dtype).reshape(256, -1).astype(np.int64)
+
+    def difference(dtype):
+        return np.abs(lanes(x, dtype) - lanes(y, dtype))
+
+    def bytes_of(values):
+        return np.ascontiguousarray(values.astype(np.uint8)).view(np.uint32).ravel()
+
+    expected = [
+        bytes_of(difference(np.uint8)),
+        bytes_of(difference(np.int8)),
+        difference(np.uint8).sum(1),
+        difference(np.int8).sum(1),
+        difference(np.uint16).sum(1),
+        difference(np.int16).sum(1),
+        bytes_of(np.abs(lanes(x, np.int8))),
+        bytes_of(np.minimum(np.abs(lanes(x, np.int8)), 127)),
+    ]
+    np.testing.assert_array_equal(out, np.array(expected, np.uint32))

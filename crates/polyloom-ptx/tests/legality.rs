@@ -54,6 +54,9 @@ const FORMS: &[&str] = &[
     "mad24<|.lo|.hi><|.sat>.<u32|s32|u16> @z0, @z1, @z2, @z3;",
     "dp4a.<u32|s32|b32>.<u32|s32> %r0, %r1, %r2, %r3;",
     "dp2a<|.lo|.hi>.<u32|s32>.<u32|s32> %r0, %r1, %r2, %r3;",
+    "vabsdiff<2|4>.<u32|s32|b32|u64>.<u32|s32>.<u32|s32|b32><|.sat><|.add> %r0, %r1, %r2, %r3;",
+    "vabsdiff<2|4>.<u32|s32>.u32 %r0, %r1, %r2, %r3;",
+    "vabsdiff<2|4>.u32.u32.u32 %r0, %r1, %r2;",
     // Bits.
     "<and|or|xor>.<b16|b32|b64|u16|u32|s32|u64|pred|b128|f32> @z0, @z1, @z2;",
     "<not|cnot>.<b16|b32|b64|u32|s64|pred> @z0, @z1;",

@@ -27,6 +27,7 @@ mod stack;
 mod symbol;
 mod sync;
 pub(crate) mod types;
+mod video;
 mod warp;
 
 use crate::error::Error;
@@ -81,6 +82,7 @@ impl function::Decoder<'_> {
             }
             "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "prmt" | "bfe" | "bfi"
             | "popc" | "clz" | "bfind" | "fns" | "brev" | "szext" | "bmsk" => self.logic(line),
+            "vabsdiff2" | "vabsdiff4" => self.absolute_differences(line),
             "set" | "setp" | "selp" | "slct" => self.compare(line),
             "cvt" => self.convert(line),
             "mov" | "ld" | "ldu" | "st" | "cvta" | "isspacep" | "prefetch" | "prefetchu" | "discard"
