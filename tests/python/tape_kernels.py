@@ -20,6 +20,14 @@ def product(x: D, z: D, y: D):
 
 
 @loom.kernel
+def product_of_all(x: D, y: D):
+    p = f64(1.0)
+    for k in range(x.shape[0]):
+        p *= x[k]
+    y[loom.tid()] = p
+
+
+@loom.kernel
 def double(x: D, y: D):
     i = loom.tid()
     y[i] = f64(2.0) * x[i]

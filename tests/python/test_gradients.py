@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polyloom as loom
 import pytest
+from tape_kernels import product_of_all
 
 ERRORS = Path(__file__).parents[2] / "docs" / "errors"
 D = loom.array(dtype=loom.float64)
@@ -21,14 +22,6 @@ f64 = loom.float64
 def saxpy(a: f64, x: D, y: D):
     i = loom.tid()
     y[i] = a * x[i] + loom.sin(y[i])
-
-
-@loom.kernel
-def product_of_all(x: D, y: D):
-    p = f64(1.0)
-    for k in range(x.shape[0]):
-        p *= x[k]
-    y[loom.tid()] = p
 
 
 @loom.kernel

@@ -3,7 +3,7 @@
 import numpy as np
 import polyloom as loom
 import pytest
-from tape_kernels import D, arrays, f64, set_to, square, square_in_place, total, weights
+from tape_kernels import D, arrays, f64, product_of_all, set_to, square, square_in_place, total, weights
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim:0"])
@@ -36,26 +36,19 @@ def test_tapes_on_devices(device):
 
 
 def test_loops_have_their_tapes_on_the_device():
-    @loom.kernel
-    def product(x: D, y: D):
-        p = f64(1.0)
-        for k in range(x.shape[0]):
-            p *= x[k]
-        y[loom.tid()] = p
-
     values = np.array([1.5, -2.0, 0.5, 3.0])
     x, y = arrays(values, [0.0], device="sim:0")
     with loom.Tape() as tape:
-        loom.launch(product, 1, [x], [y], device="sim:0")
+        loom.launch(product_of_all, 1, [x], [y], device="sim:0")
     tape.backward(y)
     np.testing.assert_allclose(tape.gradients[x].numpy(), np.prod(values) / values)
     assert tape.memory.loops >= 32
     # NumPy's arrays are brought to the device and back.
     y, adj_x, adj_y = np.zeros(1), np.zeros(4), np.ones(1)
-    loom.launch(product, 1, [values], [y], device="sim:0", adjoint=True, adj_inputs=[adj_x], adj_outputs=[adj_y])
+    loom.launch(product_of_all, 1, [values], [y], device="sim:0", adjoint=True, adj_inputs=[adj_x], adj_outputs=[adj_y])
     np.testing.assert_allclose(adj_x, np.prod(values) / values)
     with loom.Tape() as tape:
-        loom.launch(product, 1, [values], [y], device="sim:0")
+        loom.launch(product_of_all, 1, [values], [y], device="sim:0")
     tape.backward(y)
     np.testing.assert_allclose(tape.gradients[values], np.prod(values) / values)
 
