@@ -150,6 +150,12 @@ const FORMS: &[&str] = &[
     "mma<|.sync><|.aligned>.m16n8k256.row.col.s32.b1.b1.s32.xor.popc \
      {%r0, %r1, %r2, %r3}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r0, %r1, %r2, %r3};",
     "mma.sync.aligned.<m8n8k4|m16n8k8>.row.col<|.rz>.f64.f64.f64.f64 {%rd0, %rd1}, {%rd2}, {%rd3}, {%rd4, %rd5};",
+    "mma.sync.aligned.m8n8k4.<row|col>.<row|col><|.satfinite>.<f16|f32|bf16>.f16.<f16|bf16>.<f16|f32> \
+     {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%r6, %r7}, {%r8, %r9, %r10, %r11};",
+    "mma.sync.aligned.m8n8k4.<row|col>.<row|col>.<f16|f32>.f16.f16.<f16|f32> \
+     {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, {%r4, %r5}, {%r6, %r7}, {%r8, %r9, %r10, %r11};",
+    "mma.sync.aligned.m8n8k4.<row|col>.<row|col>.<f16|f32>.f16.f16.<f16|f32> \
+     {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, {%r4, %r5}, {%r6, %r7}, {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7};",
     "<ldmatrix><|.sync><|.aligned>.m8n8.<x1|x2|x4><|.trans>.shared.<b16|b8|b32> {%r0, %r1}, [%rd1];",
     // 128 bits.
     "mov.<b128|b64|u64|b32> %q0, %q1;",

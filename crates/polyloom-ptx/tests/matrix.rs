@@ -105,6 +105,66 @@ fn products_of_every_type() {
     product("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32", 32, 8, eighth::<2>, false);
 }
 
+#[test]
+fn four_products_of_quarters_of_a_warp() {
+    // Elements of the quarter's matrices, which all differ: `seed` tells them apart.
+    let element = |quarter: usize, i: usize, j: usize, seed: usize| entry(i, j, seed + 3 * quarter);
+    let sum = |quarter: usize, row: usize, column: usize| {
+        (0..4).map(|k| element(quarter, row, k, 1) * element(quarter, k, column, 2)).sum::<i32>() + 20
+    };
+    for (a_by_rows, b_by_rows) in [(true, false), (true, true), (false, false), (false, true)] {
+        let mut input = Vec::new();
+        for lane in 0..32 {
+            // The table of the manual, by lanes of a quarter: 0 to 3 and 16 to 19 of the first.
+            let (quarter, t, upper) = (lane % 16 / 4, lane % 4, if lane < 16 { 0 } else { 4 });
+            let a = |i: usize| if a_by_rows { (t + upper, i) } else { (i + upper, t) };
+            let b = |i: usize| if b_by_rows { (t, i + upper) } else { (i, t + upper) };
+            for (place, seed) in [(&a as &dyn Fn(usize) -> (usize, usize), 1), (&b, 2)] {
+                for pair in [0, 2] {
+                    let [low, high] = [pair, pair + 1].map(place);
+                    let bits = |(i, j)| half(element(quarter, i, j, seed));
+                    input.push(bits(low) | bits(high) << 16);
+                }
+            }
+        }
+        let order = |by_rows| if by_rows { "row" } else { "col" };
+        let name = format!("mma.sync.aligned.m8n8k4.{}.{}", order(a_by_rows), order(b_by_rows));
+        let halves = format!(
+            "mov.b32 %t, 0x4d004d00;\n{name}.f16.f16.f16.f16 {{%d0, %d1, %d2, %d3}}, {{%r0, %r1}}, {{%r2, %r3}}, \
+             {{%t, %t, %t, %t}};"
+        );
+        let out = fragments(&halves, 4, &input);
+        for lane in 0..32 {
+            let (quarter, row) = (lane % 16 / 4, lane % 4 + if lane < 16 { 0 } else { 4 });
+            for column in 0..8 {
+                let found = out[lane * 4 + column / 2] >> (column % 2 * 16) & 0xffff;
+                assert_eq!(found, half(sum(quarter, row, column)), "{name} ({row}, {column}) of {quarter}");
+            }
+        }
+        // Of eight singles a lane has, four at a time.
+        for first in [0, 4] {
+            let registers: Vec<String> = (0..8)
+                .map(|i| if i / 4 * 4 == first { format!("%d{}", i % 4) } else { format!("%r{}", 8 + i) })
+                .collect();
+            let singles = format!(
+                "mov.b32 %t, 0f41A00000;\n{name}.f32.f16.f16.f32 {{{}}}, {{%r0, %r1}}, {{%r2, %r3}}, \
+                 {{%t, %t, %t, %t, %t, %t, %t, %t}};",
+                registers.join(", ")
+            );
+            let out = fragments(&singles, 4, &input);
+            for lane in 0..32usize {
+                let (quarter, x) = (lane % 16 / 4, lane % 4);
+                for i in first..first + 4 {
+                    let row = (x & 1) + (i & 2) + if lane < 16 { 0 } else { 4 };
+                    let column = (i & 4) + (lane & 2) + (i & 1);
+                    let expected = (sum(quarter, row, column) as f32).to_bits();
+                    assert_eq!(out[lane * 4 + i % 4], expected, "{name} ({row}, {column}) of {quarter}");
+                }
+            }
+        }
+    }
+}
+
 /// A bit of a matrix.
 fn bit(i: usize, j: usize, seed: usize) -> u32 {
     (entry(i, j, seed) & 1) as u32

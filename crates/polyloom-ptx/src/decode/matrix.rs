@@ -61,11 +61,11 @@ struct Part {
     column: u32,
 }
 
-/// The shapes of which `mma` has products with a fragment of `ty` as A; the m8n8k4 of f16 is four products of
-/// quarters of a warp, and no other thing.
+/// The shapes of which `mma` has products with a fragment of `ty` as A.
 fn mma_has(Shape { m, n, k }: Shape, ty: Type) -> bool {
     let (of_eight, of_sixteen): (&[u32], &[u32]) = match ty {
-        Type::F16 | Type::Bf16 => (&[], &[8, 16]),
+        Type::F16 => (&[4], &[8, 16]),
+        Type::Bf16 => (&[], &[8, 16]),
         Type::Tf32 => (&[], &[4, 8]),
         Type::F64 => (&[4], &[4, 8, 16]),
         Type::E4m3 | Type::E5m2 => (&[], &[16, 32]),
@@ -96,10 +96,12 @@ fn wmma_has(Shape { m, n, k }: Shape, ty: Type) -> bool {
 }
 
 /// Whether matrices of these types are multiplied: those of A and B, and of C and D.
-fn goes_together(wmma: bool, [a, b]: [Type; 2], [c, d]: [Type; 2]) -> bool {
+fn goes_together(spread: Spread, [a, b]: [Type; 2], [c, d]: [Type; 2]) -> bool {
+    let wmma = spread == Spread::Wmma;
     let single = c == Type::F32 && d == Type::F32;
     let half = |ty| matches!(ty, Type::F16 | Type::F32);
     match (a, b) {
+        (Type::F16, Type::F16) if matches!(spread, Spread::Quarters(_)) => half(c) && (c == d || d == Type::F32),
         (Type::F16, Type::F16) => half(c) && half(d) && (wmma || c == d),
         (Type::Bf16, Type::Bf16) | (Type::Tf32, Type::Tf32) => single,
         (Type::F64, Type::F64) => c == Type::F64 && d == Type::F64,
@@ -134,6 +136,56 @@ fn element_bits(ty: Type) -> u32 {
         Type::F16 | Type::Bf16 => 16,
         other => other.bits(),
     }
+}
+
+/// How the matrices of a product are spread over lanes and their registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Spread {
+    Wmma,
+    Mma,
+    /// The m8n8k4 of f16: four products, each of a quarter of the warp, whose matrices are one below the other. Whether
+    /// A and B are given by rows.
+    Quarters([bool; 2]),
+}
+
+impl Spread {
+    /// Rows and columns of the matrix that the warp holds.
+    fn extents(self, role: Role, shape: Shape) -> (u32, u32) {
+        let (rows, columns) = shape.of(role);
+        (if let Spread::Quarters(_) = self { 4 * rows } else { rows }, columns)
+    }
+
+    fn fragment(self, role: Role, shape: Shape, ty: Type, registers: usize) -> Vec<Part> {
+        match self {
+            Spread::Wmma => wmma_fragment(role, shape, ty, registers),
+            Spread::Mma => mma_fragment(role, shape, ty, registers),
+            Spread::Quarters(by_rows) => quarter_fragment(role, by_rows, ty, registers),
+        }
+    }
+}
+
+/// How the `mma` of quarters of a warp spreads matrices (PTX ISA 9.0 §9.7.14.5.1): lanes `4 q + t` and `16 + 4 q + t`
+/// have those of the quarter `q`.
+fn quarter_fragment(role: Role, by_rows: [bool; 2], ty: Type, registers: usize) -> Vec<Part> {
+    let bits = element_bits(ty);
+    let each = 32 / bits;
+    let mut parts = Vec::new();
+    for lane in 0..LANES as u32 {
+        let (quarter, t, upper) = (lane / 4 % 4, lane % 4, lane / 16 * 4);
+        for i in 0..registers as u32 * each {
+            let (rows, row, column) = match (role, by_rows) {
+                (Role::A, [true, _]) => (8, t + upper, i),
+                (Role::A, _) => (8, i + upper, t),
+                (Role::B, [_, true]) => (4, t, i + upper),
+                (Role::B, _) => (4, i, t + upper),
+                (Role::C, _) if bits == 16 => (8, t + upper, i),
+                (Role::C, _) => (8, (t & 1) + (i & 2) + upper, (i & 4) + (t & 2) + (i & 1)),
+            };
+            let (lane, register, bit) = (lane as u8, (i / each) as u8, (i % each * bits) as u8);
+            parts.push(Part { lane, register, bit, row: rows * quarter + row, column });
+        }
+    }
+    parts
 }
 
 /// How `mma` spreads a matrix (PTX ISA 9.0 §9.7.14.5): lane `4 g + t` has rows around `g` and columns around `t`.
@@ -258,6 +310,7 @@ struct Product {
     b: Fragment,
     c: Fragment,
     shape: Shape,
+    spread: Spread,
     /// Of the result.
     ty: Type,
     operation: Option<BitOperation>,
@@ -267,15 +320,19 @@ struct Product {
 impl Product {
     /// The elements of the result, by rows.
     fn sums(&self, registers: &Registers) -> Vec<f64> {
-        let (m, n, k) = (self.shape.m as usize, self.shape.n as usize, self.shape.k as usize);
-        let (mut left, mut right) = (vec![0.0; m * k], vec![0.0; k * n]);
+        let (n, k) = (self.shape.n as usize, self.shape.k as usize);
+        let rows = |role| self.spread.extents(role, self.shape).0 as usize;
+        let m = rows(Role::A);
+        let (mut left, mut right) = (vec![0.0; m * k], vec![0.0; rows(Role::B) * n]);
         let mut sum = vec![0.0; m * n];
         self.a.read(registers, &mut left);
         self.b.read(registers, &mut right);
         self.c.read(registers, &mut sum);
         for row in 0..m {
+            // Of the matrices below each other in B, the one for this row.
+            let first = row / self.shape.m as usize * k;
             for column in 0..n {
-                let factors = (0..k).map(|at| (left[row * k + at], right[at * n + column]));
+                let factors = (0..k).map(|at| (left[row * k + at], right[(first + at) * n + column]));
                 let cell = &mut sum[row * n + column];
                 *cell = match self.ty {
                     Type::F64 if self.rounding == Rounding::Nearest => {
@@ -431,17 +488,13 @@ impl Decoder<'_> {
         &mut self,
         line: &Line<'_>,
         operand: &Operand,
-        (role, shape, ty, wmma): (Role, Shape, Type, bool),
+        (role, shape, ty, spread): (Role, Shape, Type, Spread),
     ) -> Decoded<Fragment> {
         let width = if element_bits(ty) == 64 { 64 } else { 32 };
         let operands = self.elements(operand);
         let sources = operands.iter().map(|each| self.any_source(each, Type::B(width))).collect::<Decoded<Vec<_>>>()?;
-        let parts = if wmma {
-            wmma_fragment(role, shape, ty, sources.len())
-        } else {
-            mma_fragment(role, shape, ty, sources.len())
-        };
-        if !covers(&parts, shape.of(role)) {
+        let parts = spread.fragment(role, shape, ty, sources.len());
+        if !covers(&parts, spread.extents(role, shape)) {
             return line.error(format!("{} registers of `.{}` are no such fragment", sources.len(), ty.name()));
         }
         Ok(Fragment { sources, parts, ty, columns: shape.of(role).1 })
@@ -469,8 +522,13 @@ impl Decoder<'_> {
             [d, a, b, c] => [d, a, b, c],
             _ => return line.error("a product names the types of d, a, b and c"),
         };
+        let spread = match a_type {
+            _ if wmma => Spread::Wmma,
+            Type::F16 if shape.m == 8 => Spread::Quarters(layouts),
+            _ => Spread::Mma,
+        };
         let has = if wmma { wmma_has(shape, a_type) } else { mma_has(shape, a_type) };
-        if !has || !goes_together(wmma, [a_type, b_type], [c_type, d_type]) || rounding == Rounding::NearestAway {
+        if !has || !goes_together(spread, [a_type, b_type], [c_type, d_type]) || rounding == Rounding::NearestAway {
             return line.error("the simulator has no product of these types and this shape");
         }
         if operation.is_some() != (a_type == Type::B1) {
@@ -479,26 +537,23 @@ impl Decoder<'_> {
         if saturating && (a_type == Type::B1 || d_type != Type::S(32) && !(wmma && a_type == Type::F16)) {
             return line.error(format!("a product of `.{}` has no `.satfinite`", a_type.name()));
         }
-        // `wmma` fragments know their layout since they were loaded; those of `mma` are row and column.
-        if (!wmma || element_bits(a_type) < 8) && layouts != [true, false] {
+        // `wmma` fragments know their layout since they were loaded; those of `mma` are row and column, but for one.
+        let has_layouts = matches!(spread, Spread::Wmma | Spread::Quarters(_)) && element_bits(a_type) >= 8;
+        if !has_layouts && layouts != [true, false] {
             return line.error("the simulator has products of `.row.col` alone");
         }
         let all = &line.instruction.operands;
-        let a = self.fragment(line, &all[1], (Role::A, shape, a_type, wmma))?;
-        let b = self.fragment(line, &all[2], (Role::B, shape, b_type, wmma))?;
-        let c = self.fragment(line, &all[3], (Role::C, shape, c_type, wmma))?;
+        let a = self.fragment(line, &all[1], (Role::A, shape, a_type, spread))?;
+        let b = self.fragment(line, &all[2], (Role::B, shape, b_type, spread))?;
+        let c = self.fragment(line, &all[3], (Role::C, shape, c_type, spread))?;
         let outputs = self.elements(&all[0]);
         let width = if d_type == Type::F64 { 64 } else { 32 };
         let slots = outputs.iter().map(|each| self.destination(each, width)).collect::<Decoded<Vec<_>>>()?;
-        let parts = if wmma {
-            wmma_fragment(Role::C, shape, d_type, slots.len())
-        } else {
-            mma_fragment(Role::C, shape, d_type, slots.len())
-        };
-        if !covers(&parts, shape.of(Role::C)) {
+        let parts = spread.fragment(Role::C, shape, d_type, slots.len());
+        if !covers(&parts, spread.extents(Role::C, shape)) {
             return line.error(format!("{} registers of `.{}` are no such fragment", slots.len(), d_type.name()));
         }
-        let product = Product { a, b, c, shape, ty: d_type, operation, rounding };
+        let product = Product { a, b, c, shape, spread, ty: d_type, operation, rounding };
         Ok(Box::new(move |registers, mask| {
             let sums = product.sums(registers);
             let mut words = vec![[0u32; LANES]; slots.len()];
