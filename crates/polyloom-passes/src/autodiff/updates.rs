@@ -35,17 +35,6 @@ pub(super) fn as_loads_and_stores(func: &mut Function, wanted: &[bool]) {
     }
 }
 
-/// What an update combines the element and the value by.
-fn combined_by(op: Op) -> Option<Op> {
-    Some(match op {
-        Op::AtomicAdd => Op::Add,
-        Op::AtomicSub => Op::Sub,
-        Op::AtomicMin => Op::Min,
-        Op::AtomicMax => Op::Max,
-        _ => return None,
-    })
-}
-
 fn visit(func: &mut Function, region: Region, wanted: &[bool], replaced: &mut Replacements) {
     let old = std::mem::take(&mut func.regions[region].insts);
     let mut new: Vec<Inst> = Vec::with_capacity(old.len());
@@ -54,7 +43,7 @@ fn visit(func: &mut Function, region: Region, wanted: &[bool], replaced: &mut Re
         for &inner in &data.regions {
             visit(func, inner, wanted, replaced);
         }
-        let rewritten = combined_by(data.op).and_then(|op| {
+        let rewritten = data.op.combination().and_then(|op| {
             func.param_index(data.operands[0]).filter(|&param| wanted[param])?;
             let (&value, place) = data.operands.split_last()?;
             // An element, or a component of one.
