@@ -294,10 +294,16 @@ impl<'a> Checker<'_, '_, 'a> {
     /// `async_wait(pending)`.
     fn async_wait(&mut self, call: &'a ast::ExprCall, name: &str, span: Span) -> Expr {
         let given = call.arguments.find_argument_value("pending", 0).map(|pending| self.expr(pending));
-        let pending = given.map_or(Some(0), |pending| known_int(&pending).and_then(|n| u8::try_from(n).ok()));
+        let (at, number) = given.map_or((span, Some(0)), |pending| (pending.span, known_int(&pending)));
+        let pending = number.and_then(|n| u8::try_from(n).ok());
         let Some(pending) = pending.filter(|_| call.arguments.len() <= 1) else {
-            let message = format!("`{name}` takes a constant number of groups");
-            return self.reject(Code::NoOverload, span, message, format!("write `{name}()` or `{name}(1)`"));
+            let message = match number {
+                Some(n) if call.arguments.len() <= 1 => {
+                    format!("`{name}` leaves 0 to {} groups of copies unfinished, not {n}", u8::MAX)
+                }
+                _ => format!("`{name}` takes a constant number of groups"),
+            };
+            return self.reject(Code::NoOverload, at, message, format!("write `{name}()` or `{name}(1)`"));
         };
         let kind = ExprKind::OpWith { op: Op::AsyncWait, imm: Imm::Pending(pending), args: Vec::new() };
         Expr::new(kind, ExprType::Values(SmallVec::new()), span)
@@ -370,8 +376,13 @@ impl<'a> Checker<'_, '_, 'a> {
         let (elem, shape) = self.shared_parts(call, &["shape", "dtype", "align"], span, &usage)?;
         let mut extents: SmallVec<[u32; 4]> = SmallVec::new();
         for extent in shape {
-            match known_int(&extent).and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0) {
-                Some(n) => extents.push(n),
+            match known_int(&extent).map(|n| u32::try_from(n).ok().filter(|n| *n > 0).ok_or(n)) {
+                Some(Ok(n)) => extents.push(n),
+                Some(Err(n)) => {
+                    let message = format!("an extent of a shared array is a positive `int32`, not {n}");
+                    self.reject(Code::Unsupported, extent.span, message, usage);
+                    return None;
+                }
                 None => {
                     self.reject(Code::Unsupported, extent.span, "a shared array has constant extents", usage);
                     return None;
@@ -415,6 +426,25 @@ impl<'a> Checker<'_, '_, 'a> {
             None => Expr::constant(0, polyloom_ir::Scalar::I32, span),
         };
         let ty = Type::array_of(elem, shape.len() as u8)?.in_space(AddressSpace::Shared);
+        let bytes = element_bytes(elem);
+        let wrong = match known_int(&offset) {
+            Some(n) if n < 0 || n % i128::from(bytes) != 0 => {
+                let name = elem
+                    .as_scalar()
+                    .or_else(|| elem.as_composite().map(Composite::elem))
+                    .map_or("", Scalar::python_name);
+                let message = format!("the offset of an array of {name} is a multiple of {bytes} from 0 on, not {n}");
+                Some((offset.span, message))
+            }
+            _ => shape.iter().find_map(|extent| {
+                let n = known_int(extent).filter(|n| *n < 0)?;
+                Some((extent.span, format!("an extent of dynamic shared memory is not negative, as {n} is")))
+            }),
+        };
+        if let Some((at, message)) = wrong {
+            self.reject(Code::Unsupported, at, message, usage);
+            return None;
+        }
         let mut args = Vec::with_capacity(1 + shape.len());
         for (number, what) in std::iter::once((offset, "the offset")).chain(shape.into_iter().map(|n| (n, "an extent")))
         {
