@@ -212,7 +212,7 @@ def test_small_arrays_from_outside_are_constant_memory():
     code = from_tables.ptx(arch="sm_80")
     assert ".const .align" in code and "ld.const" in code
     text = from_tables.cuda()
-    assert "__constant__ float table_0[9] = {" in text and "lookup(constants::table_0, " in text
+    assert "__constant__ float WEIGHTS[9] = {" in text and "lookup(constants::WEIGHTS, " in text
     # Weights past the last are 0.
     weights = np.append(WEIGHTS, np.zeros(3, np.float32))
     for device in ("cpu", "sim:0"):

@@ -210,6 +210,46 @@ def test_comments_are_lines_of_the_source():
     assert "// y[i]" not in axpy.cuda()
 
 
+@loom.kernel
+def sign(x: loom.array(dtype=float), out: loom.array(dtype=int)):
+    i = loom.tid()
+    if x[i] > 0.0:
+        out[i] = 1
+    elif x[i] < 0.0:
+        out[i] = -1
+
+
+def test_comments_keep_else_if():
+    assert "} else if (x[i] < 0.0f) {  // elif x[i] < 0.0:\n" in sign.cuda(comments=True)
+
+
+def scaled_by(weights):
+    @loom.func
+    def scaled(x: float, k: int):
+        return x * weights[k]
+
+    return scaled
+
+
+vec9 = loom.types.vector(length=9, dtype=float)
+weights = vec9(*range(9))
+doubled, negated = scaled_by(vec9(*range(0, 18, 2))), scaled_by(vec9(*range(0, -9, -1)))
+
+
+@loom.kernel
+def weighted(x: loom.array(dtype=float), k: int):
+    i = loom.tid()
+    x[i] = weights[k] * doubled(x[i], k) * negated(x[i], k) + weights[i]
+
+
+def test_tables_are_named_as_captured():
+    text = weighted.cuda()
+    tables = dict(re.findall(r"__constant__ float (\w+)\[9\] = \{([^}]*)\}", text))
+    first = {name: values.split()[1] for name, values in tables.items()}
+    assert first == {"weights": "2.0f,", "weights_2": "-1.0f,", "weights_3": "1.0f,"}
+    assert "lookup(constants::weights_3, wrap_place(k, 9))" in text
+
+
 # Kernels of texts take arrays by value, with addresses in them: this one makes them of pointers.
 WRAPPER = """
 namespace polyloom {

@@ -3,6 +3,7 @@
 use super::body::Body;
 use super::expression::Precedence;
 use super::prelude::Helper;
+use super::range::interval;
 use super::types;
 use super::unit::Target;
 use polyloom_ir::{Inst, InstData, Op, Scalar, Type, Value, ValueDef};
@@ -242,7 +243,23 @@ impl Body<'_, '_> {
                 self.unit.compares_with_limits();
             }
         }
-        self.binary(data, sign, side, side);
+        let constants = [data.operands[1], data.operands[0]].map(|other| self.written_constant(other));
+        let is_equality = matches!(data.op, Op::Eq | Op::Ne);
+        for (index, (&value, other)) in data.operands.iter().zip(constants).enumerate() {
+            if index > 0 {
+                self.out.push_str(sign);
+            }
+            // Unsigned beside a number that is not negative, it compares alike: equal, or if it is not negative itself.
+            let is_alike = self.shape(value).is_modular
+                && other.is_some_and(|bits| bits >> 31 == 0 && (is_equality || bits > 0))
+                && self.scalar_of(value) == Some(Scalar::I32)
+                && (is_equality || interval(self.func, value).0 >= 0);
+            if is_alike {
+                self.bits(value, side)
+            } else {
+                self.value(value, side)
+            };
+        }
     }
 
     /// A sum, difference or product.
@@ -256,8 +273,12 @@ impl Body<'_, '_> {
         right: Precedence,
     ) {
         let [a, b] = [data.operands[0], data.operands[1]];
-        if ty.is_float() || ty.is_unsigned_int() && ty.bits() >= 32 || ty.bits() >= 32 && !self.wraps(data, ty) {
+        if ty.is_float() || ty.is_unsigned_int() && ty.bits() >= 32 {
             self.binary(data, sign, left, right);
+            return;
+        }
+        if ty.bits() >= 32 && !self.wraps(data, ty) {
+            self.exact(data, ty, sign, left, right);
             return;
         }
         if ty.bits() < 32 {
@@ -277,9 +298,8 @@ impl Body<'_, '_> {
             return;
         }
         let mask = u64::MAX >> (64 - ty.bits());
-        let constant = |body: &Self, v: Value| body.folded_inst(v).and_then(|_| body.func.as_const(v));
         let suffix = if ty == Scalar::I64 { "ull" } else { "u" };
-        if let Some(bits) = constant(self, b) {
+        if let Some(bits) = self.written_constant(b) {
             // Adding a negative number is subtracting a positive one.
             let minus = bits.wrapping_neg() & mask;
             let (sign, bits) = match sign {
@@ -289,7 +309,7 @@ impl Body<'_, '_> {
             };
             self.bits(a, left);
             let _ = write!(self.out, "{sign}{bits}{suffix}");
-        } else if let Some(bits) = constant(self, a) {
+        } else if let Some(bits) = self.written_constant(a) {
             let _ = write!(self.out, "{bits}{suffix}{sign}");
             self.bits(b, right);
         } else if self.shape(a).is_modular || self.shape(b).is_modular {
@@ -304,6 +324,34 @@ impl Body<'_, '_> {
             self.out.push(')');
             self.out.push_str(sign);
             self.bits(b, right);
+        }
+    }
+
+    /// A sum, difference or product of signed integers that does not overflow.
+    fn exact(&mut self, data: &InstData, ty: Scalar, sign: &'static str, left: Precedence, right: Precedence) {
+        let [a, b] = [data.operands[0], data.operands[1]];
+        let is_unsigned = self.shape(a).is_modular || self.shape(b).is_modular;
+        let write = |body: &mut Self, value: Value, least: Precedence| match is_unsigned {
+            true => body.as_unsigned(value, ty, least),
+            false => body.value(value, least),
+        };
+        write(self, a, left);
+        let opposite = match sign {
+            " + " => Some(" - "),
+            " - " => Some(" + "),
+            _ => None,
+        };
+        // Adding a negative number is subtracting a positive one.
+        let (least, is_constant) = (interval(self.func, b).0, self.written_constant(b).is_some());
+        match opposite.filter(|_| is_constant && least < 0 && least > i64::MIN.into()) {
+            Some(opposite) if ty != Scalar::I32 || least > i32::MIN.into() => {
+                self.out.push_str(opposite);
+                self.constant(ty, -least as u64);
+            }
+            _ => {
+                self.out.push_str(sign);
+                write(self, b, right);
+            }
         }
     }
 
@@ -367,7 +415,10 @@ impl Body<'_, '_> {
     fn shifted(&mut self, data: &InstData, ty: Scalar, sign: &str) {
         let left = data.op == Op::Lshift && ty.is_signed_int();
         self.narrow(ty, |body| {
-            if left && !body.shape(data.operands[0]).is_modular {
+            let constant = body.written_constant(data.operands[0]);
+            if let Some(bits) = constant.filter(|_| left && ty.bits() >= 32) {
+                let _ = write!(body.out, "{bits}{}", if ty == Scalar::I64 { "ull" } else { "u" });
+            } else if left && !body.shape(data.operands[0]).is_modular {
                 let unsigned = if ty == Scalar::I64 { Scalar::U64 } else { Scalar::U32 };
                 body.unit.need_scalar(unsigned);
                 let _ = write!(body.out, "{}(", types::scalar(unsigned));
@@ -379,7 +430,7 @@ impl Body<'_, '_> {
                 body.value(data.operands[0], Precedence::Unary);
             }
             body.out.push_str(sign);
-            match body.func.as_const(data.operands[1]) {
+            match body.written_constant(data.operands[1]) {
                 Some(count) => {
                     let _ = write!(body.out, "{count}");
                 }

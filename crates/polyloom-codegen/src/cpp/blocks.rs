@@ -6,6 +6,7 @@
 use super::body::Body;
 use super::expression::{Precedence, axis};
 use super::prelude::Helper;
+use super::range::interval;
 use polyloom_ir::arch::MAX_BLOCK_SIZE;
 use polyloom_ir::block_plan::{BlockParam, BlockPlan, Phrase};
 use polyloom_ir::{Function, Imm, InstData, Op, Scalar, Type, Value};
@@ -205,7 +206,17 @@ impl Body<'_, '_> {
         let name = self.unit.function(self.callees, callee);
         self.out.push_str(&name);
         self.out.push('(');
-        self.list(&data.operands);
+        for (index, &operand) in data.operands.iter().enumerate() {
+            if index > 0 {
+                self.out.push_str(", ");
+            }
+            // Parameters have types, and convert what is unsigned in the text.
+            if self.shape(operand).is_modular {
+                self.bits(operand, Precedence::Any);
+            } else {
+                self.value(operand, Precedence::Any);
+            }
+        }
         self.out.push(')');
     }
 
@@ -230,23 +241,34 @@ impl Body<'_, '_> {
                 let _ = write!(self.out, "blocks.index(block, {axis})");
             }
             Phrase::Wrap => {
-                self.unit.need(Helper::Wrap);
-                self.out.push_str("wrap(");
-                self.value(self.before_cast(data.operands[0]), Precedence::Any);
-                self.out.push_str(", ");
                 let extent = self.before_cast(data.operands[1]);
+                let index = self.before_cast(data.operands[0]);
+                let is_constant = self.written_constant(index).is_some();
+                let index = interval(self.func, index);
+                let is_plain = is_constant && index.0 < 0;
+                if let Some(extent) = self.func.as_const(extent).filter(|_| is_plain) {
+                    let _ = write!(self.out, "{}", i128::from(extent) + index.0);
+                    return true;
+                }
+                let close = if is_plain { format!(" - {}", -index.0) } else { ")".to_owned() };
+                if !is_plain {
+                    self.unit.need(Helper::Wrap);
+                    self.out.push_str("wrap(");
+                    self.value(self.before_cast(data.operands[0]), Precedence::Any);
+                    self.out.push_str(", ");
+                }
                 if let Some(extent) = self.func.as_const(extent) {
-                    let _ = write!(self.out, "{extent})");
+                    let _ = write!(self.out, "{extent}{close}");
                     return true;
                 }
                 match self.folded_inst(extent).map(|inst| &self.func.insts[inst]) {
                     Some(dim) if dim.op == Op::Dim => {
                         self.raw(dim.operands[0]);
-                        let _ = write!(self.out, ".shape[{}])", axis(dim));
+                        let _ = write!(self.out, ".shape[{}]{close}", axis(dim));
                     }
                     _ => {
-                        self.value(extent, Precedence::Any);
-                        self.out.push(')');
+                        self.value(extent, Precedence::Sum);
+                        self.out.push_str(&close);
                     }
                 }
             }

@@ -12,6 +12,7 @@ use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::{CallEffects, Function, FunctionKind, Imm, Inst, InstData, Op, Region, Scalar, Span, Type, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::fmt::Write as _;
 
 /// A function being written.
@@ -40,6 +41,8 @@ pub(super) struct Body<'a, 'u> {
     pub(super) changes_state: bool,
     /// What the launch makes for a kernel that runs a block at a time.
     pub(super) locals: FxHashMap<Value, Local>,
+    /// Which results are computed as unsigned, as far as it was asked.
+    pub(super) unsigned: RefCell<SecondaryMap<Value, Option<bool>>>,
     sites: FxHashMap<Inst, u32>,
     /// The line of the source that the last comment shows.
     line: Option<u32>,
@@ -145,6 +148,7 @@ impl<'a, 'u> Body<'a, 'u> {
             indent: 0,
             changes_state: false,
             locals,
+            unsigned: RefCell::new(SecondaryMap::with_capacity(func.values.len())),
             sites,
             line: None,
         }
@@ -339,13 +343,17 @@ impl<'a, 'u> Body<'a, 'u> {
     }
 
     fn comment(&mut self, span: Span) {
-        if let Some((line, text)) = self.unit.source_line(span)
-            && self.line != Some(line)
-        {
-            self.line = Some(line);
+        if let Some(text) = self.note(span) {
             self.start();
             let _ = writeln!(self.out, "// {text}");
         }
+    }
+
+    /// The line of the source that a comment is to show, unless the last comment did.
+    pub(super) fn note(&mut self, span: Span) -> Option<String> {
+        let (line, text) = self.unit.source_line(span).filter(|(line, _)| self.line != Some(*line))?;
+        self.line = Some(line);
+        Some(text)
     }
 
     // ---- statements ------------------------------------------------------------------------------------------------
@@ -377,7 +385,7 @@ impl<'a, 'u> Body<'a, 'u> {
         match data.op {
             Op::If => {
                 self.start();
-                self.if_(data);
+                self.if_(data, "");
             }
             Op::ForRange => self.for_range(inst, data),
             Op::While => self.while_(inst, data),
@@ -473,7 +481,13 @@ impl<'a, 'u> Body<'a, 'u> {
                 self.changed_by(data, result);
                 self.end();
             }
-            None => self.assign(result, |body| body.operation(inst, result)),
+            None => match variable {
+                // The type stands in the declaration.
+                Some(variable) if data.op == Op::Construct && !self.declared.contains(variable) => {
+                    self.assign_variable(variable, |body| body.components(data));
+                }
+                _ => self.assign(result, |body| body.operation(inst, result)),
+            },
         }
     }
 

@@ -3,16 +3,18 @@
 use super::body::{Body, number};
 use super::expression::Precedence;
 use super::prelude::Helper;
+use super::range::{counts_plainly, interval};
 use super::unit::Target;
 use polyloom_ir::{FunctionKind, Imm, Inst, InstData, Op, Region};
 use std::fmt::Write as _;
 
 impl Body<'_, '_> {
-    pub(super) fn if_(&mut self, data: &InstData) {
+    /// `note`: the comment that stands behind the condition.
+    pub(super) fn if_(&mut self, data: &InstData, note: &str) {
         let begin = self.out.len();
         self.out.push_str("if (");
         self.value(data.operands[0], Precedence::Any);
-        self.out.push_str(") {\n");
+        let _ = writeln!(self.out, ") {{{note}");
         let inside = self.out.len();
         self.indent += 1;
         self.region(data.regions[0]);
@@ -23,7 +25,7 @@ impl Body<'_, '_> {
             self.out.truncate(begin);
             self.out.push_str("if (");
             self.negated(data.operands[0]);
-            self.out.push_str(") {\n");
+            let _ = writeln!(self.out, ") {{{note}");
             self.indent += 1;
             self.region(otherwise);
             self.indent -= 1;
@@ -34,7 +36,9 @@ impl Body<'_, '_> {
         if let Some(inner) = self.only_if(otherwise) {
             self.start();
             self.out.push_str("} else ");
-            self.if_(&self.func.insts[inner]);
+            let inner = &self.func.insts[inner];
+            let note = self.note(inner.span).map_or(String::new(), |line| format!("  // {line}"));
+            self.if_(inner, &note);
             return;
         }
         self.line("} else {");
@@ -62,8 +66,7 @@ impl Body<'_, '_> {
         let alone = statements.next().is_none()
             && hands_nothing_on
             && func.insts[only].op == Op::If
-            && !self.declarations.contains_key(&only)
-            && !self.unit.has_comments();
+            && !self.declarations.contains_key(&only);
         alone.then_some(only)
     }
 
@@ -76,24 +79,29 @@ impl Body<'_, '_> {
         self.declared.insert(variable);
         let name = self.variables.all[variable].name.clone();
         let ty_name = self.unit.type_name(ty.into());
-        let minus_one = u64::MAX >> (64 - ty.bits());
-        let (low, high) = (data.operands[0], data.operands[1]);
+        let (low, high, step) = (data.operands[0], data.operands[1], interval(func, data.operands[2]).0);
         self.start();
-        match func.as_const(data.operands[2]) {
-            Some(step) if step == 1 || (step == minus_one && ty.is_signed_int()) => {
-                let (sign, next) = if step == 1 { ("<", "++") } else { (">", "--") };
-                let _ = write!(self.out, "for ({ty_name} {name} = ");
-                self.bits(low, Precedence::Any);
-                let _ = write!(self.out, "; {name} {sign} ");
-                self.value(high, Precedence::Shift);
-                let _ = writeln!(self.out, "; {next}{name}) {{");
-            }
-            _ => {
-                let unused = if self.plan.is_used(counter) { "" } else { "[[maybe_unused]] " };
-                let _ = write!(self.out, "for ({unused}const {ty_name} {name} : ");
-                self.call(Helper::Range, &data.operands[..3]);
-                self.out.push_str(") {\n");
-            }
+        if counts_plainly(func, data) {
+            let _ = write!(self.out, "for ({ty_name} {name} = ");
+            self.bits(low, Precedence::Any);
+            let _ = write!(self.out, "; {name} {} ", if step > 0 { '<' } else { '>' });
+            self.value(high, Precedence::Shift);
+            let _ = match step {
+                _ if self.written_constant(data.operands[2]).is_none() => {
+                    let _ = write!(self.out, "; {name} += ");
+                    self.value(data.operands[2], Precedence::Any);
+                    writeln!(self.out, ") {{")
+                }
+                1 => writeln!(self.out, "; ++{name}) {{"),
+                -1 => writeln!(self.out, "; --{name}) {{"),
+                2.. => writeln!(self.out, "; {name} += {step}) {{"),
+                _ => writeln!(self.out, "; {name} -= {}) {{", -step),
+            };
+        } else {
+            let unused = if self.plan.is_used(counter) { "" } else { "[[maybe_unused]] " };
+            let _ = write!(self.out, "for ({unused}const {ty_name} {name} : ");
+            self.call(Helper::Range, &data.operands[..3]);
+            self.out.push_str(") {\n");
         }
         self.loop_body(inst, region);
         self.close("}");

@@ -5,11 +5,11 @@
 //! where a variable is assigned that happens by itself.
 
 use super::body::Body;
+use super::plan::is_table;
 use super::prelude::Helper;
 use super::range::interval;
 use super::types;
-use super::unit::Callee;
-use crate::LEAST_TABLE;
+use super::unit::{Callee, Target};
 use polyloom_ir::op::Lowering;
 use polyloom_ir::{Composite, Imm, Inst, InstData, Op, Scalar, Type, Value, ValueDef};
 use std::fmt::Write as _;
@@ -34,6 +34,14 @@ pub(super) enum Precedence {
     Postfix,
 }
 
+/// How many places an axis has.
+#[derive(Clone, Copy)]
+enum Extent {
+    Known(u32),
+    /// As an array has along the axis of this number.
+    Of(Value, usize),
+}
+
 /// What an expression looks like from outside.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
@@ -55,6 +63,11 @@ impl Body<'_, '_> {
             ValueDef::Result(inst, _) if self.plan.folded.contains(value) => Some(inst),
             _ => None,
         }
+    }
+
+    /// The bits of a constant that is written where it is used, not a variable.
+    pub(super) fn written_constant(&self, value: Value) -> Option<u64> {
+        self.folded_inst(value).and_then(|_| self.func.as_const(value))
     }
 
     pub(super) fn scalar_of(&self, value: Value) -> Option<Scalar> {
@@ -115,9 +128,20 @@ impl Body<'_, '_> {
                 Imm::Bits(bits) if types::is_negative(ty, bits) => exact(Unary),
                 _ => CALL,
             },
-            Op::Add | Op::Sub if ty.bits() >= 32 => Shape { precedence: Sum, is_modular: self.wraps(data, ty) },
+            // Unsigned in CUDA.
+            Op::ThreadIdx | Op::BlockIdx | Op::BlockDim | Op::GridDim => {
+                Shape { precedence: Postfix, is_modular: self.unit.target() == Target::Cuda }
+            }
+            Op::Component => match self.constant_component(data) {
+                Some(bits) if types::is_negative(ty, bits) => exact(Unary),
+                _ => CALL,
+            },
+            Op::WrapIndex if self.is_inside(data) => self.shape(data.operands[0]),
+            Op::Add | Op::Sub if ty.bits() >= 32 => {
+                Shape { precedence: Sum, is_modular: self.is_unsigned(data, result, ty) }
+            }
             Op::Mul if ty.bits() >= 32 && self.is_rounded_product(result) => CALL,
-            Op::Mul if ty.bits() >= 32 => Shape { precedence: Product, is_modular: self.wraps(data, ty) },
+            Op::Mul if ty.bits() >= 32 => Shape { precedence: Product, is_modular: self.is_unsigned(data, result, ty) },
             Op::Neg if ty.bits() >= 32 => Shape { precedence: Unary, is_modular: self.wraps(data, ty) },
             Op::Add | Op::Sub if ty.is_float() => exact(Sum),
             Op::Mul if ty.is_float() => exact(Product),
@@ -154,7 +178,20 @@ impl Body<'_, '_> {
         Shape { precedence, is_modular: data.operands.iter().any(|&v| self.shape(v).is_modular) }
     }
 
-    /// Whether a sum, difference, product or negation of integers is computed as unsigned.
+    /// Whether a sum, difference or product of signed integers is computed as unsigned.
+    fn is_unsigned(&self, data: &InstData, result: Value, ty: Scalar) -> bool {
+        if !ty.is_signed_int() {
+            return false;
+        }
+        let known = self.unsigned.borrow()[result];
+        known.unwrap_or_else(|| {
+            let is_unsigned = self.wraps(data, ty) || data.operands.iter().any(|&v| self.shape(v).is_modular);
+            self.unsigned.borrow_mut()[result] = Some(is_unsigned);
+            is_unsigned
+        })
+    }
+
+    /// Whether a sum, difference, product or negation of integers may overflow, so that it is computed as unsigned.
     pub(super) fn wraps(&self, data: &InstData, ty: Scalar) -> bool {
         ty.is_signed_int() && !super::range::is_exact(self.func, data, ty)
     }
@@ -266,9 +303,10 @@ impl Body<'_, '_> {
             Op::TidLinear => self.out.push_str("int(thread)"),
             Op::Construct => {
                 self.out.push_str(&self.unit.type_name(ty));
-                self.out.push('{');
-                self.list(&data.operands);
-                self.out.push('}');
+                self.components(data);
+            }
+            Op::Component if let (Some(bits), Some(ty)) = (self.constant_component(data), ty.as_scalar()) => {
+                self.constant(ty, bits);
             }
             Op::Component => {
                 self.value(data.operands[0], Precedence::Postfix);
@@ -333,27 +371,49 @@ impl Body<'_, '_> {
 
     /// An index that may count from the end of an axis of known extent.
     fn wrap_index(&mut self, data: &InstData) {
-        let Imm::Extent(of) = &data.imm else { return };
-        let (low, high) = interval(self.func, data.operands[0]);
-        if low >= 0 && high < i128::from(of.extent) {
-            self.value(data.operands[0], Precedence::Postfix);
+        if self.is_inside(data) {
+            self.raw(data.operands[0]);
             return;
         }
+        let Imm::Extent(of) = &data.imm else { return };
         self.unit.need(Helper::WrapPlace);
         self.out.push_str("wrap_place(");
         self.value(data.operands[0], Precedence::Any);
         let _ = write!(self.out, ", {})", of.extent);
     }
 
-    /// The table that a constant composite with many components is, where an index chooses among them.
+    /// Whether an index of an axis of known extent is known to be counted from its start and to be on it.
+    fn is_inside(&self, data: &InstData) -> bool {
+        let (low, high) = interval(self.func, data.operands[0]);
+        matches!(&data.imm, Imm::Extent(of) if low >= 0 && high < i128::from(of.extent))
+    }
+
+    /// The component of a constant composite that stands where it is used.
+    fn constant_component(&self, data: &InstData) -> Option<u64> {
+        let (Imm::Component(number), whole) = (&data.imm, data.operands[0]) else { return None };
+        let composite = &self.func.insts[self.folded_inst(whole)?];
+        let component = composite.operands.get(usize::from(*number)).filter(|_| composite.op == Op::Construct)?;
+        self.written_constant(*component)
+    }
+
+    /// The table that a constant composite is, where an index chooses among its components.
     fn constant_table(&mut self, composite: Value) -> Option<String> {
         let data = &self.func.insts[self.folded_inst(composite)?];
         let elem = self.func.ty(composite).as_composite()?.elem();
-        if data.op != Op::Construct || data.operands.len() < LEAST_TABLE || elem.is_half() {
+        if !is_table(self.func, data, composite) {
             return None;
         }
         let bits: Option<Vec<u64>> = data.operands.iter().map(|&value| self.func.as_const(value)).collect();
-        Some(self.unit.table(elem, bits?))
+        Some(self.unit.table(self.func.value_names[composite].as_deref(), elem, bits?))
+    }
+
+    /// The components of a composite, in braces.
+    pub(super) fn components(&mut self, data: &InstData) {
+        self.out.push('{');
+        if data.operands.iter().any(|&component| self.written_constant(component) != Some(0)) {
+            self.list(&data.operands);
+        }
+        self.out.push('}');
     }
 
     fn conditional(&mut self, data: &InstData) {
@@ -414,7 +474,11 @@ impl Body<'_, '_> {
 
     /// A value as an argument of a template, which must not take an element of an array for what it holds.
     pub(super) fn whole(&mut self, value: Value) {
-        if self.func.ty(value).as_composite().is_none() || self.folded_inst(value).is_none() {
+        let is_element = self.func.ty(value).as_composite().is_some()
+            && self
+                .folded_inst(value)
+                .is_some_and(|inst| matches!(self.func.insts[inst].op, Op::ArrayLoad | Op::Select | Op::If));
+        if !is_element {
             self.value(value, Precedence::Any);
             return;
         }
@@ -461,9 +525,7 @@ impl Body<'_, '_> {
             self.raw(array);
             for (axis, &index) in outer.iter().enumerate() {
                 self.out.push('[');
-                self.index(inst, index, first + axis, |body| {
-                    let _ = write!(body.out, "{}", extents.get(axis).copied().unwrap_or(1));
-                });
+                self.index(inst, index, first + axis, Extent::Known(extents.get(axis).copied().unwrap_or(1)));
                 self.out.push(']');
             }
         } else {
@@ -484,32 +546,52 @@ impl Body<'_, '_> {
             if number > 0 {
                 self.out.push_str(", ");
             }
-            self.index(inst, index, first + number, |body| match of {
-                Some(composite) => {
-                    let _ = write!(body.out, "{}", composite.shape().get(number).copied().unwrap_or(1));
-                }
-                None => {
-                    body.value(array, Precedence::Postfix);
-                    let _ = write!(body.out, ".shape[{number}]");
-                }
-            });
+            let extent = match of {
+                Some(composite) => Extent::Known(composite.shape().get(number).copied().unwrap_or(1).into()),
+                None => Extent::Of(array, number),
+            };
+            self.index(inst, index, first + number, extent);
         }
         self.out.push(close);
     }
 
-    /// An index along an axis, counted from the start: the operand with this number. `extent` writes how many places
-    /// the axis has.
-    fn index(&mut self, inst: Inst, index: Value, operand: usize, extent: impl FnOnce(&mut Self)) {
+    /// An index along an axis, counted from the start: the operand with this number.
+    fn index(&mut self, inst: Inst, index: Value, operand: usize, extent: Extent) {
         if !self.negative.contains(&(inst, operand as u8)) {
-            self.value(index, Precedence::Any);
+            // What is unsigned in the text is the same index if it is not negative.
+            if self.shape(index).is_modular && interval(self.func, index).0 >= 0 {
+                self.bits(index, Precedence::Any);
+            } else {
+                self.value(index, Precedence::Any);
+            }
+            return;
+        }
+        if self.written_constant(index).is_some() {
+            let from_end = -interval(self.func, index).0;
+            match extent {
+                Extent::Known(extent) => {
+                    let _ = write!(self.out, "{}", i128::from(extent) - from_end);
+                }
+                Extent::Of(array, axis) => {
+                    self.value(array, Precedence::Postfix);
+                    let _ = write!(self.out, ".shape[{axis}] - {from_end}");
+                }
+            }
             return;
         }
         self.unit.need(Helper::Wrap);
         self.out.push_str("wrap(");
         self.value(index, Precedence::Any);
         self.out.push_str(", ");
-        extent(self);
-        self.out.push(')');
+        match extent {
+            Extent::Known(extent) => {
+                let _ = write!(self.out, "{extent})");
+            }
+            Extent::Of(array, axis) => {
+                self.value(array, Precedence::Postfix);
+                let _ = write!(self.out, ".shape[{axis}])");
+            }
+        }
     }
 
     /// The operator that composites are combined with.

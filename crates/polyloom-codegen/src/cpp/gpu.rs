@@ -48,10 +48,10 @@ impl Body<'_, '_> {
 
     fn cuda(&mut self, inst: Inst, data: &InstData, at: &str) {
         match data.op {
-            Op::ThreadIdx => self.text(&format!("int(threadIdx.{at})")),
-            Op::BlockIdx => self.text(&format!("int(blockIdx.{at})")),
-            Op::BlockDim => self.text(&format!("int(blockDim.{at})")),
-            Op::GridDim => self.text(&format!("int(gridDim.{at})")),
+            Op::ThreadIdx => self.text(&format!("threadIdx.{at}")),
+            Op::BlockIdx => self.text(&format!("blockIdx.{at}")),
+            Op::BlockDim => self.text(&format!("blockDim.{at}")),
+            Op::GridDim => self.text(&format!("gridDim.{at}")),
             Op::LaneId => self.call(Helper::LaneId, &[]),
             Op::WarpId => self.call(Helper::WarpId, &[]),
             Op::SyncThreads => self.text("__syncthreads()"),

@@ -64,7 +64,11 @@ pub fn type_name(ty: Type) -> String {
 
 /// The name that a kernel's function has in the text.
 pub fn kernel_name(kernel: &Function, target: Target) -> String {
-    let name = names::identifier(&kernel.name);
+    let mut name = names::identifier(&kernel.name);
+    if name.starts_with('_') {
+        // In C's global namespace such names belong to the compiler.
+        name.insert(0, 'v');
+    }
     let device = match target {
         Target::Cpp => "cpu",
         Target::Cuda => "cuda",

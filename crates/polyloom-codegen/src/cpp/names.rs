@@ -19,8 +19,8 @@ const WORDS: &str = "
 
 /// What preludes and every kernel define beside the helpers.
 const DEFINED: &str = "
-    begin bfloat16 block_scope by_columns by_rows clock64 compare_and_swap component constants device_scope dim
-    drawn element end fragment_element fragment_layout from_before from_behind from_flipped from_lane held_now
+    bfloat16 block_scope by_columns by_rows clock64 compare_and_swap component constants device_scope dim
+    drawn element fragment_element fragment_layout from_before from_behind from_flipped from_lane held_now
     int16 int64 int8 lane_id launch_bounds memory_scope next_thread place_in_a place_in_b place_in_c polyloom
     range_of shuffle stride swap_words system_scope tf32 thread thread_in_block trap_report uint16 uint32 uint64
     uint8 warp_id
@@ -54,7 +54,8 @@ impl Names {
         let mut number = 1;
         while self.taken.contains(&name) || is_reserved(&name) || is_taken(&name) {
             number += 1;
-            name = format!("{base}_{number}");
+            // Two underscores belong to the compiler.
+            name = format!("{base}{}{number}", if base.ends_with('_') { "" } else { "_" });
         }
         name
     }
@@ -91,7 +92,8 @@ pub(super) fn identifier(name: &str) -> String {
     while text.contains("__") {
         text = text.replace("__", "_");
     }
-    if text.starts_with('_') || text.is_empty() {
+    let mut first = text.chars();
+    if text.is_empty() || first.next() == Some('_') && first.next().is_some_and(|c| c.is_ascii_uppercase()) {
         text.insert(0, 'v');
     }
     text

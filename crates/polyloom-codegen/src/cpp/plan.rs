@@ -5,10 +5,12 @@
 //! all. Everything else is a variable (`variables.rs`).
 
 use super::layout::Layout;
+use super::range::counts_plainly;
+use crate::LEAST_TABLE;
 use cranelift_entity::packed_option::PackedOption;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::{Effect, Group, Signature};
-use polyloom_ir::{CallEffects, Function, Imm, Inst, InstData, Op, Region, Scalar, Type, Value, ValueDef};
+use polyloom_ir::{CallEffects, Function, Imm, Inst, InstData, Op, Region, Type, Value, ValueDef};
 
 /// How the values of a function are written.
 pub(super) struct Plan {
@@ -113,6 +115,16 @@ pub(super) fn draws(op: Op) -> bool {
     let info = op.info();
     let changes_first = |signature: &Signature| signature.params.first().is_some_and(|param| param.inout);
     info.group == Group::Random && info.signatures.iter().all(changes_first)
+}
+
+/// Whether a value is a composite of constants that is written as a table where indices choose among them: one with a
+/// name, or with many components.
+pub(super) fn is_table(func: &Function, data: &InstData, value: Value) -> bool {
+    data.op == Op::Construct
+        && (data.operands.len() >= LEAST_TABLE || func.value_names[value].is_some())
+        && func.ty(value).as_composite().is_some_and(|composite| !composite.elem().is_half())
+        // A constant with a name is a variable, which the table would leave unused.
+        && data.operands.iter().all(|&c| func.as_const(c).is_some() && func.value_names[c].is_none())
 }
 
 /// Finds what effects depend on.
@@ -272,6 +284,9 @@ impl Folding<'_> {
 
     fn folds(&self, inst: Inst, data: &InstData, result: Value) -> bool {
         let func = self.func;
+        if is_table(func, data, result) && self.is_chosen_from(result) {
+            return true;
+        }
         if func.value_names[result].is_some() {
             return false;
         }
@@ -303,6 +318,18 @@ impl Folding<'_> {
         }
     }
 
+    /// Whether indices choose among a value's components, and nothing else uses it.
+    fn is_chosen_from(&self, value: Value) -> bool {
+        let func = self.func;
+        let chooses = |data: &InstData| data.op == Op::ComponentAt;
+        if self.plan.n_uses[value] == 1 {
+            return self.plan.user[value].expand().is_some_and(|user| chooses(&func.insts[user]));
+        }
+        let mut all = true;
+        func.walk(func.body, &mut |_, data| all &= !data.operands.contains(&value) || chooses(data));
+        all
+    }
+
     /// Whether an `if` can be written as a conditional expression, and then whether it reads memory.
     fn conditional(&self, data: &InstData) -> Option<bool> {
         let mut reads = false;
@@ -331,13 +358,9 @@ impl Folding<'_> {
         }
         let data = &self.func.insts[user];
         let takes_expression = match data.op {
-            // The end of a range is looked at before each iteration, but for steps other than one.
+            // The end of a range is looked at before each iteration, where C++ counts.
             Op::ForRange => {
-                let steps_by_one = self.func.as_const(data.operands[2]).is_some_and(|step| {
-                    let ty = self.func.ty(result).as_scalar().unwrap_or(Scalar::I32);
-                    step == 1 || step == u64::MAX >> (64 - ty.bits())
-                });
-                !steps_by_one || data.operands[0] == result || data.operands[3..].contains(&result)
+                !counts_plainly(self.func, data) || data.operands[0] == result || data.operands[3..].contains(&result)
             }
             _ => true,
         };

@@ -3,6 +3,7 @@
 //!
 //! A launch has fewer than 2^31 threads and no extent is negative.
 
+use super::expression::axis;
 use polyloom_ir::arch::MAX_BLOCK_SIZE;
 use polyloom_ir::{Function, Imm, InstData, Op, Scalar, Type, Value, ValueDef};
 
@@ -19,6 +20,16 @@ pub(super) fn interval(func: &Function, value: Value) -> Interval {
 /// Whether a sum, difference, product or negation has its mathematical value.
 pub(super) fn is_exact(func: &Function, data: &InstData, ty: Scalar) -> bool {
     arithmetic(func, data, MAX_DEPTH).is_some_and(|found| fits(found, full(ty)))
+}
+
+/// Whether a loop may count until its end is passed, as C++ does, rather than for so many iterations: its step is
+/// constant, and the counter does not overflow.
+pub(super) fn counts_plainly(func: &Function, data: &InstData) -> bool {
+    let [high, step] = [data.operands[1], data.operands[2]];
+    let Some(ty) = func.ty(step).as_scalar() else { return false };
+    let (step, end) = (interval(func, step), interval(func, high));
+    let after_last = if step.0 > 0 { end.1 - 1 + step.0 } else { end.0 + 1 + step.0 };
+    func.as_const(data.operands[2]).is_some_and(|step| step != 0) && fits((after_last, after_last), full(ty))
 }
 
 fn fits(inner: Interval, outer: Interval) -> bool {
@@ -64,11 +75,19 @@ fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<
             (number, number)
         }
         Op::Tid | Op::TidLinear => (0, (1 << 31) - 2),
-        Op::ThreadIdx => (0, 1023),
+        Op::ThreadIdx => (0, func.last_thread_idx(axis(data)).into()),
         Op::LaneId | Op::WarpId => (0, 31),
-        Op::BlockIdx => (0, (1 << 31) - 2),
+        Op::BlockIdx => (0, func.last_block_idx().into()),
         Op::BlockDim => (1, MAX_BLOCK_SIZE.into()),
         Op::Dim | Op::GridDim => (0, (1 << 31) - 1),
+        Op::WrapIndex => {
+            let (Imm::Extent(of), found) = (&data.imm, operand(0)) else { return None };
+            let extent = i128::from(of.extent);
+            if !fits(found, (-extent, extent - 1)) {
+                return None;
+            }
+            if found.0 >= 0 { found } else { (0, extent - 1) }
+        }
         Op::Cast if func.ty(data.operands[0]).as_scalar().is_some_and(|from| !from.is_float()) => {
             of(func, data.operands[0], depth)
         }
@@ -149,6 +168,10 @@ fn counter(func: &Function, value: Value, depth: u32) -> Option<Interval> {
     let [low, high] = [0, 1].map(|index| of(func, owner.operands[index], depth - 1));
     let step = of(func, owner.operands[2], depth - 1);
     match step {
+        // The last multiple of the step.
+        _ if step.0 > 0 && step.0 == step.1 && low.0 == low.1 => {
+            Some((low.0, high.1 - 1 - (high.1 - 1 - low.0).max(0) % step.0))
+        }
         _ if step.0 > 0 => Some((low.0, high.1 - 1)),
         _ if step.1 < 0 => Some((high.0 + 1, low.1)),
         _ => None,

@@ -69,6 +69,16 @@ struct FunctionText {
     is_library: bool,
 }
 
+/// A table of constants.
+struct Table {
+    /// Its name in the namespace `constants`.
+    name: String,
+    /// What the source calls it.
+    source_name: Option<String>,
+    elem: Scalar,
+    bits: Vec<u64>,
+}
+
 /// A text being written.
 pub(super) struct Unit<'u> {
     target: Target,
@@ -79,8 +89,7 @@ pub(super) struct Unit<'u> {
     helpers: BTreeSet<Helper>,
     scalars: FxHashSet<Scalar>,
     composites: Vec<Composite>,
-    /// Tables of constants: their elements' type, the elements' bits, in the order of their numbers.
-    tables: Vec<(Scalar, Vec<u64>)>,
+    tables: Vec<Table>,
     needs_printf: bool,
     /// Whether the kernel's threads work together, so that none is run after another.
     pub(super) in_blocks: bool,
@@ -101,6 +110,11 @@ impl<'u> Unit<'u> {
         options: &'u Options<'u>,
         semantics: &'u dyn Semantics,
     ) -> Unit<'u> {
+        let mut names = Names::default();
+        if target == Target::Cpp {
+            // Parameters of the kernel.
+            ["begin", "end"].iter().for_each(|name| names.reserve(name));
+        }
         Unit {
             target,
             options,
@@ -117,7 +131,7 @@ impl<'u> Unit<'u> {
             user: FxHashMap::default(),
             library: FxHashMap::default(),
             definitions: FxHashMap::default(),
-            names: Names::default(),
+            names,
             error: None,
         }
     }
@@ -145,23 +159,31 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// The name of the table of these constants, in the namespace `constants`.
-    pub(super) fn table(&mut self, elem: Scalar, bits: Vec<u64>) -> String {
+    /// The name, in the namespace `constants`, of the table of these constants, which the source may have a name for.
+    pub(super) fn table(&mut self, source_name: Option<&str>, elem: Scalar, bits: Vec<u64>) -> String {
+        let is_same = |table: &&Table| {
+            (table.elem, &table.bits) == (elem, &bits)
+                && (source_name.is_none() || table.source_name.as_deref() == source_name)
+        };
+        if let Some(known) = self.tables.iter().find(is_same) {
+            return known.name.clone();
+        }
         self.need_scalar(elem);
-        let table = (elem, bits);
-        let number = self.tables.iter().position(|known| *known == table).unwrap_or_else(|| {
-            for &bits in &table.1 {
-                let text = types::constant(elem, bits);
-                if text.contains("inf<") {
-                    self.need(Helper::Infinity);
-                } else if text.contains("nan<") {
-                    self.need(Helper::NotANumber);
-                }
+        for &bits in &bits {
+            let text = types::constant(elem, bits);
+            if text.contains("inf<") {
+                self.need(Helper::Infinity);
+            } else if text.contains("nan<") {
+                self.need(Helper::NotANumber);
             }
-            self.tables.push(table);
-            self.tables.len() - 1
-        });
-        format!("table_{number}")
+        }
+        // What is captured as `module.name` has the last part as its name.
+        let wanted = source_name.map_or("table", |name| name.rsplit('.').next().unwrap_or(name));
+        let is_taken = |name: &str| self.tables.iter().any(|table| table.name == name);
+        let name = Names::default().local_unless(wanted, is_taken);
+        let source_name = source_name.map(str::to_owned);
+        self.tables.push(Table { name: name.clone(), source_name, elem, bits });
+        name
     }
 
     /// The tables of constants.
@@ -174,9 +196,9 @@ impl<'u> Unit<'u> {
             Target::Cuda => "__constant__",
         };
         let mut text = "\nnamespace constants {\n".to_owned();
-        for (number, (elem, all)) in self.tables.iter().enumerate() {
-            let _ = write!(text, "{qualifier} {} table_{number}[{}] = {{", types::scalar(*elem), all.len());
-            for (index, &bits) in all.iter().enumerate() {
+        for Table { name, elem, bits, .. } in &self.tables {
+            let _ = write!(text, "{qualifier} {} {name}[{}] = {{", types::scalar(*elem), bits.len());
+            for (index, &bits) in bits.iter().enumerate() {
                 text.push_str(if index % 8 == 0 { "\n    " } else { " " });
                 text.push_str(&types::constant(*elem, bits));
                 text.push(',');
@@ -261,10 +283,6 @@ impl<'u> Unit<'u> {
         let line = file.position(span.start).line;
         let text = file.text.lines().nth((line - file.first_line) as usize)?.trim();
         Some((line, text.to_owned()))
-    }
-
-    pub(super) fn has_comments(&self) -> bool {
-        self.options.sources.is_some()
     }
 
     // ---- functions -------------------------------------------------------------------------------------------------

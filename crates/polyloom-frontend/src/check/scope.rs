@@ -157,7 +157,11 @@ impl<'a> Checker<'_, '_, 'a> {
             Captured::Int(value) => number(Number::Int(value), span),
             Captured::Float(value) => number(Number::Float(value), span),
             Captured::Constant(bits, scalar) => Expr::constant(bits, scalar, span),
-            Captured::CompositeConstant(bits, composite) => composite_constant(&bits, composite, span),
+            Captured::CompositeConstant(bits, composite) => {
+                let value = composite_constant(&bits, composite, span);
+                let ty = value.ty.clone();
+                Expr::new(ExprKind::Named(name.into(), Box::new(value)), ty, span)
+            }
             other => {
                 let help = match &other {
                     Captured::Type(_) => format!("call it to convert a value: `{name}(x)`"),

@@ -67,10 +67,19 @@ impl Lowering<'_, '_> {
             }
             ExprKind::Component(x, index) => {
                 let value = self.expr(x);
-                let name = if let ExprKind::Local(local) = x.kind { self.name(local).into() } else { Arc::default() };
+                let name = match &x.kind {
+                    ExprKind::Local(local) => self.name(*local).into(),
+                    ExprKind::Named(name, _) => name.clone(),
+                    _ => Arc::default(),
+                };
                 let index = self.component_index(index, value, name, expr.span);
+                if let (Err(_), ExprKind::Named(name, _)) = (&index, &x.kind) {
+                    // Back ends may make a table of it.
+                    self.builder.func.value_names[value] = Some(name.clone());
+                }
                 self.component(value, index)
             }
+            ExprKind::Named(_, value) => self.expr(value),
             ExprKind::Let { locals, value, body } => {
                 self.hold(locals, value);
                 self.expr(body)
@@ -369,7 +378,9 @@ fn is_cheap(expr: &Expr) -> bool {
                     && fast
                     && args.iter().all(|a| spend(a, left))
             }
-            ExprKind::Cast(x) | ExprKind::Bitcast(x) | ExprKind::Power(x, 0..=2) => spend(x, left),
+            ExprKind::Cast(x) | ExprKind::Bitcast(x) | ExprKind::Power(x, 0..=2) | ExprKind::Named(_, x) => {
+                spend(x, left)
+            }
             ExprKind::Component(x, index) => matches!(**index, ComponentIndex::Is(_)) && spend(x, left),
             ExprKind::Logic { terms, .. } => terms.iter().all(|t| spend(t, left)),
             ExprKind::Chain { first, rest, .. } => {

@@ -358,6 +358,8 @@ pub enum ExprKind {
     Load(Box<Element>),
     /// One component of a composite.
     Component(Box<Expr>, Box<ComponentIndex>),
+    /// A constant composite from outside, with the name it is captured by.
+    Named(Arc<str>, Box<Expr>),
     /// A value held in a variable, or that of several leaves in as many, while another expression that uses it is
     /// evaluated.
     Let {

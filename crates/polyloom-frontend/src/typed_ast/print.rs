@@ -240,6 +240,7 @@ impl Printer<'_> {
             ExprKind::Dim(array, axis) => format!("{}.shape[{axis}]", self.expr(array)),
             ExprKind::Load(element) => format!("{}: {}", self.element(element), type_name(&expr.ty)),
             ExprKind::Component(x, index) => format!("{}{}", self.expr(x), self.component(index)),
+            ExprKind::Named(_, value) => self.expr(value),
             ExprKind::Let { locals, value, body } => {
                 let names: Vec<String> = locals.iter().map(|local| format!("v{}", local.0)).collect();
                 format!("({} := {}; {})", names.join(", "), self.expr(value), self.expr(body))

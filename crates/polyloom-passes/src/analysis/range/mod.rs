@@ -5,7 +5,8 @@
 //! the branch is looked at again where it is used. Loop-carried values are first assumed never to fall below their
 //! initial value; where an iteration does not keep that, the assumption is dropped and the walk repeated.
 //!
-//! What is taken for granted: thread coordinates lie in 0 … 2^31 - 2 (a launch has fewer than 2^31 threads), extents
+//! What is taken for granted: thread coordinates lie in 0 … 2^31 - 2 (a launch has fewer than 2^31 threads, so the blocks
+//! of a kernel that says how many threads they have are fewer as well), extents
 //! in 0 … 2^31 - 1, and an array that is accessed has an element (in checked mode that is checked, without the access
 //! would be undefined).
 
@@ -319,7 +320,11 @@ impl Ranges<'_> {
         let region = data.regions[0];
         let [low, high, step] = [0, 1, 2].map(|index| self.look(data.operands[index], MAX_DEPTH));
         let params = &func.regions[region].params;
-        let up = Interval::new(low.low, high.high - 1);
+        let mut up = Interval::new(low.low, high.high - 1);
+        if let (Some(first), Some(step)) = (low.single(), step.single().filter(|&step| step > 0)) {
+            // The last multiple of the step.
+            up.high -= (up.high - first).max(0) % step;
+        }
         let down = Interval::new(high.low + 1, low.high);
         let counter = match step {
             _ if step.low > 0 => up,
@@ -425,10 +430,10 @@ impl Ranges<'_> {
                 return Interval::new(value, value);
             }
             (Op::Tid | Op::TidLinear, _) => return Interval::new(0, i128::from(i32::MAX) - 1),
-            (Op::ThreadIdx, _) => return Interval::new(0, 1023),
+            (Op::ThreadIdx, &Imm::Axis(axis)) => return Interval::new(0, func.last_thread_idx(axis).into()),
             (Op::LaneId | Op::WarpId, _) => return Interval::new(0, 31),
             (Op::BlockDim, _) => return Interval::new(1, polyloom_ir::arch::MAX_BLOCK_SIZE.into()),
-            (Op::BlockIdx, _) => return Interval::new(0, i128::from(i32::MAX) - 1),
+            (Op::BlockIdx, _) => return Interval::new(0, func.last_block_idx().into()),
             (Op::GridDim, _) => return Interval::new(1, i32::MAX.into()),
             (Op::Dim, &Imm::Axis(axis)) if let Some(extent) = self.shared_extent(data.operands[0], axis) => {
                 return Interval::new(extent, extent);
