@@ -86,6 +86,21 @@ def test_backward_cuda_text_compiles_without_a_warning(nvrtc):
         assert "_cuda_kernel_backward" in ptx
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_nvcc_takes_cuda_text_without_a_warning(arch, tmp_path):
+    nvcc = find("bin/nvcc") or shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("nvcc is not installed (PyPI: nvidia-cuda-nvcc)")
+    # All kernels in one file would share a namespace: a text for each, in one call.
+    found = texts("cuda")
+    chosen = [next(text for text in found if "printf" in text), *found[:: len(found) // 4]]
+    for number, text in enumerate(chosen):
+        (tmp_path / f"kernel_{number}.cu").write_text(text)
+        command = [nvcc, f"-arch={arch}", "-ptx", f"kernel_{number}.cu", "-Werror", "all-warnings"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), f"{done.stderr}\n{text}"
+
+
 def test_ptx_of_every_kernel_is_assembled(assemble):
     for kernel in kernels():
         assemble(kernel.ptx("sm_90"), "sm_90")

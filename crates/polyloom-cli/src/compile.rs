@@ -144,6 +144,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let output = arguments.output.clone().or(default);
     let one = |kernel: &Kernel, output: Option<&Path>| -> Outcome {
+        if let (Emit::Cuda, Some(arch)) = (arguments.emit, arguments.arch) {
+            kernel.check_arch(arch)?;
+        }
         let bytes = match wanted(arguments, target) {
             Wanted::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
             Wanted::Cubin(target) => kernel.cubin(&target),

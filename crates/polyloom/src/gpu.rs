@@ -100,6 +100,17 @@ impl Kernel {
         Ok(assemble(self, &ptx, target.arch)?)
     }
 
+    /// Whether GPUs of an architecture have all that the kernel asks for.
+    ///
+    /// # Errors
+    ///
+    /// What they have not.
+    pub fn check_arch(&self, arch: Arch) -> Result<(), CompileError> {
+        let (module, kernel) = self.for_gpus()?;
+        let beyond = check_arch(module, kernel, arch);
+        if beyond.is_empty() { Ok(()) } else { Err(self.rejected(beyond)) }
+    }
+
     pub(crate) fn emit_gpu_variant(
         &self,
         variant: &Variant,
@@ -107,11 +118,8 @@ impl Kernel {
         form: GpuForm,
     ) -> Result<String, GpuError> {
         let version = target.version()?;
+        self.check_arch(target.arch)?;
         let code = self.for_gpus()?;
-        let beyond = check_arch(code.0, code.1, target.arch);
-        if !beyond.is_empty() {
-            return Err(self.rejected(beyond).into());
-        }
         let lines = target.lines.then(|| self.sources());
         Ok(without_fork(|| emit(code, variant, target, version, lines, &self.gpu_entry(), form))?)
     }

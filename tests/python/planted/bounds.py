@@ -158,9 +158,9 @@ def own_array_twin(x: loom.array(dtype=float, ndim=2)):
 plant(CHECK, own_array, own_array_twin, [numbers(64, 5)])
 
 
-def odd_offset(out: loom.array(dtype=float)):
+def odd_offset(out: loom.array(dtype=float), first: int):
     bytes_first = loom.dynamic_shared(shape=3, dtype=loom.uint8)
-    values = loom.dynamic_shared(shape=64, dtype=float, offset=3)
+    values = loom.dynamic_shared(shape=64, dtype=float, offset=first)
     t = loom.thread_idx()
     if t < 3:
         bytes_first[t] = loom.uint8(t)
@@ -169,9 +169,9 @@ def odd_offset(out: loom.array(dtype=float)):
     out[t] = values[63 - t]
 
 
-def odd_offset_twin(out: loom.array(dtype=float)):
+def odd_offset_twin(out: loom.array(dtype=float), first: int):
     bytes_first = loom.dynamic_shared(shape=3, dtype=loom.uint8)
-    values = loom.dynamic_shared(shape=64, dtype=float, offset=4)
+    values = loom.dynamic_shared(shape=64, dtype=float, offset=first + 1)
     t = loom.thread_idx()
     if t < 3:
         bytes_first[t] = loom.uint8(t)
@@ -180,4 +180,4 @@ def odd_offset_twin(out: loom.array(dtype=float)):
     out[t] = values[63 - t]
 
 
-plant(MISALIGNED, odd_offset, odd_offset_twin, [zeros(64)], shared_bytes=260)
+plant(MISALIGNED, odd_offset, odd_offset_twin, [zeros(64), 3], shared_bytes=260)

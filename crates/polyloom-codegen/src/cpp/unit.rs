@@ -457,8 +457,10 @@ impl<'u> Unit<'u> {
                  #pragma GCC optimize(\"fp-contract=off\")\n#endif\n",
             ),
             Target::Cuda if is_strict => text.push_str(
-                "//\n// Results are the same bits as on the CPU, with --fmad=true too.\n\n\
-                 #if __CUDA_FTZ || __USE_FAST_MATH__ || !__CUDA_PREC_DIV || !__CUDA_PREC_SQRT\n\
+                // NVRTC says how it was called, nvcc does not.
+                "//\n// Results are the same bits as on the CPU, with --fmad=true too, but not with --use_fast_math, --ftz=true,\n\
+                 // --prec-div=false or --prec-sqrt=false.\n\n\
+                 #if defined(__CUDACC_RTC__) && (__CUDA_FTZ || __USE_FAST_MATH__ || !__CUDA_PREC_DIV || !__CUDA_PREC_SQRT)\n\
                  #error \"compile without --use_fast_math, --ftz=true, --prec-div=false and --prec-sqrt=false\"\n\
                  #endif\n",
             ),
@@ -487,8 +489,11 @@ impl<'u> Unit<'u> {
                 writeln!(text, "//\n// A thread is to have {registers} registers at most: --maxrregcount={registers}.");
         }
         self.put_pragmas(&mut text, is_strict);
-        if self.needs_printf && self.target == Target::Cpp {
-            text.push_str("\n#include <cstdio>\n");
+        if self.needs_printf {
+            text.push_str(match self.target {
+                Target::Cpp => "\n#include <cstdio>\n",
+                Target::Cuda => "\n#if !defined(__CUDACC_RTC__)\n#include <cstdio>\n#endif\n",
+            });
         }
         text.push_str("\nnamespace polyloom {\n\n");
         // The prelude's own.

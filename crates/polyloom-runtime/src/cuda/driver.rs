@@ -35,6 +35,9 @@ fn start() -> Result<Driver, String> {
     if !unsafe { sys::is_culib_present() } {
         return Err("NVIDIA's driver is not installed: there is no library libcuda".to_owned());
     }
+    if let Some(symbol) = missing_symbol() {
+        return Err(format!("NVIDIA's driver is damaged or none that there is: libcuda has no `{symbol}`"));
+    }
     let failed = |error| format!("NVIDIA's driver does not start: {}", describe(error));
     result::init().map_err(failed)?;
     let mut version = 0;
@@ -46,6 +49,48 @@ fn start() -> Result<Driver, String> {
     };
     let n_devices = result::device::get_count().map_err(failed)?;
     Ok(Driver { ptx_version, n_devices: u32::try_from(n_devices).unwrap_or(0) })
+}
+
+/// A function that the library lacks: cudarc panics when one that is missing is called.
+fn missing_symbol() -> Option<&'static str> {
+    const SYMBOLS: [&str; 32] = [
+        "cuInit",
+        "cuDriverGetVersion",
+        "cuGetErrorName",
+        "cuGetErrorString",
+        "cuDeviceGet",
+        "cuDeviceGetCount",
+        "cuDeviceGetName",
+        "cuDeviceGetAttribute",
+        "cuDeviceTotalMem_v2",
+        "cuDevicePrimaryCtxRetain",
+        "cuCtxPushCurrent_v2",
+        "cuCtxPopCurrent_v2",
+        "cuCtxSynchronize",
+        "cuMemGetInfo_v2",
+        "cuMemAlloc_v2",
+        "cuMemFree_v2",
+        "cuMemcpyHtoD_v2",
+        "cuMemcpyDtoH_v2",
+        "cuMemcpyDtoD_v2",
+        "cuMemcpy2DUnaligned_v2",
+        "cuMemsetD8_v2",
+        "cuMemsetD16_v2",
+        "cuMemsetD32_v2",
+        "cuMemsetD2D8_v2",
+        "cuMemsetD2D16_v2",
+        "cuMemsetD2D32_v2",
+        "cuModuleLoadDataEx",
+        "cuModuleUnload",
+        "cuModuleGetFunction",
+        "cuFuncGetAttribute",
+        "cuFuncSetAttribute",
+        "cuLaunchKernel",
+    ];
+    // SAFETY: the library is there, and no symbol is called.
+    let library = unsafe { sys::culib() };
+    // SAFETY: as above.
+    SYMBOLS.into_iter().find(|symbol| unsafe { library.get::<*const ()>(symbol.as_bytes()) }.is_err())
 }
 
 /// The latest version of PTX that a driver of this version of CUDA compiles (12080 for CUDA 12.8): the release history
