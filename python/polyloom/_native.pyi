@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from polyloom._errors import Diagnostic
 
 __version__: str
+MAX_STRUCT_LEVELS: int
 
 class ArrayBase:
     def __new__(
@@ -291,4 +292,5 @@ class SimModule:
         block: int | Sequence[int],
         args: Sequence[Any],
         shared_bytes: int,
+        before: Callable[[], None],
     ) -> None: ...

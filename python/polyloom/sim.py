@@ -22,13 +22,15 @@ from typing import Any
 import numpy as np
 
 from polyloom import _native
+from polyloom._composites import Vector
 from polyloom._native import SimModule as _SimModule
 from polyloom._native import configure_simulator as configure
 from polyloom._native import last_simulator_report as last_report
+from polyloom._scalars import TypedConstant, stored
 from polyloom._tape import overwritten
 from polyloom._views import View, view_of
 
-__all__ = ["Kernel", "Module", "configure", "last_report"]
+__all__ = ["Kernel", "Module", "aligned", "configure", "last_report"]
 
 _DTYPES = {
     **{f"{letter}{bits}": f"uint{bits}" for letter in "ub" for bits in (8, 16, 32, 64)},
@@ -39,10 +41,35 @@ _DTYPES = {
 }
 
 
-# What a parameter is given: bytes and what they are aligned to, an array, or a struct of these.
+# What a parameter is given: bytes and what they are aligned to, an array, or a struct of these and its alignment.
 _Bytes = tuple[bytes, int]
 _Array = tuple[np.ndarray[Any, Any], Any]
-_Packed = _Bytes | _Array | list[Any]
+_Packed = _Bytes | _Array | tuple[list[Any], int]
+
+
+class aligned(tuple[Any, ...]):
+    """A struct that is aligned to more than its members are, for `Kernel.launch`: C's `alignas`.
+
+    Parameters
+    ----------
+    align : int
+        Bytes, a power of two up to 128.
+    *members
+        What is in it, as in a tuple.
+
+    Examples
+    --------
+    >>> float2 = aligned(8, np.float32(1), np.float32(2))
+    >>> float2.align, len(float2)
+    (8, 2)
+    """
+
+    align: int
+
+    def __new__(cls, align: int, *members: Any) -> aligned:
+        self = super().__new__(cls, members)
+        self.align = align
+        return self
 
 
 class Module:
@@ -127,7 +154,10 @@ class Kernel:
               is the null pointer.
             - that is a number, a number.
             - that is a struct, a tuple of its members, which is laid out as C does it: arrays for pointers, NumPy's
-              scalars (`np.int32(3)`), and tuples for structs and arrays in it.
+              scalars (`np.int32(3)`) or Polyloom's (`loom.int32(3)`), vectors for CUDA's vector types (`loom.vec2` for
+              `float2`, at a multiple of 8 bytes), and tuples for structs and arrays in it, `aligned` ones for those
+              that C++ aligns to more than their members.
+            - that is a vector of CUDA's, a vector.
             - of any kind, its bytes.
 
             A parameter of a kernel of Polyloom's that is an array takes an array, of any strides. The one before them
@@ -160,52 +190,64 @@ class Kernel:
         if len(args) != len(parameters):
             names = ", ".join(name for name, _, _ in self.parameters)
             raise TypeError(f"kernel '{self.name}' takes {len(self.parameters)} arguments ({names}), not {len(args)}")
+        views: list[View] = []
         packed: list[_Packed] = []
         for parameter, value in zip(parameters, args, strict=True):
-            launched = _launched(parameter, value) if parameter is self.parameters[0] else None
-            packed.append(launched or _packed(*parameter, value))
-        self._native.launch(self.name, grid, block, packed, shared_bytes)
+            is_launch = self._takes_launch and parameter is self.parameters[0]
+            packed.append(_launched(parameter[0], value) if is_launch else _packed(*parameter, value, views))
+        self._native.launch(self.name, grid, block, packed, shared_bytes, lambda: _tell_tapes(views))
 
     def __repr__(self) -> str:
         parameters = ", ".join(f"{name}: {dtype}" for name, dtype, _ in self.parameters)
         return f"<PTX kernel {self.name}({parameters})>"
 
 
-def _launched(parameter: tuple[str, str, int], value: Any) -> _Bytes | None:
-    """What the first parameter of a kernel of Polyloom's is given if the value is the extents of a launch."""
-    name, dtype, size = parameter
-    extents = value if isinstance(value, tuple) else (value,)
-    if dtype != "b8" or not all(isinstance(extent, int) for extent in extents):
-        return None
-    if not all(0 <= extent < 1 << 31 for extent in extents):
-        raise TypeError(f"parameter '{name}' does not take {value!r}: a launch has fewer than 2^31 threads")
-    launch = _native.launch_bytes(extents)
-    return (launch, 8) if len(launch) == size else None
-
-
-def _packed(name: str, dtype: str, size: int, value: Any) -> _Packed:
-    """What a parameter is given."""
+def _launched(name: str, value: Any) -> _Bytes:
+    """What the first parameter of a kernel of Polyloom's is given for the extents of a launch."""
     if isinstance(value, (bytes, bytearray)):
         return bytes(value), 1
-    array = _array(name, value)
-    if array is not None:
+    extents = value if isinstance(value, tuple) else (value,)
+    try:
+        if any(isinstance(extent, bool) for extent in extents):
+            raise TypeError("it takes integers")
+        return _native.launch_bytes([operator.index(extent) for extent in extents]), 8
+    except (OverflowError, TypeError) as error:
+        what = "extents are not negative" if isinstance(error, OverflowError) else error
+        raise TypeError(f"parameter '{name}', which says what is launched, does not take {value!r}: {what}") from error
+
+
+def _packed(name: str, dtype: str, size: int, value: Any, views: list[View]) -> _Packed:
+    """What a parameter is given. Its arrays go to `views`."""
+    known = _DTYPES.get(dtype)
+    if known is not None and np.dtype(known).itemsize != size:
+        # Bytes of a struct.
+        known = None
+    view = _view(name, value)
+    if view is not None:
+        if known is not None and (size != 8 or np.dtype(known).kind == "f"):
+            raise TypeError(f"parameter '{name}' is .{dtype}, not an array: pass a number, such as array.item()")
+        views.append(view)
         # Polyloom's kernels take the strides with the address.
-        return _whole(name, array) if size == 8 else array
+        return _whole(name, view) if size == 8 else (view.storage, view.memory)
     if isinstance(value, tuple):
-        return [_member(name, member) for member in value]
+        return _struct(name, value, views, 1)
     if value is None and size == 8:
         return bytes(size), 8
+    if isinstance(value, TypedConstant):
+        value = _in_numpy(value)
+    if known is None or isinstance(value, (bytes, bytearray, Vector)):
+        of_size = _sized(value)
+        if of_size is None:
+            raise TypeError(f"parameter '{name}' is .{dtype} of {size} bytes: pass a tuple for a struct, or its bytes")
+        return of_size
     if isinstance(value, np.generic) and value.dtype.name in ("float16", "bfloat16") and value.nbytes == size:
-        # Compilers write `.u16`, `.b16` or two bytes for halves.
+        # Compilers write `.u16` or `.b16` for halves.
         return value.tobytes(), size
-    known = _DTYPES.get(dtype)
-    if known is None or np.dtype(known).itemsize != size:
-        raise TypeError(f"parameter '{name}' is .{dtype} of {size} bytes: pass a tuple for a struct, or its bytes")
     try:
         if np.dtype(known).kind in "iu":
             # NumPy would cut off what is behind the point.
             # Registers have no sign, and compilers write `.u32` for `int`.
-            number: int = operator.index(value)
+            number: int = operator.index(bool(value) if isinstance(value, np.bool_) else value)
             if not -(1 << (8 * size - 1)) <= number < 1 << (8 * size):
                 raise OverflowError
             return (number % (1 << (8 * size))).to_bytes(size, "little"), size
@@ -214,52 +256,89 @@ def _packed(name: str, dtype: str, size: int, value: Any) -> _Packed:
         raise TypeError(f"parameter '{name}' is .{dtype}, not {value!r}") from error
 
 
-def _member(name: str, value: Any) -> _Packed:
-    """What a member of a struct is given."""
-    if isinstance(value, tuple):
-        return [_member(name, member) for member in value]
+def _in_numpy(constant: TypedConstant) -> np.generic:
+    """The constant as a scalar of NumPy's."""
+    scalar: np.generic = np.asarray(stored([constant.value], None, constant.dtype), constant.dtype.numpy)[0]
+    return scalar
+
+
+def _sized(value: Any) -> _Bytes | None:
+    """The bytes of what C knows the size of, whatever parameter it is for, and what they are aligned to."""
     if isinstance(value, (bytes, bytearray)):
         return bytes(value), 1
-    if isinstance(value, np.generic):
-        return value.tobytes(), value.dtype.alignment
+    if isinstance(value, TypedConstant):
+        value = _in_numpy(value)
+    if isinstance(value, np.generic) and (value.dtype.kind in "biufc" or value.dtype.name == "bfloat16"):
+        # Complex numbers are `float2` and `double2` to CUDA.
+        return value.tobytes(), value.nbytes if value.dtype.kind == "c" else value.dtype.alignment
+    if isinstance(value, Vector):
+        numbers = np.asarray(value)
+        # CUDA C++ Programming Guide, "Built-in Vector Types".
+        align = min(numbers.nbytes, 16) if numbers.size in (2, 4) else numbers.itemsize
+        return numbers.tobytes(), align
+    return None
+
+
+def _struct(name: str, members: tuple[Any, ...], views: list[View], level: int) -> _Packed:
+    """What a struct is given."""
+    if level > _native.MAX_STRUCT_LEVELS:
+        raise TypeError(f"the struct for parameter '{name}' is more than {_native.MAX_STRUCT_LEVELS} deep")
+    align = members.align if isinstance(members, aligned) else 1
+    return [_member(name, member, views, level) for member in members], align
+
+
+def _member(name: str, value: Any, views: list[View], level: int) -> _Packed:
+    """What a member of a struct is given."""
+    if isinstance(value, tuple):
+        return _struct(name, value, views, level + 1)
+    of_size = _sized(value)
+    if of_size is not None:
+        return of_size
     if value is None:
         return bytes(8), 8
-    array = _array(name, value)
-    if array is not None:
-        return _whole(name, array)
-    scalar = {bool: "np.bool_", float: "np.float32"}.get(type(value), "np.int32")
+    view = _view(name, value)
+    if view is not None:
+        if view.storage.ndim == 0:
+            raise TypeError(
+                f"the struct for parameter '{name}' has an array without dimensions in it: "
+                "write array[()] for its number, or array.reshape(1) for a pointer to it"
+            )
+        views.append(view)
+        return _whole(name, view)
+    scalar = {bool: "np.bool_", float: "np.float32", int: "np.int32"}.get(type(value))
+    instead = "a number of NumPy's" if scalar is None else f"{scalar}({value!r}) or another number of NumPy's"
     raise TypeError(
         f"the struct for parameter '{name}' has {value!r} in it, of no size that C knows: "
-        f"write {scalar}({value!r}) or another of NumPy's scalars, an array for a pointer, or bytes"
+        f"write {instead}, a vector of Polyloom's, an array for a pointer, a tuple for a struct, or bytes"
     )
 
 
-def _array(name: str, value: Any) -> _Array | None:
-    """An array and the memory of the simulator that it is in, unless it is in the host's; None for what is no array."""
+def _view(name: str, value: Any) -> View | None:
+    """An array, of the host or the simulator; None for what is no array."""
+    if isinstance(value, (Vector, TypedConstant)):
+        return None
     if not isinstance(value, _native.ArrayBase) and hasattr(value, "__cuda_array_interface__"):
         device = "a CUDA device"
     else:
         view = view_of(value)
-        if view is None:
-            return None
+        if view is None or not view.device.startswith("cuda"):
+            return view
         device = view.device
-        if not device.startswith("cuda"):
-            _tell_tapes(view)
-            return view.storage, view.memory
     raise TypeError(
         f"the array for parameter '{name}' is on {device}, whose memory the simulator cannot see: "
         "pass a copy on the host, such as array.numpy()"
     )
 
 
-def _tell_tapes(view: View) -> None:
-    """Says that the kernel may write an array, which no tape records."""
-    if _native.recording_level() and view.storage.flags.writeable:
-        overwritten(view.device, view.lo, view.hi, "a kernel of `loom.sim.Module`")
+def _tell_tapes(views: list[View]) -> None:
+    """Says that a kernel may write arrays, which no tape records."""
+    for view in views if _native.recording_level() else ():
+        if view.storage.flags.writeable:
+            overwritten(view.device, view.lo, view.hi, "a kernel of `loom.sim.Module`")
 
 
-def _whole(name: str, array: _Array) -> _Array:
+def _whole(name: str, view: View) -> _Array:
     """An array that is given as an address alone."""
-    if not array[0].flags.c_contiguous:
+    if not view.storage.flags.c_contiguous:
         raise ValueError(f"the array for parameter '{name}' is not contiguous: pass numpy.ascontiguousarray of it")
-    return array
+    return view.storage, view.memory

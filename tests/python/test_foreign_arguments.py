@@ -31,6 +31,19 @@ extern "C" __global__ void shift(Pair p, int n) {
     int i = threadIdx.x;
     if (i < n) p.b[i] = p.a[i];
 }
+
+struct Vectors { char a; float2 b; char c; double2 d; char e; float4 f; uchar4 g; char h; float3 i; };
+extern "C" __global__ void vectors(Vectors v, double* out) {
+    out[0] = v.a; out[1] = v.b.x; out[2] = v.b.y; out[3] = v.c; out[4] = v.d.x; out[5] = v.d.y; out[6] = v.e;
+    out[7] = v.f.x; out[8] = v.f.w; out[9] = v.g.w; out[10] = v.h; out[11] = v.i.z;
+}
+extern "C" __global__ void one_vector(float2 v, double* out) { out[0] = v.x; out[1] = v.y; }
+
+struct Ten { int a[10]; };
+extern "C" __global__ void ten(Ten t, int* out) { for (int i = 0; i < 10; i++) out[i] = t.a[i]; }
+
+struct Number { int n; float* out; };
+extern "C" __global__ void number(Number p) { p.out[0] = p.n; }
 """
 
 
@@ -66,6 +79,71 @@ def test_tuples_are_structs(module):
     kernel.launch(2, 64, [given, 2.0])
     np.testing.assert_allclose(x, expected, rtol=1e-6)
     assert count[0] == 100
+
+
+def test_vectors_lie_as_those_of_cuda(module):
+    i8, f32 = np.int8, np.float32
+    given = (
+        *(i8(1), loom.vec2(2, 3), i8(4), loom.vec2d(5, 6), i8(7), loom.vec4(8, 0, 0, 9), loom.vec4ub(0, 0, 0, 10)),
+        *(i8(11), loom.vec3(0, 0, 12)),
+    )
+    by_hand = (
+        *(i8(1), loom.sim.aligned(8, f32(2), f32(3)), i8(4), np.complex128(5 + 6j), i8(7)),
+        *(loom.sim.aligned(16, f32(8), f32(0), f32(0), f32(9)), loom.sim.aligned(4, *map(np.uint8, (0, 0, 0, 10)))),
+        *(i8(11), (f32(0), f32(0), loom.float32(12))),
+    )
+    for struct in (given, by_hand):
+        out = np.zeros(12)
+        module.kernel("vectors").launch(1, 1, [struct, out])
+        assert out.tolist() == list(range(1, 13))
+    for vector in (loom.vec2(1, 2), np.complex64(1 + 2j), (loom.float32(1), loom.float32(2))):
+        module.kernel("one_vector").launch(1, 1, [vector, out])
+        assert out[:2].tolist() == [1, 2]
+    with pytest.raises(TypeError, match="3 is no alignment"):
+        module.kernel("one_vector").launch(1, 1, [loom.sim.aligned(3, f32(1), f32(2)), out])
+
+
+def test_only_kernels_of_polyloom_are_told_what_is_launched(module):
+    out = np.zeros(10, np.int32)
+    module.kernel("ten").launch(1, 1, [tuple(np.arange(10, dtype=np.int32)), out])
+    np.testing.assert_array_equal(out, np.arange(10))
+    for given in (7, ()):
+        with pytest.raises(TypeError, match="40 bytes"):
+            module.kernel("ten").launch(1, 1, [given, out])
+    with pytest.raises(TypeError, match=r"has 1 in it, .*: write np\.int32\(1\)"):
+        module.kernel("ten").launch(1, 1, [(1, 2, 3), out])
+    with pytest.raises(TypeError, match="takes 2 arguments"):
+        module.kernel("ten").launch(1, 1, [out])
+
+
+def test_members_of_no_size_are_refused_with_what_to_write(module):
+    kernel = module.kernel("number")
+    out = np.zeros(1, np.float32)
+    kernel.launch(1, 1, [(loom.int32(5), out)])
+    assert out[0] == 5
+    for given, message in [
+        ("abc", "write a number of NumPy's, a vector"),
+        ([1, 2], "write a number of NumPy's, a vector"),
+        (np.str_("ab"), "of no size that C knows"),
+        (np.datetime64("2020"), "of no size that C knows"),
+        (loom.mat22(1, 2, 3, 4), "of no size that C knows"),
+        (np.array(3), r"write array\[\(\)\] for its number"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            kernel.launch(1, 1, [(given, out)])
+    with pytest.raises(TypeError, match=r"'shift_param_1' is \.u32, not an array: pass a number, such as array\.item"):
+        module.kernel("shift").launch(1, 1, [(out, out), np.array(1)])
+
+
+def test_structs_are_at_most_64_deep(module):
+    given = (np.int32(3), np.zeros(1, np.float32))
+    for _ in range(63):
+        given = (given,)
+    module.kernel("number").launch(1, 1, [given])
+    for _ in range(100_000):
+        given = (given,)
+    with pytest.raises(TypeError, match="more than 64 deep"):
+        module.kernel("number").launch(1, 1, [given])
 
 
 def test_arrays_in_structs_are_those_of_the_caller(module):
@@ -133,10 +211,32 @@ def test_kernels_of_polyloom_run_over_the_grid():
     np.testing.assert_array_equal(x[10:], expected[10:])
     with pytest.raises(TypeError, match=r"has 40 bytes, .* array of 1 dimensions has 24"):
         own(doubled).launch(2, 32, [x[:, 0]])
-    with pytest.raises(TypeError, match="at most four extents"):
-        own(doubled).launch(2, 32, [(1, 1, 1, 1, 1), x])
-    with pytest.raises(TypeError, match="fewer than 2"):
-        own(doubled).launch(2, 32, [-1, x])
+    own(doubled).launch(2, 32, [(np.int64(10),), x])
+    np.testing.assert_array_equal(x[:10], 4 * expected[:10])
+    for given, message in [
+        ((1, 1, 1, 1, 1), "one to four extents, not 5"),
+        ((), "one to four extents, not 0"),
+        (-1, "extents are not negative"),
+        ((65536, 65536), r"fewer than 2\^31 threads"),
+        (2**64, "does not take 18446744073709551616"),
+        (True, "does not take True"),
+        (2.0, "does not take 2.0"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            own(doubled).launch(2, 32, [given, x])
+    with pytest.raises(TypeError, match=r"_param_0_launch' is left out: a launch has fewer than 2\^31 threads"):
+        own(doubled).launch((1 << 22, 1 << 9), 1, [x])
+
+
+def test_kernels_of_polyloom_update_elements_of_8_bits():
+    @loom.kernel
+    def counts(x: loom.array(dtype=loom.int8)):
+        loom.atomic_add(x, 2, loom.int8(1))
+
+    x = np.zeros(9, np.int8)
+    own(counts).launch(1, 32, [x[:3]])
+    own(counts).launch(1, 32, [5, x[4:7]])
+    assert x.tolist() == [0, 0, 32, 0, 0, 0, 5, 0, 0]
 
 
 def test_scalars_of_any_type_are_arguments():
@@ -159,8 +259,14 @@ def test_cuda_text_of_polyloom_takes_the_same():
     log, ptx = Nvrtc(library).compile(outer.cuda(), "sm_80")
     assert ptx, log
     x, y = np.arange(8, dtype=np.float32), np.zeros((5, 4), np.float32)
-    loom.sim.Module(ptx).kernel("outer_cuda_kernel_forward").launch(1, 32, [(4, 5), 10.0, x[::-2], y.T])
-    np.testing.assert_array_equal(y.T, np.float32(10) * x[::-2, None] + np.arange(5, dtype=np.float32))
+    kernel = loom.sim.Module(ptx).kernel("outer_cuda_kernel_forward")
+    kernel.launch(1, 32, [(4, 5), 10.0, x[::-2], y.T])
+    expected = np.float32(10) * x[::-2, None] + np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(y.T, expected)
+    # As many threads as the grid has: a column.
+    kernel.launch(1, 4, [20.0, x[::-2], y.T])
+    expected[:, 0] *= 2
+    np.testing.assert_array_equal(y.T, expected)
 
 
 def test_arrays_on_the_simulator_are_used_where_they_are(module):
@@ -232,7 +338,15 @@ def test_tapes_are_told_what_such_a_kernel_writes():
     y = loom.zeros(32, dtype=float, requires_grad=True)
     with loom.Tape() as tape:
         loom.launch(squares, 32, [x, y])
-    own(squares).launch(1, 32, [y, x])
+    # What is refused writes nothing.
+    for grid, args in ((1, [y, 3.0]), (0, [y, x]), (1, [(y, x), x])):
+        with pytest.raises((TypeError, ValueError)):
+            own(squares).launch(grid, 32, args)
     y.grad.fill_(1.0)
+    tape.backward()
+    np.testing.assert_array_equal(x.grad.numpy(), np.full(32, 2.0))
+    with loom.Tape() as tape:
+        loom.launch(squares, 32, [x, y])
+    own(squares).launch(1, 32, [y, x])
     with pytest.raises(RuntimeError, match=r"a kernel of `loom\.sim\.Module` has overwritten"):
         tape.backward()

@@ -191,14 +191,16 @@ fn values(kernel: &Kernel, given: &mut BTreeMap<&str, &str>) -> Result<Vec<Argum
     Ok(values)
 }
 
+/// Saves an array in a file.
+pub(crate) fn save_to(path: &str, array: &ArrayValue) -> Outcome {
+    array.save(path.as_ref()).map_err(|error| Failure::Failed(format!("cannot write {path}: {error}")))
+}
+
 /// Saves arrays in the files that `--out` names for them.
-pub(crate) fn save<'a>(
-    arrays: impl IntoIterator<Item = (&'a str, &'a ArrayValue)>,
-    mut outputs: BTreeMap<&str, &str>,
-) -> Outcome {
+fn save<'a>(arrays: impl IntoIterator<Item = (&'a str, &'a ArrayValue)>, mut outputs: BTreeMap<&str, &str>) -> Outcome {
     for (name, array) in arrays {
         if let Some(path) = outputs.remove(name) {
-            array.save(path.as_ref()).map_err(|error| Failure::Failed(format!("cannot write {path}: {error}")))?;
+            save_to(path, array)?;
         }
     }
     match outputs.keys().next() {

@@ -1,16 +1,16 @@
 //! `polyloom run FILE.ptx`: a kernel of a PTX file on the simulator, whoever wrote it.
 //!
 //! PTX does not say what a pointer points at, so arrays carry the type of their elements: `x=f32:arange:1024`. Nor does
-//! it say what is in a struct: `p={f32:arange:64,i32:64}`.
+//! it say what is in a struct: `p={f32:arange:64,i32:64}`, or `{8|f32:1,f32:2}` of one that is aligned to 8 bytes.
 
-use crate::run::{describe_arrays, print_arrays, save};
+use crate::run::{describe_arrays, print_arrays, save_to};
 use crate::simulate;
 use crate::value::{Argument, ArrayValue, extents};
 use crate::{Failure, Outcome, named, print};
 use polyloom::ptx::{KernelInfo, Module, ParameterInfo, Simulator};
 use polyloom::{
-    Grid, LaunchOptions, PtxArgument, Scalar, Type, describe_fault, describe_report, is_launch, launch_argument,
-    run_on_simulator, source_name,
+    Grid, LaunchOptions, MAX_STRUCT_LEVELS, PtxArgument, Scalar, Type, describe_fault, describe_report, launch_bytes,
+    run_on_simulator, source_name, takes_launch,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,30 +41,45 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
     let info = chosen(&kernels, request)?;
     let grid = request.simulate.grid(None, [1; 3])?;
     let mut given = named(request.args, "--arg")?;
-    let outputs = named(request.out, "--out")?;
+    let mut outputs = named(request.out, "--out")?;
 
     let simulator = Simulator::default();
     let loaded = simulator.load(&module).map_err(|error| failed(format!("{}: {error}", file.display())))?;
     let kernel = loaded.kernel(&info.name).map_err(located)?;
     let memory = simulator.memory();
-    let (mut params, mut arrays) = (Vec::new(), Vec::new());
+    let is_own = takes_launch(&info.name, kernel.parameters());
+    let (mut params, mut arrays, mut saved) = (Vec::new(), Vec::new(), Vec::new());
     for (index, parameter) in kernel.parameters().iter().enumerate() {
         let mut given_arrays = Vec::new();
-        let (name, text, argument) = argument(&info.name, index, parameter, &grid, &mut given, &mut given_arrays)?;
+        let names = names_of(&info.name, kernel.parameters(), index, is_own);
+        let (name, text) = taken(&names, &mut given);
+        let argument = match is_own && index == 0 {
+            true => launched(&name, text, &grid)?,
+            false => argument(&name, parameter, text, &mut given_arrays)?,
+        };
+        let text = text.unwrap_or_default();
         let mut laid_out = argument
             .lay_out(&name, parameter.size as usize)
             .map_err(|what| Failure::Usage(format!("--arg {name}={text}: the parameter {what}")))?;
         for (index, array) in given_arrays.into_iter().enumerate() {
             let bytes = array.bytes();
-            let address = memory.alloc(bytes.len(), 256).map_err(|error| failed(error.to_string()))?;
+            // Polyloom's kernels update an element of 8 bits together with what stands beside it.
+            let n_bytes = if is_own { bytes.len().next_multiple_of(4) } else { bytes.len() };
+            let address = memory.alloc(n_bytes, 256).map_err(|error| failed(error.to_string()))?;
             memory.write(address, &bytes).map_err(|error| failed(error.to_string()))?;
             laid_out.set_address(index, address);
-            arrays.push((laid_out.arrays[index].name.clone(), address, array));
+            let array_name = laid_out.arrays[index].name.clone();
+            let paths = names.iter().filter_map(|other| outputs.remove(&*array_name.replacen(&name, other, 1)));
+            saved.extend(paths.map(|path| (arrays.len(), path)));
+            arrays.push((array_name, address, array));
         }
         params.push(laid_out.bytes);
     }
     if let Some(name) = given.keys().next() {
         return Err(Failure::Usage(format!("kernel `{}` has no parameter `{name}`", info.name)));
+    }
+    if let Some(name) = outputs.keys().next() {
+        return Err(Failure::Usage(format!("--out {name}: `{name}` is no array")));
     }
 
     let options = request.simulate.options();
@@ -81,7 +96,9 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
         array.set_bytes(&bytes);
     }
     let named = || arrays.iter().map(|(name, _, array)| (name.as_str(), array));
-    save(named(), outputs)?;
+    for (index, path) in saved {
+        save_to(path, &arrays[index].2)?;
+    }
     if request.json {
         if request.simulate.counters {
             eprint!("{}", describe_report(&report, seconds));
@@ -123,53 +140,79 @@ fn scalar(ty: &str) -> Option<Scalar> {
     })
 }
 
-/// What a parameter is called, what is given for it, and what that means; its arrays go to `arrays`.
-///
-/// A parameter goes by its own name, by its number, and in kernels of Polyloom's by its name in the source. These are
-/// told what is launched: as many threads as the grid has, unless an argument says how many.
-fn argument<'a>(
-    entry: &str,
-    index: usize,
-    parameter: &ParameterInfo,
-    grid: &Grid,
-    given: &mut BTreeMap<&str, &'a str>,
-    arrays: &mut Vec<ArrayValue>,
-) -> Result<(String, &'a str, PtxArgument), Failure> {
-    let names = [source_name(entry, &parameter.name), Some(parameter.name.clone()), Some(index.to_string())];
-    let mut names = names.into_iter().flatten().peekable();
-    let shown = names.peek().cloned().unwrap_or_default();
-    let found = names.find_map(|name| given.remove(name.as_str()).map(|text| (name, text)));
-    let (name, text) = found.map_or((shown, None), |(name, text)| (name, Some(text)));
-    let is_launch = index == 0 && is_launch(entry, &parameter.name);
-    let threads = [grid.n_blocks().saturating_mul(grid.block_size())];
-    let launched = match text {
-        None if is_launch => Some(threads.to_vec()),
-        Some(text) if index == 0 && parameter.size > 8 => extents(text),
-        _ => None,
+/// What a parameter may be called: in kernels of Polyloom's by its name in the source, else by its own, and by its
+/// number. The one that says what is launched leaves its name to one of the kernel's.
+fn names_of(entry: &str, parameters: &[ParameterInfo], index: usize, is_own: bool) -> Vec<String> {
+    let source = |parameter: &ParameterInfo| source_name(entry, &parameter.name);
+    let name = source(&parameters[index]).filter(|name| {
+        !is_own || index > 0 || !parameters[1..].iter().any(|other| source(other).as_ref() == Some(name))
+    });
+    name.into_iter().chain([parameters[index].name.clone(), index.to_string()]).collect()
+}
+
+/// What a parameter of these names is called, and what is given for it.
+fn taken<'a>(names: &[String], given: &mut BTreeMap<&str, &'a str>) -> (String, Option<&'a str>) {
+    let found = names.iter().find_map(|name| Some((name, given.remove(name.as_str())?)));
+    found.map_or_else(|| (names[0].clone(), None), |(name, text)| (name.clone(), Some(text)))
+}
+
+/// What is launched: as many threads as the grid has, unless an argument says how many.
+fn launched(name: &str, text: Option<&str>, grid: &Grid) -> Result<PtxArgument, Failure> {
+    let Some(text) = text else {
+        let bytes = launch_bytes(&[grid.n_blocks().saturating_mul(grid.block_size())]);
+        return bytes
+            .map(|bytes| PtxArgument::Bytes(bytes, 8))
+            .map_err(|what| Failure::Usage(format!("--arg {name}=… is left out: {what}")));
     };
-    if let Some(argument) = launched.and_then(|extents| launch_argument(&extents)) {
-        return Ok((name, text.unwrap_or_default(), argument));
-    }
+    let bytes = match extents(text) {
+        Some(extents) => launch_bytes(&extents),
+        None => Err("what is launched is an extent or several, as 1024 or 64x64".to_owned()),
+    };
+    bytes
+        .map(|bytes| PtxArgument::Bytes(bytes, 8))
+        .map_err(|what| Failure::Usage(format!("--arg {name}={text}: {what}")))
+}
+
+/// What is given for a parameter; its arrays go to `arrays`.
+fn argument(
+    name: &str,
+    parameter: &ParameterInfo,
+    text: Option<&str>,
+    arrays: &mut Vec<ArrayValue>,
+) -> Result<PtxArgument, Failure> {
     let Some(text) = text else {
         let message = format!("parameter `{name}`, a .{} of {} bytes, has no value", parameter.ty, parameter.size);
         return Err(Failure::Usage(format!("{message}: --arg {name}=…")));
     };
-    let argument = value(&name, &parameter.ty, parameter.size, text, arrays).map_err(Failure::Usage)?;
-    Ok((name, text, argument))
+    value(name, &parameter.ty, parameter.size, text, MAX_STRUCT_LEVELS, arrays).map_err(Failure::Usage)
 }
 
-/// Reads `TYPE:arange:1024` or `TYPE:@FILE.npy`, an array; `bytes:00ff…`, any bytes; `{…,…}`, a struct; `TYPE:VALUE` or
-/// `VALUE`, a scalar.
-fn value(name: &str, ty: &str, size: u32, text: &str, arrays: &mut Vec<ArrayValue>) -> Result<PtxArgument, String> {
+/// Reads `TYPE:arange:1024` or `TYPE:@FILE.npy`, an array; `bytes:00ff…`, any bytes; `{…,…}`, a struct, and `{8|…,…}`,
+/// one with an alignment; `TYPE:VALUE` or `VALUE`, a scalar. Structs may be `levels` deep.
+fn value(
+    name: &str,
+    ty: &str,
+    size: u32,
+    text: &str,
+    levels: usize,
+    arrays: &mut Vec<ArrayValue>,
+) -> Result<PtxArgument, String> {
     let wrong = |what: String| format!("--arg {name}={text}: {what}");
     if let Some(members) = text.strip_prefix('{') {
-        let members = members.strip_suffix('}').and_then(members_of);
-        let members = members.ok_or_else(|| wrong("its braces do not match".to_owned()))?;
+        if levels == 0 {
+            return Err(format!("--arg {name}=…: structs are more than {MAX_STRUCT_LEVELS} deep in each other"));
+        }
+        let members = members.strip_suffix('}').ok_or_else(|| wrong("its braces do not match".to_owned()))?;
+        let (align, members) = members
+            .split_once('|')
+            .and_then(|(align, members)| Some((align.trim().parse().ok()?, members)))
+            .unwrap_or((1, members));
+        let members = members_of(members).ok_or_else(|| wrong("its braces do not match".to_owned()))?;
         let members = members.into_iter().enumerate().map(|(index, member)| {
             // Nothing but the text says of what size a member is.
-            value(&format!("{name}.{index}"), "b8", 0, member.trim(), arrays)
+            value(&format!("{name}.{index}"), "b8", 0, member.trim(), levels - 1, arrays)
         });
-        return members.collect::<Result<_, _>>().map(PtxArgument::Struct);
+        return PtxArgument::aligned(members.collect::<Result<_, _>>()?, align).map_err(wrong);
     }
     if let Some(digits) = text.strip_prefix("bytes:") {
         let pairs = (0..digits.len()).step_by(2).map(|at| digits.get(at..at + 2));
@@ -182,7 +225,11 @@ fn value(name: &str, ty: &str, size: u32, text: &str, arrays: &mut Vec<ArrayValu
         None => {
             let is_one = scalar(ty).filter(|scalar| scalar.bytes() == size);
             let wanted = || match size {
-                0 => wrong("a member of a struct is TYPE:VALUE, TYPE:arange:SHAPE, bytes:… or {…}".to_owned()),
+                0 => wrong(
+                    "a member of a struct is TYPE:VALUE, TYPE:arange:SHAPE, TYPE:@FILE.npy, bytes:… or {…}, without \
+                     commas: a shape is 4x4, and a file of such a name has to be called otherwise"
+                        .to_owned(),
+                ),
                 _ => wrong(format!("a .{ty} of {size} bytes takes TYPE:VALUE, TYPE:arange:SHAPE or {{…}}")),
             };
             (is_one.ok_or_else(wanted)?, text)

@@ -479,10 +479,22 @@ fn structs_with_arrays_are_arguments_of_ptx() {
     let out = run("0={i32:4,{f32:zeros:8,i16:-2},f32:arange:3}");
     assert_eq!(out.status.code(), Some(1));
     assert!(text(&out.stderr).contains("past the end of `0.2` (12 bytes"), "{}", text(&out.stderr));
+    // Its arrays go by the number of the parameter and by its name, whichever it is given by.
+    for arg in
+        ["0={i32:3,{f32:zeros:8,i16:-2},f32:arange:3}", "scaled_param_0={i32:3,{8|f32:zeros:8,i16:-2},f32:arange:3}"]
+    {
+        std::fs::remove_file(&saved).unwrap();
+        assert_eq!(run(arg).status.code(), Some(0), "{arg}");
+        assert!(saved.exists(), "{arg}");
+    }
+    let deep = format!("0={}i32:1{}", "{".repeat(100_000), "}".repeat(100_000));
     for (arg, message) in [
         ("0={i32:3,{f32:zeros:8,i16:-2}}", "the parameter has 32 bytes, the struct that is given 24"),
         ("0={i32:3,{f32:zeros:8,i16:-2,f32:arange:3}", "its braces do not match"),
         ("0={3}", "a member of a struct is TYPE:VALUE"),
+        ("0={i32:3,{f32:@a,b.npy,i16:-2}}", "a file of such a name has to be called otherwise"),
+        ("0={12|i32:3}", "12 is no alignment"),
+        (&deep, "structs are more than 64 deep"),
         ("0=f32:zeros:4x4", "the parameter has 32 bytes, where an address has 8"),
     ] {
         let out = run(arg);
@@ -518,6 +530,34 @@ def outer(a: float, x: loom.array(dtype=float), y: loom.array2d(dtype=float)):
     let out = run(&[]);
     assert_eq!(out.status.code(), Some(1));
     assert!(text(&out.stderr).contains("out-of-bounds"), "{}", text(&out.stderr));
+    for (launch, message) in [("65536x65536", "fewer than 2^31 threads"), ("f32:3", "is an extent or several")] {
+        let out = run(&["--arg", &format!("launch={launch}")]);
+        assert_eq!(out.status.code(), Some(2), "{launch}");
+        assert!(text(&out.stderr).contains(message), "{}", text(&out.stderr));
+    }
+}
+
+#[cfg(any(feature = "compute", feature = "compute-static"))]
+#[test]
+fn parameters_of_ptx_go_by_their_names_in_the_source() {
+    let folder = Folder::new("names_in_ptx");
+    let source = "\
+import polyloom as loom
+
+@loom.kernel(check=False)
+def named(launch: float, ä: float, ö: float, x: loom.array(dtype=float), n: loom.array(dtype=loom.int8)):
+    i = loom.tid()
+    x[i] = launch + ä - ö
+    loom.atomic_add(n, 2, loom.int8(1))
+";
+    let out = polyloom(&["compile", &folder.file("named.py", source), "--emit", "ptx"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let file = folder.file("named.ptx", &text(&out.stdout));
+    let args = ["launch=100", "0=2", "ö=1", "ä=20", "x=f32:zeros:2", "n=s8:zeros:3"];
+    let args: Vec<&str> = args.iter().flat_map(|arg| ["--arg", arg]).collect();
+    let out = polyloom(&[&["run", &file, "--grid", "1", "--block", "32", "--sanitize", "all"][..], &args].concat());
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("x: float32[2] 119 119\nn: int8[3] 0 0 2\n"), "{}", text(&out.stdout));
 }
 
 #[test]

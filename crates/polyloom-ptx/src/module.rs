@@ -13,7 +13,7 @@ use crate::syntax::parse;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A parsed PTX module. `Display` prints it as PTX.
 #[derive(Clone, Debug)]
@@ -222,7 +222,7 @@ impl Simulator {
                 ast: Arc::clone(&module.ast),
                 memory: self.memory.clone(),
                 globals: FxHashMap::default(),
-                heap: OnceLock::new(),
+                heap: Mutex::default(),
                 programs: Mutex::default(),
             }),
         };
@@ -274,13 +274,14 @@ struct Inner {
     memory: DeviceMemory,
     globals: FxHashMap<String, u64>,
     /// Where `malloc` of its kernels takes memory, once one is launched that calls it.
-    heap: OnceLock<Option<u64>>,
+    heap: Mutex<Option<u64>>,
     programs: Mutex<FxHashMap<String, Arc<Program>>>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        for address in self.globals.values().chain(self.heap.get().into_iter().flatten()) {
+        let heap = self.heap.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for address in self.globals.values().chain(heap.as_ref()) {
             // Somebody may have freed a variable by its address, which is theirs to answer for.
             let _ = self.memory.free(*address);
         }
@@ -290,7 +291,9 @@ impl Drop for Inner {
 impl Inner {
     /// The address of its heap, if there is memory for one.
     fn heap(&self) -> Option<u64> {
-        *self.heap.get_or_init(|| self.memory.alloc_heap().ok())
+        let mut heap = self.heap.lock().unwrap_or_else(PoisonError::into_inner);
+        *heap = heap.or_else(|| self.memory.alloc_heap().ok());
+        *heap
     }
 
     fn initial(&self, variable: &Variable, initial: &Initial, bytes: &mut Vec<u8>) -> Result<(), Error> {

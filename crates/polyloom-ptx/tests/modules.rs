@@ -131,6 +131,32 @@ fn memory_has_an_end() {
 }
 
 #[test]
+fn a_heap_that_could_not_be_had_is_asked_for_again() {
+    let body = "{\n.param .b64 n;\n.param .b64 r;\nst.param.b64 [n], 4;\ncall (r), malloc, (n);\nld.param.b64 %rd5, [r];\n}\n\
+                st.global.u64 [%rd0], %rd5;";
+    let head = ".extern .func (.param .b64 r) malloc (.param .b64 n);";
+    let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
+    let simulator = Simulator::default();
+    let kernel =
+        simulator.load(&module(&text)).expect("it loads").kernel("k").unwrap_or_else(|error| panic!("{error:?}"));
+    let memory = simulator.memory();
+    let out = memory.alloc(8, 8).expect("memory");
+    let params = [out.to_le_bytes().to_vec(), out.to_le_bytes().to_vec()];
+    let block = || {
+        kernel.launch(&Launch { arch: 90, params: &params, ..Launch::default() }).unwrap_or_else(|fault| panic!("{fault}"));
+        let mut address = [0; 8];
+        memory.read(out, &mut address).expect("inside");
+        u64::from_le_bytes(address)
+    };
+    // The host gives none of it, since nothing touches it; a heap takes 64 MiB of addresses.
+    let sizes = std::iter::repeat_n(1 << 30, 64).chain(std::iter::repeat_n(32 << 20, 32));
+    let taken: Vec<u64> = sizes.filter_map(|size| memory.alloc(size, 256).ok()).collect();
+    assert_eq!(block(), 0);
+    taken.iter().for_each(|address| memory.free(*address).expect("allocated"));
+    assert_ne!(block(), 0);
+}
+
+#[test]
 fn parameters_of_kernels_are_not_written() {
     let launch = Launch::default();
     let body = "mov.u64 %rd5, out;\ncvta.param.u64 %rd5, %rd5;\nst.u32 [%rd5], 1;";

@@ -85,6 +85,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Earlier than any exit handler of the process, when the compiler is still whole.
     module.py().import("atexit")?.call_method1("register", (wrap_pyfunction!(close, module)?,))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("MAX_STRUCT_LEVELS", polyloom::MAX_STRUCT_LEVELS)?;
     module.add_class::<array::ArrayBase>()?;
     module.add_class::<device::DeviceMemory>()?;
     module.add_class::<composite::CompositeType>()?;

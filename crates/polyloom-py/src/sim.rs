@@ -6,8 +6,7 @@ use crate::launch::{interruptible, three};
 use polyloom::ptx::{Class, Fault, FindingKind, LoadError, Report, Sanitizers};
 use polyloom::{
     Arch, Device, Grid, HostArray, Placement, PtxArgument, PtxParameter, SimOptions, Staged, UnknownArch,
-    describe_fault, describe_report, device_memory, is_launch, launch_argument, num_threads, run_on_simulator,
-    source_name,
+    describe_fault, describe_report, device_memory, num_threads, run_on_simulator, source_name, takes_launch,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -199,12 +198,13 @@ impl SimModule {
     /// Whether the kernel is one of Polyloom's, whose first parameter says what is launched.
     fn takes_launch(&self, kernel: &str) -> PyResult<bool> {
         let kernel = self.loaded_kernel(kernel)?;
-        Ok(kernel.parameters().first().is_some_and(|first| is_launch(kernel.name(), &first.name)))
+        Ok(takes_launch(kernel.name(), kernel.parameters()))
     }
 
     /// Runs a kernel on an argument for each parameter, but that the one that says what is launched may be left out:
     /// it is then as many threads as the grid has. Arrays of the host's are copied to the simulator and, where
-    /// they may be written, back.
+    /// they may be written, back. `before` is called before the kernel runs, unless the arguments are refused.
+    #[expect(clippy::too_many_arguments, reason = "a launch has as many sides")]
     fn launch(
         &self,
         py: Python<'_>,
@@ -213,16 +213,20 @@ impl SimModule {
         block: &Bound<'_, PyAny>,
         args: Vec<Argument<'_>>,
         shared_bytes: u32,
+        before: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let kernel = self.loaded_kernel(kernel)?;
         let grid = Grid { grid: three("grid", grid)?, block: three("block", block)?, shared_bytes };
         let (mut parameters, mut arrays) = (Vec::new(), Vec::new());
         let mut infos = kernel.parameters().iter();
-        if args.len() + 1 == infos.len()
-            && let Some(launch) = launch_argument(&[grid.n_blocks().saturating_mul(grid.block_size())])
-            && let Some(Ok(launch)) = infos.next().map(|info| launch.lay_out(&info.name, info.size as usize))
+        let is_own = takes_launch(kernel.name(), kernel.parameters());
+        if is_own
+            && args.len() + 1 == infos.len()
+            && let Some(info) = infos.next()
         {
-            parameters.push(launch);
+            let bytes = polyloom::launch_bytes(&[grid.n_blocks().saturating_mul(grid.block_size())]);
+            let wrong = |what| PyTypeError::new_err(format!("parameter '{}' is left out: {what}", info.name));
+            parameters.push(PtxParameter { bytes: bytes.map_err(wrong)?, arrays: Vec::new() });
         }
         for (argument, info) in args.iter().zip(infos) {
             let name = source_name(kernel.name(), &info.name).unwrap_or_else(|| info.name.clone());
@@ -232,13 +236,15 @@ impl SimModule {
         }
         let memory = device_memory(Device::Simulator).map_err(|failure| device_error(py, &failure))?;
         let on_host = arrays.iter().flatten().cloned().collect();
+        let placement = if is_own { Placement::AsOnHost } else { Placement::Exact };
         // SAFETY: NumPy says where the elements are, `args` holds the arrays until the launch is done, and those that
         // are copied back may be written.
-        let staged = unsafe { Staged::new(&*memory, on_host, Placement::Exact) };
+        let staged = unsafe { Staged::new(&*memory, on_host, placement) };
         let staged = staged.map_err(|failure| device_error(py, &failure))?;
         let names = place_arrays(&mut parameters, &arrays, &staged);
         let params: Vec<Vec<u8>> = parameters.into_iter().map(|parameter| parameter.bytes).collect();
         let settings = Settings::get();
+        before.call0()?;
         let started = Instant::now();
         let (result, interrupt) = interruptible(py, |options| {
             let arch = settings.arch.number().into();
@@ -267,12 +273,8 @@ impl SimModule {
 /// What the first parameter of a kernel of Polyloom's is given for a launch of these extents, as bytes.
 #[pyfunction]
 pub(crate) fn launch_bytes(py: Python<'_>, extents: Vec<u64>) -> PyResult<Bound<'_, PyBytes>> {
-    let argument = launch_argument(&extents);
-    let bytes = argument.and_then(|argument| match argument {
-        PtxArgument::Bytes(bytes, _) => Some(PyBytes::new(py, &bytes)),
-        _ => None,
-    });
-    bytes.ok_or_else(|| PyTypeError::new_err(format!("a launch has at most four extents, not {}", extents.len())))
+    let bytes = polyloom::launch_bytes(&extents);
+    bytes.map(|bytes| PyBytes::new(py, &bytes)).map_err(PyTypeError::new_err)
 }
 
 /// What a parameter of a foreign kernel is given, as Python hands it over.
@@ -282,8 +284,8 @@ enum Argument<'py> {
     Bytes(Bound<'py, PyBytes>, usize),
     /// A NumPy array, and the memory of a device that it describes.
     Array(Bound<'py, PyAny>, Option<Py<DeviceMemory>>),
-    /// A struct.
-    Struct(Vec<Argument<'py>>),
+    /// A struct, and what it is aligned to at least.
+    Struct(Vec<Argument<'py>>, usize),
 }
 
 impl Argument<'_> {
@@ -297,9 +299,9 @@ impl Argument<'_> {
                 arrays.push(memory.is_none().then(|| HostArray { layout: layout.clone(), is_written }));
                 PtxArgument::Array(layout)
             }
-            Argument::Struct(members) => {
+            Argument::Struct(members, align) => {
                 let members: PyResult<Vec<PtxArgument>> = members.iter().map(|member| member.in_ptx(arrays)).collect();
-                PtxArgument::Struct(members?)
+                PtxArgument::aligned(members?, *align).map_err(PyTypeError::new_err)?
             }
         })
     }

@@ -69,11 +69,15 @@ pub const fn has_compute() -> bool {
     cfg!(any(feature = "compute", feature = "compute-static"))
 }
 
+/// The name in GPU code of the entry of a kernel's one direction.
+pub(crate) fn gpu_entry(kernel: &str, direction: &str) -> String {
+    format!("{kernel}_cuda_kernel_{direction}")
+}
+
 impl Kernel {
     /// The name of the kernel's entry in GPU code.
     pub fn gpu_entry(&self) -> String {
-        let direction = if self.function().metadata.backward { "backward" } else { "forward" };
-        format!("{}_cuda_kernel_{direction}", self.name())
+        gpu_entry(self.name(), if self.function().metadata.backward { "backward" } else { "forward" })
     }
 
     /// The kernel's code for a GPU, for launches of [`Kernel::natural_rank`].

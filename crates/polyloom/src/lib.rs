@@ -71,7 +71,9 @@ pub use polyloom_runtime::{
     Staged, Tier, TierPolicy, Trap, clear_memory, close_background, num_threads, run_on_simulator, set_num_threads,
     set_print_sink,
 };
-pub use ptx_argument::{PtxArgument, PtxArray, PtxParameter, is_launch, launch_argument, source_name};
+pub use ptx_argument::{
+    MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,
+};
 pub use session::{Session, SessionError, has_llvm};
 pub use sim::{describe_fault, describe_report};
 pub use text::write_text;

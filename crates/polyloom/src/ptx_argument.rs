@@ -2,11 +2,15 @@
 //! out. Of kernels that Polyloom compiled also what their entries take in place of arrays and of a launch's extents
 //! ([`ArgLayout`], [`GpuLaunch`]), and what the source calls their parameters.
 
+use crate::gpu::gpu_entry;
 use polyloom_codegen::{ArgLayout, GpuLaunch};
 use polyloom_ir::MAX_DIMS;
+use polyloom_ptx::ParameterInfo;
 use polyloom_runtime::Layout;
 
 const ADDRESS_BYTES: usize = 8;
+/// Most threads of a launch on a GPU.
+const MAX_LAUNCHED: u64 = (1 << 31) - 1;
 
 /// What a parameter is given.
 #[derive(Clone, Debug)]
@@ -15,9 +19,15 @@ pub enum PtxArgument {
     Bytes(Vec<u8>, usize),
     /// The address of an array.
     Array(Layout),
-    /// A struct of these.
-    Struct(Vec<PtxArgument>),
+    /// A struct of these, at most [`MAX_STRUCT_LEVELS`] deep, and the least it is aligned to: a power of two.
+    Struct(Vec<PtxArgument>, usize),
 }
+
+/// Most that a struct may be aligned to.
+const MAX_ALIGN: usize = 128;
+
+/// How deep structs may be in each other.
+pub const MAX_STRUCT_LEVELS: usize = 64;
 
 /// A parameter's bytes, in which the addresses of arrays on the device are yet to be written.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +59,18 @@ impl PtxParameter {
 }
 
 impl PtxArgument {
+    /// A struct of these that is aligned to at least `align` bytes.
+    ///
+    /// # Errors
+    ///
+    /// When nothing is aligned to so many, in words.
+    pub fn aligned(members: Vec<PtxArgument>, align: usize) -> Result<PtxArgument, String> {
+        match align.is_power_of_two() && align <= MAX_ALIGN {
+            true => Ok(PtxArgument::Struct(members, align)),
+            false => Err(format!("{align} is no alignment: it is a power of two up to {MAX_ALIGN}")),
+        }
+    }
+
     /// The argument as the bytes of a parameter with this name and size. An array for a parameter of more than a
     /// pointer's size becomes what kernels of Polyloom's take: address, extents and strides.
     ///
@@ -62,7 +84,7 @@ impl PtxArgument {
             if size != ADDRESS_BYTES {
                 describe(layout, &mut parameter.bytes);
             }
-        } else if let PtxArgument::Struct(_) = self {
+        } else if let PtxArgument::Struct(..) = self {
             parameter.bytes.resize(parameter.bytes.len().next_multiple_of(self.align()), 0);
         }
         let given = parameter.bytes.len();
@@ -75,7 +97,7 @@ impl PtxArgument {
                  dimensions has {given}",
                 layout.extents.len()
             ),
-            PtxArgument::Struct(_) => format!("has {size} bytes, the struct that is given {given}"),
+            PtxArgument::Struct(..) => format!("has {size} bytes, the struct that is given {given}"),
             PtxArgument::Bytes(..) => format!("has {size} bytes, not {given}"),
         })
     }
@@ -88,7 +110,7 @@ impl PtxArgument {
                 to.arrays.push(PtxArray { offset: to.bytes.len(), name: name.to_owned(), layout: layout.clone() });
                 to.bytes.extend([0; ADDRESS_BYTES]);
             }
-            PtxArgument::Struct(members) => {
+            PtxArgument::Struct(members, _) => {
                 for (index, member) in members.iter().enumerate() {
                     member.append(&format!("{name}.{index}"), to);
                 }
@@ -101,7 +123,9 @@ impl PtxArgument {
         match self {
             PtxArgument::Bytes(_, align) => (*align).max(1),
             PtxArgument::Array(_) => ADDRESS_BYTES,
-            PtxArgument::Struct(members) => members.iter().map(PtxArgument::align).max().unwrap_or(1),
+            PtxArgument::Struct(members, least) => {
+                members.iter().map(PtxArgument::align).fold((*least).max(1), usize::max)
+            }
         }
     }
 }
@@ -118,17 +142,25 @@ fn describe(array: &Layout, bytes: &mut Vec<u8>) {
 }
 
 /// What the first parameter of a kernel of Polyloom's is given for a launch of these extents; a failed check then
-/// stops the launch. `None` if there are too many.
-pub fn launch_argument(extents: &[u64]) -> Option<PtxArgument> {
-    if extents.len() > MAX_DIMS {
-        return None;
+/// stops the launch.
+///
+/// # Errors
+///
+/// When no launch has such extents: what is wrong, as a sentence.
+pub fn launch_bytes(extents: &[u64]) -> Result<Vec<u8>, String> {
+    if extents.is_empty() || extents.len() > MAX_DIMS {
+        return Err(format!("a launch has one to four extents, not {}", extents.len()));
+    }
+    let n_threads = extents.iter().try_fold(1u64, |n, extent| n.checked_mul(*extent));
+    if n_threads.is_none_or(|n| n > MAX_LAUNCHED) || extents.iter().any(|extent| *extent > MAX_LAUNCHED) {
+        return Err("a launch has fewer than 2^31 threads".to_owned());
     }
     let mut bytes = vec![0; GpuLaunch::BYTES as usize];
     for axis in 0..MAX_DIMS {
         let extent = extents.get(axis).copied().unwrap_or(1);
         bytes[GpuLaunch::shape_offset(axis) as usize..][..8].copy_from_slice(&extent.to_le_bytes());
     }
-    Some(PtxArgument::Bytes(bytes, 8))
+    Ok(bytes)
 }
 
 /// What the source calls the parameter that says what is launched.
@@ -149,12 +181,7 @@ pub(crate) fn name_parameters<'a>(ptx: &str, entry: &str, names: impl Iterator<I
         text.push_str(digits);
         if let Some(name) = digits.parse().ok().and_then(|index: usize| names.get(index)) {
             text.push('_');
-            // What a name of PTX may not have; a field's dot is given back by `source_name`.
-            text.extend(name.chars().map(|c| match c {
-                '.' => '$',
-                c if c.is_ascii_alphanumeric() => c,
-                _ => '_',
-            }));
+            text.push_str(&in_ptx(name));
         }
         rest = behind;
     }
@@ -168,15 +195,52 @@ fn numbered<'a>(entry: &str, parameter: &'a str) -> Option<(&'a str, &'a str)> {
     (n_digits > 0).then(|| behind.split_at(n_digits))
 }
 
+/// A name of the source in the letters that names of PTX may have: a field's dot is `$`, and `ä` is `$$e4$`.
+#[cfg(any(feature = "compute", feature = "compute-static", test))]
+fn in_ptx(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '.' => text.push('$'),
+            c if c.is_ascii_alphanumeric() || c == '_' => text.push(c),
+            c => text.push_str(&format!("$${:x}$", u32::from(c))),
+        }
+    }
+    text
+}
+
 /// What the source of one of Polyloom's kernels calls a parameter of its entry.
 pub fn source_name(entry: &str, parameter: &str) -> Option<String> {
     let (_, rest) = numbered(entry, parameter)?;
-    Some(rest.strip_prefix('_')?.replace('$', "."))
+    let mut rest = rest.strip_prefix('_')?;
+    let mut name = String::with_capacity(rest.len());
+    while let Some((before, behind)) = rest.split_once('$') {
+        name.push_str(before);
+        // No field's name is empty: two dots never follow each other, so a third `$` begins a letter.
+        let letter = behind.strip_prefix('$').filter(|digits| !digits.starts_with('$'));
+        rest = match letter.and_then(|letter| letter.split_once('$')) {
+            Some((digits, behind)) => {
+                name.push(u32::from_str_radix(digits, 16).ok().and_then(char::from_u32)?);
+                behind
+            }
+            None => {
+                name.push('.');
+                behind
+            }
+        };
+    }
+    Some(name + rest)
 }
 
-/// Whether an entry's first parameter, of this name, says what is launched: the entry is one of Polyloom's.
-pub fn is_launch(entry: &str, parameter: &str) -> bool {
-    numbered(entry, parameter).is_some_and(|(number, rest)| number == "0" && rest.strip_prefix('_') == Some(LAUNCH))
+/// Whether an entry is one of Polyloom's, whose first parameter says what is launched. In PTX that Polyloom wrote the
+/// parameter's name says so, in PTX that others made of its CUDA text the entry's.
+pub fn takes_launch(entry: &str, parameters: &[ParameterInfo]) -> bool {
+    let Some(first) = parameters.first().filter(|first| first.size == GpuLaunch::BYTES) else { return false };
+    match numbered(entry, &first.name) {
+        Some(("0", "")) => ["forward", "backward"].iter().any(|direction| entry.ends_with(&gpu_entry("", direction))),
+        Some(("0", rest)) => rest.strip_prefix('_') == Some(LAUNCH),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -199,8 +263,8 @@ mod tests {
     #[test]
     fn structs_lie_as_in_c() {
         // struct { char a; struct { float *p; short s; } inner; int n; } is of 32 bytes: g++ says so.
-        let inner = PtxArgument::Struct(vec![array(0), bytes(&[2, 3])]);
-        let whole = PtxArgument::Struct(vec![bytes(&[1]), inner, bytes(&[4, 5, 6, 7])]);
+        let inner = PtxArgument::Struct(vec![array(0), bytes(&[2, 3])], 1);
+        let whole = PtxArgument::Struct(vec![bytes(&[1]), inner, bytes(&[4, 5, 6, 7])], 1);
         let mut parameter = whole.lay_out("p", 32).unwrap();
         parameter.set_address(0, 0x1122_3344_5566_7788);
         let mut expect = [0; 32];
@@ -213,6 +277,17 @@ mod tests {
     }
 
     #[test]
+    fn structs_are_aligned_to_what_is_asked() {
+        // struct { char a; float2 v; }, where CUDA's float2 is `struct alignas(8) { float x, y; }`.
+        let vector = PtxArgument::Struct(vec![bytes(&[1, 2, 3, 4]), bytes(&[5, 6, 7, 8])], 8);
+        let whole = PtxArgument::Struct(vec![bytes(&[9]), vector], 1);
+        let expect = [9, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+        assert_eq!(whole.lay_out("p", 16).unwrap().bytes, expect);
+        // Its size is a multiple too.
+        assert_eq!(PtxArgument::Struct(vec![bytes(&[9])], 16).lay_out("p", 16).unwrap().bytes.len(), 16);
+    }
+
+    #[test]
     fn arrays_are_addresses_or_what_kernels_of_polyloom_take() {
         assert_eq!(array(0).lay_out("x", 8).unwrap().bytes, [0; 8]);
         let words = |bytes: &[u8]| -> Vec<u64> {
@@ -221,9 +296,16 @@ mod tests {
         assert_eq!(words(&array(0).lay_out("x", 40).unwrap().bytes), [0, 3, 5, 20, 4]);
         let wrong = array(0).lay_out("x", 24).unwrap_err();
         assert!(wrong.contains("24 bytes") && wrong.contains("has 40"), "{wrong}");
-        let PtxArgument::Bytes(launch, _) = launch_argument(&[7, 9]).unwrap() else { panic!("it is bytes") };
-        assert_eq!(words(&launch), [7, 9, 1, 1, 0]);
-        assert!(launch_argument(&[1; 5]).is_none());
+    }
+
+    #[test]
+    fn launches_have_one_to_four_extents_and_fewer_than_2_to_the_31_threads() {
+        let launch = launch_bytes(&[7, 9]).unwrap();
+        assert_eq!(launch, [7u64, 9, 1, 1, 0].map(u64::to_le_bytes).concat());
+        for extents in [&[][..], &[1; 5], &[1 << 31], &[1 << 16, 1 << 16], &[u64::MAX, 2], &[1 << 40, 0]] {
+            assert!(launch_bytes(extents).is_err(), "{extents:?}");
+        }
+        assert!(launch_bytes(&[(1 << 31) - 1]).is_ok() && launch_bytes(&[5, 0]).is_ok());
     }
 
     #[test]
@@ -235,8 +317,25 @@ mod tests {
             ".entry k_param_(.param .u64 k_param__param_0_launch, .param .u64 k_param__param_1_s$x_param_1, \
              .param .u64 k_param__param_11)"
         );
-        assert!(is_launch("k_param_", "k_param__param_0_launch") && !is_launch("k_param_", "k_param__param_1_launch"));
         assert_eq!(source_name("k_param_", "k_param__param_1_s$x_param_1").as_deref(), Some("s.x_param_1"));
         assert_eq!(source_name("k_param_", "k_param__param_11"), None);
+        for name in ["ä", "ö", "winkel_ä", "é.ä.x", "s.é0.ü_", "v.0"] {
+            let ptx = name_parameters("k_param_1", "k", [name].into_iter());
+            assert!(ptx.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'$'), "{ptx}");
+            assert_eq!(source_name("k", &ptx).as_deref(), Some(name));
+        }
+    }
+
+    #[test]
+    fn launches_are_parameters_of_kernels_of_polyloom_alone() {
+        let takes = |entry: &str, name: &str, size: u32| {
+            let (name, ty) = (name.to_owned(), "b8".to_owned());
+            takes_launch(entry, &[ParameterInfo { name, offset: 0, size, align: 8, ty, pointer: false }])
+        };
+        assert!(takes("k_param_", "k_param__param_0_launch", 40));
+        assert!(takes("k_cuda_kernel_backward", "k_cuda_kernel_backward_param_0", 40));
+        assert!(!takes("k_param_", "k_param__param_1_launch", 40) && !takes("k_param_", "k_param__param_0_launch", 24));
+        assert!(!takes("k", "k_param_0", 40) && !takes("k_cuda_kernel_forward", "k_cuda_kernel_forward_param_0", 32));
+        assert!(!takes_launch("k", &[]));
     }
 }

@@ -80,7 +80,7 @@ impl Allocation {
     /// In words, which byte of what is at an offset.
     pub(crate) fn describe_byte(&self, offset: usize, names: &[(u64, Arc<str>)]) -> String {
         match &self.heap {
-            Some(heap) => heap.describe(self.address + offset as u64),
+            Some(heap) => heap.describe_byte(self.address + offset as u64),
             None => format!("byte {offset} of {}", self.describe(names)),
         }
     }

@@ -26,6 +26,11 @@ fn counted(n_bytes: u64) -> u64 {
     n_bytes.next_multiple_of(BLOCK_ALIGN).max(BLOCK_ALIGN)
 }
 
+/// What a block is called.
+fn named(start: u64, n_bytes: &u64) -> String {
+    format!("the {n_bytes} bytes that `malloc` gave at 0x{start:x}")
+}
+
 impl Heap {
     /// Addresses that a heap needs: there is place for as many blocks as may be with the gaps between them, and enough
     /// besides for what was freed to stay out of use for a while.
@@ -72,9 +77,17 @@ impl Heap {
         wrong.fold(0, |set, (lane, _)| set | 1 << lane)
     }
 
+    /// In words, which byte of a block is at an address.
+    pub(crate) fn describe_byte(&self, address: u64) -> String {
+        let inner = self.inner();
+        let block = inner.blocks.before(address).filter(|(start, n_bytes)| address - start < **n_bytes);
+        let byte = block.map(|(start, n_bytes)| format!("byte {} of {}", address - start, named(start, n_bytes)));
+        drop(inner);
+        byte.unwrap_or_else(|| self.describe(address))
+    }
+
     /// In words, where an address in it lies.
     pub(crate) fn describe(&self, address: u64) -> String {
-        let named = |start: u64, n_bytes: &u64| format!("the {n_bytes} bytes that `malloc` gave at 0x{start:x}");
         let place = self.inner().blocks.describe(address, named);
         place.unwrap_or_else(|| "in the heap of `malloc`, where nothing is".to_owned())
     }
