@@ -158,19 +158,13 @@ fn taken<'a>(names: &[String], given: &mut BTreeMap<&str, &'a str>) -> (String, 
 
 /// What is launched: as many threads as the grid has, unless an argument says how many.
 fn launched(name: &str, text: Option<&str>, grid: &Grid) -> Result<PtxArgument, Failure> {
-    let Some(text) = text else {
-        let bytes = launch_bytes(&[grid.n_blocks().saturating_mul(grid.block_size())]);
-        return bytes
-            .map(|bytes| PtxArgument::Bytes(bytes, 8))
-            .map_err(|what| Failure::Usage(format!("--arg {name}=… is left out: {what}")));
+    let bytes = match text.map(extents) {
+        None => launch_bytes(&[grid.n_blocks().saturating_mul(grid.block_size())]),
+        Some(Some(extents)) => launch_bytes(&extents),
+        Some(None) => Err("what is launched is an extent or several, as 1024 or 64x64".to_owned()),
     };
-    let bytes = match extents(text) {
-        Some(extents) => launch_bytes(&extents),
-        None => Err("what is launched is an extent or several, as 1024 or 64x64".to_owned()),
-    };
-    bytes
-        .map(|bytes| PtxArgument::Bytes(bytes, 8))
-        .map_err(|what| Failure::Usage(format!("--arg {name}={text}: {what}")))
+    let wrong = |what| Failure::Usage(format!("--arg {name}={}: {what}", text.unwrap_or("…, left out")));
+    Ok(PtxArgument::Bytes(bytes.map_err(wrong)?, 8))
 }
 
 /// What is given for a parameter; its arrays go to `arrays`.

@@ -487,7 +487,7 @@ fn structs_with_arrays_are_arguments_of_ptx() {
         assert_eq!(run(arg).status.code(), Some(0), "{arg}");
         assert!(saved.exists(), "{arg}");
     }
-    let deep = format!("0={}i32:1{}", "{".repeat(100_000), "}".repeat(100_000));
+    let deep = format!("0={}i32:1{}", "{".repeat(50_000), "}".repeat(50_000));
     for (arg, message) in [
         ("0={i32:3,{f32:zeros:8,i16:-2}}", "the parameter has 32 bytes, the struct that is given 24"),
         ("0={i32:3,{f32:zeros:8,i16:-2,f32:arange:3}", "its braces do not match"),

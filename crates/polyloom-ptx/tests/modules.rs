@@ -132,8 +132,8 @@ fn memory_has_an_end() {
 
 #[test]
 fn a_heap_that_could_not_be_had_is_asked_for_again() {
-    let body = "{\n.param .b64 n;\n.param .b64 r;\nst.param.b64 [n], 4;\ncall (r), malloc, (n);\nld.param.b64 %rd5, [r];\n}\n\
-                st.global.u64 [%rd0], %rd5;";
+    let body = "{\n.param .b64 n;\n.param .b64 r;\nst.param.b64 [n], 4;\ncall (r), malloc, (n);\n\
+                ld.param.b64 %rd5, [r];\n}\nst.global.u64 [%rd0], %rd5;";
     let head = ".extern .func (.param .b64 r) malloc (.param .b64 n);";
     let text = kernel(body).replacen(".visible .entry", &format!("{head}\n.visible .entry"), 1);
     let simulator = Simulator::default();
@@ -143,7 +143,9 @@ fn a_heap_that_could_not_be_had_is_asked_for_again() {
     let out = memory.alloc(8, 8).expect("memory");
     let params = [out.to_le_bytes().to_vec(), out.to_le_bytes().to_vec()];
     let block = || {
-        kernel.launch(&Launch { arch: 90, params: &params, ..Launch::default() }).unwrap_or_else(|fault| panic!("{fault}"));
+        kernel
+            .launch(&Launch { arch: 90, params: &params, ..Launch::default() })
+            .unwrap_or_else(|fault| panic!("{fault}"));
         let mut address = [0; 8];
         memory.read(out, &mut address).expect("inside");
         u64::from_le_bytes(address)
