@@ -220,8 +220,8 @@ fn value(
             let is_one = scalar(ty).filter(|scalar| scalar.bytes() == size);
             let wanted = || match size {
                 0 => wrong(
-                    "a member of a struct is TYPE:VALUE, TYPE:arange:SHAPE, TYPE:@FILE.npy, bytes:… or {…}, without \
-                     commas: a shape is 4x4, and a file of such a name has to be called otherwise"
+                    "a member of a struct is TYPE:VALUE, TYPE:arange:SHAPE, TYPE:@FILE.npy, bytes:… or {…}: commas \
+                     divide members, so write a shape as 4x4"
                         .to_owned(),
                 ),
                 _ => wrong(format!("a .{ty} of {size} bytes takes TYPE:VALUE, TYPE:arange:SHAPE or {{…}}")),
@@ -230,7 +230,10 @@ fn value(
         }
     };
     if rest.starts_with('@') || rest.contains(':') {
-        let array = ArrayValue::parse(ty, usize::MAX, &[], rest).map_err(wrong)?;
+        let array = ArrayValue::parse(ty, usize::MAX, &[], rest).map_err(|what| match size {
+            0 if rest.starts_with('@') => wrong(format!("{what} (commas divide members, in names of files too)")),
+            _ => wrong(what),
+        })?;
         let argument = PtxArgument::Array(array.layout());
         arrays.push(array);
         return Ok(argument);

@@ -492,7 +492,7 @@ fn structs_with_arrays_are_arguments_of_ptx() {
         ("0={i32:3,{f32:zeros:8,i16:-2}}", "the parameter has 32 bytes, the struct that is given 24"),
         ("0={i32:3,{f32:zeros:8,i16:-2,f32:arange:3}", "its braces do not match"),
         ("0={3}", "a member of a struct is TYPE:VALUE"),
-        ("0={i32:3,{f32:@a,b.npy,i16:-2}}", "a file of such a name has to be called otherwise"),
+        ("0={i32:3,{f32:@a,b.npy,i16:-2}}", "commas divide members, in names of files too"),
         ("0={12|i32:3}", "12 is no alignment"),
         (&deep, "structs are more than 64 deep"),
         ("0=f32:zeros:4x4", "the parameter has 32 bytes, where an address has 8"),
