@@ -39,8 +39,15 @@ const LIMITS: TapeLimits = TapeLimits { bytes: 4096, n_cores: Some(1) };
 const COARSE: f64 = 1e-5;
 const FINE: f64 = COARSE / 4.618_033_988_749_895;
 
-/// Steps for what neither of these moves: a large number that an argument is added to may have swallowed them.
-const WIDE: [f64; 3] = [1.0, 1e10, 1e20];
+/// Steps for what neither of these moves: a large number that an argument is added to may have swallowed them. A step
+/// function of numbers of a fair size, `floor` or `sign`, is moved by the near ones, a large number that swallows
+/// `COARSE` perhaps by the far ones alone.
+const NEAR: [f64; 2] = [1.0, 1e3];
+const FAR: [f64; 2] = [1e10, 1e20];
+
+/// How close, relatively, the movement by a near step is to the tangent if a large number has swallowed smaller ones: it
+/// rounds the step.
+const SWALLOWED: f64 = 1e-2;
 
 /// How far the modes may be apart, in multiples of what moves if arguments do by a few units in the last place.
 const NOISE: f64 = 10.0;
@@ -448,16 +455,20 @@ impl<'a> Run<'a> {
         Ok(noise)
     }
 
-    /// Whether a step far beyond those of differences moves a number.
-    fn moves_further(
+    /// Whether a large number may have swallowed the steps of differences, none of which has moved this number: the
+    /// first wider step that moves it moves it by what the tangent says, or is far wider.
+    fn swallows_steps(
         &self,
         found: &Found,
         here: &Numbers,
         (param, index): (usize, usize),
     ) -> Result<bool, Box<Disagreement>> {
-        for step in WIDE {
-            if self.moved(&found.directions, step)?[param][index].to_bits() != here[param][index].to_bits() {
-                return Ok(true);
+        let (here, tangent) = (here[param][index], found.tangents[param][index]);
+        for step in NEAR.into_iter().chain(FAR) {
+            let moved = self.moved(&found.directions, step)?[param][index];
+            if moved.to_bits() != here.to_bits() {
+                let is_linear = ((moved - here) / step - tangent).abs() <= SWALLOWED * tangent.abs();
+                return Ok(is_linear || FAR.contains(&step));
             }
         }
         Ok(false)
@@ -494,7 +505,7 @@ impl<'a> Run<'a> {
                     continue;
                 }
                 let agrees = (tangent - fine).abs() <= 100.0 * SMOOTH * size.max(tangent.abs());
-                if !agrees && coarse == 0.0 && fine == 0.0 && self.moves_further(found, &here, place)? {
+                if !agrees && coarse == 0.0 && fine == 0.0 && self.swallows_steps(found, &here, place)? {
                     is_smooth = false;
                 } else if !agrees {
                     return Err(disagreement(format!(
