@@ -4,7 +4,6 @@
 //! a region's last instruction is its terminator. Values are SSA: a use is dominated by its definition, which for
 //! structured code means it stands earlier in the same region or in an enclosing one.
 
-use crate::arch::MAX_BLOCK_SIZE;
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::fragment::Fragment;
 use crate::metadata::{ExecutionConstraints, KernelMetadata};
@@ -387,24 +386,6 @@ impl Function {
         let mut needs = false;
         self.walk(self.body, &mut |_, data| needs |= data.op.info().needs_blocks());
         needs
-    }
-
-    /// The greatest coordinate in its block, along an axis, of a thread that runs this.
-    pub fn last_thread_idx(&self, axis: u8) -> u32 {
-        let extent = self.own_block().and_then(|block| block.get(usize::from(axis)).copied());
-        extent.map_or(MAX_BLOCK_SIZE, |extent| extent.max(1)) - 1
-    }
-
-    /// The greatest coordinate, along any axis, of a block that runs this: a launch has fewer than 2^31 threads, and
-    /// no block without one of them runs.
-    pub fn last_block_idx(&self) -> u32 {
-        let n_threads: u32 = self.own_block().map_or(1, |block| block.iter().product());
-        (i32::MAX as u32 - 1) / n_threads.max(1)
-    }
-
-    /// The extents of all blocks that a kernel is launched in, if it says them.
-    fn own_block(&self) -> Option<[u32; 3]> {
-        self.metadata.workgroup_size.filter(|_| self.kind == FunctionKind::Kernel)
     }
 
     /// The functions it calls itself, each once.

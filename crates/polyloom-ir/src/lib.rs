@@ -21,6 +21,7 @@ pub mod interp;
 pub mod math;
 pub mod metadata;
 pub mod op;
+pub mod range;
 pub mod span;
 pub mod text;
 pub mod types;

@@ -142,6 +142,11 @@ impl KernelMetadata {
         self.workgroup_size.unwrap_or([DEFAULT_BLOCK_SIZE.min(most), 1, 1])
     }
 
+    /// Threads in a block of a kernel that says how many it has along each axis; at most `u64::MAX`.
+    pub fn workgroup_threads(&self) -> u64 {
+        self.workgroup_size.unwrap_or([1; 3]).iter().fold(1, |n: u64, &extent| n.saturating_mul(extent.into()))
+    }
+
     /// The blocks of a launch of so many threads that says nothing of blocks.
     pub fn grid(&self, n_threads: u64) -> Grid {
         Grid::of_threads(n_threads, self.block(), self.shared_bytes.unwrap_or(0))

@@ -19,6 +19,7 @@
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::function::{Function, Imm, Module};
 use crate::op::{Effect, Group, Op};
+use crate::range::{self, Range};
 use crate::types::Scalar;
 use cranelift_entity::SecondaryMap;
 use rustc_hash::FxHashMap;
@@ -188,9 +189,6 @@ impl Uniformity {
         self.loses[inst]
     }
 }
-
-/// Bounds of an integer value, as far as needed to see that index arithmetic does not wrap.
-type Range = (i128, i128);
 
 fn type_range(ty: Scalar) -> Range {
     match ty.bits() {
@@ -567,12 +565,7 @@ impl Walk<'_> {
         };
         Some(match data.op {
             Op::Const => self.constant(result).map(|value| (value, value))?,
-            // A launch has fewer than 2^31 threads.
-            Op::Tid | Op::TidLinear => (0, i128::from(i32::MAX) - 1),
-            Op::Dim | Op::BlockIdx | Op::GridDim => (0, i32::MAX.into()),
-            Op::ThreadIdx => (0, 1023),
-            Op::BlockDim => (1, crate::arch::MAX_BLOCK_SIZE.into()),
-            Op::LaneId | Op::WarpId => (0, 31),
+            Op::Dim => (0, i32::MAX.into()),
             Op::Add => (range(0).0 + range(1).0, range(0).1 + range(1).1),
             Op::Sub => (range(0).0 - range(1).1, range(0).1 - range(1).0),
             Op::Mul => {
@@ -591,7 +584,7 @@ impl Walk<'_> {
             }
             Op::Neg => (-range(0).1, -range(0).0),
             Op::Cast if self.scalar(data.operands[0])?.is_int() => range(0),
-            _ => return None,
+            _ => return range::of_coordinate(self.func, data),
         })
     }
 }

@@ -1,19 +1,16 @@
 //! What integers of the text are known to be without looking at conditions: enough to see that `i + 1` of a thread's
 //! coordinate does not overflow, and so to write it as it is.
 //!
-//! A launch has fewer than 2^31 threads and no extent is negative.
+//! No extent is negative.
 
-use super::expression::axis;
-use polyloom_ir::arch::MAX_BLOCK_SIZE;
+use polyloom_ir::range::{self, Range};
 use polyloom_ir::{Function, Imm, InstData, Op, Scalar, Type, Value, ValueDef};
-
-type Interval = (i128, i128);
 
 /// How far back a value's computation is looked at.
 const MAX_DEPTH: u32 = 10;
 
 /// The least and the greatest number that an integer can be.
-pub(super) fn interval(func: &Function, value: Value) -> Interval {
+pub(super) fn interval(func: &Function, value: Value) -> Range {
     of(func, value, MAX_DEPTH)
 }
 
@@ -32,11 +29,11 @@ pub(super) fn counts_plainly(func: &Function, data: &InstData) -> bool {
     func.as_const(data.operands[2]).is_some_and(|step| step != 0) && fits((after_last, after_last), full(ty))
 }
 
-fn fits(inner: Interval, outer: Interval) -> bool {
+fn fits(inner: Range, outer: Range) -> bool {
     outer.0 <= inner.0 && inner.1 <= outer.1
 }
 
-fn full(ty: Scalar) -> Interval {
+fn full(ty: Scalar) -> Range {
     let bits = ty.bits();
     match ty {
         Scalar::Bool => (0, 1),
@@ -45,7 +42,7 @@ fn full(ty: Scalar) -> Interval {
     }
 }
 
-fn of(func: &Function, value: Value, depth: u32) -> Interval {
+fn of(func: &Function, value: Value, depth: u32) -> Range {
     let Type::Scalar(ty) = func.ty(value) else { return (i64::MIN.into(), u64::MAX.into()) };
     if ty.is_float() {
         return (i64::MIN.into(), u64::MAX.into());
@@ -61,7 +58,7 @@ fn of(func: &Function, value: Value, depth: u32) -> Interval {
     found.filter(|&found| fits(found, full(ty))).unwrap_or(full(ty))
 }
 
-fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<Interval> {
+fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<Range> {
     let operand = |index: usize| of(func, data.operands[index], depth - 1);
     if matches!(data.op, Op::Min | Op::Max) && data.operands.len() != 2 {
         // The least or greatest component of a composite.
@@ -74,12 +71,7 @@ fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<
             let number = if ty.is_signed_int() { ((bits << unused) as i64 >> unused).into() } else { i128::from(bits) };
             (number, number)
         }
-        Op::Tid | Op::TidLinear => (0, (1 << 31) - 2),
-        Op::ThreadIdx => (0, func.last_thread_idx(axis(data)).into()),
-        Op::LaneId | Op::WarpId => (0, 31),
-        Op::BlockIdx => (0, func.last_block_idx().into()),
-        Op::BlockDim => (1, MAX_BLOCK_SIZE.into()),
-        Op::Dim | Op::GridDim => (0, (1 << 31) - 1),
+        Op::Dim => (0, i32::MAX.into()),
         Op::WrapIndex => {
             let (Imm::Extent(of), found) = (&data.imm, operand(0)) else { return None };
             let extent = i128::from(of.extent);
@@ -134,12 +126,21 @@ fn computed(func: &Function, data: &InstData, ty: Scalar, depth: u32) -> Option<
             let (a, b) = (operand(1), operand(2));
             (a.0.min(b.0), a.1.max(b.1))
         }
-        _ => return None,
+        Op::Component => {
+            let (Imm::Component(number), ValueDef::Result(whole, _)) = (&data.imm, func.values[data.operands[0]].def)
+            else {
+                return None;
+            };
+            let whole = &func.insts[whole];
+            let component = whole.operands.get(usize::from(*number)).filter(|_| whole.op == Op::Construct)?;
+            of(func, *component, depth - 1)
+        }
+        _ => return range::of_coordinate(func, data),
     })
 }
 
 /// What a sum, difference, product or negation comes to, before it wraps.
-fn arithmetic(func: &Function, data: &InstData, depth: u32) -> Option<Interval> {
+fn arithmetic(func: &Function, data: &InstData, depth: u32) -> Option<Range> {
     if depth == 0 {
         return None;
     }
@@ -158,8 +159,8 @@ fn arithmetic(func: &Function, data: &InstData, depth: u32) -> Option<Interval> 
     })
 }
 
-/// The numbers that a loop with a constant step counts through.
-fn counter(func: &Function, value: Value, depth: u32) -> Option<Interval> {
+/// The numbers that a loop counts through.
+fn counter(func: &Function, value: Value, depth: u32) -> Option<Range> {
     let ValueDef::Param(region, 0) = func.values[value].def else { return None };
     if region == func.body {
         return None;
@@ -167,13 +168,5 @@ fn counter(func: &Function, value: Value, depth: u32) -> Option<Interval> {
     let owner = func.insts.values().find(|data| data.op == Op::ForRange && data.regions[0] == region)?;
     let [low, high] = [0, 1].map(|index| of(func, owner.operands[index], depth - 1));
     let step = of(func, owner.operands[2], depth - 1);
-    match step {
-        // The last multiple of the step.
-        _ if step.0 > 0 && step.0 == step.1 && low.0 == low.1 => {
-            Some((low.0, high.1 - 1 - (high.1 - 1 - low.0).max(0) % step.0))
-        }
-        _ if step.0 > 0 => Some((low.0, high.1 - 1)),
-        _ if step.1 < 0 => Some((high.0 + 1, low.1)),
-        _ => None,
-    }
+    Some(range::of_counter(low, high, step))
 }

@@ -45,7 +45,7 @@ pub fn check_arch(module: &Module, kernel: FuncId, arch: Arch) -> Vec<Diagnostic
         errors.push(of(function, message, "make the largest with `dynamic_shared`, and launch with `shared_bytes=`"));
     }
     let extents = function.metadata.workgroup_size.unwrap_or([1; 3]);
-    let threads = extents.iter().fold(1u64, |n, &extent| n.saturating_mul(extent.into()));
+    let threads = function.metadata.workgroup_threads();
     let bound = function.metadata.launch_bounds.map_or(0, |(threads, _)| threads);
     let too_far = extents.iter().zip(&limits.block_dim).any(|(extent, limit)| extent > limit);
     if threads > limits.threads_per_block.into() || bound > limits.threads_per_block || too_far {

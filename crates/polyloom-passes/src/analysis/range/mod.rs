@@ -5,10 +5,8 @@
 //! the branch is looked at again where it is used. Loop-carried values are first assumed never to fall below their
 //! initial value; where an iteration does not keep that, the assumption is dropped and the walk repeated.
 //!
-//! What is taken for granted: thread coordinates lie in 0 … 2^31 - 2 (a launch has fewer than 2^31 threads, so the blocks
-//! of a kernel that says how many threads they have are fewer as well), extents
-//! in 0 … 2^31 - 1, and an array that is accessed has an element (in checked mode that is checked, without the access
-//! would be undefined).
+//! What is taken for granted: what [`polyloom_ir::range`] says of coordinates, extents in 0 … 2^31 - 1, and that an array
+//! that is accessed has an element (in checked mode that is checked, without the access would be undefined).
 
 mod interval;
 
@@ -17,6 +15,7 @@ pub use interval::Interval;
 use crate::analysis::exits::completes;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::op::Group;
+use polyloom_ir::range;
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Value, ValueDef};
 use smallvec::SmallVec;
 
@@ -320,21 +319,14 @@ impl Ranges<'_> {
         let region = data.regions[0];
         let [low, high, step] = [0, 1, 2].map(|index| self.look(data.operands[index], MAX_DEPTH));
         let params = &func.regions[region].params;
-        let mut up = Interval::new(low.low, high.high - 1);
-        if let (Some(first), Some(step)) = (low.single(), step.single().filter(|&step| step > 0)) {
-            // The last multiple of the step.
-            up.high -= (up.high - first).max(0) % step;
-        }
-        let down = Interval::new(high.low + 1, low.high);
-        let counter = match step {
-            _ if step.low > 0 => up,
-            _ if step.high < 0 => down,
-            _ => Interval::new(up.low.min(down.low), up.high.max(down.high)),
-        };
+        let [low, high, step] = [low, high, step].map(|found| (found.low, found.high));
+        let (least, greatest) = range::of_counter(low, high, step);
         let full = self.full(params[0]);
         // An empty interval means that the body never runs.
-        self.ranges[params[0]] =
-            if counter.low <= counter.high { full.intersection(counter).unwrap_or(full) } else { full };
+        self.ranges[params[0]] = match least <= greatest {
+            true => full.intersection(Interval::new(least, greatest)).unwrap_or(full),
+            false => full,
+        };
         self.open_loop(inst, &params[1..], &data.operands[3..]);
         let target_idx = self.targets.len() - 1;
         let mark = self.undo.len();
@@ -429,12 +421,6 @@ impl Ranges<'_> {
                 let value = if to.is_signed_int() { (i128::from(bits) << shift) >> shift } else { i128::from(bits) };
                 return Interval::new(value, value);
             }
-            (Op::Tid | Op::TidLinear, _) => return Interval::new(0, i128::from(i32::MAX) - 1),
-            (Op::ThreadIdx, &Imm::Axis(axis)) => return Interval::new(0, func.last_thread_idx(axis).into()),
-            (Op::LaneId | Op::WarpId, _) => return Interval::new(0, 31),
-            (Op::BlockDim, _) => return Interval::new(1, polyloom_ir::arch::MAX_BLOCK_SIZE.into()),
-            (Op::BlockIdx, _) => return Interval::new(0, func.last_block_idx().into()),
-            (Op::GridDim, _) => return Interval::new(1, i32::MAX.into()),
             (Op::Dim, &Imm::Axis(axis)) if let Some(extent) = self.shared_extent(data.operands[0], axis) => {
                 return Interval::new(extent, extent);
             }
@@ -444,6 +430,9 @@ impl Ranges<'_> {
             }
             (Op::Select, _) => return self.select(data.operands[0], data.operands[1], data.operands[2], depth),
             _ => {}
+        }
+        if let Some((low, high)) = range::of_coordinate(func, data) {
+            return Interval::new(low, high);
         }
         if !data.op.info().is_pure() {
             return full;

@@ -1,0 +1,99 @@
+//! Where the integers lie that every analysis of ranges begins with: coordinates of threads and counters of loops.
+//!
+//! A launch has fewer than 2^31 threads, and no block without one of them runs.
+
+use crate::arch::MAX_BLOCK_SIZE;
+use crate::function::{Function, FunctionKind, Imm, InstData};
+use crate::op::Op;
+
+/// The least and the greatest number that an integer can be.
+pub type Range = (i128, i128);
+
+/// What an op gives that says where a thread is in its launch, block or warp, or how many threads or blocks there are;
+/// of other ops nothing.
+pub fn of_coordinate(func: &Function, data: &InstData) -> Option<Range> {
+    Some(match (data.op, &data.imm) {
+        (Op::Tid | Op::TidLinear, _) => (0, i128::from(i32::MAX) - 1),
+        (Op::ThreadIdx, &Imm::Axis(axis)) => (0, last_thread_idx(func, axis).into()),
+        (Op::BlockIdx, _) => (0, last_block_idx(func).into()),
+        (Op::BlockDim, _) => (1, MAX_BLOCK_SIZE.into()),
+        (Op::GridDim, _) => (1, i32::MAX.into()),
+        (Op::LaneId | Op::WarpId, _) => (0, 31),
+        _ => return None,
+    })
+}
+
+/// What a loop counts through, by where its first number, its end and its step lie. Of a loop that never runs, the least
+/// may be above the greatest.
+pub fn of_counter(first: Range, end: Range, step: Range) -> Range {
+    let mut up = (first.0, end.1 - 1);
+    if first.0 == first.1 && step.0 == step.1 && step.0 > 0 {
+        // The last multiple of the step.
+        up.1 -= (up.1 - first.0).max(0) % step.0;
+    }
+    let down = (end.0 + 1, first.1);
+    match step {
+        _ if step.0 > 0 => up,
+        _ if step.1 < 0 => down,
+        _ => (up.0.min(down.0), up.1.max(down.1)),
+    }
+}
+
+/// The greatest coordinate in its block, along an axis, of a thread that runs this.
+fn last_thread_idx(func: &Function, axis: u8) -> u32 {
+    let block = func.metadata.workgroup_size.filter(|_| func.kind == FunctionKind::Kernel);
+    let extent = block.and_then(|block| block.get(usize::from(axis)).copied());
+    extent.map_or(MAX_BLOCK_SIZE, |extent| extent.max(1)) - 1
+}
+
+/// The greatest coordinate, along any axis, of a block that runs this.
+fn last_block_idx(func: &Function) -> u64 {
+    let n_threads = match func.kind {
+        FunctionKind::Kernel => func.metadata.workgroup_threads().max(1),
+        FunctionKind::Func => 1,
+    };
+    (i32::MAX as u64 - 1) / n_threads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::span::FileId;
+    use crate::text::parse_module;
+
+    /// The range of the first instruction of the one function.
+    fn of_first(text: &str) -> Range {
+        let module = parse_module(text, FileId::from_u32(0)).expect("it parses");
+        let func = &module.functions[module.functions.keys().next().unwrap()];
+        let first = func.regions[func.body].insts[0];
+        of_coordinate(func, &func.insts[first]).expect("it is a coordinate")
+    }
+
+    #[test]
+    fn blocks_are_as_many_as_2_31_threads_fill() {
+        let text = "{\n  %b: i32 = block_idx 0\n  return\n}\n";
+        let last = |size: &str| of_first(&format!("kernel @k() [workgroup_size = {size}] {text}")).1;
+        assert_eq!(last("(256, 1, 1)"), 8_388_607);
+        assert_eq!(last("(8, 8, 1)"), 33_554_431);
+        assert_eq!(last("(65536, 65536, 1)"), 0);
+        assert_eq!(last("(4294967295, 4294967295, 4294967295)"), 0);
+        assert_eq!(of_first(&format!("kernel @k() {text}")), (0, 2_147_483_646));
+    }
+
+    #[test]
+    fn threads_are_in_the_block_of_their_kernel() {
+        let text = "{\n  %t: i32 = thread_idx 1\n  return\n}\n";
+        assert_eq!(of_first(&format!("kernel @k() [workgroup_size = (8, 4, 1)] {text}")), (0, 3));
+        assert_eq!(of_first(&format!("kernel @k() {text}")), (0, 1023));
+    }
+
+    #[test]
+    fn counters_end_at_the_last_multiple_of_a_known_step() {
+        let most = (0, i32::MAX.into());
+        assert_eq!(of_counter((0, 0), most, (16, 16)), (0, 2_147_483_632));
+        assert_eq!(of_counter((3, 3), (10, 10), (4, 4)), (3, 7));
+        assert_eq!(of_counter((0, 5), (0, 10), (4, 4)), (0, 9));
+        assert_eq!(of_counter((9, 9), (0, 0), (-2, -2)), (1, 9));
+        assert_eq!(of_counter((2, 2), (0, 8), (-1, 1)), (1, 7));
+    }
+}
