@@ -69,3 +69,15 @@ def named(x: loom.array(dtype=float), m: loom.array(dtype=float, ndim=2)):
     halves = loom.vec3(half, 0.25, 0.125)
     for k in range(0, 9, two):
         x[last] += m[i, last] + halves[k % 3] + loom.vec3(zero, zero, zero)[i % 3] + float(i + last)
+
+
+# Components of constants are numbers as well: no conversion, and none that is negative beside unsigned ones.
+steps = loom.vec3i(4, -5, 6)
+
+
+@loom.kernel
+def components(x: loom.array(dtype=int), y: loom.array(dtype=int)):
+    i = loom.tid()
+    x[i] = x[i] * steps[1] + steps[1]
+    y[i] = y[i] - steps[1] + i * steps[0]
+    x[steps[1]] = y[steps[0]]

@@ -65,9 +65,11 @@ impl Body<'_, '_> {
         }
     }
 
-    /// The bits of a constant that is written where it is used, not a variable.
+    /// The bits of a constant that is written where it is used, not a variable: one of its own, or a component of a
+    /// composite.
     pub(super) fn written_constant(&self, value: Value) -> Option<u64> {
-        self.folded_inst(value).and_then(|_| self.func.as_const(value))
+        let data = &self.func.insts[self.folded_inst(value)?];
+        self.func.as_const(value).or_else(|| self.constant_component(data))
     }
 
     pub(super) fn scalar_of(&self, value: Value) -> Option<Scalar> {
@@ -390,9 +392,12 @@ impl Body<'_, '_> {
 
     /// The component of a constant composite that stands where it is used.
     fn constant_component(&self, data: &InstData) -> Option<u64> {
-        let (Imm::Component(number), whole) = (&data.imm, data.operands[0]) else { return None };
-        let composite = &self.func.insts[self.folded_inst(whole)?];
-        let component = composite.operands.get(usize::from(*number)).filter(|_| composite.op == Op::Construct)?;
+        let Imm::Component(number) = data.imm else { return None };
+        if data.op != Op::Component {
+            return None;
+        }
+        let composite = &self.func.insts[self.folded_inst(data.operands[0])?];
+        let component = composite.operands.get(usize::from(number)).filter(|_| composite.op == Op::Construct)?;
         self.written_constant(*component)
     }
 
@@ -557,16 +562,18 @@ impl Body<'_, '_> {
 
     /// An index along an axis, counted from the start: the operand with this number.
     fn index(&mut self, inst: Inst, index: Value, operand: usize, extent: Extent) {
-        if !self.negative.contains(&(inst, operand as u8)) {
+        let is_constant = self.written_constant(index).is_some();
+        let is_natural = |body: &Self| interval(body.func, index).0 >= 0;
+        if !self.negative.contains(&(inst, operand as u8)) || is_constant && is_natural(self) {
             // What is unsigned in the text is the same index if it is not negative.
-            if self.shape(index).is_modular && interval(self.func, index).0 >= 0 {
+            if self.shape(index).is_modular && is_natural(self) {
                 self.bits(index, Precedence::Any);
             } else {
                 self.value(index, Precedence::Any);
             }
             return;
         }
-        if self.written_constant(index).is_some() {
+        if is_constant {
             let from_end = -interval(self.func, index).0;
             match extent {
                 Extent::Known(extent) => {
