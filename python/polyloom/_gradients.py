@@ -123,7 +123,7 @@ def _plan(
     n_threads = math.prod(dim)
     limits = config.tape_memory, config.num_threads if device == "cpu" else None
     plan = backward.plan(_lengths(kernel.key, backward, dim, args, device, block), n_threads, *limits)
-    if plan[-1]:
+    if plan.is_cramped:
         backward = kernel.backward(active, len(dim), coinciding, True)
         plan = backward.plan(_lengths(kernel.key, backward, dim, args, device, block), n_threads, *limits)
     return backward, plan
@@ -155,14 +155,13 @@ def _run_parts(
     block: Any,
 ) -> int:
     """Launches a backward kernel over as many threads at a time as have a place on its tapes."""
-    n_places, shapes, segments, n_bytes, _ = plan
-    types = [getattr(_scalars, "bool_" if name == "bool" else name).numpy for _, name in shapes]
-    tapes = [empty(tuple(shape), dtype, device) for (shape, _), dtype in zip(shapes, types, strict=True)]
+    types = [getattr(_scalars, "bool_" if name == "bool" else name).numpy for _, name in plan.tapes]
+    tapes = [empty(tuple(shape), dtype, device) for (shape, _), dtype in zip(plan.tapes, types, strict=True)]
     n_threads = math.prod(dim)
-    for first in range(0, n_threads, n_places):
-        part = (min(n_places, n_threads - first),)
-        _run(backward.kernel, part, [*args, *tapes, *segments, first, *dim[1:]], device, block)
-    return n_bytes
+    for first in range(0, n_threads, plan.n_places):
+        part = (min(plan.n_places, n_threads - first),)
+        _run(backward.kernel, part, [*args, *tapes, *plan.segments, first, *dim[1:]], device, block)
+    return plan.bytes
 
 
 def _run(kernel: _native.Kernel, dim: Sequence[int], args: Sequence[Any], device: str, block: Any) -> None:

@@ -1,7 +1,7 @@
 """Types of the extension module."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, overload
 
 from numpy.typing import NDArray
 
@@ -76,7 +76,17 @@ class Config:
 class SourceUnit:
     def __init__(self, file: str, text: str) -> None: ...
 
-TapePlan: TypeAlias = tuple[int, list[tuple[list[int], str]], list[int], int, bool]
+class TapePlan:
+    @property
+    def n_places(self) -> int: ...
+    @property
+    def tapes(self) -> list[tuple[list[int], str]]: ...
+    @property
+    def segments(self) -> list[int]: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def is_cramped(self) -> bool: ...
 
 class Backward:
     @property

@@ -84,7 +84,7 @@ enum Code {
     Backward(Arc<polyloom::Backward>),
     Sizes(Arc<polyloom::Backward>),
     /// One of the launches that do what the backward kernel does.
-    Part(Arc<polyloom::Backward>, usize),
+    Stage(Arc<polyloom::Backward>, usize),
     Tangent(Arc<polyloom::Tangent>),
     /// What takes the leaves of structs one by one.
     Flat(Arc<polyloom::Kernel>),
@@ -136,7 +136,7 @@ impl Kernel {
     pub(crate) fn name(&self) -> &str {
         match &self.code {
             Code::One(kernel) => kernel.name(),
-            Code::Backward(backward) | Code::Sizes(backward) | Code::Part(backward, _) => backward.kernel.name(),
+            Code::Backward(backward) | Code::Sizes(backward) | Code::Stage(backward, _) => backward.kernel.name(),
             Code::Tangent(tangent) => tangent.kernel.name(),
             Code::Flat(kernel) | Code::Strict(kernel) => kernel.name(),
             Code::Generic(generic) => generic.name(),
@@ -438,9 +438,9 @@ impl Kernel {
                 let missing = || PyRuntimeError::new_err("internal error: the kernel has no tapes");
                 backward.sizes.as_ref().ok_or_else(missing)
             }
-            Code::Part(backward, number) => {
-                let missing = || PyRuntimeError::new_err("internal error: the kernel has no such part");
-                backward.parts().get(*number).map(|part| &part.kernel).ok_or_else(missing)
+            Code::Stage(backward, number) => {
+                let missing = || PyRuntimeError::new_err("internal error: the kernel has no such stage");
+                backward.stages().get(*number).map(|stage| &stage.kernel).ok_or_else(missing)
             }
             Code::Generic(generic) => {
                 let name = generic.name();
@@ -479,8 +479,44 @@ impl Kernel {
     }
 }
 
-/// What [`Backward::plan`] gives.
-type Plan = (u64, Vec<(Vec<u64>, &'static str)>, Vec<u64>, u64, bool);
+/// What a launch of a backward kernel with tapes needs.
+#[pyclass(frozen, module = "polyloom._native")]
+pub(crate) struct TapePlan {
+    plan: polyloom::TapePlan,
+}
+
+#[pymethods]
+impl TapePlan {
+    /// How many threads are launched at a time.
+    #[getter]
+    fn n_places(&self) -> u64 {
+        self.plan.n_places
+    }
+
+    /// The shape of each tape, and the type of its numbers.
+    #[getter]
+    fn tapes(&self) -> Vec<(Vec<u64>, &'static str)> {
+        self.plan.tapes.iter().map(|(shape, elem)| (shape.clone(), elem.python_name())).collect()
+    }
+
+    /// How many iterations segments of loops have.
+    #[getter]
+    fn segments(&self) -> Vec<u64> {
+        self.plan.segments.clone()
+    }
+
+    /// The bytes that all tapes take.
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.plan.bytes
+    }
+
+    /// Whether too few threads have a place on the tapes.
+    #[getter]
+    fn is_cramped(&self) -> bool {
+        self.plan.is_cramped
+    }
+}
 
 /// A backward kernel, and what a launch of it needs beside the kernel's arguments.
 #[pyclass(frozen, module = "polyloom._native")]
@@ -517,13 +553,10 @@ impl Backward {
     }
 
     /// What a launch of so many threads needs if loops are so long, tapes may take so many bytes, and so many cores run
-    /// it, none on a GPU: how many threads are launched at a time; the shape of each tape and the type of its numbers;
-    /// the lengths of segments; the bytes that tapes take; and whether too few threads have a place on them.
+    /// it, none on a GPU.
     #[pyo3(signature = (lengths, n_threads, bytes, n_cores))]
-    fn plan(&self, lengths: Vec<u32>, n_threads: u64, bytes: u64, n_cores: Option<u64>) -> Plan {
-        let plan = self.backward.plan(&lengths, n_threads, TapeLimits { bytes, n_cores });
-        let tapes = plan.tapes.into_iter().map(|(shape, elem)| (shape, elem.python_name())).collect();
-        (plan.n_places, tapes, plan.segments, plan.bytes, plan.is_cramped)
+    fn plan(&self, lengths: Vec<u32>, n_threads: u64, bytes: u64, n_cores: Option<u64>) -> TapePlan {
+        TapePlan { plan: self.backward.plan(&lengths, n_threads, TapeLimits { bytes, n_cores }) }
     }
 
     /// The launches of a kernel that takes no part: of each the kernel, its extents, and numbers that the kernel takes
@@ -536,12 +569,12 @@ impl Backward {
     ) -> Vec<(Kernel, Vec<u64>, Vec<u64>)> {
         let adjoints: Vec<_> = adjoints.iter().map(Option::as_deref).collect();
         let launches = py.detach(|| self.backward.launches(&dim, &adjoints));
-        let code = |part| match part {
+        let code = |stage| match stage {
             None => Code::Backward(self.backward.clone()),
-            Some(number) => Code::Part(self.backward.clone(), number),
+            Some(number) => Code::Stage(self.backward.clone(), number),
         };
         let launches = launches.into_iter();
-        launches.map(|launch| (Kernel { code: code(launch.part), doc: None }, launch.dim, launch.extents)).collect()
+        launches.map(|launch| (Kernel { code: code(launch.stage), doc: None }, launch.dim, launch.extents)).collect()
     }
 
     /// How long loops are, as far as that is known before a launch.

@@ -95,6 +95,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<kernel::SourceUnit>()?;
     module.add_class::<kernel::Kernel>()?;
     module.add_class::<kernel::Backward>()?;
+    module.add_class::<kernel::TapePlan>()?;
     module.add_class::<kernel::Function>()?;
     module.add_class::<captures::Captures>()?;
     module.add_class::<launch::Launch>()?;

@@ -8,8 +8,8 @@ use polyloom_passes::autodiff::{self, Needs, Request, TapeExtent};
 use polyloom_runtime::{PerProcess, without_fork};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// A backward kernel with more threads is launched whole: the indices of what its parts gather might overflow.
-const MOST_IN_PARTS: u64 = 1 << 30;
+/// A backward kernel with more threads is launched whole: the indices of what its stages gather might overflow.
+const MOST_IN_STAGES: u64 = 1 << 30;
 /// If fewer threads have a place on tapes, loops had better keep what they carry at some iterations only.
 const LEAST_ON_CPU: u64 = 64;
 const LEAST_ON_GPU: u64 = 4096;
@@ -33,11 +33,11 @@ pub struct Backward {
     /// What a launch has to know.
     pub needs: Needs,
     rank: u8,
-    parts: OnceLock<Vec<Part>>,
+    stages: OnceLock<Vec<Stage>>,
 }
 
 /// One of the launches that do what a backward kernel does.
-pub struct Part {
+pub struct Stage {
     /// It takes what the backward kernel takes.
     pub kernel: Kernel,
     /// Of a kernel that gathers sums, which of [`Needs::adjoints`] it is launched over the elements of; it takes,
@@ -108,9 +108,9 @@ pub struct TapePlan {
 
 /// A launch of a backward kernel without tapes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct WholeLaunch {
-    /// Of which of [`Backward::parts`] it is, unless it is of the kernel itself.
-    pub part: Option<usize>,
+pub struct BackwardLaunch {
+    /// Of which of [`Backward::stages`] it is, unless it is of the kernel itself.
+    pub stage: Option<usize>,
     /// Its extents.
     pub dim: Vec<u64>,
     /// Numbers that its kernel takes last.
@@ -120,8 +120,8 @@ pub struct WholeLaunch {
 impl Backward {
     /// What does the same, launched in order, where sums that the kernel scatters are better gathered: see
     /// [`autodiff::split`]. Else there is none.
-    pub fn parts(&self) -> &[Part] {
-        self.parts.get_or_init(|| {
+    pub fn stages(&self) -> &[Stage] {
+        self.stages.get_or_init(|| {
             if self.needs.takes_part() {
                 return Vec::new();
             }
@@ -131,31 +131,32 @@ impl Backward {
             let made = without_fork(|| autodiff::split(module, id, adjoints, self.rank));
             // What is too large to be split is launched whole.
             let made = made.unwrap_or_default().into_iter();
-            made.map(|part| Part { kernel: self.kernel.derived(part.module, part.kernel), over: part.over }).collect()
+            made.map(|stage| Stage { kernel: self.kernel.derived(stage.module, stage.kernel), over: stage.over })
+                .collect()
         })
     }
 
     /// The launches, in order, of a kernel that does not [take a part](Needs::takes_part) of a launch with these
     /// extents. Each adjoint comes with its extents, or with none if elements of it may be one memory.
-    pub fn launches(&self, dim: &[u64], adjoints: &[Option<&[u64]>]) -> Vec<WholeLaunch> {
+    pub fn launches(&self, dim: &[u64], adjoints: &[Option<&[u64]>]) -> Vec<BackwardLaunch> {
         let n_threads: u64 = dim.iter().product();
-        let part = |(number, part): (usize, &Part)| match part.over {
-            None => Some(WholeLaunch { part: Some(number), dim: dim.to_vec(), extents: Vec::new() }),
+        let stage = |(number, stage): (usize, &Stage)| match stage.over {
+            None => Some(BackwardLaunch { stage: Some(number), dim: dim.to_vec(), extents: Vec::new() }),
             Some(adjoint) => {
                 let elements = adjoints.get(adjoint).copied().flatten()?.get(..dim.len())?;
                 // A thread for each element pays where there are not many more elements than threads.
                 let pays = elements.iter().product::<u64>() <= 2 * n_threads;
-                pays.then(|| WholeLaunch { part: Some(number), dim: elements.to_vec(), extents: dim.to_vec() })
+                pays.then(|| BackwardLaunch { stage: Some(number), dim: elements.to_vec(), extents: dim.to_vec() })
             }
         };
-        let in_parts = n_threads <= MOST_IN_PARTS && !self.parts().is_empty() && !adjoints.contains(&None);
-        let parts = in_parts.then(|| self.parts().iter().enumerate().map(part).collect::<Option<Vec<_>>>());
-        parts.flatten().unwrap_or_else(|| vec![WholeLaunch { part: None, dim: dim.to_vec(), extents: Vec::new() }])
+        let in_stages = n_threads <= MOST_IN_STAGES && !self.stages().is_empty() && !adjoints.contains(&None);
+        let stages = in_stages.then(|| self.stages().iter().enumerate().map(stage).collect::<Option<Vec<_>>>());
+        stages.flatten().unwrap_or_else(|| vec![BackwardLaunch { stage: None, dim: dim.to_vec(), extents: Vec::new() }])
     }
 
     /// The kernel of a launch.
-    pub fn kernel_of(&self, launch: &WholeLaunch) -> &Kernel {
-        launch.part.and_then(|part| self.parts().get(part)).map_or(&self.kernel, |part| &part.kernel)
+    pub fn kernel_of(&self, launch: &BackwardLaunch) -> &Kernel {
+        launch.stage.and_then(|stage| self.stages().get(stage)).map_or(&self.kernel, |stage| &stage.kernel)
     }
 
     /// What a launch over so many threads needs, where loops are so long ([`Needs::lengths`]): as many threads at a time
@@ -225,7 +226,7 @@ impl Kernel {
                 sizes: made.sizes.map(|(module, id)| self.derived(module, id)),
                 needs: made.needs,
                 rank: request.rank,
-                parts: OnceLock::new(),
+                stages: OnceLock::new(),
             })
         })
     }

@@ -44,7 +44,7 @@ mod session;
 mod sim;
 mod text;
 
-pub use backward::{Backward, Part, Tangent, TapeLimits, TapePlan, WholeLaunch};
+pub use backward::{Backward, BackwardLaunch, Stage, Tangent, TapeLimits, TapePlan};
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
 pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, synchronize};

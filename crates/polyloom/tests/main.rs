@@ -1,5 +1,6 @@
 //! Tests of the facade and of the workspace as a whole.
 
+mod backward;
 mod examples;
 mod policy;
 mod stubs;

@@ -9,7 +9,7 @@
 //! No two threads of it write one element, so there are no atomic updates, and sums have an order. What the threads add
 //! is computed once for each element that it goes to, which pays where it is little. Several launches then do what the
 //! backward kernel does: gathers, which write nothing but their sums, and the rest. The backward kernel itself stays
-//! complete; whoever launches it may launch its parts instead.
+//! complete; whoever launches it may launch its stages instead.
 
 use super::activity::{Shifted, counts_from_end, shifted_coordinate};
 use super::plan::{clean, distinct_names};
@@ -39,7 +39,7 @@ const FUNCTION_COST: u32 = 16;
 
 /// One of the launches that do what a backward kernel does. It takes what that takes.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct Stage {
     /// A module with nothing else in it.
     pub module: Module,
     /// The kernel.
@@ -64,31 +64,31 @@ struct Scattered {
     offsets: Offsets,
 }
 
-/// Splits a backward kernel without tapes into parts for launches of so many dimensions and 2^30 threads at most, if
+/// Splits a backward kernel without tapes into stages for launches of so many dimensions and 2^30 threads at most, if
 /// some of its sums are better gathered; else there are none. `adjoints` are the numbers of the parameters that are
 /// adjoints.
 ///
 /// # Errors
 ///
 /// When a kernel grows beyond the compiler's limits.
-pub fn split(module: &Module, kernel: FuncId, adjoints: Range<usize>, rank: u8) -> Result<Vec<Part>, Vec<Diagnostic>> {
+pub fn split(module: &Module, kernel: FuncId, adjoints: Range<usize>, rank: u8) -> Result<Vec<Stage>, Vec<Diagnostic>> {
     // Indices that a branch on the way forward has computed are themselves in the same branch on the way back.
     let mut func = module.functions[kernel].clone();
     if_convert::if_convert(&mut func);
     known_conditions::known_conditions(&mut func);
     clean(&mut func, &[]);
     let func = &func;
-    let mut parts = Vec::new();
+    let mut stages = Vec::new();
     let mut gathered = EntitySet::new();
     for (number, &array) in func.params()[adjoints].iter().enumerate() {
         let Some(sums) = scattered(func, array, rank) else { continue };
         if let Some((module, kernel)) = gather(func, array, &sums, rank)? {
-            parts.push(Part { module, kernel, over: Some(number) });
+            stages.push(Stage { module, kernel, over: Some(number) });
             gathered.insert(array);
         }
     }
-    if parts.is_empty() {
-        return Ok(parts);
+    if stages.is_empty() {
+        return Ok(stages);
     }
     let mut rest = func.clone();
     let body = rest.body;
@@ -98,12 +98,12 @@ pub fn split(module: &Module, kernel: FuncId, adjoints: Range<usize>, rank: u8) 
     let mut module = Module::new();
     let kernel = module.functions.push(rest);
     debug_assert_eq!(verify_module(&module), Ok(()), "what is left is valid\n{module}");
-    parts.push(Part { module, kernel, over: None });
-    // Where two parts took different branches, their sums together would be the gradient of neither.
-    if parts.iter().filter(|part| decides_by_floats(&part.module.functions[part.kernel])).count() > 1 {
-        parts.iter_mut().for_each(|part| make_strict(&mut part.module));
+    stages.push(Stage { module, kernel, over: None });
+    // Where two stages took different branches, their sums together would be the gradient of neither.
+    if stages.iter().filter(|stage| decides_by_floats(&stage.module.functions[stage.kernel])).count() > 1 {
+        stages.iter_mut().for_each(|stage| make_strict(&mut stage.module));
     }
-    Ok(parts)
+    Ok(stages)
 }
 
 /// What the threads add to an array with as many dimensions as a launch, if that is all they do with it, and all of it

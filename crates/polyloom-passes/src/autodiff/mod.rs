@@ -32,7 +32,7 @@ mod unroll;
 mod updates;
 
 pub use function::write_gradients;
-pub use gather::{Part, split};
+pub use gather::{Stage, split};
 pub use plan::{Backward, Needs, TapeExtent};
 
 use crate::pipeline::{extract, extract_with_derivatives};
