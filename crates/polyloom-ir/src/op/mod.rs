@@ -13,7 +13,7 @@
 mod signature;
 mod table;
 
-pub use signature::{Extent, Param, Signature, TyPattern, TypeClass};
+pub use signature::{Choose, Extent, Param, Signature, TyPattern, TypeClass};
 pub use table::Op;
 
 use crate::arch::Arch;

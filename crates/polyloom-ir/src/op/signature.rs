@@ -241,6 +241,20 @@ impl Signature {
         self.bind(operands)
     }
 
+    /// Whether the one result can have this type.
+    pub fn result_could_be(&self, ty: Type) -> bool {
+        matches!(self.results[..], [pattern] if Bound::default().unify(self, pattern, ty).is_some())
+    }
+
+    /// Operand types for which the one result has this type; what that leaves open is `choose`n. `None` if the overload
+    /// gives no such result, takes arrays, or nothing is chosen.
+    pub fn operand_types(&self, result: Type, choose: &mut dyn Choose) -> Option<Vec<Type>> {
+        let [pattern] = self.results[..] else { return None };
+        let mut bound = Bound::default();
+        bound.unify(self, pattern, result)?;
+        self.params.iter().map(|param| bound.choose(self, param.ty, choose)).collect()
+    }
+
     fn bind(&self, operands: &[Type]) -> Option<Vec<Type>> {
         let mut bound = Bound::default();
         let mut inout = Vec::new();
@@ -266,6 +280,16 @@ impl Signature {
         let results = self.results.iter().map(|&pattern| bound.ty(pattern));
         results.chain(inout.into_iter().map(Some)).collect()
     }
+}
+
+/// Who decides what the variables of a signature stand for, where a result leaves it open.
+pub trait Choose {
+    /// A scalar type of the class.
+    fn scalar(&mut self, class: TypeClass) -> Option<Scalar>;
+    /// A composite of this scalar type.
+    fn composite(&mut self, elem: Scalar) -> Option<Composite>;
+    /// The length of a vector, rows or columns of a matrix.
+    fn extent(&mut self) -> u16;
 }
 
 /// What the variables of a signature stand for.
@@ -354,6 +378,30 @@ impl Bound {
                     true
                 }
             },
+        }
+    }
+
+    /// The type of a parameter, what is open of it chosen.
+    fn choose(&mut self, signature: &Signature, pattern: TyPattern, choose: &mut dyn Choose) -> Option<Type> {
+        use TyPattern::{Composite, Matrix, Quaternion, Transform, Var, Var2, Vector};
+        if matches!(pattern, Var | Composite | Vector(_) | Matrix(..) | Quaternion | Transform) && self.var.is_none() {
+            self.var = Some(choose.scalar(signature.var?)?);
+        }
+        match pattern {
+            Var2 if self.var2.is_none() => self.var2 = Some(choose.scalar(signature.var2?)?),
+            Composite if self.composite.is_none() => self.composite = Some(choose.composite(self.var?)?),
+            Vector(len) => self.choose_extent(len, choose),
+            Matrix(rows, cols) => [rows, cols].into_iter().for_each(|extent| self.choose_extent(extent, choose)),
+            _ => {}
+        }
+        self.ty(pattern)
+    }
+
+    fn choose_extent(&mut self, extent: Extent, choose: &mut dyn Choose) {
+        if let Extent::Var(name) = extent
+            && !self.extents.iter().any(|(known, _)| *known == name)
+        {
+            self.extents.push((name, choose.extent()));
         }
     }
 

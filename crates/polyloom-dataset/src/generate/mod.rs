@@ -1,0 +1,60 @@
+//! Random kernels that mean something.
+//!
+//! A kernel is a function of a seed, an index and nothing else. It is written from the op table, so a new builtin is
+//! covered the day it is added. What is known of the ranges of values keeps it to where functions are defined; that
+//! every input reaches an output is so by construction, as what nothing has read is taken into the last output.
+
+mod domain;
+mod elementwise;
+mod expr;
+mod generator;
+mod names;
+mod program;
+mod range;
+mod values;
+mod words;
+
+pub use program::{Category, Extent, Input, Program, UnknownCategory, Values};
+
+use polyloom::Random;
+
+/// The kernel of a category with this seed; the same on every machine.
+pub fn generate(category: Category, seed: u64) -> Program {
+    let mut random = Random::new(seed);
+    loop {
+        let difficulty = random.pick(&[0, 0, 1, 1, 1, 2, 2, 3, 4]);
+        if let Some(program) = draft(category, difficulty, Random::new(random.bits())) {
+            return program;
+        }
+    }
+}
+
+/// A kernel, if its lines come out short enough.
+fn draft(category: Category, difficulty: u8, random: Random) -> Option<Program> {
+    let mut generator = elementwise::begin(random, category);
+    generator.parameters(difficulty);
+    let depth = 1 + usize::from(difficulty > 1);
+    generator.statements(usize::from(difficulty) * 2, depth);
+    generator.outputs(1 + depth);
+    generator.finish(category, difficulty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polyloom::{Session, SourceFile, SourceUnit};
+
+    #[test]
+    fn kernels_compile() {
+        let session = Session::new().expect("there is a back end");
+        for index in 0..600 {
+            let category = Category::ALL[index % Category::ALL.len()];
+            let program = generate(category, index as u64);
+            let file = SourceFile::new("generated.py", program.source.as_str(), 1);
+            let compiled = SourceUnit::parse(file).and_then(|unit| session.compile_file_kernel(&unit, &program.name));
+            if let Err(error) = compiled {
+                panic!("kernel {index}:\n{}\n{error}", program.source);
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Intervals of numbers, by which the generator keeps to where functions are defined and results finite.
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// Numbers from `low` to `high`. Of a vector or a matrix, its components.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Range {
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Range {
+    /// Nothing is known.
+    pub(super) const ANY: Range = Range { low: f64::NEG_INFINITY, high: f64::INFINITY };
+
+    pub(super) const fn new(low: f64, high: f64) -> Range {
+        Range { low, high }
+    }
+
+    pub(super) const fn of(number: f64) -> Range {
+        Range { low: number, high: number }
+    }
+
+    /// From minus to plus this.
+    pub(super) const fn within(bound: f64) -> Range {
+        Range { low: -bound, high: bound }
+    }
+
+    /// The largest absolute value.
+    pub(super) fn size(self) -> f64 {
+        self.low.abs().max(self.high.abs())
+    }
+
+    pub(super) fn lies_in(self, other: Range) -> bool {
+        self.low >= other.low && self.high <= other.high
+    }
+
+    /// Whether no number is closer to zero than this.
+    pub(super) fn avoids_zero(self, distance: f64) -> bool {
+        self.low >= distance || self.high <= -distance
+    }
+
+    /// The least range with both.
+    pub(super) fn or(self, other: Range) -> Range {
+        Range::new(self.low.min(other.low), self.high.max(other.high))
+    }
+
+    pub(super) fn abs(self) -> Range {
+        let least = if self.low <= 0.0 && self.high >= 0.0 { 0.0 } else { self.low.abs().min(self.high.abs()) };
+        Range::new(least, self.size())
+    }
+
+    pub(super) fn min(self, other: Range) -> Range {
+        Range::new(self.low.min(other.low), self.high.min(other.high))
+    }
+
+    pub(super) fn max(self, other: Range) -> Range {
+        Range::new(self.low.max(other.low), self.high.max(other.high))
+    }
+
+    /// Under a function that does not fall.
+    pub(super) fn rising(self, f: impl Fn(f64) -> f64) -> Range {
+        Range::new(f(self.low), f(self.high))
+    }
+
+    fn of_products(products: [f64; 4]) -> Range {
+        // Zero times infinity.
+        let known = |number: &f64| !number.is_nan();
+        match products.iter().all(known) {
+            true => Range::new(
+                products.into_iter().fold(f64::INFINITY, f64::min),
+                products.into_iter().fold(f64::NEG_INFINITY, f64::max),
+            ),
+            false => Range::ANY,
+        }
+    }
+}
+
+impl Add for Range {
+    type Output = Range;
+
+    fn add(self, other: Range) -> Range {
+        Range::new(self.low + other.low, self.high + other.high)
+    }
+}
+
+impl Sub for Range {
+    type Output = Range;
+
+    fn sub(self, other: Range) -> Range {
+        self + -other
+    }
+}
+
+impl Neg for Range {
+    type Output = Range;
+
+    fn neg(self) -> Range {
+        Range::new(-self.high, -self.low)
+    }
+}
+
+impl Mul for Range {
+    type Output = Range;
+
+    fn mul(self, other: Range) -> Range {
+        let products = [self.low * other.low, self.low * other.high, self.high * other.low, self.high * other.high];
+        Range::of_products(products)
+    }
+}
+
+impl Div for Range {
+    type Output = Range;
+
+    fn div(self, other: Range) -> Range {
+        if !other.avoids_zero(f64::MIN_POSITIVE) {
+            return Range::ANY;
+        }
+        self * Range::new(1.0 / other.high, 1.0 / other.low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_covers_every_pair() {
+        let ranges = [Range::new(-2.0, 3.0), Range::new(0.5, 1.0), Range::new(-4.0, -1.0), Range::of(0.0)];
+        let numbers = |range: Range| [range.low, range.high, 0.5 * (range.low + range.high)];
+        for a in ranges {
+            for b in ranges {
+                for x in numbers(a) {
+                    for y in numbers(b) {
+                        let covers = |range: Range, number: f64| range.low <= number && number <= range.high;
+                        assert!(covers(a + b, x + y) && covers(a - b, x - y) && covers(a * b, x * y));
+                        assert!(covers(a.min(b), x.min(y)) && covers(a.max(b), x.max(y)) && covers(a.abs(), x.abs()));
+                        assert!(y == 0.0 || covers(a / b, x / y), "{a:?} / {b:?}");
+                    }
+                }
+            }
+        }
+    }
+}

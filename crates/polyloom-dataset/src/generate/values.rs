@@ -1,0 +1,480 @@
+//! Expressions of a given type over the op table.
+
+use super::domain::{Need, need, result};
+use super::expr::{Binding, Expr};
+use super::generator::Generator;
+use super::range::Range;
+use polyloom::op::{Choose, Group, Signature, Spelling, TypeClass};
+use polyloom::{Composite, Op, Random, Scalar, Type};
+use std::sync::LazyLock;
+
+/// The longest text that becomes part of a longer one; what is longer gets a name first.
+const LONG: usize = 34;
+
+/// A builtin that gives one value and does nothing else.
+#[derive(Clone, Copy)]
+pub(super) struct Overload {
+    pub(super) op: Op,
+    signature: &'static Signature,
+}
+
+/// All of them, as the op table has them.
+pub(super) static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
+    use Group::{Arithmetic, Bits, Comparison, Core, Math, Vector};
+    let is_value = |info: &&'static polyloom::op::OpInfo| {
+        // Of finite numbers the answer is always the same, and `pos` does nothing.
+        let is_dull = matches!(info.op, Op::IsNan | Op::IsInf | Op::IsFinite | Op::Pos | Op::Unot);
+        let group = matches!(info.group, Arithmetic | Bits | Comparison | Math | Vector) || info.op == Op::Select;
+        info.is_builtin() && info.is_pure() && (group && info.group != Core || info.op == Op::Select) && !is_dull
+    };
+    let of = |info: &'static polyloom::op::OpInfo| {
+        let plain = |signature: &&'static Signature| {
+            signature.results.len() == 1 && signature.params.iter().all(|param| !param.inout)
+        };
+        info.signatures.iter().filter(plain).map(|signature| Overload { op: info.op, signature })
+    };
+    Op::all().filter(is_value).flat_map(of).collect()
+});
+
+/// Ops that real Warp does not have.
+pub(super) fn is_in_warp(op: Op) -> bool {
+    !matches!(
+        op,
+        Op::Fma | Op::Asinh | Op::Acosh | Op::Atanh | Op::Exp2 | Op::Expm1 | Op::Log1p | Op::Rsqrt | Op::Hypot
+    )
+}
+
+/// What an overload leaves open is taken from the types of the kernel.
+struct OfKernel<'a> {
+    random: &'a mut Random,
+    composites: &'a [Composite],
+    scalars: &'a [Scalar],
+}
+
+impl Choose for OfKernel<'_> {
+    fn scalar(&mut self, class: TypeClass) -> Option<Scalar> {
+        let fits: Vec<Scalar> = self.scalars.iter().copied().filter(|&scalar| class.contains(scalar)).collect();
+        (!fits.is_empty()).then(|| self.random.pick(&fits))
+    }
+
+    fn composite(&mut self, elem: Scalar) -> Option<Composite> {
+        let fits: Vec<Composite> = self.composites.iter().copied().filter(|c| c.elem() == elem).collect();
+        (!fits.is_empty()).then(|| self.random.pick(&fits))
+    }
+
+    fn extent(&mut self) -> u16 {
+        let known: Vec<u16> = self.composites.iter().filter_map(|c| c.shape().first().copied()).collect();
+        if known.is_empty() { 3 } else { self.random.pick(&known) }
+    }
+}
+
+impl Generator {
+    /// An expression of this type, so many operations deep at most.
+    pub(super) fn value(&mut self, ty: Type, depth: usize) -> Expr {
+        if depth == 0 || self.random.one_in(8) {
+            return self.leaf(ty);
+        }
+        for _ in 0..4 {
+            if let Some(expr) = self.operation(ty, depth) {
+                return expr;
+            }
+        }
+        self.leaf(ty)
+    }
+
+    /// An expression of this type in which a number is not too large.
+    pub(super) fn moderate(&mut self, ty: Type, depth: usize) -> Expr {
+        let expr = self.value(ty, depth);
+        self.constrain(expr, Need::Moderate)
+    }
+
+    /// A condition that depends on something.
+    pub(super) fn condition(&mut self, depth: usize) -> Expr {
+        if depth > 0 && self.random.one_in(4) {
+            let (a, b) = (self.condition(0), self.condition(0));
+            let operator = self.random.pick(&["and", "or"]);
+            let (a, b) = (self.short(a), self.short(b));
+            return Expr::binary(operator, &a, &b, Type::BOOL, Range::new(0.0, 1.0));
+        }
+        let ty = if self.has(Type::I32) && self.random.one_in(3) { Type::I32 } else { Type::F32 };
+        let a = self.variable(ty, depth);
+        let operator = self.random.pick(&["<", ">", "<", ">", "<=", ">=", "==", "!="]);
+        let exact = ty == Type::I32;
+        let operator = if exact { operator } else { operator.trim_end_matches('=').trim_start_matches('!') };
+        let operator = if operator.is_empty() { "<" } else { operator };
+        let b = match self.random.below(3) {
+            0 => self.variable(ty, 0),
+            _ => self.threshold(&a),
+        };
+        let b = if b.text == a.text { self.threshold(&a) } else { b };
+        let (a, b) = (self.short(a), self.short(b));
+        Expr::binary(operator, &a, &b, Type::BOOL, Range::new(0.0, 1.0))
+    }
+
+    /// A number within what the expression may be.
+    fn threshold(&mut self, of: &Expr) -> Expr {
+        let Range { low, high } = if of.range.size() < 1e4 { of.range } else { Range::within(1.0) };
+        let at = low + (high - low) * (2 + self.random.below(7)) as f64 / 10.0;
+        if of.ty == Type::I32 { Expr::int(at.round() as i32) } else { Expr::float((at * 100.0).round() / 100.0) }
+    }
+
+    /// An expression with a variable in it.
+    pub(super) fn variable(&mut self, ty: Type, depth: usize) -> Expr {
+        for _ in 0..4 {
+            let expr = self.value(ty, depth);
+            if !expr.uses.is_empty() {
+                return expr;
+            }
+        }
+        self.leaf_of_variable(ty).unwrap_or_else(|| self.leaf(ty))
+    }
+
+    /// A call of a builtin that gives this type.
+    fn operation(&mut self, ty: Type, depth: usize) -> Option<Expr> {
+        let of_type = |overload: &&Overload| overload.signature.result_could_be(ty);
+        let fits: Vec<Overload> = self.overloads.iter().filter(of_type).copied().collect();
+        let mut ops: Vec<Op> = fits.iter().map(|overload| overload.op).collect();
+        ops.dedup();
+        if ops.is_empty() {
+            return None;
+        }
+        // Arithmetic is most of what programs do.
+        let common: Vec<Op> =
+            ops.iter().copied().filter(|op| matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div)).collect();
+        let op = match common.is_empty() || self.random.below(100) >= self.arithmetic {
+            true => self.random.pick(&ops),
+            false => self.random.pick(&common),
+        };
+        let of_op: Vec<Overload> = fits.into_iter().filter(|overload| overload.op == op).collect();
+        let overload = self.random.pick(&of_op);
+        let mut choose =
+            OfKernel { random: &mut self.random, composites: &self.composites, scalars: &self.scalars };
+        let types = overload.signature.operand_types(ty, &mut choose)?;
+        let known = |ty: &Type| ty.as_composite().is_none_or(|composite| self.composites.contains(&composite));
+        if !types.iter().all(known) {
+            return None;
+        }
+        self.call(op, &types, ty, depth)
+    }
+
+    /// This builtin of operands of these types.
+    fn call(&mut self, op: Op, types: &[Type], ty: Type, depth: usize) -> Option<Expr> {
+        let mut args: Vec<Expr> = Vec::with_capacity(types.len());
+        for (index, &operand) in types.iter().enumerate() {
+            let arg = match (op, operand) {
+                (Op::Select, Type::BOOL) => self.condition(depth - 1),
+                // A branch on nothing, bounds without a value between them: operands that vary come first.
+                _ if index == 0 => self.variable(operand, depth - 1),
+                _ => self.value(operand, depth - 1),
+            };
+            args.push(self.constrain(arg, need(op, index)));
+        }
+        if op == Op::Clamp || op == Op::Smoothstep {
+            self.bounds(op, &mut args);
+        }
+        let same = args.len() == 2 && args[0].text == args[1].text;
+        if same && !matches!(op, Op::Mul | Op::Add | Op::Dot | Op::CwMul) || args.iter().all(|arg| arg.uses.is_empty()) {
+            return None;
+        }
+        if let [a, b] = &args[..] {
+            let neutral = |x: &Expr, number: f64| x.is_constant() && x.range.low == number;
+            let idle = match op {
+                Op::Add | Op::Sub | Op::BitOr | Op::BitXor | Op::Lshift | Op::Rshift => neutral(b, 0.0),
+                Op::Mul | Op::CwMul => [0.0, 1.0].iter().any(|&n| neutral(a, n) || neutral(b, n)),
+                Op::Div | Op::FloorDiv | Op::Mod => neutral(b, 1.0),
+                _ => false,
+            };
+            if idle || op == Op::Add && neutral(a, 0.0) {
+                return None;
+            }
+        }
+        let n = types[0].as_composite().map_or(1, Composite::n_components);
+        let ranges: Vec<Range> = args.iter().map(|arg| arg.range).collect();
+        let range = result(op, &ranges, n);
+        let args: Vec<Expr> = args.into_iter().map(|arg| self.short(arg)).collect();
+        let refs: Vec<&Expr> = args.iter().collect();
+        Some(match (op.info().spelling, &refs[..]) {
+            (Spelling::Operator(operator), [a, b]) => {
+                let matrices = types.iter().all(|ty| ty.as_composite().is_some()) && op == Op::Mul;
+                Expr::binary(if matrices && self.at_sign { "@" } else { operator }, a, b, ty, range)
+            }
+            (Spelling::Operator(operator), [x]) => Expr::unary(operator, x, ty, range),
+            _ => Expr::call(&self.builtin(op.name()), &refs, ty, range),
+        })
+    }
+
+    /// Makes the bounds among the operands constants in order.
+    fn bounds(&mut self, op: Op, args: &mut [Expr]) {
+        let [a, b, c] = args else { return };
+        let low = self.random.below(8) as f64 / 4.0 - 1.5;
+        let high = low + (1 + self.random.below(10)) as f64 / 4.0;
+        let (low, high) = (Expr::float(low), Expr::float(high));
+        if a.ty == Type::I32 {
+            let low = self.random.below(4) as i32;
+            (*b, *c) = (Expr::int(low), Expr::int(low + 1 + self.random.below(12) as i32));
+        } else if op == Op::Clamp {
+            (*b, *c) = (low, high);
+        } else {
+            *c = std::mem::replace(a, low);
+            *b = high;
+        }
+    }
+
+    /// A variable of the type or a number.
+    pub(super) fn leaf(&mut self, ty: Type) -> Expr {
+        let wants_number = ty.as_scalar().is_some() && self.random.one_in(4);
+        match if wants_number { None } else { self.leaf_of_variable(ty) } {
+            Some(leaf) => leaf,
+            None => self.constant(ty),
+        }
+    }
+
+    /// A variable of the type, or made of one; what has not been used comes first.
+    pub(super) fn leaf_of_variable(&mut self, ty: Type) -> Option<Expr> {
+        let visible = |generator: &Generator, fits: &dyn Fn(Type) -> bool| -> Vec<usize> {
+            let of = |index: &usize| generator.variables[*index].visible && fits(generator.variables[*index].ty);
+            let all: Vec<usize> = (0..generator.variables.len()).filter(of).collect();
+            let unused: Vec<usize> = all.iter().copied().filter(|&index| !generator.variables[index].used).collect();
+            if unused.is_empty() { all } else { unused }
+        };
+        let of_type = visible(self, &|known| known == ty);
+        if !of_type.is_empty() && !self.random.one_in(6) {
+            let index = self.random.pick(&of_type);
+            return Some(self.read(index));
+        }
+        let Type::Scalar(scalar) = ty else {
+            return if of_type.is_empty() { self.built(ty) } else { Some(self.read(self.random.clone().pick(&of_type))) };
+        };
+        let parts = visible(self, &|known| known.as_composite().is_some_and(|composite| composite.elem() == scalar));
+        if !parts.is_empty() && (of_type.is_empty() || self.random.one_in(2)) {
+            let index = self.random.pick(&parts);
+            let whole = self.read(index);
+            return Some(self.component(&whole));
+        }
+        if !of_type.is_empty() {
+            let index = self.random.pick(&of_type);
+            return Some(self.read(index));
+        }
+        match ty {
+            Type::F32 => {
+                let ints = visible(self, &|known| known == Type::I32);
+                let index = (!ints.is_empty()).then(|| self.random.pick(&ints))?;
+                let int = self.read(index);
+                let range = int.range;
+                Some(Expr::call("float", &[&int], ty, range))
+            }
+            Type::I32 => {
+                let floats = visible(self, &|known| known == Type::F32);
+                let index = (!floats.is_empty()).then(|| self.random.pick(&floats))?;
+                let float = self.read(index);
+                let float = self.constrain(float, Need::Finite);
+                let range = float.range.rising(f64::floor);
+                let floor = Expr::call(&self.builtin("floor"), &[&float], Type::F32, range);
+                Some(Expr::call("int", &[&floor], ty, range))
+            }
+            _ => None,
+        }
+    }
+
+    /// A component of a composite.
+    pub(super) fn component(&mut self, whole: &Expr) -> Expr {
+        let Some(composite) = whole.ty.as_composite() else { return whole.clone() };
+        let elem = Type::Scalar(composite.elem());
+        match composite.shape()[..] {
+            [len @ 2..=4] if self.named_components => {
+                let at = self.random.below(len.into());
+                Expr::part(whole, [".x", ".y", ".z", ".w"][at], elem)
+            }
+            [rows, cols] => {
+                let (row, col) = (self.random.below(rows.into()), self.random.below(cols.into()));
+                Expr::part(whole, &format!("[{row}, {col}]"), elem)
+            }
+            _ => {
+                let at = self.random.below(composite.n_components());
+                Expr::part(whole, &format!("[{at}]"), elem)
+            }
+        }
+    }
+
+    /// A composite of scalars.
+    fn built(&mut self, ty: Type) -> Option<Expr> {
+        let composite = ty.as_composite()?;
+        let Composite::Vector { elem: Scalar::F32, len: len @ 2..=4 } = composite else { return None };
+        let parts: Vec<Expr> = (0..len).map(|_| self.leaf(Type::F32)).collect();
+        let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
+        let refs: Vec<&Expr> = parts.iter().collect();
+        Some(Expr::call(&self.builtin(&composite.python_name()), &refs, ty, range))
+    }
+
+    /// A number, or a composite of numbers.
+    pub(super) fn constant(&mut self, ty: Type) -> Expr {
+        const FLOATS: [f64; 18] = [
+            0.5, 2.0, 0.25, 1.5, 0.1, 3.0, 0.75, 1.0, 4.0, 0.2, 0.3, 0.05, 2.5, 0.8, 0.6, 1.2, 0.01, 10.0,
+        ];
+        match ty {
+            Type::F32 if self.random.one_in(3) => Expr::float((1 + self.random.below(299)) as f64 / 100.0),
+            Type::F32 => Expr::float(self.random.pick(&FLOATS)),
+            Type::I32 => {
+                let number = if self.random.one_in(4) { 1 << self.random.below(6) } else { 1 + self.random.below(9) };
+                Expr::int(number as i32)
+            }
+            Type::BOOL => {
+                let (a, b) = (self.constant(Type::I32), self.constant(Type::I32));
+                Expr::binary("<", &a, &b, ty, Range::new(0.0, 1.0))
+            }
+            Type::Scalar(scalar) => {
+                let number = self.constant(if scalar.is_float() { Type::F32 } else { Type::I32 });
+                let range = number.range;
+                Expr::call(&self.builtin(scalar.python_name()), &[&number], ty, range)
+            }
+            _ => match ty.as_composite() {
+                Some(composite @ Composite::Vector { elem, len }) => {
+                    let parts: Vec<Expr> = (0..len).map(|_| self.constant(Type::Scalar(elem))).collect();
+                    let refs: Vec<&Expr> = parts.iter().collect();
+                    let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
+                    Expr::call(&self.builtin(&composite.python_name()), &refs, ty, range)
+                }
+                Some(composite) => {
+                    let parts: Vec<Expr> = (0..composite.n_components())
+                        .map(|_| self.constant(Type::Scalar(composite.elem())))
+                        .collect();
+                    let refs: Vec<&Expr> = parts.iter().collect();
+                    let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
+                    Expr::call(&self.builtin(&composite.python_name()), &refs, ty, range)
+                }
+                None => Expr::int(1),
+            },
+        }
+    }
+
+    /// The expression, or one made of it that is as needed.
+    pub(super) fn constrain(&mut self, expr: Expr, need: Need) -> Expr {
+        if need.is_met_by(expr.range) {
+            return expr;
+        }
+        let ty = expr.ty;
+        if ty.as_composite().is_some() {
+            return self.constrain_composite(expr, need);
+        }
+        let expr = self.short(expr);
+        match ty {
+            Type::F32 => self.constrain_float(expr, need),
+            Type::I32 => {
+                let modulus = match need {
+                    Need::Shift => 5,
+                    _ => self.random.pick(&[7, 10, 16, 31, 64]),
+                };
+                let rest = Expr::binary("%", &expr, &Expr::int(modulus), ty, Range::within(f64::from(modulus - 1)));
+                match need {
+                    Need::Finite | Need::Moderate => rest,
+                    Need::NotZero | Need::Positive | Need::AtLeastOne => {
+                        let size = self.named_call("abs", &rest, Range::new(0.0, f64::from(modulus - 1)));
+                        let range = size.range + Range::of(1.0);
+                        Expr::binary("+", &Expr::int(1), &size, ty, range)
+                    }
+                    _ => self.named_call("abs", &rest, Range::new(0.0, f64::from(modulus - 1))),
+                }
+            }
+            _ => expr,
+        }
+    }
+
+    fn constrain_float(&mut self, expr: Expr, need: Need) -> Expr {
+        let ty = Type::F32;
+        let range = expr.range;
+        let tame = range.size() <= 300.0;
+        match need {
+            // Only what is bounded can be bounded by more arithmetic.
+            Need::Finite | Need::Moderate | Need::Unit => match self.random.below(4) {
+                0 => self.named_call("tanh", &expr, Range::within(1.0)),
+                1 if need != Need::Unit => self.clamped(&expr, -4.0, 4.0),
+                2 if tame => {
+                    let size = self.named_call("abs", &expr, range.abs());
+                    let more = Expr::binary("+", &Expr::float(1.0), &size, ty, range.abs() + Range::of(1.0));
+                    Expr::binary("/", &expr, &more, ty, Range::within(1.0))
+                }
+                3 if tame => self.named_call("sin", &expr, Range::within(1.0)),
+                _ => self.clamped(&expr, -1.0, 1.0),
+            },
+            Need::InsideUnit => {
+                let unit = self.constrain_float(expr, Need::Unit);
+                let unit = self.short(unit);
+                Expr::binary("*", &Expr::float(0.9), &unit, ty, Range::within(0.9))
+            }
+            Need::Fraction => match self.random.below(2) {
+                0 => self.clamped(&expr, 0.0, 1.0),
+                _ if tame => {
+                    let wave = self.named_call("cos", &expr, Range::within(1.0));
+                    let half = Expr::binary("*", &Expr::float(0.5), &wave, ty, Range::within(0.5));
+                    Expr::binary("+", &Expr::float(0.5), &half, ty, Range::new(0.0, 1.0))
+                }
+                _ => self.clamped(&expr, 0.0, 1.0),
+            },
+            Need::InsideTwo => self.clamped(&expr, 0.1, 1.9),
+            Need::Shift => expr,
+            Need::NotNegative => match self.random.below(3) {
+                0 if range.size() <= 50.0 => {
+                    Expr::binary("*", &expr, &expr, ty, Range::new(0.0, range.size().powi(2)))
+                }
+                1 => self.named_call2("max", &expr, &Expr::float(0.0), range.max(Range::of(0.0))),
+                _ => self.named_call("abs", &expr, range.abs()),
+            },
+            Need::Positive | Need::NotZero | Need::AtLeastOne => {
+                let not_negative = self.constrain_float(expr, Need::NotNegative);
+                let not_negative = self.short(not_negative);
+                let least = match need {
+                    Need::AtLeastOne => 1.0,
+                    _ => self.random.pick(&[1.0, 0.5, 0.1, 2.0]),
+                };
+                let range = not_negative.range + Range::of(least);
+                let sum = match self.random.one_in(2) {
+                    true => Expr::binary("+", &not_negative, &Expr::float(least), ty, range),
+                    false => Expr::binary("+", &Expr::float(least), &not_negative, ty, range),
+                };
+                if need.is_met_by(sum.range) { sum } else { self.clamped(&sum, least, 50.0) }
+            }
+        }
+    }
+
+    fn constrain_composite(&mut self, expr: Expr, need: Need) -> Expr {
+        let ty = expr.ty;
+        if ty.as_composite().is_none_or(|composite| !composite.elem().is_float()) {
+            return expr;
+        }
+        let expr = self.short(expr);
+        match (need, ty.as_composite()) {
+            (Need::Finite | Need::Moderate, Some(Composite::Vector { .. })) => {
+                self.named_call("normalize", &expr, Range::within(1.0))
+            }
+            (Need::Finite | Need::Moderate, _) => {
+                let scale = Expr::float(0.01);
+                Expr::binary("*", &scale, &expr, ty, expr.range * scale.range)
+            }
+            // An offset makes zero unlikely; running the kernel tells.
+            (Need::NotZero | Need::Positive, Some(Composite::Vector { .. })) => {
+                let offset = self.constant(ty);
+                Expr::binary("+", &expr, &offset, ty, expr.range + offset.range)
+            }
+            _ => expr,
+        }
+    }
+
+    fn named_call(&mut self, name: &str, x: &Expr, range: Range) -> Expr {
+        Expr::call(&self.builtin(name), &[x], x.ty, range)
+    }
+
+    fn named_call2(&mut self, name: &str, x: &Expr, y: &Expr, range: Range) -> Expr {
+        Expr::call(&self.builtin(name), &[x, y], x.ty, range)
+    }
+
+    fn clamped(&mut self, x: &Expr, low: f64, high: f64) -> Expr {
+        let args = [x, &Expr::float(low), &Expr::float(high)];
+        Expr::call(&self.builtin("clamp"), &args, x.ty, Range::new(low, high))
+    }
+
+    /// The expression, or a new variable that has its value if its text is long.
+    pub(super) fn short(&mut self, expr: Expr) -> Expr {
+        let is_long = expr.text.len() > LONG || expr.binding == Binding::Atom && expr.text.len() > LONG + 8;
+        if !is_long || self.inline { expr } else { self.name(expr) }
+    }
+}
