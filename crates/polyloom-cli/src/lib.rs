@@ -5,6 +5,7 @@
 
 mod check;
 mod compile;
+mod dataset;
 mod doctor;
 mod run;
 mod run_ptx;
@@ -39,6 +40,8 @@ enum Command {
     Compile(compile::Arguments),
     /// Run a kernel on arguments given on the command line
     Run(run::Arguments),
+    /// Make data sets of kernels with their code
+    Dataset(dataset::Arguments),
     /// Say what this build and this machine have
     Doctor(doctor::Arguments),
 }
@@ -77,6 +80,7 @@ pub fn run(arguments: Vec<String>) -> i32 {
         Command::Check(arguments) => check::run(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Dataset(arguments) => dataset::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
     };
     match outcome {

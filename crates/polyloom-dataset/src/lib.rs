@@ -1,3 +1,16 @@
 //! Data sets of kernels: what they are made of, proved right by, and written as.
+//!
+//! [`generate`] writes kernels, [`verify`] proves them right by running them, [`Row`] is what a data set holds of one.
+//! [`produce`] does all three for as many as are asked for.
 
-pub mod generate;
+mod generate;
+mod produce;
+mod row;
+mod text;
+mod verify;
+
+pub use generate::{Category, Extent, Input, Program, UnknownCategory, Values, generate};
+pub use produce::{Chunk, Dedup, FileRecord, Format, How, Manifest, ProduceError, Progress, Settings, produce};
+pub use row::{COLUMNS, Hashes, Metadata, Row, Versions};
+pub use text::{Device, Texts};
+pub use verify::{Level, Reason, Reject, Verifier};

@@ -8,6 +8,7 @@
 use crate::entity::{FuncId, Inst, Region, Value};
 use crate::function::{AxisExtent, CheckKind, Function, Imm, MemoryOrder};
 use crate::metadata::{ExecutionConstraints, KernelMetadata};
+use crate::op::Op;
 use crate::types::{Scalar, Type};
 use cranelift_entity::SecondaryMap;
 
@@ -19,13 +20,23 @@ pub struct CanonicalForm {
     /// What is called, in order of the first call. The form names callees by their places here, so it says all there is
     /// to say only together with the forms of these.
     pub functions: Vec<FuncId>,
+    /// Whether constants are but their types: where they stand, and that two are equal, does not count then.
+    abstracts_constants: bool,
     values: SecondaryMap<Value, u32>,
     labels: SecondaryMap<Inst, u32>,
     n_values: u32,
     n_labels: u32,
 }
 
+/// In place of the number of a value, that it is a constant; the type is in the last byte.
+const CONSTANT: u32 = 0xffff_ff00;
+
 impl CanonicalForm {
+    /// A form of what functions are apart from the values of their constants.
+    pub fn without_constants() -> CanonicalForm {
+        CanonicalForm { abstracts_constants: true, ..CanonicalForm::default() }
+    }
+
     fn number(&mut self, number: u32) {
         self.bytes.extend_from_slice(&number.to_le_bytes());
     }
@@ -83,9 +94,17 @@ impl CanonicalForm {
     fn region(&mut self, func: &Function, region: Region) {
         let data = &func.regions[region];
         self.define(func, &data.params);
-        self.number(data.insts.len() as u32);
+        let abstracts_constants = self.abstracts_constants;
+        let is_left_out = |inst: &Inst| abstracts_constants && func.insts[*inst].op == Op::Const;
+        self.number(data.insts.iter().filter(|inst| !is_left_out(inst)).count() as u32);
         for &inst in &data.insts {
-            self.inst(func, inst);
+            match (is_left_out(&inst), &func.insts[inst].results[..]) {
+                (true, &[constant]) => {
+                    let ty = func.ty(constant).as_scalar().map_or(u32::from(u8::MAX), |scalar| scalar as u32);
+                    self.values[constant] = CONSTANT | ty;
+                }
+                _ => self.inst(func, inst),
+            }
         }
     }
 

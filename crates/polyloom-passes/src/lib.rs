@@ -18,6 +18,6 @@ pub mod pipeline;
 pub mod text;
 pub mod transform;
 
-pub use analysis::canonical::canonical_hash;
+pub use analysis::canonical::{canonical_hash, structure_hash};
 pub use pass::{Context, PASSES, Pass};
 pub use pipeline::{Options, prepare, prepared};

@@ -9,7 +9,7 @@ use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
 use polyloom_ir::{Diagnostic, FloatMode, FuncId, Function, Module, Op, SourceMap, Type};
-use polyloom_passes::analysis::canonical::canonical_hash;
+use polyloom_passes::analysis::canonical::{canonical_hash, structure_hash};
 use polyloom_passes::autodiff::write_gradients;
 use polyloom_passes::pipeline;
 use polyloom_passes::transform::blocks::split_blocks;
@@ -197,6 +197,16 @@ impl Kernel {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.function().name
+    }
+
+    /// A hash of its HIR as the front end made it, in which names and places do not count.
+    pub fn hash(&self) -> [u8; 32] {
+        canonical_hash(&self.module, self.id)
+    }
+
+    /// The same without the values of constants: kernels that differ in these alone have the same.
+    pub fn structure_hash(&self) -> [u8; 32] {
+        structure_hash(&self.module, self.id)
     }
 
     /// Its parameters as its source has them: what a launch is given.

@@ -26,7 +26,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "polyloom-runtime",
         ],
     ),
-    ("polyloom-cli", &["polyloom"]),
+    ("polyloom-dataset", &["polyloom"]),
+    ("polyloom-cli", &["polyloom", "polyloom-dataset"]),
     ("polyloom-py", &["polyloom", "polyloom-cli"]),
     ("polyloom-filetests", &["polyloom", "polyloom-codegen", "polyloom-frontend", "polyloom-ir", "polyloom-passes"]),
 ];

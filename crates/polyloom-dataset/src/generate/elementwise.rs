@@ -4,7 +4,7 @@ use super::expr::Expr;
 use super::generator::Generator;
 use super::program::Category;
 use super::range::Range;
-use polyloom::{Composite, Random, Scalar, Type};
+use polyloom::{Composite, MAX_DIMS, Random, Scalar, Type};
 
 const VEC2: Composite = Composite::Vector { elem: Scalar::F32, len: 2 };
 const VEC3: Composite = Composite::Vector { elem: Scalar::F32, len: 3 };
@@ -17,7 +17,9 @@ const QUAT: Composite = Composite::Quaternion { elem: Scalar::F32 };
 pub(super) fn begin(mut random: Random, category: Category) -> Generator {
     let composites: &[Composite] = match category {
         Category::Vector => random.pick(&[&[VEC2], &[VEC3], &[VEC3], &[VEC4], &[VEC2, VEC3]]),
-        Category::Matrix => random.pick(&[&[VEC2, MAT22], &[VEC3, MAT33], &[VEC3, MAT33], &[VEC3, QUAT], &[VEC3, MAT33, QUAT]]),
+        Category::Matrix => {
+            random.pick(&[&[VEC2, MAT22], &[VEC3, MAT33], &[VEC3, MAT33], &[VEC3, QUAT], &[VEC3, MAT33, QUAT]])
+        }
         _ => &[],
     };
     let scalars: &[Scalar] = match category {
@@ -33,7 +35,8 @@ pub(super) fn begin(mut random: Random, category: Category) -> Generator {
 impl Generator {
     /// Parameters: arrays with an element for each thread, and numbers.
     pub(super) fn parameters(&mut self, difficulty: u8) {
-        let rank = self.random.pick(&[1, 1, 1, 1, 2, 2, 3]);
+        let n_axes = self.composites.iter().map(|composite| composite.shape().len()).max().unwrap_or(0);
+        let rank = self.random.pick(&[1, 1, 1, 1, 2, 2, 3]).min(MAX_DIMS - n_axes);
         self.threads(rank);
         let types: Vec<Type> = self.types();
         let n_arrays = 1 + self.random.below(2 + usize::from(difficulty) / 2);

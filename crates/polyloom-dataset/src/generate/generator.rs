@@ -25,6 +25,19 @@ pub(super) struct Variable {
     pub(super) visible: bool,
 }
 
+/// A parameter, and the type of it or of its elements.
+struct Parameter {
+    input: Input,
+    elem: Type,
+}
+
+impl Parameter {
+    fn new(name: &str, elem: Type, shape: Vec<Extent>, values: Values) -> Parameter {
+        let dtype = elem.python_name().trim_start_matches("loom.").to_owned();
+        Parameter { input: Input { name: name.to_owned(), dtype, shape, values }, elem }
+    }
+}
+
 /// A kernel in the making.
 pub(super) struct Generator {
     pub(super) random: Random,
@@ -47,7 +60,7 @@ pub(super) struct Generator {
     pub(super) inline: bool,
     lines: Vec<String>,
     indent: usize,
-    inputs: Vec<Input>,
+    inputs: Vec<Parameter>,
     dim: Vec<Extent>,
     doc: Vec<String>,
     pub(super) indices: Vec<String>,
@@ -172,7 +185,7 @@ impl Generator {
     pub(super) fn scalar(&mut self, ty: Type, low: f64, high: f64) -> usize {
         let name = self.names.draw(&mut self.random, Role::Scalar);
         let values = Values::Between { low, high };
-        self.inputs.push(Input { name: name.clone(), elem: ty, shape: Vec::new(), values });
+        self.inputs.push(Parameter::new(&name, ty, Vec::new(), values));
         self.declare(name.clone(), format!("`{name}`"), ty, Range::new(low, high))
     }
 
@@ -191,7 +204,7 @@ impl Generator {
 
     fn array(&mut self, role: Role, elem: Type, values: Values) -> String {
         let name = self.names.draw(&mut self.random, role);
-        self.inputs.push(Input { name: name.clone(), elem, shape: self.dim.clone(), values });
+        self.inputs.push(Parameter::new(&name, elem, self.dim.clone(), values));
         name
     }
 
@@ -224,7 +237,7 @@ impl Generator {
             _ => "import polyloom as loom\n\n\n".to_owned(),
         };
         let params: Vec<String> =
-            self.inputs.iter().map(|input| format!("{}: {}", input.name, annotation(package, input))).collect();
+            self.inputs.iter().map(|param| format!("{}: {}", param.input.name, annotation(package, param))).collect();
         let _ = writeln!(source, "@{package}.kernel");
         let head = format!("def {name}({}):", params.join(", "));
         if head.len() <= LINE {
@@ -241,7 +254,8 @@ impl Generator {
             let _ = writeln!(source, "{line}");
         }
         let fits = source.lines().all(|line| line.len() <= LINE);
-        let (inputs, dim) = (self.inputs, self.dim);
+        let inputs = self.inputs.into_iter().map(|param| param.input).collect();
+        let dim = self.dim;
         fits.then_some(Program { name, category, difficulty, source, inputs, dim })
     }
 
@@ -265,17 +279,17 @@ impl Generator {
 }
 
 /// What an annotation of the parameter reads.
-fn annotation(package: &str, input: &Input) -> String {
+fn annotation(package: &str, param: &Parameter) -> String {
     let name = |ty: Type| match ty {
         Type::F32 => "float".to_owned(),
         Type::I32 => "int".to_owned(),
         Type::BOOL => "bool".to_owned(),
         other => format!("{package}.{}", other.python_name().trim_start_matches("loom.")),
     };
-    match input.shape.len() {
-        0 => name(input.elem),
-        1 => format!("{package}.array(dtype={})", name(input.elem)),
-        rank => format!("{package}.array{rank}d(dtype={})", name(input.elem)),
+    match param.input.shape.len() {
+        0 => name(param.elem),
+        1 => format!("{package}.array(dtype={})", name(param.elem)),
+        rank => format!("{package}.array{rank}d(dtype={})", name(param.elem)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A generated kernel and what it is launched with.
 
-use polyloom::Type;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -69,8 +69,9 @@ impl FromStr for Category {
     }
 }
 
-/// An extent of an array or of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+/// An extent of an array or of a launch. Its text is a number, or `n0` and the like.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Extent {
     /// This one.
     Is(u32),
@@ -78,8 +79,30 @@ pub enum Extent {
     Free(u8),
 }
 
+impl From<Extent> for String {
+    fn from(extent: Extent) -> String {
+        match extent {
+            Extent::Is(extent) => extent.to_string(),
+            Extent::Free(name) => format!("n{name}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Extent {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Extent, String> {
+        let extent = match text.strip_prefix('n') {
+            Some(name) => name.parse().ok().map(Extent::Free),
+            None => text.parse().ok().map(Extent::Is),
+        };
+        extent.ok_or_else(|| format!("`{text}` is no extent"))
+    }
+}
+
 /// What a parameter may be given.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Values {
     /// Numbers from `low` to `high`, whole ones for integers.
     Between {
@@ -88,17 +111,20 @@ pub enum Values {
         /// The largest.
         high: f64,
     },
+    /// Directions and rotations: vectors of length one.
+    Unit,
     /// Zeros: the kernel writes here.
     Zeros,
 }
 
-/// A parameter of a generated kernel.
-#[derive(Clone, PartialEq, Debug)]
+/// What a parameter of a kernel takes, or a leaf of one that is a struct.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Input {
-    /// Its name.
+    /// Its name: `p.mass` of a field.
     pub name: String,
-    /// Of an array, the type of its elements.
-    pub elem: Type,
+    /// Its type, or that of its elements, as Python spells it.
+    pub dtype: String,
     /// Of an array, its extents; empty for what is no array.
     pub shape: Vec<Extent>,
     /// What it may be given.
@@ -116,7 +142,7 @@ pub struct Program {
     pub difficulty: u8,
     /// The file: an import, functions, the kernel.
     pub source: String,
-    /// The kernel's parameters.
+    /// The parameters of the kernel's HIR.
     pub inputs: Vec<Input>,
     /// The threads of a launch along each axis.
     pub dim: Vec<Extent>,

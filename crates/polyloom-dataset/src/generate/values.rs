@@ -68,6 +68,10 @@ impl Choose for OfKernel<'_> {
     }
 }
 
+fn is_matrix(ty: Type) -> bool {
+    matches!(ty.as_composite(), Some(Composite::Matrix { .. }))
+}
+
 impl Generator {
     /// An expression of this type, so many operations deep at most.
     pub(super) fn value(&mut self, ty: Type, depth: usize) -> Expr {
@@ -147,8 +151,7 @@ impl Generator {
         };
         let of_op: Vec<Overload> = fits.into_iter().filter(|overload| overload.op == op).collect();
         let overload = self.random.pick(&of_op);
-        let mut choose =
-            OfKernel { random: &mut self.random, composites: &self.composites, scalars: &self.scalars };
+        let mut choose = OfKernel { random: &mut self.random, composites: &self.composites, scalars: &self.scalars };
         let types = overload.signature.operand_types(ty, &mut choose)?;
         let known = |ty: &Type| ty.as_composite().is_none_or(|composite| self.composites.contains(&composite));
         if !types.iter().all(known) {
@@ -162,6 +165,8 @@ impl Generator {
         let mut args: Vec<Expr> = Vec::with_capacity(types.len());
         for (index, &operand) in types.iter().enumerate() {
             let arg = match (op, operand) {
+                // Bounds are numbers, which [`Generator::bounds`] puts in order.
+                (Op::Clamp | Op::Smoothstep, _) if index > 0 => self.constant(operand),
                 (Op::Select, Type::BOOL) => self.condition(depth - 1),
                 // A branch on nothing, bounds without a value between them: operands that vary come first.
                 _ if index == 0 => self.variable(operand, depth - 1),
@@ -173,7 +178,8 @@ impl Generator {
             self.bounds(op, &mut args);
         }
         let same = args.len() == 2 && args[0].text == args[1].text;
-        if same && !matches!(op, Op::Mul | Op::Add | Op::Dot | Op::CwMul) || args.iter().all(|arg| arg.uses.is_empty()) {
+        if same && !matches!(op, Op::Mul | Op::Add | Op::Dot | Op::CwMul) || args.iter().all(|arg| arg.uses.is_empty())
+        {
             return None;
         }
         if let [a, b] = &args[..] {
@@ -195,8 +201,8 @@ impl Generator {
         let refs: Vec<&Expr> = args.iter().collect();
         Some(match (op.info().spelling, &refs[..]) {
             (Spelling::Operator(operator), [a, b]) => {
-                let matrices = types.iter().all(|ty| ty.as_composite().is_some()) && op == Op::Mul;
-                Expr::binary(if matrices && self.at_sign { "@" } else { operator }, a, b, ty, range)
+                let is_product = op == Op::Mul && is_matrix(a.ty) && b.ty.as_composite().is_some();
+                Expr::binary(if is_product && self.at_sign { "@" } else { operator }, a, b, ty, range)
             }
             (Spelling::Operator(operator), [x]) => Expr::unary(operator, x, ty, range),
             _ => Expr::call(&self.builtin(op.name()), &refs, ty, range),
@@ -243,7 +249,11 @@ impl Generator {
             return Some(self.read(index));
         }
         let Type::Scalar(scalar) = ty else {
-            return if of_type.is_empty() { self.built(ty) } else { Some(self.read(self.random.clone().pick(&of_type))) };
+            return if of_type.is_empty() {
+                self.built(ty)
+            } else {
+                Some(self.read(self.random.clone().pick(&of_type)))
+            };
         };
         let parts = visible(self, &|known| known.as_composite().is_some_and(|composite| composite.elem() == scalar));
         if !parts.is_empty() && (of_type.is_empty() || self.random.one_in(2)) {
@@ -308,9 +318,8 @@ impl Generator {
 
     /// A number, or a composite of numbers.
     pub(super) fn constant(&mut self, ty: Type) -> Expr {
-        const FLOATS: [f64; 18] = [
-            0.5, 2.0, 0.25, 1.5, 0.1, 3.0, 0.75, 1.0, 4.0, 0.2, 0.3, 0.05, 2.5, 0.8, 0.6, 1.2, 0.01, 10.0,
-        ];
+        const FLOATS: [f64; 18] =
+            [0.5, 2.0, 0.25, 1.5, 0.1, 3.0, 0.75, 1.0, 4.0, 0.2, 0.3, 0.05, 2.5, 0.8, 0.6, 1.2, 0.01, 10.0];
         match ty {
             Type::F32 if self.random.one_in(3) => Expr::float((1 + self.random.below(299)) as f64 / 100.0),
             Type::F32 => Expr::float(self.random.pick(&FLOATS)),
@@ -335,9 +344,8 @@ impl Generator {
                     Expr::call(&self.builtin(&composite.python_name()), &refs, ty, range)
                 }
                 Some(composite) => {
-                    let parts: Vec<Expr> = (0..composite.n_components())
-                        .map(|_| self.constant(Type::Scalar(composite.elem())))
-                        .collect();
+                    let parts: Vec<Expr> =
+                        (0..composite.n_components()).map(|_| self.constant(Type::Scalar(composite.elem()))).collect();
                     let refs: Vec<&Expr> = parts.iter().collect();
                     let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
                     Expr::call(&self.builtin(&composite.python_name()), &refs, ty, range)
@@ -413,9 +421,7 @@ impl Generator {
             Need::InsideTwo => self.clamped(&expr, 0.1, 1.9),
             Need::Shift => expr,
             Need::NotNegative => match self.random.below(3) {
-                0 if range.size() <= 50.0 => {
-                    Expr::binary("*", &expr, &expr, ty, Range::new(0.0, range.size().powi(2)))
-                }
+                0 if range.size() <= 50.0 => Expr::binary("*", &expr, &expr, ty, Range::new(0.0, range.size().powi(2))),
                 1 => self.named_call2("max", &expr, &Expr::float(0.0), range.max(Range::of(0.0))),
                 _ => self.named_call("abs", &expr, range.abs()),
             },

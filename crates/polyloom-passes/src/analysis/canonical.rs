@@ -10,7 +10,16 @@ use std::sync::LazyLock;
 /// It depends on the op table, so it changes with the meaning of HIR. It says nothing of passes and back ends: a cache
 /// adds the compiler's version and the back end's fingerprint to its key.
 pub fn canonical_hash(module: &Module, kernel: FuncId) -> [u8; 32] {
-    let mut form = CanonicalForm::default();
+    hash_of(CanonicalForm::default(), module, kernel)
+}
+
+/// The hash of a kernel and what it calls apart from the values of constants: kernels that differ in these alone have
+/// the same.
+pub fn structure_hash(module: &Module, kernel: FuncId) -> [u8; 32] {
+    hash_of(CanonicalForm::without_constants(), module, kernel)
+}
+
+fn hash_of(mut form: CanonicalForm, module: &Module, kernel: FuncId) -> [u8; 32] {
     form.bytes.extend_from_slice(&*TABLE);
     form.functions.push(kernel);
     let mut next = 0;
@@ -70,6 +79,22 @@ mod tests {
         let (func, kernel) = KERNEL.split_at(KERNEL.find("kernel").expect("there is a kernel"));
         assert_eq!(hash(KERNEL), hash(&format!("{kernel}\n{func}")));
         assert_eq!(hash(KERNEL), hash(&format!("func @unused() {{\n return\n }}\n{KERNEL}")));
+    }
+
+    #[test]
+    fn constants_are_no_part_of_the_structure() {
+        let structure = |text: &str| {
+            let module = parse_module(text, FileId::from_u32(0)).expect("the text is HIR");
+            structure_hash(&module, module.find("k").expect("it has a kernel `k`"))
+        };
+        let shared = KERNEL.replace("%one (", "%zero (").replace("%one: i32 = const 1", "");
+        assert_ne!(hash(KERNEL), hash(&shared));
+        for same in [KERNEL.replace("const 1", "const 2"), KERNEL.replace("%x", "%input"), shared] {
+            assert_eq!(structure(KERNEL), structure(&same), "{same}");
+        }
+        for other in [KERNEL.replace("add %x, %x", "mul %x, %x"), KERNEL.replace("%zero, %n, %one", "%zero, %one, %n")] {
+            assert_ne!(structure(KERNEL), structure(&other), "{other}");
+        }
     }
 
     #[test]

@@ -1,0 +1,189 @@
+//! Producing data sets: kernels are generated, verified, told from those before, and written, a chunk of files at a time.
+
+mod chunk;
+mod manifest;
+mod settings;
+mod work;
+
+pub use manifest::{Chunk, FileRecord, Manifest};
+pub use settings::{Dedup, Format, Settings};
+
+use crate::generate::Category;
+use crate::text::{Device, Texts};
+use crate::verify::{Level, Verifier};
+use chunk::{FOLDERS, OpenChunk, read_keys};
+use polyloom::{Arch, SessionError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
+use work::Work;
+
+/// Why a run ended before it was done. What was finished before stays, and can be gone on with.
+#[derive(Debug, thiserror::Error)]
+pub enum ProduceError {
+    /// A setting that there is not.
+    #[error("{0}")]
+    Setting(String),
+    /// The folder holds a data set already.
+    #[error("{} holds {rows} rows of a data set already: --resume goes on with it", folder.display())]
+    Exists {
+        /// The folder.
+        folder: PathBuf,
+        /// How many rows it has.
+        rows: u64,
+    },
+    /// The folder holds a data set that was begun with other settings.
+    #[error("{} was begun with other settings:\n  {}", folder.display(), differences.join("\n  "))]
+    OtherSettings {
+        /// The folder.
+        folder: PathBuf,
+        /// The settings that differ, with both values.
+        differences: Vec<String>,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {error}; what was finished before is kept, --resume goes on with it", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong.
+        error: io::Error,
+    },
+    /// A back end does not work here.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Rows there are, those of earlier runs among them.
+    pub rows: u64,
+    /// Rows that this run has made.
+    pub made: u64,
+    /// How many rows there will be, if that is known.
+    pub wanted: Option<u64>,
+    /// Attempts that were rejected.
+    pub rejects: u64,
+    /// Rows that were there before.
+    pub duplicates: u64,
+    /// Since the run began.
+    pub time: Duration,
+}
+
+/// How a run is carried out, which has no bearing on what it writes.
+pub struct How<'a> {
+    /// How many threads make rows.
+    pub jobs: usize,
+    /// Whether to go on with what the folder holds.
+    pub resume: bool,
+    /// Is told how far the run is, about ten times a second.
+    pub observe: &'a mut dyn FnMut(&Progress),
+}
+
+/// Writes a data set to a folder.
+///
+/// # Errors
+///
+/// [`ProduceError`].
+pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Manifest, Progress), ProduceError> {
+    let started = Instant::now();
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |error| ProduceError::File { path, error }
+    };
+    for inner in FOLDERS {
+        let path = folder.join(inner);
+        std::fs::create_dir_all(&path).map_err(at(&path))?;
+    }
+    let mut manifest = begin(settings, folder, how.resume)?;
+    manifest.clean(folder, &FOLDERS).map_err(at(folder))?;
+    let known = RwLock::new(read_keys(&manifest, folder).map_err(at(folder))?);
+    let mut progress = Progress { rows: manifest.rows(), wanted: settings.count, ..Progress::default() };
+    if manifest.is_finished {
+        return Ok((manifest, progress));
+    }
+    let work = Work { settings, categories: categories(settings)?, texts: texts(settings)?, known: &known };
+    let verifiers = (0..how.jobs.max(1)).map(|_| Verifier::new()).collect::<Result<Vec<_>, _>>()?;
+
+    let mut chunk = None;
+    let first = manifest.next();
+    let mut told = started;
+    let is_enough = |progress: &Progress| settings.count.is_some_and(|count| progress.rows >= count);
+    work.in_order(first, settings.end, verifiers, |done| {
+        let index = done.index;
+        let open = match &mut chunk {
+            Some(open) => open,
+            none => none.insert(OpenChunk::new(folder, settings, manifest.chunks.len(), index).map_err(at(folder))?),
+        };
+        progress.rejects += done.rejects.len() as u64;
+        let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = done.row.as_ref().is_some_and(|(key, _)| known.insert(*key));
+        drop(known);
+        let is_duplicate = done.is_known || done.row.is_some() && !is_new;
+        progress.duplicates += u64::from(is_duplicate);
+        progress.rows += u64::from(is_new);
+        progress.made += u64::from(is_new);
+        open.add(&done, is_new).map_err(at(folder))?;
+        let goes_on = !is_enough(&progress);
+        if open.n_rows() >= settings.rows_per_chunk || !goes_on {
+            if let Some(open) = chunk.take() {
+                open.finish(&mut manifest, index + 1, !goes_on).map_err(at(folder))?;
+            }
+        }
+        progress.time = started.elapsed();
+        if told.elapsed() >= Duration::from_millis(100) {
+            told = Instant::now();
+            (how.observe)(&progress);
+        }
+        Ok::<bool, ProduceError>(goes_on)
+    })?;
+    if !manifest.is_finished {
+        let end = settings.end.unwrap_or(first);
+        match chunk.take() {
+            Some(open) => open.finish(&mut manifest, end, true),
+            None => {
+                manifest.is_finished = true;
+                manifest.write(folder)
+            }
+        }
+        .map_err(at(folder))?;
+    }
+    (how.observe)(&progress);
+    Ok((manifest, progress))
+}
+
+/// The manifest to begin with.
+fn begin(settings: &Settings, folder: &Path, resume: bool) -> Result<Manifest, ProduceError> {
+    let read = Manifest::read(folder);
+    let found = read.map_err(|error| ProduceError::File { path: folder.join("manifest.json"), error })?;
+    let Some(found) = found else {
+        return Ok(Manifest { settings: settings.clone(), chunks: Vec::new(), is_finished: false });
+    };
+    if !resume {
+        return Err(ProduceError::Exists { folder: folder.to_owned(), rows: found.rows() });
+    }
+    let differences = settings.differences(&found.settings);
+    if !differences.is_empty() {
+        return Err(ProduceError::OtherSettings { folder: folder.to_owned(), differences });
+    }
+    Ok(found)
+}
+
+fn categories(settings: &Settings) -> Result<Vec<Category>, ProduceError> {
+    let all: Result<Vec<Category>, _> = settings.categories.iter().map(|name| name.parse()).collect();
+    match all {
+        Ok(all) if all.is_empty() => Err(ProduceError::Setting("no category is asked for".to_owned())),
+        Ok(all) => Ok(all),
+        Err(error) => Err(ProduceError::Setting(error.to_string())),
+    }
+}
+
+fn texts(settings: &Settings) -> Result<Texts, ProduceError> {
+    let device: Device = settings.device.parse().map_err(ProduceError::Setting)?;
+    let arch: Arch =
+        settings.arch.parse().map_err(|error: polyloom::UnknownArch| ProduceError::Setting(error.to_string()))?;
+    let wants = |names: &[&str]| settings.columns.iter().any(|column| names.contains(&column.as_str()));
+    let ptx = wants(&["ptx_forward", "ptx_backward", "llvm_ir_forward"]) && settings.verify >= Level::Compile;
+    Ok(Texts { device, arch, ptx })
+}

@@ -1,0 +1,103 @@
+//! What a run is asked for.
+
+use crate::generate::Category;
+use crate::row::COLUMNS;
+use crate::text::GENERATOR;
+use crate::verify::Level;
+use serde::{Deserialize, Serialize};
+
+/// What decides which rows a run writes, byte for byte. Two runs of equal settings write the same files.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The compiler's version.
+    pub polyloom: String,
+    /// The generator's version.
+    pub generator: u32,
+    /// The seed.
+    pub seed: u64,
+    /// The first index.
+    pub first: u64,
+    /// The index after the last; none if there are as many as it takes.
+    pub end: Option<u64>,
+    /// How many rows are wanted; none if it is as many as the indices give.
+    pub count: Option<u64>,
+    /// The categories, dealt out in turn.
+    pub categories: Vec<String>,
+    /// The level that a row must pass.
+    pub verify: Level,
+    /// What tells rows from each other: `exact`, `alpha` or `structure`.
+    pub dedup: Dedup,
+    /// `cuda`, `cpu` or `both`.
+    pub device: String,
+    /// The architecture of PTX and LLVM IR.
+    pub arch: String,
+    /// The columns.
+    pub columns: Vec<String>,
+    /// Rows of a chunk: of the files that are finished together.
+    pub rows_per_chunk: u64,
+    /// The format of the files.
+    pub format: Format,
+}
+
+/// What tells rows from each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dedup {
+    /// The text.
+    Exact,
+    /// The code, whatever its names are.
+    Alpha,
+    /// The code without its names and the values of its constants.
+    Structure,
+}
+
+/// The format of the files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Lines of JSON.
+    Jsonl,
+}
+
+impl Format {
+    /// How the names of its files end.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Jsonl => "jsonl",
+        }
+    }
+}
+
+impl Settings {
+    /// So many rows of all categories from this seed, verified to the highest level.
+    pub fn new(count: u64, seed: u64) -> Settings {
+        Settings {
+            polyloom: env!("CARGO_PKG_VERSION").to_owned(),
+            generator: GENERATOR,
+            seed,
+            first: 0,
+            end: None,
+            count: Some(count),
+            categories: Category::ALL.iter().map(|category| category.name().to_owned()).collect(),
+            verify: Level::ALL[Level::ALL.len() - 1],
+            dedup: Dedup::Structure,
+            device: "both".to_owned(),
+            arch: polyloom::Arch::DEFAULT.to_string(),
+            columns: COLUMNS.map(str::to_owned).to_vec(),
+            rows_per_chunk: 10_000,
+            format: Format::Jsonl,
+        }
+    }
+
+    /// The settings that are not the same in both, each with both values.
+    pub fn differences(&self, other: &Settings) -> Vec<String> {
+        let fields = |settings: &Settings| match serde_json::to_value(settings) {
+            Ok(serde_json::Value::Object(fields)) => fields,
+            _ => serde_json::Map::new(),
+        };
+        let (mine, theirs) = (fields(self), fields(other));
+        let differs = mine.iter().filter(|(name, value)| theirs.get(*name) != Some(value));
+        differs.map(|(name, value)| format!("{name}: {} there, {value} here", theirs[name])).collect()
+    }
+}

@@ -1,0 +1,199 @@
+//! The kernel of an index, verified and written out, by as many threads as are asked for, in order.
+
+use super::settings::Settings;
+use crate::generate::{Category, Program, generate};
+use crate::row::Row;
+use crate::text::{Texts, hashes};
+use crate::verify::{Level, Reason, Reject, Verifier};
+use crate::{Hashes, produce::Dedup};
+use polyloom::Random;
+use std::any::Any;
+use std::collections::{BTreeMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// How often a kernel is drawn anew before an index is given up.
+const ATTEMPTS: u64 = 50;
+/// How far ahead of the last row taken threads may work.
+const AHEAD: u64 = 256;
+
+/// A structural hash, or another that tells rows from each other.
+pub(super) type Key = u128;
+
+/// What came of an index.
+pub(super) struct Done {
+    pub(super) index: u64,
+    /// The row, and the key that tells it from others; none if the row is known already or every attempt was rejected.
+    pub(super) row: Option<(Key, Box<Row>)>,
+    /// A row with this key was there before.
+    pub(super) is_known: bool,
+    /// The attempts that were rejected.
+    pub(super) rejects: Vec<Rejected>,
+}
+
+/// A kernel that was not taken.
+pub(super) struct Rejected {
+    pub(super) program: Program,
+    pub(super) reject: Box<Reject>,
+}
+
+/// What threads make rows by.
+pub(super) struct Work<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) categories: Vec<Category>,
+    pub(super) texts: Texts,
+    /// The keys of the rows that have been taken.
+    pub(super) known: &'a RwLock<HashSet<Key>>,
+}
+
+impl Work<'_> {
+    /// What comes of an index. It depends on nothing else, but that a row which is known need not be written out.
+    fn index(&self, verifier: &Verifier, index: u64) -> Done {
+        let mut rejects = Vec::new();
+        let category = self.categories[(index % self.categories.len() as u64) as usize];
+        let mut random = Random::new(self.settings.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        for _ in 0..ATTEMPTS {
+            let program = generate(category, random.bits());
+            // A fault of the compiler must not end a long run: it is a reject like others, and stands in the statistics.
+            let attempt = catch_unwind(AssertUnwindSafe(|| self.attempt(verifier, &program, index)));
+            match attempt.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic)))) {
+                Ok((key, row)) => {
+                    let is_known = row.is_none();
+                    return Done { index, row: row.map(|row| (key, Box::new(row))), is_known, rejects };
+                }
+                Err(reject) => rejects.push(Rejected { program, reject }),
+            }
+        }
+        Done { index, row: None, is_known: false, rejects }
+    }
+
+    fn attempt(&self, verifier: &Verifier, program: &Program, index: u64) -> Result<(Key, Option<Row>), Box<Reject>> {
+        let kernel = verifier.compile(program)?;
+        let key = key(&hashes(program, &kernel), self.settings.dedup);
+        if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&key) {
+            return Ok((key, None));
+        }
+        if self.settings.verify >= Level::Run {
+            verifier.run(program, &kernel)?;
+        }
+        let row = self.texts.row(program, &kernel, self.settings.verify, (self.settings.seed, index))?;
+        Ok((key, Some(row)))
+    }
+
+    /// Works on indices from `first`, and hands what comes of them to `take` in their order, until that is false or
+    /// `end` is reached.
+    ///
+    /// # Errors
+    ///
+    /// Those of `take`, and of threads that cannot begin.
+    pub(super) fn in_order<E: Send>(
+        &self,
+        first: u64,
+        end: Option<u64>,
+        verifiers: Vec<Verifier>,
+        mut take: impl FnMut(Done) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let queue = Queue::default();
+        queue.lock().next = first;
+        queue.lock().taken = first;
+        std::thread::scope(|scope| {
+            for verifier in verifiers {
+                let queue = &queue;
+                scope.spawn(move || {
+                    while let Some(index) = queue.draw(end) {
+                        queue.give(self.index(&verifier, index));
+                    }
+                });
+            }
+            let _stop = StopWhenDropped(&queue);
+            for index in first..end.unwrap_or(u64::MAX) {
+                let Some(done) = queue.take(index) else { break };
+                if !take(done)? {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic that says nothing")
+}
+
+/// What tells a row from others.
+pub(super) fn key(hashes: &Hashes, dedup: Dedup) -> Key {
+    let digits = match dedup {
+        Dedup::Exact => &hashes.exact,
+        Dedup::Alpha => &hashes.alpha,
+        Dedup::Structure => &hashes.structure,
+    };
+    u128::from_str_radix(digits, 16).unwrap_or_default()
+}
+
+/// Indices to work on and what has come of them.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    taken: u64,
+    done: BTreeMap<u64, Done>,
+    is_over: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next index to work on.
+    fn draw(&self, end: Option<u64>) -> Option<u64> {
+        let mut state = self.lock();
+        while !state.is_over && state.next >= state.taken + AHEAD {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.is_over || end.is_some_and(|end| state.next >= end) {
+            return None;
+        }
+        state.next += 1;
+        Some(state.next - 1)
+    }
+
+    fn give(&self, done: Done) {
+        self.lock().done.insert(done.index, done);
+        self.changed.notify_all();
+    }
+
+    /// What has come of an index, once it is there.
+    fn take(&self, index: u64) -> Option<Done> {
+        let mut state = self.lock();
+        loop {
+            if let Some(done) = state.done.remove(&index) {
+                state.taken = index + 1;
+                self.changed.notify_all();
+                return Some(done);
+            }
+            if state.is_over {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// However the taking ends, the threads end.
+struct StopWhenDropped<'a>(&'a Queue);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.changed.notify_all();
+    }
+}

@@ -1,0 +1,158 @@
+//! What a data set holds of one kernel.
+
+use crate::generate::{Extent, Input};
+use crate::verify::Level;
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// The columns of a data set, in order.
+pub const COLUMNS: [&str; 14] = [
+    "id",
+    "kernel_name",
+    "category",
+    "python_source",
+    "cuda_forward",
+    "cuda_backward",
+    "cpp_forward",
+    "cpp_backward",
+    "llvm_ir_forward",
+    "ptx_forward",
+    "ptx_backward",
+    "hir",
+    "device",
+    "metadata",
+];
+
+/// A row. A column that is not asked for, or that the kernel has nothing for, is `None`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Row {
+    /// The seed and the index that the kernel was generated from, or the hash of its text.
+    pub id: String,
+    /// The name of the kernel in `python_source`.
+    pub kernel_name: String,
+    /// What the kernel is an example of.
+    pub category: String,
+    /// The kernel and all it needs, a complete file.
+    pub python_source: String,
+    /// CUDA C++ of the kernel.
+    pub cuda_forward: Option<String>,
+    /// CUDA C++ of its backward kernel.
+    pub cuda_backward: Option<String>,
+    /// C++ of the kernel.
+    pub cpp_forward: Option<String>,
+    /// C++ of its backward kernel.
+    pub cpp_backward: Option<String>,
+    /// LLVM IR of the kernel, for a GPU, optimised.
+    pub llvm_ir_forward: Option<String>,
+    /// PTX of the kernel.
+    pub ptx_forward: Option<String>,
+    /// PTX of its backward kernel.
+    pub ptx_backward: Option<String>,
+    /// The kernel's HIR.
+    pub hir: Option<String>,
+    /// Which devices the row has code for: `cuda`, `cpu` or `both`.
+    pub device: String,
+    /// What there is to know of the row.
+    pub metadata: Option<Metadata>,
+}
+
+/// Some columns of a row, as it is written: in the order of [`COLUMNS`], `null` where the row has nothing.
+pub struct Selected<'a> {
+    /// The row.
+    pub row: &'a Row,
+    /// The columns.
+    pub columns: &'a [String],
+}
+
+impl Serialize for Selected<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let row = self.row;
+        let mut map = serializer.serialize_map(None)?;
+        for name in COLUMNS.into_iter().filter(|name| self.columns.iter().any(|column| column == name)) {
+            match name {
+                "id" => map.serialize_entry(name, &row.id),
+                "kernel_name" => map.serialize_entry(name, &row.kernel_name),
+                "category" => map.serialize_entry(name, &row.category),
+                "python_source" => map.serialize_entry(name, &row.python_source),
+                "cuda_forward" => map.serialize_entry(name, &row.cuda_forward),
+                "cuda_backward" => map.serialize_entry(name, &row.cuda_backward),
+                "cpp_forward" => map.serialize_entry(name, &row.cpp_forward),
+                "cpp_backward" => map.serialize_entry(name, &row.cpp_backward),
+                "llvm_ir_forward" => map.serialize_entry(name, &row.llvm_ir_forward),
+                "ptx_forward" => map.serialize_entry(name, &row.ptx_forward),
+                "ptx_backward" => map.serialize_entry(name, &row.ptx_backward),
+                "hir" => map.serialize_entry(name, &row.hir),
+                "device" => map.serialize_entry(name, &row.device),
+                _ => map.serialize_entry(name, &row.metadata),
+            }?;
+        }
+        map.end()
+    }
+}
+
+/// What there is to know of a row.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metadata {
+    /// As the column.
+    pub device: String,
+    /// Whether the kernel has a backward kernel.
+    pub has_backward: bool,
+    /// Lines of the first forward column of CUDA C++, C++ and PTX that the row has.
+    pub forward_lines: usize,
+    /// The same of the backward columns; 0 if there is none.
+    pub backward_lines: usize,
+    /// Milliseconds from seed to row, if the run was asked to keep times: with them no two runs write the same bytes.
+    pub generation_time_ms: Option<f64>,
+    /// Whether the code was made where no GPU could run it.
+    pub codegen_only: bool,
+    /// Whether NVIDIA's driver saw a GPU when the code was made.
+    pub cuda_available_at_generation: bool,
+    /// The highest level of verification that the row has passed.
+    pub verified: Level,
+    /// The architecture that PTX and LLVM IR are for.
+    pub arch: String,
+    /// What the kernel takes, a record for each leaf of its parameters.
+    pub inputs: Vec<Input>,
+    /// The extents of a launch.
+    pub launch: Vec<Extent>,
+    /// The ops of its HIR, each once, by name.
+    pub ops: Vec<String>,
+    /// How deep its values are made of each other.
+    pub depth: usize,
+    /// From 0, a line or two, to 4.
+    pub difficulty: u8,
+    /// What tells kernels from each other.
+    pub hashes: Hashes,
+    /// The seed of the data set.
+    pub seed: u64,
+    /// The index of the row.
+    pub index: u64,
+    /// What made the row.
+    pub versions: Versions,
+    /// The licence of the row.
+    pub license: String,
+}
+
+/// Hashes of a kernel, as hexadecimal digits.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hashes {
+    /// Of its text.
+    pub exact: String,
+    /// Of its HIR, in which names do not count.
+    pub alpha: String,
+    /// The same without the values of constants.
+    pub structure: String,
+}
+
+/// What made a row.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Versions {
+    /// The compiler.
+    pub polyloom: String,
+    /// The generator: another number, other kernels for the same seed.
+    pub generator: u32,
+}

@@ -1,0 +1,187 @@
+//! The columns of a row: a kernel in all its forms.
+
+use crate::generate::Program;
+use crate::row::{Hashes, Metadata, Row, Versions};
+use crate::verify::{Level, Reason, Reject};
+use polyloom::{Arch, Code, DerivativeRequest, Form, Function, GpuError, GpuForm, GpuTarget, Kernel, Op, TextTarget};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// The generator's version: another number, other kernels for the same seed.
+pub const GENERATOR: u32 = 1;
+
+/// The licence of generated rows.
+const LICENSE: &str = "Apache-2.0";
+
+/// Which devices rows have code for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Device {
+    /// CUDA C++, PTX and LLVM IR for GPUs.
+    Cuda,
+    /// C++.
+    Cpu,
+    /// All of it.
+    #[default]
+    Both,
+}
+
+impl Device {
+    /// Its name in data sets and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Device::Cuda => "cuda",
+            Device::Cpu => "cpu",
+            Device::Both => "both",
+        }
+    }
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Device, String> {
+        let known = [Device::Cuda, Device::Cpu, Device::Both].into_iter().find(|device| device.name() == name);
+        known.ok_or_else(|| format!("there is no device `{name}`; there are cuda, cpu and both"))
+    }
+}
+
+/// What of a kernel is written, and for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Texts {
+    /// The devices.
+    pub device: Device,
+    /// The architecture of PTX and LLVM IR.
+    pub arch: Arch,
+    /// Whether rows have PTX and LLVM IR, which take longer than all else.
+    pub ptx: bool,
+}
+
+impl Texts {
+    /// The row of a program whose kernel has passed a level.
+    ///
+    /// # Errors
+    ///
+    /// Where a back end does not take the kernel.
+    pub fn row(
+        &self,
+        program: &Program,
+        kernel: &Kernel,
+        verified: Level,
+        (seed, index): (u64, u64),
+    ) -> Result<Row, Box<Reject>> {
+        let backward = backward(kernel)?;
+        let (gpu, cpu) = (self.device != Device::Cpu, self.device != Device::Cuda);
+        let text = |kernel: &Kernel, target, wanted: bool| {
+            wanted.then(|| kernel.text(target, false).map_err(failed)).transpose()
+        };
+        let target = GpuTarget { lines: false, ..GpuTarget::new(self.arch) };
+        let ptx = |kernel: &Kernel, form| (gpu && self.ptx).then(|| kernel.emit_gpu(form, &target).map_err(beyond));
+        let of_backward = backward.as_deref().map(|backward| &backward.kernel);
+        let cuda_forward = text(kernel, TextTarget::Cuda, gpu)?;
+        let cuda_backward = of_backward.map(|kernel| text(kernel, TextTarget::Cuda, gpu)).transpose()?.flatten();
+        let cpp_forward = text(kernel, TextTarget::Cpp, cpu)?;
+        let cpp_backward = of_backward.map(|kernel| text(kernel, TextTarget::Cpp, cpu)).transpose()?.flatten();
+        let ptx_forward = ptx(kernel, GpuForm::Ptx).transpose()?;
+        let ptx_backward = of_backward.and_then(|kernel| ptx(kernel, GpuForm::Ptx)).transpose()?;
+        let llvm_ir_forward = ptx(kernel, GpuForm::LlvmIrOptimized).transpose()?;
+        let hir = kernel.emit(Form::Hir, None).map_err(failed)?;
+        let lines =
+            |texts: [&Option<String>; 3]| texts.into_iter().flatten().next().map_or(0, |text| text.lines().count());
+        let metadata = Metadata {
+            device: self.device.name().to_owned(),
+            has_backward: backward.is_some(),
+            forward_lines: lines([&cuda_forward, &cpp_forward, &ptx_forward]),
+            backward_lines: lines([&cuda_backward, &cpp_backward, &ptx_backward]),
+            generation_time_ms: None,
+            codegen_only: true,
+            cuda_available_at_generation: false,
+            verified,
+            arch: self.arch.to_string(),
+            inputs: program.inputs.clone(),
+            launch: program.dim.clone(),
+            ops: ops(kernel.function()),
+            depth: depth(kernel.function()),
+            difficulty: program.difficulty,
+            hashes: hashes(program, kernel),
+            seed,
+            index,
+            versions: Versions { polyloom: env!("CARGO_PKG_VERSION").to_owned(), generator: GENERATOR },
+            license: LICENSE.to_owned(),
+        };
+        Ok(Row {
+            id: format!("polyloom-{seed}-{index}"),
+            kernel_name: program.name.clone(),
+            category: program.category.name().to_owned(),
+            python_source: program.source.clone(),
+            cuda_forward,
+            cuda_backward,
+            cpp_forward,
+            cpp_backward,
+            llvm_ir_forward,
+            ptx_forward,
+            ptx_backward,
+            hir: Some(String::from_utf8_lossy(&hir).into_owned()),
+            device: self.device.name().to_owned(),
+            metadata: Some(metadata),
+        })
+    }
+}
+
+/// The hashes of a program.
+pub fn hashes(program: &Program, kernel: &Kernel) -> Hashes {
+    let digits = |hash: &[u8; 32]| hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    Hashes {
+        exact: digits(blake3::hash(program.source.as_bytes()).as_bytes()),
+        alpha: digits(&kernel.hash()),
+        structure: digits(&kernel.structure_hash()),
+    }
+}
+
+/// The backward kernel with respect to all parameters, unless the kernel has no derivative.
+pub(crate) fn backward(kernel: &Kernel) -> Result<Option<std::sync::Arc<polyloom::Backward>>, Box<Reject>> {
+    let request = DerivativeRequest {
+        active: vec![true; kernel.types().len()],
+        rank: kernel.natural_rank(),
+        checkpoints: false,
+        coinciding: Vec::new(),
+    };
+    match kernel.backward(&request) {
+        Ok(backward) if backward.adjoints.is_empty() => Ok(None),
+        Ok(backward) => Ok(Some(backward)),
+        Err(error) if error.diagnostics.iter().all(|d| d.code == Code::NotDifferentiable) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn failed(error: impl Display) -> Box<Reject> {
+    Reject::new(Reason::Failed, error)
+}
+
+fn beyond(error: GpuError) -> Box<Reject> {
+    failed(error)
+}
+
+/// The ops of a function, each once.
+fn ops(function: &Function) -> Vec<String> {
+    let mut ops = BTreeSet::new();
+    function.walk(function.body, &mut |_, data| {
+        if !matches!(data.op, Op::Const) {
+            ops.insert(data.op.name().to_owned());
+        }
+    });
+    ops.into_iter().collect()
+}
+
+/// The most operations one after the other, each of which takes the result of the one before.
+fn depth(function: &Function) -> usize {
+    let mut depths = std::collections::HashMap::new();
+    let mut most = 0;
+    function.walk(function.body, &mut |_, data| {
+        let deepest = data.operands.iter().filter_map(|operand| depths.get(operand)).copied().max().unwrap_or(0);
+        let own = deepest + usize::from(!matches!(data.op, Op::Const));
+        most = most.max(own);
+        depths.extend(data.results.iter().map(|&result| (result, own)));
+    });
+    most
+}

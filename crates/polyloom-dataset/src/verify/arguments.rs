@@ -1,0 +1,145 @@
+//! What a kernel is launched with: numbers and arrays drawn from what its parameters may be given.
+
+use crate::generate::{Extent, Program, Values};
+use polyloom::{ArgBlock, ArgError, Composite, Kernel, Random, Scalar, Type, scalar_bits};
+
+/// The extents that stand for the free ones.
+pub(super) type Extents = [u64; 4];
+
+/// The arguments of a launch, one for each parameter of the kernel's HIR.
+#[derive(Clone)]
+pub(super) struct Arguments {
+    pub(super) dim: Vec<u64>,
+    pub(super) all: Vec<Argument>,
+}
+
+/// A number, the components of a composite, or an array of either, in row-major order.
+#[derive(Clone, PartialEq)]
+pub(super) struct Argument {
+    elem: Scalar,
+    /// The extents of an array and then those of its elements' components; none of what is no array.
+    shape: Option<Vec<u64>>,
+    n: usize,
+    words: Vec<u64>,
+}
+
+impl Arguments {
+    /// The same for every engine: everything is drawn from the seed in the same order.
+    pub(super) fn draw(program: &Program, kernel: &Kernel, extents: &Extents, seed: u64) -> Arguments {
+        let mut random = Random::new(seed);
+        let resolve = |extent: &Extent| match *extent {
+            Extent::Is(extent) => u64::from(extent),
+            Extent::Free(name) => extents[usize::from(name) % extents.len()],
+        };
+        let all = program.inputs.iter().zip(kernel.types()).map(|(input, &ty)| {
+            let outer: Vec<u64> = input.shape.iter().map(resolve).collect();
+            let elem = ty.as_any_array().map_or(ty, |(elem, _)| elem);
+            Argument::draw(&mut random, elem, (!outer.is_empty()).then_some(outer), &input.values)
+        });
+        Arguments { all: all.collect(), dim: program.dim.iter().map(resolve).collect() }
+    }
+
+    /// A block of these for a launch of the kernel, which reads and writes their memory.
+    pub(super) fn block(&mut self, kernel: &Kernel) -> Result<ArgBlock, ArgError> {
+        let mut block = ArgBlock::new();
+        let params = kernel.params();
+        for argument in &mut self.all {
+            match &argument.shape {
+                None => {
+                    for index in 0..argument.len() {
+                        block.scalar(params, argument.elem, argument.bits(index))?;
+                    }
+                }
+                Some(shape) => {
+                    let mut stride = i64::from(argument.elem.bytes());
+                    let mut strides = vec![0; shape.len()];
+                    for (axis, &extent) in shape.iter().enumerate().rev() {
+                        strides[axis] = stride;
+                        stride *= extent as i64;
+                    }
+                    block.array(params, argument.elem, argument.words.as_mut_ptr().cast(), shape, &strides)?;
+                }
+            }
+        }
+        Ok(block)
+    }
+}
+
+impl Argument {
+    fn draw(random: &mut Random, ty: Type, outer: Option<Vec<u64>>, values: &Values) -> Argument {
+        let composite = ty.as_composite();
+        let components: Vec<u64> =
+            composite.map(Composite::shape).unwrap_or_default().iter().map(|&extent| extent.into()).collect();
+        let elem = composite.map_or(ty.as_scalar(), |composite| Some(composite.elem())).unwrap_or(Scalar::I32);
+        let n_components: u64 = components.iter().product();
+        let n: u64 = outer.iter().flatten().product::<u64>() * n_components;
+        let shape = outer.map(|outer| [outer, components].concat());
+        let n_words = (n * u64::from(elem.bytes())).div_ceil(8).max(1);
+        let mut argument = Argument { elem, shape, n: n as usize, words: vec![0; n_words as usize] };
+        match *values {
+            Values::Zeros => {}
+            Values::Between { low, high } => {
+                for index in 0..n as usize {
+                    argument.set(index, number(random, elem, low, high));
+                }
+            }
+            Values::Unit => {
+                for first in (0..n as usize).step_by(n_components as usize) {
+                    let drawn: Vec<f64> = (0..n_components).map(|_| fraction(random) * 2.0 - 1.0).collect();
+                    let length = drawn.iter().map(|x| x * x).sum::<f64>().sqrt().max(1e-3);
+                    for (index, x) in drawn.iter().enumerate() {
+                        argument.set(first + index, scalar_bits::from_f64(elem, x / length));
+                    }
+                }
+            }
+        }
+        argument
+    }
+
+    pub(super) fn is_array(&self) -> bool {
+        self.shape.is_some()
+    }
+
+    /// How many numbers it has.
+    pub(super) fn len(&self) -> usize {
+        self.n
+    }
+
+    pub(super) fn elem(&self) -> Scalar {
+        self.elem
+    }
+
+    pub(super) fn bits(&self, index: usize) -> u64 {
+        let (at, width) = self.place(index);
+        (self.words[at / 64] >> (at % 64)) & (u64::MAX >> (64 - width))
+    }
+
+    pub(super) fn number(&self, index: usize) -> f64 {
+        scalar_bits::to_f64(self.elem, self.bits(index))
+    }
+
+    fn set(&mut self, index: usize, bits: u64) {
+        let (at, width) = self.place(index);
+        let mask = (u64::MAX >> (64 - width)) << (at % 64);
+        let word = &mut self.words[at / 64];
+        *word = *word & !mask | (bits << (at % 64)) & mask;
+    }
+
+    fn place(&self, index: usize) -> (usize, usize) {
+        let width = self.elem.bytes() as usize * 8;
+        (index * width, width)
+    }
+}
+
+/// A number from 0 to 1.
+fn fraction(random: &mut Random) -> f64 {
+    (random.bits() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn number(random: &mut Random, elem: Scalar, low: f64, high: f64) -> u64 {
+    if elem.is_float() {
+        return scalar_bits::from_f64(elem, low + (high - low) * fraction(random));
+    }
+    let n = (high - low).max(0.0) as usize + 1;
+    scalar_bits::from_int(elem, low as i128 + random.below(n) as i128).unwrap_or(0)
+}

@@ -1,0 +1,187 @@
+//! Proving kernels right: each level is what the one below it is, and more.
+
+mod arguments;
+mod run;
+
+use crate::generate::Program;
+use polyloom::{
+    CodeCache, CompileError, CpuDevice, Defaults, Kernel, Session, SessionError, SourceFile, SourceUnit, Tier,
+    TierPolicy,
+};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// How far a kernel has been proved right.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// It is Python, and kernels are found in it.
+    Parse,
+    /// All columns that are asked for can be written.
+    Compile,
+    /// Interpreter and machine code leave the same bits, which depend on all arguments.
+    Run,
+}
+
+impl Level {
+    /// All of them, the least first.
+    pub const ALL: [Level; 3] = [Level::Parse, Level::Compile, Level::Run];
+
+    /// Its name in data sets and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Parse => "parse",
+            Level::Compile => "compile",
+            Level::Run => "run",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Level, String> {
+        let known = Level::ALL.map(Level::name).join(", ");
+        let level = Level::ALL.into_iter().find(|level| level.name() == name);
+        level.ok_or_else(|| format!("there is no level `{name}`; there are {known}"))
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $reason:ident = $name:literal,)+) => {
+        /// Why a kernel is not taken.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $reason,)+
+        }
+
+        impl Reason {
+            /// Its name in the statistics.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Reason::$reason => $name,)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The front end does not take it.
+    Rejected = "rejected",
+    /// A back end does not take it, or a launch fails.
+    Failed = "failed",
+    /// Two engines disagree: a fault of the compiler.
+    Disagreement = "disagreement",
+    /// A check fails: an index out of bounds, a division by zero.
+    Trap = "trap",
+    /// It leaves infinities or NaN.
+    NotFinite = "not_finite",
+    /// An array it writes holds one number throughout, or the same ones whatever it is given.
+    Constant = "constant",
+    /// The compiler panics.
+    Panic = "panic",
+    /// A parameter makes no difference.
+    Unused = "unused_parameter",
+}
+
+/// A kernel that is not taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reject {
+    /// Why.
+    pub reason: Reason,
+    /// What there is to say of it.
+    pub detail: String,
+}
+
+impl Reject {
+    pub(crate) fn new(reason: Reason, detail: impl fmt::Display) -> Box<Reject> {
+        Box::new(Reject { reason, detail: detail.to_string() })
+    }
+}
+
+impl From<CompileError> for Box<Reject> {
+    fn from(error: CompileError) -> Box<Reject> {
+        Reject::new(Reason::Rejected, error)
+    }
+}
+
+/// The engines that kernels are run on. Each thread has its own.
+pub struct Verifier {
+    /// The interpreter, with checks.
+    reference: Session,
+    quick: Session,
+}
+
+impl Verifier {
+    /// The engines of this build.
+    ///
+    /// # Errors
+    ///
+    /// If one does not work here.
+    pub fn new() -> Result<Verifier, SessionError> {
+        let session = |tier| {
+            // Nobody runs these kernels again: there is nothing to keep on disk.
+            let device: CpuDevice = Session::default_device()?.with_cache(CodeCache::in_memory());
+            Session::on(device.with_policy(TierPolicy::Always(tier))?)
+        };
+        let reference = session(Tier::Interpreter)?;
+        reference.set_defaults(Defaults { check: true, ..reference.defaults() });
+        Ok(Verifier { reference, quick: session(Tier::Quick)? })
+    }
+
+    /// Compiles the program's kernel.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Rejected`].
+    pub fn compile(&self, program: &Program) -> Result<Kernel, Box<Reject>> {
+        compile(&self.quick, program)
+    }
+
+    /// Runs the program's kernel, which [`Verifier::compile`] has made, and looks at what it leaves.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the kernel or with the compiler.
+    pub fn run(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
+        run::check(program, &compile(&self.reference, program)?, kernel)
+    }
+}
+
+fn compile(session: &Session, program: &Program) -> Result<Kernel, Box<Reject>> {
+    let file = SourceFile::new(format!("{}.py", program.name), program.source.as_str(), 1);
+    Ok(session.compile_file_kernel(&SourceUnit::parse(file)?, &program.name)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{Category, generate};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn generated_kernels_agree() {
+        let verifier = Verifier::new().expect("the back ends work here");
+        let mut rejects: BTreeMap<(Category, &str), Vec<String>> = BTreeMap::new();
+        for index in 0..600 {
+            let category = Category::ALL[index % Category::ALL.len()];
+            let program = generate(category, index as u64);
+            let done = verifier.compile(&program).and_then(|kernel| verifier.run(&program, &kernel));
+            if let Err(reject) = done {
+                let text = format!("{index}: {}\n{}", reject.detail, program.source);
+                rejects.entry((category, reject.reason.name())).or_default().push(text);
+            }
+        }
+        for ((category, reason), all) in &rejects {
+            println!("{category} {reason}: {}\n{}", all.len(), all[0]);
+        }
+    }
+}
