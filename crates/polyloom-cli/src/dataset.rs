@@ -2,7 +2,9 @@
 
 use crate::{Failure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
-use polyloom_dataset::{COLUMNS, Category, Dedup, How, Level, Manifest, Progress, Settings, produce};
+use polyloom_dataset::{
+    COLUMNS, Category, Dedup, Finding, How, Level, Manifest, Progress, Settings, produce, validate,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -19,6 +21,18 @@ pub(crate) struct Arguments {
 enum Command {
     /// Generate kernels, verify them, and write them with their code
     Produce(Produce),
+    /// Prove a data set right: every row from its text alone
+    Validate(Validate),
+}
+
+#[derive(clap::Args)]
+struct Validate {
+    /// The folder of the data set
+    #[arg(long, value_name = "DIR")]
+    input: PathBuf,
+    /// How many threads look at rows; by default one for each core
+    #[arg(long, value_name = "J")]
+    jobs: Option<NonZero<usize>>,
 }
 
 #[derive(clap::Args)]
@@ -41,8 +55,8 @@ struct Produce {
     /// How many threads make rows; by default one for each core
     #[arg(long, value_name = "J")]
     jobs: Option<NonZero<usize>>,
-    /// The level of verification that rows must pass: parse, compile or run
-    #[arg(long, value_name = "LEVEL", default_value = "run")]
+    /// The level of verification that rows must pass: parse, compile, run or full
+    #[arg(long, value_name = "LEVEL", default_value = "full")]
     verify: Level,
     /// What tells rows from each other
     #[arg(long, value_enum, default_value_t = Telling::Structure)]
@@ -92,6 +106,34 @@ impl std::str::FromStr for IndexRange {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.command {
         Command::Produce(arguments) => run_produce(arguments),
+        Command::Validate(arguments) => run_validate(arguments),
+    }
+}
+
+fn jobs(jobs: Option<NonZero<usize>>) -> usize {
+    jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get)
+}
+
+fn run_validate(arguments: &Validate) -> Outcome {
+    let quality =
+        validate(&arguments.input, jobs(arguments.jobs)).map_err(|error| Failure::Failed(error.to_string()))?;
+    let mut text = format!("{} rows, {} with a backward kernel\n", quality.rows, quality.with_backward);
+    let _ = writeln!(text, "rows");
+    for (name, n) in &quality.categories {
+        let _ = writeln!(text, "  {name:<20} {n:>10}");
+    }
+    let _ = writeln!(text, "right again to the level");
+    for (level, n) in &quality.levels {
+        let _ = writeln!(text, "  {:<20} {n:>10}", level.name());
+    }
+    for Finding { file, line, id, what } in &quality.findings {
+        let row = if *line > 0 { format!(":{line}: {id}") } else { ":".to_owned() };
+        let _ = writeln!(text, "{file}{row} {what}");
+    }
+    print(text.as_bytes())?;
+    match quality.findings.len() {
+        0 => Ok(()),
+        n => Err(Failure::Failed(format!("{n} findings: this data set is not what it should be"))),
     }
 }
 
@@ -124,7 +166,7 @@ fn run_produce(arguments: &Produce) -> Outcome {
     if let Some(arch) = arguments.arch {
         settings.arch = arch.to_string();
     }
-    let jobs = arguments.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get);
+    let jobs = jobs(arguments.jobs);
     let shows = std::io::stderr().is_terminal();
     let mut observe = |progress: &Progress| {
         if shows {

@@ -7,10 +7,12 @@ mod generate;
 mod produce;
 mod row;
 mod text;
+mod validate;
 mod verify;
 
 pub use generate::{Category, Extent, Input, Program, UnknownCategory, Values, generate};
 pub use produce::{Chunk, Dedup, FileRecord, Format, How, Manifest, ProduceError, Progress, Settings, produce};
 pub use row::{COLUMNS, Hashes, Metadata, Row, Versions};
 pub use text::{Device, Texts};
+pub use validate::{Finding, Quality, ValidateError, validate};
 pub use verify::{Level, Reason, Reject, Verifier};

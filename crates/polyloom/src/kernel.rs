@@ -1,5 +1,6 @@
 //! A compiled kernel.
 
+use crate::session::Session;
 use crate::text::write_text;
 use polyloom_codegen::cpp::{Options as TextOptions, Target};
 use polyloom_codegen::{CodegenError, Emit, Facts, Variant};
@@ -13,6 +14,7 @@ use polyloom_passes::analysis::canonical::{canonical_hash, structure_hash};
 use polyloom_passes::autodiff::write_gradients;
 use polyloom_passes::pipeline;
 use polyloom_passes::transform::blocks::split_blocks;
+use polyloom_passes::transform::in_double::in_double;
 use polyloom_passes::transform::scalarise;
 use polyloom_runtime::{
     ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, interpret_thread,
@@ -236,6 +238,19 @@ impl Kernel {
                 Arc::new(self.derived(module, self.id))
             })
         })
+    }
+
+    /// This kernel with `float64` in place of all other floats, with the parameters that its HIR has; none if an op of it
+    /// has no such form.
+    pub fn in_double(&self) -> Option<Kernel> {
+        in_double(&self.module).map(|module| self.derived(module, self.id))
+    }
+
+    /// This kernel on the device of another session.
+    pub fn on(&self, session: &Session) -> Kernel {
+        let (sources, typed) = (self.sources.clone(), self.typed.clone());
+        let module = (*self.module).clone();
+        Kernel::with(session.device(), module, self.id, sources, Vec::new(), typed, self.arguments.clone())
     }
 
     /// The types of its parameters as its HIR has them: of a struct, those of its leaves.

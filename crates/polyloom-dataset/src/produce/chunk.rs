@@ -146,6 +146,11 @@ fn split(structure: &str) -> usize {
     0
 }
 
+/// The name of the part of the data set that a structure belongs to.
+pub(crate) fn split_name(structure: &str) -> &'static str {
+    SPLITS[split(structure)].0
+}
+
 /// The keys of all rows of a folder.
 pub(super) fn read_keys(manifest: &Manifest, folder: &Path) -> io::Result<HashSet<Key>> {
     let mut keys = HashSet::new();

@@ -8,6 +8,9 @@ mod work;
 pub use manifest::{Chunk, FileRecord, Manifest};
 pub use settings::{Dedup, Format, Settings};
 
+pub(crate) use chunk::split_name;
+pub(crate) use work::key;
+
 use crate::generate::Category;
 use crate::text::{Device, Texts};
 use crate::verify::{Level, Verifier};
@@ -104,7 +107,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         return Ok((manifest, progress));
     }
     let work = Work { settings, categories: categories(settings)?, texts: texts(settings)?, known: &known };
-    let verifiers = (0..how.jobs.max(1)).map(|_| Verifier::new()).collect::<Result<Vec<_>, _>>()?;
+    let verifiers = (0..how.jobs.max(1)).map(|_| Verifier::new(work.texts.arch)).collect::<Result<Vec<_>, _>>()?;
 
     let mut chunk = None;
     let first = manifest.next();

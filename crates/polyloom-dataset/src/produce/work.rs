@@ -4,7 +4,7 @@ use super::settings::Settings;
 use crate::generate::{Category, Program, generate};
 use crate::row::Row;
 use crate::text::{Texts, hashes};
-use crate::verify::{Level, Reason, Reject, Verifier};
+use crate::verify::{Reason, Reject, Verifier};
 use crate::{Hashes, produce::Dedup};
 use polyloom::Random;
 use std::any::Any;
@@ -18,7 +18,7 @@ const ATTEMPTS: u64 = 50;
 const AHEAD: u64 = 256;
 
 /// A structural hash, or another that tells rows from each other.
-pub(super) type Key = u128;
+pub(crate) type Key = u128;
 
 /// What came of an index.
 pub(super) struct Done {
@@ -73,9 +73,7 @@ impl Work<'_> {
         if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&key) {
             return Ok((key, None));
         }
-        if self.settings.verify >= Level::Run {
-            verifier.run(program, &kernel)?;
-        }
+        verifier.verify(program, &kernel, self.settings.verify)?;
         let row = self.texts.row(program, &kernel, self.settings.verify, (self.settings.seed, index))?;
         Ok((key, Some(row)))
     }
@@ -124,7 +122,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// What tells a row from others.
-pub(super) fn key(hashes: &Hashes, dedup: Dedup) -> Key {
+pub(crate) fn key(hashes: &Hashes, dedup: Dedup) -> Key {
     let digits = match dedup {
         Dedup::Exact => &hashes.exact,
         Dedup::Alpha => &hashes.alpha,

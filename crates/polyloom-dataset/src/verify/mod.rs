@@ -5,8 +5,8 @@ mod run;
 
 use crate::generate::Program;
 use polyloom::{
-    CodeCache, CompileError, CpuDevice, Defaults, Kernel, Session, SessionError, SourceFile, SourceUnit, Tier,
-    TierPolicy,
+    Arch, CodeCache, CompileError, CpuDevice, Defaults, GlobalSums, Kernel, Session, SessionError, SourceFile,
+    SourceUnit, Tier, TierPolicy,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -22,11 +22,13 @@ pub enum Level {
     Compile,
     /// Interpreter and machine code leave the same bits, which depend on all arguments.
     Run,
+    /// The simulator runs the PTX with all its checks, and leaves these bits too.
+    Full,
 }
 
 impl Level {
     /// All of them, the least first.
-    pub const ALL: [Level; 3] = [Level::Parse, Level::Compile, Level::Run];
+    pub const ALL: [Level; 4] = [Level::Parse, Level::Compile, Level::Run, Level::Full];
 
     /// Its name in data sets and on the command line.
     pub fn name(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Level {
             Level::Parse => "parse",
             Level::Compile => "compile",
             Level::Run => "run",
+            Level::Full => "full",
         }
     }
 }
@@ -82,6 +85,8 @@ reasons! {
     Disagreement = "disagreement",
     /// A check fails: an index out of bounds, a division by zero.
     Trap = "trap",
+    /// The simulator finds a race, a read of what nobody wrote, a barrier that not all threads reach, or the like.
+    Sanitizer = "sanitizer",
     /// It leaves infinities or NaN.
     NotFinite = "not_finite",
     /// An array it writes holds one number throughout, or the same ones whatever it is given.
@@ -117,24 +122,28 @@ impl From<CompileError> for Box<Reject> {
 pub struct Verifier {
     /// The interpreter, with checks.
     reference: Session,
+    /// The interpreter as a GPU would add: what the simulator is compared with.
+    flushing: Session,
     quick: Session,
+    arch: Arch,
 }
 
 impl Verifier {
-    /// The engines of this build.
+    /// The engines of this build, the simulator one of GPUs of this architecture.
     ///
     /// # Errors
     ///
     /// If one does not work here.
-    pub fn new() -> Result<Verifier, SessionError> {
-        let session = |tier| {
+    pub fn new(arch: Arch) -> Result<Verifier, SessionError> {
+        let device = |tier| -> Result<CpuDevice, SessionError> {
             // Nobody runs these kernels again: there is nothing to keep on disk.
-            let device: CpuDevice = Session::default_device()?.with_cache(CodeCache::in_memory());
-            Session::on(device.with_policy(TierPolicy::Always(tier))?)
+            Ok(Session::default_device()?.with_cache(CodeCache::in_memory()).with_policy(TierPolicy::Always(tier))?)
         };
-        let reference = session(Tier::Interpreter)?;
+        let reference = Session::on(device(Tier::Interpreter)?)?;
         reference.set_defaults(Defaults { check: true, ..reference.defaults() });
-        Ok(Verifier { reference, quick: session(Tier::Quick)? })
+        let flushing = device(Tier::Interpreter)?.with_interpreted_sums(GlobalSums::Flushed);
+        let (flushing, quick) = (Session::on(flushing)?, Session::on(device(Tier::Quick)?)?);
+        Ok(Verifier { reference, flushing, quick, arch })
     }
 
     /// Compiles the program's kernel.
@@ -154,6 +163,30 @@ impl Verifier {
     pub fn run(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
         run::check(program, &compile(&self.reference, program)?, kernel)
     }
+
+    /// Runs the kernel's PTX on the simulator, with all its checks.
+    ///
+    /// # Errors
+    ///
+    /// What the simulator finds.
+    pub fn simulate(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
+        run::simulate(program, &kernel.on(&self.flushing), kernel, self.arch)
+    }
+
+    /// Proves the program's kernel right to this level.
+    ///
+    /// # Errors
+    ///
+    /// What keeps it from that.
+    pub fn verify(&self, program: &Program, kernel: &Kernel, level: Level) -> Result<(), Box<Reject>> {
+        if level >= Level::Run {
+            self.run(program, kernel)?;
+        }
+        if level >= Level::Full {
+            self.simulate(program, kernel)?;
+        }
+        Ok(())
+    }
 }
 
 fn compile(session: &Session, program: &Program) -> Result<Kernel, Box<Reject>> {
@@ -169,7 +202,7 @@ mod tests {
 
     #[test]
     fn generated_kernels_agree() {
-        let verifier = Verifier::new().expect("the back ends work here");
+        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
         let mut rejects: BTreeMap<(Category, &str), Vec<String>> = BTreeMap::new();
         for index in 0..600 {
             let category = Category::ALL[index % Category::ALL.len()];

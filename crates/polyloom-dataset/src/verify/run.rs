@@ -3,7 +3,8 @@
 use super::arguments::{Arguments, Extents};
 use super::{Reason, Reject};
 use crate::generate::{Program, Values};
-use polyloom::{Kernel, LaunchError, LaunchOptions};
+use polyloom::ptx::Sanitizers;
+use polyloom::{Arch, Kernel, LaunchError, LaunchOptions, SimOptions};
 
 /// The sets of arguments: their extents and seeds. The generator has seen the first two; what it might have fitted a
 /// kernel to is not in the third.
@@ -29,6 +30,26 @@ pub(super) fn check(program: &Program, reference: &Kernel, quick: &Kernel) -> Re
         varies(&input.name, index, &left)?;
     }
     matters(program, reference, &left)
+}
+
+/// Compares the simulator with the interpreter.
+pub(super) fn simulate(program: &Program, reference: &Kernel, kernel: &Kernel, arch: Arch) -> Result<(), Box<Reject>> {
+    let sim = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1 };
+    for (extents, seed) in SETS {
+        let mut expected = Arguments::draw(program, reference, &extents, seed);
+        let mut got = expected.clone();
+        launch(reference, &mut expected)?;
+        let dim = got.dim.clone();
+        let block = got.block(kernel).map_err(|error| Reject::new(Reason::Failed, error))?;
+        // SAFETY: as in `launch`; the simulator checks every address.
+        let done = unsafe { kernel.launch_on_simulator(arch, &dim, &block, &LaunchOptions::default(), &sim) };
+        match done {
+            Ok(_) => compare(program, &expected, &got)?,
+            Err(LaunchError::Simulator(fault)) => return Err(Reject::new(Reason::Sanitizer, fault)),
+            Err(error) => return Err(Reject::new(Reason::Failed, error)),
+        }
+    }
+    Ok(())
 }
 
 fn launch(kernel: &Kernel, arguments: &mut Arguments) -> Result<(), Box<Reject>> {

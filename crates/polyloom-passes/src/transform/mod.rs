@@ -8,6 +8,7 @@ pub mod early_exits;
 pub mod expand_library;
 pub mod fold;
 pub mod if_convert;
+pub mod in_double;
 pub mod inline;
 pub mod insert_checks;
 pub mod known_conditions;

@@ -1,0 +1,261 @@
+//! Proving a data set that somebody hands over: every row from its text alone, and the files from the manifest.
+//!
+//! A row is compiled anew from its Python text. All code that it holds has to be what comes out, byte for byte, so that
+//! a character more or less anywhere is found; and the kernel is proved right once more to the level that the row says.
+
+use crate::generate::{Category, Program};
+use crate::produce::{Format, Manifest, key, split_name};
+use crate::row::{COLUMNS, Row};
+use crate::text::{Device, GENERATOR, Texts};
+use crate::verify::{Level, Verifier};
+use polyloom::{Arch, SessionError};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What is wrong with a data set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The file.
+    pub file: String,
+    /// The line, from 1; 0 for the file as a whole.
+    pub line: u64,
+    /// The row's `id`, where it has one.
+    pub id: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// What validation found.
+#[derive(Clone, Debug, Default)]
+pub struct Quality {
+    /// Rows that were looked at.
+    pub rows: u64,
+    /// Rows by category.
+    pub categories: BTreeMap<String, u64>,
+    /// Rows by the level they have passed again.
+    pub levels: BTreeMap<Level, u64>,
+    /// Rows with a backward kernel.
+    pub with_backward: u64,
+    /// All that is wrong.
+    pub findings: Vec<Finding>,
+}
+
+/// Why a data set cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum ValidateError {
+    /// The folder holds none.
+    #[error("{} holds no data set: there is no manifest.json", .0.display())]
+    NoManifest(PathBuf),
+    /// A file cannot be read.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: io::Error,
+    },
+    /// The data set was made by another version of the compiler, whose code this one cannot know.
+    #[error("the data set was made by polyloom {there} (generator {generator_there}), and this is polyloom {} \
+             (generator {GENERATOR}): validate it with the version that made it", env!("CARGO_PKG_VERSION"))]
+    OtherVersion {
+        /// The compiler's version.
+        there: String,
+        /// The generator's.
+        generator_there: u32,
+    },
+    /// A back end does not work here.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// Proves a data set right.
+///
+/// # Errors
+///
+/// Where it cannot be looked at. What is wrong with it is part of the result.
+pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
+    let at = |path: PathBuf| move |error| ValidateError::File { path, error };
+    let manifest = Manifest::read(folder).map_err(at(folder.join("manifest.json")))?;
+    let manifest = manifest.ok_or_else(|| ValidateError::NoManifest(folder.to_owned()))?;
+    let settings = &manifest.settings;
+    if settings.polyloom != env!("CARGO_PKG_VERSION") || settings.generator != GENERATOR {
+        let there = settings.polyloom.clone();
+        return Err(ValidateError::OtherVersion { there, generator_there: settings.generator });
+    }
+    let mut quality = Quality::default();
+    let mut seen = HashMap::new();
+    for file in manifest.chunks.iter().flat_map(|chunk| &chunk.files) {
+        let path = folder.join(&file.path);
+        let found = |line, id: &str, what: String| Finding { file: file.path.clone(), line, id: id.to_owned(), what };
+        let mut hash = blake3::Hasher::new();
+        match File::open(&path).and_then(|mut open| io::copy(&mut open, &mut hash)) {
+            Err(error) => {
+                quality.findings.push(found(0, "", format!("cannot be read: {error}")));
+                continue;
+            }
+            Ok(bytes) if bytes != file.bytes || hash.finalize().to_hex().as_str() != file.blake3 => {
+                quality.findings.push(found(0, "", "is not the file that the manifest lists".to_owned()));
+            }
+            Ok(_) => {}
+        }
+        if !file.path.starts_with("data/") {
+            continue;
+        }
+        let lines = read_lines(&path, settings.format).map_err(at(path.clone()))?;
+        if lines.len() as u64 != file.rows {
+            let what = format!("has {} rows, the manifest says {}", lines.len(), file.rows);
+            quality.findings.push(found(0, "", what));
+        }
+        for (line, looked) in look_at(&lines, &manifest, jobs)?.into_iter().enumerate() {
+            let line = line as u64 + 1;
+            quality.rows += 1;
+            let Looked { row, mut wrong } = looked;
+            let metadata = row.metadata.as_ref();
+            if let Some(metadata) = metadata {
+                let key = key(&metadata.hashes, settings.dedup);
+                if let Some(other) = seen.insert(key, row.id.clone()) {
+                    wrong.push(format!("is the same as row {other}"));
+                }
+                let split = split_name(&metadata.hashes.structure);
+                if !file.path.starts_with(&format!("data/{split}-")) {
+                    wrong.push(format!("belongs to the part `{split}`"));
+                }
+                *quality.levels.entry(metadata.verified).or_default() += u64::from(wrong.is_empty());
+                quality.with_backward += u64::from(metadata.has_backward);
+            }
+            *quality.categories.entry(row.category.clone()).or_default() += 1;
+            quality.findings.extend(wrong.into_iter().map(|what| found(line, &row.id, what)));
+        }
+    }
+    if quality.rows != manifest.rows() {
+        quality.findings.push(Finding {
+            file: "manifest.json".to_owned(),
+            line: 0,
+            id: String::new(),
+            what: format!("lists {} rows, the files have {}", manifest.rows(), quality.rows),
+        });
+    }
+    Ok(quality)
+}
+
+fn read_lines(path: &Path, format: Format) -> io::Result<Vec<Vec<u8>>> {
+    let file: Box<dyn Read> = match format {
+        Format::Jsonl => Box::new(File::open(path)?),
+    };
+    BufReader::new(file).split(b'\n').collect()
+}
+
+/// A row and what is wrong with it.
+struct Looked {
+    row: Row,
+    wrong: Vec<String>,
+}
+
+/// What is to be said of each line, by several threads.
+fn look_at(lines: &[Vec<u8>], manifest: &Manifest, jobs: usize) -> Result<Vec<Looked>, SessionError> {
+    let arch: Arch = manifest.settings.arch.parse().unwrap_or(Arch::DEFAULT);
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Looked)>> = Mutex::new(Vec::with_capacity(lines.len()));
+    let verifiers = (0..jobs.max(1)).map(|_| Verifier::new(arch)).collect::<Result<Vec<_>, _>>()?;
+    std::thread::scope(|scope| {
+        for verifier in verifiers {
+            let (next, done) = (&next, &done);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(line) = lines.get(index) else { break };
+                    let looked = look(line, manifest, &verifier);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((index, looked));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, looked)| looked).collect())
+}
+
+fn look(line: &[u8], manifest: &Manifest, verifier: &Verifier) -> Looked {
+    let columns = &manifest.settings.columns;
+    let row: Row = match serde_json::from_slice(line) {
+        Ok(row) => row,
+        Err(error) => return Looked { row: Row::default(), wrong: vec![format!("is no row: {error}")] },
+    };
+    let mut wrong = Vec::new();
+    let needed = ["id", "kernel_name", "category", "python_source", "device", "metadata"];
+    let missing: Vec<&str> = needed.into_iter().filter(|name| !columns.iter().any(|column| column == name)).collect();
+    if !missing.is_empty() {
+        wrong.push(format!("cannot be validated without the columns {}", missing.join(", ")));
+        return Looked { row, wrong };
+    }
+    if let Err(what) = compare(&row, manifest, verifier, &mut wrong) {
+        wrong.push(what);
+    }
+    Looked { row, wrong }
+}
+
+/// Compiles the row's text anew and compares all it holds.
+fn compare(row: &Row, manifest: &Manifest, verifier: &Verifier, wrong: &mut Vec<String>) -> Result<(), String> {
+    let metadata = row.metadata.as_ref().ok_or("has no metadata")?;
+    let category: Category = row.category.parse().map_err(|error| format!("{error}"))?;
+    let device: Device = row.device.parse()?;
+    let arch: Arch = metadata.arch.parse().map_err(|error| format!("{error}"))?;
+    let program = Program {
+        name: row.kernel_name.clone(),
+        category,
+        difficulty: metadata.difficulty,
+        source: row.python_source.clone(),
+        inputs: metadata.inputs.clone(),
+        dim: metadata.launch.clone(),
+    };
+    if metadata.verified < manifest.settings.verify {
+        let wanted = manifest.settings.verify;
+        wrong.push(format!("is verified to `{}`, the manifest says `{wanted}`", metadata.verified));
+    }
+    let text = |reject: Box<crate::verify::Reject>| format!("{}: {}", reject.reason.name(), reject.detail);
+    let kernel = verifier.compile(&program).map_err(text)?;
+    let wants = |name: &str| manifest.settings.columns.iter().any(|column| column == name);
+    let ptx = ["ptx_forward", "ptx_backward", "llvm_ir_forward"].into_iter().any(wants);
+    let texts = Texts { device, arch, ptx };
+    let expected = texts.row(&program, &kernel, metadata.verified, (metadata.seed, metadata.index)).map_err(text)?;
+    let fields = |row: &Row| match serde_json::to_value(row) {
+        Ok(serde_json::Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let (mut have, mut want) = (fields(row), fields(&expected));
+    for fields in [&mut have, &mut want] {
+        // Times are nobody's to check.
+        if let Some(serde_json::Value::Object(metadata)) = fields.get_mut("metadata") {
+            metadata.remove("generation_time_ms");
+        }
+    }
+    for name in COLUMNS.into_iter().filter(|name| wants(name)) {
+        if have.get(name) != want.get(name) {
+            wrong.push(difference(name, have.get(name), want.get(name)));
+        }
+    }
+    verifier.verify(&program, &kernel, metadata.verified).map_err(text)
+}
+
+/// Where a column first differs from what it should be.
+fn difference(name: &str, have: Option<&serde_json::Value>, want: Option<&serde_json::Value>) -> String {
+    match (have, want) {
+        (Some(serde_json::Value::String(have)), Some(serde_json::Value::String(want))) => {
+            let line = have.lines().zip(want.lines()).position(|(have, want)| have != want);
+            let line = line.unwrap_or_else(|| have.lines().count().min(want.lines().count()));
+            let of = |text: &str| text.lines().nth(line).map_or("the end of it".to_owned(), |text| format!("`{text}`"));
+            format!("{name}, line {}: {}, and the text compiles to {}", line + 1, of(have), of(want))
+        }
+        (Some(serde_json::Value::Object(have)), Some(serde_json::Value::Object(want))) => {
+            let fields = have.iter().filter(|(name, value)| want.get(*name) != Some(value));
+            let fields: Vec<String> = fields.map(|(name, value)| format!("{name} is {value}")).collect();
+            format!("{name}: {}, which the text does not give", fields.join(", "))
+        }
+        (None | Some(serde_json::Value::Null), _) => format!("{name} is missing"),
+        _ => format!("{name} is there, and the text gives none"),
+    }
+}
