@@ -70,6 +70,9 @@ struct Produce {
     /// The GPU architecture of PTX and LLVM IR
     #[arg(long, value_name = "sm_NN")]
     arch: Option<polyloom::Arch>,
+    /// Rows that are finished together: a run that is interrupted loses no more than these
+    #[arg(long, value_name = "N", default_value = "10000")]
+    rows_per_file: NonZero<u64>,
     /// Go on with what the folder holds
     #[arg(long)]
     resume: bool,
@@ -162,6 +165,7 @@ fn run_produce(arguments: &Produce) -> Outcome {
         Telling::Alpha => Dedup::Alpha,
         Telling::Structure => Dedup::Structure,
     };
+    settings.rows_per_chunk = arguments.rows_per_file.get();
     settings.device.clone_from(&arguments.device);
     if let Some(arch) = arguments.arch {
         settings.arch = arch.to_string();

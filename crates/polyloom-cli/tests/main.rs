@@ -1,5 +1,7 @@
 //! The `polyloom` command as a user runs it.
 
+mod dataset;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -58,11 +58,11 @@ pub struct Row {
 }
 
 /// Some columns of a row, as it is written: in the order of [`COLUMNS`], `null` where the row has nothing.
-pub struct Selected<'a> {
+pub(crate) struct Selected<'a> {
     /// The row.
-    pub row: &'a Row,
+    pub(crate) row: &'a Row,
     /// The columns.
-    pub columns: &'a [String],
+    pub(crate) columns: &'a [String],
 }
 
 impl Serialize for Selected<'_> {

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 /// The generator's version: another number, other kernels for the same seed.
-pub const GENERATOR: u32 = 1;
+pub(crate) const GENERATOR: u32 = 1;
 
 /// The licence of generated rows.
 const LICENSE: &str = "Apache-2.0";
@@ -129,7 +129,7 @@ impl Texts {
 }
 
 /// The hashes of a program.
-pub fn hashes(program: &Program, kernel: &Kernel) -> Hashes {
+pub(crate) fn hashes(program: &Program, kernel: &Kernel) -> Hashes {
     let digits = |hash: &[u8; 32]| hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     Hashes {
         exact: digits(blake3::hash(program.source.as_bytes()).as_bytes()),

@@ -4,7 +4,7 @@
 //! a character more or less anywhere is found; and the kernel is proved right once more to the level that the row says.
 
 use crate::generate::{Category, Program};
-use crate::produce::{Format, Manifest, key, split_name};
+use crate::produce::{Format, Manifest, categories, drafts, key, split_name};
 use crate::row::{COLUMNS, Row};
 use crate::text::{Device, GENERATOR, Texts};
 use crate::verify::{Level, Verifier};
@@ -212,6 +212,11 @@ fn compare(row: &Row, manifest: &Manifest, verifier: &Verifier, wrong: &mut Vec<
         inputs: metadata.inputs.clone(),
         dim: metadata.launch.clone(),
     };
+    let settings = &manifest.settings;
+    let categories = categories(settings).map_err(|error| error.to_string())?;
+    if !drafts(&categories, settings.seed, metadata.index).any(|draft| draft == program) {
+        wrong.push(format!("is not what seed {} and index {} give", settings.seed, metadata.index));
+    }
     if metadata.verified < manifest.settings.verify {
         let wanted = manifest.settings.verify;
         wrong.push(format!("is verified to `{}`, the manifest says `{wanted}`", metadata.verified));

@@ -9,7 +9,7 @@ pub use manifest::{Chunk, FileRecord, Manifest};
 pub use settings::{Dedup, Format, Settings};
 
 pub(crate) use chunk::split_name;
-pub(crate) use work::key;
+pub(crate) use work::{drafts, key};
 
 use crate::generate::Category;
 use crate::text::{Device, Texts};
@@ -173,7 +173,7 @@ fn begin(settings: &Settings, folder: &Path, resume: bool) -> Result<Manifest, P
     Ok(found)
 }
 
-fn categories(settings: &Settings) -> Result<Vec<Category>, ProduceError> {
+pub(crate) fn categories(settings: &Settings) -> Result<Vec<Category>, ProduceError> {
     let all: Result<Vec<Category>, _> = settings.categories.iter().map(|name| name.parse()).collect();
     match all {
         Ok(all) if all.is_empty() => Err(ProduceError::Setting("no category is asked for".to_owned())),

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// How often a kernel is drawn anew before an index is given up.
-const ATTEMPTS: u64 = 50;
+const ATTEMPTS: usize = 50;
 /// How far ahead of the last row taken threads may work.
 const AHEAD: u64 = 256;
 
@@ -50,10 +50,7 @@ impl Work<'_> {
     /// What comes of an index. It depends on nothing else, but that a row which is known need not be written out.
     fn index(&self, verifier: &Verifier, index: u64) -> Done {
         let mut rejects = Vec::new();
-        let category = self.categories[(index % self.categories.len() as u64) as usize];
-        let mut random = Random::new(self.settings.seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        for _ in 0..ATTEMPTS {
-            let program = generate(category, random.bits());
+        for program in drafts(&self.categories, self.settings.seed, index) {
             // A fault of the compiler must not end a long run: it is a reject like others, and stands in the statistics.
             let attempt = catch_unwind(AssertUnwindSafe(|| self.attempt(verifier, &program, index)));
             match attempt.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic)))) {
@@ -113,6 +110,13 @@ impl Work<'_> {
             Ok(())
         })
     }
+}
+
+/// The kernels that are tried for an index, one after the other.
+pub(crate) fn drafts(categories: &[Category], seed: u64, index: u64) -> impl Iterator<Item = Program> {
+    let category = categories[(index % categories.len() as u64) as usize];
+    let mut random = Random::new(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (0..ATTEMPTS).map(move |_| generate(category, random.bits()))
 }
 
 /// What a panic says.
