@@ -5,7 +5,6 @@ use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
     COLUMNS, Category, Dedup, Finding, How, Level, Manifest, Progress, Settings, produce, validate,
 };
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::num::NonZero;
@@ -207,17 +206,10 @@ fn bar(progress: &Progress) -> String {
 
 /// What there is, by category and by reason.
 fn table(manifest: &Manifest, progress: &Progress) -> String {
-    let sum = |of: &dyn Fn(&polyloom_dataset::Chunk) -> &BTreeMap<String, u64>| {
-        let mut sums: BTreeMap<String, u64> = BTreeMap::new();
-        for (name, n) in manifest.chunks.iter().flat_map(|chunk| of(chunk)) {
-            *sums.entry(name.clone()).or_default() += n;
-        }
-        sums
-    };
     let seconds = progress.time.as_secs_f64();
     let speed = progress.made as f64 / seconds.max(1e-3);
     let mut text = format!("{} rows; {} made in {seconds:.1} s, {speed:.0} a second\n", manifest.rows(), progress.made);
-    for (title, sums) in [("rows", sum(&|chunk| &chunk.categories)), ("not taken", sum(&|chunk| &chunk.rejects))] {
+    for (title, sums) in [("rows", manifest.statistics().categories), ("not taken", manifest.rejects())] {
         let _ = writeln!(text, "{title}");
         for (name, n) in sums {
             let _ = writeln!(text, "  {name:<20} {n:>10}");

@@ -35,6 +35,15 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Both folders hold the same, but for how long it took to make.
+fn assert_same(one: &str, other: &str) {
+    let (one, other) = (files(one), files(other));
+    assert!(one.keys().eq(other.keys()), "{:?} and {:?}", one.keys(), other.keys());
+    for (name, bytes) in one.iter().filter(|(name, _)| name.as_path() != Path::new("stats.json")) {
+        assert!(*bytes == other[name], "{} differs", name.display());
+    }
+}
+
 /// All files of a folder with their bytes.
 fn files(path: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
@@ -59,7 +68,7 @@ fn the_number_of_threads_makes_no_difference() {
     assert_success(&produce(&one, &["--count", "90", "--seed", "5", "--jobs", "1"]));
     let (_keep, three) = folder("dataset-three-threads");
     assert_success(&produce(&three, &["--count", "90", "--seed", "5", "--jobs", "3"]));
-    assert_eq!(files(&one), files(&three));
+    assert_same(&one, &three);
 }
 
 #[test]
@@ -94,7 +103,7 @@ fn a_run_that_is_killed_fifty_times_ends_with_the_same_bytes() {
         }
     }
     assert_success(&produce(&killed, &[&more[..], &["--resume"]].concat()));
-    assert_eq!(files(&unbroken), files(&killed));
+    assert_same(&unbroken, &killed);
 }
 
 #[test]
@@ -108,7 +117,7 @@ fn going_on_with_other_settings_is_refused() {
     let other = produce(&path, &["--count", "20", "--seed", "9", "--resume"]);
     assert_eq!(other.status.code(), Some(1));
     assert!(text(&other.stderr).contains("seed: 0 there, 9 here"), "{}", text(&other.stderr));
-    assert_eq!(files(&path), before);
+    assert!(files(&path) == before);
 }
 
 #[test]

@@ -3,16 +3,21 @@
 //! [`generate`] writes kernels, [`verify`] proves them right by running them, [`Row`] is what a data set holds of one.
 //! [`produce`] does all three for as many as are asked for.
 
+mod card;
 mod generate;
 mod produce;
 mod row;
+mod similarity;
+mod statistics;
 mod text;
 mod validate;
 mod verify;
 
+pub use card::{Summary, UniqueRatios};
 pub use generate::{Category, Extent, Input, Program, UnknownCategory, Values, generate};
 pub use produce::{Chunk, Dedup, FileRecord, Format, How, Manifest, ProduceError, Progress, Settings, produce};
 pub use row::{COLUMNS, Hashes, Metadata, Row, Versions};
+pub use statistics::{Histogram, Statistics};
 pub use text::{Device, Texts};
 pub use validate::{Finding, Quality, ValidateError, validate};
 pub use verify::{Level, Reason, Reject, Verifier};

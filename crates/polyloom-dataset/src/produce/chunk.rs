@@ -1,12 +1,13 @@
 //! The files of a chunk: rows by split, what was rejected, and the keys by which rows are told from those to come.
 
 use super::manifest::{Chunk, FileRecord, Manifest, TemporaryFile};
-use super::settings::Settings;
-use super::work::{Done, Key};
-use crate::row::{Row, Selected};
+use super::settings::{Dedup, Settings};
+use super::work::{Done, Key, Made};
+use crate::Hashes;
+use crate::row::Selected;
+use crate::similarity::Bands;
 use serde::Serialize;
 use serde_json::json;
-use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub(super) const FOLDERS: [&str; 3] = ["data", "rejects", "keys"];
 
 /// Parts of a data set, and how many of a hundred structures are in each.
-const SPLITS: [(&str, u128); 3] = [("train", 90), ("validation", 5), ("test", 5)];
+pub(crate) const SPLITS: [(&str, u128); 3] = [("train", 90), ("validation", 5), ("test", 5)];
 
 /// A chunk that is being written.
 pub(super) struct OpenChunk<'a> {
@@ -68,8 +69,8 @@ impl<'a> OpenChunk<'a> {
         self.keys.rows
     }
 
-    /// Adds what came of an index.
-    pub(super) fn add(&mut self, done: &Done, is_new: bool) -> io::Result<()> {
+    /// Adds what came of an index; `refused` says why its row is not taken.
+    pub(super) fn add(&mut self, done: &Done, refused: Option<&'static str>) -> io::Result<()> {
         for rejected in &done.rejects {
             let record = json!({
                 "index": done.index,
@@ -86,14 +87,10 @@ impl<'a> OpenChunk<'a> {
             writer.line(&record)?;
             *self.chunk.rejects.entry(rejected.reject.reason.name().to_owned()).or_default() += 1;
         }
-        match &done.row {
-            Some((key, row)) if is_new => self.add_row(*key, row),
-            Some(_) => {
-                self.reject("duplicate");
-                Ok(())
-            }
-            None => {
-                self.reject(if done.is_known { "duplicate" } else { "given_up" });
+        match (&done.made, refused) {
+            (Some(made), None) => self.add_row(made),
+            (_, refused) => {
+                self.reject(refused.unwrap_or("given_up"));
                 Ok(())
             }
         }
@@ -103,9 +100,9 @@ impl<'a> OpenChunk<'a> {
         *self.chunk.rejects.entry(reason.to_owned()).or_default() += 1;
     }
 
-    fn add_row(&mut self, key: Key, row: &Row) -> io::Result<()> {
-        let structure = row.metadata.as_ref().map(|metadata| metadata.hashes.structure.as_str()).unwrap_or_default();
-        let split = split(structure);
+    fn add_row(&mut self, made: &Made) -> io::Result<()> {
+        let Made { row, hashes, .. } = made;
+        let split = split(&hashes.structure);
         let (name, _) = SPLITS[split];
         let (folder, number) = (&self.folder, self.number);
         let writer = match &mut self.splits[split] {
@@ -116,9 +113,9 @@ impl<'a> OpenChunk<'a> {
             }
         };
         writer.line(&Selected { row, columns: &self.settings.columns })?;
-        self.keys.file.write_all(&key.to_le_bytes())?;
+        self.keys.file.write_all(&made.keys().to_bytes())?;
         self.keys.rows += 1;
-        *self.chunk.categories.entry(row.category.clone()).or_default() += 1;
+        self.chunk.statistics.add(row, &made.op_counts);
         Ok(())
     }
 
@@ -151,15 +148,58 @@ pub(crate) fn split_name(structure: &str) -> &'static str {
     SPLITS[split(structure)].0
 }
 
-/// The keys of all rows of a folder.
-pub(super) fn read_keys(manifest: &Manifest, folder: &Path) -> io::Result<HashSet<Key>> {
-    let mut keys = HashSet::new();
+/// By which a row is told from others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Keys {
+    pub(super) exact: Key,
+    pub(super) alpha: Key,
+    pub(super) structure: Key,
+    pub(super) bands: Bands,
+}
+
+impl Keys {
+    const BYTES: usize = 80;
+
+    pub(super) fn of(hashes: &Hashes, bands: Bands) -> Keys {
+        let key = |digits: &str| Key::from_str_radix(digits, 16).unwrap_or_default();
+        let Hashes { exact, alpha, structure } = hashes;
+        Keys { exact: key(exact), alpha: key(alpha), structure: key(structure), bands }
+    }
+
+    /// The one that counts.
+    pub(super) fn key(&self, dedup: Dedup) -> Key {
+        match dedup {
+            Dedup::Exact => self.exact,
+            Dedup::Alpha => self.alpha,
+            Dedup::Structure => self.structure,
+        }
+    }
+
+    fn to_bytes(self) -> Vec<u8> {
+        let hashes = [self.exact, self.alpha, self.structure].into_iter().flat_map(Key::to_le_bytes);
+        hashes.chain(self.bands.into_iter().flat_map(u64::to_le_bytes)).collect()
+    }
+
+    fn from_bytes(bytes: &[u8; Keys::BYTES]) -> Keys {
+        let (hashes, bands) = bytes.split_at(48);
+        let mut hashes = hashes.as_chunks::<16>().0.iter().map(|bytes| Key::from_le_bytes(*bytes));
+        let mut hash = || hashes.next().unwrap_or_default();
+        let mut keys = Keys { exact: hash(), alpha: hash(), structure: hash(), bands: Bands::default() };
+        for (band, bytes) in keys.bands.iter_mut().zip(bands.as_chunks::<8>().0) {
+            *band = u64::from_le_bytes(*bytes);
+        }
+        keys
+    }
+}
+
+/// Hands over the keys of all rows of a folder.
+pub(super) fn read_keys(manifest: &Manifest, folder: &Path, mut take: impl FnMut(Keys)) -> io::Result<()> {
     for file in manifest.chunks.iter().flat_map(|chunk| &chunk.files).filter(|file| file.path.starts_with("keys/")) {
         let bytes = fs::read(folder.join(&file.path))?;
         if blake3::hash(&bytes).to_hex().as_str() != file.blake3 {
             return Err(io::Error::other(format!("{} is not what the manifest says", file.path)));
         }
-        keys.extend(bytes.as_chunks::<16>().0.iter().map(|key| Key::from_le_bytes(*key)));
+        bytes.as_chunks::<{ Keys::BYTES }>().0.iter().for_each(|bytes| take(Keys::from_bytes(bytes)));
     }
-    Ok(keys)
+    Ok(())
 }

@@ -3,9 +3,10 @@
 //! Files are written under temporary names, synced, renamed, and then listed here, which is itself replaced in one step.
 //! What is not listed was not finished and is removed when the run goes on, so that a run may be killed at any moment.
 
+use super::chunk::SPLITS;
 use super::settings::Settings;
+use crate::statistics::{Histogram, Statistics};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "manifest.json";
 
 /// The list of what is finished.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// What the run was asked for.
@@ -25,7 +26,7 @@ pub struct Manifest {
 }
 
 /// The files of a range of indices.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chunk {
     /// The first index.
@@ -34,10 +35,10 @@ pub struct Chunk {
     pub end: u64,
     /// The files.
     pub files: Vec<FileRecord>,
-    /// Rows by category.
-    pub categories: BTreeMap<String, u64>,
+    /// What its rows are made of.
+    pub statistics: Statistics,
     /// Kernels that were not taken, by reason.
-    pub rejects: BTreeMap<String, u64>,
+    pub rejects: Histogram,
 }
 
 /// A file.
@@ -77,10 +78,7 @@ impl Manifest {
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
         text.push(b'\n');
-        let mut file = TemporaryFile::create(folder, NAME)?;
-        file.write_all(&text)?;
-        file.finish()?;
-        Ok(())
+        replace(folder, NAME, &text)
     }
 
     /// The index that the next chunk begins with.
@@ -90,7 +88,32 @@ impl Manifest {
 
     /// How many rows there are.
     pub fn rows(&self) -> u64 {
-        self.chunks.iter().flat_map(|chunk| chunk.categories.values()).sum()
+        self.chunks.iter().map(|chunk| chunk.statistics.rows).sum()
+    }
+
+    /// What all rows are made of.
+    pub fn statistics(&self) -> Statistics {
+        let mut sum = Statistics::default();
+        self.chunks.iter().for_each(|chunk| sum.merge(&chunk.statistics));
+        sum
+    }
+
+    /// Kernels that were not taken, by reason.
+    pub fn rejects(&self) -> Histogram {
+        let mut sum = Histogram::new();
+        for (reason, n) in self.chunks.iter().flat_map(|chunk| &chunk.rejects) {
+            *sum.entry(reason.clone()).or_default() += n;
+        }
+        sum
+    }
+
+    /// The parts that there are files of, in order.
+    pub(crate) fn splits(&self) -> Vec<&'static str> {
+        let is_there = |name: &str| {
+            let prefix = format!("data/{name}-");
+            self.chunks.iter().flat_map(|chunk| &chunk.files).any(|file| file.path.starts_with(&prefix))
+        };
+        SPLITS.iter().map(|(name, _)| *name).filter(|name| is_there(name)).collect()
     }
 
     /// Removes what a run that was interrupted has left in the folders for files: all that is not listed.
@@ -116,6 +139,14 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+/// Replaces a file in one step.
+pub(crate) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut file = TemporaryFile::create(folder, name)?;
+    file.write_all(bytes)?;
+    file.finish()?;
+    Ok(())
 }
 
 /// A file that has its name only once it is complete; dropped before that, it is removed.

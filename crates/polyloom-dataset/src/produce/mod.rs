@@ -11,11 +11,15 @@ pub use settings::{Dedup, Format, Settings};
 pub(crate) use chunk::split_name;
 pub(crate) use work::{drafts, key};
 
+use crate::card::{Summary, UniqueRatios, card};
 use crate::generate::Category;
+use crate::similarity::Sketch;
 use crate::text::{Device, Texts};
 use crate::verify::{Level, Verifier};
 use chunk::{FOLDERS, OpenChunk, read_keys};
+use manifest::replace;
 use polyloom::{Arch, SessionError};
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
@@ -101,7 +105,16 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     }
     let mut manifest = begin(settings, folder, how.resume)?;
     manifest.clean(folder, &FOLDERS).map_err(at(folder))?;
-    let known = RwLock::new(read_keys(&manifest, folder).map_err(at(folder))?);
+    let mut sketch = settings.most_alike.map(Sketch::new);
+    let mut known = HashSet::new();
+    read_keys(&manifest, folder, |keys| {
+        known.insert(keys.key(settings.dedup));
+        if let Some(sketch) = &mut sketch {
+            sketch.count(&keys.bands);
+        }
+    })
+    .map_err(at(folder))?;
+    let known = RwLock::new(known);
     let mut progress = Progress { rows: manifest.rows(), wanted: settings.count, ..Progress::default() };
     if manifest.is_finished {
         return Ok((manifest, progress));
@@ -121,13 +134,20 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         };
         progress.rejects += done.rejects.len() as u64;
         let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
-        let is_new = done.row.as_ref().is_some_and(|(key, _)| known.insert(*key));
+        let mut refused = done.is_known.then_some("duplicate");
+        if let Some(keys) = done.made.as_ref().map(|made| made.keys()) {
+            if !known.insert(keys.key(settings.dedup)) {
+                refused = Some("duplicate");
+            } else if sketch.as_mut().is_some_and(|sketch| !sketch.take(&keys.bands)) {
+                refused = Some("nearly_alike");
+            }
+        }
         drop(known);
-        let is_duplicate = done.is_known || done.row.is_some() && !is_new;
-        progress.duplicates += u64::from(is_duplicate);
+        let is_new = done.made.is_some() && refused.is_none();
+        progress.duplicates += u64::from(refused.is_some());
         progress.rows += u64::from(is_new);
         progress.made += u64::from(is_new);
-        open.add(&done, is_new).map_err(at(folder))?;
+        open.add(&done, refused).map_err(at(folder))?;
         let goes_on = !is_enough(&progress);
         if open.n_rows() >= settings.rows_per_chunk || !goes_on {
             if let Some(open) = chunk.take() {
@@ -152,8 +172,28 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         }
         .map_err(at(folder))?;
     }
+    progress.time = started.elapsed();
     (how.observe)(&progress);
+    let unique = unique_ratios(&manifest, folder).map_err(at(folder))?;
+    let summary = Summary::new(&manifest, unique, progress.made, progress.time.as_secs_f64());
+    let text = serde_json::to_string_pretty(&summary).map_err(io::Error::other).map_err(at(folder))?;
+    replace(folder, "stats.json", format!("{text}\n").as_bytes()).map_err(at(folder))?;
+    replace(folder, "README.md", card(&manifest, unique).as_bytes()).map_err(at(folder))?;
     Ok((manifest, progress))
+}
+
+/// How many kernels are different.
+fn unique_ratios(manifest: &Manifest, folder: &Path) -> io::Result<UniqueRatios> {
+    // One kind at a time: that is all of the memory that it takes.
+    let ratio = |dedup: Dedup| -> io::Result<f64> {
+        let mut keys = Vec::new();
+        read_keys(manifest, folder, |all| keys.push(all.key(dedup)))?;
+        let n = keys.len().max(1);
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(keys.len() as f64 / n as f64)
+    };
+    Ok(UniqueRatios { exact: ratio(Dedup::Exact)?, alpha: ratio(Dedup::Alpha)?, structure: ratio(Dedup::Structure)? })
 }
 
 /// The manifest to begin with.

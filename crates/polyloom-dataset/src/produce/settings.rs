@@ -28,6 +28,8 @@ pub struct Settings {
     pub verify: Level,
     /// What tells rows from each other: `exact`, `alpha` or `structure`.
     pub dedup: Dedup,
+    /// How many kernels that are nearly alike are taken; none if there is no limit.
+    pub most_alike: Option<u8>,
     /// `cuda`, `cpu` or `both`.
     pub device: String,
     /// The architecture of PTX and LLVM IR.
@@ -82,6 +84,7 @@ impl Settings {
             categories: Category::ALL.iter().map(|category| category.name().to_owned()).collect(),
             verify: Level::ALL[Level::ALL.len() - 1],
             dedup: Dedup::Structure,
+            most_alike: Some(50),
             device: "both".to_owned(),
             arch: polyloom::Arch::DEFAULT.to_string(),
             columns: COLUMNS.map(str::to_owned).to_vec(),

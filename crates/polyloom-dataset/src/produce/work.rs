@@ -1,8 +1,11 @@
 //! The kernel of an index, verified and written out, by as many threads as are asked for, in order.
 
+use super::chunk::Keys;
 use super::settings::Settings;
 use crate::generate::{Category, Program, generate};
 use crate::row::Row;
+use crate::similarity::{Bands, bands};
+use crate::statistics::OpCounts;
 use crate::text::{Texts, hashes};
 use crate::verify::{Reason, Reject, Verifier};
 use crate::{Hashes, produce::Dedup};
@@ -23,12 +26,26 @@ pub(crate) type Key = u128;
 /// What came of an index.
 pub(super) struct Done {
     pub(super) index: u64,
-    /// The row, and the key that tells it from others; none if the row is known already or every attempt was rejected.
-    pub(super) row: Option<(Key, Box<Row>)>,
-    /// A row with this key was there before.
+    /// The row; none if it is known already or every attempt was rejected.
+    pub(super) made: Option<Box<Made>>,
+    /// A row with its key was there before.
     pub(super) is_known: bool,
     /// The attempts that were rejected.
     pub(super) rejects: Vec<Rejected>,
+}
+
+/// A row, and by what it is told from others.
+pub(super) struct Made {
+    pub(super) row: Row,
+    pub(super) hashes: Hashes,
+    pub(super) bands: Bands,
+    pub(super) op_counts: OpCounts,
+}
+
+impl Made {
+    pub(super) fn keys(&self) -> Keys {
+        Keys::of(&self.hashes, self.bands)
+    }
 }
 
 /// A kernel that was not taken.
@@ -54,25 +71,23 @@ impl Work<'_> {
             // A fault of the compiler must not end a long run: it is a reject like others, and stands in the statistics.
             let attempt = catch_unwind(AssertUnwindSafe(|| self.attempt(verifier, &program, index)));
             match attempt.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic)))) {
-                Ok((key, row)) => {
-                    let is_known = row.is_none();
-                    return Done { index, row: row.map(|row| (key, Box::new(row))), is_known, rejects };
-                }
+                Ok(made) => return Done { index, is_known: made.is_none(), made: made.map(Box::new), rejects },
                 Err(reject) => rejects.push(Rejected { program, reject }),
             }
         }
-        Done { index, row: None, is_known: false, rejects }
+        Done { index, made: None, is_known: false, rejects }
     }
 
-    fn attempt(&self, verifier: &Verifier, program: &Program, index: u64) -> Result<(Key, Option<Row>), Box<Reject>> {
+    fn attempt(&self, verifier: &Verifier, program: &Program, index: u64) -> Result<Option<Made>, Box<Reject>> {
         let kernel = verifier.compile(program)?;
-        let key = key(&hashes(program, &kernel), self.settings.dedup);
+        let hashes = hashes(program, &kernel);
+        let key = key(&hashes, self.settings.dedup);
         if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&key) {
-            return Ok((key, None));
+            return Ok(None);
         }
         verifier.verify(program, &kernel, self.settings.verify)?;
         let row = self.texts.row(program, &kernel, self.settings.verify, (self.settings.seed, index))?;
-        Ok((key, Some(row)))
+        Ok(Some(Made { row, hashes, bands: bands(&kernel), op_counts: OpCounts::of(&kernel) }))
     }
 
     /// Works on indices from `first`, and hands what comes of them to `take` in their order, until that is false or
@@ -127,12 +142,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 
 /// What tells a row from others.
 pub(crate) fn key(hashes: &Hashes, dedup: Dedup) -> Key {
-    let digits = match dedup {
-        Dedup::Exact => &hashes.exact,
-        Dedup::Alpha => &hashes.alpha,
-        Dedup::Structure => &hashes.structure,
-    };
-    u128::from_str_radix(digits, 16).unwrap_or_default()
+    Keys::of(hashes, Bands::default()).key(dedup)
 }
 
 /// Indices to work on and what has come of them.

@@ -41,6 +41,17 @@ impl Level {
     }
 }
 
+/// What each level says of a row.
+pub(crate) const DESCRIPTIONS: [(Level, &str); 4] = [
+    (Level::Parse, "it is Python, and its kernel is found"),
+    (Level::Compile, "every column is made of it"),
+    (Level::Run, "interpreter and machine code leave the same bits on three sets of arguments, which all matter"),
+    (
+        Level::Full,
+        "the PTX leaves these bits on a simulator that checks bounds, races, barriers and uninitialised reads",
+    ),
+];
+
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

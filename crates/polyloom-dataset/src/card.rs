@@ -1,0 +1,122 @@
+//! What stands beside the rows: `stats.json`, and `README.md`, the data card that the Hugging Face hub shows.
+
+use crate::produce::{Manifest, Settings};
+use crate::statistics::{Histogram, Statistics};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// How many different kernels there are at each level, over how many rows there are.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct UniqueRatios {
+    /// Different texts.
+    pub exact: f64,
+    /// Different code, whatever its names are.
+    pub alpha: f64,
+    /// Different code without names and values of constants.
+    pub structure: f64,
+}
+
+/// What `stats.json` holds.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Summary {
+    /// How many rows there are.
+    pub total_pairs: u64,
+    /// Rows by category.
+    pub by_category: Histogram,
+    /// Lines of forward code a row.
+    pub avg_forward_lines: f64,
+    /// Lines of backward code a row that has any.
+    pub avg_backward_lines: f64,
+    /// How long the run took that finished the data set.
+    pub generation_time_seconds: f64,
+    /// Rows a second that this run made.
+    pub pairs_per_second: f64,
+    /// How many kernels are different.
+    pub unique_ratio: UniqueRatios,
+    /// Kernels that were not taken, by reason.
+    pub rejects: Histogram,
+    /// The level of verification that all rows have passed.
+    pub verified: String,
+    /// All that is counted.
+    pub histograms: Statistics,
+}
+
+impl Summary {
+    /// The summary of a finished data set.
+    pub(crate) fn new(manifest: &Manifest, unique: UniqueRatios, made: u64, seconds: f64) -> Summary {
+        let statistics = manifest.statistics();
+        let ratio = |sum: u64, n: u64| if n == 0 { 0.0 } else { sum as f64 / n as f64 };
+        Summary {
+            total_pairs: statistics.rows,
+            by_category: statistics.categories.clone(),
+            avg_forward_lines: ratio(statistics.forward_lines, statistics.rows),
+            avg_backward_lines: ratio(statistics.backward_lines, statistics.with_backward),
+            generation_time_seconds: seconds,
+            pairs_per_second: made as f64 / seconds.max(1e-9),
+            unique_ratio: unique,
+            rejects: manifest.rejects(),
+            verified: manifest.settings.verify.name().to_owned(),
+            histograms: statistics,
+        }
+    }
+}
+
+/// The data card.
+pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
+    let Settings { seed, device, arch, columns, format, .. } = &manifest.settings;
+    let statistics = manifest.statistics();
+    let n = statistics.rows;
+    let size = match n {
+        0..1_000 => "n<1K",
+        1_000..10_000 => "1K<n<10K",
+        10_000..100_000 => "10K<n<100K",
+        100_000..1_000_000 => "100K<n<1M",
+        _ => "1M<n<10M",
+    };
+    let mut text = String::from("---\nlicense: apache-2.0\ntask_categories:\n- text-generation\n");
+    let _ = writeln!(text, "language:\n- code\ntags:\n- code\n- cuda\n- ptx\n- compilers\nsize_categories:\n- {size}");
+    text.push_str("pretty_name: Verified Python and CUDA kernels\nconfigs:\n- config_name: default\n  data_files:\n");
+    for split in manifest.splits() {
+        let _ = writeln!(text, "  - split: {split}\n    path: data/{split}-*.{}", format.extension());
+    }
+    let _ = write!(
+        text,
+        "---\n\n# Verified Python and CUDA kernels\n\n\
+         {n} numerical kernels in Python, each with the code that Polyloom {} compiles it to, forward and backward, and\n\
+         each proved right to the level `{}`. Code is for {}, PTX and LLVM IR for {arch}. Generated from seed {seed}:\n\
+         the same version, seed and settings give the same bytes.\n\n",
+        manifest.settings.polyloom,
+        manifest.settings.verify.name(),
+        if device == "both" {
+            "GPUs and CPUs"
+        } else if device == "cuda" {
+            "GPUs"
+        } else {
+            "CPUs"
+        },
+    );
+    let _ = writeln!(text, "| level | what a row has passed |\n|---|---|");
+    for (level, what) in crate::verify::DESCRIPTIONS {
+        if level <= manifest.settings.verify {
+            let _ = writeln!(text, "| `{}` | {what} |", level.name());
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\nDifferent kernels: {:.1} % by text, {:.1} % with names taken out, {:.1} % with constants \
+         taken out too.\n\n| category | rows |\n|---|---|",
+        100.0 * unique.exact,
+        100.0 * unique.alpha,
+        100.0 * unique.structure
+    );
+    for (name, n) in &statistics.categories {
+        let _ = writeln!(text, "| {name} | {n} |");
+    }
+    let _ = writeln!(
+        text,
+        "\nColumns: {}.\n",
+        columns.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    );
+    text.push_str("The parts are told apart by the hash of a kernel's structure: no structure is in two of them.\n");
+    text
+}

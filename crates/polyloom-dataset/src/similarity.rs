@@ -1,0 +1,108 @@
+//! Kernels that are nearly alike: MinHash over the ops of a kernel with what they take.
+//!
+//! Two kernels are alike as far as they have the same shingles: an op, and the ops that its operands come from. Of the
+//! shingles' hashes under each of 32 permutations the least is kept; these agree for two kernels with the probability
+//! of the share of shingles that they have in common (Broder, "On the resemblance and containment of documents", 1997).
+//! Four bands of eight agree in one band at least for nine of ten pairs with nine shingles of ten in common, and for one
+//! of sixty with half of them. How many kernels had the same band is counted in a sketch of a fixed size (Cormode and
+//! Muthukrishnan, "An improved data stream summary", 2005), which at ten million kernels counts one too many now and
+//! then and never one too few.
+
+use polyloom::{Function, Kernel, Op};
+use std::collections::{HashMap, HashSet};
+
+const N_BANDS: usize = 4;
+const ROWS: usize = 8;
+
+/// The bands of a kernel.
+pub(crate) type Bands = [u64; N_BANDS];
+
+/// Mixes the bits of a number (the finaliser of SplitMix64).
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The bands of a kernel.
+pub(crate) fn bands(kernel: &Kernel) -> Bands {
+    let mut least = [u64::MAX; N_BANDS * ROWS];
+    for shingle in shingles(kernel.function()) {
+        for (row, least) in least.iter_mut().enumerate() {
+            *least = (*least).min(mix(shingle ^ (row as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        }
+    }
+    let mut bands = [0; N_BANDS];
+    for (band, rows) in bands.iter_mut().zip(least.chunks(ROWS)) {
+        *band = rows.iter().fold(0, |hash, &row| mix(hash ^ row));
+    }
+    bands
+}
+
+/// An op with the ops that its operands come from, as a number.
+fn shingles(function: &Function) -> HashSet<u64> {
+    let mut origins = HashMap::new();
+    let mut shingles = HashSet::new();
+    function.walk(function.body, &mut |_, data| {
+        let origin = |value| origins.get(value).map_or(u64::MAX, |&op: &Op| op as u64);
+        let hash = data.operands.iter().fold(mix(data.op as u64), |hash, operand| mix(hash ^ origin(operand)));
+        shingles.insert(hash);
+        origins.extend(data.results.iter().map(|&result| (result, data.op)));
+    });
+    shingles
+}
+
+/// How many kernels had each band.
+pub(crate) struct Sketch {
+    counts: Vec<u8>,
+    most: u8,
+}
+
+impl Sketch {
+    /// Places for each of the bands, twice: 64 MiB in all.
+    const PLACES: usize = 1 << 23;
+
+    /// A sketch that holds no more than `most` kernels that are nearly alike.
+    pub(crate) fn new(most: u8) -> Sketch {
+        Sketch { counts: vec![0; Sketch::PLACES * N_BANDS * 2], most }
+    }
+
+    /// Counts a kernel, unless there are too many like it.
+    pub(crate) fn take(&mut self, bands: &Bands) -> bool {
+        let is_full = |places: [usize; 2]| places.iter().all(|&place| self.counts[place] >= self.most);
+        if (0..N_BANDS).any(|band| is_full(Sketch::places(band, bands[band]))) {
+            return false;
+        }
+        self.count(bands);
+        true
+    }
+
+    /// Counts a kernel.
+    pub(crate) fn count(&mut self, bands: &Bands) {
+        for (band, &hash) in bands.iter().enumerate() {
+            for place in Sketch::places(band, hash) {
+                self.counts[place] = self.counts[place].saturating_add(1);
+            }
+        }
+    }
+
+    fn places(band: usize, hash: u64) -> [usize; 2] {
+        let place = |row: usize, hash: u64| (2 * band + row) * Sketch::PLACES + hash as usize % Sketch::PLACES;
+        [place(0, hash), place(1, mix(hash))]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sketch_holds_so_many_of_a_kind() {
+        let mut sketch = Sketch::new(3);
+        let kind = [1, 2, 3, 4];
+        assert!((0..3).all(|_| sketch.take(&kind)));
+        // One band in common is enough.
+        assert!(!sketch.take(&kind) && !sketch.take(&[9, 9, 3, 9]));
+        assert!(sketch.take(&[5, 6, 7, 8]));
+    }
+}

@@ -1,0 +1,117 @@
+//! What a data set is made of, in numbers. Statistics of chunks add up to those of the whole.
+
+use crate::row::Row;
+use polyloom::{Function, Kernel, Op};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// How often each thing occurs.
+pub type Histogram = BTreeMap<String, u64>;
+
+/// Sums over rows.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Statistics {
+    /// How many rows there are.
+    pub rows: u64,
+    /// Rows by category.
+    pub categories: Histogram,
+    /// Lines of forward code in all.
+    pub forward_lines: u64,
+    /// Lines of backward code in all.
+    pub backward_lines: u64,
+    /// Rows with a backward kernel.
+    pub with_backward: u64,
+    /// Rows by difficulty.
+    pub difficulty: Histogram,
+    /// How often ops occur.
+    pub ops: Histogram,
+    /// How often one op takes what another gives: `mul add` is a sum of a product.
+    pub op_bigrams: Histogram,
+    /// Parameters by the type of their elements.
+    pub dtypes: Histogram,
+    /// Rows by the rank of their launches.
+    pub ranks: Histogram,
+    /// Rows by how deep their values are made of each other.
+    pub depth: Histogram,
+    /// Rows by the lines of their Python text, in tens.
+    pub python_lines: Histogram,
+}
+
+/// What is counted of a kernel and stands in no column.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpCounts {
+    ops: HashMap<Op, u64>,
+    bigrams: HashMap<(Op, Op), u64>,
+}
+
+impl OpCounts {
+    pub(crate) fn of(kernel: &Kernel) -> OpCounts {
+        let function: &Function = kernel.function();
+        let mut counts = OpCounts::default();
+        let mut origins = HashMap::new();
+        function.walk(function.body, &mut |_, data| {
+            *counts.ops.entry(data.op).or_default() += 1;
+            for operand in &data.operands {
+                if let Some(&origin) = origins.get(operand) {
+                    *counts.bigrams.entry((origin, data.op)).or_default() += 1;
+                }
+            }
+            origins.extend(data.results.iter().map(|&result| (result, data.op)));
+        });
+        counts
+    }
+}
+
+fn count(histogram: &mut Histogram, name: impl Into<String>, n: u64) {
+    *histogram.entry(name.into()).or_default() += n;
+}
+
+impl Statistics {
+    /// Adds a row.
+    pub(crate) fn add(&mut self, row: &Row, counts: &OpCounts) {
+        self.rows += 1;
+        count(&mut self.categories, &row.category, 1);
+        let n_lines = row.python_source.lines().count() / 10 * 10;
+        count(&mut self.python_lines, format!("{n_lines:03} to {:03}", n_lines + 9), 1);
+        for (op, &n) in &counts.ops {
+            count(&mut self.ops, op.name(), n);
+        }
+        for ((origin, op), &n) in &counts.bigrams {
+            count(&mut self.op_bigrams, format!("{} {}", origin.name(), op.name()), n);
+        }
+        let Some(metadata) = &row.metadata else { return };
+        self.forward_lines += metadata.forward_lines as u64;
+        self.backward_lines += metadata.backward_lines as u64;
+        self.with_backward += u64::from(metadata.has_backward);
+        count(&mut self.difficulty, metadata.difficulty.to_string(), 1);
+        count(&mut self.ranks, metadata.launch.len().to_string(), 1);
+        count(&mut self.depth, format!("{:02}", metadata.depth), 1);
+        for input in &metadata.inputs {
+            count(&mut self.dtypes, &input.dtype, 1);
+        }
+    }
+
+    /// Adds the statistics of other rows.
+    pub fn merge(&mut self, other: &Statistics) {
+        self.rows += other.rows;
+        self.forward_lines += other.forward_lines;
+        self.backward_lines += other.backward_lines;
+        self.with_backward += other.with_backward;
+        for (mine, theirs) in self.histograms_mut().into_iter().zip(other.histograms()) {
+            for (name, &n) in theirs {
+                count(mine, name, n);
+            }
+        }
+    }
+
+    fn histograms(&self) -> [&Histogram; 8] {
+        let Statistics { categories, difficulty, ops, op_bigrams, dtypes, ranks, depth, python_lines, .. } = self;
+        [categories, difficulty, ops, op_bigrams, dtypes, ranks, depth, python_lines]
+    }
+
+    fn histograms_mut(&mut self) -> [&mut Histogram; 8] {
+        let Statistics { categories, difficulty, ops, op_bigrams, dtypes, ranks, depth, python_lines, .. } = self;
+        [categories, difficulty, ops, op_bigrams, dtypes, ranks, depth, python_lines]
+    }
+}
