@@ -54,7 +54,7 @@ struct Produce {
     /// How many threads make rows; by default one for each core
     #[arg(long, value_name = "J")]
     jobs: Option<NonZero<usize>>,
-    /// The level of verification that rows must pass: parse, compile, run or full
+    /// The level of verification that rows must pass: parse, compile, run, grad or full
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     verify: Level,
     /// What tells rows from each other

@@ -3,10 +3,13 @@
 use crate::generate::Program;
 use crate::row::{Hashes, Metadata, Row, Versions};
 use crate::verify::{Level, Reason, Reject};
-use polyloom::{Arch, Code, DerivativeRequest, Form, Function, GpuError, GpuForm, GpuTarget, Kernel, Op, TextTarget};
+use polyloom::{
+    Arch, Backward, Code, DerivativeRequest, Form, Function, GpuError, GpuForm, GpuTarget, Kernel, Op, TextTarget,
+};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The generator's version: another number, other kernels for the same seed.
 pub(crate) const GENERATOR: u32 = 1;
@@ -138,16 +141,20 @@ pub(crate) fn hashes(program: &Program, kernel: &Kernel) -> Hashes {
     }
 }
 
-/// The backward kernel with respect to all parameters, unless the kernel has no derivative.
-pub(crate) fn backward(kernel: &Kernel) -> Result<Option<std::sync::Arc<polyloom::Backward>>, Box<Reject>> {
-    let request = DerivativeRequest {
+/// Derivatives with respect to all parameters.
+pub(crate) fn request(kernel: &Kernel) -> DerivativeRequest {
+    DerivativeRequest {
         active: vec![true; kernel.types().len()],
         rank: kernel.natural_rank(),
         checkpoints: false,
         coinciding: Vec::new(),
-    };
-    match kernel.backward(&request) {
-        Ok(backward) if backward.adjoints.is_empty() => Ok(None),
+    }
+}
+
+/// The backward kernel with respect to all parameters, unless the kernel has no derivative.
+pub(crate) fn backward(kernel: &Kernel) -> Result<Option<Arc<Backward>>, Box<Reject>> {
+    match kernel.backward(&request(kernel)) {
+        Ok(backward) if backward.needs.adjoints.is_empty() => Ok(None),
         Ok(backward) => Ok(Some(backward)),
         Err(error) if error.diagnostics.iter().all(|d| d.code == Code::NotDifferentiable) => Ok(None),
         Err(error) => Err(error.into()),

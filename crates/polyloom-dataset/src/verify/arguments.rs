@@ -38,34 +38,46 @@ impl Arguments {
         });
         Arguments { all: all.collect(), dim: program.dim.iter().map(resolve).collect() }
     }
+}
 
-    /// A block of these for a launch of the kernel, which reads and writes their memory.
-    pub(super) fn block(&mut self, kernel: &Kernel) -> Result<ArgBlock, ArgError> {
-        let mut block = ArgBlock::new();
-        let params = kernel.params();
-        for argument in &mut self.all {
-            match &argument.shape {
-                None => {
-                    for index in 0..argument.len() {
-                        block.scalar(params, argument.elem, argument.bits(index))?;
-                    }
-                }
-                Some(shape) => {
-                    let mut stride = i64::from(argument.elem.bytes());
-                    let mut strides = vec![0; shape.len()];
-                    for (axis, &extent) in shape.iter().enumerate().rev() {
-                        strides[axis] = stride;
-                        stride *= extent as i64;
-                    }
-                    block.array(params, argument.elem, argument.words.as_mut_ptr().cast(), shape, &strides)?;
-                }
+/// A block of arguments for a launch of the kernel, which reads and writes their memory.
+pub(super) fn block<'a>(
+    kernel: &Kernel,
+    arguments: impl IntoIterator<Item = &'a mut Argument>,
+) -> Result<ArgBlock, ArgError> {
+    let mut block = ArgBlock::new();
+    let params = kernel.params();
+    for argument in arguments {
+        let Some(shape) = &argument.shape else {
+            for index in 0..argument.len() {
+                block.scalar(params, argument.elem, argument.bits(index))?;
             }
+            continue;
+        };
+        let mut stride = i64::from(argument.elem.bytes());
+        let mut strides = vec![0; shape.len()];
+        for (axis, &extent) in shape.iter().enumerate().rev() {
+            strides[axis] = stride;
+            stride *= extent as i64;
         }
-        Ok(block)
+        block.array(params, argument.elem, argument.words.as_mut_ptr().cast(), shape, &strides)?;
     }
+    Ok(block)
 }
 
 impl Argument {
+    /// An array of zeros.
+    pub(super) fn zeros(elem: Scalar, shape: &[u64]) -> Argument {
+        let n: u64 = shape.iter().product();
+        let n_words = (n * u64::from(elem.bytes())).div_ceil(8).max(1);
+        Argument { elem, shape: Some(shape.to_vec()), n: n as usize, words: vec![0; n_words as usize] }
+    }
+
+    /// An `int32`.
+    pub(super) fn int(value: u64) -> Argument {
+        Argument { elem: Scalar::I32, shape: None, n: 1, words: vec![value] }
+    }
+
     fn draw(random: &mut Random, ty: Type, outer: Option<Vec<u64>>, values: &Values) -> Argument {
         let composite = ty.as_composite();
         let components: Vec<u64> =
@@ -73,9 +85,12 @@ impl Argument {
         let elem = composite.map_or(ty.as_scalar(), |composite| Some(composite.elem())).unwrap_or(Scalar::I32);
         let n_components: u64 = components.iter().product();
         let n: u64 = outer.iter().flatten().product::<u64>() * n_components;
-        let shape = outer.map(|outer| [outer, components].concat());
-        let n_words = (n * u64::from(elem.bytes())).div_ceil(8).max(1);
-        let mut argument = Argument { elem, shape, n: n as usize, words: vec![0; n_words as usize] };
+        let is_array = outer.is_some();
+        let shape = [outer.unwrap_or_default(), components].concat();
+        let mut argument = Argument::zeros(elem, &shape);
+        if !is_array {
+            argument.shape = None;
+        }
         match *values {
             Values::Zeros => {}
             Values::Between { low, high } => {
@@ -96,8 +111,9 @@ impl Argument {
         argument
     }
 
-    pub(super) fn is_array(&self) -> bool {
-        self.shape.is_some()
+    /// Of an array its extents, and then those of its elements' components.
+    pub(super) fn shape(&self) -> Option<&[u64]> {
+        self.shape.as_deref()
     }
 
     /// How many numbers it has.
@@ -105,8 +121,31 @@ impl Argument {
         self.n
     }
 
-    pub(super) fn elem(&self) -> Scalar {
-        self.elem
+    /// The numbers that may have derivatives: all of them, or none of integers.
+    pub(super) fn numbers(&self) -> Vec<f64> {
+        let n = if self.elem.is_float() { self.n } else { 0 };
+        (0..n).map(|index| self.number(index)).collect()
+    }
+
+    /// Sets what [`Argument::numbers`] gives.
+    pub(super) fn set_numbers(&mut self, numbers: &[f64]) {
+        for (index, &number) in numbers.iter().enumerate() {
+            self.set(index, scalar_bits::from_f64(self.elem, number));
+        }
+    }
+
+    /// What its adjoint is: as an array is, and of a number an array of one.
+    pub(super) fn adjoint(&self, numbers: &[f64], ty: Type) -> Argument {
+        let mut adjoint = match &self.shape {
+            Some(shape) => Argument::zeros(self.elem, shape),
+            None => {
+                let components = ty.as_composite().map(Composite::shape).unwrap_or_default();
+                let components = components.iter().map(|&extent| u64::from(extent));
+                Argument::zeros(self.elem, &std::iter::once(1).chain(components).collect::<Vec<_>>())
+            }
+        };
+        adjoint.set_numbers(numbers);
+        adjoint
     }
 
     pub(super) fn bits(&self, index: usize) -> u64 {

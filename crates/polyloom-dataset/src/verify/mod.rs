@@ -1,6 +1,7 @@
 //! Proving kernels right: each level is what the one below it is, and more.
 
 mod arguments;
+mod gradient;
 mod run;
 
 use crate::generate::Program;
@@ -22,13 +23,15 @@ pub enum Level {
     Compile,
     /// Interpreter and machine code leave the same bits, which depend on all arguments.
     Run,
+    /// Its backward kernel agrees with forward mode, and that with differences.
+    Grad,
     /// The simulator runs the PTX with all its checks, and leaves these bits too.
     Full,
 }
 
 impl Level {
     /// All of them, the least first.
-    pub const ALL: [Level; 4] = [Level::Parse, Level::Compile, Level::Run, Level::Full];
+    pub const ALL: [Level; 5] = [Level::Parse, Level::Compile, Level::Run, Level::Grad, Level::Full];
 
     /// Its name in data sets and on the command line.
     pub fn name(self) -> &'static str {
@@ -36,16 +39,18 @@ impl Level {
             Level::Parse => "parse",
             Level::Compile => "compile",
             Level::Run => "run",
+            Level::Grad => "grad",
             Level::Full => "full",
         }
     }
 }
 
 /// What each level says of a row.
-pub(crate) const DESCRIPTIONS: [(Level, &str); 4] = [
+pub(crate) const DESCRIPTIONS: [(Level, &str); 5] = [
     (Level::Parse, "it is Python, and its kernel is found"),
     (Level::Compile, "every column is made of it"),
     (Level::Run, "interpreter and machine code leave the same bits on three sets of arguments, which all matter"),
+    (Level::Grad, "its backward kernel agrees with forward mode, and that with differences in double precision"),
     (
         Level::Full,
         "the PTX leaves these bits on a simulator that checks bounds, races, barriers and uninitialised reads",
@@ -98,6 +103,10 @@ reasons! {
     Trap = "trap",
     /// The simulator finds a race, a read of what nobody wrote, a barrier that not all threads reach, or the like.
     Sanitizer = "sanitizer",
+    /// Its backward kernel, forward mode and differences do not agree: a fault of the compiler.
+    Gradient = "gradient",
+    /// A derivative is infinite or NaN.
+    GradientNotFinite = "gradient_not_finite",
     /// It leaves infinities or NaN.
     NotFinite = "not_finite",
     /// An array it writes holds one number throughout, or the same ones whatever it is given.
@@ -192,6 +201,9 @@ impl Verifier {
     pub fn verify(&self, program: &Program, kernel: &Kernel, level: Level) -> Result<(), Box<Reject>> {
         if level >= Level::Run {
             self.run(program, kernel)?;
+        }
+        if level >= Level::Grad {
+            gradient::check(program, &kernel.on(&self.flushing), kernel)?;
         }
         if level >= Level::Full {
             self.simulate(program, kernel)?;

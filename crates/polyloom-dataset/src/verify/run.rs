@@ -1,6 +1,6 @@
 //! Runs of a kernel: every engine leaves the same bits, finite ones, that depend on every argument.
 
-use super::arguments::{Arguments, Extents};
+use super::arguments::{Arguments, Extents, block};
 use super::{Reason, Reject};
 use crate::generate::{Program, Values};
 use polyloom::ptx::Sanitizers;
@@ -8,7 +8,7 @@ use polyloom::{Arch, Kernel, LaunchError, LaunchOptions, SimOptions};
 
 /// The sets of arguments: their extents and seeds. The generator has seen the first two; what it might have fitted a
 /// kernel to is not in the third.
-const SETS: [(Extents, u64); 3] = [([7, 5, 3, 2], 1), ([33, 4, 6, 3], 2), ([70, 9, 2, 5], 0x0bad_cafe)];
+pub(super) const SETS: [(Extents, u64); 3] = [([7, 5, 3, 2], 1), ([33, 4, 6, 3], 2), ([70, 9, 2, 5], 0x0bad_cafe)];
 
 /// Compares the engines, the first of which is the definition.
 pub(super) fn check(program: &Program, reference: &Kernel, quick: &Kernel) -> Result<(), Box<Reject>> {
@@ -40,7 +40,7 @@ pub(super) fn simulate(program: &Program, reference: &Kernel, kernel: &Kernel, a
         let mut got = expected.clone();
         launch(reference, &mut expected)?;
         let dim = got.dim.clone();
-        let block = got.block(kernel).map_err(|error| Reject::new(Reason::Failed, error))?;
+        let block = block(kernel, &mut got.all).map_err(|error| Reject::new(Reason::Failed, error))?;
         // SAFETY: as in `launch`; the simulator checks every address.
         let done = unsafe { kernel.launch_on_simulator(arch, &dim, &block, &LaunchOptions::default(), &sim) };
         match done {
@@ -54,7 +54,7 @@ pub(super) fn simulate(program: &Program, reference: &Kernel, kernel: &Kernel, a
 
 fn launch(kernel: &Kernel, arguments: &mut Arguments) -> Result<(), Box<Reject>> {
     let dim = arguments.dim.clone();
-    let block = arguments.block(kernel).map_err(|error| Reject::new(Reason::Failed, error))?;
+    let block = block(kernel, &mut arguments.all).map_err(|error| Reject::new(Reason::Failed, error))?;
     // SAFETY: the arguments outlive the launch, and the block says how large they are; the interpreter, which comes
     // first, checks all indices.
     let done = unsafe { kernel.launch(&dim, &block, &LaunchOptions::default()) };

@@ -1,0 +1,258 @@
+//! Derivatives of a kernel: reverse mode against forward mode, and forward mode against differences.
+//!
+//! A kernel of `float32` is differenced in double precision ([`Kernel::in_double`]), where a difference tells ten digits
+//! of a derivative instead of two. Where the two modes agree on the kernel itself and on its double, and the double's
+//! with differences, what is compiled is the derivative.
+
+use super::arguments::{Argument, Arguments, block};
+use super::run::SETS;
+use super::{Reason, Reject};
+use crate::generate::Program;
+use crate::text::backward;
+use polyloom::{Backward, Kernel, LaunchOptions, Random, Scalar, TapeLimits};
+
+/// Steps of differences.
+const COARSE: f64 = 1e-4;
+const FINE: f64 = 1e-5;
+/// How far differences of the two steps may be apart, over their size, where a kernel is called smooth.
+const SMOOTH: f64 = 1e-5;
+/// Derivatives beyond this are no use to anybody, and differences do not resolve what is beside them.
+const LARGE: f64 = 1e6;
+
+const LIMITS: TapeLimits = TapeLimits { bytes: 1 << 20, n_cores: Some(1) };
+
+/// Numbers for each parameter that has derivatives, and none for others.
+type Numbers = Vec<Vec<f64>>;
+
+type Checked<T> = Result<T, Box<Reject>>;
+
+/// What both modes find: what a step in `directions` does to what the kernel leaves, and what a change of its `weights`
+/// comes from.
+struct Found {
+    directions: Numbers,
+    tangents: Numbers,
+    weights: Numbers,
+    adjoints: Numbers,
+}
+
+/// Compares the derivatives of a kernel, if it has any.
+pub(super) fn check(program: &Program, reference: &Kernel, kernel: &Kernel) -> Checked<()> {
+    let Some(way_back) = backward(kernel)? else { return Ok(()) };
+    let (extents, seed) = SETS[0];
+    let arguments = Arguments::draw(program, kernel, &extents, seed);
+    let found = derivatives(kernel, &way_back, &arguments)?;
+    modes_agree(&found, 1e-4)?;
+    let Some(of_reference) = backward(reference)? else { return Ok(()) };
+    let expected = derivatives(reference, &of_reference, &arguments)?;
+    engines_agree(program, &expected, &found)?;
+    let double = kernel.in_double();
+    let kernel = double.as_ref().unwrap_or(kernel);
+    let arguments = Arguments::draw(program, kernel, &extents, seed);
+    let Some(way_back) = backward(kernel)? else { return Ok(()) };
+    let found = derivatives(kernel, &way_back, &arguments)?;
+    modes_agree(&found, 1e-8)?;
+    differences_agree(program, kernel, &arguments, &found)
+}
+
+fn wrong(detail: String) -> Box<Reject> {
+    Reject::new(Reason::Gradient, detail)
+}
+
+/// A number at which most functions are smooth and of a fair size.
+fn fair(random: &mut Random) -> f64 {
+    let size = 0.1 + 1.7 * (random.bits() >> 11) as f64 / (1u64 << 53) as f64;
+    if random.one_in(3) { -size } else { size }
+}
+
+fn drawn(arguments: &Arguments, random: &mut Random) -> Numbers {
+    arguments.all.iter().map(|argument| argument.numbers().iter().map(|_| fair(random)).collect()).collect()
+}
+
+fn launch<'a>(kernel: &Kernel, dim: &[u64], all: impl IntoIterator<Item = &'a mut Argument>) -> Checked<()> {
+    let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
+    // SAFETY: the arguments outlive the launch and the block says how large they are; the kernel that these are
+    // derivatives of has been run with all its indices checked.
+    let done = unsafe { kernel.launch(dim, &block, &LaunchOptions::default()) };
+    done.map_err(|error| Reject::new(Reason::Failed, error))
+}
+
+/// What the kernel leaves in these arrays.
+fn left(kernel: &Kernel, arguments: &Arguments, which: &[usize]) -> Checked<Vec<Argument>> {
+    if which.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut after = arguments.clone();
+    launch(kernel.strict().map_or(kernel, |strict| strict), &arguments.dim, &mut after.all)?;
+    Ok(which.iter().map(|&index| after.all[index].clone()).collect())
+}
+
+fn derivatives(kernel: &Kernel, way_back: &Backward, arguments: &Arguments) -> Checked<Found> {
+    let mut random = Random::new(0xd1ff);
+    let (directions, mut weights) = (drawn(arguments, &mut random), drawn(arguments, &mut random));
+    let tangents = forward(kernel, arguments, &directions)?;
+    let mut adjoints: Numbers = directions.iter().map(|numbers| vec![0.0; numbers.len()]).collect();
+    for (index, argument) in arguments.all.iter().enumerate() {
+        // Of a number nothing is left that could be weighted.
+        if argument.shape().is_none() {
+            weights[index].fill(0.0);
+        }
+    }
+    let mut all: Vec<Argument> = Vec::new();
+    all.extend(arguments.all.iter().cloned());
+    let of = |&index: &usize| arguments.all[index].adjoint(&weights[index], kernel.types()[index]);
+    all.extend(way_back.needs.adjoints.iter().map(of));
+    all.extend(left(kernel, arguments, &way_back.needs.after)?);
+    reverse(way_back, arguments, &mut all)?;
+    for (&index, adjoint) in way_back.needs.adjoints.iter().zip(&all[arguments.all.len()..]) {
+        adjoints[index] = adjoint.numbers();
+    }
+    let found = Found { directions, tangents, weights, adjoints };
+    let all = found.tangents.iter().chain(&found.adjoints).flatten();
+    match all.into_iter().find(|number| !number.is_finite()) {
+        Some(number) => Err(Reject::new(Reason::GradientNotFinite, format!("a derivative is {number}"))),
+        None => Ok(found),
+    }
+}
+
+/// What a step in these directions does to what the kernel leaves.
+fn forward(kernel: &Kernel, arguments: &Arguments, directions: &Numbers) -> Checked<Numbers> {
+    let request = crate::text::request(kernel);
+    let tangent = kernel.tangent(&request)?;
+    let mut all: Vec<Argument> = Vec::new();
+    all.extend(arguments.all.iter().cloned());
+    for &index in &tangent.tangents {
+        let mut moving = arguments.all[index].clone();
+        moving.set_numbers(&directions[index]);
+        all.push(moving);
+    }
+    all.extend(left(kernel, arguments, &tangent.after)?);
+    launch(&tangent.kernel, &arguments.dim, &mut all)?;
+    let mut tangents = directions.clone();
+    for (&index, moved) in tangent.tangents.iter().zip(&all[arguments.all.len()..]) {
+        // A number moves where it comes from, and nothing is left in it.
+        tangents[index] = match moved.shape() {
+            Some(_) => moved.numbers(),
+            None => vec![0.0; directions[index].len()],
+        };
+    }
+    Ok(tangents)
+}
+
+/// Launches a backward kernel: the kernel's arguments, adjoints and arrays as they are left, in this order.
+fn reverse(way_back: &Backward, arguments: &Arguments, all: &mut [Argument]) -> Checked<()> {
+    let dim = &arguments.dim;
+    if !way_back.needs.takes_part() {
+        let n = arguments.all.len();
+        let shapes: Vec<Option<Vec<u64>>> =
+            all[n..].iter().map(|adjoint| adjoint.shape().map(<[u64]>::to_vec)).collect();
+        let shapes: Vec<Option<&[u64]>> = shapes.iter().map(|shape| shape.as_deref()).collect();
+        for part in way_back.launches(dim, &shapes) {
+            let mut extents: Vec<Argument> = part.extents.iter().map(|&extent| Argument::int(extent)).collect();
+            launch(way_back.kernel_of(&part), &part.dim, all.iter_mut().chain(&mut extents))?;
+        }
+        return Ok(());
+    }
+    let mut lengths: Vec<u32> = way_back.needs.lengths.iter().map(|length| length.unwrap_or(0)).collect();
+    if let Some(sizes) = &way_back.sizes {
+        let mut given = arguments.all.clone();
+        given.push(Argument::zeros(Scalar::I32, &[lengths.len() as u64]));
+        launch(sizes, dim, &mut given)?;
+        let found = &given[arguments.all.len()];
+        lengths.iter_mut().enumerate().for_each(|(index, length)| *length = found.bits(index) as u32);
+    }
+    let n_threads: u64 = dim.iter().product();
+    let plan = way_back.plan(&lengths, n_threads, LIMITS);
+    let mut more: Vec<Argument> = plan.tapes.iter().map(|(shape, elem)| Argument::zeros(*elem, shape)).collect();
+    more.extend(plan.segments.iter().map(|&segment| Argument::int(segment)));
+    let first_thread = more.len();
+    more.extend(std::iter::once(&0).chain(&dim[1..]).map(|&extent| Argument::int(extent)));
+    for first in (0..n_threads).step_by(plan.n_places as usize) {
+        more[first_thread] = Argument::int(first);
+        let part = [plan.n_places.min(n_threads - first)];
+        launch(&way_back.kernel, &part, all.iter_mut().chain(&mut more))?;
+    }
+    Ok(())
+}
+
+/// A weighted sum of what is left moves as much by one mode as by the other.
+fn modes_agree(found: &Found, tolerance: f64) -> Checked<()> {
+    let (mut forward, mut reverse, mut size) = (0.0, 0.0, 0.0);
+    for (weight, tangent) in found.weights.iter().flatten().zip(found.tangents.iter().flatten()) {
+        forward += weight * tangent;
+        size += f64::abs(weight * tangent);
+    }
+    for (adjoint, direction) in found.adjoints.iter().flatten().zip(found.directions.iter().flatten()) {
+        reverse += adjoint * direction;
+        size += f64::abs(adjoint * direction);
+    }
+    match (forward - reverse).abs() <= tolerance * size.max(1e-3) {
+        true => Ok(()),
+        false => Err(wrong(format!("forward mode gives {forward:e}, reverse mode {reverse:e}"))),
+    }
+}
+
+/// Machine code finds what the interpreter finds.
+fn engines_agree(program: &Program, expected: &Found, found: &Found) -> Checked<()> {
+    for (expected, found) in [(&expected.tangents, &found.tangents), (&expected.adjoints, &found.adjoints)] {
+        for (input, (expected, found)) in program.inputs.iter().zip(expected.iter().zip(found)) {
+            let largest = expected.iter().fold(1e-6, |largest: f64, number| largest.max(number.abs()));
+            for (index, (want, have)) in expected.iter().zip(found).enumerate() {
+                // Sums need not have one order.
+                if (want - have).abs() > 1e-5 * largest {
+                    let detail =
+                        format!("derivative of {}[{index}]: {have:e}, the interpreter says {want:e}", input.name);
+                    return Err(Reject::new(Reason::Disagreement, detail));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel leaves if all its arguments move so far in their directions.
+fn moved(kernel: &Kernel, arguments: &Arguments, directions: &Numbers, step: f64) -> Checked<Numbers> {
+    let mut moved = arguments.clone();
+    for (argument, directions) in moved.all.iter_mut().zip(directions) {
+        let numbers: Vec<f64> = argument.numbers().iter().zip(directions).map(|(x, d)| x + step * d).collect();
+        argument.set_numbers(&numbers);
+    }
+    launch(kernel, &arguments.dim, &mut moved.all)?;
+    Ok(moved.all.iter().map(Argument::numbers).collect())
+}
+
+/// Tangents are what differences say, wherever those of two steps agree.
+fn differences_agree(program: &Program, kernel: &Kernel, arguments: &Arguments, found: &Found) -> Checked<()> {
+    let around = |step: f64| -> Checked<(Numbers, Numbers)> {
+        let ahead = moved(kernel, arguments, &found.directions, step)?;
+        Ok((ahead, moved(kernel, arguments, &found.directions, -step)?))
+    };
+    let here = moved(kernel, arguments, &found.directions, 0.0)?;
+    let (coarse, fine) = (around(COARSE)?, around(FINE)?);
+    for (param, tangents) in found.tangents.iter().enumerate() {
+        if arguments.all[param].shape().is_none() {
+            continue;
+        }
+        for (index, tangent) in tangents.iter().enumerate() {
+            let of = |(ahead, behind): &(Numbers, Numbers), step| {
+                let (ahead, behind, here) = (ahead[param][index], behind[param][index], here[param][index]);
+                let bend = ((ahead - here) - (here - behind)).abs() / step;
+                ((ahead - behind) / (2.0 * step), bend)
+            };
+            let ((coarse, coarse_bend), (fine, fine_bend)) = (of(&coarse, COARSE), of(&fine, FINE));
+            let size = coarse.abs().max(fine.abs()).max(1e-3);
+            // What rounding makes of a difference of numbers of this size.
+            let noise = 1e-15 * here[param][index].abs() / FINE;
+            let is_close = (coarse - fine).abs() <= SMOOTH * size;
+            // A kink at the place itself: the two sides' differences stay apart.
+            let is_kink = fine_bend > 10.0 * noise && fine_bend > SMOOTH * size && coarse_bend < 3.0 * fine_bend;
+            if !is_close || is_kink || noise > SMOOTH * size || size > LARGE {
+                continue;
+            }
+            if (tangent - fine).abs() > 100.0 * SMOOTH * size.max(tangent.abs()) {
+                let name = &program.inputs[param].name;
+                return Err(wrong(format!("derivative of {name}[{index}]: {tangent:e}, differences say {fine:e}")));
+            }
+        }
+    }
+    Ok(())
+}
