@@ -3,7 +3,8 @@
 use crate::{Failure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
-    COLUMNS, Category, Dedup, Finding, How, Level, Manifest, Progress, Settings, produce, validate,
+    COLUMNS, Category, Dedup, Finding, How, Level, Manifest, Progress, Settings, Shard, fingerprint, merge, produce,
+    structures, validate,
 };
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -20,8 +21,23 @@ pub(crate) struct Arguments {
 enum Command {
     /// Generate kernels, verify them, and write them with their code
     Produce(Produce),
+    /// Put the shards of a data set together
+    Merge(Merge),
     /// Prove a data set right: every row from its text alone
     Validate(Validate),
+}
+
+#[derive(clap::Args)]
+struct Merge {
+    /// The folders of all shards
+    #[arg(required = true, value_name = "DIR")]
+    shards: Vec<PathBuf>,
+    /// The folder to write to
+    #[arg(long, value_name = "DIR")]
+    output: PathBuf,
+    /// How many rows to write; by default all
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
 }
 
 #[derive(clap::Args)]
@@ -69,9 +85,15 @@ struct Produce {
     /// The GPU architecture of PTX and LLVM IR
     #[arg(long, value_name = "sm_NN")]
     arch: Option<polyloom::Arch>,
-    /// Rows that are finished together: a run that is interrupted loses no more than these
+    /// Indices whose rows are finished together: a run that is interrupted loses no more than these
     #[arg(long, value_name = "N", default_value = "10000")]
-    rows_per_file: NonZero<u64>,
+    indices_per_file: NonZero<u64>,
+    /// Make the i-th of N parts of the data set, such as 0/4, which `merge` puts together
+    #[arg(long, value_name = "I/N", conflicts_with = "index_range")]
+    shard: Option<ShardOf>,
+    /// Leave out kernels that are like those of these files, .py or .jsonl
+    #[arg(long, value_name = "FILE")]
+    exclude: Vec<PathBuf>,
     /// Go on with what the folder holds
     #[arg(long)]
     resume: bool,
@@ -85,6 +107,21 @@ enum Telling {
     Alpha,
     /// Their code without names and values of constants
     Structure,
+}
+
+#[derive(Clone, Copy)]
+struct ShardOf(Shard);
+
+impl std::str::FromStr for ShardOf {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ShardOf, String> {
+        let parts = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match parts {
+            Some((number, of)) if number < of => Ok(ShardOf(Shard { number, of })),
+            _ => Err(format!("`{text}` is no shard such as 0/4, the first of four")),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -108,7 +145,21 @@ impl std::str::FromStr for IndexRange {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.command {
         Command::Produce(arguments) => run_produce(arguments),
+        Command::Merge(arguments) => run_merge(arguments),
         Command::Validate(arguments) => run_validate(arguments),
+    }
+}
+
+fn run_merge(arguments: &Merge) -> Outcome {
+    let done = merge(&arguments.shards, &arguments.output, arguments.count);
+    let (manifest, progress) = done.map_err(|error| Failure::Failed(error.to_string()))?;
+    print(table(&manifest, &progress).as_bytes())?;
+    match arguments.count {
+        Some(count) if progress.rows < count => {
+            let rows = progress.rows;
+            Err(Failure::Failed(format!("the shards have {rows} rows for {count}: make them with a larger --count")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -149,8 +200,14 @@ fn run_produce(arguments: &Produce) -> Outcome {
     }
     let mut settings = Settings::new(0, arguments.seed);
     settings.count = arguments.count;
+    settings.indices_per_chunk = arguments.indices_per_file.get();
     if let Some(range) = arguments.index_range {
         (settings.first, settings.end) = (range.first, Some(range.end));
+    }
+    if let (Some(ShardOf(shard)), Some(count)) = (arguments.shard, arguments.count) {
+        // So many indices give as many rows, with room for those that are known already.
+        (settings.shard, settings.count) = (Some(shard), None);
+        settings.end = Some((count + count / 4).next_multiple_of(settings.indices_per_chunk));
     }
     if !arguments.categories.is_empty() {
         settings.categories = arguments.categories.iter().map(|category| category.name().to_owned()).collect();
@@ -164,7 +221,7 @@ fn run_produce(arguments: &Produce) -> Outcome {
         Telling::Alpha => Dedup::Alpha,
         Telling::Structure => Dedup::Structure,
     };
-    settings.rows_per_chunk = arguments.rows_per_file.get();
+
     settings.device.clone_from(&arguments.device);
     if let Some(arch) = arguments.arch {
         settings.arch = arch.to_string();
@@ -177,7 +234,9 @@ fn run_produce(arguments: &Produce) -> Outcome {
             let _ = std::io::stderr().flush();
         }
     };
-    let how = How { jobs, resume: arguments.resume, observe: &mut observe };
+    let excluded = structures(&arguments.exclude).map_err(|error| Failure::Failed(error.to_string()))?;
+    settings.excluded = fingerprint(&excluded);
+    let how = How { jobs, resume: arguments.resume, excluded: &excluded, observe: &mut observe };
     let done = produce(&settings, &arguments.output, how);
     if shows {
         eprintln!();

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// Without the code that takes longest to make.
-const QUICK: [&str; 6] = ["--verify", "run", "--columns", ROW, "--rows-per-file", "20"];
+const QUICK: [&str; 6] = ["--verify", "run", "--columns", ROW, "--indices-per-file", "24"];
 const ROW: &str = "id,kernel_name,category,python_source,cuda_forward,cpp_backward,hir,device,metadata";
 
 fn folder(name: &str) -> (Folder, String) {
@@ -104,6 +104,38 @@ fn a_run_that_is_killed_fifty_times_ends_with_the_same_bytes() {
     }
     assert_success(&produce(&killed, &[&more[..], &["--resume"]].concat()));
     assert_same(&unbroken, &killed);
+}
+
+#[test]
+fn shards_make_together_what_one_run_makes() {
+    let (_keep, whole) = folder("dataset-one-run");
+    assert_success(&produce(&whole, &["--count", "150"]));
+    let shards: Vec<_> = (0..3).map(|number| folder(&format!("dataset-shard-{number}"))).collect();
+    for (number, (_, shard)) in shards.iter().enumerate() {
+        assert_success(&produce(shard, &["--count", "150", "--shard", &format!("{number}/3")]));
+    }
+    let (_keep, merged) = folder("dataset-merged");
+    let paths: Vec<&str> = shards.iter().map(|(_, shard)| shard.as_str()).collect();
+    assert_success(&polyloom(&[&["dataset", "merge", "--output", &merged, "--count", "150"][..], &paths].concat()));
+    assert_same(&whole, &merged);
+    let (_keep, torn) = folder("dataset-merged-torn");
+    let missing = polyloom(&["dataset", "merge", "--output", &torn, paths[0], paths[2]]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("indices 24 to 47 are missing"), "{}", text(&missing.stderr));
+}
+
+#[test]
+fn kernels_like_those_to_leave_out_are_left_out() {
+    let (_keep, first) = folder("dataset-all");
+    assert_success(&produce(&first, &["--count", "20"]));
+    let rows = fs::read_to_string(Path::new(&first).join("data/train-00000.jsonl")).expect("there are rows");
+    let (keep, second) = folder("dataset-without");
+    let row: Value = serde_json::from_str(rows.lines().nth(1).expect("there are two rows")).expect("it is JSON");
+    let jsonl = keep.file("those.jsonl", rows.lines().next().expect("there is a row"));
+    let python = keep.file("that.py", row["python_source"].as_str().expect("a text"));
+    assert_success(&produce(&second, &["--count", "20", "--exclude", &jsonl, "--exclude", &python]));
+    let manifest = fs::read_to_string(Path::new(&second).join("manifest.json")).expect("there is a manifest");
+    assert!(manifest.contains("\"excluded\": 2"), "{manifest}");
 }
 
 #[test]

@@ -4,7 +4,9 @@
 //! [`produce`] does all three for as many as are asked for.
 
 mod card;
+mod exclude;
 mod generate;
+mod merge;
 mod produce;
 mod row;
 mod similarity;
@@ -14,8 +16,10 @@ mod validate;
 mod verify;
 
 pub use card::{Summary, UniqueRatios};
+pub use exclude::{ExcludeError, fingerprint, structures};
 pub use generate::{Category, Extent, Input, Program, UnknownCategory, Values, generate};
-pub use produce::{Chunk, Dedup, FileRecord, Format, How, Manifest, ProduceError, Progress, Settings, produce};
+pub use merge::merge;
+pub use produce::{Chunk, Dedup, FileRecord, Format, How, Manifest, ProduceError, Progress, Settings, Shard, produce};
 pub use row::{COLUMNS, Hashes, Metadata, Row, Versions};
 pub use statistics::{Histogram, Statistics};
 pub use text::{Device, Texts};

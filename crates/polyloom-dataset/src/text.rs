@@ -70,6 +70,7 @@ impl Texts {
         &self,
         program: &Program,
         kernel: &Kernel,
+        hashes: Hashes,
         verified: Level,
         (seed, index): (u64, u64),
     ) -> Result<Row, Box<Reject>> {
@@ -106,7 +107,7 @@ impl Texts {
             ops: ops(kernel.function()),
             depth: depth(kernel.function()),
             difficulty: program.difficulty,
-            hashes: hashes(program, kernel),
+            hashes,
             seed,
             index,
             versions: Versions { polyloom: env!("CARGO_PKG_VERSION").to_owned(), generator: GENERATOR },
@@ -131,11 +132,11 @@ impl Texts {
     }
 }
 
-/// The hashes of a program.
-pub(crate) fn hashes(program: &Program, kernel: &Kernel) -> Hashes {
+/// The hashes of a text and its kernel.
+pub(crate) fn hashes(source: &str, kernel: &Kernel) -> Hashes {
     let digits = |hash: &[u8; 32]| hash[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     Hashes {
-        exact: digits(blake3::hash(program.source.as_bytes()).as_bytes()),
+        exact: digits(blake3::hash(source.as_bytes()).as_bytes()),
         alpha: digits(&kernel.hash()),
         structure: digits(&kernel.structure_hash()),
     }

@@ -6,7 +6,7 @@
 use crate::generate::{Category, Program};
 use crate::produce::{Format, Manifest, categories, drafts, key, split_name};
 use crate::row::{COLUMNS, Row};
-use crate::text::{Device, GENERATOR, Texts};
+use crate::text::{Device, GENERATOR, Texts, hashes};
 use crate::verify::{Level, Verifier};
 use polyloom::{Arch, SessionError};
 use std::collections::{BTreeMap, HashMap};
@@ -222,11 +222,13 @@ fn compare(row: &Row, manifest: &Manifest, verifier: &Verifier, wrong: &mut Vec<
         wrong.push(format!("is verified to `{}`, the manifest says `{wanted}`", metadata.verified));
     }
     let text = |reject: Box<crate::verify::Reject>| format!("{}: {}", reject.reason.name(), reject.detail);
-    let kernel = verifier.compile(&program).map_err(text)?;
+    let kernel = verifier.compile(&program.name, &program.source).map_err(text)?;
     let wants = |name: &str| manifest.settings.columns.iter().any(|column| column == name);
     let ptx = ["ptx_forward", "ptx_backward", "llvm_ir_forward"].into_iter().any(wants);
     let texts = Texts { device, arch, ptx };
-    let expected = texts.row(&program, &kernel, metadata.verified, (metadata.seed, metadata.index)).map_err(text)?;
+    let expected = texts
+        .row(&program, &kernel, hashes(&program.source, &kernel), metadata.verified, (metadata.seed, metadata.index))
+        .map_err(text)?;
     let fields = |row: &Row| match serde_json::to_value(row) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),

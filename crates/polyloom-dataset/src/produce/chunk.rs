@@ -2,27 +2,27 @@
 
 use super::manifest::{Chunk, FileRecord, Manifest, TemporaryFile};
 use super::settings::{Dedup, Settings};
-use super::work::{Done, Key, Made};
+use super::work::{Done, Key, Made, Rejected};
 use crate::Hashes;
 use crate::row::Selected;
 use crate::similarity::Bands;
-use serde::Serialize;
-use serde_json::json;
+use crate::statistics::Statistics;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The folders that files are in.
-pub(super) const FOLDERS: [&str; 3] = ["data", "rejects", "keys"];
+pub(crate) const FOLDERS: [&str; 3] = ["data", "rejects", "keys"];
 
 /// Parts of a data set, and how many of a hundred structures are in each.
 pub(crate) const SPLITS: [(&str, u128); 3] = [("train", 90), ("validation", 5), ("test", 5)];
 
 /// A chunk that is being written.
-pub(super) struct OpenChunk<'a> {
+pub(crate) struct OpenChunk<'a> {
     folder: PathBuf,
     settings: &'a Settings,
-    number: usize,
+    number: u64,
     chunk: Chunk,
     splits: [Option<Writer>; SPLITS.len()],
     rejects: Option<Writer>,
@@ -40,8 +40,8 @@ impl Writer {
         Ok(Writer { file: TemporaryFile::create(folder, path)?, rows: 0 })
     }
 
-    fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.file, value)?;
+    fn line(&mut self, line: &[u8]) -> io::Result<()> {
+        self.file.write_all(line)?;
         self.file.write_all(b"\n")?;
         self.rows += 1;
         Ok(())
@@ -53,7 +53,7 @@ impl Writer {
 }
 
 impl<'a> OpenChunk<'a> {
-    pub(super) fn new(folder: &Path, settings: &'a Settings, number: usize, first: u64) -> io::Result<OpenChunk<'a>> {
+    pub(crate) fn new(folder: &Path, settings: &'a Settings, number: u64, first: u64) -> io::Result<OpenChunk<'a>> {
         Ok(OpenChunk {
             folder: folder.to_owned(),
             settings,
@@ -65,44 +65,48 @@ impl<'a> OpenChunk<'a> {
         })
     }
 
-    pub(super) fn n_rows(&self) -> u64 {
-        self.keys.rows
+    /// Which chunk of the data set it is.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Adds what came of an index; `refused` says why its row is not taken.
     pub(super) fn add(&mut self, done: &Done, refused: Option<&'static str>) -> io::Result<()> {
-        for rejected in &done.rejects {
-            let record = json!({
-                "index": done.index,
-                "category": rejected.program.category.name(),
-                "reason": rejected.reject.reason.name(),
-                "detail": rejected.reject.detail,
-                "python_source": rejected.program.source,
-            });
-            let (folder, number) = (&self.folder, self.number);
-            let writer = match &mut self.rejects {
-                Some(writer) => writer,
-                none => none.insert(Writer::create(folder, &format!("rejects/{number:05}.jsonl"))?),
-            };
-            writer.line(&record)?;
-            *self.chunk.rejects.entry(rejected.reject.reason.name().to_owned()).or_default() += 1;
+        self.chunk.end = done.index + 1;
+        for Rejected { program, reject } in &done.rejects {
+            self.reject(&RejectRecord {
+                index: done.index,
+                reason: reject.reason.name().to_owned(),
+                category: Some(program.category.name().to_owned()),
+                detail: Some(reject.detail.clone()),
+                python_source: Some(program.source.clone()),
+            })?;
         }
         match (&done.made, refused) {
-            (Some(made), None) => self.add_row(made),
-            (_, refused) => {
-                self.reject(refused.unwrap_or("given_up"));
-                Ok(())
+            (Some(made), None) => {
+                let Made { row, keys, op_counts } = &**made;
+                let line = serde_json::to_vec(&Selected { row, columns: &self.settings.columns })?;
+                self.chunk.statistics.add(row, op_counts);
+                self.add_line(keys, &line)
             }
+            (_, refused) => self.reject(&RejectRecord::of_index(done.index, refused.unwrap_or("given_up"))),
         }
     }
 
-    fn reject(&mut self, reason: &str) {
-        *self.chunk.rejects.entry(reason.to_owned()).or_default() += 1;
+    /// Adds what keeps a kernel or an index from being a row.
+    pub(crate) fn reject(&mut self, record: &RejectRecord) -> io::Result<()> {
+        let (folder, number) = (&self.folder, self.number);
+        let writer = match &mut self.rejects {
+            Some(writer) => writer,
+            none => none.insert(Writer::create(folder, &format!("rejects/{number:05}.jsonl"))?),
+        };
+        *self.chunk.rejects.entry(record.reason.clone()).or_default() += 1;
+        writer.line(&serde_json::to_vec(record)?)
     }
 
-    fn add_row(&mut self, made: &Made) -> io::Result<()> {
-        let Made { row, hashes, .. } = made;
-        let split = split(&hashes.structure);
+    /// Adds a row that is written already.
+    pub(crate) fn add_line(&mut self, keys: &Keys, line: &[u8]) -> io::Result<()> {
+        let split = keys.split();
         let (name, _) = SPLITS[split];
         let (folder, number) = (&self.folder, self.number);
         let writer = match &mut self.splits[split] {
@@ -112,17 +116,20 @@ impl<'a> OpenChunk<'a> {
                 none.insert(Writer::create(folder, &format!("data/{name}-{number:05}.{extension}"))?)
             }
         };
-        writer.line(&Selected { row, columns: &self.settings.columns })?;
-        self.keys.file.write_all(&made.keys().to_bytes())?;
+        writer.line(line)?;
+        self.keys.file.write_all(&keys.to_bytes())?;
         self.keys.rows += 1;
-        self.chunk.statistics.add(row, &made.op_counts);
         Ok(())
     }
 
+    /// The statistics of the rows that were added as lines, and the index after the last.
+    pub(crate) fn set_statistics(&mut self, statistics: Statistics, end: u64) {
+        (self.chunk.statistics, self.chunk.end) = (statistics, end);
+    }
+
     /// Gives the files their names and lists them.
-    pub(super) fn finish(self, manifest: &mut Manifest, end: u64, is_last: bool) -> io::Result<()> {
+    pub(crate) fn finish(self, manifest: &mut Manifest, is_last: bool) -> io::Result<()> {
         let mut chunk = self.chunk;
-        chunk.end = end;
         let writers = self.splits.into_iter().flatten().chain(self.rejects).chain([self.keys]);
         chunk.files = writers.map(Writer::finish).collect::<io::Result<_>>()?;
         manifest.chunks.push(chunk);
@@ -131,9 +138,30 @@ impl<'a> OpenChunk<'a> {
     }
 }
 
+/// Why a kernel is no row, or an index has none.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RejectRecord {
+    pub(crate) index: u64,
+    pub(crate) reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    python_source: Option<String>,
+}
+
+impl RejectRecord {
+    /// An index without a row.
+    pub(crate) fn of_index(index: u64, reason: &str) -> RejectRecord {
+        RejectRecord { index, reason: reason.to_owned(), category: None, detail: None, python_source: None }
+    }
+}
+
 /// The part of the data set that a structure belongs to, wherever and whenever it is generated.
-fn split(structure: &str) -> usize {
-    let mut at = u128::from_str_radix(structure, 16).unwrap_or_default() % 100;
+fn split(structure: Key) -> usize {
+    let mut at = structure % 100;
     for (split, (_, share)) in SPLITS.iter().enumerate() {
         if at < *share {
             return split;
@@ -145,29 +173,35 @@ fn split(structure: &str) -> usize {
 
 /// The name of the part of the data set that a structure belongs to.
 pub(crate) fn split_name(structure: &str) -> &'static str {
-    SPLITS[split(structure)].0
+    SPLITS[split(Key::from_str_radix(structure, 16).unwrap_or_default())].0
 }
 
 /// By which a row is told from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     pub(super) exact: Key,
     pub(super) alpha: Key,
     pub(super) structure: Key,
-    pub(super) bands: Bands,
+    pub(crate) bands: Bands,
+    pub(crate) index: u64,
 }
 
 impl Keys {
-    const BYTES: usize = 80;
+    const BYTES: usize = 88;
 
-    pub(super) fn of(hashes: &Hashes, bands: Bands) -> Keys {
+    pub(super) fn of(hashes: &Hashes, bands: Bands, index: u64) -> Keys {
         let key = |digits: &str| Key::from_str_radix(digits, 16).unwrap_or_default();
         let Hashes { exact, alpha, structure } = hashes;
-        Keys { exact: key(exact), alpha: key(alpha), structure: key(structure), bands }
+        Keys { exact: key(exact), alpha: key(alpha), structure: key(structure), bands, index }
+    }
+
+    /// Which part of the data set the row belongs to.
+    pub(crate) fn split(&self) -> usize {
+        split(self.structure)
     }
 
     /// The one that counts.
-    pub(super) fn key(&self, dedup: Dedup) -> Key {
+    pub(crate) fn key(&self, dedup: Dedup) -> Key {
         match dedup {
             Dedup::Exact => self.exact,
             Dedup::Alpha => self.alpha,
@@ -177,29 +211,38 @@ impl Keys {
 
     fn to_bytes(self) -> Vec<u8> {
         let hashes = [self.exact, self.alpha, self.structure].into_iter().flat_map(Key::to_le_bytes);
-        hashes.chain(self.bands.into_iter().flat_map(u64::to_le_bytes)).collect()
+        hashes.chain(self.bands.into_iter().chain([self.index]).flat_map(u64::to_le_bytes)).collect()
     }
 
     fn from_bytes(bytes: &[u8; Keys::BYTES]) -> Keys {
         let (hashes, bands) = bytes.split_at(48);
         let mut hashes = hashes.as_chunks::<16>().0.iter().map(|bytes| Key::from_le_bytes(*bytes));
         let mut hash = || hashes.next().unwrap_or_default();
-        let mut keys = Keys { exact: hash(), alpha: hash(), structure: hash(), bands: Bands::default() };
-        for (band, bytes) in keys.bands.iter_mut().zip(bands.as_chunks::<8>().0) {
-            *band = u64::from_le_bytes(*bytes);
-        }
-        keys
+        let mut numbers = bands.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+        let mut number = || numbers.next().unwrap_or_default();
+        let (exact, alpha, structure) = (hash(), hash(), hash());
+        let bands = [number(), number(), number(), number()];
+        Keys { exact, alpha, structure, bands, index: number() }
     }
 }
 
 /// Hands over the keys of all rows of a folder.
 pub(super) fn read_keys(manifest: &Manifest, folder: &Path, mut take: impl FnMut(Keys)) -> io::Result<()> {
-    for file in manifest.chunks.iter().flat_map(|chunk| &chunk.files).filter(|file| file.path.starts_with("keys/")) {
+    for chunk in &manifest.chunks {
+        read_chunk_keys(chunk, folder)?.into_iter().for_each(&mut take);
+    }
+    Ok(())
+}
+
+/// The keys of the rows of a chunk, in order.
+pub(crate) fn read_chunk_keys(chunk: &Chunk, folder: &Path) -> io::Result<Vec<Keys>> {
+    let mut keys = Vec::new();
+    for file in chunk.files.iter().filter(|file| file.path.starts_with("keys/")) {
         let bytes = fs::read(folder.join(&file.path))?;
         if blake3::hash(&bytes).to_hex().as_str() != file.blake3 {
             return Err(io::Error::other(format!("{} is not what the manifest says", file.path)));
         }
-        bytes.as_chunks::<{ Keys::BYTES }>().0.iter().for_each(|bytes| take(Keys::from_bytes(bytes)));
+        keys.extend(bytes.as_chunks::<{ Keys::BYTES }>().0.iter().map(Keys::from_bytes));
     }
-    Ok(())
+    Ok(keys)
 }

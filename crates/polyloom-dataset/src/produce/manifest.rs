@@ -81,9 +81,15 @@ impl Manifest {
         replace(folder, NAME, &text)
     }
 
-    /// The index that the next chunk begins with.
+    /// The index that the next chunk may begin with.
     pub fn next(&self) -> u64 {
         self.chunks.last().map_or(self.settings.first, |chunk| chunk.end)
+    }
+
+    /// Notes that there will be no more.
+    pub(crate) fn finish(&mut self, folder: &Path) -> io::Result<()> {
+        self.is_finished = true;
+        self.write(folder)
     }
 
     /// How many rows there are.

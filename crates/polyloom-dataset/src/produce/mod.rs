@@ -6,9 +6,9 @@ mod settings;
 mod work;
 
 pub use manifest::{Chunk, FileRecord, Manifest};
-pub use settings::{Dedup, Format, Settings};
+pub use settings::{Dedup, Format, Settings, Shard};
 
-pub(crate) use chunk::split_name;
+pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, read_chunk_keys, split_name};
 pub(crate) use work::{drafts, key};
 
 use crate::card::{Summary, UniqueRatios, card};
@@ -16,7 +16,7 @@ use crate::generate::Category;
 use crate::similarity::Sketch;
 use crate::text::{Device, Texts};
 use crate::verify::{Level, Verifier};
-use chunk::{FOLDERS, OpenChunk, read_keys};
+use chunk::read_keys;
 use manifest::replace;
 use polyloom::{Arch, SessionError};
 use std::collections::HashSet;
@@ -84,6 +84,8 @@ pub struct How<'a> {
     pub jobs: usize,
     /// Whether to go on with what the folder holds.
     pub resume: bool,
+    /// Structures that no row may have: [`Settings::excluded`] tells which they are.
+    pub excluded: &'a HashSet<u128>,
     /// Is told how far the run is, about ten times a second.
     pub observe: &'a mut dyn FnMut(&Progress),
 }
@@ -95,14 +97,7 @@ pub struct How<'a> {
 /// [`ProduceError`].
 pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Manifest, Progress), ProduceError> {
     let started = Instant::now();
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |error| ProduceError::File { path, error }
-    };
-    for inner in FOLDERS {
-        let path = folder.join(inner);
-        std::fs::create_dir_all(&path).map_err(at(&path))?;
-    }
+    create_folders(folder)?;
     let mut manifest = begin(settings, folder, how.resume)?;
     manifest.clean(folder, &FOLDERS).map_err(at(folder))?;
     let mut sketch = settings.most_alike.map(Sketch::new);
@@ -117,69 +112,95 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     let known = RwLock::new(known);
     let mut progress = Progress { rows: manifest.rows(), wanted: settings.count, ..Progress::default() };
     if manifest.is_finished {
+        // What comes last may not have been written.
+        if !folder.join("README.md").exists() {
+            describe(&manifest, folder, &progress)?;
+        }
         return Ok((manifest, progress));
     }
-    let work = Work { settings, categories: categories(settings)?, texts: texts(settings)?, known: &known };
+    let work = Work {
+        settings,
+        categories: categories(settings)?,
+        texts: texts(settings)?,
+        known: &known,
+        excluded: how.excluded,
+    };
     let verifiers = (0..how.jobs.max(1)).map(|_| Verifier::new(work.texts.arch)).collect::<Result<Vec<_>, _>>()?;
 
-    let mut chunk = None;
-    let first = manifest.next();
+    let mut chunk: Option<OpenChunk> = None;
     let mut told = started;
     let is_enough = |progress: &Progress| settings.count.is_some_and(|count| progress.rows >= count);
-    work.in_order(first, settings.end, verifiers, |done| {
-        let index = done.index;
+    let mut selection = Selection { dedup: settings.dedup, known: &known, sketch };
+    work.in_order(manifest.next(), verifiers, |done| {
+        let number = done.index / settings.indices_per_chunk;
+        if let Some(full) = chunk.take_if(|open| open.number() != number) {
+            full.finish(&mut manifest, false).map_err(at(folder))?;
+        }
         let open = match &mut chunk {
             Some(open) => open,
-            none => none.insert(OpenChunk::new(folder, settings, manifest.chunks.len(), index).map_err(at(folder))?),
+            none => none.insert(OpenChunk::new(folder, settings, number, done.index).map_err(at(folder))?),
         };
         progress.rejects += done.rejects.len() as u64;
-        let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
-        let mut refused = done.is_known.then_some("duplicate");
-        if let Some(keys) = done.made.as_ref().map(|made| made.keys()) {
-            if !known.insert(keys.key(settings.dedup)) {
-                refused = Some("duplicate");
-            } else if sketch.as_mut().is_some_and(|sketch| !sketch.take(&keys.bands)) {
-                refused = Some("nearly_alike");
-            }
-        }
-        drop(known);
+        let refused = match &done.made {
+            Some(made) => selection.refuses(&made.keys),
+            None => done.is_known.then_some("duplicate"),
+        };
         let is_new = done.made.is_some() && refused.is_none();
         progress.duplicates += u64::from(refused.is_some());
         progress.rows += u64::from(is_new);
         progress.made += u64::from(is_new);
         open.add(&done, refused).map_err(at(folder))?;
-        let goes_on = !is_enough(&progress);
-        if open.n_rows() >= settings.rows_per_chunk || !goes_on {
-            if let Some(open) = chunk.take() {
-                open.finish(&mut manifest, index + 1, !goes_on).map_err(at(folder))?;
-            }
-        }
         progress.time = started.elapsed();
         if told.elapsed() >= Duration::from_millis(100) {
             told = Instant::now();
             (how.observe)(&progress);
         }
-        Ok::<bool, ProduceError>(goes_on)
+        Ok::<bool, ProduceError>(!is_enough(&progress))
     })?;
-    if !manifest.is_finished {
-        let end = settings.end.unwrap_or(first);
-        match chunk.take() {
-            Some(open) => open.finish(&mut manifest, end, true),
-            None => {
-                manifest.is_finished = true;
-                manifest.write(folder)
-            }
-        }
-        .map_err(at(folder))?;
+    match chunk.take() {
+        Some(open) => open.finish(&mut manifest, true),
+        None => manifest.finish(folder),
     }
+    .map_err(at(folder))?;
     progress.time = started.elapsed();
     (how.observe)(&progress);
-    let unique = unique_ratios(&manifest, folder).map_err(at(folder))?;
-    let summary = Summary::new(&manifest, unique, progress.made, progress.time.as_secs_f64());
-    let text = serde_json::to_string_pretty(&summary).map_err(io::Error::other).map_err(at(folder))?;
-    replace(folder, "stats.json", format!("{text}\n").as_bytes()).map_err(at(folder))?;
-    replace(folder, "README.md", card(&manifest, unique).as_bytes()).map_err(at(folder))?;
+    describe(&manifest, folder, &progress)?;
     Ok((manifest, progress))
+}
+
+/// Writes what stands beside the rows of a finished data set.
+pub(crate) fn describe(manifest: &Manifest, folder: &Path, progress: &Progress) -> Result<(), ProduceError> {
+    let written = || -> io::Result<()> {
+        let unique = unique_ratios(manifest, folder)?;
+        let summary = Summary::new(manifest, unique, progress.made, progress.time.as_secs_f64());
+        let text = serde_json::to_string_pretty(&summary).map_err(io::Error::other)?;
+        replace(folder, "stats.json", format!("{text}\n").as_bytes())?;
+        replace(folder, "README.md", card(manifest, unique).as_bytes())
+    };
+    written().map_err(|error| ProduceError::File { path: folder.to_owned(), error })
+}
+
+/// Which rows are taken: those that are not known, and of those that are nearly alike so many.
+pub(crate) struct Selection<'a> {
+    pub(crate) dedup: Dedup,
+    pub(crate) known: &'a RwLock<HashSet<work::Key>>,
+    pub(crate) sketch: Option<Sketch>,
+}
+
+impl Selection<'_> {
+    /// Why a row is not taken. One that is taken is known from now on.
+    pub(crate) fn refuses(&mut self, keys: &Keys) -> Option<&'static str> {
+        let key = keys.key(self.dedup);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&key) {
+            return Some("duplicate");
+        }
+        if self.sketch.as_mut().is_some_and(|sketch| !sketch.take(&keys.bands)) {
+            return Some("nearly_alike");
+        }
+        known.insert(key);
+        None
+    }
 }
 
 /// How many kernels are different.
@@ -194,6 +215,20 @@ fn unique_ratios(manifest: &Manifest, folder: &Path) -> io::Result<UniqueRatios>
         Ok(keys.len() as f64 / n as f64)
     };
     Ok(UniqueRatios { exact: ratio(Dedup::Exact)?, alpha: ratio(Dedup::Alpha)?, structure: ratio(Dedup::Structure)? })
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> ProduceError {
+    let path = path.to_owned();
+    move |error| ProduceError::File { path, error }
+}
+
+/// Creates the folders that files are in.
+pub(crate) fn create_folders(folder: &Path) -> Result<(), ProduceError> {
+    for inner in FOLDERS {
+        let path = folder.join(inner);
+        std::fs::create_dir_all(&path).map_err(at(&path))?;
+    }
+    Ok(())
 }
 
 /// The manifest to begin with.

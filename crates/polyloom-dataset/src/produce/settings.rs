@@ -20,7 +20,7 @@ pub struct Settings {
     pub first: u64,
     /// The index after the last; none if there are as many as it takes.
     pub end: Option<u64>,
-    /// How many rows are wanted; none if it is as many as the indices give.
+    /// How many rows are wanted; none if it is as many as the indices give, as it is of a shard.
     pub count: Option<u64>,
     /// The categories, dealt out in turn.
     pub categories: Vec<String>,
@@ -36,10 +36,24 @@ pub struct Settings {
     pub arch: String,
     /// The columns.
     pub columns: Vec<String>,
-    /// Rows of a chunk: of the files that are finished together.
-    pub rows_per_chunk: u64,
+    /// Indices of a chunk: of the files that are finished together.
+    pub indices_per_chunk: u64,
+    /// Which chunks the run makes, if others make the rest.
+    pub shard: Option<Shard>,
+    /// The BLAKE3 hash of the structures that no row may have, if there are any.
+    pub excluded: Option<String>,
     /// The format of the files.
     pub format: Format,
+}
+
+/// One of several runs that make a data set together: that of the chunks `number`, `number + of` and so on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shard {
+    /// Which run, from 0.
+    pub number: u64,
+    /// How many runs there are.
+    pub of: u64,
 }
 
 /// What tells rows from each other.
@@ -88,9 +102,18 @@ impl Settings {
             device: "both".to_owned(),
             arch: polyloom::Arch::DEFAULT.to_string(),
             columns: COLUMNS.map(str::to_owned).to_vec(),
-            rows_per_chunk: 10_000,
+            indices_per_chunk: 10_000,
+            shard: None,
+            excluded: None,
             format: Format::Jsonl,
         }
+    }
+
+    /// The indices that the run goes through, from the first that is not before `from`.
+    pub(crate) fn indices(&self, from: u64) -> impl Iterator<Item = u64> + Send {
+        let Settings { end, indices_per_chunk: n, shard, .. } = *self;
+        let all = from.max(self.first)..end.unwrap_or(u64::MAX);
+        all.filter(move |index| shard.is_none_or(|shard| (index / n) % shard.of == shard.number))
     }
 
     /// The settings that are not the same in both, each with both values.

@@ -9,7 +9,7 @@ use crate::statistics::OpCounts;
 use crate::text::{Texts, hashes};
 use crate::verify::{Reason, Reject, Verifier};
 use crate::{Hashes, produce::Dedup};
-use polyloom::Random;
+use polyloom::{Kernel, Random};
 use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 /// How often a kernel is drawn anew before an index is given up.
 const ATTEMPTS: usize = 50;
 /// How far ahead of the last row taken threads may work.
-const AHEAD: u64 = 256;
+const AHEAD: usize = 256;
 
 /// A structural hash, or another that tells rows from each other.
 pub(crate) type Key = u128;
@@ -37,15 +37,8 @@ pub(super) struct Done {
 /// A row, and by what it is told from others.
 pub(super) struct Made {
     pub(super) row: Row,
-    pub(super) hashes: Hashes,
-    pub(super) bands: Bands,
+    pub(super) keys: Keys,
     pub(super) op_counts: OpCounts,
-}
-
-impl Made {
-    pub(super) fn keys(&self) -> Keys {
-        Keys::of(&self.hashes, self.bands)
-    }
 }
 
 /// A kernel that was not taken.
@@ -61,6 +54,8 @@ pub(super) struct Work<'a> {
     pub(super) texts: Texts,
     /// The keys of the rows that have been taken.
     pub(super) known: &'a RwLock<HashSet<Key>>,
+    /// Structures that no row may have.
+    pub(super) excluded: &'a HashSet<Key>,
 }
 
 impl Work<'_> {
@@ -69,56 +64,78 @@ impl Work<'_> {
         let mut rejects = Vec::new();
         for program in drafts(&self.categories, self.settings.seed, index) {
             // A fault of the compiler must not end a long run: it is a reject like others, and stands in the statistics.
-            let attempt = catch_unwind(AssertUnwindSafe(|| self.attempt(verifier, &program, index)));
-            match attempt.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic)))) {
-                Ok(made) => return Done { index, is_known: made.is_none(), made: made.map(Box::new), rejects },
+            let verified = catch_unwind(AssertUnwindSafe(|| self.verified(verifier, &program)));
+            match verified.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic)))) {
+                Ok((kernel, hashes)) => {
+                    let (made, is_known) = match self.made(&program, &kernel, hashes, index) {
+                        Ok(made) => (made.map(Box::new), true),
+                        Err(reject) => {
+                            rejects.push(Rejected { program, reject });
+                            (None, false)
+                        }
+                    };
+                    return Done { index, is_known: is_known && made.is_none(), made, rejects };
+                }
                 Err(reject) => rejects.push(Rejected { program, reject }),
             }
         }
         Done { index, made: None, is_known: false, rejects }
     }
 
-    fn attempt(&self, verifier: &Verifier, program: &Program, index: u64) -> Result<Option<Made>, Box<Reject>> {
-        let kernel = verifier.compile(program)?;
-        let hashes = hashes(program, &kernel);
-        let key = key(&hashes, self.settings.dedup);
-        if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&key) {
-            return Ok(None);
+    /// The program's kernel, proved right. That other rows are like it has no bearing on this: what an index gives
+    /// depends on nothing but the seed.
+    fn verified(&self, verifier: &Verifier, program: &Program) -> Result<(Kernel, Hashes), Box<Reject>> {
+        let kernel = verifier.compile(&program.name, &program.source)?;
+        let hashes = hashes(&program.source, &kernel);
+        if self.excluded.contains(&Keys::of(&hashes, Bands::default(), 0).structure) {
+            return Err(Reject::new(Reason::Excluded, "its structure is among those to leave out"));
         }
         verifier.verify(program, &kernel, self.settings.verify)?;
-        let row = self.texts.row(program, &kernel, self.settings.verify, (self.settings.seed, index))?;
-        Ok(Some(Made { row, hashes, bands: bands(&kernel), op_counts: OpCounts::of(&kernel) }))
+        Ok((kernel, hashes))
+    }
+
+    /// The row of a kernel; none if it is known.
+    fn made(
+        &self,
+        program: &Program,
+        kernel: &Kernel,
+        hashes: Hashes,
+        index: u64,
+    ) -> Result<Option<Made>, Box<Reject>> {
+        let keys = Keys::of(&hashes, bands(kernel), index);
+        if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&keys.key(self.settings.dedup)) {
+            return Ok(None);
+        }
+        let row = self.texts.row(program, kernel, hashes, self.settings.verify, (self.settings.seed, index))?;
+        Ok(Some(Made { row, keys, op_counts: OpCounts::of(kernel) }))
     }
 
     /// Works on indices from `first`, and hands what comes of them to `take` in their order, until that is false or
-    /// `end` is reached.
+    /// there are no more.
     ///
     /// # Errors
     ///
-    /// Those of `take`, and of threads that cannot begin.
-    pub(super) fn in_order<E: Send>(
+    /// Those of `take`.
+    pub(super) fn in_order<E>(
         &self,
         first: u64,
-        end: Option<u64>,
         verifiers: Vec<Verifier>,
         mut take: impl FnMut(Done) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let queue = Queue::default();
-        queue.lock().next = first;
-        queue.lock().taken = first;
+        let indices = || self.settings.indices(first).fuse();
+        let queue = Queue { state: Mutex::new(State::new(indices())), changed: Condvar::new() };
         std::thread::scope(|scope| {
             for verifier in verifiers {
                 let queue = &queue;
                 scope.spawn(move || {
-                    while let Some(index) = queue.draw(end) {
+                    while let Some(index) = queue.draw() {
                         queue.give(self.index(&verifier, index));
                     }
                 });
             }
             let _stop = StopWhenDropped(&queue);
-            for index in first..end.unwrap_or(u64::MAX) {
-                let Some(done) = queue.take(index) else { break };
-                if !take(done)? {
+            for index in indices() {
+                if !take(queue.take(index))? {
                     break;
                 }
             }
@@ -142,40 +159,50 @@ fn message(panic: &(dyn Any + Send)) -> &str {
 
 /// What tells a row from others.
 pub(crate) fn key(hashes: &Hashes, dedup: Dedup) -> Key {
-    Keys::of(hashes, Bands::default()).key(dedup)
+    Keys::of(hashes, Bands::default(), 0).key(dedup)
 }
 
 /// Indices to work on and what has come of them.
-#[derive(Default)]
-struct Queue {
-    state: Mutex<State>,
+struct Queue<I> {
+    state: Mutex<State<I>>,
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct State {
-    next: u64,
-    taken: u64,
+struct State<I> {
+    indices: I,
     done: BTreeMap<u64, Done>,
+    /// How many have been drawn and not taken yet.
+    n_ahead: usize,
     is_over: bool,
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl<I> State<I> {
+    fn new(indices: I) -> State<I> {
+        State { indices, done: BTreeMap::new(), n_ahead: 0, is_over: false }
+    }
+}
+
+impl<I: Iterator<Item = u64>> Queue<I> {
+    fn lock(&self) -> MutexGuard<'_, State<I>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn wait<'a>(&self, state: MutexGuard<'a, State<I>>) -> MutexGuard<'a, State<I>> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The next index to work on.
-    fn draw(&self, end: Option<u64>) -> Option<u64> {
+    fn draw(&self) -> Option<u64> {
         let mut state = self.lock();
-        while !state.is_over && state.next >= state.taken + AHEAD {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        while !state.is_over && state.n_ahead >= AHEAD {
+            state = self.wait(state);
         }
-        if state.is_over || end.is_some_and(|end| state.next >= end) {
+        if state.is_over {
             return None;
         }
-        state.next += 1;
-        Some(state.next - 1)
+        let index = state.indices.next()?;
+        state.n_ahead += 1;
+        Some(index)
     }
 
     fn give(&self, done: Done) {
@@ -183,27 +210,24 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// What has come of an index, once it is there.
-    fn take(&self, index: u64) -> Option<Done> {
+    /// What has come of an index, once it is there: the threads work on all of them.
+    fn take(&self, index: u64) -> Done {
         let mut state = self.lock();
         loop {
             if let Some(done) = state.done.remove(&index) {
-                state.taken = index + 1;
+                state.n_ahead -= 1;
                 self.changed.notify_all();
-                return Some(done);
+                return done;
             }
-            if state.is_over {
-                return None;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wait(state);
         }
     }
 }
 
 /// However the taking ends, the threads end.
-struct StopWhenDropped<'a>(&'a Queue);
+struct StopWhenDropped<'a, I: Iterator<Item = u64>>(&'a Queue<I>);
 
-impl Drop for StopWhenDropped<'_> {
+impl<I: Iterator<Item = u64>> Drop for StopWhenDropped<'_, I> {
     fn drop(&mut self) {
         self.0.lock().is_over = true;
         self.0.changed.notify_all();

@@ -111,6 +111,8 @@ reasons! {
     NotFinite = "not_finite",
     /// An array it writes holds one number throughout, or the same ones whatever it is given.
     Constant = "constant",
+    /// Its structure is that of a kernel that no row may be like.
+    Excluded = "excluded",
     /// The compiler panics.
     Panic = "panic",
     /// A parameter makes no difference.
@@ -166,13 +168,13 @@ impl Verifier {
         Ok(Verifier { reference, flushing, quick, arch })
     }
 
-    /// Compiles the program's kernel.
+    /// Compiles the kernel of this name in a text.
     ///
     /// # Errors
     ///
     /// [`Reason::Rejected`].
-    pub fn compile(&self, program: &Program) -> Result<Kernel, Box<Reject>> {
-        compile(&self.quick, program)
+    pub fn compile(&self, name: &str, source: &str) -> Result<Kernel, Box<Reject>> {
+        compile(&self.quick, name, source)
     }
 
     /// Runs the program's kernel, which [`Verifier::compile`] has made, and looks at what it leaves.
@@ -181,7 +183,7 @@ impl Verifier {
     ///
     /// What is wrong with the kernel or with the compiler.
     pub fn run(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
-        run::check(program, &compile(&self.reference, program)?, kernel)
+        run::check(program, &compile(&self.reference, &program.name, &program.source)?, kernel)
     }
 
     /// Runs the kernel's PTX on the simulator, with all its checks.
@@ -212,9 +214,9 @@ impl Verifier {
     }
 }
 
-fn compile(session: &Session, program: &Program) -> Result<Kernel, Box<Reject>> {
-    let file = SourceFile::new(format!("{}.py", program.name), program.source.as_str(), 1);
-    Ok(session.compile_file_kernel(&SourceUnit::parse(file)?, &program.name)?)
+fn compile(session: &Session, name: &str, source: &str) -> Result<Kernel, Box<Reject>> {
+    let file = SourceFile::new(format!("{name}.py"), source, 1);
+    Ok(session.compile_file_kernel(&SourceUnit::parse(file)?, name)?)
 }
 
 #[cfg(test)]
@@ -230,7 +232,8 @@ mod tests {
         for index in 0..600 {
             let category = Category::ALL[index % Category::ALL.len()];
             let program = generate(category, index as u64);
-            let done = verifier.compile(&program).and_then(|kernel| verifier.run(&program, &kernel));
+            let done =
+                verifier.compile(&program.name, &program.source).and_then(|kernel| verifier.run(&program, &kernel));
             if let Err(reject) = done {
                 let text = format!("{index}: {}\n{}", reject.detail, program.source);
                 rejects.entry((category, reject.reason.name())).or_default().push(text);

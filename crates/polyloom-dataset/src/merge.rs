@@ -1,0 +1,176 @@
+//! Putting the shards of a data set together: the rows are those of one run that made all chunks itself.
+//!
+//! Each shard has told its rows from each other; here the rows of all are gone through once more in the order of their
+//! indices. The keys of rows are what that takes to be in memory, and not the rows: these are read and written once.
+
+use crate::produce::{
+    Chunk, Manifest, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS, Selection, create_folders, describe,
+    read_chunk_keys,
+};
+use crate::row::Row;
+use crate::similarity::Sketch;
+use crate::statistics::{OpCounts, Statistics};
+use crate::verify::Verifier;
+use polyloom::Arch;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Lines};
+use std::path::{Path, PathBuf};
+use std::sync::RwLock;
+use std::time::Instant;
+
+/// Writes the data set that finished shards make together to a folder, `count` rows of it if that is given.
+///
+/// # Errors
+///
+/// [`ProduceError`].
+pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(Manifest, Progress), ProduceError> {
+    let started = Instant::now();
+    let file = |path: &Path, error| ProduceError::File { path: path.to_owned(), error };
+    if let Some(there) = Manifest::read(output).map_err(|error| file(output, error))? {
+        return Err(ProduceError::Exists { folder: output.to_owned(), rows: there.rows() });
+    }
+    let mut manifests = Vec::new();
+    for folder in shards {
+        let manifest = Manifest::read(folder).map_err(|error| file(folder, error))?;
+        let missing = || ProduceError::Setting(format!("{} holds no data set", folder.display()));
+        manifests.push((folder, manifest.ok_or_else(missing)?));
+    }
+    let chunks = in_order(&manifests)?;
+    let Some((_, first)) = manifests.first() else {
+        return Err(ProduceError::Setting("no shard is given".to_owned()));
+    };
+    let mut settings = first.settings.clone();
+    (settings.shard, settings.end, settings.count) = (None, None, count);
+    create_folders(output)?;
+    let mut manifest = Manifest { settings: settings.clone(), chunks: Vec::new(), is_finished: false };
+    let known = RwLock::new(HashSet::new());
+    let sketch = settings.most_alike.map(Sketch::new);
+    let mut selection = Selection { dedup: settings.dedup, known: &known, sketch };
+    let mut progress = Progress { wanted: count, ..Progress::default() };
+    let verifier = Verifier::new(Arch::DEFAULT)?;
+    for (folder, chunk) in &chunks {
+        let number = chunk.first / settings.indices_per_chunk;
+        let mut open = OpenChunk::new(output, &settings, number, chunk.first).map_err(|error| file(output, error))?;
+        let mut merging = Merging { folder, chunk, open: &mut open, selection: &mut selection, verifier: &verifier };
+        let left = count.map(|count| count - progress.rows);
+        let n_taken = merging.run(left).map_err(|error| file(folder, error))?;
+        progress.rows += n_taken;
+        let is_last = count.is_some_and(|count| progress.rows >= count);
+        open.finish(&mut manifest, is_last).map_err(|error| file(output, error))?;
+        if is_last {
+            break;
+        }
+    }
+    if !manifest.is_finished {
+        manifest.finish(output).map_err(|error| file(output, error))?;
+    }
+    (progress.made, progress.time) = (progress.rows, started.elapsed());
+    describe(&manifest, output, &progress)?;
+    Ok((manifest, progress))
+}
+
+/// The chunks of all shards in the order of their indices, which must be those of one data set.
+fn in_order<'a>(manifests: &'a [(&PathBuf, Manifest)]) -> Result<Vec<(&'a Path, &'a Chunk)>, ProduceError> {
+    let mut chunks = Vec::new();
+    for (folder, manifest) in manifests {
+        let refuse = |what: String| Err(ProduceError::Setting(format!("{}: {what}", folder.display())));
+        if !manifest.is_finished {
+            return refuse("is not finished: go on with it by --resume first".to_owned());
+        }
+        let mut settings = manifest.settings.clone();
+        let first = &manifests[0].1.settings;
+        (settings.shard, settings.first, settings.end, settings.count) =
+            (first.shard, first.first, first.end, first.count);
+        let differences = settings.differences(first);
+        if !differences.is_empty() {
+            return Err(ProduceError::OtherSettings { folder: folder.to_path_buf(), differences });
+        }
+        chunks.extend(manifest.chunks.iter().map(|chunk| (folder.as_path(), chunk)));
+    }
+    chunks.sort_by_key(|(_, chunk)| chunk.first);
+    for pair in chunks.windows(2) {
+        let ((before, one), (after, other)) = (pair[0], pair[1]);
+        if one.end != other.first {
+            let what = if one.end < other.first { "missing" } else { "made twice" };
+            let (low, high) = (one.end.min(other.first), one.end.max(other.first));
+            return Err(ProduceError::Setting(format!(
+                "indices {low} to {} are {what}, between {} and {}",
+                high - 1,
+                before.display(),
+                after.display()
+            )));
+        }
+    }
+    Ok(chunks)
+}
+
+/// A chunk of a shard on its way into the data set.
+struct Merging<'a, 'b, 'c> {
+    folder: &'a Path,
+    chunk: &'a Chunk,
+    open: &'a mut OpenChunk<'b>,
+    selection: &'a mut Selection<'c>,
+    verifier: &'a Verifier,
+}
+
+impl Merging<'_, '_, '_> {
+    fn lines(&self, prefix: &str) -> io::Result<Option<Lines<BufReader<File>>>> {
+        let found = self.chunk.files.iter().find(|file| file.path.starts_with(prefix));
+        found.map(|found| Ok(BufReader::new(File::open(self.folder.join(&found.path))?).lines())).transpose()
+    }
+
+    /// Takes what is to be taken, no more than `most` rows, and gives how many rows that is.
+    fn run(&mut self, most: Option<u64>) -> io::Result<u64> {
+        let lost = || io::Error::other("the files do not hold the rows that their keys tell of");
+        let mut rows = Vec::new();
+        for (name, _) in SPLITS {
+            rows.push(self.lines(&format!("data/{name}-"))?);
+        }
+        let mut rejects = self.lines("rejects/")?.into_iter().flatten().peekable();
+        let mut statistics = Statistics::default();
+        let (mut n_taken, mut end) = (0, self.chunk.end);
+        let mut keys = read_chunk_keys(self.chunk, self.folder)?.into_iter().peekable();
+        loop {
+            let record: Option<RejectRecord> = match rejects.peek() {
+                Some(Ok(line)) => Some(serde_json::from_str(line)?),
+                Some(Err(_)) => return Err(rejects.next().and_then(Result::err).unwrap_or_else(lost)),
+                None => None,
+            };
+            // Rejects of an index come before its row.
+            match (record, keys.peek()) {
+                (Some(record), next) if next.is_none_or(|keys| record.index <= keys.index) => {
+                    self.open.reject(&record)?;
+                    rejects.next();
+                }
+                (_, Some(_)) => {
+                    let Some(keys) = keys.next() else { return Err(lost()) };
+                    let line = rows[keys.split()].as_mut().and_then(Iterator::next).ok_or_else(lost)??;
+                    if let Some(reason) = self.selection.refuses(&keys) {
+                        self.open.reject(&RejectRecord::of_index(keys.index, reason))?;
+                        continue;
+                    }
+                    self.count(&line, &mut statistics)?;
+                    self.open.add_line(&keys, line.as_bytes())?;
+                    n_taken += 1;
+                    if most.is_some_and(|most| n_taken >= most) {
+                        end = keys.index + 1;
+                        break;
+                    }
+                }
+                (_, None) => break,
+            }
+        }
+        self.open.set_statistics(statistics, end);
+        Ok(n_taken)
+    }
+
+    /// Counts a row. What is counted of ops stands in no column: the kernel is compiled for it.
+    fn count(&self, line: &str, statistics: &mut Statistics) -> io::Result<()> {
+        let row: Row = serde_json::from_str(line)?;
+        let kernel = self.verifier.compile(&row.kernel_name, &row.python_source);
+        let kernel = kernel.map_err(|reject| io::Error::other(reject.detail))?;
+        statistics.add(&row, &OpCounts::of(&kernel));
+        Ok(())
+    }
+}
