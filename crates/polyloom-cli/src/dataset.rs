@@ -9,6 +9,7 @@ use polyloom_dataset::{
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::num::NonZero;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -233,6 +234,7 @@ fn run_produce(arguments: &Produce) -> Outcome {
             eprint!("\r{}\x1b[K", bar(progress));
             let _ = std::io::stderr().flush();
         }
+        ControlFlow::Continue(())
     };
     let excluded = structures(&arguments.exclude).map_err(|error| Failure::Failed(error.to_string()))?;
     settings.excluded = fingerprint(&excluded);

@@ -20,6 +20,7 @@ mod packages;
 mod print;
 mod sim;
 mod structure;
+mod synth;
 
 use polyloom::{Op, Session};
 use pyo3::exceptions::PyRuntimeError;
@@ -119,6 +120,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(captures::result_types, module)?)?;
     module.add_function(wrap_pyfunction!(builtin_call::call_builtin, module)?)?;
     module.add_function(wrap_pyfunction!(composite::composite_names, module)?)?;
+    module.add_function(wrap_pyfunction!(synth::kernel_categories, module)?)?;
+    module.add_function(wrap_pyfunction!(synth::generate_kernel, module)?)?;
+    module.add_function(wrap_pyfunction!(synth::dataset_settings, module)?)?;
+    module.add_function(wrap_pyfunction!(synth::produce_dataset, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     Ok(())
 }

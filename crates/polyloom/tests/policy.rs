@@ -28,7 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("polyloom-dataset", &["polyloom"]),
     ("polyloom-cli", &["polyloom", "polyloom-dataset"]),
-    ("polyloom-py", &["polyloom", "polyloom-cli"]),
+    ("polyloom-py", &["polyloom", "polyloom-cli", "polyloom-dataset"]),
     ("polyloom-filetests", &["polyloom", "polyloom-codegen", "polyloom-frontend", "polyloom-ir", "polyloom-passes"]),
 ];
 

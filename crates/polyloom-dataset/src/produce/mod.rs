@@ -21,6 +21,7 @@ use manifest::replace;
 use polyloom::{Arch, SessionError};
 use std::collections::HashSet;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -56,6 +57,9 @@ pub enum ProduceError {
         /// What is wrong.
         error: io::Error,
     },
+    /// Whoever was told how far the run is ended it.
+    #[error("the run was ended; what was finished before is kept, --resume goes on with it")]
+    Interrupted,
     /// A back end does not work here.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -86,8 +90,8 @@ pub struct How<'a> {
     pub resume: bool,
     /// Structures that no row may have: [`Settings::excluded`] tells which they are.
     pub excluded: &'a HashSet<u128>,
-    /// Is told how far the run is, about ten times a second.
-    pub observe: &'a mut dyn FnMut(&Progress),
+    /// Is told how far the run is, about ten times a second, and may end it.
+    pub observe: &'a mut dyn FnMut(&Progress) -> ControlFlow<()>,
 }
 
 /// Writes a data set to a folder.
@@ -153,7 +157,9 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         progress.time = started.elapsed();
         if told.elapsed() >= Duration::from_millis(100) {
             told = Instant::now();
-            (how.observe)(&progress);
+            if (how.observe)(&progress).is_break() {
+                return Err(ProduceError::Interrupted);
+            }
         }
         Ok::<bool, ProduceError>(!is_enough(&progress))
     })?;
@@ -163,7 +169,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     }
     .map_err(at(folder))?;
     progress.time = started.elapsed();
-    (how.observe)(&progress);
+    let _ = (how.observe)(&progress);
     describe(&manifest, folder, &progress)?;
     Ok((manifest, progress))
 }
