@@ -2,33 +2,62 @@
 
 use super::expr::Expr;
 use super::generator::Generator;
-use super::program::Category;
+use super::program::{Category, Program};
 use super::range::Range;
 use polyloom::{Composite, MAX_DIMS, Random, Scalar, Type};
 
-const VEC2: Composite = Composite::Vector { elem: Scalar::F32, len: 2 };
-const VEC3: Composite = Composite::Vector { elem: Scalar::F32, len: 3 };
-const VEC4: Composite = Composite::Vector { elem: Scalar::F32, len: 4 };
-const MAT22: Composite = Composite::Matrix { elem: Scalar::F32, rows: 2, cols: 2 };
-const MAT33: Composite = Composite::Matrix { elem: Scalar::F32, rows: 3, cols: 3 };
-const QUAT: Composite = Composite::Quaternion { elem: Scalar::F32 };
+/// A kernel of straight lines.
+pub(super) fn draft(random: Random, category: Category, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, category);
+    g.parameters(difficulty);
+    let depth = 1 + usize::from(difficulty > 1);
+    g.statements(usize::from(difficulty) * 2, depth);
+    g.gap();
+    g.outputs(1 + depth);
+    g.finish(category, difficulty)
+}
 
 /// A kernel in the making, of the category's types.
 pub(super) fn begin(mut random: Random, category: Category) -> Generator {
-    let composites: &[Composite] = match category {
-        Category::Vector => random.pick(&[&[VEC2], &[VEC3], &[VEC3], &[VEC4], &[VEC2, VEC3]]),
-        Category::Matrix => {
-            random.pick(&[&[VEC2, MAT22], &[VEC3, MAT33], &[VEC3, MAT33], &[VEC3, QUAT], &[VEC3, MAT33, QUAT]])
-        }
-        _ => &[],
+    let elem = if random.one_in(10) { Scalar::F64 } else { Scalar::F32 };
+    let vec = |len| Composite::Vector { elem, len };
+    let mat = |n| Composite::Matrix { elem, rows: n, cols: n };
+    let quat = Composite::Quaternion { elem };
+    let composites: Vec<Composite> = match (category, random.below(6)) {
+        (Category::Vector, choice) => match choice {
+            0 | 1 => vec![vec(3)],
+            2 => vec![vec(2)],
+            3 => vec![vec(4)],
+            4 => vec![vec(2), vec(3)],
+            _ => vec![vec(3), vec(4)],
+        },
+        (Category::Matrix, choice) => match choice {
+            0 => vec![vec(2), mat(2)],
+            1 | 2 => vec![vec(3), mat(3)],
+            3 => vec![vec(3), quat],
+            4 => vec![vec(3), mat(3), quat],
+            _ => vec![vec(4), mat(4)],
+        },
+        (Category::Math | Category::Arithmetic, _) => Vec::new(),
+        (_, 0) => vec![vec(3)],
+        (_, 1) => vec![vec(2)],
+        _ => Vec::new(),
     };
-    let scalars: &[Scalar] = match category {
-        Category::Arithmetic => random.pick(&[&[Scalar::F32], &[Scalar::I32], &[Scalar::F32, Scalar::I32]]),
-        Category::ControlFlow | Category::Loop => random.pick(&[&[Scalar::F32], &[Scalar::F32, Scalar::I32]]),
-        _ => &[Scalar::F32],
+    let whole = match random.below(20) {
+        0 => Scalar::I64,
+        1 => Scalar::U32,
+        _ => Scalar::I32,
     };
-    let composites = composites.to_vec();
-    let scalars = scalars.to_vec();
+    let scalars = match category {
+        Category::Arithmetic => match random.below(3) {
+            0 => vec![elem],
+            1 => vec![whole],
+            _ => vec![elem, whole],
+        },
+        Category::ControlFlow | Category::Loop | Category::Function | Category::Reduction | Category::Scan
+            if random.one_in(2) => vec![elem, Scalar::I32],
+        _ => vec![elem],
+    };
     Generator::new(random, composites, scalars)
 }
 
@@ -65,9 +94,14 @@ impl Generator {
         scalars.chain(self.composites.iter().map(|&composite| composite.into())).collect()
     }
 
-    fn limits(&mut self, ty: Type) -> (f64, f64) {
+    pub(super) fn limits(&mut self, ty: Type) -> (f64, f64) {
         match ty {
-            Type::I32 => self.random.pick(&[(0.0, 9.0), (-5.0, 5.0), (1.0, 20.0), (0.0, 100.0)]),
+            Type::Scalar(scalar) if scalar.is_unsigned_int() => {
+                self.random.pick(&[(0.0, 9.0), (1.0, 20.0), (0.0, 100.0), (0.0, 1000.0)])
+            }
+            Type::Scalar(scalar) if scalar.is_int() => {
+                self.random.pick(&[(0.0, 9.0), (-5.0, 5.0), (1.0, 20.0), (0.0, 100.0)])
+            }
             _ => self.random.pick(&[(-2.0, 2.0), (-2.0, 2.0), (0.0, 1.0), (0.1, 2.0), (-3.0, 3.0), (-1.0, 1.0)]),
         }
     }
@@ -77,9 +111,21 @@ impl Generator {
         for _ in 0..count {
             let types = self.types();
             let ty = self.random.pick(&types);
-            let value = self.variable(ty, depth);
+            let value = self.computed(ty, depth);
             self.assign_new(value);
         }
+    }
+
+    /// A value that is more than a variable under another name.
+    pub(super) fn computed(&mut self, ty: Type, depth: usize) -> Expr {
+        let mut value = self.variable(ty, depth);
+        for _ in 0..3 {
+            if value.uses.len() > 1 || value.binding != super::expr::Binding::Atom || value.text.contains('(') {
+                break;
+            }
+            value = self.variable(ty, depth);
+        }
+        value
     }
 
     /// Writes outputs, the last of which takes in all that nothing has read.
@@ -93,7 +139,7 @@ impl Generator {
         }
         let n = outputs.len();
         for (index, ty) in outputs.into_iter().enumerate() {
-            let mut value = self.variable(ty, depth);
+            let mut value = self.computed(ty, depth);
             if index + 1 == n {
                 value = self.with_unused(value);
             }
@@ -103,23 +149,46 @@ impl Generator {
 
     /// Writes a value to an element of an array of its own.
     pub(super) fn store(&mut self, value: Expr) {
-        let (element, name) = self.output(value.ty);
+        let Range { low, high } = value.range;
+        let mut value = value;
+        let stored = if value.range.size() < 1e4 { self.stored_as(value.ty, low, high) } else { value.ty };
+        if stored != value.ty {
+            let words = value.words.clone();
+            value = Expr::call(&self.cast_name(stored), &[&value], stored, value.range);
+            value.words = words;
+        }
+        let (element, name) = self.output(stored);
+        if element == value.text {
+            return;
+        }
         self.line(&format!("{element} = {}", value.text));
         self.say(format!("`{name}` is {}.", value.words));
     }
 
     /// The value, and all that has not been read.
-    pub(super) fn with_unused(&mut self, mut value: Expr) -> Expr {
+    pub(super) fn with_unused(&mut self, value: Expr) -> Expr {
+        self.with_unused_from(value, 0)
+    }
+
+    /// The same of the variables from a number on.
+    pub(super) fn with_unused_from(&mut self, mut value: Expr, first: usize) -> Expr {
+        self.review();
+        for &index in &value.uses {
+            self.variables[index].used = true;
+        }
         loop {
-            let unused = |index: &usize| self.variables[*index].visible && !self.variables[*index].used;
-            let Some(index) = (0..self.variables.len()).find(unused) else { return value };
+            let unused = |index: &usize| {
+                let variable = &self.variables[*index];
+                variable.visible && !variable.used && !variable.is_free
+            };
+            let Some(index) = (first..self.variables.len()).find(unused) else { return value };
             let other = self.read(index);
             let other = self.converted(other, value.ty);
             let (a, b) = (self.short(value), self.short(other));
             let (a, b) = if self.random.one_in(2) { (a, b) } else { (b, a) };
             let (operator, range) = match (a.ty == b.ty, self.random.below(3)) {
                 (true, 0) => ("-", a.range - b.range),
-                (true, 1) if a.ty == Type::F32 && a.range.size() * b.range.size() < 1e4 => ("*", a.range * b.range),
+                (true, 1) if a.ty == self.real && a.range.size() * b.range.size() < 1e4 => ("*", a.range * b.range),
                 (true, _) => ("+", a.range + b.range),
                 (false, _) => ("*", a.range * b.range),
             };
@@ -143,22 +212,23 @@ impl Generator {
             None => value,
         };
         let range = value.range;
-        match (value.ty, elem(to)) {
-            (Type::I32, Type::F32) => Expr::call("float", &[&value], Type::F32, range),
-            (Type::F32, Type::I32) => {
-                let value = self.constrain(value, super::domain::Need::Finite);
-                let floor = Expr::call(&self.builtin("floor"), &[&value], Type::F32, value.range);
-                let range = value.range.rising(f64::floor);
-                Expr::call("int", &[&floor], Type::I32, range)
-            }
-            (Type::BOOL, wanted) => {
-                let (one, none) = match wanted {
-                    Type::I32 => (Expr::int(1), Expr::int(0)),
-                    _ => (Expr::float(1.0), Expr::float(0.5)),
+        let wanted = elem(to);
+        if value.ty == wanted {
+            return value;
+        }
+        match value.ty {
+            Type::BOOL => {
+                let (one, none) = match wanted == self.whole {
+                    true => (self.int(1), self.int(0)),
+                    false => (self.number_of(wanted, 1.0), self.number_of(wanted, 0.5)),
                 };
                 Expr::call(&self.builtin("where"), &[&value, &one, &none], wanted, Range::new(0.0, 1.0))
             }
-            _ => value,
+            _ if wanted == self.whole && value.ty == self.real => self.as_whole(value),
+            _ => {
+                let Range { low, high } = range;
+                Expr::call(&self.cast_name(wanted), &[&value], wanted, Range::new(low, high))
+            }
         }
     }
 }

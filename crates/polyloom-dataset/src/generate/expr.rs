@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 /// How tightly the outermost operator of an expression binds, loosest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Binding {
+    Conditional,
     Or,
     And,
     Not,
@@ -19,6 +20,7 @@ pub(super) enum Binding {
     Sum,
     Product,
     Sign,
+    Power,
     Atom,
 }
 
@@ -78,6 +80,7 @@ impl Expr {
             "<<" | ">>" => Binding::Shift,
             "+" | "-" => Binding::Sum,
             "*" | "/" | "//" | "%" | "@" => Binding::Product,
+            "**" => Binding::Power,
             _ => Binding::Comparison,
         };
         // Comparisons chain, and what stands on the right is computed first.
@@ -86,10 +89,18 @@ impl Expr {
             Binding::Sum => Binding::Product,
             Binding::Product => Binding::Sign,
             Binding::Shift => Binding::Sum,
+            Binding::Power => Binding::Sign,
             other => other,
         };
-        let left = if binding == Binding::Comparison { Binding::BitOr } else { binding };
-        let text = format!("{} {operator} {}", a.within(left), b.within(tighter(binding)));
+        let left = match binding {
+            Binding::Comparison => Binding::BitOr,
+            Binding::Power => Binding::Atom,
+            other => other,
+        };
+        // As formatters write it: powers of simple operands without spaces.
+        let is_simple = |x: &Expr| x.binding >= Binding::Sign && !x.text.contains(['(', '[']);
+        let gap = if binding == Binding::Power && is_simple(a) && is_simple(b) { "" } else { " " };
+        let text = format!("{}{gap}{operator}{gap}{}", a.within(left), b.within(tighter(binding)));
         let words = words::binary(operator, &a.words, &b.words);
         Expr::of(&[a, b], text, words, binding, ty, range)
     }
@@ -106,6 +117,29 @@ impl Expr {
         let text = args.iter().map(|arg| arg.text.as_str()).collect::<Vec<_>>().join(", ");
         let words: Vec<&str> = args.iter().map(|arg| arg.words.as_str()).collect();
         Expr::of(args, format!("{name}({text})"), words::call(name, &words), Binding::Atom, ty, range)
+    }
+
+    /// `yes if condition else no`.
+    pub(super) fn conditional(condition: &Expr, yes: &Expr, no: &Expr, range: Range) -> Expr {
+        let [first, middle] = [yes, condition].map(|part| part.within(Binding::Or));
+        let text = format!("{first} if {middle} else {}", no.within(Binding::Or));
+        let words = format!("{} if {}, else {}", yes.words, condition.words, no.words);
+        Expr::of(&[condition, yes, no], text, words, Binding::Conditional, yes.ty, range)
+    }
+
+    /// The text as the right operand of a sum.
+    pub(super) fn within_sum(&self) -> String {
+        self.within(Binding::Product)
+    }
+
+    /// The text as an operand of `and`.
+    pub(super) fn within_not(&self) -> String {
+        self.within(Binding::Not)
+    }
+
+    /// The text as an operand of a product.
+    pub(super) fn within_product(&self) -> String {
+        self.within(Binding::Sign)
     }
 
     /// `x.NAME`, `x[0]`: `suffix` with what is before it.

@@ -1,15 +1,20 @@
 //! What a kernel is while it is being written: its names, its variables, its lines.
 
 use super::expr::{Binding, Expr};
+use super::function::Function;
 use super::names::{Names, Role};
 use super::program::{Category, Extent, Input, Program, Values};
 use super::range::Range;
 use super::values::{OVERLOADS, Overload, is_in_warp};
 use polyloom::{Composite, Random, Scalar, Type};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// The line length of Python's formatters.
 const LINE: usize = 88;
+
+/// The most lines of a file.
+const LONGEST: usize = 96;
 
 /// Something an expression can read.
 #[derive(Clone, Debug)]
@@ -21,21 +26,27 @@ pub(super) struct Variable {
     pub(super) range: Range,
     /// Whether something reads it.
     pub(super) used: bool,
+    /// The line from which on it has to be read.
+    since: usize,
+    /// Whether threads see different values.
+    pub(super) varies: bool,
+    /// Whether nothing need read it.
+    pub(super) is_free: bool,
     /// Whether it is in scope.
     pub(super) visible: bool,
 }
 
-/// A parameter, and the type of it or of its elements.
+/// A parameter as it is written, and what is passed for it: of a struct a record for each leaf.
 struct Parameter {
-    input: Input,
-    elem: Type,
+    text: String,
+    inputs: Vec<Input>,
 }
 
-impl Parameter {
-    fn new(name: &str, elem: Type, shape: Vec<Extent>, values: Values) -> Parameter {
-        let dtype = elem.python_name().trim_start_matches("loom.").to_owned();
-        Parameter { input: Input { name: name.to_owned(), dtype, shape, values }, elem }
-    }
+/// A sentence of the docstring.
+struct Sentence {
+    text: String,
+    /// Whether it says how something is computed on the way, and not what the kernel leaves.
+    is_detail: bool,
 }
 
 /// A kernel in the making.
@@ -50,20 +61,35 @@ pub(super) struct Generator {
     /// The types of its values.
     pub(super) composites: Vec<Composite>,
     pub(super) scalars: Vec<Scalar>,
+    /// The type of its fractions: of one kernel only one.
+    pub(super) real: Type,
+    /// The type of its whole numbers.
+    pub(super) whole: Type,
+    /// The functions that its expressions may call.
+    pub(super) functions: Vec<Function>,
     /// How often of a hundred an operation is plain arithmetic.
     pub(super) arithmetic: usize,
     /// Whether products of matrices are written with `@`.
     pub(super) at_sign: bool,
+    /// Whether powers are written as calls.
+    pub(super) powers_called: bool,
     /// Whether components of vectors are named.
     pub(super) named_components: bool,
     /// Whether no statement can stand before the one that is being written.
     pub(super) inline: bool,
+    /// How often of a hundred a computation has a comment in place of a sentence in the docstring.
+    comments: usize,
     lines: Vec<String>,
     indent: usize,
-    inputs: Vec<Parameter>,
+    params: Vec<Parameter>,
     dim: Vec<Extent>,
-    doc: Vec<String>,
+    doc: Vec<Sentence>,
     pub(super) indices: Vec<String>,
+    /// What stands before the kernel: structs and functions.
+    items: Vec<String>,
+    /// What is imported before the package.
+    imports: Vec<&'static str>,
+    block_dim: Option<u32>,
 }
 
 impl Generator {
@@ -85,7 +111,10 @@ impl Generator {
             }
         }
         let arithmetic = random.pick(&[20, 40, 60, 80]);
-        let (at_sign, named_components) = (random.one_in(2), random.one_in(2));
+        let (at_sign, powers_called, named_components) = (random.one_in(2), random.one_in(2), random.one_in(2));
+        let comments = random.pick(&[0, 0, 0, 10, 30]);
+        let of = |fits: fn(Scalar) -> bool, other| scalars.iter().copied().find(|&s| fits(s)).unwrap_or(other).into();
+        let (real, whole) = (of(Scalar::is_float, Scalar::F32), of(Scalar::is_int, Scalar::I32));
         Generator {
             random,
             names: Names::default(),
@@ -94,16 +123,24 @@ impl Generator {
             overloads,
             composites,
             scalars,
+            real,
+            whole,
+            functions: Vec::new(),
             arithmetic,
             at_sign,
+            powers_called,
             named_components,
             inline: false,
+            comments,
             lines: Vec::new(),
             indent: 1,
-            inputs: Vec::new(),
+            params: Vec::new(),
             dim: Vec::new(),
             doc: Vec::new(),
             indices: Vec::new(),
+            items: Vec::new(),
+            imports: Vec::new(),
+            block_dim: None,
         }
     }
 
@@ -127,9 +164,76 @@ impl Generator {
         expr
     }
 
-    fn declare(&mut self, text: String, words: String, ty: Type, range: Range) -> usize {
-        self.variables.push(Variable { text, words, ty, range, used: false, visible: true });
+    /// Something that expressions may read from here on.
+    pub(super) fn declare(&mut self, text: String, words: String, ty: Type, range: Range) -> usize {
+        self.variables.push(Variable { text, words, ty, range, used: false, since: 0, varies: true, is_free: false, visible: true });
         self.variables.len() - 1
+    }
+
+    /// The same under a name, which need not be read: a loop's index.
+    pub(super) fn declare_index(&mut self, name: &str, ty: Type, range: Range) -> usize {
+        let index = self.declare(name.to_owned(), format!("`{name}`"), ty, range);
+        self.variables[index].is_free = true;
+        self.variables[index].used = true;
+        index
+    }
+
+    /// A number of the type of fractions.
+    pub(super) fn number(&self, number: f64) -> Expr {
+        self.number_of(self.real, number)
+    }
+
+    /// A number of this type of fractions.
+    pub(super) fn number_of(&self, ty: Type, number: f64) -> Expr {
+        let plain = Expr::float(number);
+        if ty == Type::F32 {
+            return plain;
+        }
+        let words = plain.words.clone();
+        let mut typed = Expr::call(&self.cast_name(ty), &[&plain], ty, plain.range);
+        typed.words = words;
+        typed
+    }
+
+    /// Its text.
+    pub(super) fn real(&self, number: f64) -> String {
+        self.number(number).text
+    }
+
+    /// A whole number.
+    pub(super) fn int(&self, number: i32) -> Expr {
+        let plain = Expr::int(number);
+        if self.whole == Type::I32 {
+            return plain;
+        }
+        let words = plain.words.clone();
+        let mut typed = Expr::call(&self.cast_name(self.whole), &[&plain], self.whole, plain.range);
+        typed.words = words;
+        typed
+    }
+
+    /// The function that converts to a type of numbers.
+    pub(super) fn cast_name(&self, ty: Type) -> String {
+        match ty {
+            Type::F32 => "float".to_owned(),
+            Type::I32 => "int".to_owned(),
+            _ => self.type_name(ty),
+        }
+    }
+
+    /// What the type is called in the program.
+    pub(super) fn type_name(&self, ty: Type) -> String {
+        match ty {
+            Type::F32 => "float".to_owned(),
+            Type::I32 => "int".to_owned(),
+            Type::BOOL => "bool".to_owned(),
+            other => format!("{}.{}", self.package, other.python_name().trim_start_matches("loom.")),
+        }
+    }
+
+    /// The number of lines so far.
+    pub(super) fn n_lines(&self) -> usize {
+        self.lines.len()
     }
 
     /// Adds a line of the kernel.
@@ -137,9 +241,54 @@ impl Generator {
         self.lines.push(format!("{}{text}", "    ".repeat(self.indent)));
     }
 
+    /// Finds out what is read: expressions that were given up have read nothing.
+    pub(super) fn review(&mut self) {
+        let mut read: HashMap<&str, usize> = HashMap::new();
+        for (at, line) in self.lines.iter().map(|line| line.trim_start()).enumerate() {
+            let mut rest = if line.starts_with('#') { "" } else { line };
+            // What is assigned is not read, even if it is added to.
+            if let Some((target, value)) = line.split_once(" = ").or_else(|| line.split_once("= "))
+                && target.chars().all(|c| c.is_alphanumeric() || " _+-*/".contains(c))
+                && !target.starts_with("for ")
+            {
+                rest = value;
+            }
+            for word in rest.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')) {
+                let ends = word.match_indices('.').map(|(at, _)| at).chain([word.len()]);
+                read.extend(ends.map(|end| (&word[..end], at)));
+            }
+        }
+        for variable in &mut self.variables {
+            let text = &variable.text;
+            let name = text.split('[').next().unwrap_or(text);
+            let name = name.rsplit('(').next().unwrap_or(name);
+            variable.used = read.get(name).is_some_and(|&at| at >= variable.since);
+        }
+    }
+
+    /// From here on it has to be read: what has changed it does not count.
+    pub(super) fn must_be_read(&mut self, index: usize) {
+        self.variables[index].since = self.lines.len();
+        self.variables[index].is_free = false;
+        self.variables[index].used = false;
+    }
+
+    /// Adds a blank line now and then.
+    pub(super) fn gap(&mut self) {
+        let begins = self.lines.last().is_none_or(|line| line.is_empty() || line.ends_with(':'));
+        if !begins && self.random.one_in(4) {
+            self.lines.push(String::new());
+        }
+    }
+
     /// Adds a sentence to the docstring.
-    pub(super) fn say(&mut self, sentence: String) {
-        self.doc.push(sentence);
+    pub(super) fn say(&mut self, text: impl Into<String>) {
+        self.doc.push(Sentence { text: text.into(), is_detail: false });
+    }
+
+    /// Adds one that says how something is computed.
+    pub(super) fn explain(&mut self, text: String) {
+        self.doc.push(Sentence { text, is_detail: true });
     }
 
     /// A variable with this value.
@@ -151,61 +300,229 @@ impl Generator {
     /// The same, not read yet.
     pub(super) fn assign_new(&mut self, expr: Expr) -> usize {
         let name = self.names.draw(&mut self.random, Role::Local);
+        let comment = capitalised(&expr.words);
+        if self.random.below(100) < self.comments && comment.len() < 70 {
+            self.line(&format!("# {comment}."));
+        } else {
+            self.explain(format!("Let `{name}` be {}.", expr.words));
+        }
         self.line(&format!("{name} = {}", expr.text));
-        self.say(format!("Let `{name}` be {}.", expr.words));
-        self.declare(name.clone(), format!("`{name}`"), expr.ty, expr.range)
+        let index = self.declare(name.clone(), format!("`{name}`"), expr.ty, expr.range);
+        self.variables[index].varies = self.differs(&expr);
+        index
     }
 
-    /// A variable that statements change: of numbers Warp wants this written out.
+    /// Whether the value is not the same for all threads.
+    pub(super) fn differs(&self, expr: &Expr) -> bool {
+        expr.uses.iter().any(|&index| self.variables[index].varies)
+    }
+
+    /// A variable that statements change and that stays in a range: of numbers Warp wants this written out.
     pub(super) fn mutable(&mut self, expr: &Expr, range: Range) -> usize {
         let name = self.names.draw(&mut self.random, Role::Local);
-        let plain = expr.binding == Binding::Atom && !expr.uses.is_empty() && !expr.text.contains(['[', '(', '.']);
+        let plain = expr.binding == Binding::Atom && !expr.text.contains(['[', '(', '.']) || expr.uses.is_empty();
         let value = match expr.ty {
-            Type::F32 if expr.uses.is_empty() || plain => format!("float({})", expr.text),
-            Type::I32 if expr.uses.is_empty() || plain => format!("int({})", expr.text),
+            Type::F32 | Type::I32 if plain => format!("{}({})", self.cast_name(expr.ty), expr.text),
+            ty if ty.as_composite().is_none() && !expr.text.ends_with(')') => {
+                format!("{}({})", self.cast_name(ty), expr.text)
+            }
             _ => expr.text.clone(),
         };
         self.line(&format!("{name} = {value}"));
-        self.say(format!("`{name}` starts as {}.", expr.words));
+        self.explain(format!("`{name}` starts as {}.", expr.words));
         self.declare(name.clone(), format!("`{name}`"), expr.ty, range)
     }
 
-    /// Statements one level deeper; what they declare is not seen after them.
-    pub(super) fn nested(&mut self, body: impl FnOnce(&mut Generator)) {
-        let n_before = self.variables.len();
+    /// Statements one level deeper; what they declare is not seen after them. What they do, in words.
+    pub(super) fn nested(&mut self, body: impl FnOnce(&mut Generator)) -> String {
+        let (n_variables, n_sentences) = (self.variables.len(), self.doc.len());
         self.indent += 1;
         body(self);
         self.indent -= 1;
-        for variable in &mut self.variables[n_before..] {
+        for variable in &mut self.variables[n_variables..] {
             variable.visible = false;
         }
+        let clauses: Vec<String> = self.doc.drain(n_sentences..).map(|sentence| as_clause(&sentence.text)).collect();
+        clauses.join("; ")
+    }
+
+    /// Expressions inside read these variables alone.
+    pub(super) fn only<T>(&mut self, seen: &[usize], body: impl FnOnce(&mut Generator) -> T) -> T {
+        let before: Vec<bool> = self.variables.iter().map(|variable| variable.visible).collect();
+        for (index, variable) in self.variables.iter_mut().enumerate() {
+            variable.visible = seen.contains(&index);
+        }
+        let done = body(self);
+        for (variable, was) in self.variables.iter_mut().zip(before) {
+            variable.visible = was;
+        }
+        done
+    }
+
+    /// A function before the kernel: what it is called, its parameters with their types, and what its body gives.
+    pub(super) fn item(
+        &mut self,
+        name: &str,
+        params: &[(String, String)],
+        body: impl FnOnce(&mut Generator) -> String,
+    ) -> String {
+        let names = self.names.clone();
+        let n_variables = self.variables.len();
+        let hidden: Vec<bool> =
+            self.variables.iter_mut().map(|variable| std::mem::replace(&mut variable.visible, false)).collect();
+        let lines = std::mem::take(&mut self.lines);
+        let doc = std::mem::take(&mut self.doc);
+        let indent = std::mem::replace(&mut self.indent, 1);
+        let returned = body(self);
+        self.indent = indent;
+        let lines = std::mem::replace(&mut self.lines, lines);
+        let sentences = std::mem::replace(&mut self.doc, doc);
+        for variable in &mut self.variables[n_variables..] {
+            variable.visible = false;
+        }
+        for (variable, was) in self.variables.iter_mut().zip(hidden) {
+            variable.visible = was;
+        }
+        self.names = names;
+        let params: Vec<String> = params.iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
+        let mut text = format!("@{}.func\n", self.package);
+        write_head(name, &params, &returned, &mut text);
+        for line in lines {
+            let _ = writeln!(text, "{line}");
+        }
+        self.items.push(text);
+        let clauses: Vec<String> = sentences.iter().map(|sentence| as_clause(&sentence.text)).collect();
+        clauses.join("; ")
+    }
+
+    /// Something else before the kernel.
+    pub(super) fn item_text(&mut self, text: String) {
+        self.items.push(text);
+    }
+
+    /// An import before that of the package.
+    pub(super) fn import(&mut self, line: &'static str) {
+        if !self.imports.contains(&line) {
+            self.imports.push(line);
+        }
+    }
+
+    /// Threads work together in blocks of this many.
+    pub(super) fn in_blocks(&mut self, block_dim: u32, n_threads: u32) {
+        self.package = "loom";
+        self.block_dim = Some(block_dim);
+        self.dim = vec![Extent::Is(n_threads)];
+    }
+
+    /// Kernels that real Warp does not take.
+    pub(super) fn of_polyloom(&mut self) {
+        self.package = "loom";
+    }
+
+    /// Whether real Warp is to take the kernel.
+    pub(super) fn is_shared(&self) -> bool {
+        self.package == "wp"
     }
 
     /// A parameter that is no array.
     pub(super) fn scalar(&mut self, ty: Type, low: f64, high: f64) -> usize {
         let name = self.names.draw(&mut self.random, Role::Scalar);
-        let values = Values::Between { low, high };
-        self.inputs.push(Parameter::new(&name, ty, Vec::new(), values));
-        self.declare(name.clone(), format!("`{name}`"), ty, Range::new(low, high))
+        self.param(&name, ty, Vec::new(), Values::Between { low, high });
+        let index = self.declare(name.clone(), format!("`{name}`"), ty, Range::new(low, high));
+        self.variables[index].varies = false;
+        index
+    }
+
+    /// The same under one of these names.
+    pub(super) fn scalar_like(&mut self, names: &[&str], ty: Type, low: f64, high: f64) -> String {
+        let name = self.like(names);
+        self.param(&name, ty, Vec::new(), Values::Between { low, high });
+        name
+    }
+
+    /// One of these names, or one like it.
+    pub(super) fn like(&mut self, names: &[&str]) -> String {
+        let first = self.random.below(names.len());
+        for at in 0..names.len() {
+            let name = names[(first + at) % names.len()];
+            if self.names.take(name) {
+                return name.to_owned();
+            }
+        }
+        (1..).map(|n| format!("{}{n}", names[first])).find(|name| self.names.take(name)).unwrap_or_default()
+    }
+
+    /// A parameter under one of these names: an array of these extents.
+    pub(super) fn array_like(&mut self, names: &[&str], elem: Type, shape: &[Extent], low: f64, high: f64) -> String {
+        let name = self.like(names);
+        self.param(&name, elem, shape.to_vec(), Values::Between { low, high });
+        name
+    }
+
+    /// An array that the kernel writes, zeros to begin with.
+    pub(super) fn zeros_like(&mut self, names: &[&str], elem: Type, shape: &[Extent]) -> String {
+        let name = self.like(names);
+        self.param(&name, elem, shape.to_vec(), Values::Zeros);
+        name
+    }
+
+    /// A parameter.
+    pub(super) fn param(&mut self, name: &str, elem: Type, shape: Vec<Extent>, values: Values) {
+        let annotation = self.annotation(&self.type_name(elem), shape.len());
+        let dtype = elem.python_name().trim_start_matches("loom.").to_owned();
+        let inputs = vec![Input { name: name.to_owned(), dtype, shape, values }];
+        self.params.push(Parameter { text: format!("{name}: {annotation}"), inputs });
+    }
+
+    /// A parameter that is passed as several.
+    pub(super) fn param_of(&mut self, name: &str, annotation: &str, inputs: Vec<Input>) {
+        self.params.push(Parameter { text: format!("{name}: {annotation}"), inputs });
+    }
+
+    /// The annotation of something with so many axes.
+    pub(super) fn annotation(&self, dtype: &str, rank: usize) -> String {
+        let package = self.package;
+        match rank {
+            0 => dtype.to_owned(),
+            1 => format!("{package}.array(dtype={dtype})"),
+            rank => format!("{package}.array{rank}d(dtype={dtype})"),
+        }
     }
 
     /// An array that threads read, an element each: the element is the variable.
     pub(super) fn elements(&mut self, elem: Type, low: f64, high: f64) -> usize {
-        let name = self.array(Role::Array(elem), elem, Values::Between { low, high });
-        let text = format!("{name}[{}]", self.indices.join(", "));
+        let name = self.names.draw(&mut self.random, Role::Array(elem));
+        let stored = self.stored_as(elem, low, high);
+        self.param(&name, stored, self.dim.clone(), Values::Between { low, high });
+        let mut text = format!("{name}[{}]", self.indices.join(", "));
+        if stored != elem {
+            text = format!("{}({text})", self.cast_name(elem));
+        }
         self.declare(text, format!("`{name}`"), elem, Range::new(low, high))
+    }
+
+    /// The type of an array whose elements are computed with as another.
+    pub(super) fn stored_as(&mut self, elem: Type, low: f64, high: f64) -> Type {
+        if !self.random.one_in(12) {
+            return elem;
+        }
+        let small: &[Scalar] = match elem {
+            Type::F32 | Type::F64 if low.abs().max(high.abs()) < 1e3 => &[Scalar::F16, Scalar::F64, Scalar::F32],
+            Type::I32 if low >= 0.0 && high <= 100.0 => {
+                &[Scalar::U8, Scalar::I8, Scalar::I16, Scalar::U16, Scalar::I64, Scalar::U32]
+            }
+            Type::I32 if low.abs().max(high.abs()) <= 100.0 => &[Scalar::I8, Scalar::I16, Scalar::I64],
+            Type::I32 => &[Scalar::I64],
+            _ => return elem,
+        };
+        self.random.pick(small).into()
     }
 
     /// An array that threads write, an element each: the text of the element.
     pub(super) fn output(&mut self, elem: Type) -> (String, String) {
-        let name = self.array(Role::Output, elem, Values::Zeros);
+        let name = self.names.draw(&mut self.random, Role::Output);
+        self.param(&name, elem, self.dim.clone(), Values::Zeros);
         (format!("{name}[{}]", self.indices.join(", ")), name)
-    }
-
-    fn array(&mut self, role: Role, elem: Type, values: Values) -> String {
-        let name = self.names.draw(&mut self.random, role);
-        self.inputs.push(Parameter::new(&name, elem, self.dim.clone(), values));
-        name
     }
 
     /// Begins a kernel of one thread for each element of arrays of this rank.
@@ -223,46 +540,51 @@ impl Generator {
         self.line(&format!("{} = {}()", names.join(", "), self.builtin("tid")));
     }
 
-    /// The number of statements so far.
-    pub(super) fn n_lines(&self) -> usize {
-        self.lines.len()
+    /// Begins a kernel of one thread for each index along these extents.
+    pub(super) fn threads_over(&mut self, extents: &[Extent], names: &[&str]) {
+        self.dim = extents.to_vec();
+        self.indices = names.iter().map(|name| self.like(&[name])).collect();
+        let indices = self.indices.join(", ");
+        self.line(&format!("{indices} = {}()", self.builtin("tid")));
     }
 
     /// The file, if its lines are no longer than Python's formatters leave them.
     pub(super) fn finish(mut self, category: Category, difficulty: u8) -> Option<Program> {
         let name = self.names.draw(&mut self.random, Role::Kernel);
+        self.finish_as(&name, category, difficulty)
+    }
+
+    /// The same under a name.
+    pub(super) fn finish_as(mut self, name: &str, category: Category, difficulty: u8) -> Option<Program> {
         let package = self.package;
-        let mut source = match package {
-            "wp" => "import warp as wp\n\n\n".to_owned(),
-            _ => "import polyloom as loom\n\n\n".to_owned(),
-        };
-        let params: Vec<String> =
-            self.inputs.iter().map(|param| format!("{}: {}", param.input.name, annotation(package, param))).collect();
-        let _ = writeln!(source, "@{package}.kernel");
-        let head = format!("def {name}({}):", params.join(", "));
-        if head.len() <= LINE {
-            let _ = writeln!(source, "{head}");
-        } else {
-            let _ = writeln!(source, "def {name}(");
-            for param in &params {
-                let _ = writeln!(source, "    {param},");
-            }
-            let _ = writeln!(source, "):");
+        let mut source: String = self.imports.iter().map(|line| format!("{line}\n\n")).collect();
+        source.push_str(match package {
+            "wp" => "import warp as wp\n\n\n",
+            _ => "import polyloom as loom\n\n\n",
+        });
+        for item in &self.items {
+            let _ = write!(source, "{item}\n\n");
         }
-        self.write_doc(&name, &mut source);
+        let options = self.block_dim.map(|n| format!("(block_dim={n})")).unwrap_or_default();
+        let _ = writeln!(source, "@{package}.kernel{options}");
+        let params: Vec<String> = self.params.iter().map(|param| param.text.clone()).collect();
+        write_head(name, &params, "", &mut source);
+        self.write_doc(name, &mut source);
         for line in &self.lines {
             let _ = writeln!(source, "{line}");
         }
-        let fits = source.lines().all(|line| line.len() <= LINE);
-        let inputs = self.inputs.into_iter().map(|param| param.input).collect();
+        let fits = source.lines().all(|line| line.len() <= LINE) && source.lines().count() <= LONGEST;
+        let inputs = self.params.into_iter().flat_map(|param| param.inputs).collect();
         let dim = self.dim;
-        fits.then_some(Program { name, category, difficulty, source, inputs, dim })
+        fits.then_some(Program { name: name.to_owned(), category, difficulty, source, inputs, dim })
     }
 
     fn write_doc(&mut self, name: &str, source: &mut String) {
-        let mut title = name.replace('_', " ");
-        title[..1].make_ascii_uppercase();
-        let sentences: Vec<String> = self.doc.iter().map(|sentence| sentence.replace("``", "`")).collect();
+        if self.doc.len() > 7 && self.random.one_in(2) {
+            self.doc.retain(|sentence| !sentence.is_detail);
+        }
+        let title = capitalised(&name.replace('_', " "));
+        let sentences: Vec<String> = self.doc.iter().map(|sentence| sentence.text.replace("``", "`")).collect();
         match &sentences[..] {
             [one] if one.len() + 10 <= LINE => {
                 let _ = writeln!(source, "    \"\"\"{one}\"\"\"");
@@ -278,19 +600,35 @@ impl Generator {
     }
 }
 
-/// What an annotation of the parameter reads.
-fn annotation(package: &str, param: &Parameter) -> String {
-    let name = |ty: Type| match ty {
-        Type::F32 => "float".to_owned(),
-        Type::I32 => "int".to_owned(),
-        Type::BOOL => "bool".to_owned(),
-        other => format!("{package}.{}", other.python_name().trim_start_matches("loom.")),
-    };
-    match param.input.shape.len() {
-        0 => name(param.elem),
-        1 => format!("{package}.array(dtype={})", name(param.elem)),
-        rank => format!("{package}.array{rank}d(dtype={})", name(param.elem)),
+/// The first line of a function, or several if it is too long.
+fn write_head(name: &str, params: &[String], returned: &str, source: &mut String) {
+    let arrow = if returned.is_empty() { String::new() } else { format!(" -> {returned}") };
+    let head = format!("def {name}({}){arrow}:", params.join(", "));
+    if head.len() <= LINE {
+        let _ = writeln!(source, "{head}");
+        return;
     }
+    let _ = writeln!(source, "def {name}(");
+    for param in params {
+        let _ = writeln!(source, "    {param},");
+    }
+    let _ = writeln!(source, "){arrow}:");
+}
+
+/// A sentence as a part of another.
+fn as_clause(sentence: &str) -> String {
+    let clause = sentence.trim_end_matches('.');
+    let mut chars = clause.chars();
+    match chars.next() {
+        Some(first) if first.is_ascii_uppercase() => format!("{}{}", first.to_ascii_lowercase(), chars.as_str()),
+        _ => clause.to_owned(),
+    }
+}
+
+/// The text with a capital letter.
+pub(super) fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| format!("{}{}", first.to_ascii_uppercase(), chars.as_str())).unwrap_or_default()
 }
 
 /// Words in lines of this length, broken between words.

@@ -7,11 +7,16 @@
 mod domain;
 mod elementwise;
 mod expr;
+mod flow;
+mod function;
 mod generator;
 mod names;
 mod program;
 mod range;
+mod rows;
+mod stencil;
 mod values;
+mod weave;
 mod words;
 
 pub use program::{Category, Extent, Input, Program, UnknownCategory, Values};
@@ -31,12 +36,17 @@ pub fn generate(category: Category, seed: u64) -> Program {
 
 /// A kernel, if its lines come out short enough.
 fn draft(category: Category, difficulty: u8, random: Random) -> Option<Program> {
-    let mut generator = elementwise::begin(random, category);
-    generator.parameters(difficulty);
-    let depth = 1 + usize::from(difficulty > 1);
-    generator.statements(usize::from(difficulty) * 2, depth);
-    generator.outputs(1 + depth);
-    generator.finish(category, difficulty)
+    match category {
+        Category::Arithmetic | Category::Math | Category::Vector | Category::Matrix => {
+            elementwise::draft(random, category, difficulty)
+        }
+        Category::ControlFlow => flow::branches(random, difficulty),
+        Category::Loop => flow::loops(random, difficulty),
+        Category::Function => function::draft(random, difficulty),
+        Category::Stencil => stencil::draft(random, difficulty),
+        Category::Reduction => rows::reduction(random, difficulty),
+        Category::Scan => rows::scan(random, difficulty),
+    }
 }
 
 #[cfg(test)]

@@ -233,7 +233,7 @@ const FUNCTIONS: [&str; 20] = [
 ];
 
 /// The names of a kernel: each once, and none that Python or the package has another meaning for.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Names(HashSet<String>);
 
 /// What a name is for.

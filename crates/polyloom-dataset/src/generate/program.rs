@@ -39,6 +39,14 @@ categories! {
     ControlFlow = "control_flow",
     /// Loops.
     Loop = "loop",
+    /// Functions that the kernel calls.
+    Function = "function",
+    /// Neighbours on a grid.
+    Stencil = "stencil",
+    /// Rows to numbers.
+    Reduction = "reduction",
+    /// Rows to rows, each element of what came before it.
+    Scan = "scan",
 }
 
 impl fmt::Display for Category {

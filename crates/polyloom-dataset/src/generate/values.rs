@@ -36,6 +36,17 @@ pub(super) static OVERLOADS: LazyLock<Vec<Overload>> = LazyLock::new(|| {
     Op::all().filter(is_value).flat_map(of).collect()
 });
 
+/// The range, or that of the type if numbers may wrap around.
+fn within_type(ty: Type, range: Range) -> Range {
+    let Some(scalar) = ty.as_scalar().filter(|scalar| scalar.is_int()) else { return range };
+    let bits = f64::from(scalar.bits());
+    let whole = match scalar.is_signed_int() {
+        true => Range::new(-(bits - 1.0).exp2(), (bits - 1.0).exp2()),
+        false => Range::new(0.0, bits.exp2()),
+    };
+    if range.lies_in(whole) { range } else { whole }
+}
+
 /// Ops that real Warp does not have.
 pub(super) fn is_in_warp(op: Op) -> bool {
     !matches!(
@@ -68,6 +79,12 @@ impl Choose for OfKernel<'_> {
     }
 }
 
+/// Whether it maps many numbers to one: seldom what a program wants.
+fn is_flat(op: Op) -> bool {
+    use Op::{Ceil, Floor, FloorDiv, Nonzero, Rint, Round, Sign, Step, Trunc};
+    matches!(op, Ceil | Floor | FloorDiv | Nonzero | Rint | Round | Sign | Step | Trunc | Op::Not | Op::BitAnd)
+}
+
 fn is_matrix(ty: Type) -> bool {
     matches!(ty.as_composite(), Some(Composite::Matrix { .. }))
 }
@@ -94,32 +111,59 @@ impl Generator {
 
     /// A condition that depends on something.
     pub(super) fn condition(&mut self, depth: usize) -> Expr {
-        if depth > 0 && self.random.one_in(4) {
-            let (a, b) = (self.condition(0), self.condition(0));
-            let operator = self.random.pick(&["and", "or"]);
-            let (a, b) = (self.short(a), self.short(b));
-            return Expr::binary(operator, &a, &b, Type::BOOL, Range::new(0.0, 1.0));
+        let truth = Range::new(0.0, 1.0);
+        match self.random.below(12) {
+            0..=2 if depth > 0 => {
+                let (a, b) = (self.condition(depth - 1), self.condition(0));
+                let operator = self.random.pick(&["and", "or"]);
+                let (a, b) = (self.short(a), self.short(b));
+                // An `or` among conditions joined by `and` is computed first.
+                return if a.text == b.text { a } else { Expr::binary(operator, &a, &b, Type::BOOL, truth) };
+            }
+            3 if depth > 0 => {
+                let x = self.condition(depth - 1);
+                return Expr::unary("not", &x, Type::BOOL, truth);
+            }
+            4 if self.has(self.whole) => {
+                let x = self.variable(self.whole, 0);
+                let modulus = self.random.pick(&[2, 2, 3, 4, 5]);
+                let rest = Expr::binary("%", &x, &self.int(modulus), x.ty, Range::within(f64::from(modulus - 1)));
+                let wanted = self.int(self.random.clone().below(modulus as usize) as i32);
+                let operator = self.random.pick(&["==", "!=", "=="]);
+                return Expr::binary(operator, &rest, &wanted, Type::BOOL, truth);
+            }
+            _ => {}
         }
-        let ty = if self.has(Type::I32) && self.random.one_in(3) { Type::I32 } else { Type::F32 };
-        let a = self.variable(ty, depth);
-        let operator = self.random.pick(&["<", ">", "<", ">", "<=", ">=", "==", "!="]);
-        let exact = ty == Type::I32;
-        let operator = if exact { operator } else { operator.trim_end_matches('=').trim_start_matches('!') };
-        let operator = if operator.is_empty() { "<" } else { operator };
+        let has_whole = self.has(self.whole);
+        let ty = if has_whole && self.random.one_in(3) { self.whole } else { self.real };
+        let mut a = self.variable(ty, depth);
+        for _ in 0..3 {
+            if self.differs(&a) {
+                break;
+            }
+            a = self.variable(ty, depth);
+        }
+        let operator = match ty == self.whole {
+            true => self.random.pick(&["<", ">", "<", ">", "<=", ">="]),
+            false => self.random.pick(&["<", ">"]),
+        };
         let b = match self.random.below(3) {
             0 => self.variable(ty, 0),
             _ => self.threshold(&a),
         };
         let b = if b.text == a.text { self.threshold(&a) } else { b };
         let (a, b) = (self.short(a), self.short(b));
-        Expr::binary(operator, &a, &b, Type::BOOL, Range::new(0.0, 1.0))
+        Expr::binary(operator, &a, &b, Type::BOOL, truth)
     }
 
     /// A number within what the expression may be.
-    fn threshold(&mut self, of: &Expr) -> Expr {
-        let Range { low, high } = if of.range.size() < 1e4 { of.range } else { Range::within(1.0) };
-        let at = low + (high - low) * (2 + self.random.below(7)) as f64 / 10.0;
-        if of.ty == Type::I32 { Expr::int(at.round() as i32) } else { Expr::float((at * 100.0).round() / 100.0) }
+    pub(super) fn threshold(&mut self, of: &Expr) -> Expr {
+        // Much of a wide range is never reached.
+        let Range { low, high } = of.range;
+        let (low, high) = if of.ty == self.whole { (low.max(-4.0), high.min(20.0)) } else { (low.max(-1.5), high.min(1.5)) };
+        let (low, high) = if low < high { (low, high) } else { (of.range.low.min(1e3), of.range.low.min(1e3) + 1.0) };
+        let at = low + (high - low) * (3 + self.random.below(5)) as f64 / 10.0;
+        if of.ty == self.whole { self.int(at.round() as i32) } else { self.number_of(of.ty, (at * 100.0).round() / 100.0) }
     }
 
     /// An expression with a variable in it.
@@ -135,6 +179,11 @@ impl Generator {
 
     /// A call of a builtin that gives this type.
     fn operation(&mut self, ty: Type, depth: usize) -> Option<Expr> {
+        if !self.functions.is_empty() && self.random.one_in(3) {
+            if let Some(call) = self.call_of_function(ty, depth) {
+                return Some(call);
+            }
+        }
         let of_type = |overload: &&Overload| overload.signature.result_could_be(ty);
         let fits: Vec<Overload> = self.overloads.iter().filter(of_type).copied().collect();
         let mut ops: Vec<Op> = fits.iter().map(|overload| overload.op).collect();
@@ -149,6 +198,11 @@ impl Generator {
             true => self.random.pick(&ops),
             false => self.random.pick(&common),
         };
+        let divides = ty == self.whole && matches!(op, Op::Div | Op::Rshift | Op::Mod);
+        let is_step = matches!(op, Op::Step | Op::Nonzero | Op::Sign);
+        if (is_flat(op) || divides) && !self.random.one_in(if is_step { 12 } else { 4 }) {
+            return None;
+        }
         let of_op: Vec<Overload> = fits.into_iter().filter(|overload| overload.op == op).collect();
         let overload = self.random.pick(&of_op);
         let mut choose = OfKernel { random: &mut self.random, composites: &self.composites, scalars: &self.scalars };
@@ -177,9 +231,9 @@ impl Generator {
         if op == Op::Clamp || op == Op::Smoothstep {
             self.bounds(op, &mut args);
         }
-        let same = args.len() == 2 && args[0].text == args[1].text;
-        if same && !matches!(op, Op::Mul | Op::Add | Op::Dot | Op::CwMul) || args.iter().all(|arg| arg.uses.is_empty())
-        {
+        let last = args.len() - 1;
+        let same = last > 0 && (args[0].text == args[1].text || args[last].text == args[last - 1].text);
+        if same && !matches!(op, Op::Mul | Op::Dot | Op::CwMul) || args.iter().all(|arg| arg.uses.is_empty()) {
             return None;
         }
         if let [a, b] = &args[..] {
@@ -196,10 +250,13 @@ impl Generator {
         }
         let n = types[0].as_composite().map_or(1, Composite::n_components);
         let ranges: Vec<Range> = args.iter().map(|arg| arg.range).collect();
-        let range = result(op, &ranges, n);
+        let range = within_type(ty, result(op, &ranges, n));
         let args: Vec<Expr> = args.into_iter().map(|arg| self.short(arg)).collect();
         let refs: Vec<&Expr> = args.iter().collect();
         Some(match (op.info().spelling, &refs[..]) {
+            (Spelling::Operator("**"), [a, b]) if self.powers_called => {
+                Expr::call(&self.builtin(op.name()), &[a, b], ty, range)
+            }
             (Spelling::Operator(operator), [a, b]) => {
                 let is_product = op == Op::Mul && is_matrix(a.ty) && b.ty.as_composite().is_some();
                 Expr::binary(if is_product && self.at_sign { "@" } else { operator }, a, b, ty, range)
@@ -214,10 +271,10 @@ impl Generator {
         let [a, b, c] = args else { return };
         let low = self.random.below(8) as f64 / 4.0 - 1.5;
         let high = low + (1 + self.random.below(10)) as f64 / 4.0;
-        let (low, high) = (Expr::float(low), Expr::float(high));
-        if a.ty == Type::I32 {
+        let (low, high) = (self.number(low), self.number(high));
+        if a.ty == self.whole {
             let low = self.random.below(4) as i32;
-            (*b, *c) = (Expr::int(low), Expr::int(low + 1 + self.random.below(12) as i32));
+            (*b, *c) = (self.int(low), self.int(low + 1 + self.random.clone().below(12) as i32));
         } else if op == Op::Clamp {
             (*b, *c) = (low, high);
         } else {
@@ -265,25 +322,44 @@ impl Generator {
             let index = self.random.pick(&of_type);
             return Some(self.read(index));
         }
-        match ty {
-            Type::F32 => {
-                let ints = visible(self, &|known| known == Type::I32);
-                let index = (!ints.is_empty()).then(|| self.random.pick(&ints))?;
-                let int = self.read(index);
-                let range = int.range;
-                Some(Expr::call("float", &[&int], ty, range))
-            }
-            Type::I32 => {
-                let floats = visible(self, &|known| known == Type::F32);
-                let index = (!floats.is_empty()).then(|| self.random.pick(&floats))?;
-                let float = self.read(index);
-                let float = self.constrain(float, Need::Finite);
-                let range = float.range.rising(f64::floor);
-                let floor = Expr::call(&self.builtin("floor"), &[&float], Type::F32, range);
-                Some(Expr::call("int", &[&floor], ty, range))
-            }
-            _ => None,
+        if ty == self.real {
+            let ints = visible(self, &|known| known == Type::I32 || known == self.whole);
+            let index = (!ints.is_empty()).then(|| self.random.pick(&ints))?;
+            let int = self.read(index);
+            return Some(self.cast(int, ty));
         }
+        if ty == self.whole {
+            let floats = visible(self, &|known| known == self.real);
+            let index = (!floats.is_empty()).then(|| self.random.pick(&floats))?;
+            let float = self.read(index);
+            return Some(self.as_whole(float));
+        }
+        None
+    }
+
+    /// The value in another type of numbers.
+    pub(super) fn cast(&mut self, value: Expr, ty: Type) -> Expr {
+        if value.ty == ty {
+            return value;
+        }
+        let range = value.range;
+        Expr::call(&self.cast_name(ty), &[&value], ty, range)
+    }
+
+    /// A fraction as a whole number, in steps so small that it tells values apart.
+    pub(super) fn as_whole(&mut self, value: Expr) -> Expr {
+        let value = self.constrain(value, Need::Finite);
+        let steps = self.random.pick(&[4.0, 8.0, 10.0, 16.0, 32.0, 100.0]);
+        let value = self.short(value);
+        let scaled = Expr::binary("*", &value, &self.number(steps), self.real, value.range * Range::of(steps));
+        let scaled = self.constrain(scaled, Need::Finite);
+        let range = scaled.range.rising(f64::floor);
+        let inner = match self.random.one_in(3) {
+            true => scaled,
+            false => Expr::call(&self.builtin("floor"), &[&scaled], self.real, range),
+        };
+        let range = range.or(inner.range.rising(f64::ceil));
+        Expr::call(&self.cast_name(self.whole), &[&inner], self.whole, range)
     }
 
     /// A component of a composite.
@@ -309,8 +385,9 @@ impl Generator {
     /// A composite of scalars.
     fn built(&mut self, ty: Type) -> Option<Expr> {
         let composite = ty.as_composite()?;
-        let Composite::Vector { elem: Scalar::F32, len: len @ 2..=4 } = composite else { return None };
-        let parts: Vec<Expr> = (0..len).map(|_| self.leaf(Type::F32)).collect();
+        let Composite::Vector { elem, len: len @ 2..=4 } = composite else { return None };
+        let elem = Type::Scalar(elem);
+        let parts: Vec<Expr> = (0..len).map(|_| self.leaf_of_variable(elem).unwrap_or_else(|| self.constant(elem))).collect();
         let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
         let refs: Vec<&Expr> = parts.iter().collect();
         Some(Expr::call(&self.builtin(&composite.python_name()), &refs, ty, range))
@@ -321,28 +398,22 @@ impl Generator {
         const FLOATS: [f64; 18] =
             [0.5, 2.0, 0.25, 1.5, 0.1, 3.0, 0.75, 1.0, 4.0, 0.2, 0.3, 0.05, 2.5, 0.8, 0.6, 1.2, 0.01, 10.0];
         match ty {
-            Type::F32 if self.random.one_in(3) => Expr::float((1 + self.random.below(299)) as f64 / 100.0),
-            Type::F32 => Expr::float(self.random.pick(&FLOATS)),
-            Type::I32 => {
+            _ if ty == self.real && self.random.one_in(3) => self.number((1 + self.random.clone().below(299)) as f64 / 100.0),
+            Type::F32 | Type::F64 => {
+                let number = self.random.pick(&FLOATS);
+                self.number_of(ty, number)
+            }
+            _ if ty == self.whole => {
                 let number = if self.random.one_in(4) { 1 << self.random.below(6) } else { 1 + self.random.below(9) };
-                Expr::int(number as i32)
+                self.int(number as i32)
             }
-            Type::BOOL => {
-                let (a, b) = (self.constant(Type::I32), self.constant(Type::I32));
-                Expr::binary("<", &a, &b, ty, Range::new(0.0, 1.0))
-            }
+            Type::BOOL => self.condition(0),
             Type::Scalar(scalar) => {
-                let number = self.constant(if scalar.is_float() { Type::F32 } else { Type::I32 });
+                let number = if scalar.is_float() { Expr::float(self.random.pick(&FLOATS)) } else { Expr::int(1 + self.random.below(9) as i32) };
                 let range = number.range;
-                Expr::call(&self.builtin(scalar.python_name()), &[&number], ty, range)
+                Expr::call(&self.cast_name(ty), &[&number], ty, range)
             }
             _ => match ty.as_composite() {
-                Some(composite @ Composite::Vector { elem, len }) => {
-                    let parts: Vec<Expr> = (0..len).map(|_| self.constant(Type::Scalar(elem))).collect();
-                    let refs: Vec<&Expr> = parts.iter().collect();
-                    let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
-                    Expr::call(&self.builtin(&composite.python_name()), &refs, ty, range)
-                }
                 Some(composite) => {
                     let parts: Vec<Expr> =
                         (0..composite.n_components()).map(|_| self.constant(Type::Scalar(composite.elem()))).collect();
@@ -365,30 +436,39 @@ impl Generator {
             return self.constrain_composite(expr, need);
         }
         let expr = self.short(expr);
-        match ty {
-            Type::F32 => self.constrain_float(expr, need),
-            Type::I32 => {
-                let modulus = match need {
-                    Need::Shift => 5,
-                    _ => self.random.pick(&[7, 10, 16, 31, 64]),
-                };
-                let rest = Expr::binary("%", &expr, &Expr::int(modulus), ty, Range::within(f64::from(modulus - 1)));
-                match need {
-                    Need::Finite | Need::Moderate => rest,
-                    Need::NotZero | Need::Positive | Need::AtLeastOne => {
-                        let size = self.named_call("abs", &rest, Range::new(0.0, f64::from(modulus - 1)));
-                        let range = size.range + Range::of(1.0);
-                        Expr::binary("+", &Expr::int(1), &size, ty, range)
-                    }
-                    _ => self.named_call("abs", &rest, Range::new(0.0, f64::from(modulus - 1))),
-                }
+        if ty == self.real {
+            return self.constrain_float(expr, need);
+        }
+        if ty != self.whole {
+            return expr;
+        }
+        let modulus = match need {
+            Need::Shift => 5,
+            _ => self.random.pick(&[7, 10, 16, 31, 64]),
+        };
+        let (rest, size) = match ty.as_scalar().is_some_and(Scalar::is_unsigned_int) || expr.range.low >= 0.0 {
+            true => {
+                let rest = Expr::binary("%", &expr, &self.int(modulus), ty, Range::new(0.0, f64::from(modulus - 1)));
+                (rest.clone(), rest)
             }
-            _ => expr,
+            false => {
+                let rest = Expr::binary("%", &expr, &self.int(modulus), ty, Range::within(f64::from(modulus - 1)));
+                let size = self.named_call("abs", &rest, Range::new(0.0, f64::from(modulus - 1)));
+                (rest, size)
+            }
+        };
+        match need {
+            Need::Finite | Need::Moderate => rest,
+            Need::NotZero | Need::Positive | Need::AtLeastOne => {
+                let range = size.range + Range::of(1.0);
+                Expr::binary("+", &self.int(1), &size, ty, range)
+            }
+            _ => size,
         }
     }
 
     fn constrain_float(&mut self, expr: Expr, need: Need) -> Expr {
-        let ty = Type::F32;
+        let ty = self.real;
         let range = expr.range;
         let tame = range.size() <= 300.0;
         match need {
@@ -398,7 +478,7 @@ impl Generator {
                 1 if need != Need::Unit => self.clamped(&expr, -4.0, 4.0),
                 2 if tame => {
                     let size = self.named_call("abs", &expr, range.abs());
-                    let more = Expr::binary("+", &Expr::float(1.0), &size, ty, range.abs() + Range::of(1.0));
+                    let more = Expr::binary("+", &self.number(1.0), &size, ty, range.abs() + Range::of(1.0));
                     Expr::binary("/", &expr, &more, ty, Range::within(1.0))
                 }
                 3 if tame => self.named_call("sin", &expr, Range::within(1.0)),
@@ -407,14 +487,14 @@ impl Generator {
             Need::InsideUnit => {
                 let unit = self.constrain_float(expr, Need::Unit);
                 let unit = self.short(unit);
-                Expr::binary("*", &Expr::float(0.9), &unit, ty, Range::within(0.9))
+                Expr::binary("*", &self.number(0.9), &unit, ty, Range::within(0.9))
             }
             Need::Fraction => match self.random.below(2) {
                 0 => self.clamped(&expr, 0.0, 1.0),
                 _ if tame => {
                     let wave = self.named_call("cos", &expr, Range::within(1.0));
-                    let half = Expr::binary("*", &Expr::float(0.5), &wave, ty, Range::within(0.5));
-                    Expr::binary("+", &Expr::float(0.5), &half, ty, Range::new(0.0, 1.0))
+                    let half = Expr::binary("*", &self.number(0.5), &wave, ty, Range::within(0.5));
+                    Expr::binary("+", &self.number(0.5), &half, ty, Range::new(0.0, 1.0))
                 }
                 _ => self.clamped(&expr, 0.0, 1.0),
             },
@@ -422,7 +502,7 @@ impl Generator {
             Need::Shift => expr,
             Need::NotNegative => match self.random.below(3) {
                 0 if range.size() <= 50.0 => Expr::binary("*", &expr, &expr, ty, Range::new(0.0, range.size().powi(2))),
-                1 => self.named_call2("max", &expr, &Expr::float(0.0), range.max(Range::of(0.0))),
+                1 => self.named_call2("max", &expr, &self.number(0.0), range.max(Range::of(0.0))),
                 _ => self.named_call("abs", &expr, range.abs()),
             },
             Need::Positive | Need::NotZero | Need::AtLeastOne => {
@@ -434,8 +514,8 @@ impl Generator {
                 };
                 let range = not_negative.range + Range::of(least);
                 let sum = match self.random.one_in(2) {
-                    true => Expr::binary("+", &not_negative, &Expr::float(least), ty, range),
-                    false => Expr::binary("+", &Expr::float(least), &not_negative, ty, range),
+                    true => Expr::binary("+", &not_negative, &self.number(least), ty, range),
+                    false => Expr::binary("+", &self.number(least), &not_negative, ty, range),
                 };
                 if need.is_met_by(sum.range) { sum } else { self.clamped(&sum, least, 50.0) }
             }
@@ -453,7 +533,7 @@ impl Generator {
                 self.named_call("normalize", &expr, Range::within(1.0))
             }
             (Need::Finite | Need::Moderate, _) => {
-                let scale = Expr::float(0.01);
+                let scale = self.number(0.01);
                 Expr::binary("*", &scale, &expr, ty, expr.range * scale.range)
             }
             // An offset makes zero unlikely; running the kernel tells.
@@ -474,7 +554,7 @@ impl Generator {
     }
 
     fn clamped(&mut self, x: &Expr, low: f64, high: f64) -> Expr {
-        let args = [x, &Expr::float(low), &Expr::float(high)];
+        let args = [x, &self.number(low), &self.number(high)];
         Expr::call(&self.builtin("clamp"), &args, x.ty, Range::new(low, high))
     }
 

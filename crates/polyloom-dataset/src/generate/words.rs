@@ -88,7 +88,9 @@ pub(super) fn binary(operator: &str, a: &str, b: &str) -> String {
         "==" => "{} equals {}",
         "!=" => "{} differs from {}",
         "and" => "{} and {}",
-        _ => "{} or {}",
+        "or" => "{} or {}",
+        "**" => "{} to the power of {}",
+        _ => "{} with {}",
     };
     fill(noun, &[a, b])
 }

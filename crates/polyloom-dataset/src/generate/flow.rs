@@ -1,0 +1,577 @@
+//! Branches and loops.
+
+use super::domain::Need;
+use super::elementwise;
+use super::expr::Expr;
+use super::generator::Generator;
+use super::names::Role;
+use super::program::{Category, Extent, Program};
+use super::range::Range;
+use polyloom::{Random, Type};
+
+/// The most iterations that ranges of accumulators are worked out for.
+const MOST: f64 = 100.0;
+
+/// A kernel about branches.
+pub(super) fn branches(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = elementwise::begin(random, Category::ControlFlow);
+    g.parameters(difficulty);
+    let size = usize::from(difficulty);
+    let n_before = g.random.below(1 + size);
+    g.statements(n_before, 1);
+    if g.random.one_in(5) {
+        g.early_return();
+    }
+    let n_branches = 1 + g.random.below(1 + size);
+    for _ in 0..n_branches {
+        g.gap();
+        match g.random.below(5) {
+            0 => {
+                let (ty, depth) = (g.some_type(), 1 + g.random.below(2));
+                let chosen = g.conditional(ty, depth);
+                g.assign_new(chosen);
+            }
+            _ => g.branch(usize::from(difficulty > 1) + usize::from(difficulty > 3)),
+        }
+        if g.random.one_in(2) {
+            g.statements(1, 1);
+        }
+    }
+    g.gap();
+    g.outputs(1 + usize::from(difficulty > 1));
+    g.finish(Category::ControlFlow, difficulty)
+}
+
+/// A kernel about loops.
+pub(super) fn loops(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = elementwise::begin(random, Category::Loop);
+    g.parameters(difficulty);
+    let size = usize::from(difficulty);
+    let n_before = g.random.below(1 + size);
+    g.statements(n_before, 1);
+    let n_loops = 1 + g.random.below(1 + size / 2);
+    for _ in 0..n_loops {
+        g.gap();
+        match g.random.below(8) {
+            0 => g.polynomial(),
+            1 => g.fixed_point(),
+            2 => g.series(),
+            _ => g.any_loop(usize::from(difficulty > 1) + usize::from(difficulty > 2)),
+        }
+        if g.random.one_in(3) {
+            g.statements(1, 1);
+        }
+    }
+    g.gap();
+    g.outputs(1 + usize::from(difficulty > 2));
+    g.finish(Category::Loop, difficulty)
+}
+
+impl Generator {
+    fn some_type(&mut self) -> Type {
+        let types = self.types();
+        self.random.pick(&types)
+    }
+
+    /// A value that a condition chooses.
+    fn conditional(&mut self, ty: Type, depth: usize) -> Expr {
+        let condition = self.condition(1);
+        let condition = self.short(condition);
+        let yes = self.variable(ty, depth);
+        let yes = self.short(yes);
+        let no = self.value(ty, depth.saturating_sub(1));
+        let no = self.short(no);
+        if yes.text == no.text {
+            return yes;
+        }
+        let range = yes.range.or(no.range);
+        Expr::conditional(&condition, &yes, &no, range)
+    }
+
+    /// Threads for which a condition holds leave at once, all but one output unwritten.
+    fn early_return(&mut self) {
+        let condition = self.condition(1);
+        let types = self.types();
+        let ty = types[types.len() - 1];
+        let (element, name) = self.output(ty);
+        let value = self.variable(ty, 1);
+        self.line(&format!("if {}:", condition.text));
+        self.nested(|g| {
+            g.line(&format!("{element} = {}", value.text));
+            g.line("return");
+        });
+        self.say(format!("Where {}, `{name}` is {}, and nothing else is written.", condition.words, value.words));
+    }
+
+    /// An `if` that changes variables, which it makes.
+    fn branch(&mut self, depth: usize) {
+        let ty = self.some_type();
+        let start = match self.random.one_in(2) {
+            true => self.constant(ty),
+            false => {
+                let value = self.variable(ty, 1);
+                self.constrain(value, Need::Moderate)
+            }
+        };
+        let range = Range::within(64.0).or(start.range);
+        let n_arms = 1 + self.random.below(3);
+        // With a branch for every case there is nothing to start with.
+        let begins = self.mutable(&start, range);
+        self.variables[begins].is_free = true;
+        self.arms(&[begins], n_arms, depth);
+        self.must_be_read(begins);
+    }
+
+    fn arms(&mut self, targets: &[usize], n_arms: usize, depth: usize) {
+        let mut clauses = Vec::new();
+        let with_else = self.random.one_in(2) || n_arms > 1;
+        for arm in 0..n_arms {
+            let condition = if arm == 0 { self.condition(1) } else { self.inline_condition() };
+            let keyword = if arm == 0 { "if" } else { "elif" };
+            self.line(&format!("{keyword} {}:", condition.text));
+            let done = self.nested(|g| g.arm(targets, depth));
+            let lead = if arm == 0 { "where" } else { "else where" };
+            clauses.push(format!("{lead} {}, {done}", condition.words));
+        }
+        if with_else {
+            self.line("else:");
+            let done = self.nested(|g| g.arm(targets, depth));
+            clauses.push(format!("elsewhere {done}"));
+        }
+        let sentence = clauses.join(". ");
+        self.explain(format!("{}.", super::generator::capitalised(&sentence)));
+    }
+
+    /// A condition before which no statement can stand.
+    pub(super) fn inline_condition(&mut self) -> Expr {
+        let before = std::mem::replace(&mut self.inline, true);
+        let condition = self.condition(usize::from(self.random.clone().one_in(2)));
+        self.inline = before;
+        condition
+    }
+
+    /// What one branch does.
+    fn arm(&mut self, targets: &[usize], depth: usize) {
+        let first = self.variables.len();
+        if self.random.one_in(3) {
+            self.statements(1, 1);
+        }
+        if depth > 0 && self.random.one_in(2) {
+            let n_arms = 1 + self.random.below(2);
+            self.arms(targets, n_arms, depth - 1);
+            return;
+        }
+        for &target in targets {
+            self.set(target, first);
+        }
+    }
+
+    /// Assigns to a variable something in its range.
+    fn set(&mut self, target: usize, first: usize) {
+        let (ty, name) = (self.variables[target].ty, self.variables[target].text.clone());
+        let value = self.variable(ty, 1);
+        let value = self.with_unused_from(value, first);
+        let value = self.constrain(value, Need::Moderate);
+        let value = self.short(value);
+        let (text, words) = match self.random.below(4) {
+            0 => {
+                self.variables[target].used = true;
+                let grown = format!("{name} = {} * {name} + {}", self.half(ty), value.within_sum());
+                (grown, format!("`{name}` becomes half of it plus {}", value.words))
+            }
+            _ => (format!("{name} = {}", value.text), format!("`{name}` becomes {}", value.words)),
+        };
+        // Of whole numbers there is no half.
+        if ty == self.whole || text.contains("= 0.5 * ") && ty.as_composite().is_some_and(|c| !c.elem().is_float()) {
+            self.line(&format!("{name} = {}", value.text));
+            self.explain(format!("`{name}` becomes {}.", value.words));
+        } else {
+            self.line(&text);
+            self.explain(format!("{words}."));
+        }
+    }
+
+    fn half(&self, ty: Type) -> String {
+        let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
+        self.number_of(elem, 0.5).text
+    }
+
+    /// Changes a variable in a loop, so that it stays in a range that the loop's length decides.
+    fn accumulate(&mut self, target: usize, first: usize) {
+        let (ty, name) = (self.variables[target].ty, self.variables[target].text.clone());
+        let value = self.variable(ty, 2);
+        let value = self.with_unused_from(value, first);
+        let value = self.constrain(value, Need::Moderate);
+        let value = self.short(value);
+        let is_number = ty.as_composite().is_none();
+        let (line, words) = match self.random.below(8) {
+            0..=3 => (format!("{name} += {}", value.text), format!("add {} to `{name}`", value.words)),
+            4 => (format!("{name} -= {}", value.text), format!("take {} from `{name}`", value.words)),
+            5 if ty != self.whole => {
+                let factor = self.random.pick(&[0.5, 0.9, 0.25, 0.75, 0.8]);
+                let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
+                let factor = self.number_of(elem, factor);
+                (
+                    format!("{name} = {} * {name} + {}", factor.text, value.within_sum()),
+                    format!("multiply `{name}` by {} and add {}", factor.words, value.words),
+                )
+            }
+            6 if is_number => {
+                let call = self.builtin("max");
+                (format!("{name} = {call}({name}, {})", value.text), format!("raise `{name}` to {}", value.words))
+            }
+            7 if is_number => {
+                let call = self.builtin("min");
+                (format!("{name} = {call}({name}, {})", value.text), format!("lower `{name}` to {}", value.words))
+            }
+            _ => (format!("{name} += {}", value.text), format!("add {} to `{name}`", value.words)),
+        };
+        self.line(&line);
+        self.explain(format!("{}.", super::generator::capitalised(&words)));
+    }
+
+    /// Variables that a loop changes.
+    fn accumulators(&mut self) -> Vec<usize> {
+        let n = 1 + self.random.below(2) * self.random.below(2);
+        (0..n)
+            .map(|_| {
+                let ty = self.some_type();
+                let start = match self.random.below(3) {
+                    0 => {
+                        let value = self.variable(ty, 1);
+                        self.constrain(value, Need::Moderate)
+                    }
+                    1 => self.constant(ty),
+                    _ => self.zero(ty),
+                };
+                self.mutable(&start, Range::within(16.0 * MOST))
+            })
+            .collect()
+    }
+
+    /// Zeros of the type.
+    pub(super) fn zero(&self, ty: Type) -> Expr {
+        match ty {
+            _ if ty == self.whole => self.int(0),
+            Type::I32 => Expr::int(0),
+            Type::Scalar(_) => self.number_of(ty, 0.0),
+            _ => {
+                let mut zero = Expr::atom(format!("{}()", self.type_name(ty)), ty, Range::of(0.0));
+                zero.words = "zero".to_owned();
+                zero
+            }
+        }
+    }
+
+    /// A loop of any kind, with loops in it if `depth` allows.
+    fn any_loop(&mut self, depth: usize) {
+        let targets = self.accumulators();
+        for &target in &targets {
+            self.variables[target].is_free = true;
+        }
+        self.loop_over(&targets, depth);
+        for target in targets {
+            self.must_be_read(target);
+        }
+    }
+
+    fn loop_over(&mut self, targets: &[usize], depth: usize) {
+        if self.random.one_in(4) {
+            return self.while_loop(targets, depth);
+        }
+        let index = self.like(&["i", "j", "k", "n", "step", "s", "it"]);
+        let (bounds, words, range) = self.bounds_of_loop();
+        self.line(&format!("for {index} in range({bounds}):"));
+        let done = self.nested(|g| {
+            let index = g.declare_index(&index, Type::I32, range);
+            g.body(targets, depth, Some(index));
+        });
+        self.explain(format!("For each `{index}` {words}: {done}."));
+    }
+
+    /// What a loop counts from and to, in words, and what its index may be.
+    fn bounds_of_loop(&mut self) -> (String, String, Range) {
+        match self.random.below(7) {
+            0 | 1 => {
+                let n = self.random.pick(&[2, 3, 4, 5, 6, 8, 10]);
+                (n.to_string(), format!("below {n}"), Range::new(0.0, f64::from(n)))
+            }
+            2 => {
+                let low = 1 + self.random.below(3);
+                let high = low + 2 + self.random.below(6);
+                (format!("{low}, {high}"), format!("from {low} to below {high}"), Range::new(1.0, high as f64))
+            }
+            3 => {
+                let (high, step) = (6 + self.random.below(8), self.random.pick(&[2, 3]));
+                let words = format!("below {high} in steps of {step}");
+                (format!("0, {high}, {step}"), words, Range::new(0.0, high as f64))
+            }
+            4 => {
+                let high = 3 + self.random.below(6);
+                (format!("{high}, 0, -1"), format!("from {high} down to 1"), Range::new(1.0, high as f64))
+            }
+            _ => {
+                let names = ["count", "n_steps", "iterations", "n_terms", "order", "rounds", "n_samples"];
+                let name = self.scalar_like(&names, Type::I32, 2.0, 9.0);
+                (name.clone(), format!("below `{name}`"), Range::new(0.0, 9.0))
+            }
+        }
+    }
+
+    /// What a loop does.
+    fn body(&mut self, targets: &[usize], depth: usize, index: Option<usize>) {
+        let first = self.variables.len();
+        let n_before = self.random.below(2 + depth);
+        if n_before > 0 {
+            self.statements(n_before, 1);
+        }
+        if self.random.one_in(5) {
+            let condition = self.inline_condition_of(index);
+            let word = self.random.pick(&["continue", "continue", "break"]);
+            self.line(&format!("if {}:", condition.text));
+            self.nested(|g| g.line(word));
+            let what = if word == "break" { "stop" } else { "go on with the next one" };
+            self.explain(format!("Where {}, {what}.", condition.words));
+        }
+        if depth > 0 && self.random.one_in(2) {
+            match self.random.one_in(2) {
+                true => self.loop_over(targets, depth - 1),
+                false => {
+                    let condition = self.inline_condition_of(index);
+                    self.line(&format!("if {}:", condition.text));
+                    let done = self.nested(|g| g.accumulate_all(targets, first));
+                    self.explain(format!("Where {}, {done}.", condition.words));
+                }
+            }
+        }
+        if let Some(index) = index.filter(|_| self.random.one_in(2)) {
+            self.use_index(index);
+        }
+        self.accumulate_all(targets, first);
+        if self.random.one_in(8) {
+            let target = self.random.pick(targets);
+            let value = self.read(target);
+            if let Some(composite) = value.ty.as_composite() {
+                let _ = composite;
+                return;
+            }
+            let limit = self.random.pick(&[5, 10, 20, 50]);
+            let limit = if value.ty == self.whole { self.int(limit) } else { self.number(limit.into()) };
+            self.line(&format!("if {} > {}:", value.text, limit.text));
+            self.nested(|g| g.line("break"));
+            self.explain(format!("Stop once {} is more than {}.", value.words, limit.words));
+        }
+    }
+
+    fn accumulate_all(&mut self, targets: &[usize], first: usize) {
+        for &target in targets {
+            self.accumulate(target, first);
+        }
+    }
+
+    /// A value that depends on a loop's index.
+    fn use_index(&mut self, index: usize) {
+        let index = self.read(index);
+        let real = self.real;
+        let fraction = self.cast(index, real);
+        let scaled = match self.random.below(3) {
+            0 => {
+                let factor = self.constant(real);
+                let range = fraction.range * factor.range;
+                Expr::binary("*", &fraction, &factor, real, range)
+            }
+            1 => {
+                let one = self.number(1.0);
+                Expr::binary("+", &fraction, &one, real, fraction.range + one.range)
+            }
+            _ => fraction,
+        };
+        self.assign_new(scaled);
+    }
+
+    fn inline_condition_of(&mut self, index: Option<usize>) -> Expr {
+        match index.filter(|_| self.random.one_in(2)) {
+            Some(index) => {
+                let index = self.read(index);
+                let modulus = self.random.pick(&[2, 3, 4]);
+                let rest = Expr::binary("%", &index, &Expr::int(modulus), Type::I32, Range::within(4.0));
+                let wanted = Expr::int(self.random.below(modulus as usize) as i32);
+                Expr::binary("==", &rest, &wanted, Type::BOOL, Range::new(0.0, 1.0))
+            }
+            None => self.inline_condition(),
+        }
+    }
+
+    /// A `while` that ends: something that it counts, halves or doubles each time.
+    fn while_loop(&mut self, targets: &[usize], depth: usize) {
+        let name = self.names.draw(&mut self.random, Role::Local);
+        let depth = depth.min(1);
+        match self.random.below(4) {
+            0 => {
+                let n = 3 + self.random.below(6);
+                self.line(&format!("{name} = int(0)"));
+                let mut condition = format!("{name} < {n}");
+                let mut words = format!("`{name}`, from 0, is less than {n}");
+                if self.random.one_in(2) {
+                    let more = self.inline_condition();
+                    condition = format!("{condition} and {}", more.within_not());
+                    words = format!("{words} and {}", more.words);
+                }
+                self.line(&format!("while {condition}:"));
+                let done = self.nested(|g| {
+                    let index = g.declare_index(&name, Type::I32, Range::new(0.0, n as f64));
+                    // What goes on to the next iteration must have counted.
+                    g.line(&format!("{name} += 1"));
+                    g.body(targets, depth, Some(index));
+                });
+                self.explain(format!("As long as {words}, count it up and {done}."));
+            }
+            1 => {
+                let start = self.random.pick(&[4.0, 8.0, 10.0, 100.0]);
+                let factor = self.random.pick(&[0.5, 0.25, 0.6, 0.7]);
+                let least = self.random.pick(&[0.1, 0.5, 0.25, 1.0]);
+                let (start, factor, least) = (self.number(start), self.number(factor), self.number(least));
+                let (real, range) = (self.real, Range::new(least.range.low, start.range.high));
+                let call = self.cast_name(real);
+                let value = if real == Type::F32 { format!("{call}({})", start.text) } else { start.text.clone() };
+                self.line(&format!("{name} = {value}"));
+                self.line(&format!("while {name} > {}:", least.text));
+                let done = self.nested(|g| {
+                    g.line(&format!("{name} *= {}", factor.text));
+                    g.declare_index(&name, real, range * factor.range);
+                    g.body(targets, depth, None);
+                });
+                self.explain(format!(
+                    "As long as `{name}`, from {}, is more than {}, multiply it by {} and {done}.",
+                    start.words, least.words, factor.words
+                ));
+            }
+            2 => {
+                let high = self.random.pick(&[16, 30, 64, 100]);
+                let factor = self.random.pick(&[2, 3]);
+                self.line(&format!("{name} = int(1)"));
+                self.line(&format!("while {name} < {high}:"));
+                let done = self.nested(|g| {
+                    let index = g.declare_index(&name, Type::I32, Range::new(1.0, f64::from(high * factor)));
+                    g.line(&format!("{name} *= {factor}"));
+                    g.body(targets, depth, Some(index));
+                });
+                self.explain(format!("As long as `{name}`, from 1, is less than {high}, multiply it by {factor} and {done}."));
+            }
+            _ => {
+                let names = ["count", "remaining", "budget", "n_steps", "fuel"];
+                let given = self.scalar_like(&names, Type::I32, 2.0, 9.0);
+                self.line(&format!("{name} = int({given})"));
+                self.line(&format!("while {name} > 0:"));
+                let done = self.nested(|g| {
+                    g.line(&format!("{name} -= 1"));
+                    let index = g.declare_index(&name, Type::I32, Range::new(0.0, 9.0));
+                    g.body(targets, depth, Some(index));
+                });
+                self.explain(format!("As long as `{name}`, from `{given}`, is more than 0, count it down and {done}."));
+            }
+        }
+    }
+
+    /// A polynomial by Horner's rule, its coefficients in an array.
+    fn polynomial(&mut self) {
+        let real = self.real;
+        let x = self.variable(real, 1);
+        let x = self.constrain(x, Need::Unit);
+        let x = self.name(x);
+        let n = Extent::Is(3 + self.random.below(5) as u32);
+        let coefs = self.array_like(&["coefs", "poly", "coefficients", "taps"], real, &[n], -1.0, 1.0);
+        let zero = self.zero(real);
+        let total = self.mutable(&zero, Range::within(8.0));
+        let name = self.variables[total].text.clone();
+        let index = self.like(&["k", "n", "m", "term_idx"]);
+        let n = String::from(n);
+        let (range, from) = match self.random.below(3) {
+            0 => (format!("range({n})"), "first"),
+            1 => (format!("range({coefs}.shape[0])"), "first"),
+            _ => (format!("range({n} - 1, -1, -1)"), "last"),
+        };
+        self.line(&format!("for {index} in {range}:"));
+        self.nested(|g| g.line(&format!("{name} = {name} * {} + {coefs}[{index}]", x.text)));
+        self.must_be_read(total);
+        self.explain(format!(
+            "`{name}` becomes the polynomial in {} with the coefficients `{coefs}`, of which the {from} is the highest.",
+            x.words
+        ));
+    }
+
+    /// Newton's method and iterations like it.
+    fn fixed_point(&mut self) {
+        let real = self.real;
+        let a = self.variable(real, 1);
+        let a = self.constrain(a, Need::Positive);
+        let a = self.constrain(a, Need::Finite);
+        let a = self.name(a);
+        let one = self.number(1.0);
+        let start = Expr::binary("+", &a, &one, real, a.range + one.range);
+        let guess = self.mutable(&start, a.range + Range::new(0.0, 2.0));
+        let name = self.variables[guess].text.clone();
+        let n = self.random.pick(&[2, 3, 4, 5, 8]);
+        let n = match self.random.one_in(3) {
+            true => self.scalar_like(&["n_newton", "iterations", "n_steps"], Type::I32, 2.0, 6.0),
+            false => n.to_string(),
+        };
+        let index = self.like(&["_", "it", "step", "k"]);
+        self.line(&format!("for {index} in range({n}):"));
+        let half = self.real(0.5);
+        let (line, words) = match self.random.below(3) {
+            0 => (format!("{name} = {half} * ({name} + {a} / {name})", a = a.text), "the square root of"),
+            1 => {
+                let (two, three) = (self.real(2.0), self.real(3.0));
+                let line = format!("{name} = ({two} * {name} + {a} / ({name} * {name})) / {three}", a = a.text);
+                (line, "the cube root of")
+            }
+            _ => {
+                let call = self.builtin("log");
+                let line = format!("{name} = {half} * ({name} + {call}({name} + {a} + {}))", one.text, a = a.text);
+                (line, "the fixed point of the logarithm after adding one and")
+            }
+        };
+        self.nested(|g| g.line(&line));
+        self.must_be_read(guess);
+        self.explain(format!("In {n} iterations `{name}` approaches {words} {}.", a.words).replace(&format!("In {n}"), &in_words(&n)));
+    }
+
+    /// A power series, term by term.
+    fn series(&mut self) {
+        let real = self.real;
+        let x = self.variable(real, 1);
+        let x = self.constrain(x, Need::Unit);
+        let x = self.name(x);
+        let n = self.random.pick(&[3, 4, 5, 6, 8]);
+        let index = self.like(&["k", "n", "m", "order"]);
+        let (one, zero) = (self.number(1.0), self.zero(real));
+        let term = self.mutable(&one, Range::within(8.0));
+        let sum = self.mutable(&zero, Range::within(8.0));
+        self.variables[term].is_free = true;
+        let total = sum;
+        let (term, sum) = (self.variables[term].text.clone(), self.variables[sum].text.clone());
+        let cast = self.cast_name(real);
+        self.line(&format!("for {index} in range(1, {}):", n + 1));
+        let sign = self.random.pick(&["", "-"]);
+        let (line, what) = match self.random.below(3) {
+            0 => (format!("{term} *= {sign}{} / {cast}({index})", x.text), "the exponential series"),
+            1 => (format!("{term} *= {sign}{}", x.text), "the geometric series"),
+            _ => {
+                let line = format!("{term} = {sign}{term} * {} * {} / {cast}(2 * {index})", x.text, x.text);
+                (line, "a series in squares")
+            }
+        };
+        self.nested(|g| {
+            g.line(&line);
+            g.line(&format!("{sum} += {term}"));
+        });
+        self.must_be_read(total);
+        let of = if sign.is_empty() { x.words } else { format!("minus {}", x.words) };
+        self.explain(format!("`{sum}` is {n} terms of {what} of {of}."));
+    }
+}
+
+fn in_words(n: &str) -> String {
+    if n.parse::<u32>().is_ok() { format!("In {n}") } else { format!("In `{n}`") }
+}

@@ -1,0 +1,163 @@
+//! Functions that kernels call.
+
+use super::domain::Need;
+use super::expr::Expr;
+use super::generator::Generator;
+use super::names::Role;
+use super::program::{Category, Program};
+use super::range::Range;
+use polyloom::{Random, Type};
+
+/// A function of one result.
+#[derive(Clone, Debug)]
+pub(super) struct Function {
+    name: String,
+    params: Vec<Type>,
+    result: Type,
+    /// What it gives for parameters from -8 to 8.
+    range: Range,
+    is_called: bool,
+}
+
+/// A kernel whose work is done by functions.
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = super::elementwise::begin(random, Category::Function);
+    let n_functions = 1 + g.random.below(2 + usize::from(difficulty) / 2);
+    for _ in 0..n_functions {
+        g.function(difficulty);
+    }
+    let pair = g.random.one_in(3).then(|| g.function_of_two());
+    g.parameters(difficulty);
+    g.statements(usize::from(difficulty), 2);
+    if let Some(pair) = pair {
+        g.call_for_two(&pair);
+    }
+    for index in 0..g.functions.len() {
+        if !g.functions[index].is_called {
+            let call = g.call_function(index, 1);
+            g.assign_new(call);
+        }
+    }
+    g.gap();
+    g.outputs(1 + usize::from(difficulty > 1));
+    g.finish(Category::Function, difficulty)
+}
+
+impl Generator {
+    /// Writes a function; those that are there may be called by it.
+    pub(super) fn function(&mut self, difficulty: u8) {
+        let types = self.types();
+        let result = self.random.pick(&types);
+        let n_params = 1 + self.random.below(3);
+        let params: Vec<Type> =
+            (0..n_params).map(|index| if index == 0 { result } else { self.random.pick(&types) }).collect();
+        let generic = self.random.one_in(8) && params.iter().all(|&param| param == result);
+        let mut range = Range::of(0.0);
+        let name = self.names.draw(&mut self.random, Role::Function);
+        let names: Vec<String> = params.iter().map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
+        let annotated = |g: &Generator, ty| if generic { "Any".to_owned() } else { g.type_name(ty) };
+        let heads: Vec<(String, String)> =
+            names.iter().zip(&params).map(|(name, &ty)| (name.clone(), annotated(self, ty))).collect();
+        if generic {
+            self.import("from typing import Any");
+        }
+        let arrow = if generic || self.random.one_in(2) { String::new() } else { self.type_name(result) };
+        let words = self.item(&name, &heads, |g| {
+            for (name, &ty) in names.iter().zip(&params) {
+                g.declare(name.clone(), format!("`{name}`"), ty, Range::within(8.0));
+            }
+            let n_statements = g.random.below(1 + usize::from(difficulty));
+            g.statements(n_statements, 1);
+            let is_simple = result.as_composite().is_none() && g.random.one_in(4);
+            if is_simple {
+                let early = g.variable(result, 1);
+                let early = g.constrain(early, Need::Finite);
+                let condition = g.condition(0);
+                range = range.or(early.range);
+                g.line(&format!("if {}:", condition.text));
+                g.nested(|g| g.line(&format!("return {}", early.text)));
+                g.say(format!("{} if {}", early.words, condition.words));
+            }
+            let value = g.variable(result, 2);
+            let value = g.with_unused(value);
+            let value = g.constrain(value, Need::Finite);
+            range = range.or(value.range);
+            g.line(&format!("return {}", value.text));
+            g.say(if is_simple { format!("else {}", value.words) } else { value.words });
+            arrow
+        });
+        self.names.take(&name);
+        let (first, rest) = (names.join("`, `"), if names.len() > 1 { "s" } else { "" });
+        self.explain(format!("`{name}` gives, for parameter{rest} `{first}`: {words}."));
+        self.functions.push(Function { name, params, result, range, is_called: false });
+    }
+
+    /// A call of a function that gives this type, if there is one.
+    pub(super) fn call_of_function(&mut self, ty: Type, depth: usize) -> Option<Expr> {
+        let fits: Vec<usize> =
+            (0..self.functions.len()).filter(|&index| self.functions[index].result == ty).collect();
+        let index = (!fits.is_empty()).then(|| self.random.pick(&fits))?;
+        Some(self.call_function(index, depth))
+    }
+
+    fn call_function(&mut self, index: usize, depth: usize) -> Expr {
+        let Function { name, params, result, range, .. } = self.functions[index].clone();
+        self.functions[index].is_called = true;
+        let args: Vec<Expr> = params
+            .into_iter()
+            .map(|param| {
+                let arg = self.variable(param, depth.saturating_sub(1));
+                let arg = self.constrain(arg, Need::Moderate);
+                self.short(arg)
+            })
+            .collect();
+        let refs: Vec<&Expr> = args.iter().collect();
+        Expr::call(&name, &refs, result, range)
+    }
+
+    /// A function of two results: its name, and the type and range of each.
+    fn function_of_two(&mut self) -> (String, [(Type, Range); 2]) {
+        let types = self.types();
+        let (first, second) = (self.random.pick(&types), self.random.pick(&types));
+        let name = self.names.draw(&mut self.random, Role::Function);
+        let params: Vec<String> = (0..2).map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
+        let heads: Vec<(String, String)> =
+            params.iter().zip([first, second]).map(|(name, ty)| (name.clone(), self.type_name(ty))).collect();
+        let mut ranges = [Range::ANY; 2];
+        let words = self.item(&name, &heads, |g| {
+            for (name, ty) in params.iter().zip([first, second]) {
+                g.declare(name.clone(), format!("`{name}`"), ty, Range::within(8.0));
+            }
+            let a = g.variable(first, 2);
+            let a = g.constrain(a, Need::Finite);
+            let b = g.variable(second, 1);
+            let b = g.with_unused(b);
+            let b = g.constrain(b, Need::Finite);
+            ranges = [a.range, b.range];
+            g.line(&format!("return {}, {}", a.text, b.text));
+            g.say(format!("{}, and {}", a.words, b.words));
+            String::new()
+        });
+        self.names.take(&name);
+        self.explain(format!("`{name}` gives two results for `{}`: {words}.", params.join("` and `")));
+        (name, [(first, ranges[0]), (second, ranges[1])])
+    }
+
+    fn call_for_two(&mut self, (name, results): &(String, [(Type, Range); 2])) {
+        let args: Vec<String> = results
+            .iter()
+            .map(|&(ty, _)| {
+                let arg = self.variable(ty, 1);
+                let arg = self.constrain(arg, Need::Moderate);
+                self.short(arg).text
+            })
+            .collect();
+        let names: Vec<String> = results.iter().map(|_| self.names.draw(&mut self.random, Role::Local)).collect();
+        let args = args.join(", ");
+        self.line(&format!("{} = {name}({args})", names.join(", ")));
+        self.explain(format!("Let `{}` be what `{name}` gives for `{args}`.", names.join("` and `")));
+        for (name, &(ty, range)) in names.iter().zip(results) {
+            self.declare(name.clone(), format!("`{name}`"), ty, range);
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! Kernels that go along the rows of an array: reductions and scans.
+
+use super::domain::Need;
+use super::elementwise::begin;
+use super::expr::Expr;
+use super::generator::Generator;
+use super::program::{Category, Extent, Program};
+use super::range::Range;
+use polyloom::{Random, Type};
+
+/// Rows are not longer than this.
+const LONGEST: f64 = 32.0;
+
+/// What a thread goes along.
+struct Row {
+    /// The name of the index, and what it counts to.
+    index: String,
+    extent: String,
+    /// The arrays, with the element at the index.
+    elements: Vec<String>,
+    types: Vec<Type>,
+    ranges: Vec<Range>,
+}
+
+/// Arrays whose last, or first, axis threads go along.
+fn rows(g: &mut Generator, difficulty: u8) -> Row {
+    let rank = g.random.pick(&[2, 2, 2, 3]);
+    let outer = rank - 1;
+    let names: &[&str] = match outer {
+        1 => g.random.pick(&[&["i"], &["row"], &["r"], &["b"]]),
+        _ => g.random.pick(&[&["i", "j"], &["b", "row"]]),
+    };
+    let dim: Vec<Extent> = (0..outer).map(|axis| Extent::Free(axis as u8)).collect();
+    g.threads_over(&dim, names);
+    let last = Extent::Free(outer as u8);
+    let first_axis = rank == 2 && g.random.one_in(4);
+    let shape: Vec<Extent> =
+        if first_axis { vec![last, dim[0]] } else { dim.iter().copied().chain([last]).collect() };
+    let index = g.like(&["j", "k", "c", "col", "n", "m"]);
+    let indices = match first_axis {
+        true => format!("{index}, {}", g.indices[0]),
+        false => format!("{}, {index}", g.indices.join(", ")),
+    };
+    let n = 1 + g.random.below(2) * g.random.below(2) + usize::from(difficulty > 2);
+    let real = g.real;
+    let names: &[&str] = &["x", "values", "samples", "scores", "weights", "logits", "signal", "matrix", "data"];
+    let mut row = Row { index, extent: String::new(), elements: vec![], types: vec![], ranges: vec![] };
+    for at in 0..n {
+        let ty = match g.composites.first() {
+            Some(&composite) if at == 0 && g.random.one_in(2) => composite.into(),
+            _ if at == 0 && g.scalars.len() > 1 && g.random.one_in(3) => g.whole,
+            _ => real,
+        };
+        let (low, high) = g.limits(ty);
+        // A vector that all rows share, or as many numbers as the first array has.
+        let (name, element) = match at > 0 && g.random.one_in(3) {
+            true => {
+                let name = g.array_like(&["w", "coefs", "profile", "pattern"], ty, &[last], low, high);
+                let element = format!("{name}[{}]", row.index);
+                (name, element)
+            }
+            false => {
+                let name = g.array_like(names, ty, &shape, low, high);
+                let element = format!("{name}[{indices}]");
+                (name, element)
+            }
+        };
+        if at == 0 {
+            let axis = if first_axis { 0 } else { outer };
+            row.extent = format!("{name}.shape[{axis}]");
+        }
+        row.elements.push(element);
+        row.types.push(ty);
+        row.ranges.push(Range::new(low, high));
+    }
+    if g.random.one_in(3) {
+        let name = g.like(&["n_cols", "length", "width", "n_items"]);
+        g.line(&format!("{name} = {}", row.extent));
+        row.extent = name;
+    }
+    row
+}
+
+impl Row {
+    /// The elements as variables of a loop's body: the first with a name, often.
+    fn loaded(&self, g: &mut Generator) -> Vec<usize> {
+        let mut found = Vec::new();
+        for ((element, &ty), &range) in self.elements.iter().zip(&self.types).zip(&self.ranges) {
+            let index = match g.random.one_in(2) {
+                true => g.let_like(&["x", "v", "item", "e", "value", "cur"], element, ty, range),
+                false => {
+                    let name = element.split('[').next().unwrap_or(element).to_owned();
+                    g.declare(element.clone(), format!("the element of `{name}`"), ty, range)
+                }
+            };
+            found.push(index);
+        }
+        found
+    }
+
+    fn head(&self, g: &mut Generator, from: usize) -> String {
+        let _ = &g;
+        match from {
+            0 => format!("for {} in range({}):", self.index, self.extent),
+            from => format!("for {} in range({from}, {}):", self.index, self.extent),
+        }
+    }
+}
+
+/// A value of an element, all elements read: what is reduced.
+fn term(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8) -> Expr {
+    let mark = g.mark();
+    let loaded = row.loaded(g);
+    let mut seen: Vec<usize> = loaded.clone();
+    seen.extend(extras);
+    if g.random.one_in(4) {
+        seen.push(g.declare_index(&row.index.clone(), Type::I32, Range::new(0.0, LONGEST)));
+    }
+    let n = g.random.below(1 + usize::from(difficulty) / 2);
+    g.work(&mut seen, n, 1);
+    let depth = g.some_depth(difficulty);
+    let value = g.weave(loaded[0], &seen, depth);
+    let value = g.with_unused_from(value, mark);
+    let value = g.constrain(value, Need::Moderate);
+    g.short(value)
+}
+
+/// Rows to numbers.
+pub(super) fn reduction(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, Category::Reduction);
+    let row = rows(&mut g, difficulty);
+    let mut extras = g.extras(difficulty);
+    let n = 1 + g.random.below(1 + usize::from(difficulty) / 2);
+    let mut results = Vec::new();
+    for at in 0..n {
+        g.gap();
+        results.push(reduce(&mut g, &row, &extras, difficulty, at));
+    }
+    extras.extend(&results);
+    g.gap();
+    let base = results[0];
+    let depth = g.some_depth(difficulty);
+    let value = g.concluded(base, &extras, depth);
+    if g.random.one_in(6) && value.ty == g.real {
+        let name = g.zeros_like(&["highest", "peak", "largest"], value.ty, &[Extent::Is(1)]);
+        let call = g.builtin("atomic_max");
+        let value = g.constrain(value, Need::NotNegative);
+        g.line(&format!("{call}({name}, 0, {})", value.text));
+        g.say(format!("`{name}` is the largest of {}, over all threads.", value.words));
+    } else {
+        g.store(value);
+    }
+    g.finish(Category::Reduction, difficulty)
+}
+
+fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: usize) -> usize {
+    let ty = row.types[0];
+    let is_number = ty.as_composite().is_none();
+    let (real, whole) = (g.real, g.whole);
+    let kind = if is_number { g.random.below(9) } else { 0 };
+    let head = row.head(g, 0);
+    match kind {
+        // The largest or smallest, and perhaps where it is.
+        1 | 2 => {
+            let largest = kind == 1;
+            let mut start = g.number(if largest { -1.0e3 } else { 1.0e3 });
+            if ty == whole {
+                start = g.int(if largest { -1000 } else { 1000 });
+            }
+            let best = g.mutable(&start, Range::within(8.0));
+            let name = g.text(best);
+            let with_place = g.random.one_in(2);
+            let place = with_place.then(|| {
+                let zero = Expr::int(0);
+                g.mutable(&zero, Range::new(0.0, LONGEST))
+            });
+            g.taken(&[best]);
+            g.line(&head);
+            let done = g.nested(|g| {
+                let value = term(g, row, extras, difficulty);
+                let (sign, call) = if largest { (">", "max") } else { ("<", "min") };
+                let place = place.map(|place| g.text(place));
+                if let Some(place) = &place {
+                    let value = if value.binding == super::expr::Binding::Atom && value.text.len() < 10 { value } else { g.name(value) };
+                    g.line(&format!("if {} {sign} {name}:", value.text));
+                    g.nested(|g| {
+                        g.line(&format!("{name} = {}", value.text));
+                        g.line(&format!("{place} = {}", row.index));
+                    });
+                    let which = if largest { "largest" } else { "smallest" };
+                    g.say(format!("`{name}` becomes the {which} {} so far, and `{place}` its place", value.words));
+                } else {
+                    let call = g.builtin(call);
+                    g.line(&format!("{name} = {call}({name}, {})", value.text));
+                    g.say(format!("`{name}` becomes the {} of itself and {}", if largest { "larger" } else { "smaller" }, value.words));
+                }
+            });
+            g.explain(format!("For each `{}`: {done}.", row.index));
+            g.must_be_read(best);
+            match place {
+                Some(place) if !g.types().contains(&Type::I32) => {
+                    g.must_be_read(place);
+                    let index = g.read(place);
+                    let fraction = g.cast(index, real);
+                    g.name(fraction);
+                    best
+                }
+                Some(place) => {
+                    g.must_be_read(place);
+                    best
+                }
+                None => best,
+            }
+        }
+        // How many.
+        3 => {
+            let zero = Expr::int(0);
+            let count = g.mutable(&zero, Range::new(0.0, LONGEST));
+            let name = g.text(count);
+            g.taken(&[count]);
+            g.line(&head);
+            let done = g.nested(|g| {
+                let value = term(g, row, extras, difficulty);
+                let limit = g.threshold(&value);
+                let sign = g.random.pick(&["<", ">"]);
+                g.line(&format!("if {} {sign} {}:", value.text, limit.text));
+                g.nested(|g| g.line(&format!("{name} += 1")));
+                let word = if sign == "<" { "less" } else { "more" };
+                g.say(format!("`{name}` counts where {} is {word} than {}", value.words, limit.words));
+            });
+            g.explain(format!("For each `{}`: {done}.", row.index));
+            g.must_be_read(count);
+            let count = g.read(count);
+            let count = if ty == real || whole != Type::I32 { g.cast(count, ty) } else { count };
+            let index = g.assign_new(count);
+            g.must_be_read(index);
+            index
+        }
+        // A mean and what is about it.
+        4 if ty == real => {
+            let mean = sum(g, row, extras, difficulty, "mean");
+            let name = g.text(mean);
+            let cast = g.cast_name(real);
+            g.line(&format!("{name} = {name} / {cast}({})", row.extent));
+            let zero = g.zero(real);
+            let spread = g.mutable(&zero, Range::new(0.0, 256.0 * LONGEST));
+            let total = g.text(spread);
+            g.taken(&[spread]);
+            g.line(&head);
+            g.nested(|g| {
+                let element = row.elements[0].clone();
+                let power = g.random.below(3);
+                let difference = g.like(&["d", "diff", "dev", "off"]);
+                g.line(&format!("{difference} = {element} - {name}"));
+                let abs = g.builtin("abs");
+                g.line(&match power {
+                    0 => format!("{total} += {abs}({difference})"),
+                    _ => format!("{total} += {difference} * {difference}"),
+                });
+            });
+            let first = row.elements[0].split('[').next().unwrap_or_default().to_owned();
+            g.explain(format!("`{total}` adds up how far `{first}` is from the mean `{name}`."));
+            g.must_be_read(spread);
+            spread
+        }
+        // A product of factors near one.
+        5 if ty == real => {
+            let one = g.number(1.0);
+            let product = g.mutable(&one, Range::new(0.0, 30.0));
+            let name = g.text(product);
+            g.taken(&[product]);
+            g.line(&head);
+            let done = g.nested(|g| {
+                let value = term(g, row, extras, difficulty);
+                let value = g.constrain(value, Need::Unit);
+                let value = g.short(value);
+                let (one, small) = (g.real(1.0), g.pick_number(&[0.1, 0.05, 0.02]));
+                g.line(&format!("{name} *= {one} + {} * {}", small.text, value.within_product()));
+                g.say(format!("`{name}` is multiplied by one plus {} times {}", small.words, value.words));
+            });
+            g.explain(format!("For each `{}`: {done}.", row.index));
+            g.must_be_read(product);
+            product
+        }
+        _ => {
+            let names = ["total", "acc", "sum", "s"];
+            sum(g, row, extras, difficulty, names[at.min(3)])
+        }
+    }
+}
+
+/// The sum of terms.
+fn sum(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, name: &str) -> usize {
+    let ty = row.types[0];
+    let zero = g.zero(ty);
+    let name = g.like(&[name]);
+    let start = match ty {
+        Type::F32 => format!("float({})", zero.text),
+        Type::I32 => format!("int({})", zero.text),
+        _ => zero.text.clone(),
+    };
+    g.line(&format!("{name} = {start}"));
+    let total = g.declare(name.clone(), format!("`{name}`"), ty, Range::within(8.0 * LONGEST));
+    g.taken(&[total]);
+    let head = row.head(g, 0);
+    g.line(&head);
+    let done = g.nested(|g| {
+        if g.random.one_in(6) {
+            let limit = g.pick_number(&[0.0, 0.5, -0.5, 1.0]);
+            if row.types[0] == g.real {
+                g.line(&format!("if {} < {}:", row.elements[0], limit.text));
+                g.nested(|g| g.line("continue"));
+                let first = row.elements[0].split('[').next().unwrap_or_default().to_owned();
+                g.say(format!("skip elements of `{first}` less than {}", limit.words));
+            }
+        }
+        let value = term(g, row, extras, difficulty);
+        let value = if value.ty == ty { value } else { g.cast(value, ty) };
+        g.line(&format!("{name} += {}", value.text));
+        g.say(format!("`{name}` grows by {}", value.words));
+    });
+    g.explain(format!("For each `{}`: {done}.", row.index));
+    g.must_be_read(total);
+    total
+}
+
+/// Rows to rows, each element of what came before it.
+pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, Category::Scan);
+    let row = rows(&mut g, difficulty);
+    let extras = g.extras(difficulty);
+    let ty = row.types[0];
+    let (real, is_number) = (g.real, row.types[0].as_composite().is_none());
+    let n = 1 + usize::from(difficulty > 1 && g.random.one_in(2));
+    let reverse = g.random.one_in(4);
+    // What is carried along the row.
+    let mut carried = Vec::new();
+    for _ in 0..n {
+        let kind = if is_number { g.random.below(5) } else { g.random.below(2) };
+        let start = match kind {
+            2 | 3 => match ty == g.whole {
+                true => g.int(if kind == 2 { -1000 } else { 1000 }),
+                false => g.number(if kind == 2 { -1.0e3 } else { 1.0e3 }),
+            },
+            4 if ty == real => g.number(1.0),
+            _ if g.random.one_in(3) && is_number => g.constant(ty),
+            _ => g.zero(ty),
+        };
+        let index = g.mutable(&start, Range::within(if kind == 1 { 80.0 } else { 8.0 * LONGEST }));
+        g.taken(&[index]);
+        carried.push((kind, index));
+    }
+    let second = ty == real && g.random.one_in(4);
+    let previous = second.then(|| {
+        let zero = g.zero(ty);
+        let index = g.mutable(&zero, Range::within(8.0));
+        g.taken(&[index]);
+        index
+    });
+    let at = row.index.clone();
+    let (element, name) = {
+        let element = row.elements[0].clone();
+        let inside = element.split_once('[').map(|(_, inside)| inside.trim_end_matches(']').to_owned())?;
+        let mut shape: Vec<Extent> = (0..g.indices.len()).map(|axis| Extent::Free(axis as u8)).collect();
+        let last = Extent::Free(g.indices.len() as u8);
+        if inside.starts_with(&format!("{at},")) { shape.insert(0, last) } else { shape.push(last) }
+        let name = g.zeros_like(&["out", "running", "prefix", "result", "smoothed", "cumulative"], ty, &shape);
+        (format!("{name}[{inside}]"), name)
+    };
+    let head = match reverse {
+        false => row.head(&mut g, 0),
+        true => format!("for {at} in range({} - 1, -1, -1):", row.extent),
+    };
+    g.gap();
+    g.line(&head);
+    let exclusive = g.random.one_in(4);
+    let done = g.nested(|g| {
+        let mut seen: Vec<usize> = carried.iter().map(|&(_, index)| index).collect();
+        seen.extend(&extras);
+        if exclusive {
+            write(g, &seen, &element, &name, difficulty, 0);
+        }
+        let mark = g.mark();
+        let value = term(g, &row, &extras, difficulty);
+        let value = match previous {
+            Some(previous) => {
+                let value = g.name(value);
+                let before = g.read(previous);
+                let sign = g.random.pick(&["+", "-"]);
+                let both = Expr::binary(sign, &value, &before, value.ty, value.range + before.range);
+                let both = g.name(both);
+                g.line(&format!("{} = {}", before.text, value.text));
+                g.say(format!("keep {} as {}", value.words, before.words));
+                both
+            }
+            None => value,
+        };
+        let value = if carried.len() > 1 && value.text.len() > 8 { g.name(value) } else { value };
+        for &(kind, index) in &carried {
+            advance(g, kind, index, &value);
+        }
+        let _ = mark;
+        if !exclusive {
+            write(g, &seen, &element, &name, difficulty, mark);
+        }
+    });
+    let order = if reverse { "from the last to the first" } else { "in order" };
+    g.say(format!("For each `{at}`, {order}: {done}."));
+    for &(_, index) in &carried {
+        g.taken(&[index]);
+    }
+    g.review();
+    let unread = extras.iter().copied().find(|&index| !g.variables[index].used);
+    if unread.is_some() {
+        return None;
+    }
+    g.finish(Category::Scan, difficulty)
+}
+
+/// One step of what is carried.
+fn advance(g: &mut Generator, kind: usize, index: usize, value: &Expr) {
+    let (name, ty) = (g.text(index), value.ty);
+    let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
+    let is_whole = ty == g.whole;
+    match kind {
+        1 if !is_whole => {
+            let keep = g.random.pick(&[0.5, 0.9, 0.8, 0.25, 0.75]);
+            let (keep, rest) = (g.number_of(elem, keep), g.number_of(elem, ((1.0 - keep) * 100.0).round() / 100.0));
+            let value_text = value.within_product();
+            g.line(&format!("{name} = {} * {name} + {} * {value_text}", keep.text, rest.text));
+            g.say(format!("`{name}` becomes {} of itself and {} of {}", keep.words, rest.words, value.words));
+        }
+        2 | 3 => {
+            let call = g.builtin(if kind == 2 { "max" } else { "min" });
+            g.line(&format!("{name} = {call}({name}, {})", value.text));
+            let word = if kind == 2 { "larger" } else { "smaller" };
+            g.say(format!("`{name}` becomes the {word} of itself and {}", value.words));
+        }
+        4 if !is_whole => {
+            let value = g.constrain(value.clone(), Need::Unit);
+            let value = g.short(value);
+            let (one, small) = (g.real(1.0), g.pick_number(&[0.1, 0.05, 0.02]));
+            g.line(&format!("{name} *= {one} + {} * {}", small.text, value.within_product()));
+            g.say(format!("`{name}` is multiplied by one plus {} times {}", small.words, value.words));
+        }
+        _ => {
+            let minus = g.random.one_in(5);
+            let sign = if minus { "-" } else { "+" };
+            g.line(&format!("{name} {sign}= {}", value.text));
+            let word = if minus { "falls" } else { "grows" };
+            g.say(format!("`{name}` {word} by {}", value.words));
+        }
+    }
+}
+
+/// Writes what is carried.
+fn write(g: &mut Generator, seen: &[usize], element: &str, name: &str, difficulty: u8, mark: usize) {
+    let depth = g.some_depth(difficulty);
+    let first = seen[0];
+    let value = g.weave(first, seen, depth);
+    let value = if mark > 0 { with_carried(g, value, seen) } else { with_carried(g, value, seen) };
+    let value = g.constrain(value, Need::Finite);
+    g.line(&format!("{element} = {}", value.text));
+    g.say(format!("`{name}` there is {}", value.words));
+}
+
+/// The value, and what else is carried.
+fn with_carried(g: &mut Generator, mut value: Expr, seen: &[usize]) -> Expr {
+    for &index in seen {
+        if value.uses.contains(&index) || g.variables[index].ty != value.ty {
+            continue;
+        }
+        g.review();
+        let is_carried = g.variables[index].is_free;
+        if is_carried || !g.variables[index].used {
+            let other = g.read(index);
+            let value_short = g.short(value);
+            let range = value_short.range + other.range;
+            value = Expr::binary("+", &value_short, &other, value_short.ty, range);
+        }
+    }
+    value
+}

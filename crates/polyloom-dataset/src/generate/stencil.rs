@@ -1,0 +1,314 @@
+//! Kernels over the neighbours of an element.
+
+use super::elementwise::begin;
+use super::expr::Expr;
+use super::generator::Generator;
+use super::program::{Category, Extent, Program};
+use super::range::Range;
+use polyloom::{Random, Type};
+
+/// What happens at the edges.
+#[derive(Clone, Copy, PartialEq)]
+enum Edge {
+    /// Threads there copy the element, and leave.
+    Return,
+    /// Threads inside do the work, the others copy.
+    Inside,
+    /// The nearest element stands in for the missing one.
+    Clamped,
+    /// The grid goes round.
+    Periodic,
+    /// Zeros stand beyond.
+    Padded,
+}
+
+/// A kernel over neighbours.
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, Category::Stencil);
+    let rank = g.random.pick(&[1, 1, 2, 2, 2, 3]);
+    let dim: Vec<Extent> = (0..rank).map(|axis| Extent::Free(axis as u8)).collect();
+    let names: &[&str] = match rank {
+        1 => g.random.pick(&[&["i"], &["x"], &["cell"]]),
+        2 => g.random.pick(&[&["i", "j"], &["row", "col"], &["y", "x"]]),
+        _ => g.random.pick(&[&["i", "j", "k"], &["z", "y", "x"]]),
+    };
+    g.threads_over(&dim, names);
+    let real = g.real;
+    let ty = match g.composites.first() {
+        Some(&composite) if g.random.one_in(2) => composite.into(),
+        _ => real,
+    };
+    let (low, high) = g.limits(ty);
+    let fields: &[&str] = &["field", "u", "grid", "height", "temperature", "density", "phi", "pressure", "image"];
+    let source = g.array_like(fields, ty, &dim, low, high);
+    let edge = g.random.pick(&[Edge::Return, Edge::Inside, Edge::Clamped, Edge::Periodic, Edge::Padded]);
+    let radius = if rank == 1 { g.random.pick(&[1, 1, 2]) } else { 1 };
+    let extents: Vec<String> = (0..rank).map(|axis| format!("{source}.shape[{axis}]")).collect();
+    let mut extras = g.extras(difficulty);
+    let range = Range::new(low, high);
+    let stencil = Stencil { source, edge, radius, rank, extents, ty, range };
+    match edge {
+        Edge::Return | Edge::Inside => stencil.guarded(&mut g, &mut extras, difficulty),
+        _ => {
+            let value = stencil.value(&mut g, &mut extras, difficulty);
+            g.store(value);
+            Some(())
+        }
+    }?;
+    g.finish(Category::Stencil, difficulty)
+}
+
+struct Stencil {
+    source: String,
+    edge: Edge,
+    radius: usize,
+    rank: usize,
+    extents: Vec<String>,
+    ty: Type,
+    range: Range,
+}
+
+impl Stencil {
+    fn here(&self, g: &Generator) -> String {
+        format!("{}[{}]", self.source, g.indices.join(", "))
+    }
+
+    /// The work under a condition, and a copy elsewhere.
+    fn guarded(&self, g: &mut Generator, extras: &mut Vec<usize>, difficulty: u8) -> Option<()> {
+        let radius = self.radius;
+        let here = self.here(g);
+        let (element, name) = g.output(self.ty);
+        let indices = g.indices.clone();
+        let is_return = self.edge == Edge::Return;
+        let tests: Vec<String> = indices
+            .iter()
+            .zip(&self.extents)
+            .flat_map(|(index, extent)| match is_return {
+                true => [format!("{index} < {radius}"), format!("{index} >= {extent} - {radius}")],
+                false => [format!("{index} >= {radius}"), format!("{index} < {extent} - {radius}")],
+            })
+            .collect();
+        let condition = tests.join(if is_return { " or " } else { " and " });
+        // Three axes do not fit on a line.
+        if condition.len() > 78 {
+            for (axis, extent) in self.extents.clone().into_iter().enumerate() {
+                let short = g.like(&[["nx", "ny", "nz"][axis], ["rows", "cols", "depth"][axis]]);
+                g.line(&format!("{short} = {extent}"));
+            }
+            return None;
+        }
+        g.line(&format!("if {condition}:"));
+        if is_return {
+            g.nested(|g| {
+                g.line(&format!("{element} = {here}"));
+                g.line("return");
+            });
+            let value = self.value(g, extras, difficulty);
+            g.line(&format!("{element} = {}", value.text));
+            g.say(format!("Inside the grid `{name}` is {}; at its edges a copy of `{}`.", value.words, self.source));
+            return Some(());
+        }
+        let done = g.nested(|g| {
+            let value = self.value(g, extras, difficulty);
+            g.line(&format!("{element} = {}", value.text));
+            g.say(format!("`{name}` is {}", value.words));
+        });
+        g.line("else:");
+        g.nested(|g| g.line(&format!("{element} = {here}")));
+        g.say(format!("Inside the grid {done}; at its edges `{name}` is a copy of `{}`.", self.source));
+        Some(())
+    }
+
+    /// What is computed of the neighbours.
+    fn value(&self, g: &mut Generator, extras: &mut Vec<usize>, difficulty: u8) -> Expr {
+        let here = self.here(g);
+        let center = g.let_like(&["center", "here", "c", "mid"], &here, self.ty, self.range);
+        if self.rank == 1 && g.random.one_in(4) && self.edge != Edge::Padded {
+            let total = self.looped(g);
+            g.taken(&[]);
+            extras.extend([center, total]);
+            let depth = g.some_depth(difficulty);
+            let extras = extras.clone();
+            return g.concluded(total, &extras, depth);
+        }
+        let neighbours = self.neighbours(g, difficulty);
+        let mut seen = neighbours.clone();
+        seen.push(center);
+        let real = g.real;
+        let words = match self.edge {
+            Edge::Clamped => "Neighbours beyond the edge are the nearest elements.",
+            Edge::Periodic => "The grid goes round.",
+            Edge::Padded => "Elements beyond the edge are zero.",
+            _ => "",
+        };
+        if !words.is_empty() {
+            g.say(words);
+        }
+        let base = match g.random.below(4) {
+            0 => {
+                let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
+                let n = names.len() as f64;
+                let elem = self.ty.as_composite().map_or(self.ty, |composite| composite.elem().into());
+                let sum = names.join(" + ");
+                let range = Generator::many(self.range, 2.0 * n);
+                let (text, words) = match g.random.below(3) {
+                    0 => {
+                        let count = g.number_of(elem, n).text;
+                        let middle = g.text(center);
+                        (format!("{sum} - {count} * {middle}"), "the discrete Laplacian")
+                    }
+                    1 => (format!("({sum}) / {}", g.number_of(elem, n).text), "the mean of the neighbours"),
+                    _ => (format!("{} * ({sum})", g.number_of(elem, 0.5 / n).text), "half the mean of the neighbours"),
+                };
+                let names = ["lap", "laplacian", "average", "spread", "flux", "mean"];
+                let index = g.let_like(&names, &text, self.ty, range);
+                let name = g.text(index);
+                g.explain(format!("`{name}` is {words}."));
+                index
+            }
+            1 if self.ty == real => {
+                let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
+                let call = g.builtin(if g.random.clone().one_in(2) { "max" } else { "min" });
+                let text = names.iter().skip(1).fold(names[0].clone(), |so_far, name| format!("{call}({so_far}, {name})"));
+                g.let_like(&["extreme", "bound", "envelope", "peak"], &text, self.ty, self.range)
+            }
+            _ => center,
+        };
+        seen.extend(extras.iter());
+        let n = g.random.below(2 + usize::from(difficulty) / 2);
+        g.work(&mut seen, n, 1);
+        let depth = g.some_depth(difficulty).max(1);
+        g.concluded(base, &seen, depth)
+    }
+
+    /// Neighbours as variables.
+    fn neighbours(&self, g: &mut Generator, difficulty: u8) -> Vec<usize> {
+        const NAMES: [[&str; 2]; 3] = [["left", "right"], ["down", "up"], ["back", "front"]];
+        let indices = g.indices.clone();
+        let mut steps: Vec<Vec<i32>> = Vec::new();
+        for axis in 0..self.rank {
+            for distance in 1..=self.radius as i32 {
+                for sign in [-1, 1] {
+                    let mut step = vec![0; self.rank];
+                    step[axis] = sign * distance;
+                    steps.push(step);
+                }
+            }
+        }
+        if self.rank == 2 && difficulty > 1 && g.random.one_in(2) {
+            for (dy, dx) in [(-1, -1), (-1, 1), (1, -1), (1, 1)] {
+                steps.push(vec![dy, dx]);
+            }
+        }
+        // One-sided differences need only some of them.
+        if g.random.one_in(3) {
+            let kept = g.random.below(2);
+            steps.retain(|step| step.iter().sum::<i32>() > 0 || kept == 0);
+        }
+        // Indices beside the thread's own, once for each axis.
+        let mut beside: Vec<[String; 2]> = Vec::new();
+        if matches!(self.edge, Edge::Clamped | Edge::Periodic) {
+            for axis in 0..self.rank {
+                let (index, extent) = (&indices[axis], &self.extents[axis]);
+                let needs = |sign: i32| steps.iter().any(|step| step[axis] * sign > 0);
+                let names = [format!("{index}m"), format!("{index}p")];
+                let (max, min) = (g.builtin("max"), g.builtin("min"));
+                let texts = match self.edge {
+                    Edge::Clamped => [format!("{max}({index} - 1, 0)"), format!("{min}({index} + 1, {extent} - 1)")],
+                    _ => [format!("({index} + {extent} - 1) % {extent}"), format!("({index} + 1) % {extent}")],
+                };
+                for ((name, text), sign) in names.iter().zip(&texts).zip([-1, 1]) {
+                    if needs(sign) {
+                        g.names.take(name);
+                        g.line(&format!("{name} = {text}"));
+                    }
+                }
+                beside.push(names);
+            }
+        }
+        let zero = g.zero(self.ty);
+        let mut found = Vec::new();
+        for step in &steps {
+            let axis = step.iter().position(|&step| step != 0).unwrap_or(0);
+            let is_corner = step.iter().filter(|&&step| step != 0).count() > 1;
+            let at: Vec<String> = step
+                .iter()
+                .enumerate()
+                .map(|(axis, &step)| match (step, beside.get(axis)) {
+                    (0, _) => indices[axis].clone(),
+                    (-1, Some(names)) => names[0].clone(),
+                    (1, Some(names)) => names[1].clone(),
+                    (_, Some(_)) if self.edge == Edge::Clamped => {
+                        let call = g.builtin("clamp");
+                        format!("{call}({} {} {}, 0, {} - 1)", indices[axis], sign(step), step.abs(), self.extents[axis])
+                    }
+                    (_, Some(_)) => {
+                        let n = &self.extents[axis];
+                        format!("({} + 2 * {n} {} {}) % {n}", indices[axis], sign(step), step.abs())
+                    }
+                    _ => format!("{} {} {}", indices[axis], sign(step), step.abs()),
+                })
+                .collect();
+            let text = format!("{}[{}]", self.source, at.join(", "));
+            let name = match (is_corner, step[axis].abs()) {
+                (true, _) => g.like(&["diag", "corner", "nw"]),
+                (_, 1) => g.like(&[NAMES[self.rank - 1 - axis][usize::from(step[axis] > 0)]]),
+                _ => g.like(&[["far_left", "far_right"][usize::from(step[axis] > 0)]]),
+            };
+            if self.edge == Edge::Padded {
+                let plain = if self.ty == Type::F32 { format!("float({})", zero.text) } else { zero.text.clone() };
+                g.line(&format!("{name} = {plain}"));
+                let tests: Vec<String> = step
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, step)| **step != 0)
+                    .map(|(axis, &step)| match step < 0 {
+                        true if step == -1 => format!("{} > 0", indices[axis]),
+                        true => format!("{} >= {}", indices[axis], -step),
+                        false => format!("{} + {step} < {}", indices[axis], self.extents[axis]),
+                    })
+                    .collect();
+                g.line(&format!("if {}:", tests.join(" and ")));
+                g.nested(|g| g.line(&format!("{name} = {text}")));
+            } else {
+                g.line(&format!("{name} = {text}"));
+            }
+            let range = self.range.or(Range::of(0.0));
+            found.push(g.declare(name.clone(), format!("`{name}`"), self.ty, range));
+        }
+        found
+    }
+
+    /// A sum over neighbours with weights from an array.
+    fn looped(&self, g: &mut Generator) -> usize {
+        let radius = g.random.pick(&[1, 2, 3]);
+        let elem = self.ty.as_composite().map_or(self.ty, |composite| composite.elem().into());
+        let n = 2 * radius + 1;
+        let weights = g.array_like(&["weights", "taps", "stencil", "coefs"], elem, &[Extent::Is(n)], -0.5, 1.0);
+        let zero = g.zero(self.ty);
+        let range = Generator::many(self.range.or(-self.range), f64::from(n));
+        let total = g.mutable(&zero, range);
+        let name = g.text(total);
+        let (k, at) = (g.like(&["k", "tap", "s"]), g.like(&["at", "src", "pos"]));
+        let (index, extent) = (g.indices[0].clone(), self.extents[0].clone());
+        g.line(&format!("for {k} in range({n}):"));
+        g.nested(|g| {
+            let moved = format!("{index} + {k} - {radius}");
+            let is_simple = matches!(self.edge, Edge::Return | Edge::Inside);
+            let text = match self.edge {
+                Edge::Periodic => format!("({moved} + {n} * {extent}) % {extent}"),
+                _ => format!("{}({moved}, 0, {extent} - 1)", g.builtin("clamp")),
+            };
+            let _ = is_simple;
+            g.line(&format!("{at} = {text}"));
+            g.line(&format!("{name} += {weights}[{k}] * {}[{at}]", self.source));
+        });
+        g.say(format!("`{name}` is the sum of {n} neighbours weighted by `{weights}`."));
+        g.must_be_read(total);
+        total
+    }
+}
+
+fn sign(step: i32) -> &'static str {
+    if step < 0 { "-" } else { "+" }
+}
