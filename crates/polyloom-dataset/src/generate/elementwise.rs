@@ -19,7 +19,9 @@ pub(super) fn draft(random: Random, category: Category, difficulty: u8) -> Optio
 
 /// A kernel in the making, of the category's types.
 pub(super) fn begin(mut random: Random, category: Category) -> Generator {
-    let elem = if random.one_in(10) { Scalar::F64 } else { Scalar::F32 };
+    // Random numbers have 32 bits.
+    let doubled = category != Category::Random && random.one_in(10);
+    let elem = if doubled { Scalar::F64 } else { Scalar::F32 };
     let vec = |len| Composite::Vector { elem, len };
     let mat = |n| Composite::Matrix { elem, rows: n, cols: n };
     let quat = Composite::Quaternion { elem };
@@ -38,7 +40,7 @@ pub(super) fn begin(mut random: Random, category: Category) -> Generator {
             4 => vec![vec(3), mat(3), quat],
             _ => vec![vec(4), mat(4)],
         },
-        (Category::Math | Category::Arithmetic, _) => Vec::new(),
+        (Category::Math | Category::Arithmetic | Category::Atomic, _) => Vec::new(),
         (_, 0) => vec![vec(3)],
         (_, 1) => vec![vec(2)],
         _ => Vec::new(),
@@ -56,6 +58,7 @@ pub(super) fn begin(mut random: Random, category: Category) -> Generator {
         },
         Category::ControlFlow | Category::Loop | Category::Function | Category::Reduction | Category::Scan
             if random.one_in(2) => vec![elem, Scalar::I32],
+        Category::Struct | Category::Random | Category::Atomic if random.one_in(3) => vec![elem, Scalar::I32],
         _ => vec![elem],
     };
     Generator::new(random, composites, scalars)

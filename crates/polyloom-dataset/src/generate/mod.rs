@@ -4,7 +4,9 @@
 //! covered the day it is added. What is known of the ranges of values keeps it to where functions are defined; that
 //! every input reaches an output is so by construction, as what nothing has read is taken into the last output.
 
+mod atomics;
 mod domain;
+mod draws;
 mod elementwise;
 mod expr;
 mod flow;
@@ -15,6 +17,7 @@ mod program;
 mod range;
 mod rows;
 mod stencil;
+mod structure;
 mod values;
 mod weave;
 mod words;
@@ -46,6 +49,9 @@ fn draft(category: Category, difficulty: u8, random: Random) -> Option<Program> 
         Category::Stencil => stencil::draft(random, difficulty),
         Category::Reduction => rows::reduction(random, difficulty),
         Category::Scan => rows::scan(random, difficulty),
+        Category::Struct => structure::draft(random, difficulty),
+        Category::Random => draws::draft(random, difficulty),
+        Category::Atomic => atomics::draft(random, difficulty),
     }
 }
 

@@ -39,6 +39,8 @@ categories! {
     ControlFlow = "control_flow",
     /// Loops.
     Loop = "loop",
+    /// Structs.
+    Struct = "struct",
     /// Functions that the kernel calls.
     Function = "function",
     /// Neighbours on a grid.
@@ -47,6 +49,10 @@ categories! {
     Reduction = "reduction",
     /// Rows to rows, each element of what came before it.
     Scan = "scan",
+    /// Random numbers.
+    Random = "random",
+    /// Threads that write to the same elements.
+    Atomic = "atomic",
 }
 
 impl fmt::Display for Category {

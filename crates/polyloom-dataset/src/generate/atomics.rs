@@ -1,0 +1,211 @@
+//! Kernels whose threads write to the same elements, so that the order makes no difference.
+
+use super::domain::Need;
+use super::elementwise::begin;
+use super::expr::{Binding, Expr};
+use super::generator::Generator;
+use super::program::{Category, Extent, Program};
+use super::range::Range;
+use polyloom::{Random, Type};
+
+/// A kernel of atomics.
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, Category::Atomic);
+    g.parameters(difficulty);
+    let n = g.random.below(1 + usize::from(difficulty));
+    g.statements(n, 1 + usize::from(difficulty > 2));
+    let n_updates = 1 + g.random.below(1 + usize::from(difficulty) / 2);
+    for at in 0..n_updates {
+        g.gap();
+        if g.random.one_in(4) {
+            let condition = g.condition(1);
+            g.line(&format!("if {}:", condition.text));
+            let first = g.mark();
+            let _ = first;
+            let done = g.nested(|g| g.update_shared(false, difficulty));
+            g.say(format!("Where {}, {done}.", condition.words));
+            if at + 1 == n_updates {
+                g.update_shared(true, difficulty);
+            }
+        } else {
+            g.update_shared(at + 1 == n_updates, difficulty);
+        }
+    }
+    g.finish(Category::Atomic, difficulty)
+}
+
+impl Generator {
+    /// An update of an element that other threads update too.
+    fn update_shared(&mut self, is_last: bool, difficulty: u8) {
+        let kind = self.random.below(7);
+        let real = self.real;
+        let n_bins = self.random.pick(&[4, 8, 10, 16, 32]);
+        let two = self.random.one_in(6);
+        let place = match self.random.below(6) {
+            0 => None,
+            _ => Some(self.bin(n_bins, difficulty)),
+        };
+        let (index, shape) = match (&place, two) {
+            (None, _) => ("0".to_owned(), vec![Extent::Is(1)]),
+            (Some(place), false) => (place.text.clone(), vec![Extent::Is(n_bins)]),
+            (Some(place), true) => {
+                let second = self.bin(4, 0);
+                (format!("{}, {}", place.text, second.text), vec![Extent::Is(n_bins), Extent::Is(4)])
+            }
+        };
+        let at = match &place {
+            Some(place) => format!("in bin {}", place.words),
+            None => "of all".to_owned(),
+        };
+        let bins = &["bins", "histogram", "buckets", "totals", "hist", "tally"];
+        match kind {
+            // Counts.
+            0 | 1 => {
+                let step = match is_last {
+                    true => {
+                        let ty = self.whole_or_real();
+                let value = self.computed(ty, 1);
+                        let value = self.with_unused(value);
+                        self.as_count(value)
+                    }
+                    false => Expr::int(1),
+                };
+                let name = self.zeros_like(&["counts", "hits", "histogram", "bins", "tally"], Type::I32, &shape);
+                let step = self.short(step);
+                self.add(&name, &index, &step);
+                self.say(format!("`{name}` counts {} {at}.", step.words));
+            }
+            2 | 3 => {
+                let value = self.computed(real, 1);
+                let value = if is_last { self.with_unused(value) } else { value };
+                // Of multiples of an eighth that are not too large, sums are exact in any order.
+                let value = self.constrain(value, Need::Finite);
+                let value = self.constrain(value, Need::Moderate);
+                let value = self.short(value);
+                let (eight, eighth) = (self.number(8.0), self.number(0.125));
+                let scaled = Expr::binary("*", &value, &eight, real, value.range * eight.range);
+                let rounding = self.random.pick(&["floor", "ceil", "rint"]);
+                let whole = Expr::call(&self.builtin(rounding), &[&scaled], real, scaled.range);
+                let step = Expr::binary("*", &whole, &eighth, real, value.range);
+                let step = self.short(step);
+                let name = self.zeros_like(bins, real, &shape);
+                self.add(&name, &index, &step);
+                self.say(format!("`{name}` adds up {} {at}.", step.words));
+            }
+            4 | 5 => {
+                let value = self.computed(real, 1);
+                let value = if is_last { self.with_unused(value) } else { value };
+                let value = self.constrain(value, Need::Moderate);
+                let value = self.constrain(value, Need::NotNegative);
+                let largest = kind == 4;
+                let value = match largest || value.binding < Binding::Sum {
+                    true => value,
+                    false => Expr::unary("-", &value, real, -value.range),
+                };
+                let value = self.short(value);
+                let name = self.zeros_like(&["extreme", "peak", "envelope", "limit"], real, &shape);
+                let call = self.builtin(if largest { "atomic_max" } else { "atomic_min" });
+                self.line(&format!("{call}({name}, {index}, {})", value.text));
+                let word = if largest { "largest" } else { "smallest" };
+                self.say(format!("`{name}` is the {word} of zero and {} {at}.", value.words));
+            }
+            _ => {
+                let ty = self.whole_or_real();
+                let value = self.computed(ty, 1);
+                let value = if is_last { self.with_unused(value) } else { value };
+                let value = self.as_count(value);
+                let value = self.short(value);
+                let name = self.zeros_like(&["mask", "flags", "bits", "marks"], Type::I32, &shape);
+                let op = self.random.pick(&["atomic_or", "atomic_xor", "atomic_max"]);
+                let call = self.builtin(op);
+                match op {
+                    "atomic_or" if self.random.one_in(2) => {
+                        self.line(&format!("{name}[{index}] |= 1 << {}", value.within_sum()));
+                        self.say(format!("Bits of `{name}` say that {} occurs {at}.", value.words));
+                    }
+                    _ => {
+                        self.line(&format!("{call}({name}, {index}, {})", value.text));
+                        self.say(format!("`{name}` is `{op}` of {} {at}.", value.words));
+                    }
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str, index: &str, step: &Expr) {
+        match self.random.below(3) {
+            0 => self.line(&format!("{name}[{index}] += {}", step.text)),
+            _ => {
+                let call = self.builtin("atomic_add");
+                self.line(&format!("{call}({name}, {index}, {})", step.text));
+            }
+        }
+    }
+
+    fn whole_or_real(&mut self) -> Type {
+        let types: Vec<Type> = self.types().into_iter().filter(|ty| ty.as_composite().is_none()).collect();
+        self.random.pick(&types)
+    }
+
+    /// A small number of the type `int`, from 0 on.
+    fn as_count(&mut self, value: Expr) -> Expr {
+        let value = match value.ty {
+            Type::I32 => value,
+            ty if ty == self.real => {
+                let value = self.constrain(value, Need::Moderate);
+                let value = self.short(value);
+                let steps = self.pick_number(&[2.0, 4.0, 8.0]);
+                let scaled = Expr::binary("*", &value, &steps, ty, value.range * steps.range);
+                let range = scaled.range.rising(f64::floor);
+                let floor = Expr::call(&self.builtin("floor"), &[&scaled], ty, range);
+                Expr::call("int", &[&floor], Type::I32, range)
+            }
+            _ => Expr::call("int", &[&value], Type::I32, value.range),
+        };
+        let value = self.short(value);
+        let modulus = self.random.pick(&[7, 16, 31]);
+        let size = match value.range.low >= 0.0 {
+            true => value,
+            false => Expr::call(&self.builtin("abs"), &[&value], Type::I32, value.range.abs()),
+        };
+        Expr::binary("%", &size, &Expr::int(modulus), Type::I32, Range::new(0.0, f64::from(modulus - 1)))
+    }
+
+    /// The number of a bin: an element of an array of them, or made of a value.
+    fn bin(&mut self, n_bins: u32, difficulty: u8) -> Expr {
+        let real = self.real;
+        let last = n_bins as i32 - 1;
+        let range = Range::new(0.0, last.into());
+        if self.random.one_in(3) {
+            let dim: Vec<Extent> = (0..self.indices.len()).map(|axis| Extent::Free(axis as u8)).collect();
+            let names = &["keys", "labels", "cluster", "target", "bucket", "owner", "group"];
+            let name = self.array_like(names, Type::I32, &dim, 0.0, last.into());
+            let text = format!("{name}[{}]", self.indices.join(", "));
+            let index = self.declare(text, format!("`{name}`"), Type::I32, range);
+            self.taken(&[index]);
+            return self.read(index);
+        }
+        let value = self.computed(real, usize::from(difficulty > 0));
+        let value = self.constrain(value, Need::Finite);
+        let value = self.short(value);
+        let scale = self.pick_number(&[2.0, 4.0, 5.0, 8.0, 10.0]);
+        let scaled = Expr::binary("*", &value, &scale, real, value.range * scale.range);
+        let scaled = self.constrain(scaled, Need::Finite);
+        let floor = Expr::call(&self.builtin("floor"), &[&scaled], real, scaled.range);
+        let whole = Expr::call("int", &[&floor], Type::I32, scaled.range.rising(f64::floor));
+        let whole = self.short(whole);
+        let bin = match self.random.below(2) {
+            0 => {
+                let size = Expr::call(&self.builtin("abs"), &[&whole], Type::I32, Range::ANY);
+                Expr::binary("%", &size, &Expr::int(n_bins as i32), Type::I32, range)
+            }
+            _ => Expr::call(&self.builtin("clamp"), &[&whole, &Expr::int(0), &Expr::int(last)], Type::I32, range),
+        };
+        let name = self.like(&["bin", "slot", "b", "cell", "at"]);
+        self.line(&format!("{name} = {}", bin.text));
+        self.explain(format!("Let `{name}` be {}.", bin.words));
+        let index = self.declare(name.clone(), format!("`{name}`"), Type::I32, range);
+        self.taken(&[index]);
+        self.read(index)
+    }
+}

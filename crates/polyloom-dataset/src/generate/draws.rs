@@ -1,0 +1,202 @@
+//! Kernels with random numbers.
+
+use super::domain::Need;
+use super::elementwise::begin;
+use super::expr::Expr;
+use super::generator::Generator;
+use super::program::{Category, Program};
+use super::range::Range;
+use polyloom::{Composite, Random, Scalar, Type};
+
+/// What a draw is called, its type and what it may be.
+fn kinds() -> [(&'static str, Type, Range); 11] {
+    let vec = |len| Type::Composite(Composite::Vector { elem: Scalar::F32, len });
+    let unit = Range::within(1.0);
+    [
+        ("randf", Type::F32, Range::new(0.0, 1.0)),
+        ("randn", Type::F32, Range::within(6.0)),
+        ("randf", Type::F32, Range::new(0.0, 1.0)),
+        ("sample_unit_ring", vec(2), unit),
+        ("sample_unit_disk", vec(2), unit),
+        ("sample_unit_square", vec(2), unit),
+        ("sample_triangle", vec(2), unit),
+        ("sample_unit_sphere_surface", vec(3), unit),
+        ("sample_unit_sphere", vec(3), unit),
+        ("sample_unit_cube", vec(3), unit),
+        ("sample_unit_hemisphere", vec(3), unit),
+    ]
+}
+
+/// A kernel with random numbers.
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, Category::Random);
+    let kinds = kinds();
+    for (_, ty, _) in kinds {
+        if let Some(composite) = ty.as_composite()
+            && g.random.one_in(4)
+            && !g.composites.contains(&composite)
+        {
+            g.composites.push(composite);
+        }
+    }
+    g.parameters(difficulty);
+    let seed = g.scalar_like(&["seed", "rng_seed", "key"], Type::I32, 0.0, 1000.0);
+    let state = g.like(&["state", "rng", "s"]);
+    let number = match &g.indices.clone()[..] {
+        [i] => i.clone(),
+        // Threads along several axes count as one.
+        all => {
+            let factors = [1009, 9176];
+            let terms: Vec<String> = all
+                .iter()
+                .enumerate()
+                .map(|(at, index)| if at == 0 { index.clone() } else { format!("{} * {index}", factors[at - 1]) })
+                .collect();
+            terms.join(" + ")
+        }
+    };
+    let init = g.builtin("rand_init");
+    match g.random.one_in(4) {
+        true => g.line(&format!("{state} = {init}({seed} + {number})")),
+        false => g.line(&format!("{state} = {init}({seed}, {number})")),
+    }
+    g.say("Each thread has random numbers of its own.");
+    let n = 1 + g.random.below(2 + usize::from(difficulty) / 2);
+    for _ in 0..n {
+        match g.random.below(6) {
+            0 | 1 => g.estimate(&state, difficulty),
+            2 => g.noise(&state),
+            _ => {
+                g.draw(&state);
+            }
+        }
+        if g.random.one_in(2) {
+            g.statements(1, 1);
+        }
+    }
+    let more = g.random.below(1 + usize::from(difficulty));
+    g.statements(more, 1);
+    g.gap();
+    g.outputs(1 + usize::from(difficulty > 1));
+    g.finish(Category::Random, difficulty)
+}
+
+impl Generator {
+    /// A variable with a random value.
+    fn draw(&mut self, state: &str) -> usize {
+        let fits: Vec<(&str, Type, Range)> = kinds()
+            .into_iter()
+            .filter(|(_, ty, _)| ty.as_composite().is_none_or(|composite| self.composites.contains(&composite)))
+            .collect();
+        let (name, ty, mut range) = self.random.pick(&fits);
+        let mut args = state.to_owned();
+        let mut words = format!("a draw of `{name}`");
+        if self.random.one_in(8) && self.scalars.contains(&Scalar::I32) {
+            let (low, high) = (self.random.below(4), 6 + self.random.below(20));
+            let call = self.builtin("randi");
+            let index = self.let_like(
+                &["roll", "choice", "pick", "drawn"],
+                &format!("{call}({state}, {low}, {high})"),
+                Type::I32,
+                Range::new(low as f64, high as f64),
+            );
+            let roll = self.text(index);
+            self.explain(format!("`{roll}` is a random whole number from {low} to below {high}."));
+            return index;
+        }
+        if name == "randf" && self.random.one_in(2) {
+            let (low, high) = self.random.pick(&[(-1.0, 1.0), (0.5, 2.0), (-0.5, 0.5), (0.0, 4.0)]);
+            args = format!("{state}, {low:?}, {high:?}");
+            words = format!("a random number from {low:?} to {high:?}");
+            range = Range::new(low, high);
+        }
+        let call = self.builtin(name);
+        let names: &[&str] = match (name, ty.as_composite()) {
+            (_, Some(_)) => &["sample", "direction_drawn", "jitter", "point", "kick"],
+            ("randn", _) => &["z", "noise", "gauss", "shock", "eps_n"],
+            _ => &["r", "u", "xi", "rnd", "chance"],
+        };
+        let index = self.let_like(names, &format!("{call}({args})"), ty, range);
+        let name = self.text(index);
+        self.explain(format!("`{name}` is {words}."));
+        index
+    }
+
+    /// A mean over draws, or a count.
+    fn estimate(&mut self, state: &str, difficulty: u8) {
+        let n = self.random.pick(&[4, 8, 10, 16, 32]);
+        let zero = self.number(0.0);
+        let total = self.mutable(&zero, Range::within(8.0 * f64::from(n)));
+        let name = self.text(total);
+        self.taken(&[total]);
+        let index = self.like(&["s", "n", "trial", "k"]);
+        self.line(&format!("for {index} in range({n}):"));
+        let done = self.nested(|g| {
+            let first = g.mark();
+            let drawn = g.draw(state);
+            if difficulty > 1 && g.random.one_in(2) {
+                g.draw(state);
+            }
+            if g.random.one_in(2) {
+                g.statements(1, 1);
+            }
+            let real = g.real;
+            let value = match g.variables[drawn].ty == real {
+                true => g.weave(drawn, &[], 1),
+                false => g.variable(real, 1),
+            };
+            let value = g.with_unused_from(value, first);
+            let value = g.constrain(value, Need::Moderate);
+            let value = g.short(value);
+            if g.random.one_in(2) {
+                let limit = g.threshold(&value);
+                g.line(&format!("if {} < {}:", value.text, limit.text));
+                let one = g.real(1.0);
+                g.nested(|g| g.line(&format!("{name} += {one}")));
+                g.say(format!("count in `{name}` where {} is less than {}", value.words, limit.words));
+            } else {
+                g.line(&format!("{name} += {}", value.text));
+                g.say(format!("add {} to `{name}`", value.words));
+            }
+        });
+        self.explain(format!("{n} times: {done}."));
+        self.must_be_read(total);
+        let sum = self.read(total);
+        let count = self.number(n.into());
+        let mean = Expr::binary("/", &sum, &count, self.real, Range::within(8.0));
+        self.assign_new(mean);
+    }
+
+    /// Noise at a place.
+    fn noise(&mut self, state: &str) {
+        let name = self.random.pick(&["noise", "noise", "pnoise", "curlnoise"]);
+        let real = self.real;
+        let place = match self.composites.first().copied() {
+            Some(composite @ Composite::Vector { len: 2..=3, .. }) => self.variable(composite.into(), 1),
+            _ => self.variable(real, 1),
+        };
+        let is_flat = place.ty.as_composite().is_none();
+        let place = if is_flat { self.constrain(place, Need::Finite) } else { place };
+        let place = self.short(place);
+        if name == "curlnoise" {
+            if is_flat {
+                return;
+            }
+            let call = Expr::call(&self.builtin(name), &[&place], place.ty, Range::within(8.0));
+            let call = Expr { text: call.text.replacen('(', &format!("({state}, "), 1), ..call };
+            self.assign_new(call);
+            return;
+        }
+        let mut call = Expr::call(&self.builtin(name), &[&place], real, Range::within(1.0));
+        call.text = call.text.replacen('(', &format!("({state}, "), 1);
+        if name == "pnoise" {
+            let n = place.ty.as_composite().map_or(1, Composite::n_components);
+            let periods = vec![self.random.pick(&["4", "8", "16"]); n].join(", ");
+            call.text = format!("{}, {periods})", call.text.trim_end_matches(')'));
+            if call.text.matches('(').count() != call.text.matches(')').count() {
+                return;
+            }
+        }
+        self.assign_new(call);
+    }
+}

@@ -1,0 +1,341 @@
+//! Kernels over structs.
+
+use super::domain::Need;
+use super::elementwise::begin;
+use super::expr::Expr;
+use super::generator::Generator;
+use super::names::Role;
+use super::program::{Category, Extent, Input, Program, Values};
+use super::range::Range;
+use polyloom::{Composite, Random, Type};
+
+const NAMES: [(&str, &[&str]); 10] = [
+    ("Particle", &["particles", "p", "body", "point"]),
+    ("Body", &["bodies", "body", "b", "planet"]),
+    ("Material", &["materials", "mat", "stuff", "layer"]),
+    ("Sensor", &["sensors", "sensor", "probe", "device"]),
+    ("Cell", &["cells", "cell", "tissue", "box"]),
+    ("Ray", &["rays", "ray", "beam", "photon"]),
+    ("Spring", &["springs", "spring", "link", "joint"]),
+    ("Sample", &["samples", "sample", "item", "entry"]),
+    ("Agent", &["agents", "agent", "walker", "unit"]),
+    ("Node", &["nodes", "node", "vertex", "site"]),
+];
+
+const NUMBERS: [&str; 16] = [
+    "mass", "radius", "charge", "age", "weight", "energy", "density", "phase", "gain", "bias", "temperature", "speed",
+    "height", "rate", "stiffness", "cost",
+];
+const VECTORS: [&str; 8] = ["position", "velocity", "force", "normal", "color", "direction", "offset", "axis"];
+const COUNTS: [&str; 6] = ["kind", "count", "level", "rank", "group", "state"];
+
+/// A struct of the program.
+#[derive(Clone)]
+struct Struct {
+    name: String,
+    fields: Vec<Field>,
+}
+
+#[derive(Clone)]
+struct Field {
+    name: String,
+    /// `None` of a field that is a struct.
+    ty: Option<Type>,
+    inner: Option<Box<Struct>>,
+    range: Range,
+}
+
+/// A field that is no struct, or one of a field's: its path.
+#[derive(Clone)]
+struct Leaf {
+    path: String,
+    ty: Type,
+    range: Range,
+}
+
+impl Struct {
+    fn leaves(&self) -> Vec<Leaf> {
+        let mut all = Vec::new();
+        for field in &self.fields {
+            match (&field.inner, field.ty) {
+                (Some(inner), _) => all.extend(
+                    inner.leaves().into_iter().map(|leaf| Leaf { path: format!("{}.{}", field.name, leaf.path), ..leaf }),
+                ),
+                (None, Some(ty)) => all.push(Leaf { path: field.name.clone(), ty, range: field.range }),
+                (None, None) => {}
+            }
+        }
+        all
+    }
+}
+
+/// A kernel over structs.
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, Category::Struct);
+    let inner = (difficulty > 1 && g.random.one_in(2)).then(|| g.structure(None));
+    let main = g.structure(inner);
+    let (_, names) = NAMES.iter().find(|(name, _)| *name == main.name)?;
+    g.threads_over(&[Extent::Free(0)], &[["i", "tid", "idx"][g.random.clone().below(3)]]);
+    let whole_name = g.like(&names[..1]);
+    let in_place = g.random.one_in(3);
+    g.struct_param(&whole_name, &main, &[Extent::Free(0)]);
+    let index = g.indices[0].clone();
+    let leaves = main.leaves();
+    // The element under a name, or its fields one by one.
+    let named = g.random.below(3) > 0;
+    let base = match named {
+        true => {
+            let name = g.like(&names[1..]);
+            g.line(&format!("{name} = {whole_name}[{index}]"));
+            name
+        }
+        false => format!("{whole_name}[{index}]"),
+    };
+    let mut fields = g.fields(&base, &leaves);
+    if g.random.one_in(3) {
+        let shared = g.structure(None);
+        let name = g.like(&["params", "config", "settings", "model", "world"]);
+        g.struct_param(&name, &shared, &[]);
+        let shared_leaves = shared.leaves();
+        fields.extend(g.fields(&name, &shared_leaves));
+    }
+    fields.extend(g.extras(difficulty));
+    let mut results = Vec::new();
+    if named && g.random.one_in(2) {
+        results.push(g.method(&main, &base, difficulty));
+    }
+    fields.extend(&results);
+    let n = g.random.below(1 + usize::from(difficulty) * 2);
+    g.work(&mut fields, n, 1 + usize::from(difficulty > 2));
+    g.gap();
+    if in_place {
+        g.update(&main, &whole_name, &base, &leaves, named, difficulty)?;
+    } else if g.random.one_in(4) {
+        g.new_struct(&main, &whole_name, &leaves, &base)?;
+    } else {
+        g.outputs(1 + usize::from(difficulty > 1));
+    }
+    g.finish(Category::Struct, difficulty)
+}
+
+impl Generator {
+    /// A struct with a name of its own, defined before the kernel.
+    fn structure(&mut self, inner: Option<Struct>) -> Struct {
+        let first = self.random.below(NAMES.len());
+        let name = (0..NAMES.len())
+            .map(|at| NAMES[(first + at) % NAMES.len()].0)
+            .find(|name| self.names.take(name))
+            .unwrap_or("Record")
+            .to_owned();
+        let n = 2 + self.random.below(3);
+        let mut fields: Vec<Field> = Vec::new();
+        let elem = match self.real {
+            Type::Scalar(scalar) => scalar,
+            _ => polyloom::Scalar::F32,
+        };
+        for at in 0..n {
+            let (list, ty, range): (&[&str], Type, Range) = match self.random.below(6) {
+                0 if at > 0 => (&COUNTS, Type::I32, Range::new(0.0, 9.0)),
+                1 | 2 => {
+                    let len = self.random.pick(&[2, 3, 3, 3, 4]);
+                    (&VECTORS, Composite::Vector { elem, len }.into(), Range::within(2.0))
+                }
+                _ => (&NUMBERS, self.real, Range::new(0.1, 3.0)),
+            };
+            let start = self.random.below(list.len());
+            let fresh = (0..list.len())
+                .map(|step| list[(start + step) % list.len()])
+                .find(|name| fields.iter().all(|field| field.name != *name));
+            let Some(fresh) = fresh else { continue };
+            fields.push(Field { name: fresh.to_owned(), ty: Some(ty), inner: None, range });
+        }
+        if let Some(inner) = inner {
+            let name = inner.name.to_lowercase();
+            fields.push(Field { name, ty: None, inner: Some(Box::new(inner)), range: Range::ANY });
+        }
+        let lines: Vec<String> = fields
+            .iter()
+            .map(|field| {
+                let ty = match (&field.inner, field.ty) {
+                    (Some(inner), _) => inner.name.clone(),
+                    (None, Some(ty)) => self.type_name(ty),
+                    (None, None) => String::new(),
+                };
+                format!("    {}: {ty}\n", field.name)
+            })
+            .collect();
+        let decorator = self.builtin("struct");
+        self.item_text(format!("@{decorator}\nclass {name}:\n{}", lines.concat()));
+        for leaf in fields.iter().filter_map(|field| field.ty) {
+            if let Some(composite) = leaf.as_composite()
+                && !self.composites.contains(&composite)
+            {
+                self.composites.push(composite);
+            }
+        }
+        Struct { name, fields }
+    }
+
+    fn struct_param(&mut self, name: &str, of: &Struct, shape: &[Extent]) {
+        let inputs = of
+            .leaves()
+            .into_iter()
+            .map(|leaf| Input {
+                name: format!("{name}.{}", leaf.path),
+                dtype: leaf.ty.python_name().trim_start_matches("loom.").to_owned(),
+                shape: shape.to_vec(),
+                values: Values::Between { low: leaf.range.low, high: leaf.range.high },
+            })
+            .collect();
+        let annotation = self.annotation(&of.name, shape.len());
+        self.param_of(name, &annotation, inputs);
+    }
+
+    /// The fields of a struct as variables.
+    fn fields(&mut self, base: &str, leaves: &[Leaf]) -> Vec<usize> {
+        leaves
+            .iter()
+            .map(|leaf| {
+                let text = format!("{base}.{}", leaf.path);
+                self.declare(text.clone(), format!("`{text}`"), leaf.ty, leaf.range)
+            })
+            .collect()
+    }
+
+    /// A function of the struct, and a variable with what it gives.
+    fn method(&mut self, of: &Struct, base: &str, difficulty: u8) -> usize {
+        let names = ["kinetic", "weight_of", "influence", "response_of", "score_of", "potential", "cost_of", "reach"];
+        let name = self.like(&names);
+        let param = of.name.to_lowercase();
+        let param = if self.names.take(&param) { param } else { "it".to_owned() };
+        let real = self.real;
+        let with_more = self.random.one_in(2);
+        let more = self.names.draw(&mut self.random, Role::Scalar);
+        let mut heads = vec![(param.clone(), of.name.clone())];
+        if with_more {
+            heads.push((more.clone(), self.type_name(real)));
+        }
+        let arrow = if self.random.one_in(2) { self.type_name(real) } else { String::new() };
+        let mut range = Range::ANY;
+        let leaves = of.leaves();
+        let words = self.item(&name, &heads, |g| {
+            let fields = g.fields(&param, &leaves);
+            for &field in &fields {
+                g.variables[field].is_free = true;
+            }
+            if with_more {
+                g.declare(more.clone(), format!("`{more}`"), real, Range::within(4.0));
+            }
+            let n = g.random.below(1 + usize::from(difficulty));
+            g.statements(n, 1);
+            let value = g.variable(real, 2);
+            let value = g.with_unused(value);
+            let value = g.constrain(value, Need::Finite);
+            range = value.range;
+            g.line(&format!("return {}", value.text));
+            g.say(value.words);
+            arrow
+        });
+        self.names.take(&name);
+        self.explain(format!("`{name}` gives {words}."));
+        let mut call = format!("{name}({base})");
+        if with_more {
+            let arg = self.variable(real, 1);
+            let arg = self.constrain(arg, Need::Unit);
+            let arg = self.short(arg);
+            call = format!("{name}({base}, {})", arg.text);
+        }
+        let index = self.let_like(&["amount", "strength_at", "own", "measure", "value"], &call, real, range);
+        let result = self.text(index);
+        self.explain(format!("Let `{result}` be `{call}`."));
+        index
+    }
+
+    /// New values of some fields of the element itself.
+    fn update(
+        &mut self,
+        of: &Struct,
+        whole: &str,
+        base: &str,
+        leaves: &[Leaf],
+        named: bool,
+        difficulty: u8,
+    ) -> Option<()> {
+        let index = self.indices[0].clone();
+        let known = self.types();
+        let n = 1 + self.random.below(2);
+        let fits: Vec<&Leaf> = leaves.iter().filter(|leaf| known.contains(&leaf.ty)).collect();
+        let first = self.random.below(fits.len().max(1));
+        let chosen: Vec<Leaf> = (0..n.min(fits.len())).map(|at| fits[(first + at) % fits.len()].clone()).collect();
+        // New values come first: the fields may be read by each other's.
+        let mut lines = Vec::new();
+        for (at, leaf) in chosen.iter().enumerate() {
+            let value = self.variable(leaf.ty, 1 + usize::from(difficulty > 1));
+            let value = if at + 1 == chosen.len() { self.with_unused(value) } else { value };
+            let value = self.constrain(value, Need::Finite);
+            let value = self.short(value);
+            let target = match named {
+                true => format!("{base}.{}", leaf.path),
+                false => format!("{whole}[{index}].{}", leaf.path),
+            };
+            self.say(format!("`{}` of `{whole}` becomes {}.", leaf.path, value.words));
+            lines.push((target, value));
+        }
+        // A value that reads a field which has changed is another than the docstring says.
+        if lines.len() > 1 && lines[1].1.text.contains(&lines[0].0) {
+            return None;
+        }
+        for (target, value) in &lines {
+            let self_update = format!("{target} + ");
+            match value.text.strip_prefix(&self_update) {
+                Some(rest) if named && !rest.contains([' ', '(']) => self.line(&format!("{target} += {rest}")),
+                _ => self.line(&format!("{target} = {}", value.text)),
+            }
+        }
+        if named {
+            self.line(&format!("{whole}[{index}] = {base}"));
+        }
+        let _ = of;
+        (!lines.is_empty()).then_some(())
+    }
+
+    /// A new struct for each element, in an array of its own.
+    fn new_struct(&mut self, of: &Struct, whole: &str, leaves: &[Leaf], base: &str) -> Option<()> {
+        if of.fields.iter().any(|field| field.inner.is_some()) {
+            return None;
+        }
+        let known = self.types();
+        let out = self.like(&["moved", "updated", "results", "next_state"]);
+        let inputs = leaves
+            .iter()
+            .map(|leaf| Input {
+                name: format!("{out}.{}", leaf.path),
+                dtype: leaf.ty.python_name().trim_start_matches("loom.").to_owned(),
+                shape: vec![Extent::Free(0)],
+                values: Values::Zeros,
+            })
+            .collect();
+        let annotation = self.annotation(&of.name, 1);
+        self.param_of(&out, &annotation, inputs);
+        let fresh = self.like(&["fresh", "new", "made", "made_of"]);
+        self.line(&format!("{fresh} = {}()", of.name));
+        let n = leaves.len();
+        for (at, leaf) in leaves.iter().enumerate() {
+            let value: Expr = if known.contains(&leaf.ty) && (at + 1 == n || self.random.one_in(2)) {
+                let value = self.computed(leaf.ty, 1);
+                let value = if at + 1 == n { self.with_unused(value) } else { value };
+                let value = self.constrain(value, Need::Finite);
+                self.short(value)
+            } else {
+                let text = format!("{base}.{}", leaf.path);
+                Expr::atom(text, leaf.ty, leaf.range)
+            };
+            self.line(&format!("{fresh}.{} = {}", leaf.path, value.text));
+            self.say(format!("`{}` of `{out}` is {}.", leaf.path, value.words));
+        }
+        let index = self.indices[0].clone();
+        self.line(&format!("{out}[{index}] = {fresh}"));
+        let _ = whole;
+        Some(())
+    }
+}
