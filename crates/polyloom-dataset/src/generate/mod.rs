@@ -5,6 +5,7 @@
 //! every input reaches an output is so by construction, as what nothing has read is taken into the last output.
 
 mod atomics;
+mod blocks;
 mod domain;
 mod draws;
 mod elementwise;
@@ -18,6 +19,7 @@ mod range;
 mod rows;
 mod stencil;
 mod structure;
+mod tensor;
 mod values;
 mod weave;
 mod words;
@@ -52,6 +54,9 @@ fn draft(category: Category, difficulty: u8, random: Random) -> Option<Program> 
         Category::Struct => structure::draft(random, difficulty),
         Category::Random => draws::draft(random, difficulty),
         Category::Atomic => atomics::draft(random, difficulty),
+        Category::SharedMemory => blocks::shared_memory(random, difficulty),
+        Category::Warp => blocks::warp(random, difficulty),
+        Category::TensorCore => tensor::draft(random, difficulty),
     }
 }
 

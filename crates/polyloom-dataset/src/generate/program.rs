@@ -53,6 +53,12 @@ categories! {
     Random = "random",
     /// Threads that write to the same elements.
     Atomic = "atomic",
+    /// Memory that the threads of a block share.
+    SharedMemory = "shared_memory",
+    /// Lanes of a warp that exchange values.
+    Warp = "warp",
+    /// Matrix products by the tensor core.
+    TensorCore = "tensor_core",
 }
 
 impl fmt::Display for Category {

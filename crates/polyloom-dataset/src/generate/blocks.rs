@@ -1,0 +1,490 @@
+//! Kernels whose threads work together: shared memory and warps.
+
+use super::domain::Need;
+use super::elementwise::begin;
+use super::expr::Expr;
+use super::generator::Generator;
+use super::program::{Category, Extent, Program};
+use super::range::Range;
+use polyloom::{Random, Type};
+
+/// Blocks of this shape, and what threads read.
+struct Block {
+    /// Threads of a block.
+    n: u32,
+    /// Threads of the launch.
+    total: u32,
+    /// The names of the thread's number in its block and in the launch.
+    thread: String,
+    index: String,
+    ty: Type,
+}
+
+/// A kernel of blocks of some size: its array, loaded and worked on.
+fn begin_block(g: &mut Generator, sizes: &[u32], ty: Type, difficulty: u8) -> (Block, usize, Vec<usize>) {
+    let n = g.random.pick(sizes);
+    let n_blocks = g.random.pick(&[2, 3, 4]);
+    let total = n * n_blocks;
+    g.in_blocks(n, total);
+    let thread = g.like(&["t", "lane", "tx", "local_id"]);
+    let index = g.like(&["i", "idx", "gid", "pos"]);
+    let lines = match g.random.below(3) {
+        0 => [format!("{thread} = loom.thread_idx()"), format!("{index} = loom.block_idx() * {n} + {thread}")],
+        1 => [format!("{index} = loom.tid()"), format!("{thread} = {index} % {n}")],
+        _ => [format!("{thread} = loom.thread_idx()"), format!("{index} = loom.tid()")],
+    };
+    for line in lines {
+        g.line(&line);
+    }
+    g.indices = vec![index.clone()];
+    let (low, high) = g.limits(ty);
+    let names = ["data", "x", "values", "src", "signal", "samples", "field"];
+    let shape = [Extent::Is(total)];
+    let source = g.array_like(&names, ty, &shape, low, high);
+    let text = format!("{source}[{index}]");
+    let element = match g.random.one_in(2) {
+        true => g.let_like(&["x", "v", "value", "own", "item"], &text, ty, Range::new(low, high)),
+        false => g.declare(text, format!("`{source}`"), ty, Range::new(low, high)),
+    };
+    let mut extras = Vec::new();
+    for _ in 0..g.random.below(2 + usize::from(difficulty) / 2) {
+        let real = g.real;
+        let (low, high) = g.limits(real);
+        extras.push(match g.random.one_in(2) {
+            true => g.scalar(real, low, high),
+            false => g.elements(real, low, high),
+        });
+    }
+    (Block { n, total, thread, index, ty }, element, extras)
+}
+
+fn type_of(g: &mut Generator) -> Type {
+    let (real, whole) = (g.real, g.whole);
+    match g.composites.first() {
+        Some(&composite) if g.random.one_in(2) => composite.into(),
+        _ if g.scalars.contains(&polyloom::Scalar::I32) && g.random.one_in(2) => whole,
+        _ => real,
+    }
+}
+
+/// A kernel with shared memory.
+pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, Category::SharedMemory);
+    let ty = type_of(&mut g);
+    let (block, element, extras) = begin_block(&mut g, &[32, 64, 64, 128], ty, difficulty);
+    let depth = g.some_depth(difficulty);
+    let value = g.moderate_weave(element, &extras, depth);
+    let tile = g.like(&["tile", "shared", "cache", "buf"]);
+    let dtype = g.type_name(ty);
+    let n = block.n;
+    let square = n == 64 && g.random.one_in(2);
+    let shape = if square { "(8, 8)".to_owned() } else { n.to_string() };
+    g.line(&format!("{tile} = loom.shared_array(shape={shape}, dtype={dtype})"));
+    let range = Range::within(8.0);
+    let own = if square {
+        let (row, col) = (g.like(&["row", "ty", "r"]), g.like(&["col", "tcol", "c"]));
+        g.line(&format!("{row} = {} // 8", block.thread));
+        g.line(&format!("{col} = {} % 8", block.thread));
+        g.line(&format!("{tile}[{row}, {col}] = {}", value.text));
+        g.line("loom.sync_threads()");
+        g.say(format!("Blocks of {n} threads keep {} in a tile of 8 by 8.", value.words));
+        on_square(&mut g, &tile, &row, &col, ty, range)
+    } else {
+        g.line(&format!("{tile}[{}] = {}", block.thread, value.text));
+        g.line("loom.sync_threads()");
+        g.say(format!("Blocks of {n} threads keep {} in `{tile}`.", value.words));
+        on_line(&mut g, &block, &tile, range, difficulty)
+    };
+    let mut seen = own.clone();
+    seen.extend(&extras);
+    if g.random.one_in(2) {
+        seen.push(element);
+    }
+    let n_more = g.random.below(1 + usize::from(difficulty));
+    g.work(&mut seen, n_more, 1);
+    let depth = g.some_depth(difficulty).max(usize::from(difficulty > 0));
+    let result = g.concluded(own[0], &seen, depth);
+    g.finish_block(&block, result, difficulty);
+    g.finish(Category::SharedMemory, difficulty)
+}
+
+/// What threads read of a tile of 8 by 8.
+fn on_square(g: &mut Generator, tile: &str, row: &str, col: &str, ty: Type, range: Range) -> Vec<usize> {
+    let names = ["other", "partner", "near", "mirror"];
+    let mut found = Vec::new();
+    let kinds = 1 + g.random.below(2);
+    for _ in 0..kinds {
+        let (text, words) = match g.random.below(7) {
+            0 => (format!("{tile}[{col}, {row}]"), "the element across the diagonal"),
+            1 => (format!("{tile}[7 - {row}, {col}]"), "the element upside down"),
+            2 => (format!("{tile}[{row}, ({col} + 1) % 8]"), "the next of the row"),
+            3 => (format!("{tile}[loom.max({row} - 1, 0), {col}]"), "the one above"),
+            4 => (format!("{tile}[{row} ^ 1, {col} ^ 1]"), "the one across in its square of four"),
+            kind => {
+                let zero = g.zero(ty);
+                let total = g.mutable(&zero, Generator::many(range.or(-range), 8.0));
+                let name = g.text(total);
+                let k = g.like(&["k", "m", "s"]);
+                g.line(&format!("for {k} in range(8):"));
+                let by_row = kind == 5;
+                let place = if by_row { format!("{row}, {k}") } else { format!("{k}, {col}") };
+                let across = if by_row { format!("{k}, {col}") } else { format!("{row}, {k}") };
+                let product = ty.as_composite().is_none() && g.random.one_in(2);
+                g.nested(|g| {
+                    g.line(&match product {
+                        true => format!("{name} += {tile}[{place}] * {tile}[{across}]"),
+                        false => format!("{name} += {tile}[{place}]"),
+                    });
+                });
+                g.variables[total].range = Range::within(if product { 512.0 } else { 64.0 });
+                let what = if by_row { "row" } else { "column" };
+                g.explain(match product {
+                    true => format!("`{name}` is the product of its row and its column."),
+                    false => format!("`{name}` is the sum of its {what}."),
+                });
+                g.must_be_read(total);
+                found.push(total);
+                continue;
+            }
+        };
+        let index = g.let_like(&names, &text, ty, range);
+        let name = g.text(index);
+        g.explain(format!("`{name}` is {words}."));
+        found.push(index);
+    }
+    found
+}
+
+/// What threads read of a line of elements, or make of it together.
+fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficulty: u8) -> Vec<usize> {
+    let (n, t, ty) = (block.n, block.thread.clone(), block.ty);
+    let is_number = ty.as_composite().is_none();
+    match g.random.below(6) {
+        // A tree.
+        0 | 1 => {
+            let operation = if is_number { g.random.below(3) } else { 0 };
+            let stride = g.like(&["stride", "half", "step", "s"]);
+            let joined = match operation {
+                0 => format!("{tile}[{t}] += {tile}[{t} + {stride}]"),
+                1 => format!("{tile}[{t}] = loom.max({tile}[{t}], {tile}[{t} + {stride}])"),
+                _ => format!("{tile}[{t}] = loom.min({tile}[{t}], {tile}[{t} + {stride}])"),
+            };
+            // Updates of shared memory with `+=` are atomic; of a thread's own element plain ones do.
+            let joined = if operation == 0 && g.random.one_in(2) {
+                format!("{tile}[{t}] = {tile}[{t}] + {tile}[{t} + {stride}]")
+            } else {
+                joined
+            };
+            if g.random.one_in(2) {
+                g.line(&format!("{stride} = int({})", n / 2));
+                g.line(&format!("while {stride} > 0:"));
+                g.nested(|g| {
+                    g.line(&format!("if {t} < {stride}:"));
+                    g.nested(|g| g.line(&joined));
+                    g.line("loom.sync_threads()");
+                    g.line(&format!("{stride} = {stride} // 2"));
+                });
+            } else {
+                let k = g.like(&["k", "level", "round"]);
+                let levels = n.ilog2();
+                g.line(&format!("for {k} in range({levels}):"));
+                g.nested(|g| {
+                    g.line(&format!("{stride} = {} >> {k}", n / 2));
+                    g.line(&format!("if {t} < {stride}:"));
+                    g.nested(|g| g.line(&joined));
+                    g.line("loom.sync_threads()");
+                });
+            }
+            let what = ["the sum", "the largest", "the smallest"][operation];
+            let total = match operation {
+                0 => Generator::many(range, n.into()),
+                _ => range,
+            };
+            let index = g.let_like(&["total", "block_result", "joint", "whole"], &format!("{tile}[0]"), ty, total);
+            let name = g.text(index);
+            g.explain(format!("`{name}` is {what} of the block, found by a tree."));
+            vec![index]
+        }
+        // Prefix sums.
+        2 => {
+            let (distance, before) = (g.like(&["offset", "dist", "step"]), g.like(&["before", "prev", "carry"]));
+            let zero = g.zero(ty).text;
+            let start = match ty {
+                Type::F32 => format!("float({zero})"),
+                Type::I32 => format!("int({zero})"),
+                _ => zero,
+            };
+            g.line(&format!("{distance} = int(1)"));
+            g.line(&format!("while {distance} < {n}:"));
+            let largest = is_number && g.random.one_in(3);
+            g.nested(|g| {
+                let first = if largest { format!("{tile}[{t}]") } else { start };
+                g.line(&format!("{before} = {first}"));
+                g.line(&format!("if {t} >= {distance}:"));
+                g.nested(|g| g.line(&format!("{before} = {tile}[{t} - {distance}]")));
+                g.line("loom.sync_threads()");
+                g.line(&match largest {
+                    true => format!("{tile}[{t}] = loom.max({tile}[{t}], {before})"),
+                    false => format!("{tile}[{t}] = {tile}[{t}] + {before}"),
+                });
+                g.line("loom.sync_threads()");
+                g.line(&format!("{distance} *= 2"));
+            });
+            let range = if largest { range } else { Generator::many(range, n.into()) };
+            let index = g.let_like(&["prefix", "running", "so_far"], &format!("{tile}[{t}]"), ty, range);
+            let name = g.text(index);
+            let what = if largest { "the largest" } else { "the sum" };
+            g.explain(format!("`{name}` is {what} of the elements up to the thread's own."));
+            vec![index]
+        }
+        // A loop over all of them.
+        3 => {
+            let k = g.like(&["k", "m", "other_t"]);
+            let zero = g.zero(ty);
+            let total = g.mutable(&zero, Range::within(8.0 * f64::from(n)));
+            let name = g.text(total);
+            g.taken(&[total]);
+            let every = g.random.pick(&[1, 1, 2, 4]);
+            g.line(&match every {
+                1 => format!("for {k} in range({n}):"),
+                every => format!("for {k} in range(0, {n}, {every}):"),
+            });
+            let done = g.nested(|g| {
+                let other = g.let_like(&["other", "theirs", "y"], &format!("{tile}[{k}]"), ty, range);
+                let mine = g.declare(format!("{tile}[{t}]"), "the thread's own element".to_owned(), ty, range);
+                let depth = 1 + usize::from(difficulty > 2);
+                let value = g.moderate_weave(other, &[other, mine], depth);
+                g.line(&format!("{name} += {}", value.text));
+                let other = g.text(other);
+                g.say(format!("add {} to `{name}`, `{other}` being that element", value.words));
+            });
+            g.explain(format!("For each `{k}` of the block: {done}."));
+            g.must_be_read(total);
+            vec![total]
+        }
+        _ => {
+            let last = n - 1;
+            let mut found = Vec::new();
+            let kinds = 1 + g.random.below(3);
+            for _ in 0..kinds {
+                let shift = g.random.pick(&[1, 2, 3, 5, 8, 16]);
+                let (text, words) = match g.random.below(6) {
+                    0 => (format!("{tile}[{last} - {t}]"), "the element from the other end".to_owned()),
+                    1 => (format!("{tile}[({t} + {shift}) % {n}]"), format!("the one {shift} further, round the block")),
+                    2 => {
+                        let mask = g.random.pick(&[1, 2, 4, 8, 16]);
+                        (format!("{tile}[{t} ^ {mask}]"), format!("the partner whose number differs by the bit {mask}"))
+                    }
+                    3 => (format!("{tile}[loom.max({t} - {shift}, 0)]"), format!("the one {shift} before, or the first")),
+                    4 => (format!("{tile}[loom.min({t} + {shift}, {last})]"), format!("the one {shift} after, or the last")),
+                    _ => (format!("{tile}[{t} // 4 * 4]"), "the first of its group of four".to_owned()),
+                };
+                let index = g.let_like(&["other", "partner", "near", "far", "beside"], &text, ty, range);
+                let name = g.text(index);
+                g.explain(format!("`{name}` is {words}."));
+                found.push(index);
+            }
+            found
+        }
+    }
+}
+
+impl Generator {
+    /// Writes a thread's result, or one for the block.
+    fn finish_block(&mut self, block: &Block, result: Expr, difficulty: u8) {
+        let _ = difficulty;
+        self.gap();
+        let names = ["out", "result", "dst", "output", "answer"];
+        let name = self.zeros_like(&names, block.ty, &[Extent::Is(block.total)]);
+        self.line(&format!("{name}[{}] = {}", block.index, result.text));
+        self.say(format!("`{name}` is {}.", result.words));
+    }
+}
+
+/// A kernel of warps.
+pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, Category::Warp);
+    let ty = type_of(&mut g);
+    let (block, element, extras) = begin_block(&mut g, &[32, 32, 64, 128], ty, difficulty);
+    let depth = g.some_depth(difficulty);
+    let value = g.moderate_weave(element, &extras, depth);
+    let mut own = match value.binding {
+        super::expr::Binding::Atom if value.uses.len() == 1 && !value.text.contains(['(', '[']) => value.uses[0],
+        _ => g.assign_new(value),
+    };
+    let mut seen: Vec<usize> = extras.clone();
+    let n_steps = 1 + g.random.below(1 + usize::from(difficulty).min(3));
+    for _ in 0..n_steps {
+        g.gap();
+        let next = exchange(&mut g, ty, own, &extras);
+        seen.extend([own, next]);
+        if g.variables[next].ty == ty {
+            own = next;
+        }
+        if g.random.one_in(2) {
+            let depth = g.some_depth(difficulty).max(1);
+            let value = g.moderate_weave(own, &seen.clone(), depth);
+            own = g.assign_new(value);
+            seen.push(own);
+        }
+    }
+    let depth = g.some_depth(difficulty);
+    let result = g.concluded(own, &seen, depth);
+    if g.random.one_in(5) {
+        g.one_per_warp(&block, result);
+    } else {
+        g.finish_block(&block, result, difficulty);
+    }
+    g.finish(Category::Warp, difficulty)
+}
+
+/// What lanes give each other: a new variable.
+fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize {
+    let is_number = ty.as_composite().is_none();
+    let range = g.variables[own].range;
+    let x = g.read(own);
+    let kind = g.random.below(if is_number { 9 } else { 4 });
+    match kind {
+        0 => {
+            let (call, words) = match g.random.below(4) {
+                0 => {
+                    let mask = g.random.pick(&[1, 2, 4, 8, 16]);
+                    (format!("loom.shuffle_xor({}, {mask})", x.text), format!("that of the lane across the bit {mask}"))
+                }
+                1 => {
+                    let n = g.random.pick(&[1, 2, 4, 8]);
+                    (format!("loom.shuffle_up({}, {n})", x.text), format!("that of the lane {n} before"))
+                }
+                2 => {
+                    let n = g.random.pick(&[1, 2, 4, 8]);
+                    (format!("loom.shuffle_down({}, {n})", x.text), format!("that of the lane {n} after"))
+                }
+                _ => {
+                    let lane = g.random.pick(&["0", "31", "31 - loom.lane_id()", "loom.lane_id() // 8 * 8"]);
+                    (format!("loom.shuffle({}, {lane})", x.text), format!("that of the lane `{lane}`"))
+                }
+            };
+            let index = g.let_like(&["other", "theirs", "partner", "moved"], &call, ty, range);
+            let name = g.text(index);
+            g.explain(format!("`{name}` is {words}, of {}.", x.words));
+            index
+        }
+        1 => {
+            let total = g.random.pick(&["total", "warp_sum", "joint"]);
+            let index = g.let_like(&[total], &format!("loom.warp_reduce_add({})", x.text), ty, Generator::many(range, 32.0));
+            let name = g.text(index);
+            g.explain(format!("`{name}` is the sum of {} over the warp.", x.words));
+            index
+        }
+        // A butterfly, or a scan.
+        2 | 3 => {
+            let sum = g.mutable(&x, Generator::many(range, 32.0));
+            let name = g.text(sum);
+            g.taken(&[sum]);
+            let k = g.like(&["k", "round", "level"]);
+            let scan = kind == 3 && is_number;
+            g.line(&format!("for {k} in range(5):"));
+            let (up, lane) = (g.like(&["above", "got", "their"]), "loom.lane_id()");
+            let largest = is_number && g.random.one_in(3);
+            g.nested(|g| {
+                if scan {
+                    g.line(&format!("{up} = loom.shuffle_up({name}, 1 << {k})"));
+                    g.line(&format!("if {lane} >= (1 << {k}):"));
+                    g.nested(|g| {
+                        g.line(&match largest {
+                            true => format!("{name} = loom.max({name}, {up})"),
+                            false => format!("{name} += {up}"),
+                        });
+                    });
+                } else {
+                    let call = format!("loom.shuffle_xor({name}, 1 << {k})");
+                    g.line(&match largest {
+                        true => format!("{name} = loom.max({name}, {call})"),
+                        false => format!("{name} += {call}"),
+                    });
+                }
+            });
+            let what = if largest { "the largest" } else { "the sum" };
+            let of = if scan { "up to its lane" } else { "of the warp" };
+            g.explain(format!("`{name}` becomes {what} of them {of}, by shuffles."));
+            g.must_be_read(sum);
+            sum
+        }
+        4 | 5 => {
+            let call = g.random.pick(&["warp_reduce_min", "warp_reduce_max"]);
+            let index = g.let_like(&["bound", "extreme", "edge"], &format!("loom.{call}({})", x.text), ty, range);
+            let name = g.text(index);
+            let word = if call.ends_with("min") { "smallest" } else { "largest" };
+            g.explain(format!("`{name}` is the {word} of {} in the warp.", x.words));
+            index
+        }
+        // Votes.
+        _ => {
+            let limit = g.threshold(&x);
+            let sign = g.random.pick(&["<", ">"]);
+            let mut test = format!("{} {sign} {}", x.text, limit.text);
+            let mut words = format!("{} {sign} {}", x.words, limit.words);
+            if let Some(&extra) = extras.first().filter(|_| g.random.clone().one_in(3)) {
+                let other = g.read(extra);
+                if other.ty == ty {
+                    test = format!("{} {sign} {}", x.text, other.text);
+                    words = format!("{} {sign} {}", x.words, other.words);
+                }
+            }
+            let real = g.real;
+            let cast = g.cast_name(ty);
+            match g.random.below(3) {
+                0 => {
+                    let text = format!("{cast}(loom.bit_count(loom.ballot({test})))");
+                    let index = g.let_like(&["votes", "n_hot", "agreed"], &text, ty, Range::new(0.0, 32.0));
+                    let name = g.text(index);
+                    g.explain(format!("`{name}` is the number of lanes with {words}."));
+                    index
+                }
+                1 if ty == real => {
+                    let call = g.random.pick(&["warp_any", "warp_all"]);
+                    let (yes, no) = (g.number(2.0), g.number(0.5));
+                    let text = format!("loom.where(loom.{call}({test}), {}, {})", yes.text, no.text);
+                    let index = g.let_like(&["scale_by", "boost", "mode"], &text, ty, Range::new(0.5, 2.0));
+                    let name = g.text(index);
+                    let who = if call == "warp_any" { "any lane has" } else { "all lanes have" };
+                    g.explain(format!("`{name}` is 2.0 if {who} {words}, else 0.5."));
+                    index
+                }
+                _ => {
+                    // The lanes before this one that agree: places for compaction.
+                    let (mask, rank) = (g.like(&["mask", "voted", "who"]), ["slot", "rank", "place"]);
+                    g.line(&format!("{mask} = loom.ballot({test})"));
+                    let lower = "(loom.uint32(1) << loom.uint32(loom.lane_id())) - loom.uint32(1)";
+                    let below = g.like(&["below", "lower", "earlier"]);
+                    g.line(&format!("{below} = {lower}"));
+                    let text = format!("{cast}(loom.bit_count({mask} & {below}))");
+                    let index = g.let_like(&rank, &text, ty, Range::new(0.0, 32.0));
+                    let name = g.text(index);
+                    g.explain(format!("`{name}` is the number of earlier lanes with {words}."));
+                    index
+                }
+            }
+        }
+    }
+}
+
+impl Generator {
+    /// The first lane writes for its warp.
+    fn one_per_warp(&mut self, block: &Block, result: Expr) {
+        let n_warps = block.total / 32;
+        let name = self.zeros_like(&["per_warp", "partial", "sums", "out"], block.ty, &[Extent::Is(n_warps)]);
+        let result = self.constrain(result, Need::Finite);
+        let total = match block.ty.as_composite() {
+            None => "loom.warp_reduce_max",
+            Some(_) => "loom.warp_reduce_add",
+        };
+        let index = self.let_like(&["joined", "final", "best"], &format!("{total}({})", result.text), block.ty, result.range);
+        let joined = self.text(index);
+        self.line("if loom.lane_id() == 0:");
+        let place = format!("{name}[{} // 32]", block.index);
+        self.nested(|g| g.line(&format!("{place} = {joined}")));
+        let what = if total.ends_with("max") { "the largest" } else { "the sum" };
+        self.say(format!("`{name}` is, for each warp, {what} of {}.", result.words));
+    }
+}
