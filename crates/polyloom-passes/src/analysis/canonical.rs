@@ -92,7 +92,8 @@ mod tests {
         for same in [KERNEL.replace("const 1", "const 2"), KERNEL.replace("%x", "%input"), shared] {
             assert_eq!(structure(KERNEL), structure(&same), "{same}");
         }
-        for other in [KERNEL.replace("add %x, %x", "mul %x, %x"), KERNEL.replace("%zero, %n, %one", "%zero, %one, %n")] {
+        for other in [KERNEL.replace("add %x, %x", "mul %x, %x"), KERNEL.replace("%zero, %n, %one", "%zero, %one, %n")]
+        {
             assert_ne!(structure(KERNEL), structure(&other), "{other}");
         }
     }

@@ -1,12 +1,12 @@
 //! A module in double precision: what a kernel of `float32` would compute if its numbers had more digits.
 //!
 //! Differences of such a kernel's results tell its derivatives, which those of `float32` do to two or three digits. An op
-//! that has no form for `float64` keeps its types, with conversions around it; a module with one that this is not
-//! possible for has no such form.
+//! that gives floats and takes none, such as a draw of random numbers, keeps its types, with conversions behind it; a
+//! module with another op that has no form for `float64` has no form in double precision.
 
 use super::normalize_indices::one;
 use polyloom_ir::eval::eval;
-use polyloom_ir::function::{ValueData, ValueDef};
+use polyloom_ir::function::{InstData, ValueData, ValueDef};
 use polyloom_ir::verify::verify_module;
 use polyloom_ir::{Builder, Composite, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
 
@@ -79,22 +79,19 @@ fn fits(func: &Function, inst: Inst) -> bool {
     }
 }
 
-/// Appends the instruction with the types it had, and conversions around it.
+/// Appends the instruction with the types it had, if it takes no floats, and conversions of what it gives.
 fn keep(func: &mut Function, narrow: &[Type], inst: Inst, out: Region) -> Option<()> {
-    let (operands, results, span) = {
-        let data = &func.insts[inst];
-        (data.operands.clone(), data.results.clone(), data.span)
-    };
+    let InstData { operands, results, span, .. } = func.insts[inst].clone();
+    let before = |value: Value| narrow[value.as_u32() as usize];
+    if operands.iter().any(|&operand| before(operand) != widened(before(operand))) {
+        return None;
+    }
     let mut builder = Builder::new(func);
     builder.switch_to(out);
     builder.set_span(span);
-    for (index, &operand) in operands.iter().enumerate() {
-        let converted = convert(&mut builder, operand, narrow[operand.as_u32() as usize])?;
-        builder.func.insts[inst].operands[index] = converted;
-    }
     builder.func.regions[out].insts.push(inst);
     for (index, &result) in results.iter().enumerate() {
-        let ty = narrow[result.as_u32() as usize];
+        let ty = before(result);
         if ty == widened(ty) {
             continue;
         }
@@ -171,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn ops_without_a_double_form_keep_theirs() {
+    fn draws_keep_their_types() {
         check(
             "kernel @k(%a a: array<f32, 1>, %s s: u32) {
                %i: i32 = tid 0
@@ -187,5 +184,17 @@ mod tests {
                return
              }",
         );
+    }
+
+    #[test]
+    fn other_ops_without_a_double_form_have_none() {
+        let text = "kernel @k(%a a: array<f32, 1>, %s s: u32) {
+               %i: i32 = tid 0
+               %x: f32 = array_load %a, %i
+               %y: f32 = noise %s, %x
+               array_store %a, %i, %y
+               return
+             }";
+        assert!(in_double(&parse_module(text, FileId::from_u32(0)).expect("the text is HIR")).is_none());
     }
 }
