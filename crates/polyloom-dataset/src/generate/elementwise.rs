@@ -19,8 +19,8 @@ pub(super) fn draft(random: Random, category: Category, difficulty: u8) -> Optio
 
 /// A kernel in the making, of the category's types.
 pub(super) fn begin(mut random: Random, category: Category) -> Generator {
-    // Random numbers have 32 bits.
-    let doubled = category != Category::Random && random.one_in(10);
+    // Random numbers have 32 bits, and skeletons do not ask.
+    let doubled = !matches!(category, Category::Random | Category::Composite) && random.one_in(10);
     let elem = if doubled { Scalar::F64 } else { Scalar::F32 };
     let vec = |len| Composite::Vector { elem, len };
     let mat = |n| Composite::Matrix { elem, rows: n, cols: n };

@@ -291,6 +291,12 @@ impl Generator {
         self.doc.push(Sentence { text, is_detail: true });
     }
 
+    /// Puts a comment before the last line.
+    pub(super) fn comment_last(&mut self, text: &str) {
+        let at = self.lines.len().saturating_sub(1);
+        self.lines.insert(at, format!("{}# {}.", "    ".repeat(self.indent), capitalised(text)));
+    }
+
     /// A variable with this value.
     pub(super) fn name(&mut self, expr: Expr) -> Expr {
         let index = self.assign_new(expr);

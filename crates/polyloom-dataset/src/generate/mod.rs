@@ -6,6 +6,7 @@
 
 mod atomics;
 mod blocks;
+mod composite;
 mod domain;
 mod draws;
 mod elementwise;
@@ -57,6 +58,7 @@ fn draft(category: Category, difficulty: u8, random: Random) -> Option<Program> 
         Category::SharedMemory => blocks::shared_memory(random, difficulty),
         Category::Warp => blocks::warp(random, difficulty),
         Category::TensorCore => tensor::draft(random, difficulty),
+        Category::Composite => composite::draft(random, difficulty),
     }
 }
 

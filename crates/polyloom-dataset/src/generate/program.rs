@@ -59,6 +59,8 @@ categories! {
     Warp = "warp",
     /// Matrix products by the tensor core.
     TensorCore = "tensor_core",
+    /// Kernels such as programs have.
+    Composite = "composite",
 }
 
 impl fmt::Display for Category {

@@ -1,0 +1,384 @@
+//! What networks are made of.
+
+use super::{N0, N1, VEC2, VEC3, VEC4};
+use crate::generate::generator::Generator;
+use crate::generate::program::Extent;
+use crate::generate::range::Range;
+use polyloom::Type;
+
+/// A matrix with a row for each thread: its name, and the element of a row.
+fn matrix(g: &mut Generator, names: &[&str], low: f64, high: f64) -> String {
+    g.array_like(names, Type::F32, &[N0, N1], low, high)
+}
+
+/// Writes rows: the body gives the base of each element's value.
+fn write_rows(g: &mut Generator, names: &[&str], n: &str, extras: &[usize], difficulty: u8, body: impl FnOnce(&mut Generator, &str) -> usize) {
+    let out = g.zeros_like(names, Type::F32, &[N0, N1]);
+    let k = g.like(&["k", "c", "col", "m"]);
+    g.line(&format!("for {k} in range({n}):"));
+    let done = g.nested(|g| {
+        let first = g.mark();
+        let base = body(g, &k);
+        let depth = g.some_depth(difficulty);
+        let value = g.weave(base, extras, depth);
+        let value = g.with_unused_from(value, first);
+        let value = g.constrain(value, crate::generate::domain::Need::Finite);
+        g.line(&format!("{out}[i, {k}] = {}", value.text));
+        g.say(format!("`{out}` there is {}", value.words));
+    });
+    g.say(format!("For each `{k}`: {done}."));
+}
+
+/// The exponentials of a row, as shares of one.
+pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
+    g.threads_over(&[N0], &["i"]);
+    let x = matrix(g, &["logits", "scores", "x"], -2.0, 2.0);
+    let heat = g.number_like(&["temperature", "tau", "sharpness"], 0.5, 2.0);
+    let extras = g.extras(difficulty);
+    let heat = g.text(heat);
+    let n = g.like(&["n", "n_cols", "width"]);
+    g.line(&format!("{n} = {x}.shape[1]"));
+    let (max, exp) = (g.builtin("max"), g.builtin("exp"));
+    let best = g.starting(&["best", "peak", "top"], Type::F32, &format!("{x}[i, 0]"), 2.0);
+    let best = g.text(best);
+    let j = g.like(&["j", "s", "a"]);
+    g.line(&format!("for {j} in range(1, {n}):"));
+    g.nested(|g| g.line(&format!("{best} = {max}({best}, {x}[i, {j}])")));
+    let total = g.starting(&["total", "norm", "denominator"], Type::F32, "0.0", 40.0);
+    let total = g.text(total);
+    let j = g.like(&["j", "s", "b", "e"]);
+    let part = format!("{exp}(({x}[i, {{}}] - {best}) * {heat})");
+    g.line(&format!("for {j} in range({n}):"));
+    g.nested(|g| g.line(&format!("{total} += {}", part.replace("{}", &j))));
+    g.explain(format!("`{best}` is the largest of the row of `{x}`, `{total}` the sum of the exponentials of what lies below it, times `{heat}`."));
+    if g.random.one_in(2) {
+        let log = g.builtin("log");
+        write_rows(g, &["out", "log_probs", "result"], &n, &extras, difficulty, |g, k| {
+            g.set_like(&["y", "lp"], &format!("({x}[i, {k}] - {best}) * {heat} - {log}({total})"), Type::F32, 20.0, "")
+        });
+    } else {
+        write_rows(g, &["out", "probs", "weights"], &n, &extras, difficulty, |g, k| {
+            let share = format!("{} / {total}", part.replace("{}", k));
+            g.ranged_like(&["p", "share", "y"], &share, Type::F32, Range::new(0.0, 1.0), "")
+        });
+    }
+    let unread = leftover(g, &extras);
+    let _ = unread;
+    g.random.pick(&["softmax_rows", "log_softmax", "normalize_scores", "soft_assign"])
+}
+
+/// Extras that nothing has read are added to an output of their own.
+fn leftover(g: &mut Generator, extras: &[usize]) -> bool {
+    g.review();
+    let unread: Vec<usize> = extras.iter().copied().filter(|&index| !g.variables[index].used).collect();
+    let Some(&first) = unread.first() else { return false };
+    g.written(&["summary", "extra", "scaled_extra"], first, &unread, 2);
+    true
+}
+
+/// Rows with mean zero and spread one.
+pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
+    g.threads_over(&[N0], &["i"]);
+    let x = matrix(g, &["x", "hidden", "features"], -2.0, 2.0);
+    let scale = g.array_like(&["gamma", "weight", "gain"], Type::F32, &[N1], 0.5, 1.5);
+    let extras = g.extras(difficulty);
+    let n = g.like(&["n", "dim", "width"]);
+    g.line(&format!("{n} = {x}.shape[1]"));
+    let rms = g.random.one_in(2);
+    let mean = (!rms).then(|| {
+        let mean = g.starting(&["mean", "mu", "avg"], Type::F32, "0.0", 2.0);
+        let mean = g.text(mean);
+        let j = g.like(&["j", "a", "s"]);
+        g.line(&format!("for {j} in range({n}):"));
+        g.nested(|g| g.line(&format!("{mean} += {x}[i, {j}]")));
+        g.line(&format!("{mean} = {mean} / float({n})"));
+        mean
+    });
+    let spread = g.starting(&["var", "power", "spread"], Type::F32, "0.0", 64.0);
+    let spread = g.text(spread);
+    let j = g.like(&["j", "b", "s", "e"]);
+    let d = g.like(&["d", "dev", "diff"]);
+    g.line(&format!("for {j} in range({n}):"));
+    g.nested(|g| {
+        match &mean {
+            Some(mean) => g.line(&format!("{d} = {x}[i, {j}] - {mean}")),
+            None => g.line(&format!("{d} = {x}[i, {j}]")),
+        }
+        g.line(&format!("{spread} += {d} * {d}"));
+    });
+    let sqrt = g.builtin("sqrt");
+    let inv = g.ranged_like(&["inv", "rstd", "scale_by"], &format!("1.0 / {sqrt}({spread} / float({n}) + 0.001)"), Type::F32, Range::new(0.0, 40.0), "one over the spread");
+    let inv = g.text(inv);
+    let bias = g.random.one_in(2).then(|| g.array_like(&["beta", "bias", "shift"], Type::F32, &[N1], -0.5, 0.5));
+    write_rows(g, &["out", "normed", "y"], &n, &extras, difficulty, |g, k| {
+        let from = mean.as_ref().map_or(format!("{x}[i, {k}]"), |mean| format!("({x}[i, {k}] - {mean})"));
+        let text = format!("{from} * {inv} * {scale}[{k}]");
+        let text = bias.as_ref().map_or(text.clone(), |bias| format!("{text} + {bias}[{k}]"));
+        g.set_like(&["value", "z", "normed_x"], &text, Type::F32, 200.0, "the element, normalised and scaled")
+    });
+    leftover(g, &extras);
+    if rms { "rms_norm" } else { "layer_norm" }
+}
+
+/// A matrix product with what follows it.
+pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
+    g.threads_over(&[N0, N1], &["i", "j"]);
+    let inner = Extent::Free(2);
+    let (ta, tb) = (g.random.one_in(4), g.random.one_in(4));
+    let a = g.array_like(&["a", "left", "lhs", "inputs"], Type::F32, &if ta { [inner, N0] } else { [N0, inner] }, -1.0, 1.0);
+    let b = g.array_like(&["b", "right", "rhs", "weights"], Type::F32, &if tb { [N1, inner] } else { [inner, N1] }, -1.0, 1.0);
+    let mut extras = g.extras(difficulty);
+    let total = g.starting(&["total", "acc", "s"], Type::F32, "0.0", 32.0);
+    let total_text = g.text(total);
+    let k = g.like(&["k", "m", "p"]);
+    g.line(&format!("for {k} in range({a}.shape[{}]):", usize::from(!ta)));
+    g.nested(|g| {
+        let (a, b) = (
+            if ta { format!("{a}[{k}, i]") } else { format!("{a}[i, {k}]") },
+            if tb { format!("{b}[j, {k}]") } else { format!("{b}[{k}, j]") },
+        );
+        let x = g.declare(a.clone(), "the left factor".to_owned(), Type::F32, Range::within(1.0));
+        g.taken(&[x]);
+        match g.random.one_in(3) {
+            true => {
+                let x = g.varied(x, &[], difficulty.max(1));
+                g.line(&format!("{total_text} += {} * {b}", g.text(x)));
+            }
+            false => g.line(&format!("{total_text} += {a} * {b}")),
+        }
+    });
+    g.explain(format!("`{total_text}` is a product of a row of `{a}` and a column of `{b}`."));
+    g.must_be_read(total);
+    if g.random.one_in(2) {
+        let bias = g.array_like(&["bias", "offset_j", "shift"], Type::F32, &[N1], -1.0, 1.0);
+        extras.push(g.declare(format!("{bias}[j]"), format!("`{bias}`"), Type::F32, Range::within(1.0)));
+    }
+    if g.random.one_in(2) {
+        let old = g.element_like(&["c", "residual", "previous"], Type::F32, -1.0, 1.0);
+        g.must_be_read(old);
+        extras.push(old);
+    }
+    g.written(&["out", "product", "result"], total, &extras, difficulty);
+    g.random.pick(&["matmul", "dense_layer", "gemm", "linear_forward"])
+}
+
+/// A nonlinearity, and its derivative perhaps.
+pub(super) fn activation(g: &mut Generator, difficulty: u8) -> &'static str {
+    match g.random.one_in(2) {
+        true => g.threads_over(&[N0, N1], &["i", "j"]),
+        false => g.threads_over(&[N0], &["i"]),
+    }
+    let x = g.element_like(&["x", "pre", "inputs", "z_in"], Type::F32, -3.0, 3.0);
+    let mut extras = g.extras(difficulty);
+    let x = g.varied(x, &extras, difficulty);
+    let x = g.constrained_name(x);
+    let x_text = g.text(x);
+    let call = |name: &str, g: &Generator| g.builtin(name);
+    let (exp, tanh, log) = (call("exp", g), call("tanh", g), call("log", g));
+    let wh = call("where", g);
+    let slope = g.number_like(&["slope", "alpha", "leak"], 0.01, 0.9);
+    let s = g.text(slope);
+    let abs = call("abs", g);
+    let spelled = |x: &str, at: usize| match at {
+        0 => (format!("{x} / (1.0 + {exp}(-{s} * {x}))"), "swish"),
+        1 => (format!("0.5 * {x} * (1.0 + {tanh}(0.7979 * ({x} + {s} * {x} * {x} * {x})))"), "gelu"),
+        2 => (format!("{log}(1.0 + {exp}({s} * {x})) / {s}"), "softplus"),
+        3 => (format!("{wh}({x} > 0.0, {x}, {s} * ({exp}({x}) - 1.0))"), "elu"),
+        4 => (format!("{wh}({x} > 0.0, {x}, {s} * {x})"), "leaky relu"),
+        5 => (format!("{x} * {tanh}({log}(1.0 + {exp}({s} * {x})))"), "mish"),
+        6 => (format!("{x} / (1.0 + {s} * {abs}({x}))"), "softsign"),
+        _ => (format!("{tanh}({s} * {x})"), "scaled tanh"),
+    };
+    let at = g.random.below(8);
+    let (text, name) = spelled(&x_text, at);
+    let y = g.set_like(&["y", "act", "f"], &text, Type::F32, 60.0, &format!("the function {name}"));
+    extras.push(x);
+    if g.random.one_in(2) {
+        let (y_text, h) = (g.text(y), "0.01");
+        let near = g.like(&["near", "ahead", "x_h"]);
+        g.line(&format!("{near} = {x_text} + {h}"));
+        let (other, _) = spelled(&near, at);
+        let other = g.set_like(&["y_h", "f_near", "other"], &other, Type::F32, 60.0, "the same a little further");
+        let other = g.text(other);
+        let slope = g.set_like(&["dy", "derivative", "grad"], &format!("({other} - {y_text}) / {h}"), Type::F32, 60.0, "the slope by a difference");
+        g.written(&["slopes", "derivatives", "grads"], slope, &[], difficulty);
+    }
+    g.written(&["out", "activated", "result"], y, &extras, difficulty);
+    ["swish_layer", "gelu_layer", "softplus_layer", "elu_layer", "leaky_relu_layer", "mish_layer", "softsign_layer", "tanh_layer"][at]
+}
+
+/// A step of an optimiser.
+pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
+    g.threads_over(&[N0], &["i"]);
+    let w = g.element_like(&["weights", "theta", "params"], Type::F32, -1.0, 1.0);
+    let d = g.element_like(&["grads", "gradient", "dw"], Type::F32, -1.0, 1.0);
+    let m = g.element_like(&["momentum", "m_state", "velocity"], Type::F32, -0.5, 0.5);
+    let rate = g.number_like(&["lr", "learning_rate", "rate"], 0.01, 0.1);
+    let keep = g.number_like(&["beta1", "mu", "keep"], 0.5, 0.95);
+    let extras = g.extras(difficulty);
+    let texts = [w, d, m, rate, keep].map(|index| g.text(index));
+    let mut grad = g.set_like(&["gw", "slope", "g_now"], &texts[1], Type::F32, 1.0, "");
+    if g.random.one_in(2) {
+        let decay = g.number_like(&["weight_decay", "l2"], 0.0, 0.1);
+        let (now, decay) = (g.text(grad), g.text(decay));
+        grad = g.set_like(&["regular", "g_reg"], &format!("{now} + {decay} * {}", texts[0]), Type::F32, 1.2, "the gradient with weight decay");
+    }
+    let grad = g.varied(grad, &extras, difficulty);
+    let grad = g.text(grad);
+    let next = g.set_like(&["m_next", "avg", "m1"], &format!("{0} * {1} + (1.0 - {0}) * {grad}", texts[4], texts[2]), Type::F32, 4.0, "the running mean of the gradient");
+    let m1 = g.text(next);
+    let change = match g.random.below(3) {
+        0 => {
+            let v = g.element_like(&["second", "v_state", "squares"], Type::F32, 0.01, 0.5);
+            let keep = g.number_like(&["beta2", "keep_sq"], 0.8, 0.99);
+            let (v, keep) = (g.text(v), g.text(keep));
+            let v1 = g.ranged_like(&["v_next", "v1"], &format!("{keep} * {v} + (1.0 - {keep}) * {grad} * {grad}"), Type::F32, Range::new(0.0, 4.0), "the running mean of its square");
+            let (v1, sqrt) = (g.text(v1), g.builtin("sqrt"));
+            g.line(&format!("{v} = {v1}"));
+            format!("{} * {m1} / ({sqrt}({v1}) + 0.01)", texts[3])
+        }
+        1 => format!("{} * ({} * {m1} + {grad})", texts[3], texts[4]),
+        _ => {
+            let sign = g.builtin("tanh");
+            format!("{} * {sign}(5.0 * {m1})", texts[3])
+        }
+    };
+    let change = g.set_like(&["change", "delta", "update"], &change, Type::F32, 40.0, "the step");
+    let change_text = g.text(change);
+    g.line(&format!("{} = {m1}", texts[2]));
+    g.line(&format!("{} = {} - {change_text}", texts[0], texts[0]));
+    g.say("Weights and their running means are updated in place.");
+    leftover(g, &extras);
+    if g.random.one_in(3) {
+        g.written(&["changes", "steps_taken", "log"], change, &[], difficulty);
+    }
+    g.random.pick(&["optimizer_step", "adam_step", "momentum_step", "update_weights"])
+}
+
+/// The loss of a classifier.
+pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
+    g.threads_over(&[N0], &["i"]);
+    let classes = g.random.pick(&[4, 5, 8, 10]);
+    let x = g.array_like(&["logits", "scores", "outputs"], Type::F32, &[N0, Extent::Is(classes)], -2.0, 2.0);
+    let label = g.array_like(&["labels", "targets", "classes"], Type::I32, &[N0], 0.0, f64::from(classes - 1));
+    let extras = g.extras(difficulty);
+    let exp = g.builtin("exp");
+    let total = g.starting(&["total", "norm", "z"], Type::F32, "0.0", 80.0);
+    let total_text = g.text(total);
+    let j = g.like(&["j", "c", "k"]);
+    let n = if g.random.one_in(2) { classes.to_string() } else { format!("{x}.shape[1]") };
+    g.line(&format!("for {j} in range({n}):"));
+    g.nested(|g| g.line(&format!("{total_text} += {exp}({x}[i, {j}])")));
+    let log = g.builtin("log");
+    let loss = match g.random.below(3) {
+        0 => format!("{log}({total_text}) - {x}[i, {label}[i]]"),
+        1 => {
+            let p = g.ranged_like(&["p", "share", "confidence"], &format!("{exp}({x}[i, {label}[i]]) / {total_text}"), Type::F32, Range::new(0.001, 1.0), "the share of the right class");
+            let p = g.text(p);
+            let focus = g.random.pick(&["(1.0 - {p})", "(1.0 - {p}) * (1.0 - {p})"]).replace("{p}", &p);
+            format!("-{focus} * {log}({p})")
+        }
+        _ => {
+            let smooth = g.number_like(&["smoothing", "label_smooth"], 0.0, 0.2);
+            let smooth = g.text(smooth);
+            format!("{log}({total_text}) - (1.0 - {smooth}) * {x}[i, {label}[i]]")
+        }
+    };
+    let loss = g.set_like(&["loss", "nll", "cost"], &loss, Type::F32, 10.0, "the cross entropy");
+    g.written(&["losses", "out", "result"], loss, &extras, difficulty);
+    g.random.pick(&["cross_entropy", "nll_loss", "focal_loss", "classifier_loss"])
+}
+
+/// One query over all keys.
+pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
+    let ty = g.random.pick(&[VEC2, VEC3, VEC4]);
+    g.with_composite(ty);
+    g.threads_over(&[N0], &["i"]);
+    let q = g.element_like(&["queries", "q", "asks"], ty, -1.0, 1.0);
+    let keys = g.array_like(&["keys", "k", "memory"], ty, &[N1], -1.0, 1.0);
+    let values = g.array_like(&["values", "v", "content"], ty, &[N1], -1.0, 1.0);
+    let extras = g.extras(difficulty);
+    let scale = g.number_like(&["scale", "inv_temp"], 0.3, 1.0);
+    let (q, scale) = (g.text(q), g.text(scale));
+    let (dot, exp, zero) = (g.builtin("dot"), g.builtin("exp"), g.type_name(ty));
+    let total = g.starting(&["total", "norm"], Type::F32, "0.0", 600.0);
+    let sum = g.starting(&["mixed", "acc", "blend_sum"], ty, &format!("{zero}()"), 600.0);
+    let (total, sum_text) = (g.text(total), g.text(sum));
+    let j = g.like(&["j", "n", "m"]);
+    g.line(&format!("for {j} in range({keys}.shape[0]):"));
+    let causal = g.random.one_in(3);
+    g.nested(|g| {
+        if causal {
+            g.line(&format!("if {j} > i:"));
+            g.nested(|g| g.line("break"));
+        }
+        let score = g.set_like(&["score", "match_now", "logit"], &format!("{scale} * {dot}({q}, {keys}[{j}])"), Type::F32, 4.0, "");
+        let score = g.varied(score, &extras, difficulty);
+        let score = g.constrained_name(score);
+        let w = g.ranged_like(&["w", "weight_j"], &format!("{exp}({})", g.text(score)), Type::F32, Range::new(0.0, 3e3), "");
+        let w = g.text(w);
+        g.line(&format!("{total} += {w}"));
+        g.line(&format!("{sum_text} += {w} * {values}[{j}]"));
+    });
+    g.explain(format!("`{sum_text}` adds up `{values}`, weighted by exponentials of how `{keys}` match; `{total}` adds up the weights."));
+    g.must_be_read(sum);
+    let mean = g.set_like(&["answer", "context", "attended"], &format!("{sum_text} / {total}"), ty, 1.0, "their weighted mean");
+    g.written(&["out", "contexts", "result"], mean, &extras, difficulty);
+    g.random.pick(&["attention_row", "soft_lookup", "attend", "weighted_recall"])
+}
+
+/// The nearest of several centers.
+pub(super) fn nearest_centroid(g: &mut Generator, difficulty: u8) -> &'static str {
+    let ty = g.random.pick(&[VEC2, VEC3, VEC4]);
+    g.with_composite(ty);
+    g.threads_over(&[N0], &["i"]);
+    let x = g.element_like(&["points", "samples", "features"], ty, -2.0, 2.0);
+    let n = g.random.pick(&[4, 6, 8]);
+    let centers = g.array_like(&["centroids", "centers", "means"], ty, &[Extent::Is(n)], -2.0, 2.0);
+    let extras = g.extras(difficulty);
+    let x = g.text(x);
+    let best = g.starting(&["best", "nearest", "closest"], Type::F32, "1000.0", 100.0);
+    let label = g.starting(&["label", "winner", "which"], Type::I32, "0", 8.0);
+    let (best_text, label_text) = (g.text(best), g.text(label));
+    let j = g.like(&["j", "c", "k"]);
+    let (length, norm, dot) = (g.builtin("length"), g.builtin("norm_l1"), g.builtin("dot"));
+    g.line(&format!("for {j} in range({centers}.shape[0]):"));
+    g.nested(|g| {
+        let d = g.set_like(&["delta", "diff"], &format!("{x} - {centers}[{j}]"), ty, 4.0, "");
+        let d = g.text(d);
+        let text = match g.random.below(3) {
+            0 => format!("{dot}({d}, {d})"),
+            1 => format!("{length}({d})"),
+            _ => format!("{norm}({d})"),
+        };
+        let dist = g.ranged_like(&["dist", "d2", "gap"], &text, Type::F32, Range::new(0.0, 70.0), "");
+        let dist = g.varied(dist, &extras, difficulty);
+        let dist = g.text(dist);
+        g.line(&format!("if {dist} < {best_text}:"));
+        g.nested(|g| {
+            g.line(&format!("{best_text} = {dist}"));
+            g.line(&format!("{label_text} = {j}"));
+        });
+    });
+    g.explain(format!("`{label_text}` is the nearest of `{centers}`, `{best_text}` its distance."));
+    let out = g.zeros_like(&["labels", "assigned", "cluster"], Type::I32, &[N0]);
+    g.line(&format!("{out}[i] = {label_text}"));
+    g.say(format!("`{out}` is `{label_text}`."));
+    g.must_be_read(best);
+    g.written(&["distances", "out", "costs"], best, &extras, difficulty);
+    g.random.pick(&["assign_clusters", "nearest_centroid", "kmeans_assign", "quantize_points"])
+}
+
+impl Generator {
+    /// The variable, or one made of it that is of moderate size.
+    pub(super) fn constrained_name(&mut self, index: usize) -> usize {
+        let value = self.read(index);
+        let value = self.constrain(value, crate::generate::domain::Need::Moderate);
+        if value.text == self.text(index) {
+            return index;
+        }
+        let index = self.assign_new(value);
+        self.taken(&[index]);
+        index
+    }
+}

@@ -1,0 +1,161 @@
+//! Kernels such as programs have, grown from skeletons by choices.
+
+mod geometry;
+mod learning;
+mod numerics;
+mod particles;
+
+use super::elementwise::begin;
+use super::generator::Generator;
+use super::program::{Category, Extent, Program};
+use super::range::Range;
+use polyloom::{Composite, Random, Scalar, Type};
+
+/// What writes a kernel, and gives its name.
+type Skeleton = fn(&mut Generator, u8) -> &'static str;
+
+const SKELETONS: [Skeleton; 30] = [
+    particles::step,
+    particles::gravity,
+    particles::lennard_jones,
+    particles::chain,
+    particles::collision,
+    particles::quaternions,
+    particles::pendulum,
+    learning::softmax,
+    learning::layer_norm,
+    learning::matmul,
+    learning::activation,
+    learning::optimizer,
+    learning::cross_entropy,
+    learning::attention,
+    learning::nearest_centroid,
+    geometry::ray_sphere,
+    geometry::distance_field,
+    geometry::shading,
+    geometry::camera,
+    geometry::triangle,
+    geometry::bilinear,
+    geometry::tone_mapping,
+    numerics::convolution,
+    numerics::advection,
+    numerics::jacobi,
+    numerics::reaction,
+    numerics::black_scholes,
+    numerics::escape_time,
+    numerics::integral,
+    numerics::neuron,
+];
+
+/// A kernel grown from a skeleton.
+pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
+    let mut g = begin(random, Category::Composite);
+    g.composites.clear();
+    let skeleton = g.random.pick(&SKELETONS);
+    // A skeleton with nothing woven in is one kernel.
+    let name = skeleton(&mut g, difficulty.max(1));
+    g.names.take(name);
+    g.finish_as(name, Category::Composite, difficulty)
+}
+
+const VEC2: Type = Type::Composite(Composite::Vector { elem: Scalar::F32, len: 2 });
+const VEC3: Type = Type::Composite(Composite::Vector { elem: Scalar::F32, len: 3 });
+const VEC4: Type = Type::Composite(Composite::Vector { elem: Scalar::F32, len: 4 });
+const MAT33: Type = Type::Composite(Composite::Matrix { elem: Scalar::F32, rows: 3, cols: 3 });
+const MAT44: Type = Type::Composite(Composite::Matrix { elem: Scalar::F32, rows: 4, cols: 4 });
+const QUAT: Type = Type::Composite(Composite::Quaternion { elem: Scalar::F32 });
+
+/// Numbers that are almost never used up.
+const N0: Extent = Extent::Free(0);
+const N1: Extent = Extent::Free(1);
+
+impl Generator {
+    /// The types that expressions of the skeleton may have.
+    fn with_composite(&mut self, ty: Type) {
+        if let Some(composite) = ty.as_composite()
+            && !self.composites.contains(&composite)
+        {
+            self.composites.push(composite);
+        }
+    }
+
+    /// An array with an element for each thread, and the element as a variable.
+    fn element_like(&mut self, names: &[&str], ty: Type, low: f64, high: f64) -> usize {
+        let dim = [N0, N1, Extent::Free(2)];
+        let name = self.array_like(names, ty, &dim[..self.indices.len()], low, high);
+        let text = format!("{name}[{}]", self.indices.join(", "));
+        let index = self.declare(text, format!("`{name}`"), ty, Range::new(low, high));
+        self.taken(&[index]);
+        index
+    }
+
+    /// A parameter as a variable, used by the skeleton.
+    fn number_like(&mut self, names: &[&str], low: f64, high: f64) -> usize {
+        let name = self.scalar_like(names, Type::F32, low, high);
+        let index = self.declare(name.clone(), format!("`{name}`"), Type::F32, Range::new(low, high));
+        self.variables[index].varies = false;
+        self.taken(&[index]);
+        index
+    }
+
+    /// A variable whose value the skeleton gives as text, with what it is.
+    fn set_like(&mut self, names: &[&str], value: &str, ty: Type, bound: f64, what: &str) -> usize {
+        self.ranged_like(names, value, ty, Range::within(bound), what)
+    }
+
+    /// The same with a range.
+    fn ranged_like(&mut self, names: &[&str], value: &str, ty: Type, range: Range, what: &str) -> usize {
+        let index = self.let_like(names, value, ty, range);
+        if !what.is_empty() {
+            let name = self.text(index);
+            if self.random.one_in(3) && what.len() < 70 {
+                // The comment goes before the line that it is about.
+                self.comment_last(what);
+            } else {
+                self.explain(format!("`{name}` is {what}."));
+            }
+        }
+        self.taken(&[index]);
+        index
+    }
+
+    /// A value that replaces `base`, woven of it and of others, under a new name.
+    fn varied(&mut self, base: usize, others: &[usize], difficulty: u8) -> usize {
+        let depth = self.some_depth(difficulty);
+        if depth == 0 {
+            return base;
+        }
+        let value = self.weave(base, others, depth);
+        if value.uses.as_slice() == [base] && value.text == self.text(base) {
+            return base;
+        }
+        let index = self.assign_new(value);
+        self.taken(&[index]);
+        index
+    }
+
+    /// A variable that a loop of the skeleton changes.
+    fn starting(&mut self, names: &[&str], ty: Type, from: &str, bound: f64) -> usize {
+        let name = self.like(names);
+        let value = match ty {
+            Type::F32 => format!("float({from})"),
+            Type::I32 => format!("int({from})"),
+            _ => from.to_owned(),
+        };
+        self.line(&format!("{name} = {value}"));
+        let index = self.declare(name.clone(), format!("`{name}`"), ty, Range::within(bound));
+        self.taken(&[index]);
+        index
+    }
+
+    /// Writes a result woven of `base` and others; it takes in what nothing else has read.
+    fn written(&mut self, names: &[&str], base: usize, others: &[usize], difficulty: u8) {
+        let depth = self.some_depth(difficulty).max(usize::from(self.random.below(4) > 0));
+        let value = self.concluded(base, others, depth);
+        let dim = [N0, N1, Extent::Free(2)];
+        let name = self.zeros_like(names, value.ty, &dim[..self.indices.len()]);
+        let at = self.indices.join(", ");
+        self.line(&format!("{name}[{at}] = {}", value.text));
+        self.say(format!("`{name}` is {}.", value.words));
+    }
+}

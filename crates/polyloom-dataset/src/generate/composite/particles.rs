@@ -1,0 +1,407 @@
+//! Particles and bodies.
+
+use super::{N0, QUAT, VEC2, VEC3};
+use crate::generate::generator::Generator;
+use crate::generate::program::{Extent, Values};
+use crate::generate::range::Range;
+use polyloom::Type;
+
+fn space(g: &mut Generator) -> (Type, &'static str) {
+    let (ty, name) = if g.random.one_in(4) { (VEC2, "vec2") } else { (VEC3, "vec3") };
+    g.with_composite(ty);
+    (ty, name)
+}
+
+/// A step of independent particles.
+pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
+    let (ty, name) = space(g);
+    g.threads_over(&[N0], &["i"]);
+    let x = g.element_like(&["position", "x", "points", "pos"], ty, -2.0, 2.0);
+    let v = g.element_like(&["velocity", "v", "speed"], ty, -2.0, 2.0);
+    let dt = g.number_like(&["dt", "h", "step_size"], 0.01, 0.1);
+    let (x_text, v_text, dt_text) = (g.text(x), g.text(v), g.text(dt));
+    let mut others = vec![x, v];
+    others.extend(g.extras(difficulty));
+    let pull = ["0.0, -9.81, 0.0", "0.0, -9.8", "0.0, 0.0, -9.81"];
+    let p = g.builtin(name);
+    let pull = match name {
+        "vec2" => pull[1],
+        _ => pull[g.random.pick(&[0, 2])],
+    };
+    let a = g.set_like(&["acc", "accel", "a"], &format!("{p}({pull})"), ty, 10.0, "gravity");
+    let a = match g.random.below(3) {
+        0 => {
+            let drag = g.number_like(&["drag", "damping", "friction"], 0.0, 0.5);
+            let (a, drag) = (g.text(a), g.text(drag));
+            g.set_like(&["slowed", "net", "total_acc"], &format!("{a} - {drag} * {v_text}"), ty, 12.0, "gravity less drag")
+        }
+        1 => {
+            let mass = g.element_like(&["mass", "weights", "inertia"], Type::F32, 0.5, 2.0);
+            let force = g.element_like(&["force", "push", "thrust"], ty, -1.0, 1.0);
+            let (a, mass, force) = (g.text(a), g.text(mass), g.text(force));
+            g.set_like(&["net", "acc_total"], &format!("{a} + {force} / {mass}"), ty, 14.0, "gravity and the force over the mass")
+        }
+        _ => a,
+    };
+    let a = g.varied(a, &others, difficulty);
+    let a_text = g.text(a);
+    let new_v = g.set_like(&["v_next", "new_v", "v1"], &format!("{v_text} + {a_text} * {dt_text}"), ty, 4.0, "the new velocity");
+    let moved = match g.random.below(3) {
+        0 => format!("{x_text} + {v_text} * {dt_text}"),
+        1 => format!("{x_text} + {} * {dt_text}", g.text(new_v)),
+        _ => format!("{x_text} + 0.5 * ({v_text} + {}) * {dt_text}", g.text(new_v)),
+    };
+    let new_x = g.set_like(&["x_next", "new_x", "x1", "moved"], &moved, ty, 4.0, "the new position");
+    if g.random.one_in(2) {
+        let bounce = g.number_like(&["restitution", "bounce", "elasticity"], 0.2, 0.9);
+        let floor = g.number_like(&["floor_height", "ground"], -1.0, 0.0);
+        let (new_v, new_x, bounce, floor) = (g.text(new_v), g.text(new_x), g.text(bounce), g.text(floor));
+        g.line(&format!("if {new_x}.y < {floor}:"));
+        let axes = if name == "vec2" { "x y" } else { "x y z" };
+        let part = |of: &str, y: &str| {
+            axes.split(' ').map(|axis| if axis == "y" { y.to_owned() } else { format!("{of}.{axis}") }).collect::<Vec<_>>().join(", ")
+        };
+        let at = part(&new_x, &floor);
+        let back = part(&new_v, &format!("-{bounce} * {new_v}.y"));
+        g.nested(|g| {
+            g.line(&format!("{new_x} = {p}({at})"));
+            g.line(&format!("{new_v} = {p}({back})"));
+        });
+        g.explain(format!("Below `{floor}` it bounces with `{bounce}`."));
+    }
+    g.gap();
+    if g.random.one_in(2) {
+        let both = g.concluded(new_v, &others, 0);
+        g.line(&format!("{v_text} = {}", both.text));
+        g.line(&format!("{x_text} = {}", g.text(new_x)));
+        g.say("Positions and velocities are updated in place.");
+    } else {
+        others.push(new_v);
+        g.written(&["moved_to", "next_position", "out"], new_x, &others, difficulty);
+        g.written(&["next_velocity", "sped", "out_v"], new_v, &[], 0);
+    }
+    g.random.pick(&["integrate_particles", "advance_particles", "particle_step", "move_particles"])
+}
+
+/// The pull of all bodies on each.
+pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
+    let (ty, name) = space(g);
+    g.threads_over(&[N0], &["i"]);
+    let x = g.element_like(&["position", "x", "bodies", "pos"], ty, -2.0, 2.0);
+    let array = g.text(x).replace("[i]", "");
+    let mass = g.element_like(&["mass", "weight", "charge"], Type::F32, 0.1, 1.0);
+    let masses = g.text(mass).replace("[i]", "");
+    let soft = g.number_like(&["softening", "eps", "soft"], 0.1, 0.5);
+    let extras = g.extras(difficulty);
+    let here = g.text(x);
+    let own = g.set_like(&["xi", "here", "own", "p"], &here, ty, 2.0, "");
+    let p = g.builtin(name);
+    let total = g.starting(&["force", "acc", "total", "pull"], ty, &format!("{p}()"), 2000.0);
+    let (total_text, own_text, soft_text) = (g.text(total), g.text(own), g.text(soft));
+    let j = g.like(&["j", "other", "n"]);
+    let (dot, length) = (g.builtin("dot"), g.builtin("length_sq"));
+    let sqrt = g.builtin("sqrt");
+    let skips = g.random.one_in(2);
+    g.line(&format!("for {j} in range({array}.shape[0]):"));
+    g.nested(|g| {
+        if skips {
+            g.line(&format!("if {j} == i:"));
+            g.nested(|g| g.line("continue"));
+        }
+        let d = g.set_like(&["d", "offset", "delta", "r"], &format!("{array}[{j}] - {own_text}"), ty, 4.0, "");
+        let d_text = g.text(d);
+        let square = if g.random.one_in(2) { format!("{dot}({d_text}, {d_text})") } else { format!("{length}({d_text})") };
+        let range = Range::new(0.01, 50.0);
+        let d2 = g.ranged_like(&["d2", "dist_sq", "r2"], &format!("{square} + {soft_text} * {soft_text}"), Type::F32, range, "");
+        let d2_text = g.text(d2);
+        let strength = match g.random.below(4) {
+            0 => format!("{masses}[{j}] / ({d2_text} * {sqrt}({d2_text}))"),
+            1 => format!("{masses}[{j}] / {d2_text}"),
+            2 => format!("{masses}[{j}] / {sqrt}({d2_text})"),
+            _ => {
+                let exp = g.builtin("exp");
+                format!("{masses}[{j}] * {exp}(-{d2_text})")
+            }
+        };
+        let w = g.set_like(&["w", "strength", "s", "factor"], &strength, Type::F32, 20.0, "");
+        let mut seen = extras.clone();
+        seen.push(d2);
+        let w = g.varied(w, &seen, difficulty);
+        g.line(&format!("{total_text} += {} * {d_text}", g.text(w)));
+    });
+    g.explain(format!("`{total_text}` adds up the pulls of all bodies in `{array}`, weighted by `{masses}` and their distance."));
+    g.must_be_read(total);
+    let mut seen = vec![mass, own];
+    seen.extend(&extras);
+    g.written(&["forces", "out", "acceleration", "result"], total, &seen, difficulty);
+    g.random.pick(&["gravity_forces", "n_body", "pairwise_pull", "body_forces"])
+}
+
+/// Lennard-Jones forces and energies.
+pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
+    let (ty, name) = space(g);
+    g.threads_over(&[N0], &["i"]);
+    let x = g.element_like(&["atoms", "position", "sites"], ty, -2.0, 2.0);
+    let array = g.text(x).replace("[i]", "");
+    let (sigma, depth) = (g.number_like(&["sigma", "radius"], 0.4, 0.8), g.number_like(&["epsilon", "well"], 0.1, 1.0));
+    let extras = g.extras(difficulty);
+    let forces = g.random.one_in(2);
+    let p = g.builtin(name);
+    let total = match forces {
+        true => g.starting(&["force", "total", "acc"], ty, &format!("{p}()"), 1e4),
+        false => g.starting(&["energy", "potential", "total"], Type::F32, "0.0", 1e4),
+    };
+    let j = g.like(&["j", "k", "other"]);
+    let texts = (g.text(total), g.text(sigma), g.text(depth));
+    let (dot, max) = (g.builtin("dot"), g.builtin("max"));
+    let cut = g.random.one_in(2).then(|| {
+        let cut = g.number_like(&["cutoff", "reach"], 1.5, 3.0);
+        g.text(cut)
+    });
+    g.line(&format!("for {j} in range({array}.shape[0]):"));
+    g.nested(|g| {
+        g.line(&format!("if {j} != i:"));
+        g.nested(|g| {
+            let d = g.set_like(&["d", "delta", "gap"], &format!("{array}[i] - {array}[{j}]"), ty, 4.0, "");
+            let d = g.text(d);
+            // Close pairs are held apart so that powers stay finite.
+            let r2 = g.ranged_like(&["r2", "dist_sq"], &format!("{max}({dot}({d}, {d}), 0.25)"), Type::F32, Range::new(0.25, 50.0), "");
+            let r2_text = g.text(r2);
+            let s2 = g.ranged_like(&["s2", "q", "ratio_sq"], &format!("{0} * {0} / {r2_text}", texts.1), Type::F32, Range::new(0.0, 3.0), "");
+            let s2 = g.text(s2);
+            let s6 = g.ranged_like(&["s6", "inv6"], &format!("{s2} * {s2} * {s2}"), Type::F32, Range::new(0.0, 27.0), "");
+            let s6 = g.text(s6);
+            let value = match forces {
+                true => format!("24.0 * {} * (2.0 * {s6} * {s6} - {s6}) / {r2_text}", texts.2),
+                false => format!("4.0 * {} * ({s6} * {s6} - {s6})", texts.2),
+            };
+            let w = g.set_like(&["w", "magnitude", "pair"], &value, Type::F32, 1e4, "");
+            let mut seen = vec![r2];
+            seen.extend(&extras);
+            let w = g.varied(w, &seen, difficulty);
+            let w = g.text(w);
+            let added = if forces { format!("{} += {w} * {d}", texts.0) } else { format!("{} += {w}", texts.0) };
+            match &cut {
+                Some(cut) => {
+                    g.line(&format!("if {r2_text} < {cut} * {cut}:"));
+                    g.nested(|g| g.line(&added));
+                }
+                None => g.line(&added),
+            }
+        });
+    });
+    let what = if forces { "forces" } else { "energies" };
+    g.explain(format!("`{}` adds up the Lennard-Jones {what} of an atom with all others.", texts.0));
+    g.must_be_read(total);
+    let bounded = total;
+    g.written(&["out", "result", "energies", "lj"], bounded, &extras, difficulty);
+    g.random.pick(&["lennard_jones", "lj_pairs", "van_der_waals", "pair_interaction"])
+}
+
+/// Springs between neighbours of a chain.
+pub(super) fn chain(g: &mut Generator, difficulty: u8) -> &'static str {
+    let (ty, name) = space(g);
+    g.threads_over(&[N0], &["i"]);
+    let x = g.element_like(&["position", "nodes", "x"], ty, -2.0, 2.0);
+    let v = g.element_like(&["velocity", "v"], ty, -1.0, 1.0);
+    let array = g.text(x).replace("[i]", "");
+    let stiff = g.number_like(&["stiffness", "k_spring"], 1.0, 10.0);
+    let rest = g.number_like(&["rest_length", "rest"], 0.2, 1.0);
+    let mut extras = g.extras(difficulty);
+    extras.push(v);
+    let p = g.builtin(name);
+    let total = g.starting(&["force", "f", "total"], ty, &format!("{p}()"), 100.0);
+    let texts = (g.text(total), g.text(stiff), g.text(rest));
+    let length = g.builtin("length");
+    let as_function = g.random.one_in(2);
+    let function = g.like(&["spring_force", "pull", "tension"]);
+    let vec = g.type_name(ty);
+    if as_function {
+        let heads = [("a", vec.clone()), ("b", vec), ("stiff", "float".to_owned()), ("length0", "float".to_owned())];
+        let heads: Vec<(String, String)> = heads.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect();
+        g.item(&function, &heads, |g| {
+            g.line("d = b - a");
+            g.line(&format!("span = {length}(d) + 0.001"));
+            g.line("return stiff * (span - length0) / span * d");
+            String::new()
+        });
+    }
+    let sides: &[(&str, &str)] = match g.random.below(3) {
+        0 => &[("i > 0", "i - 1"), ("i + 1 < {n}", "i + 1")],
+        1 => &[("i + 1 < {n}", "i + 1"), ("i + 2 < {n}", "i + 2")],
+        _ => &[("i > 0", "i - 1"), ("i + 1 < {n}", "i + 1"), ("i > 1", "i - 2"), ("i + 2 < {n}", "i + 2")],
+    };
+    let first = g.like(&["here", "xi"]);
+    g.line(&format!("{first} = {array}[i]"));
+    let (d, span) = (g.like(&["d", "delta", "edge"]), g.like(&["span", "dist", "len_now"]));
+    for (guard, at) in sides {
+        let guard = guard.replace("{n}", &format!("{array}.shape[0]"));
+        g.line(&format!("if {guard}:"));
+        g.nested(|g| match as_function {
+            true => g.line(&format!("{} += {function}({first}, {array}[{at}], {}, {})", texts.0, texts.1, texts.2)),
+            false => {
+                g.line(&format!("{d} = {array}[{at}] - {first}"));
+                g.line(&format!("{span} = {length}({d}) + 0.001"));
+                g.line(&format!("{} += {} * ({span} - {}) / {span} * {d}", texts.0, texts.1, texts.2));
+            }
+        });
+    }
+    g.explain(format!("Springs of the stiffness `{}` and the length `{}` join neighbours; `{}` is their force.", texts.1, texts.2, texts.0));
+    if g.random.one_in(2) {
+        let damp = g.number_like(&["damping", "drag"], 0.0, 1.0);
+        let (damp, v) = (g.text(damp), g.text(v));
+        g.line(&format!("{} -= {damp} * {v}", texts.0));
+    }
+    g.must_be_read(total);
+    g.must_be_read(v);
+    g.written(&["forces", "out", "result"], total, &extras, difficulty);
+    g.random.pick(&["spring_forces", "chain_forces", "rope_forces", "bond_forces"])
+}
+
+/// Spheres that hit a plane or each other.
+pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
+    g.with_composite(VEC3);
+    g.threads_over(&[N0], &["i"]);
+    let x = g.element_like(&["centers", "position", "a_pos"], VEC3, -1.0, 1.0);
+    let v = g.element_like(&["velocity", "v", "motion"], VEC3, -2.0, 2.0);
+    let (x, v) = (g.text(x), g.text(v));
+    let (dot, length) = (g.builtin("dot"), g.builtin("length"));
+    let mut extras = g.extras(difficulty);
+    let bounce = g.number_like(&["restitution", "bounce"], 0.1, 0.9);
+    let bounce = g.text(bounce);
+    let (normal, gap) = match g.random.one_in(2) {
+        true => {
+            let other = g.element_like(&["other_centers", "b_pos", "targets"], VEC3, -1.0, 1.0);
+            let radius = g.number_like(&["radius", "size"], 0.3, 1.0);
+            let (other, radius) = (g.text(other), g.text(radius));
+            let d = g.set_like(&["d", "apart"], &format!("{x} - {other}"), VEC3, 4.0, "what lies between the centers");
+            let d = g.text(d);
+            let dist = g.ranged_like(&["dist", "span"], &format!("{length}({d}) + 0.0001"), Type::F32, Range::new(1e-4, 8.0), "");
+            let dist = g.text(dist);
+            let n = g.set_like(&["normal", "n", "dir"], &format!("{d} / {dist}"), VEC3, 1.0, "the direction of the contact");
+            (g.text(n), format!("{dist} - 2.0 * {radius}"))
+        }
+        false => {
+            let plane = g.like(&["plane_normal", "wall", "up"]);
+            g.param(&plane, VEC3, Vec::new(), Values::Unit);
+            let offset = g.number_like(&["plane_offset", "level"], -0.5, 0.5);
+            let offset = g.text(offset);
+            (plane.clone(), format!("{dot}({plane}, {x}) - {offset}"))
+        }
+    };
+    let gap = g.set_like(&["gap", "depth", "separation"], &gap, Type::F32, 4.0, "the distance of the surfaces");
+    let gap_text = g.text(gap);
+    let closing = g.set_like(&["vn", "closing", "approach"], &format!("{dot}({v}, {normal})"), Type::F32, 8.0, "the speed along the normal");
+    let vn = g.text(closing);
+    extras.extend([gap, closing]);
+    let out = g.starting(&["after", "v_out", "reflected"], VEC3, &format!("{v} * 1.0"), 20.0);
+    let out_text = g.text(out);
+    let condition = g.random.pick(&["{g} < 0.0 and {v} < 0.0", "{v} < 0.0", "{g} < 0.2 and {v} < 0.1"]);
+    g.line(&format!("if {}:", condition.replace("{g}", &gap_text).replace("{v}", &vn)));
+    let friction = g.random.one_in(2).then(|| {
+        let friction = g.number_like(&["friction", "mu"], 0.0, 0.5);
+        g.text(friction)
+    });
+    g.nested(|g| {
+        let push = g.set_like(&["impulse", "kick", "change"], &format!("-(1.0 + {bounce}) * {vn}"), Type::F32, 16.0, "");
+        let push = g.varied(push, &extras, difficulty);
+        g.line(&format!("{out_text} = {v} + {} * {normal}", g.text(push)));
+        if let Some(friction) = friction {
+            g.line(&format!("{out_text} -= {friction} * ({v} - {vn} * {normal})"));
+        }
+    });
+    g.explain(format!("Where they meet, `{out_text}` is `{}` thrown back along the normal.", v.replace("[i]", "")));
+    g.must_be_read(out);
+    g.written(&["out", "new_velocity", "result"], out, &extras, difficulty);
+    g.random.pick(&["resolve_contact", "collision_response", "bounce_off", "contact_velocity"])
+}
+
+/// Rotations that turn on.
+pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
+    g.with_composite(VEC3);
+    g.threads_over(&[N0], &["i"]);
+    let name = g.like(&["orientation", "rotation", "attitude"]);
+    g.param(&name, QUAT, vec![N0], Values::Unit);
+    let rate = g.element_like(&["omega", "spin", "angular_velocity"], VEC3, -2.0, 2.0);
+    let dt = g.number_like(&["dt", "h"], 0.01, 0.1);
+    let dt = g.text(dt);
+    let mut extras = g.extras(difficulty);
+    extras.push(rate);
+    let rate = g.varied(rate, &extras, difficulty);
+    let rate = g.text(rate);
+    let (quat, normalize) = (g.builtin("quat"), g.builtin("normalize"));
+    let q = g.set_like(&["q", "rot", "now"], &format!("{name}[i]"), QUAT, 1.0, "");
+    let q = g.text(q);
+    let turned = match g.random.one_in(2) {
+        true => {
+            let w = g.set_like(&["w", "spin_q"], &format!("{quat}({rate}[0], {rate}[1], {rate}[2], 0.0)"), QUAT, 4.0, "the spin as a quaternion");
+            let w = g.text(w);
+            let order = if g.random.one_in(2) { format!("{w} * {q}") } else { format!("{q} * {w}") };
+            format!("{normalize}({q} + {order} * (0.5 * {dt}))")
+        }
+        false => {
+            let (length, from) = (g.builtin("length"), g.builtin("quat_from_axis_angle"));
+            let angle = g.ranged_like(&["angle", "turn"], &format!("{length}({rate}) * {dt} + 0.0001"), Type::F32, Range::new(1e-4, 1.0), "the angle of the step");
+            let angle = g.text(angle);
+            format!("{from}({normalize}({rate} + {}(0.001, 0.0, 0.0)), {angle}) * {q}", g.builtin("vec3"))
+        }
+    };
+    let next = g.set_like(&["turned", "q_next", "q1"], &turned, QUAT, 1.0, "the rotation after the step");
+    let next_text = g.text(next);
+    let out = g.zeros_like(&["next_orientation", "out_q", "turned_to"], QUAT, &[N0]);
+    g.line(&format!("{out}[i] = {next_text}"));
+    g.say(format!("`{out}` is `{name}` turned by a step."));
+    let arm = g.element_like(&["offset", "arm", "lever"], VEC3, -1.0, 1.0);
+    let arm = g.text(arm);
+    let rotate = g.builtin(g.random.clone().pick(&["quat_rotate", "quat_rotate_inv"]));
+    let tip = g.set_like(&["tip", "world", "point"], &format!("{rotate}({next_text}, {arm})"), VEC3, 2.0, "the lever turned by it");
+    g.written(&["tips", "out", "ends"], tip, &extras, difficulty);
+    g.random.pick(&["integrate_rotation", "spin_bodies", "rotate_frames", "attitude_step"])
+}
+
+/// Small systems of differential equations.
+pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
+    g.threads_over(&[N0], &["i"]);
+    let (a, b) = (g.element_like(&["angle", "u0", "prey"], Type::F32, 0.1, 1.0), g.element_like(&["rate", "v0", "predator"], Type::F32, 0.1, 1.0));
+    let (ka, kb) = (g.number_like(&["alpha", "k1", "growth"], 0.5, 1.5), g.number_like(&["beta", "k2", "loss"], 0.1, 0.8));
+    let n = g.random.pick(&[4, 8, 10]);
+    let extras = g.extras(difficulty);
+    let texts = [a, b, ka, kb].map(|index| g.text(index));
+    let x = g.starting(&["x", "p", "theta"], Type::F32, &texts[0], 8.0);
+    let y = g.starting(&["y", "q", "omega"], Type::F32, &texts[1], 8.0);
+    let (x_text, y_text) = (g.text(x), g.text(y));
+    let step = g.like(&["step", "s", "t_idx"]);
+    let dt = g.random.pick(&["0.05", "0.02", "0.1"]);
+    let (sin, kind) = (g.builtin("sin"), g.random.below(4));
+    let count = match g.random.one_in(3) {
+        true => g.scalar_like(&["n_steps", "steps"], Type::I32, 2.0, 8.0),
+        false => n.to_string(),
+    };
+    g.line(&format!("for {step} in range({count}):"));
+    g.nested(|g| {
+        let (dx, dy) = match kind {
+            0 => (y_text.clone(), format!("-{} * {sin}({x_text}) - {} * {y_text}", texts[2], texts[3])),
+            1 => (format!("{} * {x_text} - {} * {x_text} * {y_text}", texts[2], texts[3]), format!("0.5 * {x_text} * {y_text} - {y_text}")),
+            2 => (y_text.clone(), format!("{} * (1.0 - {x_text} * {x_text}) * {y_text} - {} * {x_text}", texts[3], texts[2])),
+            _ => (format!("-{} * {x_text} + {y_text}", texts[2]), format!("-{} * {x_text} - {y_text}", texts[3])),
+        };
+        let dx = g.set_like(&["dx", "fx"], &dx, Type::F32, 16.0, "");
+        let dy = g.set_like(&["dy", "fy"], &dy, Type::F32, 16.0, "");
+        let dy = g.varied(dy, &extras, difficulty);
+        let (clamp, bounded) = (g.builtin("clamp"), g.random.one_in(2));
+        g.line(&format!("{x_text} += {dt} * {}", g.text(dx)));
+        match bounded {
+            true => g.line(&format!("{y_text} = {clamp}({y_text} + {dt} * {}, -8.0, 8.0)", g.text(dy))),
+            false => g.line(&format!("{y_text} += {dt} * {}", g.text(dy))),
+        }
+    });
+    let what = ["a damped pendulum", "predators and prey", "a van der Pol oscillator", "a linear system"][kind];
+    g.explain(format!("`{x_text}` and `{y_text}` follow {what} by Euler's method in steps of {dt}."));
+    g.must_be_read(x);
+    g.must_be_read(y);
+    let mut seen = vec![y];
+    seen.extend(extras);
+    g.written(&["out", "final_state", "result"], x, &seen, difficulty);
+    let _ = Extent::Is(1);
+    g.random.pick(&["integrate_ode", "euler_steps", "oscillator", "simulate_system"])
+}
