@@ -95,7 +95,7 @@ impl Generator {
             4 | 5 => {
                 let value = self.computed(real, 1);
                 let value = if is_last { self.with_unused(value) } else { value };
-                let value = self.constrain(value, Need::Moderate);
+                let value = self.constrain(value, Need::Finite);
                 let value = self.constrain(value, Need::NotNegative);
                 let largest = kind == 4;
                 let value = match largest || value.binding < Binding::Sum {
@@ -116,7 +116,7 @@ impl Generator {
                 let value = self.as_count(value);
                 let value = self.short(value);
                 let name = self.zeros_like(&["mask", "flags", "bits", "marks"], Type::I32, &shape);
-                let op = self.random.pick(&["atomic_or", "atomic_xor", "atomic_max"]);
+                let op = self.random.pick(&["atomic_or", "atomic_xor", "atomic_xor"]);
                 let call = self.builtin(op);
                 match op {
                     "atomic_or" if self.random.one_in(2) => {

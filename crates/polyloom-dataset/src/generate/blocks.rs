@@ -29,9 +29,11 @@ fn begin_block(g: &mut Generator, sizes: &[u32], ty: Type, difficulty: u8) -> (B
     let thread = g.like(&["t", "lane", "tx", "local_id"]);
     let index = g.like(&["i", "idx", "gid", "pos"]);
     let lines = match g.random.below(3) {
-        0 => [format!("{thread} = loom.thread_idx()"), format!("{index} = loom.block_idx() * {n} + {thread}")],
-        1 => [format!("{index} = loom.tid()"), format!("{thread} = {index} % {n}")],
-        _ => [format!("{thread} = loom.thread_idx()"), format!("{index} = loom.tid()")],
+        // Warps have lanes.
+        _ if sizes.len() == 4 && sizes[1] == 32 => vec![format!("{index} = loom.tid()")],
+        0 => vec![format!("{thread} = loom.thread_idx()"), format!("{index} = loom.block_idx() * {n} + {thread}")],
+        1 => vec![format!("{index} = loom.tid()"), format!("{thread} = {index} % {n}")],
+        _ => vec![format!("{thread} = loom.thread_idx()"), format!("{index} = loom.tid()")],
     };
     for line in lines {
         g.line(&line);
@@ -318,8 +320,20 @@ pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
         g.gap();
         let next = exchange(&mut g, ty, own, &extras);
         seen.extend([own, next]);
-        if g.variables[next].ty == ty {
-            own = next;
+        // What the warp has in common does not tell lanes apart.
+        if next != own {
+            let (a, b) = (g.read(own), g.read(next));
+            let (operator, range) = match g.random.below(3) {
+                0 => ("-", a.range - b.range),
+                1 => ("+", a.range + b.range),
+                _ if ty.as_composite().is_some() => ("+", a.range + b.range),
+                _ => ("*", a.range * b.range),
+            };
+            let (a, b) = if g.random.one_in(2) { (a, b) } else { (b, a) };
+            let range = if operator == "-" { range.or(-range) } else { range };
+            let both = Expr::binary(operator, &a, &b, ty, range);
+            let both = g.constrain(both, Need::Finite);
+            own = g.assign_new(both);
         }
         if g.random.one_in(2) {
             let depth = g.some_depth(difficulty).max(1);

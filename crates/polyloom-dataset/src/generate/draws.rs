@@ -124,7 +124,7 @@ impl Generator {
 
     /// A mean over draws, or a count.
     fn estimate(&mut self, state: &str, difficulty: u8) {
-        let n = self.random.pick(&[4, 8, 10, 16, 32]);
+        let n = self.random.pick(&[8, 10, 16, 32]);
         let zero = self.number(0.0);
         let total = self.mutable(&zero, Range::within(8.0 * f64::from(n)));
         let name = self.text(total);
@@ -148,7 +148,7 @@ impl Generator {
             let value = g.with_unused_from(value, first);
             let value = g.constrain(value, Need::Moderate);
             let value = g.short(value);
-            if g.random.one_in(2) {
+            if g.random.one_in(5) {
                 let limit = g.threshold(&value);
                 g.line(&format!("if {} < {}:", value.text, limit.text));
                 let one = g.real(1.0);
@@ -170,6 +170,8 @@ impl Generator {
     /// Noise at a place.
     fn noise(&mut self, state: &str) {
         let name = self.random.pick(&["noise", "noise", "pnoise", "curlnoise"]);
+        // Of negative places real Warp's is not periodic.
+        let name = if name == "pnoise" && self.is_shared() { "noise" } else { name };
         let real = self.real;
         let place = match self.composites.first().copied() {
             Some(composite @ Composite::Vector { len: 2..=3, .. }) => self.variable(composite.into(), 1),

@@ -153,13 +153,13 @@ impl Generator {
     /// What one branch does.
     fn arm(&mut self, targets: &[usize], depth: usize) {
         let first = self.variables.len();
-        if self.random.one_in(3) {
-            self.statements(1, 1);
-        }
         if depth > 0 && self.random.one_in(2) {
             let n_arms = 1 + self.random.below(2);
             self.arms(targets, n_arms, depth - 1);
             return;
+        }
+        if self.random.one_in(3) {
+            self.statements(1, 1);
         }
         for &target in targets {
             self.set(target, first);

@@ -248,7 +248,7 @@ impl Generator {
             let mut rest = if line.starts_with('#') { "" } else { line };
             // What is assigned is not read, even if it is added to.
             if let Some((target, value)) = line.split_once(" = ").or_else(|| line.split_once("= "))
-                && target.chars().all(|c| c.is_alphanumeric() || " _+-*/".contains(c))
+                && target.chars().all(|c| c.is_alphanumeric() || " _+-*/,".contains(c))
                 && !target.starts_with("for ")
             {
                 rest = value;
@@ -260,6 +260,11 @@ impl Generator {
         }
         for variable in &mut self.variables {
             let text = &variable.text;
+            // A field of an element is its own variable, any element of an array the array.
+            if text.contains("].") {
+                variable.used = self.lines.iter().any(|line| line.contains(text.as_str()));
+                continue;
+            }
             let name = text.split('[').next().unwrap_or(text);
             let name = name.rsplit('(').next().unwrap_or(name);
             variable.used = read.get(name).is_some_and(|&at| at >= variable.since);
@@ -270,6 +275,7 @@ impl Generator {
     pub(super) fn must_be_read(&mut self, index: usize) {
         self.variables[index].since = self.lines.len();
         self.variables[index].is_free = false;
+        self.variables[index].varies = true;
         self.variables[index].used = false;
     }
 
@@ -336,7 +342,9 @@ impl Generator {
         };
         self.line(&format!("{name} = {value}"));
         self.explain(format!("`{name}` starts as {}.", expr.words));
-        self.declare(name.clone(), format!("`{name}`"), expr.ty, range)
+        let index = self.declare(name.clone(), format!("`{name}`"), expr.ty, range);
+        self.variables[index].varies = self.differs(expr);
+        index
     }
 
     /// Statements one level deeper; what they declare is not seen after them. What they do, in words.

@@ -187,7 +187,7 @@ const MATRIX_ARRAYS: [&str; 12] = [
     "jacobian",
     "mixing",
     "metric",
-    "operator",
+    "mapping",
     "rotation",
     "strain",
     "stress",

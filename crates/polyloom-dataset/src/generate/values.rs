@@ -55,6 +55,19 @@ pub(super) fn is_in_warp(op: Op) -> bool {
     )
 }
 
+/// Whether real Warp takes operands of these types.
+fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
+    let first = types[0].as_composite();
+    match op {
+        Op::CwMul | Op::CwDiv => !matches!(first, Some(Composite::Quaternion { .. })),
+        // Their second operand is a `float32` there.
+        Op::SmoothNormalize | Op::NormHuber | Op::NormPseudoHuber => {
+            first.is_none_or(|composite| composite.elem() == Scalar::F32)
+        }
+        _ => true,
+    }
+}
+
 /// What an overload leaves open is taken from the types of the kernel.
 struct OfKernel<'a> {
     random: &'a mut Random,
@@ -134,7 +147,8 @@ impl Generator {
             }
             _ => {}
         }
-        let has_whole = self.has(self.whole);
+        let whole = self.whole;
+        let has_whole = self.variables.iter().any(|known| known.visible && known.varies && known.ty == whole);
         let ty = if has_whole && self.random.one_in(3) { self.whole } else { self.real };
         let mut a = self.variable(ty, depth);
         for _ in 0..3 {
@@ -207,6 +221,9 @@ impl Generator {
         let overload = self.random.pick(&of_op);
         let mut choose = OfKernel { random: &mut self.random, composites: &self.composites, scalars: &self.scalars };
         let types = overload.signature.operand_types(ty, &mut choose)?;
+        if self.is_shared() && !is_in_warp_of(op, &types) {
+            return None;
+        }
         let known = |ty: &Type| ty.as_composite().is_none_or(|composite| self.composites.contains(&composite));
         if !types.iter().all(known) {
             return None;
@@ -234,6 +251,9 @@ impl Generator {
         let last = args.len() - 1;
         let same = last > 0 && (args[0].text == args[1].text || args[last].text == args[last - 1].text);
         if same && !matches!(op, Op::Mul | Op::Dot | Op::CwMul) || args.iter().all(|arg| arg.uses.is_empty()) {
+            return None;
+        }
+        if op == Op::Neg && args[0].text.starts_with('-') {
             return None;
         }
         if let [a, b] = &args[..] {
@@ -473,10 +493,10 @@ impl Generator {
         let tame = range.size() <= 300.0;
         match need {
             // Only what is bounded can be bounded by more arithmetic.
-            Need::Finite | Need::Moderate | Need::Unit => match self.random.below(4) {
-                0 => self.named_call("tanh", &expr, Range::within(1.0)),
-                1 if need != Need::Unit => self.clamped(&expr, -4.0, 4.0),
-                2 if tame => {
+            Need::Finite | Need::Moderate | Need::Unit => match self.random.below(5) {
+                0 if range.size() <= 20.0 => self.named_call("tanh", &expr, Range::within(1.0)),
+                1 if need != Need::Unit && range.size() <= 20.0 => self.clamped(&expr, -4.0, 4.0),
+                0..=2 | 4 if range.size() <= 1e6 => {
                     let size = self.named_call("abs", &expr, range.abs());
                     let more = Expr::binary("+", &self.number(1.0), &size, ty, range.abs() + Range::of(1.0));
                     Expr::binary("/", &expr, &more, ty, Range::within(1.0))
