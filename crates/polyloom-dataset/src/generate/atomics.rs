@@ -58,6 +58,8 @@ impl Generator {
             None => "of all".to_owned(),
         };
         let bins = &["bins", "histogram", "buckets", "totals", "hist", "tally"];
+        // Bits of all threads together are soon all set.
+        let kind = if place.is_none() { kind.min(5) } else { kind };
         match kind {
             // Counts.
             0 | 1 => {

@@ -11,7 +11,8 @@ pub(super) fn draft(random: Random, category: Category, difficulty: u8) -> Optio
     let mut g = begin(random, category);
     g.parameters(difficulty);
     let depth = 1 + usize::from(difficulty > 1);
-    g.statements(usize::from(difficulty) * 2, depth);
+    let more = if difficulty > 2 { g.random.below(usize::from(difficulty).pow(2)) } else { 0 };
+    g.statements(usize::from(difficulty) * 2 + more, depth);
     g.gap();
     g.outputs(1 + depth);
     g.finish(category, difficulty)

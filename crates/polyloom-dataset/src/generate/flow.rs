@@ -114,7 +114,7 @@ impl Generator {
             }
         };
         let range = Range::within(64.0).or(start.range);
-        let n_arms = 1 + self.random.below(3);
+        let n_arms = self.random.pick(&[1, 1, 1, 2, 2, 3]);
         // With a branch for every case there is nothing to start with.
         let begins = self.mutable(&start, range);
         self.variables[begins].is_free = true;
@@ -153,7 +153,7 @@ impl Generator {
     /// What one branch does.
     fn arm(&mut self, targets: &[usize], depth: usize) {
         let first = self.variables.len();
-        if depth > 0 && self.random.one_in(2) {
+        if depth > 0 && self.random.one_in(3) {
             let n_arms = 1 + self.random.below(2);
             self.arms(targets, n_arms, depth - 1);
             return;

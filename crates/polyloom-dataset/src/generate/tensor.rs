@@ -11,6 +11,8 @@ use polyloom::{Random, Scalar, Type};
 /// A kernel of matrix products.
 pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     let mut g = begin(random, Category::TensorCore);
+    // A product with nothing done to it is one kernel.
+    let difficulty = difficulty.max(1);
     g.of_polyloom();
     let factor = g.random.pick(&[Scalar::F16, Scalar::F16, Scalar::BF16, Scalar::F32, Scalar::I8, Scalar::U8]);
     let sum: Type = if factor.is_float() { Type::F32 } else { Type::I32 };
@@ -147,21 +149,19 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         let big = f64::from(k) * low.abs().max(high.abs()).max(8.0).powi(2) + 1.0;
         let value = g.let_like(&["y", "z", "v", "entry"], &item, sum, Range::within(big));
         let mut seen = extras.clone();
-        let n = g.random.below(1 + usize::from(difficulty));
+        seen.push(value);
+        let n = g.random.below(2 + usize::from(difficulty));
         g.work(&mut seen, n, 1);
-        let depth = 1 + usize::from(difficulty > 1);
+        let depth = 1 + usize::from(difficulty > 1 || g.random.one_in(2));
         let woven = g.concluded(value, &seen, depth);
         let name = g.text(value);
         g.line(&format!("{item} = {}", woven.text));
         *epilogue = format!(", each element `{name}` of which has become {}", woven.words);
     };
-    let by_element = difficulty > 0 || !extras.is_empty();
-    if by_element {
-        g.line(&format!("for {element} in range({lanes}):"));
-        let clauses = g.nested(|g| body(g, &mut epilogue));
-        if !clauses.is_empty() {
-            g.explain(format!("For each element: {clauses}."));
-        }
+    g.line(&format!("for {element} in range({lanes}):"));
+    let clauses = g.nested(|g| body(g, &mut epilogue));
+    if !clauses.is_empty() {
+        g.explain(format!("For each element: {clauses}."));
     }
     g.line(&format!("loom.mma_store({c}, {row}, {col}, {total})"));
     if with_bias {

@@ -213,8 +213,8 @@ impl Generator {
             false => self.random.pick(&common),
         };
         let divides = ty == self.whole && matches!(op, Op::Div | Op::Rshift | Op::Mod);
-        let is_step = matches!(op, Op::Step | Op::Nonzero | Op::Sign);
-        if (is_flat(op) || divides) && !self.random.one_in(if is_step { 12 } else { 4 }) {
+        let is_step = matches!(op, Op::Step | Op::Nonzero | Op::Sign | Op::Copysign | Op::Clamp | Op::Smoothstep);
+        if (is_flat(op) || divides) && !self.random.one_in(if is_step { 12 } else { 6 }) {
             return None;
         }
         let of_op: Vec<Overload> = fits.into_iter().filter(|overload| overload.op == op).collect();
