@@ -122,8 +122,8 @@ def extract_ir(kernel: Kernel, device: Device = "both", arch: str | None = None)
     -------
     dict
         ``kernel_name``, ``python_source``, ``hir``, and what `device` asks for of ``cuda_forward``, ``cuda_backward``,
-        ``ptx_forward``, ``ptx_backward``, ``llvm_ir_forward``, ``cpp_forward`` and ``cpp_backward``. Those of the backward
-        kernel are None if the kernel has no derivative.
+        ``ptx_forward``, ``ptx_backward``, ``llvm_ir_forward``, ``cpp_forward`` and ``cpp_backward``. Those of the
+        backward kernel are None if the kernel has no derivative.
     """
     if device not in ("cuda", "cpu", "both"):
         raise ValueError(f"there is no device {device!r}; there are 'cuda', 'cpu' and 'both'")
@@ -163,6 +163,7 @@ def produce(
     verify: Literal["parse", "compile", "run", "grad", "full"] = "full",
     dedup: Literal["exact", "alpha", "structure"] = "structure",
     columns: Iterable[str] | None = None,
+    format: Literal["jsonl", "jsonl.zst", "parquet"] = "jsonl",
     device: Device = "both",
     arch: str | None = None,
     exclude: Iterable[str | os.PathLike[str]] = (),
@@ -188,6 +189,8 @@ def produce(
         What tells rows from each other.
     columns : iterable of str, optional
         The columns to write; by default all.
+    format : str
+        The format of the files.
     device : str
         Which code goes into the rows.
     arch : str, optional
@@ -217,7 +220,7 @@ def produce(
         If a file cannot be written. What was finished before is kept.
     """
     settings = json.loads(_native.dataset_settings(count, seed))
-    settings.update(verify=verify, dedup=dedup, device=device)
+    settings.update(verify=verify, dedup=dedup, device=device, format=format)
     if categories is not None:
         settings["categories"] = list(categories)
     if columns is not None:

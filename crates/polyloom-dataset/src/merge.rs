@@ -4,8 +4,8 @@
 //! indices. The keys of rows are what that takes to be in memory, and not the rows: these are read and written once.
 
 use crate::produce::{
-    Chunk, Manifest, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS, Selection, create_folders, describe,
-    read_chunk_keys,
+    Chunk, Format, Manifest, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS, Selection, create_folders,
+    describe, read_chunk_keys, read_lines,
 };
 use crate::row::Row;
 use crate::similarity::Sketch;
@@ -13,8 +13,7 @@ use crate::statistics::{OpCounts, Statistics};
 use crate::verify::Verifier;
 use polyloom::Arch;
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Lines};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::time::Instant;
@@ -52,7 +51,14 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
     for (folder, chunk) in &chunks {
         let number = chunk.first / settings.indices_per_chunk;
         let mut open = OpenChunk::new(output, &settings, number, chunk.first).map_err(|error| file(output, error))?;
-        let mut merging = Merging { folder, chunk, open: &mut open, selection: &mut selection, verifier: &verifier };
+        let mut merging = Merging {
+            folder,
+            chunk,
+            open: &mut open,
+            selection: &mut selection,
+            verifier: &verifier,
+            format: settings.format,
+        };
         let left = count.map(|count| count - progress.rows);
         let n_taken = merging.run(left).map_err(|error| file(folder, error))?;
         progress.rows += n_taken;
@@ -112,12 +118,13 @@ struct Merging<'a, 'b, 'c> {
     open: &'a mut OpenChunk<'b>,
     selection: &'a mut Selection<'c>,
     verifier: &'a Verifier,
+    format: Format,
 }
 
 impl Merging<'_, '_, '_> {
-    fn lines(&self, prefix: &str) -> io::Result<Option<Lines<BufReader<File>>>> {
+    fn lines(&self, prefix: &str, format: Format) -> io::Result<Option<Box<dyn Iterator<Item = io::Result<Vec<u8>>>>>> {
         let found = self.chunk.files.iter().find(|file| file.path.starts_with(prefix));
-        found.map(|found| Ok(BufReader::new(File::open(self.folder.join(&found.path))?).lines())).transpose()
+        found.map(|found| read_lines(&self.folder.join(&found.path), format)).transpose()
     }
 
     /// Takes what is to be taken, no more than `most` rows, and gives how many rows that is.
@@ -125,15 +132,15 @@ impl Merging<'_, '_, '_> {
         let lost = || io::Error::other("the files do not hold the rows that their keys tell of");
         let mut rows = Vec::new();
         for (name, _) in SPLITS {
-            rows.push(self.lines(&format!("data/{name}-"))?);
+            rows.push(self.lines(&format!("data/{name}-"), self.format)?);
         }
-        let mut rejects = self.lines("rejects/")?.into_iter().flatten().peekable();
+        let mut rejects = self.lines("rejects/", Format::Jsonl)?.into_iter().flatten().peekable();
         let mut statistics = Statistics::default();
         let (mut n_taken, mut end) = (0, self.chunk.end);
         let mut keys = read_chunk_keys(self.chunk, self.folder)?.into_iter().peekable();
         loop {
             let record: Option<RejectRecord> = match rejects.peek() {
-                Some(Ok(line)) => Some(serde_json::from_str(line)?),
+                Some(Ok(line)) => Some(serde_json::from_slice(line)?),
                 Some(Err(_)) => return Err(rejects.next().and_then(Result::err).unwrap_or_else(lost)),
                 None => None,
             };
@@ -151,7 +158,7 @@ impl Merging<'_, '_, '_> {
                         continue;
                     }
                     self.count(&line, &mut statistics)?;
-                    self.open.add_line(&keys, line.as_bytes())?;
+                    self.open.add_line(&keys, &line)?;
                     n_taken += 1;
                     if most.is_some_and(|most| n_taken >= most) {
                         end = keys.index + 1;
@@ -166,8 +173,8 @@ impl Merging<'_, '_, '_> {
     }
 
     /// Counts a row. What is counted of ops stands in no column: the kernel is compiled for it.
-    fn count(&self, line: &str, statistics: &mut Statistics) -> io::Result<()> {
-        let row: Row = serde_json::from_str(line)?;
+    fn count(&self, line: &[u8], statistics: &mut Statistics) -> io::Result<()> {
+        let row: Row = serde_json::from_slice(line)?;
         let kernel = self.verifier.compile(&row.kernel_name, &row.python_source);
         let kernel = kernel.map_err(|reject| io::Error::other(reject.detail))?;
         statistics.add(&row, &OpCounts::of(&kernel));

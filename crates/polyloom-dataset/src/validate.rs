@@ -4,14 +4,14 @@
 //! a character more or less anywhere is found; and the kernel is proved right once more to the level that the row says.
 
 use crate::generate::{Category, Program};
-use crate::produce::{Format, Manifest, categories, drafts, key, split_name};
+use crate::produce::{Manifest, categories, drafts, key, read_lines, split_name};
 use crate::row::{COLUMNS, Row};
 use crate::text::{Device, GENERATOR, Texts, hashes};
 use crate::verify::{Level, Verifier};
 use polyloom::{Arch, SessionError};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -105,7 +105,14 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
         if !file.path.starts_with("data/") {
             continue;
         }
-        let lines = read_lines(&path, settings.format).map_err(at(path.clone()))?;
+        let lines = read_lines(&path, settings.format).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let lines = match lines {
+            Ok(lines) => lines,
+            Err(error) => {
+                quality.findings.push(found(0, "", format!("cannot be read: {error}")));
+                continue;
+            }
+        };
         if lines.len() as u64 != file.rows {
             let what = format!("has {} rows, the manifest says {}", lines.len(), file.rows);
             quality.findings.push(found(0, "", what));
@@ -140,13 +147,6 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
         });
     }
     Ok(quality)
-}
-
-fn read_lines(path: &Path, format: Format) -> io::Result<Vec<Vec<u8>>> {
-    let file: Box<dyn Read> = match format {
-        Format::Jsonl => Box::new(File::open(path)?),
-    };
-    BufReader::new(file).split(b'\n').collect()
 }
 
 /// A row and what is wrong with it.

@@ -66,7 +66,7 @@ impl Generator {
                 let step = match is_last {
                     true => {
                         let ty = self.whole_or_real();
-                let value = self.computed(ty, 1);
+                        let value = self.computed(ty, 1);
                         let value = self.with_unused(value);
                         self.as_count(value)
                     }

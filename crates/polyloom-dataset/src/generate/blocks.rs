@@ -272,13 +272,20 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
                 let shift = g.random.pick(&[1, 2, 3, 5, 8, 16]);
                 let (text, words) = match g.random.below(6) {
                     0 => (format!("{tile}[{last} - {t}]"), "the element from the other end".to_owned()),
-                    1 => (format!("{tile}[({t} + {shift}) % {n}]"), format!("the one {shift} further, round the block")),
+                    1 => {
+                        (format!("{tile}[({t} + {shift}) % {n}]"), format!("the one {shift} further, round the block"))
+                    }
                     2 => {
                         let mask = g.random.pick(&[1, 2, 4, 8, 16]);
                         (format!("{tile}[{t} ^ {mask}]"), format!("the partner whose number differs by the bit {mask}"))
                     }
-                    3 => (format!("{tile}[loom.max({t} - {shift}, 0)]"), format!("the one {shift} before, or the first")),
-                    4 => (format!("{tile}[loom.min({t} + {shift}, {last})]"), format!("the one {shift} after, or the last")),
+                    3 => {
+                        (format!("{tile}[loom.max({t} - {shift}, 0)]"), format!("the one {shift} before, or the first"))
+                    }
+                    4 => (
+                        format!("{tile}[loom.min({t} + {shift}, {last})]"),
+                        format!("the one {shift} after, or the last"),
+                    ),
                     _ => (format!("{tile}[{t} // 4 * 4]"), "the first of its group of four".to_owned()),
                 };
                 let index = g.let_like(&["other", "partner", "near", "far", "beside"], &text, ty, range);
@@ -385,7 +392,8 @@ fn exchange(g: &mut Generator, ty: Type, own: usize, extras: &[usize]) -> usize 
         }
         1 => {
             let total = g.random.pick(&["total", "warp_sum", "joint"]);
-            let index = g.let_like(&[total], &format!("loom.warp_reduce_add({})", x.text), ty, Generator::many(range, 32.0));
+            let index =
+                g.let_like(&[total], &format!("loom.warp_reduce_add({})", x.text), ty, Generator::many(range, 32.0));
             let name = g.text(index);
             g.explain(format!("`{name}` is the sum of {} over the warp.", x.words));
             index
@@ -493,7 +501,8 @@ impl Generator {
             None => "loom.warp_reduce_max",
             Some(_) => "loom.warp_reduce_add",
         };
-        let index = self.let_like(&["joined", "final", "best"], &format!("{total}({})", result.text), block.ty, result.range);
+        let index =
+            self.let_like(&["joined", "final", "best"], &format!("{total}({})", result.text), block.ty, result.range);
         let joined = self.text(index);
         self.line("if loom.lane_id() == 0:");
         let place = format!("{name}[{} // 32]", block.index);

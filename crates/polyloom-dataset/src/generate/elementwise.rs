@@ -58,13 +58,15 @@ pub(super) fn begin(mut random: Random, category: Category) -> Generator {
             _ => vec![elem, whole],
         },
         Category::ControlFlow | Category::Loop | Category::Function | Category::Reduction | Category::Scan
-            if random.one_in(2) => vec![elem, Scalar::I32],
-        Category::Struct
-        | Category::Random
-        | Category::Atomic
-        | Category::SharedMemory
-        | Category::Warp
-            if random.one_in(3) => vec![elem, Scalar::I32],
+            if random.one_in(2) =>
+        {
+            vec![elem, Scalar::I32]
+        }
+        Category::Struct | Category::Random | Category::Atomic | Category::SharedMemory | Category::Warp
+            if random.one_in(3) =>
+        {
+            vec![elem, Scalar::I32]
+        }
         _ => vec![elem],
     };
     Generator::new(random, composites, scalars)

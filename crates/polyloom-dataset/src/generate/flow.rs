@@ -456,7 +456,9 @@ impl Generator {
                     g.line(&format!("{name} *= {factor}"));
                     g.body(targets, depth, Some(index));
                 });
-                self.explain(format!("As long as `{name}`, from 1, is less than {high}, multiply it by {factor} and {done}."));
+                self.explain(format!(
+                    "As long as `{name}`, from 1, is less than {high}, multiply it by {factor} and {done}."
+                ));
             }
             _ => {
                 let names = ["count", "remaining", "budget", "n_steps", "fuel"];
@@ -534,7 +536,10 @@ impl Generator {
         };
         self.nested(|g| g.line(&line));
         self.must_be_read(guess);
-        self.explain(format!("In {n} iterations `{name}` approaches {words} {}.", a.words).replace(&format!("In {n}"), &in_words(&n)));
+        self.explain(
+            format!("In {n} iterations `{name}` approaches {words} {}.", a.words)
+                .replace(&format!("In {n}"), &in_words(&n)),
+        );
     }
 
     /// A power series, term by term.

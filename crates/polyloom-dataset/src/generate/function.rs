@@ -94,8 +94,7 @@ impl Generator {
 
     /// A call of a function that gives this type, if there is one.
     pub(super) fn call_of_function(&mut self, ty: Type, depth: usize) -> Option<Expr> {
-        let fits: Vec<usize> =
-            (0..self.functions.len()).filter(|&index| self.functions[index].result == ty).collect();
+        let fits: Vec<usize> = (0..self.functions.len()).filter(|&index| self.functions[index].result == ty).collect();
         let index = (!fits.is_empty()).then(|| self.random.pick(&fits))?;
         Some(self.call_function(index, depth))
     }

@@ -166,7 +166,17 @@ impl Generator {
 
     /// Something that expressions may read from here on.
     pub(super) fn declare(&mut self, text: String, words: String, ty: Type, range: Range) -> usize {
-        self.variables.push(Variable { text, words, ty, range, used: false, since: 0, varies: true, is_free: false, visible: true });
+        self.variables.push(Variable {
+            text,
+            words,
+            ty,
+            range,
+            used: false,
+            since: 0,
+            varies: true,
+            is_free: false,
+            visible: true,
+        });
         self.variables.len() - 1
     }
 

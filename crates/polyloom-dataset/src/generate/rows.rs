@@ -34,8 +34,7 @@ fn rows(g: &mut Generator, difficulty: u8) -> Row {
     g.threads_over(&dim, names);
     let last = Extent::Free(outer as u8);
     let first_axis = rank == 2 && g.random.one_in(4);
-    let shape: Vec<Extent> =
-        if first_axis { vec![last, dim[0]] } else { dim.iter().copied().chain([last]).collect() };
+    let shape: Vec<Extent> = if first_axis { vec![last, dim[0]] } else { dim.iter().copied().chain([last]).collect() };
     let index = g.like(&["j", "k", "c", "col", "n", "m"]);
     let indices = match first_axis {
         true => format!("{index}, {}", g.indices[0]),
@@ -181,7 +180,11 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
                 let (sign, call) = if largest { (">", "max") } else { ("<", "min") };
                 let place = place.map(|place| g.text(place));
                 if let Some(place) = &place {
-                    let value = if value.binding == super::expr::Binding::Atom && value.text.len() < 10 { value } else { g.name(value) };
+                    let value = if value.binding == super::expr::Binding::Atom && value.text.len() < 10 {
+                        value
+                    } else {
+                        g.name(value)
+                    };
                     g.line(&format!("if {} {sign} {name}:", value.text));
                     g.nested(|g| {
                         g.line(&format!("{name} = {}", value.text));
@@ -192,7 +195,11 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
                 } else {
                     let call = g.builtin(call);
                     g.line(&format!("{name} = {call}({name}, {})", value.text));
-                    g.say(format!("`{name}` becomes the {} of itself and {}", if largest { "larger" } else { "smaller" }, value.words));
+                    g.say(format!(
+                        "`{name}` becomes the {} of itself and {}",
+                        if largest { "larger" } else { "smaller" },
+                        value.words
+                    ));
                 }
             });
             g.explain(format!("For each `{}`: {done}.", row.index));
@@ -363,7 +370,11 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
         let inside = element.split_once('[').map(|(_, inside)| inside.trim_end_matches(']').to_owned())?;
         let mut shape: Vec<Extent> = (0..g.indices.len()).map(|axis| Extent::Free(axis as u8)).collect();
         let last = Extent::Free(g.indices.len() as u8);
-        if inside.starts_with(&format!("{at},")) { shape.insert(0, last) } else { shape.push(last) }
+        if inside.starts_with(&format!("{at},")) {
+            shape.insert(0, last)
+        } else {
+            shape.push(last)
+        }
         let name = g.zeros_like(&["out", "running", "prefix", "result", "smoothed", "cumulative"], ty, &shape);
         (format!("{name}[{inside}]"), name)
     };

@@ -169,7 +169,8 @@ impl Stencil {
             1 if self.ty == real => {
                 let names: Vec<String> = neighbours.iter().map(|&index| g.text(index)).collect();
                 let call = g.builtin(if g.random.clone().one_in(2) { "max" } else { "min" });
-                let text = names.iter().skip(1).fold(names[0].clone(), |so_far, name| format!("{call}({so_far}, {name})"));
+                let text =
+                    names.iter().skip(1).fold(names[0].clone(), |so_far, name| format!("{call}({so_far}, {name})"));
                 g.let_like(&["extreme", "bound", "envelope", "peak"], &text, self.ty, self.range)
             }
             _ => center,
@@ -240,7 +241,13 @@ impl Stencil {
                     (1, Some(names)) => names[1].clone(),
                     (_, Some(_)) if self.edge == Edge::Clamped => {
                         let call = g.builtin("clamp");
-                        format!("{call}({} {} {}, 0, {} - 1)", indices[axis], sign(step), step.abs(), self.extents[axis])
+                        format!(
+                            "{call}({} {} {}, 0, {} - 1)",
+                            indices[axis],
+                            sign(step),
+                            step.abs(),
+                            self.extents[axis]
+                        )
                     }
                     (_, Some(_)) => {
                         let n = &self.extents[axis];

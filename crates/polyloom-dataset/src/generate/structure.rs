@@ -23,8 +23,22 @@ const NAMES: [(&str, &[&str]); 10] = [
 ];
 
 const NUMBERS: [&str; 16] = [
-    "mass", "radius", "charge", "age", "weight", "energy", "density", "phase", "gain", "bias", "temperature", "speed",
-    "height", "rate", "stiffness", "cost",
+    "mass",
+    "radius",
+    "charge",
+    "age",
+    "weight",
+    "energy",
+    "density",
+    "phase",
+    "gain",
+    "bias",
+    "temperature",
+    "speed",
+    "height",
+    "rate",
+    "stiffness",
+    "cost",
 ];
 const VECTORS: [&str; 8] = ["position", "velocity", "force", "normal", "color", "direction", "offset", "axis"];
 const COUNTS: [&str; 6] = ["kind", "count", "level", "rank", "group", "state"];
@@ -59,7 +73,10 @@ impl Struct {
         for field in &self.fields {
             match (&field.inner, field.ty) {
                 (Some(inner), _) => all.extend(
-                    inner.leaves().into_iter().map(|leaf| Leaf { path: format!("{}.{}", field.name, leaf.path), ..leaf }),
+                    inner
+                        .leaves()
+                        .into_iter()
+                        .map(|leaf| Leaf { path: format!("{}.{}", field.name, leaf.path), ..leaf }),
                 ),
                 (None, Some(ty)) => all.push(Leaf { path: field.name.clone(), ty, range: field.range }),
                 (None, None) => {}

@@ -103,7 +103,8 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
                     g.line(&format!("{at_tile} = {e} * 32 + loom.lane_id()"));
                     let source = format!("{a}[{row} + {at_tile} // 16, {at} + {at_tile} % 16]");
                     let cast = if factor.is_float() { "float" } else { "int" };
-                    let value = g.let_like(&["x", "raw", "item"], &format!("{cast}({source})"), sum, Range::new(low, high));
+                    let value =
+                        g.let_like(&["x", "raw", "item"], &format!("{cast}({source})"), sum, Range::new(low, high));
                     let woven = g.weave(value, &extras, 1);
                     // Factors stay small, and whole ones in a byte.
                     let woven = match factor.is_float() {
@@ -115,7 +116,8 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
                         }
                     };
                     let dtype = g.type_name(factor_ty);
-                    let stored = if factor == Scalar::F32 { woven.text.clone() } else { format!("{dtype}({})", woven.text) };
+                    let stored =
+                        if factor == Scalar::F32 { woven.text.clone() } else { format!("{dtype}({})", woven.text) };
                     g.line(&format!("{tile}[{at_tile} // 16, {at_tile} % 16] = {stored}"));
                     prologue = format!(" after each element of `{a}` has become {}, it being the raw one", woven.words);
                 });
@@ -166,7 +168,8 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     g.line(&format!("loom.mma_store({c}, {row}, {col}, {total})"));
     if with_bias {
         // The store is seen by the other lanes after the barrier.
-        let bias = g.array_like(&["bias", "shift", "row_scale", "mask"], sum, &[Extent::Is(n)], low.max(-4.0), high.min(4.0));
+        let bias =
+            g.array_like(&["bias", "shift", "row_scale", "mask"], sum, &[Extent::Is(n)], low.max(-4.0), high.min(4.0));
         g.line("loom.sync_threads()");
         let (e, p) = (g.like(&["q_e", "u", "each"]), g.like(&["q", "at_out", "cell"]));
         g.line(&format!("for {e} in range({}):", 16 * width / 32));

@@ -174,10 +174,15 @@ impl Generator {
     pub(super) fn threshold(&mut self, of: &Expr) -> Expr {
         // Much of a wide range is never reached.
         let Range { low, high } = of.range;
-        let (low, high) = if of.ty == self.whole { (low.max(-4.0), high.min(20.0)) } else { (low.max(-1.5), high.min(1.5)) };
+        let (low, high) =
+            if of.ty == self.whole { (low.max(-4.0), high.min(20.0)) } else { (low.max(-1.5), high.min(1.5)) };
         let (low, high) = if low < high { (low, high) } else { (of.range.low.min(1e3), of.range.low.min(1e3) + 1.0) };
         let at = low + (high - low) * (3 + self.random.below(5)) as f64 / 10.0;
-        if of.ty == self.whole { self.int(at.round() as i32) } else { self.number_of(of.ty, (at * 100.0).round() / 100.0) }
+        if of.ty == self.whole {
+            self.int(at.round() as i32)
+        } else {
+            self.number_of(of.ty, (at * 100.0).round() / 100.0)
+        }
     }
 
     /// An expression with a variable in it.
@@ -407,7 +412,8 @@ impl Generator {
         let composite = ty.as_composite()?;
         let Composite::Vector { elem, len: len @ 2..=4 } = composite else { return None };
         let elem = Type::Scalar(elem);
-        let parts: Vec<Expr> = (0..len).map(|_| self.leaf_of_variable(elem).unwrap_or_else(|| self.constant(elem))).collect();
+        let parts: Vec<Expr> =
+            (0..len).map(|_| self.leaf_of_variable(elem).unwrap_or_else(|| self.constant(elem))).collect();
         let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
         let refs: Vec<&Expr> = parts.iter().collect();
         Some(Expr::call(&self.builtin(&composite.python_name()), &refs, ty, range))
@@ -418,7 +424,9 @@ impl Generator {
         const FLOATS: [f64; 18] =
             [0.5, 2.0, 0.25, 1.5, 0.1, 3.0, 0.75, 1.0, 4.0, 0.2, 0.3, 0.05, 2.5, 0.8, 0.6, 1.2, 0.01, 10.0];
         match ty {
-            _ if ty == self.real && self.random.one_in(3) => self.number((1 + self.random.clone().below(299)) as f64 / 100.0),
+            _ if ty == self.real && self.random.one_in(3) => {
+                self.number((1 + self.random.clone().below(299)) as f64 / 100.0)
+            }
             Type::F32 | Type::F64 => {
                 let number = self.random.pick(&FLOATS);
                 self.number_of(ty, number)
@@ -429,7 +437,11 @@ impl Generator {
             }
             Type::BOOL => self.condition(0),
             Type::Scalar(scalar) => {
-                let number = if scalar.is_float() { Expr::float(self.random.pick(&FLOATS)) } else { Expr::int(1 + self.random.below(9) as i32) };
+                let number = if scalar.is_float() {
+                    Expr::float(self.random.pick(&FLOATS))
+                } else {
+                    Expr::int(1 + self.random.below(9) as i32)
+                };
                 let range = number.range;
                 Expr::call(&self.cast_name(ty), &[&number], ty, range)
             }

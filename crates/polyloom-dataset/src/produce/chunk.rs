@@ -1,7 +1,8 @@
 //! The files of a chunk: rows by split, what was rejected, and the keys by which rows are told from those to come.
 
 use super::manifest::{Chunk, FileRecord, Manifest, TemporaryFile};
-use super::settings::{Dedup, Settings};
+use super::settings::{Dedup, Format, Settings};
+use super::sink::Sink;
 use super::work::{Done, Key, Made, Rejected};
 use crate::Hashes;
 use crate::row::Selected;
@@ -24,32 +25,10 @@ pub(crate) struct OpenChunk<'a> {
     settings: &'a Settings,
     number: u64,
     chunk: Chunk,
-    splits: [Option<Writer>; SPLITS.len()],
-    rejects: Option<Writer>,
-    keys: Writer,
-}
-
-/// A file and how many rows it has.
-struct Writer {
-    file: TemporaryFile,
+    splits: [Option<Sink>; SPLITS.len()],
+    rejects: Option<Sink>,
+    keys: TemporaryFile,
     rows: u64,
-}
-
-impl Writer {
-    fn create(folder: &Path, path: &str) -> io::Result<Writer> {
-        Ok(Writer { file: TemporaryFile::create(folder, path)?, rows: 0 })
-    }
-
-    fn line(&mut self, line: &[u8]) -> io::Result<()> {
-        self.file.write_all(line)?;
-        self.file.write_all(b"\n")?;
-        self.rows += 1;
-        Ok(())
-    }
-
-    fn finish(self) -> io::Result<FileRecord> {
-        Ok(FileRecord { rows: self.rows, ..self.file.finish()? })
-    }
 }
 
 impl<'a> OpenChunk<'a> {
@@ -61,7 +40,8 @@ impl<'a> OpenChunk<'a> {
             chunk: Chunk { first, ..Chunk::default() },
             splits: [const { None }; SPLITS.len()],
             rejects: None,
-            keys: Writer::create(folder, &format!("keys/{number:05}.bin"))?,
+            keys: TemporaryFile::create(folder, &format!("keys/{number:05}.bin"))?,
+            rows: 0,
         })
     }
 
@@ -98,7 +78,7 @@ impl<'a> OpenChunk<'a> {
         let (folder, number) = (&self.folder, self.number);
         let writer = match &mut self.rejects {
             Some(writer) => writer,
-            none => none.insert(Writer::create(folder, &format!("rejects/{number:05}.jsonl"))?),
+            none => none.insert(Sink::create(folder, &format!("rejects/{number:05}.jsonl"), Format::Jsonl, &[])?),
         };
         *self.chunk.rejects.entry(record.reason.clone()).or_default() += 1;
         writer.line(&serde_json::to_vec(record)?)
@@ -112,14 +92,14 @@ impl<'a> OpenChunk<'a> {
         let writer = match &mut self.splits[split] {
             Some(writer) => writer,
             none => {
-                let extension = self.settings.format.extension();
-                none.insert(Writer::create(folder, &format!("data/{name}-{number:05}.{extension}"))?)
+                let Settings { format, columns, .. } = self.settings;
+                let path = format!("data/{name}-{number:05}.{}", format.extension());
+                none.insert(Sink::create(folder, &path, *format, columns)?)
             }
         };
         writer.line(line)?;
-        self.keys.file.write_all(&keys.to_bytes())?;
-        self.keys.rows += 1;
-        Ok(())
+        self.rows += 1;
+        self.keys.write_all(&keys.to_bytes())
     }
 
     /// The statistics of the rows that were added as lines, and the index after the last.
@@ -130,8 +110,9 @@ impl<'a> OpenChunk<'a> {
     /// Gives the files their names and lists them.
     pub(crate) fn finish(self, manifest: &mut Manifest, is_last: bool) -> io::Result<()> {
         let mut chunk = self.chunk;
-        let writers = self.splits.into_iter().flatten().chain(self.rejects).chain([self.keys]);
-        chunk.files = writers.map(Writer::finish).collect::<io::Result<_>>()?;
+        let sinks = self.splits.into_iter().flatten().chain(self.rejects);
+        chunk.files = sinks.map(Sink::finish).collect::<io::Result<_>>()?;
+        chunk.files.push(FileRecord { rows: self.rows, ..self.keys.finish()? });
         manifest.chunks.push(chunk);
         manifest.is_finished = is_last;
         manifest.write(&self.folder)

@@ -2,17 +2,21 @@
 
 mod chunk;
 mod manifest;
+mod parquet;
 mod settings;
+mod sink;
 mod work;
 
 pub use manifest::{Chunk, FileRecord, Manifest};
 pub use settings::{Dedup, Format, Settings, Shard};
 
 pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, read_chunk_keys, split_name};
+pub(crate) use sink::read_lines;
 pub(crate) use work::{drafts, key};
 
 use crate::card::{Summary, UniqueRatios, card};
 use crate::generate::Category;
+use crate::row::Row;
 use crate::similarity::Sketch;
 use crate::text::{Device, Texts};
 use crate::verify::{Level, Verifier};
@@ -207,6 +211,24 @@ impl Selection<'_> {
         known.insert(key);
         None
     }
+}
+
+/// All rows of a data set, in the order of its files.
+///
+/// # Errors
+///
+/// If the folder holds none; of rows, if a file cannot be read or is damaged.
+pub fn rows(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<Row>>> {
+    let manifest = Manifest::read(folder)?.ok_or_else(|| io::Error::other("there is no data set here"))?;
+    let format = manifest.settings.format;
+    let folder = folder.to_owned();
+    let files = manifest.chunks.into_iter().flat_map(|chunk| chunk.files);
+    let files = files.filter(|file| file.path.starts_with("data/"));
+    Ok(files.flat_map(move |file| {
+        let lines = read_lines(&folder.join(&file.path), format);
+        let lines = lines.unwrap_or_else(|error| Box::new(std::iter::once(Err(error))));
+        lines.map(|line| Ok(serde_json::from_slice(&line?)?))
+    }))
 }
 
 /// How many kernels are different.

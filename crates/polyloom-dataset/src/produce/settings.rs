@@ -74,6 +74,11 @@ pub enum Dedup {
 pub enum Format {
     /// Lines of JSON.
     Jsonl,
+    /// The same, compressed by zstd.
+    #[serde(rename = "jsonl.zst")]
+    JsonlZstd,
+    /// Parquet.
+    Parquet,
 }
 
 impl Format {
@@ -81,6 +86,8 @@ impl Format {
     pub fn extension(self) -> &'static str {
         match self {
             Format::Jsonl => "jsonl",
+            Format::JsonlZstd => "jsonl.zst",
+            Format::Parquet => "parquet",
         }
     }
 }

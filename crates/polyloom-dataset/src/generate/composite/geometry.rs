@@ -30,12 +30,24 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
     let radius = g.text(radius);
     let mut extras = g.extras(difficulty);
     let (dot, sqrt) = (g.builtin("dot"), g.builtin("sqrt"));
-    let oc = g.set_like(&["oc", "rel", "offset"], &format!("{origin} - {center}"), VEC3, 2.0, "the origin as the center sees it");
+    let oc = g.set_like(
+        &["oc", "rel", "offset"],
+        &format!("{origin} - {center}"),
+        VEC3,
+        2.0,
+        "the origin as the center sees it",
+    );
     let oc = g.text(oc);
     let b = g.set_like(&["b", "along", "proj"], &format!("{dot}({oc}, {direction})"), Type::F32, 6.0, "");
     let b_text = g.text(b);
     let c = g.set_like(&["c", "outside"], &format!("{dot}({oc}, {oc}) - {radius} * {radius}"), Type::F32, 14.0, "");
-    let disc = g.set_like(&["disc", "h", "inside"], &format!("{b_text} * {b_text} - {}", g.text(c)), Type::F32, 40.0, "the discriminant");
+    let disc = g.set_like(
+        &["disc", "h", "inside"],
+        &format!("{b_text} * {b_text} - {}", g.text(c)),
+        Type::F32,
+        40.0,
+        "the discriminant",
+    );
     extras.extend([b, disc]);
     let disc = g.text(disc);
     let miss = g.random.pick(&["-1.0", "100.0", "0.0"]);
@@ -54,10 +66,20 @@ pub(super) fn ray_sphere(g: &mut Generator, difficulty: u8) -> &'static str {
         }
         _ => g.line(&format!("{t_text} = 2.0 * {sqrt}({disc})")),
     });
-    let what = ["where the ray enters the sphere", "where it enters it, or leaves it if it begins inside", "how long it is in the sphere"][kind];
+    let what = [
+        "where the ray enters the sphere",
+        "where it enters it, or leaves it if it begins inside",
+        "how long it is in the sphere",
+    ][kind];
     g.explain(format!("`{t_text}` is {what}, or {miss} if it misses."));
     if g.random.one_in(2) {
-        let normal = g.set_like(&["normal", "n", "surface"], &format!("({oc} + {t_text} * {direction}) / {radius}"), VEC3, 100.0, "the normal there");
+        let normal = g.set_like(
+            &["normal", "n", "surface"],
+            &format!("({oc} + {t_text} * {direction}) / {radius}"),
+            VEC3,
+            100.0,
+            "the normal there",
+        );
         g.written(&["normals", "out_n", "surfaces"], normal, &[], 0);
     }
     g.written(&["hits", "out", "depths"], t, &extras, difficulty);
@@ -83,13 +105,25 @@ pub(super) fn distance_field(g: &mut Generator, difficulty: u8) -> &'static str 
         let (text, what) = match g.random.below(5) {
             0 => (format!("{length}({p_text}) - {r}"), "the distance to a sphere"),
             1 => {
-                let d = g.set_like(&["d", "outside", "box_d"], &format!("{vec3}({abs}({p_text}[0]) - {r}, {abs}({p_text}[1]) - {r}, {abs}({p_text}[2]) - {r})"), VEC3, 4.0, "");
+                let d = g.set_like(
+                    &["d", "outside", "box_d"],
+                    &format!("{vec3}({abs}({p_text}[0]) - {r}, {abs}({p_text}[1]) - {r}, {abs}({p_text}[2]) - {r})"),
+                    VEC3,
+                    4.0,
+                    "",
+                );
                 let d = g.text(d);
                 let o = format!("{length}({vec3}({max}({d}[0], 0.0), {max}({d}[1], 0.0), {max}({d}[2], 0.0)))");
                 (o, "how far the point is outside a box")
             }
             2 => {
-                let ring = g.set_like(&["ring", "around"], &format!("{length}({vec2}({p_text}[0], {p_text}[2])) - 0.8"), Type::F32, 4.0, "");
+                let ring = g.set_like(
+                    &["ring", "around"],
+                    &format!("{length}({vec2}({p_text}[0], {p_text}[2])) - 0.8"),
+                    Type::F32,
+                    4.0,
+                    "",
+                );
                 let ring = g.text(ring);
                 (format!("{length}({vec2}({ring}, {p_text}[1])) - 0.5 * {r}"), "the distance to a torus")
             }
@@ -109,7 +143,13 @@ pub(super) fn distance_field(g: &mut Generator, difficulty: u8) -> &'static str 
                         let k = g.number_like(&["blend", "k", "softness"], 0.1, 0.5);
                         let k = g.text(k);
                         let clamp = g.builtin("clamp");
-                        let h = g.ranged_like(&["h", "mix_h"], &format!("{clamp}(0.5 + 0.5 * ({b} - {a}) / {k}, 0.0, 1.0)"), Type::F32, Range::new(0.0, 1.0), "");
+                        let h = g.ranged_like(
+                            &["h", "mix_h"],
+                            &format!("{clamp}(0.5 + 0.5 * ({b} - {a}) / {k}, 0.0, 1.0)"),
+                            Type::F32,
+                            Range::new(0.0, 1.0),
+                            "",
+                        );
                         let h = g.text(h);
                         (format!("{b} * (1.0 - {h}) + {a} * {h} - {k} * {h} * (1.0 - {h})"), "a smooth union of both")
                     }
@@ -142,11 +182,23 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
         1 => format!("0.5 + 0.5 * {dot}({n}, {light})"),
         _ => format!("{max}({dot}({n}, {light}) + 0.2, 0.0) / 1.2"),
     };
-    let diffuse = g.ranged_like(&["diffuse", "lit", "lambert"], &facing, Type::F32, Range::new(0.0, 1.0), "how much light falls there");
+    let diffuse = g.ranged_like(
+        &["diffuse", "lit", "lambert"],
+        &facing,
+        Type::F32,
+        Range::new(0.0, 1.0),
+        "how much light falls there",
+    );
     extras.push(diffuse);
     let diffuse = g.varied(diffuse, &extras, difficulty);
     let (diffuse, color) = (g.text(diffuse), g.text(color));
-    let mut total = g.set_like(&["shade", "lit_color", "reflected"], &format!("{color} * {diffuse}"), VEC3, 4.0, "the light that is thrown back");
+    let mut total = g.set_like(
+        &["shade", "lit_color", "reflected"],
+        &format!("{color} * {diffuse}"),
+        VEC3,
+        4.0,
+        "the light that is thrown back",
+    );
     if g.random.one_in(2) {
         let view = g.like(&["view_dirs", "to_eye", "view"]);
         g.param(&view, VEC3, vec![N0], Values::Unit);
@@ -157,17 +209,41 @@ pub(super) fn shading(g: &mut Generator, difficulty: u8) -> &'static str {
         let blinn = g.random.one_in(2);
         let along = match blinn {
             true => {
-                let half = g.set_like(&["half_dir", "bisector", "mid_dir"], &format!("{normalize}({light} + {view}[i])"), VEC3, 1.0, "");
+                let half = g.set_like(
+                    &["half_dir", "bisector", "mid_dir"],
+                    &format!("{normalize}({light} + {view}[i])"),
+                    VEC3,
+                    1.0,
+                    "",
+                );
                 format!("{dot}({n}, {})", g.text(half))
             }
             false => {
-                let mirror = g.set_like(&["mirror", "bounced"], &format!("2.0 * {dot}({n}, {light}) * {n} - {light}"), VEC3, 3.0, "");
+                let mirror = g.set_like(
+                    &["mirror", "bounced"],
+                    &format!("2.0 * {dot}({n}, {light}) * {n} - {light}"),
+                    VEC3,
+                    3.0,
+                    "",
+                );
                 format!("{dot}({}, {view}[i])", g.text(mirror))
             }
         };
-        let spec = g.ranged_like(&["spec", "highlight"], &format!("{pow}({max}({along}, 0.05), {gloss})"), Type::F32, Range::new(0.0, 1.0), "the highlight");
+        let spec = g.ranged_like(
+            &["spec", "highlight"],
+            &format!("{pow}({max}({along}, 0.05), {gloss})"),
+            Type::F32,
+            Range::new(0.0, 1.0),
+            "the highlight",
+        );
         let (spec, before) = (g.text(spec), g.text(total));
-        total = g.set_like(&["glossy", "lit_total"], &format!("{before} + {vec3}({spec}, {spec}, {spec})"), VEC3, 6.0, "both together");
+        total = g.set_like(
+            &["glossy", "lit_total"],
+            &format!("{before} + {vec3}({spec}, {spec}, {spec})"),
+            VEC3,
+            6.0,
+            "both together",
+        );
     }
     g.written(&["pixels", "out", "radiance"], total, &extras, difficulty);
     g.random.pick(&["shade_pixels", "phong_shading", "lambert_shading", "light_surface"])
@@ -185,14 +261,26 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
         0 => {
             let view = g.scalar_like(&["view", "camera", "pose"], MAT44, -1.0, 1.0);
             let vec4 = g.builtin("vec4");
-            let h = g.set_like(&["h", "homog", "hp"], &format!("{view} * {vec4}({p_text}[0], {p_text}[1], {p_text}[2], 1.0)"), VEC4, 6.0, "the point in the camera's frame");
+            let h = g.set_like(
+                &["h", "homog", "hp"],
+                &format!("{view} * {vec4}({p_text}[0], {p_text}[1], {p_text}[2], 1.0)"),
+                VEC4,
+                6.0,
+                "the point in the camera's frame",
+            );
             let (h, vec3) = (g.text(h), g.builtin("vec3"));
             g.set_like(&["local", "cam", "eye_p"], &format!("{vec3}({h}[0], {h}[1], {h}[2])"), VEC3, 6.0, "")
         }
         1 => {
             let rot = g.scalar_like(&["rotation", "axes", "frame"], MAT33, -1.0, 1.0);
             let eye = g.scalar_like(&["eye", "origin", "translation"], VEC3, -0.5, 0.5);
-            g.set_like(&["local", "cam", "eye_p"], &format!("{rot} * ({p_text} - {eye})"), VEC3, 8.0, "the point in the camera's frame")
+            g.set_like(
+                &["local", "cam", "eye_p"],
+                &format!("{rot} * ({p_text} - {eye})"),
+                VEC3,
+                8.0,
+                "the point in the camera's frame",
+            )
         }
         _ => {
             let name = g.builtin("transform_point");
@@ -201,25 +289,49 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
             let eye = g.scalar_like(&["eye", "origin"], VEC3, -0.5, 0.5);
             let _ = name;
             let rotate = g.builtin(g.random.clone().pick(&["quat_rotate", "quat_rotate_inv"]));
-            g.set_like(&["local", "cam", "eye_p"], &format!("{rotate}({pose}, {p_text} - {eye})"), VEC3, 8.0, "the point in the camera's frame")
+            g.set_like(
+                &["local", "cam", "eye_p"],
+                &format!("{rotate}({pose}, {p_text} - {eye})"),
+                VEC3,
+                8.0,
+                "the point in the camera's frame",
+            )
         }
     };
     let local = g.text(seen);
     extras.push(seen);
     let (max, abs) = (g.builtin("max"), g.builtin("abs"));
-    let z = g.ranged_like(&["z", "depth", "away"], &format!("{max}({abs}({local}[2]), 0.2)"), Type::F32, Range::new(0.2, 8.0), "its distance, at least 0.2");
+    let z = g.ranged_like(
+        &["z", "depth", "away"],
+        &format!("{max}({abs}({local}[2]), 0.2)"),
+        Type::F32,
+        Range::new(0.2, 8.0),
+        "its distance, at least 0.2",
+    );
     let focal = g.number_like(&["focal", "zoom"], 0.5, 2.0);
     let (z_text, focal) = (g.text(z), g.text(focal));
     if g.random.one_in(2) {
         g.with_composite(VEC2);
         let vec2 = g.builtin("vec2");
-        let at = g.set_like(&["pixel", "uv", "screen"], &format!("{vec2}({focal} * {local}[0] / {z_text}, {focal} * {local}[1] / {z_text})"), VEC2, 80.0, "where it appears");
+        let at = g.set_like(
+            &["pixel", "uv", "screen"],
+            &format!("{vec2}({focal} * {local}[0] / {z_text}, {focal} * {local}[1] / {z_text})"),
+            VEC2,
+            80.0,
+            "where it appears",
+        );
         g.written(&["pixels", "out", "screen_points"], at, &extras, difficulty);
         if g.random.one_in(2) {
             g.written(&["depths", "z_buffer"], z, &[], difficulty);
         }
     } else {
-        let size = g.set_like(&["size", "extent", "scale_at"], &format!("{focal} * ({local}[0] + {local}[1]) / {z_text}"), Type::F32, 80.0, "how far off the axis it appears");
+        let size = g.set_like(
+            &["size", "extent", "scale_at"],
+            &format!("{focal} * ({local}[0] + {local}[1]) / {z_text}"),
+            Type::F32,
+            80.0,
+            "how far off the axis it appears",
+        );
         g.written(&["offsets", "out", "result"], size, &extras, difficulty);
     }
     g.random.pick(&["project_points", "camera_transform", "to_screen", "view_points"])
@@ -231,7 +343,8 @@ pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let n = 12;
     let vertices = g.array_like(&["vertices", "points", "nodes"], VEC3, &[Extent::Is(n)], -1.0, 1.0);
-    let faces = g.array_like(&["faces", "triangles", "elements"], Type::I32, &[N0, Extent::Is(3)], 0.0, f64::from(n - 1));
+    let faces =
+        g.array_like(&["faces", "triangles", "elements"], Type::I32, &[N0, Extent::Is(3)], 0.0, f64::from(n - 1));
     let mut extras = g.extras(difficulty);
     let corner: Vec<String> = [["a", "p0"], ["b", "p1"], ["c", "p2"]]
         .iter()
@@ -243,7 +356,13 @@ pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
         .collect();
     let (a, b, c) = (&corner[0], &corner[1], &corner[2]);
     let (cross, length, dot) = (g.builtin("cross"), g.builtin("length"), g.builtin("dot"));
-    let normal = g.set_like(&["normal", "n", "area_vec"], &format!("{cross}({b} - {a}, {c} - {a})"), VEC3, 16.0, "the normal, twice as long as the area");
+    let normal = g.set_like(
+        &["normal", "n", "area_vec"],
+        &format!("{cross}({b} - {a}, {c} - {a})"),
+        VEC3,
+        16.0,
+        "the normal, twice as long as the area",
+    );
     let n_text = g.text(normal);
     let (text, what) = match g.random.below(5) {
         0 => (format!("0.5 * {length}({n_text})"), "the area"),
@@ -272,13 +391,20 @@ pub(super) fn triangle(g: &mut Generator, difficulty: u8) -> &'static str {
 pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let (rows, cols) = (8, 6);
-    let image = g.array_like(&["image", "texture", "grid"], Type::F32, &[Extent::Is(rows), Extent::Is(cols)], -1.0, 1.0);
-    let (u, v) = (g.element_like(&["u", "xs", "s_coord"], Type::F32, 0.0, f64::from(cols - 1)), g.element_like(&["v", "ys", "t_coord"], Type::F32, 0.0, f64::from(rows - 1)));
+    let image =
+        g.array_like(&["image", "texture", "grid"], Type::F32, &[Extent::Is(rows), Extent::Is(cols)], -1.0, 1.0);
+    let (u, v) = (
+        g.element_like(&["u", "xs", "s_coord"], Type::F32, 0.0, f64::from(cols - 1)),
+        g.element_like(&["v", "ys", "t_coord"], Type::F32, 0.0, f64::from(rows - 1)),
+    );
     let extras = g.extras(difficulty);
     let (u, v) = (g.text(u), g.text(v));
     let (clamp, floor, min) = (g.builtin("clamp"), g.builtin("floor"), g.builtin("min"));
     let (x, y) = match g.random.one_in(2) {
-        true => (format!("{clamp}({u}, 0.0, float({image}.shape[1] - 1))"), format!("{clamp}({v}, 0.0, float({image}.shape[0] - 1))")),
+        true => (
+            format!("{clamp}({u}, 0.0, float({image}.shape[1] - 1))"),
+            format!("{clamp}({v}, 0.0, float({image}.shape[0] - 1))"),
+        ),
         false => (format!("{clamp}({u}, 0.0, {}.0)", cols - 1), format!("{clamp}({v}, 0.0, {}.0)", rows - 1)),
     };
     let x = g.ranged_like(&["x", "px", "fx"], &x, Type::F32, Range::new(0.0, 8.0), "");
@@ -293,8 +419,15 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
     g.line(&format!("{x1} = {min}({x0} + 1, {image}.shape[1] - 1)"));
     g.line(&format!("{y1} = {min}({y0} + 1, {image}.shape[0] - 1)"));
     let unit = Range::new(0.0, 1.0);
-    let tx = g.ranged_like(&["tx", "wx", "ax"], &format!("{x} - float({x0})"), Type::F32, unit, "the fraction along a row");
-    let ty = g.ranged_like(&["ty", "wy", "ay"], &format!("{y} - float({y0})"), Type::F32, unit, "the fraction along a column");
+    let tx =
+        g.ranged_like(&["tx", "wx", "ax"], &format!("{x} - float({x0})"), Type::F32, unit, "the fraction along a row");
+    let ty = g.ranged_like(
+        &["ty", "wy", "ay"],
+        &format!("{y} - float({y0})"),
+        Type::F32,
+        unit,
+        "the fraction along a column",
+    );
     let (mut tx_text, mut ty_text) = (g.text(tx), g.text(ty));
     if g.random.one_in(3) {
         let smooth = |t: &str| format!("{t} * {t} * (3.0 - 2.0 * {t})");
@@ -314,7 +447,13 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
         true => format!("{lerp}({top}, {bottom}, {ty_text})"),
         false => format!("(1.0 - {ty_text}) * {top} + {ty_text} * {bottom}"),
     };
-    let value = g.set_like(&["value", "sample", "found_value"], &mixed, Type::F32, 2.0, &format!("`{image}` between its pixels"));
+    let value = g.set_like(
+        &["value", "sample", "found_value"],
+        &mixed,
+        Type::F32,
+        2.0,
+        &format!("`{image}` between its pixels"),
+    );
     let mut seen = extras.clone();
     seen.extend([tx, ty]);
     g.written(&["samples", "out", "resampled"], value, &seen, difficulty);
@@ -334,11 +473,23 @@ pub(super) fn tone_mapping(g: &mut Generator, difficulty: u8) -> &'static str {
     let exposure = g.number_like(&["exposure", "gain"], 0.5, 2.0);
     let extras = g.extras(difficulty);
     let (color, exposure) = (g.text(color), g.text(exposure));
-    let c = g.ranged_like(&["c", "exposed", "scaled"], &format!("{color} * {exposure}"), VEC3, Range::new(0.0, 8.0), "the colour, exposed");
+    let c = g.ranged_like(
+        &["c", "exposed", "scaled"],
+        &format!("{color} * {exposure}"),
+        VEC3,
+        Range::new(0.0, 8.0),
+        "the colour, exposed",
+    );
     let c_text = g.text(c);
     let dot = g.builtin("dot");
     let vec3 = g.builtin("vec3");
-    let l = g.ranged_like(&["lum", "luma", "grey"], &format!("{dot}({c_text}, {vec3}(0.2126, 0.7152, 0.0722))"), Type::F32, Range::new(0.0, 8.0), "its luminance");
+    let l = g.ranged_like(
+        &["lum", "luma", "grey"],
+        &format!("{dot}({c_text}, {vec3}(0.2126, 0.7152, 0.0722))"),
+        Type::F32,
+        Range::new(0.0, 8.0),
+        "its luminance",
+    );
     let mut seen = extras.clone();
     let l_varied = g.varied(l, &seen, difficulty / 2);
     seen.push(l);
@@ -360,12 +511,19 @@ pub(super) fn tone_mapping(g: &mut Generator, difficulty: u8) -> &'static str {
     };
     let factor = g.set_like(&["factor", "curve", "k"], &factor, Type::F32, 60.0, "the curve there");
     let factor = g.text(factor);
-    let mapped = g.set_like(&["mapped", "toned", "ldr"], &format!("{c_text} * {factor}"), VEC3, 500.0, "the colour by it");
+    let mapped =
+        g.set_like(&["mapped", "toned", "ldr"], &format!("{c_text} * {factor}"), VEC3, 500.0, "the colour by it");
     if g.random.one_in(2) {
         let grey = g.text(l);
         let mix = g.number_like(&["saturation", "tint"], 0.2, 1.0);
         let (mix, m) = (g.text(mix), g.text(mapped));
-        let toned = g.set_like(&["graded", "washed"], &format!("{m} * {mix} + {vec3}({grey}, {grey}, {grey}) * (1.0 - {mix})"), VEC3, 600.0, "the same, less saturated");
+        let toned = g.set_like(
+            &["graded", "washed"],
+            &format!("{m} * {mix} + {vec3}({grey}, {grey}, {grey}) * (1.0 - {mix})"),
+            VEC3,
+            600.0,
+            "the same, less saturated",
+        );
         g.written(&["out", "pixels", "graded_image"], toned, &seen, difficulty);
     } else {
         g.written(&["out", "pixels", "display"], mapped, &seen, difficulty);

@@ -12,7 +12,14 @@ fn matrix(g: &mut Generator, names: &[&str], low: f64, high: f64) -> String {
 }
 
 /// Writes rows: the body gives the base of each element's value.
-fn write_rows(g: &mut Generator, names: &[&str], n: &str, extras: &[usize], difficulty: u8, body: impl FnOnce(&mut Generator, &str) -> usize) {
+fn write_rows(
+    g: &mut Generator,
+    names: &[&str],
+    n: &str,
+    extras: &[usize],
+    difficulty: u8,
+    body: impl FnOnce(&mut Generator, &str) -> usize,
+) {
     let out = g.zeros_like(names, Type::F32, &[N0, N1]);
     let k = g.like(&["k", "c", "col", "m"]);
     g.line(&format!("for {k} in range({n}):"));
@@ -107,7 +114,13 @@ pub(super) fn layer_norm(g: &mut Generator, difficulty: u8) -> &'static str {
         g.line(&format!("{spread} += {d} * {d}"));
     });
     let sqrt = g.builtin("sqrt");
-    let inv = g.ranged_like(&["inv", "rstd", "scale_by"], &format!("1.0 / {sqrt}({spread} / float({n}) + 0.001)"), Type::F32, Range::new(0.0, 40.0), "one over the spread");
+    let inv = g.ranged_like(
+        &["inv", "rstd", "scale_by"],
+        &format!("1.0 / {sqrt}({spread} / float({n}) + 0.001)"),
+        Type::F32,
+        Range::new(0.0, 40.0),
+        "one over the spread",
+    );
     let inv = g.text(inv);
     let bias = g.random.one_in(2).then(|| g.array_like(&["beta", "bias", "shift"], Type::F32, &[N1], -0.5, 0.5));
     write_rows(g, &["out", "normed", "y"], &n, &extras, difficulty, |g, k| {
@@ -125,8 +138,20 @@ pub(super) fn matmul(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0, N1], &["i", "j"]);
     let inner = Extent::Free(2);
     let (ta, tb) = (g.random.one_in(4), g.random.one_in(4));
-    let a = g.array_like(&["a", "left", "lhs", "inputs"], Type::F32, &if ta { [inner, N0] } else { [N0, inner] }, -1.0, 1.0);
-    let b = g.array_like(&["b", "right", "rhs", "weights"], Type::F32, &if tb { [N1, inner] } else { [inner, N1] }, -1.0, 1.0);
+    let a = g.array_like(
+        &["a", "left", "lhs", "inputs"],
+        Type::F32,
+        &if ta { [inner, N0] } else { [N0, inner] },
+        -1.0,
+        1.0,
+    );
+    let b = g.array_like(
+        &["b", "right", "rhs", "weights"],
+        Type::F32,
+        &if tb { [N1, inner] } else { [inner, N1] },
+        -1.0,
+        1.0,
+    );
     let mut extras = g.extras(difficulty);
     let total = g.starting(&["total", "acc", "s"], Type::F32, "0.0", 32.0);
     let total_text = g.text(total);
@@ -200,11 +225,26 @@ pub(super) fn activation(g: &mut Generator, difficulty: u8) -> &'static str {
         let (other, _) = spelled(&near, at);
         let other = g.set_like(&["y_h", "f_near", "other"], &other, Type::F32, 60.0, "the same a little further");
         let other = g.text(other);
-        let slope = g.set_like(&["dy", "derivative", "grad"], &format!("({other} - {y_text}) / {h}"), Type::F32, 60.0, "the slope by a difference");
+        let slope = g.set_like(
+            &["dy", "derivative", "grad"],
+            &format!("({other} - {y_text}) / {h}"),
+            Type::F32,
+            60.0,
+            "the slope by a difference",
+        );
         g.written(&["slopes", "derivatives", "grads"], slope, &[], difficulty);
     }
     g.written(&["out", "activated", "result"], y, &extras, difficulty);
-    ["swish_layer", "gelu_layer", "softplus_layer", "elu_layer", "leaky_relu_layer", "mish_layer", "softsign_layer", "tanh_layer"][at]
+    [
+        "swish_layer",
+        "gelu_layer",
+        "softplus_layer",
+        "elu_layer",
+        "leaky_relu_layer",
+        "mish_layer",
+        "softsign_layer",
+        "tanh_layer",
+    ][at]
 }
 
 /// A step of an optimiser.
@@ -221,18 +261,36 @@ pub(super) fn optimizer(g: &mut Generator, difficulty: u8) -> &'static str {
     if g.random.one_in(2) {
         let decay = g.number_like(&["weight_decay", "l2"], 0.0, 0.1);
         let (now, decay) = (g.text(grad), g.text(decay));
-        grad = g.set_like(&["regular", "g_reg"], &format!("{now} + {decay} * {}", texts[0]), Type::F32, 1.2, "the gradient with weight decay");
+        grad = g.set_like(
+            &["regular", "g_reg"],
+            &format!("{now} + {decay} * {}", texts[0]),
+            Type::F32,
+            1.2,
+            "the gradient with weight decay",
+        );
     }
     let grad = g.varied(grad, &extras, difficulty);
     let grad = g.text(grad);
-    let next = g.set_like(&["m_next", "avg", "m1"], &format!("{0} * {1} + (1.0 - {0}) * {grad}", texts[4], texts[2]), Type::F32, 4.0, "the running mean of the gradient");
+    let next = g.set_like(
+        &["m_next", "avg", "m1"],
+        &format!("{0} * {1} + (1.0 - {0}) * {grad}", texts[4], texts[2]),
+        Type::F32,
+        4.0,
+        "the running mean of the gradient",
+    );
     let m1 = g.text(next);
     let change = match g.random.below(3) {
         0 => {
             let v = g.element_like(&["second", "v_state", "squares"], Type::F32, 0.01, 0.5);
             let keep = g.number_like(&["beta2", "keep_sq"], 0.8, 0.99);
             let (v, keep) = (g.text(v), g.text(keep));
-            let v1 = g.ranged_like(&["v_next", "v1"], &format!("{keep} * {v} + (1.0 - {keep}) * {grad} * {grad}"), Type::F32, Range::new(0.0, 4.0), "the running mean of its square");
+            let v1 = g.ranged_like(
+                &["v_next", "v1"],
+                &format!("{keep} * {v} + (1.0 - {keep}) * {grad} * {grad}"),
+                Type::F32,
+                Range::new(0.0, 4.0),
+                "the running mean of its square",
+            );
             let (v1, sqrt) = (g.text(v1), g.builtin("sqrt"));
             g.line(&format!("{v} = {v1}"));
             format!("{} * {m1} / ({sqrt}({v1}) + 0.01)", texts[3])
@@ -273,7 +331,13 @@ pub(super) fn cross_entropy(g: &mut Generator, difficulty: u8) -> &'static str {
     let loss = match g.random.below(3) {
         0 => format!("{log}({total_text}) - {x}[i, {label}[i]]"),
         1 => {
-            let p = g.ranged_like(&["p", "share", "confidence"], &format!("{exp}({x}[i, {label}[i]]) / {total_text}"), Type::F32, Range::new(0.001, 1.0), "the share of the right class");
+            let p = g.ranged_like(
+                &["p", "share", "confidence"],
+                &format!("{exp}({x}[i, {label}[i]]) / {total_text}"),
+                Type::F32,
+                Range::new(0.001, 1.0),
+                "the share of the right class",
+            );
             let p = g.text(p);
             let focus = g.random.pick(&["(1.0 - {p})", "(1.0 - {p}) * (1.0 - {p})"]).replace("{p}", &p);
             format!("-{focus} * {log}({p})")
@@ -312,17 +376,35 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
             g.line(&format!("if {j} > i:"));
             g.nested(|g| g.line("break"));
         }
-        let score = g.set_like(&["score", "match_now", "logit"], &format!("{scale} * {dot}({q}, {keys}[{j}])"), Type::F32, 4.0, "");
+        let score = g.set_like(
+            &["score", "match_now", "logit"],
+            &format!("{scale} * {dot}({q}, {keys}[{j}])"),
+            Type::F32,
+            4.0,
+            "",
+        );
         let score = g.varied(score, &extras, difficulty);
         let score = g.constrained_name(score);
-        let w = g.ranged_like(&["w", "weight_j"], &format!("{exp}({})", g.text(score)), Type::F32, Range::new(0.0, 3e3), "");
+        let w = g.ranged_like(
+            &["w", "weight_j"],
+            &format!("{exp}({})", g.text(score)),
+            Type::F32,
+            Range::new(0.0, 3e3),
+            "",
+        );
         let w = g.text(w);
         g.line(&format!("{total} += {w}"));
         g.line(&format!("{sum_text} += {w} * {values}[{j}]"));
     });
     g.explain(format!("`{sum_text}` adds up `{values}`, weighted by exponentials of how `{keys}` match; `{total}` adds up the weights."));
     g.must_be_read(sum);
-    let mean = g.set_like(&["answer", "context", "attended"], &format!("{sum_text} / {total}"), ty, 1.0, "their weighted mean");
+    let mean = g.set_like(
+        &["answer", "context", "attended"],
+        &format!("{sum_text} / {total}"),
+        ty,
+        1.0,
+        "their weighted mean",
+    );
     g.written(&["out", "contexts", "result"], mean, &extras, difficulty);
     g.random.pick(&["attention_row", "soft_lookup", "attend", "weighted_recall"])
 }

@@ -81,14 +81,26 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
         // Where it came from.
         0 => {
             let (clamp, floor, min) = (g.builtin("clamp"), g.builtin("floor"), g.builtin("min"));
-            let from = g.ranged_like(&["back", "origin", "src"], &format!("{clamp}(float(i) - {dt} * {speed}, 0.0, float({n} - 1))"), Type::F32, Range::new(0.0, 100.0), "where the flow comes from");
+            let from = g.ranged_like(
+                &["back", "origin", "src"],
+                &format!("{clamp}(float(i) - {dt} * {speed}, 0.0, float({n} - 1))"),
+                Type::F32,
+                Range::new(0.0, 100.0),
+                "where the flow comes from",
+            );
             let from = g.text(from);
             let (a, b) = (g.like(&["i0", "lo"]), g.like(&["i1", "hi"]));
             g.line(&format!("{a} = int({floor}({from}))"));
             g.line(&format!("{b} = {min}({a} + 1, {n} - 1)"));
             let t = g.ranged_like(&["t", "frac"], &format!("{from} - float({a})"), Type::F32, Range::new(0.0, 1.0), "");
             let t = g.text(t);
-            g.set_like(&["carried", "value", "moved"], &format!("(1.0 - {t}) * {array}[{a}] + {t} * {array}[{b}]"), Type::F32, 2.0, &format!("`{array}` there"))
+            g.set_like(
+                &["carried", "value", "moved"],
+                &format!("(1.0 - {t}) * {array}[{a}] + {t} * {array}[{b}]"),
+                Type::F32,
+                2.0,
+                &format!("`{array}` there"),
+            )
         }
         // Upwind differences.
         _ => {
@@ -99,7 +111,13 @@ pub(super) fn advection(g: &mut Generator, difficulty: u8) -> &'static str {
             let slope = g.text(slope);
             g.line(&format!("if {speed} > 0.0:"));
             g.nested(|g| g.line(&format!("{slope} = {array}[i] - {array}[{left}]")));
-            g.set_like(&["carried", "value", "moved"], &format!("{array}[i] - {dt} * {speed} * {slope}"), Type::F32, 60.0, "the element less what the flow takes away upwind")
+            g.set_like(
+                &["carried", "value", "moved"],
+                &format!("{array}[i] - {dt} * {speed} * {slope}"),
+                Type::F32,
+                60.0,
+                "the element less what the flow takes away upwind",
+            )
         }
     };
     g.written(&["out", "advected", "next_q"], value, &extras, difficulty);
@@ -128,17 +146,35 @@ pub(super) fn jacobi(g: &mut Generator, difficulty: u8) -> &'static str {
         g.nested(|g| g.line(&format!("{total_text} += {array}[{at}]")));
     }
     g.explain(format!("`{total_text}` adds up the neighbours of the element of `{array}`, zeros beyond the edge."));
-    let next = g.set_like(&["relaxed", "next_u", "solved"], &format!("0.25 * ({total_text} + {h} * {h} * {f})"), Type::F32, 4.0, "what they and the source ask for");
+    let next = g.set_like(
+        &["relaxed", "next_u", "solved"],
+        &format!("0.25 * ({total_text} + {h} * {h} * {f})"),
+        Type::F32,
+        4.0,
+        "what they and the source ask for",
+    );
     let next_text = g.text(next);
     let value = match g.random.below(3) {
         0 => {
             let w = g.number_like(&["omega", "relax"], 0.5, 1.0);
             let (w, u) = (g.text(w), g.text(u));
-            g.set_like(&["blended", "damped"], &format!("(1.0 - {w}) * {u} + {w} * {next_text}"), Type::F32, 4.0, "the old value moved towards it")
+            g.set_like(
+                &["blended", "damped"],
+                &format!("(1.0 - {w}) * {u} + {w} * {next_text}"),
+                Type::F32,
+                4.0,
+                "the old value moved towards it",
+            )
         }
         1 => {
             let u = g.text(u);
-            g.set_like(&["residual", "error"], &format!("{next_text} - {u}"), Type::F32, 6.0, "how far the old value is from it")
+            g.set_like(
+                &["residual", "error"],
+                &format!("{next_text} - {u}"),
+                Type::F32,
+                6.0,
+                "how far the old value is from it",
+            )
         }
         _ => next,
     };
@@ -150,7 +186,10 @@ pub(super) fn jacobi(g: &mut Generator, difficulty: u8) -> &'static str {
 /// Two substances that react and spread.
 pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
-    let (a, b) = (g.element_like(&["a", "u", "activator"], Type::F32, 0.1, 1.0), g.element_like(&["b", "v", "inhibitor"], Type::F32, 0.1, 1.0));
+    let (a, b) = (
+        g.element_like(&["a", "u", "activator"], Type::F32, 0.1, 1.0),
+        g.element_like(&["b", "v", "inhibitor"], Type::F32, 0.1, 1.0),
+    );
     let (feed, kill) = (g.number_like(&["feed", "rate"], 0.02, 0.1), g.number_like(&["kill", "decay"], 0.02, 0.1));
     let extras = g.extras(difficulty);
     let arrays = [a, b].map(|index| g.text(index).replace("[i]", ""));
@@ -180,8 +219,20 @@ pub(super) fn reaction(g: &mut Generator, difficulty: u8) -> &'static str {
     seen.extend(&extras);
     let r = g.varied(r, &seen, difficulty);
     let [la, lb, r] = [la, lb, r].map(|index| g.text(index));
-    let na = g.set_like(&["next_a", "a1"], &format!("{ta} + 0.2 * {la} - 0.1 * {r} + {tf} * (1.0 - {ta})"), Type::F32, 40.0, "the first after the step");
-    let nb = g.set_like(&["next_b", "b1"], &format!("{tb} + 0.1 * {lb} + 0.1 * {r} - ({tf} + {tk}) * {tb}"), Type::F32, 40.0, "the second after the step");
+    let na = g.set_like(
+        &["next_a", "a1"],
+        &format!("{ta} + 0.2 * {la} - 0.1 * {r} + {tf} * (1.0 - {ta})"),
+        Type::F32,
+        40.0,
+        "the first after the step",
+    );
+    let nb = g.set_like(
+        &["next_b", "b1"],
+        &format!("{tb} + 0.1 * {lb} + 0.1 * {r} - ({tf} + {tk}) * {tb}"),
+        Type::F32,
+        40.0,
+        "the second after the step",
+    );
     g.written(&["out_a", "new_a"], na, &extras, difficulty);
     g.written(&["out_b", "new_b"], nb, &[], difficulty);
     g.random.pick(&["reaction_diffusion", "gray_scott", "morphogen_step", "excitable_medium"])
@@ -211,18 +262,49 @@ pub(super) fn black_scholes(g: &mut Generator, difficulty: u8) -> &'static str {
             String::new()
         });
     }
-    let spread = g.ranged_like(&["spread", "vol_t", "sd"], &format!("{vol} * {sqrt}({t})"), Type::F32, Range::new(0.04, 1.0), "the spread of the price at the end");
+    let spread = g.ranged_like(
+        &["spread", "vol_t", "sd"],
+        &format!("{vol} * {sqrt}({t})"),
+        Type::F32,
+        Range::new(0.04, 1.0),
+        "the spread of the price at the end",
+    );
     let spread_text = g.text(spread);
-    let d1 = g.set_like(&["d1", "upper"], &format!("({log}({s} / {k}) + ({rate} + 0.5 * {vol} * {vol}) * {t}) / {spread_text}"), Type::F32, 60.0, "");
+    let d1 = g.set_like(
+        &["d1", "upper"],
+        &format!("({log}({s} / {k}) + ({rate} + 0.5 * {vol} * {vol}) * {t}) / {spread_text}"),
+        Type::F32,
+        60.0,
+        "",
+    );
     let d1_text = g.text(d1);
     let d2 = g.set_like(&["d2", "lower"], &format!("{d1_text} - {spread_text}"), Type::F32, 60.0, "");
-    let (d2, discount) = (g.text(d2), g.ranged_like(&["discount", "df"], &format!("{exp}(-{rate} * {t})"), Type::F32, Range::new(0.8, 1.0), "what one later is worth now"));
+    let (d2, discount) = (
+        g.text(d2),
+        g.ranged_like(
+            &["discount", "df"],
+            &format!("{exp}(-{rate} * {t})"),
+            Type::F32,
+            Range::new(0.8, 1.0),
+            "what one later is worth now",
+        ),
+    );
     let discount = g.text(discount);
     let (value, what) = match g.random.below(4) {
-        0 => (format!("{s} * {normal}({d1_text}) - {k} * {discount} * {normal}({d2})"), "the price of the right to buy"),
-        1 => (format!("{k} * {discount} * {normal}(-{d2}) - {s} * {normal}(-{d1_text})"), "the price of the right to sell"),
+        0 => {
+            (format!("{s} * {normal}({d1_text}) - {k} * {discount} * {normal}({d2})"), "the price of the right to buy")
+        }
+        1 => (
+            format!("{k} * {discount} * {normal}(-{d2}) - {s} * {normal}(-{d1_text})"),
+            "the price of the right to sell",
+        ),
         2 => (format!("{discount} * {normal}({d2})"), "the price of one if the strike is passed"),
-        _ => (format!("{s} * {sqrt}({t}) * {exp}(-0.5 * {d1_text} * {d1_text}) * 0.39894228 + {k} * {discount} * {normal}({d2})"), "its vega and the discounted strike"),
+        _ => (
+            format!(
+                "{s} * {sqrt}({t}) * {exp}(-0.5 * {d1_text} * {d1_text}) * 0.39894228 + {k} * {discount} * {normal}({d2})"
+            ),
+            "its vega and the discounted strike",
+        ),
     };
     let value = g.set_like(&["value", "premium", "option"], &value, Type::F32, 10.0, what);
     extras.push(spread);
@@ -233,7 +315,10 @@ pub(super) fn black_scholes(g: &mut Generator, difficulty: u8) -> &'static str {
 /// Iterations of a square and a sum in the plane.
 pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0, N1], &["y", "x"]);
-    let (cx, cy) = (g.element_like(&["re", "real_part", "cr"], Type::F32, -1.5, 0.5), g.element_like(&["im", "imag_part", "ci"], Type::F32, -1.0, 1.0));
+    let (cx, cy) = (
+        g.element_like(&["re", "real_part", "cr"], Type::F32, -1.5, 0.5),
+        g.element_like(&["im", "imag_part", "ci"], Type::F32, -1.0, 1.0),
+    );
     let extras = g.extras(difficulty);
     let julia = g.random.one_in(2);
     let [cx, cy] = [cx, cy].map(|index| g.text(index));
@@ -297,7 +382,10 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
 /// Integrals by sums.
 pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
-    let (low, high) = (g.element_like(&["lower", "start", "a"], Type::F32, -1.0, 0.0), g.element_like(&["upper", "stop", "b"], Type::F32, 0.5, 2.0));
+    let (low, high) = (
+        g.element_like(&["lower", "start", "a"], Type::F32, -1.0, 0.0),
+        g.element_like(&["upper", "stop", "b"], Type::F32, 0.5, 2.0),
+    );
     let extras = g.extras(difficulty);
     let [low, high] = [low, high].map(|index| g.text(index));
     let n = g.random.pick(&[4, 8, 16]);
@@ -315,7 +403,13 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
         String::new()
     });
     g.explain(format!("`{f}` gives {words}."));
-    let h = g.ranged_like(&["h", "width", "dx"], &format!("({high} - {low}) / {n}.0"), Type::F32, Range::new(0.0, 1.0), "the width of a part");
+    let h = g.ranged_like(
+        &["h", "width", "dx"],
+        &format!("({high} - {low}) / {n}.0"),
+        Type::F32,
+        Range::new(0.0, 1.0),
+        "the width of a part",
+    );
     let h_text = g.text(h);
     let total = g.starting(&["total", "area", "s"], Type::F32, "0.0", 200.0);
     let total_text = g.text(total);
@@ -332,7 +426,13 @@ pub(super) fn integral(g: &mut Generator, difficulty: u8) -> &'static str {
         });
     });
     let rule = ["the midpoint rule", "the trapezoidal rule", "Simpson's rule"][kind];
-    let value = g.set_like(&["value", "integral_value", "area_found"], &format!("{total_text} * {h_text}"), Type::F32, 100.0, &format!("the integral of `{f}` by {rule}"));
+    let value = g.set_like(
+        &["value", "integral_value", "area_found"],
+        &format!("{total_text} * {h_text}"),
+        Type::F32,
+        100.0,
+        &format!("the integral of `{f}` by {rule}"),
+    );
     g.written(&["integrals", "out", "areas"], value, &extras, difficulty);
     ["integrate_midpoint", "integrate_trapezoid", "integrate_simpson"][kind]
 }
@@ -342,7 +442,8 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
     let v = g.element_like(&["potential", "membrane", "v"], Type::F32, 0.0, 0.8);
     let drive = g.array_like(&["current", "drive", "inputs"], Type::F32, &[N0, N1], 0.0, 1.0);
-    let (leak, limit) = (g.number_like(&["leak", "decay"], 0.05, 0.3), g.number_like(&["threshold", "v_max"], 0.8, 1.2));
+    let (leak, limit) =
+        (g.number_like(&["leak", "decay"], 0.05, 0.3), g.number_like(&["threshold", "v_max"], 0.8, 1.2));
     let extras = g.extras(difficulty);
     let [v, leak, limit] = [v, leak, limit].map(|index| g.text(index));
     let now = g.starting(&["now", "u", "charge"], Type::F32, &v, 4.0);
@@ -361,7 +462,13 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
                 g.line("continue");
             });
         }
-        let x = g.ranged_like(&["x", "inflow", "pulse_now"], &format!("{drive}[i, {t}]"), Type::F32, Range::new(0.0, 1.0), "");
+        let x = g.ranged_like(
+            &["x", "inflow", "pulse_now"],
+            &format!("{drive}[i, {t}]"),
+            Type::F32,
+            Range::new(0.0, 1.0),
+            "",
+        );
         let x = g.varied(x, &extras, difficulty);
         let x = g.text(x);
         g.line(&format!("{now_text} = {clamp}({now_text} * (1.0 - {leak}) + {x}, -4.0, 4.0)"));
@@ -375,7 +482,9 @@ pub(super) fn neuron(g: &mut Generator, difficulty: u8) -> &'static str {
             }
         });
     });
-    g.explain(format!("`{now_text}` leaks, takes in `{drive}`, and fires above `{limit}`, which `{spikes_text}` counts."));
+    g.explain(format!(
+        "`{now_text}` leaks, takes in `{drive}`, and fires above `{limit}`, which `{spikes_text}` counts."
+    ));
     let out = g.zeros_like(&["spike_counts", "events"], Type::I32, &[N0]);
     g.line(&format!("{out}[i] = {spikes_text}"));
     g.say(format!("`{out}` is `{spikes_text}`."));

@@ -33,19 +33,37 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
         0 => {
             let drag = g.number_like(&["drag", "damping", "friction"], 0.0, 0.5);
             let (a, drag) = (g.text(a), g.text(drag));
-            g.set_like(&["slowed", "net", "total_acc"], &format!("{a} - {drag} * {v_text}"), ty, 12.0, "gravity less drag")
+            g.set_like(
+                &["slowed", "net", "total_acc"],
+                &format!("{a} - {drag} * {v_text}"),
+                ty,
+                12.0,
+                "gravity less drag",
+            )
         }
         1 => {
             let mass = g.element_like(&["mass", "weights", "inertia"], Type::F32, 0.5, 2.0);
             let force = g.element_like(&["force", "push", "thrust"], ty, -1.0, 1.0);
             let (a, mass, force) = (g.text(a), g.text(mass), g.text(force));
-            g.set_like(&["net", "acc_total"], &format!("{a} + {force} / {mass}"), ty, 14.0, "gravity and the force over the mass")
+            g.set_like(
+                &["net", "acc_total"],
+                &format!("{a} + {force} / {mass}"),
+                ty,
+                14.0,
+                "gravity and the force over the mass",
+            )
         }
         _ => a,
     };
     let a = g.varied(a, &others, difficulty);
     let a_text = g.text(a);
-    let new_v = g.set_like(&["v_next", "new_v", "v1"], &format!("{v_text} + {a_text} * {dt_text}"), ty, 4.0, "the new velocity");
+    let new_v = g.set_like(
+        &["v_next", "new_v", "v1"],
+        &format!("{v_text} + {a_text} * {dt_text}"),
+        ty,
+        4.0,
+        "the new velocity",
+    );
     let moved = match g.random.below(3) {
         0 => format!("{x_text} + {v_text} * {dt_text}"),
         1 => format!("{x_text} + {} * {dt_text}", g.text(new_v)),
@@ -59,7 +77,10 @@ pub(super) fn step(g: &mut Generator, difficulty: u8) -> &'static str {
         g.line(&format!("if {new_x}.y < {floor}:"));
         let axes = if name == "vec2" { "x y" } else { "x y z" };
         let part = |of: &str, y: &str| {
-            axes.split(' ').map(|axis| if axis == "y" { y.to_owned() } else { format!("{of}.{axis}") }).collect::<Vec<_>>().join(", ")
+            axes.split(' ')
+                .map(|axis| if axis == "y" { y.to_owned() } else { format!("{of}.{axis}") })
+                .collect::<Vec<_>>()
+                .join(", ")
         };
         let at = part(&new_x, &floor);
         let back = part(&new_v, &format!("-{bounce} * {new_v}.y"));
@@ -110,9 +131,16 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
         }
         let d = g.set_like(&["d", "offset", "delta", "r"], &format!("{array}[{j}] - {own_text}"), ty, 4.0, "");
         let d_text = g.text(d);
-        let square = if g.random.one_in(2) { format!("{dot}({d_text}, {d_text})") } else { format!("{length}({d_text})") };
+        let square =
+            if g.random.one_in(2) { format!("{dot}({d_text}, {d_text})") } else { format!("{length}({d_text})") };
         let range = Range::new(0.01, 50.0);
-        let d2 = g.ranged_like(&["d2", "dist_sq", "r2"], &format!("{square} + {soft_text} * {soft_text}"), Type::F32, range, "");
+        let d2 = g.ranged_like(
+            &["d2", "dist_sq", "r2"],
+            &format!("{square} + {soft_text} * {soft_text}"),
+            Type::F32,
+            range,
+            "",
+        );
         let d2_text = g.text(d2);
         let strength = match g.random.below(4) {
             0 => format!("{masses}[{j}] / ({d2_text} * {sqrt}({d2_text}))"),
@@ -129,7 +157,9 @@ pub(super) fn gravity(g: &mut Generator, difficulty: u8) -> &'static str {
         let w = g.varied(w, &seen, difficulty);
         g.line(&format!("{total_text} += {} * {d_text}", g.text(w)));
     });
-    g.explain(format!("`{total_text}` adds up the pulls of all bodies in `{array}`, weighted by `{masses}` and their distance."));
+    g.explain(format!(
+        "`{total_text}` adds up the pulls of all bodies in `{array}`, weighted by `{masses}` and their distance."
+    ));
     g.must_be_read(total);
     let mut seen = vec![mass, own];
     seen.extend(&extras);
@@ -165,11 +195,24 @@ pub(super) fn lennard_jones(g: &mut Generator, difficulty: u8) -> &'static str {
             let d = g.set_like(&["d", "delta", "gap"], &format!("{array}[i] - {array}[{j}]"), ty, 4.0, "");
             let d = g.text(d);
             // Close pairs are held apart so that powers stay finite.
-            let r2 = g.ranged_like(&["r2", "dist_sq"], &format!("{max}({dot}({d}, {d}), 0.25)"), Type::F32, Range::new(0.25, 50.0), "");
+            let r2 = g.ranged_like(
+                &["r2", "dist_sq"],
+                &format!("{max}({dot}({d}, {d}), 0.25)"),
+                Type::F32,
+                Range::new(0.25, 50.0),
+                "",
+            );
             let r2_text = g.text(r2);
-            let s2 = g.ranged_like(&["s2", "q", "ratio_sq"], &format!("{0} * {0} / {r2_text}", texts.1), Type::F32, Range::new(0.0, 3.0), "");
+            let s2 = g.ranged_like(
+                &["s2", "q", "ratio_sq"],
+                &format!("{0} * {0} / {r2_text}", texts.1),
+                Type::F32,
+                Range::new(0.0, 3.0),
+                "",
+            );
             let s2 = g.text(s2);
-            let s6 = g.ranged_like(&["s6", "inv6"], &format!("{s2} * {s2} * {s2}"), Type::F32, Range::new(0.0, 27.0), "");
+            let s6 =
+                g.ranged_like(&["s6", "inv6"], &format!("{s2} * {s2} * {s2}"), Type::F32, Range::new(0.0, 27.0), "");
             let s6 = g.text(s6);
             let value = match forces {
                 true => format!("24.0 * {} * (2.0 * {s6} * {s6} - {s6}) / {r2_text}", texts.2),
@@ -246,7 +289,10 @@ pub(super) fn chain(g: &mut Generator, difficulty: u8) -> &'static str {
             }
         });
     }
-    g.explain(format!("Springs of the stiffness `{}` and the length `{}` join neighbours; `{}` is their force.", texts.1, texts.2, texts.0));
+    g.explain(format!(
+        "Springs of the stiffness `{}` and the length `{}` join neighbours; `{}` is their force.",
+        texts.1, texts.2, texts.0
+    ));
     if g.random.one_in(2) {
         let damp = g.number_like(&["damping", "drag"], 0.0, 1.0);
         let (damp, v) = (g.text(damp), g.text(v));
@@ -276,9 +322,21 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
             let (other, radius) = (g.text(other), g.text(radius));
             let d = g.set_like(&["d", "apart"], &format!("{x} - {other}"), VEC3, 4.0, "what lies between the centers");
             let d = g.text(d);
-            let dist = g.ranged_like(&["dist", "span"], &format!("{length}({d}) + 0.0001"), Type::F32, Range::new(1e-4, 8.0), "");
+            let dist = g.ranged_like(
+                &["dist", "span"],
+                &format!("{length}({d}) + 0.0001"),
+                Type::F32,
+                Range::new(1e-4, 8.0),
+                "",
+            );
             let dist = g.text(dist);
-            let n = g.set_like(&["normal", "n", "dir"], &format!("{d} / {dist}"), VEC3, 1.0, "the direction of the contact");
+            let n = g.set_like(
+                &["normal", "n", "dir"],
+                &format!("{d} / {dist}"),
+                VEC3,
+                1.0,
+                "the direction of the contact",
+            );
             (g.text(n), format!("{dist} - 2.0 * {radius}"))
         }
         false => {
@@ -291,7 +349,13 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
     };
     let gap = g.set_like(&["gap", "depth", "separation"], &gap, Type::F32, 4.0, "the distance of the surfaces");
     let gap_text = g.text(gap);
-    let closing = g.set_like(&["vn", "closing", "approach"], &format!("{dot}({v}, {normal})"), Type::F32, 8.0, "the speed along the normal");
+    let closing = g.set_like(
+        &["vn", "closing", "approach"],
+        &format!("{dot}({v}, {normal})"),
+        Type::F32,
+        8.0,
+        "the speed along the normal",
+    );
     let vn = g.text(closing);
     extras.extend([gap, closing]);
     let out = g.starting(&["after", "v_out", "reflected"], VEC3, &format!("{v} * 1.0"), 20.0);
@@ -303,7 +367,8 @@ pub(super) fn collision(g: &mut Generator, difficulty: u8) -> &'static str {
         g.text(friction)
     });
     g.nested(|g| {
-        let push = g.set_like(&["impulse", "kick", "change"], &format!("-(1.0 + {bounce}) * {vn}"), Type::F32, 16.0, "");
+        let push =
+            g.set_like(&["impulse", "kick", "change"], &format!("-(1.0 + {bounce}) * {vn}"), Type::F32, 16.0, "");
         let push = g.varied(push, &extras, difficulty);
         g.line(&format!("{out_text} = {v} + {} * {normal}", g.text(push)));
         if let Some(friction) = friction {
@@ -334,14 +399,26 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
     let q = g.text(q);
     let turned = match g.random.one_in(2) {
         true => {
-            let w = g.set_like(&["w", "spin_q"], &format!("{quat}({rate}[0], {rate}[1], {rate}[2], 0.0)"), QUAT, 4.0, "the spin as a quaternion");
+            let w = g.set_like(
+                &["w", "spin_q"],
+                &format!("{quat}({rate}[0], {rate}[1], {rate}[2], 0.0)"),
+                QUAT,
+                4.0,
+                "the spin as a quaternion",
+            );
             let w = g.text(w);
             let order = if g.random.one_in(2) { format!("{w} * {q}") } else { format!("{q} * {w}") };
             format!("{normalize}({q} + {order} * (0.5 * {dt}))")
         }
         false => {
             let (length, from) = (g.builtin("length"), g.builtin("quat_from_axis_angle"));
-            let angle = g.ranged_like(&["angle", "turn"], &format!("{length}({rate}) * {dt} + 0.0001"), Type::F32, Range::new(1e-4, 1.0), "the angle of the step");
+            let angle = g.ranged_like(
+                &["angle", "turn"],
+                &format!("{length}({rate}) * {dt} + 0.0001"),
+                Type::F32,
+                Range::new(1e-4, 1.0),
+                "the angle of the step",
+            );
             let angle = g.text(angle);
             format!("{from}({normalize}({rate} + {}(0.001, 0.0, 0.0)), {angle}) * {q}", g.builtin("vec3"))
         }
@@ -354,7 +431,13 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
     let arm = g.element_like(&["offset", "arm", "lever"], VEC3, -1.0, 1.0);
     let arm = g.text(arm);
     let rotate = g.builtin(g.random.clone().pick(&["quat_rotate", "quat_rotate_inv"]));
-    let tip = g.set_like(&["tip", "world", "point"], &format!("{rotate}({next_text}, {arm})"), VEC3, 2.0, "the lever turned by it");
+    let tip = g.set_like(
+        &["tip", "world", "point"],
+        &format!("{rotate}({next_text}, {arm})"),
+        VEC3,
+        2.0,
+        "the lever turned by it",
+    );
     g.written(&["tips", "out", "ends"], tip, &extras, difficulty);
     g.random.pick(&["integrate_rotation", "spin_bodies", "rotate_frames", "attitude_step"])
 }
@@ -362,8 +445,12 @@ pub(super) fn quaternions(g: &mut Generator, difficulty: u8) -> &'static str {
 /// Small systems of differential equations.
 pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
     g.threads_over(&[N0], &["i"]);
-    let (a, b) = (g.element_like(&["angle", "u0", "prey"], Type::F32, 0.1, 1.0), g.element_like(&["rate", "v0", "predator"], Type::F32, 0.1, 1.0));
-    let (ka, kb) = (g.number_like(&["alpha", "k1", "growth"], 0.5, 1.5), g.number_like(&["beta", "k2", "loss"], 0.1, 0.8));
+    let (a, b) = (
+        g.element_like(&["angle", "u0", "prey"], Type::F32, 0.1, 1.0),
+        g.element_like(&["rate", "v0", "predator"], Type::F32, 0.1, 1.0),
+    );
+    let (ka, kb) =
+        (g.number_like(&["alpha", "k1", "growth"], 0.5, 1.5), g.number_like(&["beta", "k2", "loss"], 0.1, 0.8));
     let n = g.random.pick(&[4, 8, 10]);
     let extras = g.extras(difficulty);
     let texts = [a, b, ka, kb].map(|index| g.text(index));
@@ -381,8 +468,14 @@ pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
     g.nested(|g| {
         let (dx, dy) = match kind {
             0 => (y_text.clone(), format!("-{} * {sin}({x_text}) - {} * {y_text}", texts[2], texts[3])),
-            1 => (format!("{} * {x_text} - {} * {x_text} * {y_text}", texts[2], texts[3]), format!("0.5 * {x_text} * {y_text} - {y_text}")),
-            2 => (y_text.clone(), format!("{} * (1.0 - {x_text} * {x_text}) * {y_text} - {} * {x_text}", texts[3], texts[2])),
+            1 => (
+                format!("{} * {x_text} - {} * {x_text} * {y_text}", texts[2], texts[3]),
+                format!("0.5 * {x_text} * {y_text} - {y_text}"),
+            ),
+            2 => (
+                y_text.clone(),
+                format!("{} * (1.0 - {x_text} * {x_text}) * {y_text} - {} * {x_text}", texts[3], texts[2]),
+            ),
             _ => (format!("-{} * {x_text} + {y_text}", texts[2]), format!("-{} * {x_text} - {y_text}", texts[3])),
         };
         let dx = g.set_like(&["dx", "fx"], &dx, Type::F32, 16.0, "");

@@ -1,10 +1,12 @@
 //! `polyloom dataset`: data sets of kernels.
 
+mod show;
+
 use crate::{Failure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
-    COLUMNS, Category, Dedup, Finding, How, Level, Manifest, Progress, Settings, Shard, fingerprint, merge, produce,
-    structures, validate,
+    COLUMNS, Category, Dedup, Finding, Format, How, Level, Manifest, Progress, Settings, Shard, fingerprint, merge,
+    produce, structures, validate,
 };
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -26,6 +28,10 @@ enum Command {
     Merge(Merge),
     /// Prove a data set right: every row from its text alone
     Validate(Validate),
+    /// Print the statistics of a data set
+    Stats(Stats),
+    /// Print a row, its Python beside its code
+    Show(Show),
 }
 
 #[derive(clap::Args)]
@@ -39,6 +45,35 @@ struct Merge {
     /// How many rows to write; by default all
     #[arg(long, value_name = "N")]
     count: Option<u64>,
+}
+
+#[derive(clap::Args)]
+struct Stats {
+    /// The folder of the data set
+    #[arg(long, value_name = "DIR")]
+    input: PathBuf,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct Show {
+    /// The folder of the data set
+    #[arg(long, value_name = "DIR")]
+    input: PathBuf,
+    /// The row's `id`
+    #[arg(long, conflicts_with = "row")]
+    id: Option<String>,
+    /// The row's number, from 0, in the order of the files
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    row: usize,
+    /// The column to show beside the Python
+    #[arg(long, default_value = "cuda_forward", value_name = "NAME")]
+    column: String,
+    /// C++ and CUDA C++ with all that stands before the kernel
+    #[arg(long)]
+    whole: bool,
 }
 
 #[derive(clap::Args)]
@@ -80,6 +115,12 @@ struct Produce {
     /// The columns to write, by commas; by default all
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     columns: Vec<String>,
+    /// The format of the files
+    #[arg(long, value_enum, default_value_t = FileFormat::Jsonl)]
+    format: FileFormat,
+    /// Compress lines of JSON by zstd
+    #[arg(long)]
+    zstd: bool,
     /// Which code goes into the rows: of cuda, cpu or both
     #[arg(long, default_value = "both")]
     device: String,
@@ -98,6 +139,12 @@ struct Produce {
     /// Go on with what the folder holds
     #[arg(long)]
     resume: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum FileFormat {
+    Jsonl,
+    Parquet,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -148,6 +195,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         Command::Produce(arguments) => run_produce(arguments),
         Command::Merge(arguments) => run_merge(arguments),
         Command::Validate(arguments) => run_validate(arguments),
+        Command::Stats(arguments) => run_stats(arguments),
+        Command::Show(arguments) => run_show(arguments),
     }
 }
 
@@ -162,6 +211,83 @@ fn run_merge(arguments: &Merge) -> Outcome {
         }
         _ => Ok(()),
     }
+}
+
+fn run_stats(arguments: &Stats) -> Outcome {
+    let path = arguments.input.join("stats.json");
+    let failed = |error: String| Failure::Failed(format!("cannot read {}: {error}", path.display()));
+    let text = std::fs::read_to_string(&path).map_err(|error| failed(error.to_string()))?;
+    if arguments.json {
+        return print(text.as_bytes());
+    }
+    let stats: serde_json::Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    let mut text = String::new();
+    describe(&stats, 0, &mut text);
+    print(text.as_bytes())
+}
+
+/// Most lines of a histogram that are printed.
+const MOST_LINES: usize = 12;
+
+/// Numbers by their names, those below another set in, the most frequent first.
+fn describe(value: &serde_json::Value, depth: usize, text: &mut String) {
+    let Some(fields) = value.as_object() else { return };
+    let indent = "  ".repeat(depth);
+    let mut fields: Vec<_> = fields.iter().collect();
+    let is_histogram = depth > 0 && fields.iter().all(|(_, value)| value.is_u64()) && fields.len() > 4;
+    if is_histogram {
+        fields.sort_by_key(|(_, value)| std::cmp::Reverse(value.as_u64()));
+    }
+    for (name, value) in fields.iter().take(if is_histogram { MOST_LINES } else { usize::MAX }) {
+        match value {
+            serde_json::Value::Object(_) => {
+                let _ = writeln!(text, "{indent}{name}");
+                describe(value, depth + 1, text);
+            }
+            serde_json::Value::Number(number) if number.is_f64() => {
+                let number = number.as_f64().unwrap_or_default();
+                let _ = writeln!(text, "{indent}{name:<28} {number:>12.2}");
+            }
+            serde_json::Value::String(value) => {
+                let _ = writeln!(text, "{indent}{name:<28} {value:>12}");
+            }
+            value => {
+                let _ = writeln!(text, "{indent}{name:<28} {value:>12}");
+            }
+        }
+    }
+    if is_histogram && fields.len() > MOST_LINES {
+        let _ = writeln!(text, "{indent}and {} more", fields.len() - MOST_LINES);
+    }
+}
+
+fn run_show(arguments: &Show) -> Outcome {
+    let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}", arguments.input.display()));
+    let mut rows = polyloom_dataset::rows(&arguments.input).map_err(failed)?;
+    let row = match &arguments.id {
+        Some(id) => rows.find(|row| row.as_ref().map_or(true, |row| row.id == *id)),
+        None => rows.nth(arguments.row),
+    };
+    let none = || Failure::Failed(format!("{} has no such row", arguments.input.display()));
+    let row = row.ok_or_else(none)?.map_err(failed)?;
+    let value = serde_json::to_value(&row).map_err(|error| Failure::Failed(error.to_string()))?;
+    let column = arguments.column.as_str();
+    if !COLUMNS.contains(&column) {
+        return Err(Failure::Usage(format!("there is no column `{column}`; there are {}", COLUMNS.join(", "))));
+    }
+    let code = match &value[column] {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Null => return Err(Failure::Failed(format!("row {} has no `{column}`", row.id))),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    };
+    let code = if arguments.whole { code.as_str() } else { show::without_prelude(&code) };
+    let is_terminal = std::io::stdout().is_terminal();
+    let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).unwrap_or(160);
+    let metadata = row.metadata.as_ref();
+    let level = metadata.map_or_else(String::new, |metadata| format!(", verified to `{}`", metadata.verified));
+    let title = format!("{} · {} · {}{level}\n\n", row.id, row.category, row.kernel_name);
+    let text = show::side_by_side(("python_source", &row.python_source), (column, code), width, is_terminal);
+    print((title + &text).as_bytes())
 }
 
 fn jobs(jobs: Option<NonZero<usize>>) -> usize {
@@ -223,6 +349,14 @@ fn run_produce(arguments: &Produce) -> Outcome {
         Telling::Structure => Dedup::Structure,
     };
 
+    settings.format = match (arguments.format, arguments.zstd) {
+        (FileFormat::Jsonl, false) => Format::Jsonl,
+        (FileFormat::Jsonl, true) => Format::JsonlZstd,
+        (FileFormat::Parquet, false) => Format::Parquet,
+        (FileFormat::Parquet, true) => {
+            return Err(Failure::Usage("--zstd is of lines of JSON; Parquet is compressed anyway".to_owned()));
+        }
+    };
     settings.device.clone_from(&arguments.device);
     if let Some(arch) = arguments.arch {
         settings.arch = arch.to_string();

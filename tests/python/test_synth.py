@@ -1,0 +1,141 @@
+"""`polyloom.synth`: generated kernels, their code, and data sets of them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polyloom as loom
+import pytest
+from polyloom import synth
+
+
+def test_the_same_seed_gives_the_same_kernel():
+    for category in synth.CATEGORIES:
+        assert synth.generate_kernel(category, 11) == synth.generate_kernel(category, 11)
+        assert synth.generate_kernel(category, 11).source != synth.generate_kernel(category, 12).source
+
+
+@pytest.mark.parametrize("category", synth.CATEGORIES)
+def test_generated_kernels_are_kernels(category):
+    for seed in range(5):
+        made = synth.generate_kernel(category, seed)
+        kernel = made.kernel()
+        assert kernel.name == made.name
+        assert made.source.startswith("import ")
+        assert '"""' in made.source
+
+
+def test_a_generated_kernel_runs():
+    made = synth.generate_kernel("arithmetic", 3)
+    kernel = made.kernel()
+    rank = 1 + kernel.hir().count("tid 1") + kernel.hir().count("tid 2")
+    args = []
+    for parameter in kernel.signature.partition("(")[2].split(": ")[1:]:
+        if parameter.startswith("array"):
+            dtype = np.int32 if "int32" in parameter else np.float32
+            args.append(np.full((4,) * rank, 2, dtype))
+        else:
+            args.append(2)
+    before = [np.copy(arg) for arg in args]
+    loom.launch(kernel, (4,) * rank, args)
+    assert any(not np.array_equal(a, b) for a, b in zip(before, args, strict=True))
+
+
+def test_an_unknown_category_is_named():
+    with pytest.raises(ValueError, match="there is no category `poetry`; there are arithmetic"):
+        synth.generate_kernel("poetry", 0)
+
+
+@loom.kernel
+def scaled(x: loom.array(dtype=float), y: loom.array(dtype=float), a: float):
+    i = loom.tid()
+    y[i] = a * x[i]
+
+
+@loom.kernel
+def counted(x: loom.array(dtype=int), y: loom.array(dtype=int)):
+    i = loom.tid()
+    y[i] = x[i] + 1
+
+
+def test_the_code_of_any_kernel():
+    both = synth.extract_ir(scaled)
+    assert both["python_source"].startswith("@loom.kernel\ndef scaled(")
+    assert "scaled_cuda_kernel_forward" in both["cuda_forward"]
+    assert "scaled_cuda_kernel_backward" in both["cuda_backward"]
+    assert "scaled_cpu_kernel_backward" in both["cpp_backward"]
+    assert ".target sm_80" in both["ptx_forward"]
+    assert "cuda_forward" not in synth.extract_ir(scaled, device="cpu")
+    assert ".target sm_90" in synth.extract_ir(scaled, device="cuda", arch="sm_90")["ptx_backward"]
+    with pytest.raises(ValueError, match="there is no device 'tpu'"):
+        synth.extract_ir(scaled, device="tpu")
+
+
+def rows_of(folder: Path) -> list[dict]:
+    files = sorted((folder / "data").glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_a_data_set_from_python(tmp_path):
+    told = []
+    statistics = synth.produce(
+        60,
+        tmp_path / "set",
+        seed=4,
+        verify="grad",
+        columns=["id", "python_source", "cuda_forward", "metadata"],
+        progress=lambda rows, rejects, seconds: told.append(rows),
+    )
+    assert statistics["total_pairs"] == 60 and statistics["unique_ratio"]["structure"] == 1.0
+    assert told[-1] == 60
+    rows = rows_of(tmp_path / "set")
+    assert len(rows) == 60 and list(rows[0]) == ["id", "python_source", "cuda_forward", "metadata"]
+    with pytest.raises(FileExistsError, match="holds 60 rows"):
+        synth.produce(60, tmp_path / "set", seed=4)
+    with pytest.raises(ValueError, match="seed: 4 there, 5 here"):
+        synth.produce(60, tmp_path / "set", seed=5, resume=True)
+    with pytest.raises(ValueError, match="there is no column 'score'"):
+        synth.produce(60, tmp_path / "other", columns=["score"])
+
+
+def test_a_run_that_is_ended_goes_on(tmp_path):
+    def stop(rows, rejects, seconds):
+        raise KeyboardInterrupt
+
+    settings = {"verify": "run", "columns": ["id", "python_source", "metadata"]}
+    with pytest.raises(KeyboardInterrupt):
+        synth.produce(400, tmp_path / "ended", progress=stop, **settings)
+    synth.produce(400, tmp_path / "ended", resume=True, **settings)
+    synth.produce(400, tmp_path / "whole", **settings)
+    assert rows_of(tmp_path / "ended") == rows_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("format", ["jsonl", "jsonl.zst", "parquet"])
+def test_hugging_face_reads_it_offline(tmp_path, monkeypatch, format):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    folder = tmp_path / "set"
+    synth.produce(
+        120, folder, verify="run", columns=["id", "python_source", "cuda_backward", "metadata"], format=format
+    )
+    read = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+    assert sum(len(part) for part in read.values()) == 120
+    row = read["train"][0]
+    assert row["metadata"]["verified"] == "run"
+    assert {"name", "dtype", "shape", "values"} <= set(row["metadata"]["inputs"][0])
+    if format == "parquet":
+        synth.produce(
+            120, tmp_path / "lines", verify="run", columns=["id", "python_source", "cuda_backward", "metadata"]
+        )
+        lines = {row["id"]: row for row in rows_of(tmp_path / "lines")}
+        for part in read.values():
+            for row in part:
+                expected = lines[row["id"]]
+                assert row["python_source"] == expected["python_source"]
+                assert row["cuda_backward"] == expected["cuda_backward"]
+                assert row["metadata"]["ops"] == expected["metadata"]["ops"]
+                names = [one["name"] for one in expected["metadata"]["inputs"]]
+                assert [one["name"] for one in row["metadata"]["inputs"]] == names
+                assert [one["shape"] for one in row["metadata"]["inputs"]] == [
+                    one["shape"] for one in expected["metadata"]["inputs"]
+                ]
