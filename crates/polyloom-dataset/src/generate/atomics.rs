@@ -20,8 +20,6 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
         if g.random.one_in(4) {
             let condition = g.condition(1);
             g.line(&format!("if {}:", condition.text));
-            let first = g.mark();
-            let _ = first;
             let done = g.nested(|g| g.update_shared(false, difficulty));
             g.say(format!("Where {}, {done}.", condition.words));
             if at + 1 == n_updates {

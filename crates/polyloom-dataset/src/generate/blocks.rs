@@ -106,7 +106,7 @@ pub(super) fn shared_memory(random: Random, difficulty: u8) -> Option<Program> {
     g.work(&mut seen, n_more, 1);
     let depth = g.some_depth(difficulty).max(usize::from(difficulty > 0));
     let result = g.concluded(own[0], &seen, depth);
-    g.finish_block(&block, result, difficulty);
+    g.finish_block(&block, result);
     g.finish(Category::SharedMemory, difficulty)
 }
 
@@ -300,8 +300,7 @@ fn on_line(g: &mut Generator, block: &Block, tile: &str, range: Range, difficult
 
 impl Generator {
     /// Writes a thread's result, or one for the block.
-    fn finish_block(&mut self, block: &Block, result: Expr, difficulty: u8) {
-        let _ = difficulty;
+    fn finish_block(&mut self, block: &Block, result: Expr) {
         self.gap();
         let names = ["out", "result", "dst", "output", "answer"];
         let name = self.zeros_like(&names, block.ty, &[Extent::Is(block.total)]);
@@ -354,7 +353,7 @@ pub(super) fn warp(random: Random, difficulty: u8) -> Option<Program> {
     if g.random.one_in(5) {
         g.one_per_warp(&block, result);
     } else {
-        g.finish_block(&block, result, difficulty);
+        g.finish_block(&block, result);
     }
     g.finish(Category::Warp, difficulty)
 }

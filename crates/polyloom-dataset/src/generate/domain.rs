@@ -13,6 +13,8 @@ pub(super) enum Need {
     Finite,
     /// A size of 8 at most.
     Moderate,
+    /// A size of 3 at most: of larger numbers the function has one value.
+    Small,
     /// At least 0.05.
     Positive,
     NotNegative,
@@ -37,6 +39,7 @@ impl Need {
         range.lies_in(match self {
             Need::Finite => Range::within(1e5),
             Need::Moderate => Range::within(8.0),
+            Need::Small => Range::within(3.0),
             Need::Positive => Range::new(0.05, 1e5),
             Need::NotNegative => Range::new(0.0, 1e5),
             Need::AtLeastOne => Range::new(1.0, 1e5),
@@ -62,6 +65,7 @@ pub(super) fn need(op: Op, operand: usize) -> Need {
         (Op::Erfcinv, _) => Need::InsideTwo,
         (Op::Lerp | Op::QuatSlerp, 2) => Need::Fraction,
         (Op::Exp | Op::Exp2 | Op::Expm1 | Op::Sinh | Op::Cosh, _) | (Op::Pow, 1) => Need::Moderate,
+        (Op::Erf | Op::Erfc | Op::Tanh, _) => Need::Small,
         (Op::Lshift | Op::Rshift, 1) => Need::Shift,
         (Op::Normalize | Op::QuatInverse, _) => Need::NotZero,
         (Op::Inverse, _) => Need::NotZero,

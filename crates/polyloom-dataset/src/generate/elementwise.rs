@@ -26,6 +26,7 @@ pub(super) fn begin(mut random: Random, category: Category) -> Generator {
     let vec = |len| Composite::Vector { elem, len };
     let mat = |n| Composite::Matrix { elem, rows: n, cols: n };
     let quat = Composite::Quaternion { elem };
+    let transform = Composite::Transform { elem };
     let composites: Vec<Composite> = match (category, random.below(6)) {
         (Category::Vector, choice) => match choice {
             0 | 1 => vec![vec(3)],
@@ -34,11 +35,18 @@ pub(super) fn begin(mut random: Random, category: Category) -> Generator {
             4 => vec![vec(2), vec(3)],
             _ => vec![vec(3), vec(4)],
         },
+        // Rigid transformations, and what moves in space.
+        (Category::Matrix, 5) => match random.below(4) {
+            0 => vec![vec(3), quat, transform],
+            1 => vec![vec(3), quat, mat(4), transform],
+            2 => vec![vec(3), transform, vec(6)],
+            _ => vec![vec(3), mat(3), vec(6), mat(6)],
+        },
         (Category::Matrix, choice) => match choice {
             0 => vec![vec(2), mat(2)],
             1 | 2 => vec![vec(3), mat(3)],
             3 => vec![vec(3), quat],
-            4 => vec![vec(3), mat(3), quat],
+            _ if random.one_in(2) => vec![vec(3), mat(3), quat],
             _ => vec![vec(4), mat(4)],
         },
         (Category::Math | Category::Arithmetic | Category::Atomic, _) => Vec::new(),
@@ -62,6 +70,8 @@ pub(super) fn begin(mut random: Random, category: Category) -> Generator {
         {
             vec![elem, Scalar::I32]
         }
+        // The places of components are unsigned.
+        Category::Vector if random.one_in(8) => vec![elem, Scalar::U32],
         Category::Struct | Category::Random | Category::Atomic | Category::SharedMemory | Category::Warp
             if random.one_in(3) =>
         {

@@ -148,12 +148,6 @@ impl Expr {
         Expr::of(&[x], format!("{}{suffix}", x.within(Binding::Atom)), words, Binding::Atom, ty, x.range)
     }
 
-    /// The same, known to be in a range.
-    pub(super) fn in_range(mut self, range: Range) -> Expr {
-        self.range = range;
-        self
-    }
-
     /// Whether it is a number.
     pub(super) fn is_constant(&self) -> bool {
         self.uses.is_empty() && self.range.low == self.range.high

@@ -106,14 +106,14 @@ impl Generator {
     /// An `if` that changes variables, which it makes.
     fn branch(&mut self, depth: usize) {
         let ty = self.some_type();
-        let start = match self.random.one_in(2) {
+        let start = match self.random.one_in(4) {
             true => self.constant(ty),
             false => {
                 let value = self.variable(ty, 1);
                 self.constrain(value, Need::Moderate)
             }
         };
-        let range = Range::within(64.0).or(start.range);
+        let range = Range::within(if ty == self.whole { 128.0 } else { 8.0 }).or(start.range);
         let n_arms = self.random.pick(&[1, 1, 1, 2, 2, 3]);
         // With a branch for every case there is nothing to start with.
         let begins = self.mutable(&start, range);
@@ -204,10 +204,10 @@ impl Generator {
         let value = self.constrain(value, Need::Moderate);
         let value = self.short(value);
         let is_number = ty.as_composite().is_none();
-        let (line, words) = match self.random.below(8) {
+        let (line, words) = match self.random.below(12) {
             0..=3 => (format!("{name} += {}", value.text), format!("add {} to `{name}`", value.words)),
             4 => (format!("{name} -= {}", value.text), format!("take {} from `{name}`", value.words)),
-            5 if ty != self.whole => {
+            5 | 8 if ty != self.whole => {
                 let factor = self.random.pick(&[0.5, 0.9, 0.25, 0.75, 0.8]);
                 let elem = ty.as_composite().map_or(ty, |composite| composite.elem().into());
                 let factor = self.number_of(elem, factor);
@@ -236,15 +236,16 @@ impl Generator {
         (0..n)
             .map(|_| {
                 let ty = self.some_type();
-                let start = match self.random.below(3) {
-                    0 => {
+                let start = match self.random.below(4) {
+                    0 | 3 => {
                         let value = self.variable(ty, 1);
                         self.constrain(value, Need::Moderate)
                     }
                     1 => self.constant(ty),
                     _ => self.zero(ty),
                 };
-                self.mutable(&start, Range::within(16.0 * MOST))
+                let step = if ty == self.whole { 128.0 } else { 16.0 };
+                self.mutable(&start, Range::within(step * MOST))
             })
             .collect()
     }
@@ -326,8 +327,9 @@ impl Generator {
             self.statements(n_before, 1);
         }
         if self.random.one_in(5) {
-            let condition = self.inline_condition_of(index);
+            // A `break` at an index is a shorter loop.
             let word = self.random.pick(&["continue", "continue", "break"]);
+            let condition = self.inline_condition_of(index.filter(|_| word == "continue"));
             self.line(&format!("if {}:", condition.text));
             self.nested(|g| g.line(word));
             let what = if word == "break" { "stop" } else { "go on with the next one" };
@@ -351,8 +353,7 @@ impl Generator {
         if self.random.one_in(8) {
             let target = self.random.pick(targets);
             let value = self.read(target);
-            if let Some(composite) = value.ty.as_composite() {
-                let _ = composite;
+            if value.ty.as_composite().is_some() {
                 return;
             }
             let limit = self.random.pick(&[5, 10, 20, 50]);
@@ -497,7 +498,8 @@ impl Generator {
         self.nested(|g| g.line(&format!("{name} = {name} * {} + {coefs}[{index}]", x.text)));
         self.must_be_read(total);
         self.explain(format!(
-            "`{name}` becomes the polynomial in {} with the coefficients `{coefs}`, of which the {from} is the highest.",
+            "`{name}` becomes the polynomial in {} with the coefficients `{coefs}`, of which the {from} is the \
+             highest.",
             x.words
         ));
     }

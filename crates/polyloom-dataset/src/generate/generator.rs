@@ -5,9 +5,9 @@ use super::function::Function;
 use super::names::{Names, Role};
 use super::program::{Category, Extent, Input, Program, Values};
 use super::range::Range;
-use super::values::{OVERLOADS, Overload, is_in_warp};
+use super::reads::Reads;
+use super::values::{OVERLOADS, is_in_warp};
 use polyloom::{Composite, Random, Scalar, Type};
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// The line length of Python's formatters.
@@ -56,8 +56,8 @@ pub(super) struct Generator {
     /// How the text names the package.
     package: &'static str,
     pub(super) variables: Vec<Variable>,
-    /// The builtins that this kernel may call.
-    pub(super) overloads: Vec<Overload>,
+    /// Which of [`OVERLOADS`] this kernel may call.
+    pub(super) kept: Vec<bool>,
     /// The types of its values.
     pub(super) composites: Vec<Composite>,
     pub(super) scalars: Vec<Scalar>,
@@ -80,6 +80,7 @@ pub(super) struct Generator {
     /// How often of a hundred a computation has a comment in place of a sentence in the docstring.
     comments: usize,
     lines: Vec<String>,
+    reads: Reads,
     indent: usize,
     params: Vec<Parameter>,
     dim: Vec<Extent>,
@@ -90,6 +91,8 @@ pub(super) struct Generator {
     /// What is imported before the package.
     imports: Vec<&'static str>,
     block_dim: Option<u32>,
+    /// Whether a function has a line for nothing.
+    is_idle: bool,
 }
 
 impl Generator {
@@ -100,15 +103,13 @@ impl Generator {
         let shared = !random.one_in(6);
         let mut last = None;
         let mut keep = false;
-        let mut overloads = Vec::new();
+        let mut kept = Vec::with_capacity(OVERLOADS.len());
         for overload in OVERLOADS.iter() {
             if last != Some(overload.op) {
                 last = Some(overload.op);
                 keep = random.below(10) < share && (!shared || is_in_warp(overload.op));
             }
-            if keep || is_basic(overload.op) {
-                overloads.push(*overload);
-            }
+            kept.push(keep || is_basic(overload.op));
         }
         let arithmetic = random.pick(&[20, 40, 60, 80]);
         let (at_sign, powers_called, named_components) = (random.one_in(2), random.one_in(2), random.one_in(2));
@@ -120,7 +121,7 @@ impl Generator {
             names: Names::default(),
             package: if shared { "wp" } else { "loom" },
             variables: Vec::new(),
-            overloads,
+            kept,
             composites,
             scalars,
             real,
@@ -133,6 +134,7 @@ impl Generator {
             inline: false,
             comments,
             lines: Vec::new(),
+            reads: Reads::default(),
             indent: 1,
             params: Vec::new(),
             dim: Vec::new(),
@@ -141,6 +143,7 @@ impl Generator {
             items: Vec::new(),
             imports: Vec::new(),
             block_dim: None,
+            is_idle: false,
         }
     }
 
@@ -237,7 +240,7 @@ impl Generator {
             Type::F32 => "float".to_owned(),
             Type::I32 => "int".to_owned(),
             Type::BOOL => "bool".to_owned(),
-            other => format!("{}.{}", self.package, other.python_name().trim_start_matches("loom.")),
+            other => format!("{}.{}", self.package, name_of(other)),
         }
     }
 
@@ -253,21 +256,7 @@ impl Generator {
 
     /// Finds out what is read: expressions that were given up have read nothing.
     pub(super) fn review(&mut self) {
-        let mut read: HashMap<&str, usize> = HashMap::new();
-        for (at, line) in self.lines.iter().map(|line| line.trim_start()).enumerate() {
-            let mut rest = if line.starts_with('#') { "" } else { line };
-            // What is assigned is not read, even if it is added to.
-            if let Some((target, value)) = line.split_once(" = ").or_else(|| line.split_once("= "))
-                && target.chars().all(|c| c.is_alphanumeric() || " _+-*/,".contains(c))
-                && !target.starts_with("for ")
-            {
-                rest = value;
-            }
-            for word in rest.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.')) {
-                let ends = word.match_indices('.').map(|(at, _)| at).chain([word.len()]);
-                read.extend(ends.map(|end| (&word[..end], at)));
-            }
-        }
+        self.reads.scan(&self.lines);
         for variable in &mut self.variables {
             let text = &variable.text;
             // A field of an element is its own variable, any element of an array the array.
@@ -277,7 +266,7 @@ impl Generator {
             }
             let name = text.split('[').next().unwrap_or(text);
             let name = name.rsplit('(').next().unwrap_or(name);
-            variable.used = read.get(name).is_some_and(|&at| at >= variable.since);
+            variable.used = self.reads.last_of(name).is_some_and(|at| at >= variable.since);
         }
     }
 
@@ -395,11 +384,15 @@ impl Generator {
         let hidden: Vec<bool> =
             self.variables.iter_mut().map(|variable| std::mem::replace(&mut variable.visible, false)).collect();
         let lines = std::mem::take(&mut self.lines);
+        let reads = std::mem::take(&mut self.reads);
         let doc = std::mem::take(&mut self.doc);
         let indent = std::mem::replace(&mut self.indent, 1);
         let returned = body(self);
         self.indent = indent;
         let lines = std::mem::replace(&mut self.lines, lines);
+        self.reads.scan(&lines);
+        self.is_idle |= self.reads.finds_idle(&lines);
+        self.reads = reads;
         let sentences = std::mem::replace(&mut self.doc, doc);
         for variable in &mut self.variables[n_variables..] {
             variable.visible = false;
@@ -493,7 +486,7 @@ impl Generator {
     /// A parameter.
     pub(super) fn param(&mut self, name: &str, elem: Type, shape: Vec<Extent>, values: Values) {
         let annotation = self.annotation(&self.type_name(elem), shape.len());
-        let dtype = elem.python_name().trim_start_matches("loom.").to_owned();
+        let dtype = name_of(elem);
         let inputs = vec![Input { name: name.to_owned(), dtype, shape, values }];
         self.params.push(Parameter { text: format!("{name}: {annotation}"), inputs });
     }
@@ -517,7 +510,12 @@ impl Generator {
     pub(super) fn elements(&mut self, elem: Type, low: f64, high: f64) -> usize {
         let name = self.names.draw(&mut self.random, Role::Array(elem));
         let stored = self.stored_as(elem, low, high);
-        self.param(&name, stored, self.dim.clone(), Values::Between { low, high });
+        // Quaternions are rotations.
+        let (low, high, values) = match elem.as_composite() {
+            Some(Composite::Quaternion { .. }) => (-1.0, 1.0, Values::Unit),
+            _ => (low, high, Values::Between { low, high }),
+        };
+        self.param(&name, stored, self.dim.clone(), values);
         let mut text = format!("{name}[{}]", self.indices.join(", "));
         if stored != elem {
             text = format!("{}({text})", self.cast_name(elem));
@@ -597,7 +595,9 @@ impl Generator {
         for line in &self.lines {
             let _ = writeln!(source, "{line}");
         }
-        let fits = source.lines().all(|line| line.len() <= LINE) && source.lines().count() <= LONGEST;
+        self.reads.scan(&self.lines);
+        let is_idle = self.is_idle || self.reads.finds_idle(&self.lines);
+        let fits = !is_idle && source.lines().all(|line| line.len() <= LINE) && source.lines().count() <= LONGEST;
         let inputs = self.params.into_iter().flat_map(|param| param.inputs).collect();
         let dim = self.dim;
         fits.then_some(Program { name: name.to_owned(), category, difficulty, source, inputs, dim })
@@ -621,6 +621,19 @@ impl Generator {
                 let _ = writeln!(source, "    \"\"\"");
             }
         }
+    }
+}
+
+/// What the package calls a type.
+pub(super) fn name_of(ty: Type) -> String {
+    let spatial = |elem: Scalar, stem: &str| {
+        let suffix = Composite::SUFFIXES.iter().find(|(scalar, _)| *scalar == elem).map_or("", |(_, suffix)| suffix);
+        format!("{stem}{suffix}")
+    };
+    match ty.as_composite() {
+        Some(Composite::Vector { elem, len: 6 }) => spatial(elem, "spatial_vector"),
+        Some(Composite::Matrix { elem, rows: 6, cols: 6 }) => spatial(elem, "spatial_matrix"),
+        _ => ty.python_name().trim_start_matches("loom.").to_owned(),
     }
 }
 

@@ -17,6 +17,7 @@ mod generator;
 mod names;
 mod program;
 mod range;
+mod reads;
 mod rows;
 mod stencil;
 mod structure;
@@ -63,21 +64,4 @@ fn draft(category: Category, difficulty: u8, random: Random) -> Option<Program> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use polyloom::{Session, SourceFile, SourceUnit};
-
-    #[test]
-    fn kernels_compile() {
-        let session = Session::new().expect("there is a back end");
-        for index in 0..600 {
-            let category = Category::ALL[index % Category::ALL.len()];
-            let program = generate(category, index as u64);
-            let file = SourceFile::new("generated.py", program.source.as_str(), 1);
-            let compiled = SourceUnit::parse(file).and_then(|unit| session.compile_file_kernel(&unit, &program.name));
-            if let Err(error) = compiled {
-                panic!("kernel {index}:\n{}\n{error}", program.source);
-            }
-        }
-    }
-}
+mod tests;

@@ -97,12 +97,8 @@ impl Row {
         found
     }
 
-    fn head(&self, g: &mut Generator, from: usize) -> String {
-        let _ = &g;
-        match from {
-            0 => format!("for {} in range({}):", self.index, self.extent),
-            from => format!("for {} in range({from}, {}):", self.index, self.extent),
-        }
+    fn head(&self) -> String {
+        format!("for {} in range({}):", self.index, self.extent)
     }
 }
 
@@ -115,9 +111,9 @@ fn term(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8) -> Expr 
     if g.random.one_in(4) {
         seen.push(g.declare_index(&row.index.clone(), Type::I32, Range::new(0.0, LONGEST)));
     }
-    let n = g.random.below(1 + usize::from(difficulty) / 2);
+    let n = g.random.below(1 + usize::from(difficulty).div_ceil(2));
     g.work(&mut seen, n, 1);
-    let depth = g.some_depth(difficulty);
+    let depth = g.some_depth(difficulty).max(g.random.below(3).min(1));
     let value = g.weave(loaded[0], &seen, depth);
     let value = g.with_unused_from(value, mark);
     let value = g.constrain(value, Need::Moderate);
@@ -138,7 +134,7 @@ pub(super) fn reduction(random: Random, difficulty: u8) -> Option<Program> {
     extras.extend(&results);
     g.gap();
     let base = results[0];
-    let depth = g.some_depth(difficulty);
+    let depth = g.some_depth(difficulty.max(1));
     let value = g.concluded(base, &extras, depth);
     if g.random.one_in(6) && value.ty == g.real {
         let name = g.zeros_like(&["highest", "peak", "largest"], value.ty, &[Extent::Is(1)]);
@@ -157,7 +153,7 @@ fn reduce(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, at: us
     let is_number = ty.as_composite().is_none();
     let (real, whole) = (g.real, g.whole);
     let kind = if is_number { g.random.below(9) } else { 0 };
-    let head = row.head(g, 0);
+    let head = row.head();
     match kind {
         // The largest or smallest, and perhaps where it is.
         1 | 2 => {
@@ -309,7 +305,7 @@ fn sum(g: &mut Generator, row: &Row, extras: &[usize], difficulty: u8, name: &st
     g.line(&format!("{name} = {start}"));
     let total = g.declare(name.clone(), format!("`{name}`"), ty, Range::within(8.0 * LONGEST));
     g.taken(&[total]);
-    let head = row.head(g, 0);
+    let head = row.head();
     g.line(&head);
     let done = g.nested(|g| {
         if g.random.one_in(6) {
@@ -379,7 +375,7 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
         (format!("{name}[{inside}]"), name)
     };
     let head = match reverse {
-        false => row.head(&mut g, 0),
+        false => row.head(),
         true => format!("for {at} in range({} - 1, -1, -1):", row.extent),
     };
     g.gap();
@@ -389,9 +385,8 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
         let mut seen: Vec<usize> = carried.iter().map(|&(_, index)| index).collect();
         seen.extend(&extras);
         if exclusive {
-            write(g, &seen, &element, &name, difficulty, 0);
+            write(g, &seen, &element, &name, difficulty);
         }
-        let mark = g.mark();
         let value = term(g, &row, &extras, difficulty);
         let value = match previous {
             Some(previous) => {
@@ -410,9 +405,8 @@ pub(super) fn scan(random: Random, difficulty: u8) -> Option<Program> {
         for &(kind, index) in &carried {
             advance(g, kind, index, &value);
         }
-        let _ = mark;
         if !exclusive {
-            write(g, &seen, &element, &name, difficulty, mark);
+            write(g, &seen, &element, &name, difficulty);
         }
     });
     let order = if reverse { "from the last to the first" } else { "in order" };
@@ -465,11 +459,11 @@ fn advance(g: &mut Generator, kind: usize, index: usize, value: &Expr) {
 }
 
 /// Writes what is carried.
-fn write(g: &mut Generator, seen: &[usize], element: &str, name: &str, difficulty: u8, mark: usize) {
+fn write(g: &mut Generator, seen: &[usize], element: &str, name: &str, difficulty: u8) {
     let depth = g.some_depth(difficulty);
     let first = seen[0];
     let value = g.weave(first, seen, depth);
-    let value = if mark > 0 { with_carried(g, value, seen) } else { with_carried(g, value, seen) };
+    let value = with_carried(g, value, seen);
     let value = g.constrain(value, Need::Finite);
     g.line(&format!("{element} = {}", value.text));
     g.say(format!("`{name}` there is {}", value.words));

@@ -125,7 +125,6 @@ impl Stencil {
         let center = g.let_like(&["center", "here", "c", "mid"], &here, self.ty, self.range);
         if self.rank == 1 && g.random.one_in(4) && self.edge != Edge::Padded {
             let total = self.looped(g);
-            g.taken(&[]);
             extras.extend([center, total]);
             let depth = g.some_depth(difficulty);
             let extras = extras.clone();
@@ -301,12 +300,10 @@ impl Stencil {
         g.line(&format!("for {k} in range({n}):"));
         g.nested(|g| {
             let moved = format!("{index} + {k} - {radius}");
-            let is_simple = matches!(self.edge, Edge::Return | Edge::Inside);
             let text = match self.edge {
                 Edge::Periodic => format!("({moved} + {n} * {extent}) % {extent}"),
                 _ => format!("{}({moved}, 0, {extent} - 1)", g.builtin("clamp")),
             };
-            let _ = is_simple;
             g.line(&format!("{at} = {text}"));
             g.line(&format!("{name} += {weights}[{k}] * {}[{at}]", self.source));
         });

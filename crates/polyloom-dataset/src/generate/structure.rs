@@ -3,7 +3,7 @@
 use super::domain::Need;
 use super::elementwise::begin;
 use super::expr::Expr;
-use super::generator::Generator;
+use super::generator::{Generator, name_of};
 use super::names::Role;
 use super::program::{Category, Extent, Input, Program, Values};
 use super::range::Range;
@@ -126,9 +126,9 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     g.work(&mut fields, n, 1 + usize::from(difficulty > 2));
     g.gap();
     if in_place {
-        g.update(&main, &whole_name, &base, &leaves, named, difficulty)?;
+        g.update(&whole_name, &base, &leaves, named, difficulty)?;
     } else if g.random.one_in(4) {
-        g.new_struct(&main, &whole_name, &leaves, &base)?;
+        g.new_struct(&main, &leaves, &base)?;
     } else {
         g.outputs(1 + usize::from(difficulty > 1));
     }
@@ -199,7 +199,7 @@ impl Generator {
             .into_iter()
             .map(|leaf| Input {
                 name: format!("{name}.{}", leaf.path),
-                dtype: leaf.ty.python_name().trim_start_matches("loom.").to_owned(),
+                dtype: name_of(leaf.ty),
                 shape: shape.to_vec(),
                 values: Values::Between { low: leaf.range.low, high: leaf.range.high },
             })
@@ -269,15 +269,7 @@ impl Generator {
     }
 
     /// New values of some fields of the element itself.
-    fn update(
-        &mut self,
-        of: &Struct,
-        whole: &str,
-        base: &str,
-        leaves: &[Leaf],
-        named: bool,
-        difficulty: u8,
-    ) -> Option<()> {
+    fn update(&mut self, whole: &str, base: &str, leaves: &[Leaf], named: bool, difficulty: u8) -> Option<()> {
         let index = self.indices[0].clone();
         let known = self.types();
         let n = 1 + self.random.below(2);
@@ -312,12 +304,11 @@ impl Generator {
         if named {
             self.line(&format!("{whole}[{index}] = {base}"));
         }
-        let _ = of;
         (!lines.is_empty()).then_some(())
     }
 
     /// A new struct for each element, in an array of its own.
-    fn new_struct(&mut self, of: &Struct, whole: &str, leaves: &[Leaf], base: &str) -> Option<()> {
+    fn new_struct(&mut self, of: &Struct, leaves: &[Leaf], base: &str) -> Option<()> {
         if of.fields.iter().any(|field| field.inner.is_some()) {
             return None;
         }
@@ -327,7 +318,7 @@ impl Generator {
             .iter()
             .map(|leaf| Input {
                 name: format!("{out}.{}", leaf.path),
-                dtype: leaf.ty.python_name().trim_start_matches("loom.").to_owned(),
+                dtype: name_of(leaf.ty),
                 shape: vec![Extent::Free(0)],
                 values: Values::Zeros,
             })
@@ -336,7 +327,7 @@ impl Generator {
         self.param_of(&out, &annotation, inputs);
         let fresh = self.like(&["fresh", "new", "made", "made_of"]);
         self.line(&format!("{fresh} = {}()", of.name));
-        let n = leaves.len();
+        let n = leaves.iter().rposition(|leaf| known.contains(&leaf.ty))? + 1;
         for (at, leaf) in leaves.iter().enumerate() {
             let value: Expr = if known.contains(&leaf.ty) && (at + 1 == n || self.random.one_in(2)) {
                 let value = self.computed(leaf.ty, 1);
@@ -352,7 +343,6 @@ impl Generator {
         }
         let index = self.indices[0].clone();
         self.line(&format!("{out}[{index}] = {fresh}"));
-        let _ = whole;
         Some(())
     }
 }

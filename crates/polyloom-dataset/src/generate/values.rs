@@ -2,11 +2,12 @@
 
 use super::domain::{Need, need, result};
 use super::expr::{Binding, Expr};
-use super::generator::Generator;
+use super::generator::{Generator, name_of};
 use super::range::Range;
 use polyloom::op::{Choose, Group, Signature, Spelling, TypeClass};
 use polyloom::{Composite, Op, Random, Scalar, Type};
-use std::sync::LazyLock;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// The longest text that becomes part of a longer one; what is longer gets a name first.
 const LONG: usize = 34;
@@ -44,7 +45,21 @@ fn within_type(ty: Type, range: Range) -> Range {
         true => Range::new(-(bits - 1.0).exp2(), (bits - 1.0).exp2()),
         false => Range::new(0.0, bits.exp2()),
     };
+    // Quotients lose their fractions.
+    let range = range.rising(f64::trunc);
     if range.lies_in(whole) { range } else { whole }
+}
+
+/// The overloads that could give this type, by number.
+fn giving(ty: Type) -> Arc<[usize]> {
+    static KNOWN: LazyLock<RwLock<HashMap<Type, Arc<[usize]>>>> = LazyLock::new(RwLock::default);
+    if let Some(known) = KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&ty) {
+        return Arc::clone(known);
+    }
+    let fits = |at: &usize| OVERLOADS[*at].signature.result_could_be(ty);
+    let found: Arc<[usize]> = (0..OVERLOADS.len()).filter(fits).collect();
+    KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(ty, Arc::clone(&found));
+    found
 }
 
 /// Ops that real Warp does not have.
@@ -58,10 +73,13 @@ pub(super) fn is_in_warp(op: Op) -> bool {
 /// Whether real Warp takes operands of these types.
 fn is_in_warp_of(op: Op, types: &[Type]) -> bool {
     let first = types[0].as_composite();
+    let moves = types.iter().any(|ty| matches!(ty.as_composite(), Some(Composite::Transform { .. })));
     match op {
+        // Transformations are added, and multiplied by numbers and each other.
+        Op::Neg | Op::Div | Op::CwMul | Op::CwDiv if moves => false,
         Op::CwMul | Op::CwDiv => !matches!(first, Some(Composite::Quaternion { .. })),
-        // Their second operand is a `float32` there.
-        Op::SmoothNormalize | Op::NormHuber | Op::NormPseudoHuber => {
+        // Of `float32` alone there.
+        Op::SmoothNormalize | Op::NormHuber | Op::NormPseudoHuber | Op::NormL1 | Op::QuatToRpy => {
             first.is_none_or(|composite| composite.elem() == Scalar::F32)
         }
         _ => true,
@@ -116,12 +134,6 @@ impl Generator {
         self.leaf(ty)
     }
 
-    /// An expression of this type in which a number is not too large.
-    pub(super) fn moderate(&mut self, ty: Type, depth: usize) -> Expr {
-        let expr = self.value(ty, depth);
-        self.constrain(expr, Need::Moderate)
-    }
-
     /// A condition that depends on something.
     pub(super) fn condition(&mut self, depth: usize) -> Expr {
         let truth = Range::new(0.0, 1.0);
@@ -130,8 +142,9 @@ impl Generator {
                 let (a, b) = (self.condition(depth - 1), self.condition(0));
                 let operator = self.random.pick(&["and", "or"]);
                 let (a, b) = (self.short(a), self.short(b));
-                // An `or` among conditions joined by `and` is computed first.
-                return if a.text == b.text { a } else { Expr::binary(operator, &a, &b, Type::BOOL, truth) };
+                // Two conditions on one variable hold seldom together, or always one of them.
+                let overlap = a.uses.iter().any(|index| b.uses.contains(index));
+                return if overlap { a } else { Expr::binary(operator, &a, &b, Type::BOOL, truth) };
             }
             3 if depth > 0 => {
                 let x = self.condition(depth - 1);
@@ -165,7 +178,8 @@ impl Generator {
             0 => self.variable(ty, 0),
             _ => self.threshold(&a),
         };
-        let b = if b.text == a.text { self.threshold(&a) } else { b };
+        let overlap = a.uses.iter().any(|index| b.uses.contains(index));
+        let b = if overlap { self.threshold(&a) } else { b };
         let (a, b) = (self.short(a), self.short(b));
         Expr::binary(operator, &a, &b, Type::BOOL, truth)
     }
@@ -198,13 +212,13 @@ impl Generator {
 
     /// A call of a builtin that gives this type.
     fn operation(&mut self, ty: Type, depth: usize) -> Option<Expr> {
-        if !self.functions.is_empty() && self.random.one_in(3) {
-            if let Some(call) = self.call_of_function(ty, depth) {
-                return Some(call);
-            }
+        if !self.functions.is_empty()
+            && self.random.one_in(3)
+            && let Some(call) = self.call_of_function(ty, depth)
+        {
+            return Some(call);
         }
-        let of_type = |overload: &&Overload| overload.signature.result_could_be(ty);
-        let fits: Vec<Overload> = self.overloads.iter().filter(of_type).copied().collect();
+        let fits: Vec<Overload> = giving(ty).iter().filter(|&&at| self.kept[at]).map(|&at| OVERLOADS[at]).collect();
         let mut ops: Vec<Op> = fits.iter().map(|overload| overload.op).collect();
         ops.dedup();
         if ops.is_empty() {
@@ -239,11 +253,14 @@ impl Generator {
     /// This builtin of operands of these types.
     fn call(&mut self, op: Op, types: &[Type], ty: Type, depth: usize) -> Option<Expr> {
         let mut args: Vec<Expr> = Vec::with_capacity(types.len());
+        let first_axis = if types.len() == 4 { self.random.below(3) as i32 } else { 0 };
         for (index, &operand) in types.iter().enumerate() {
             let arg = match (op, operand) {
                 // Bounds are numbers, which [`Generator::bounds`] puts in order.
                 (Op::Clamp | Op::Smoothstep, _) if index > 0 => self.constant(operand),
                 (Op::Select, Type::BOOL) => self.condition(depth - 1),
+                // Axes, each once.
+                (Op::QuatFromEuler | Op::QuatToEuler, Type::I32) => Expr::int((first_axis + index as i32) % 3),
                 // A branch on nothing, bounds without a value between them: operands that vary come first.
                 _ if index == 0 => self.variable(operand, depth - 1),
                 _ => self.value(operand, depth - 1),
@@ -373,8 +390,11 @@ impl Generator {
 
     /// A fraction as a whole number, in steps so small that it tells values apart.
     pub(super) fn as_whole(&mut self, value: Expr) -> Expr {
-        let value = self.constrain(value, Need::Finite);
-        let steps = self.random.pick(&[4.0, 8.0, 10.0, 16.0, 32.0, 100.0]);
+        let mut value = self.constrain(value, Need::Finite);
+        if self.whole.as_scalar().is_some_and(Scalar::is_unsigned_int) && value.range.low < 0.0 {
+            value = self.named_call("abs", &value, value.range.abs());
+        }
+        let steps = self.random.pick(&[10.0, 16.0, 32.0, 64.0, 100.0]);
         let value = self.short(value);
         let scaled = Expr::binary("*", &value, &self.number(steps), self.real, value.range * Range::of(steps));
         let scaled = self.constrain(scaled, Need::Finite);
@@ -416,7 +436,7 @@ impl Generator {
             (0..len).map(|_| self.leaf_of_variable(elem).unwrap_or_else(|| self.constant(elem))).collect();
         let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
         let refs: Vec<&Expr> = parts.iter().collect();
-        Some(Expr::call(&self.builtin(&composite.python_name()), &refs, ty, range))
+        Some(Expr::call(&self.builtin(&name_of(composite.into())), &refs, ty, range))
     }
 
     /// A number, or a composite of numbers.
@@ -451,7 +471,7 @@ impl Generator {
                         (0..composite.n_components()).map(|_| self.constant(Type::Scalar(composite.elem()))).collect();
                     let refs: Vec<&Expr> = parts.iter().collect();
                     let range = parts.iter().fold(parts[0].range, |range, part| range.or(part.range));
-                    Expr::call(&self.builtin(&composite.python_name()), &refs, ty, range)
+                    Expr::call(&self.builtin(&name_of(composite.into())), &refs, ty, range)
                 }
                 None => Expr::int(1),
             },
@@ -476,7 +496,7 @@ impl Generator {
         }
         let modulus = match need {
             Need::Shift => 5,
-            _ => self.random.pick(&[7, 10, 16, 31, 64]),
+            _ => self.random.pick(&[16, 31, 64, 100, 128]),
         };
         let (rest, size) = match ty.as_scalar().is_some_and(Scalar::is_unsigned_int) || expr.range.low >= 0.0 {
             true => {
@@ -490,7 +510,7 @@ impl Generator {
             }
         };
         match need {
-            Need::Finite | Need::Moderate => rest,
+            Need::Finite | Need::Moderate | Need::Small => rest,
             Need::NotZero | Need::Positive | Need::AtLeastOne => {
                 let range = size.range + Range::of(1.0);
                 Expr::binary("+", &self.int(1), &size, ty, range)
@@ -505,9 +525,9 @@ impl Generator {
         let tame = range.size() <= 300.0;
         match need {
             // Only what is bounded can be bounded by more arithmetic.
-            Need::Finite | Need::Moderate | Need::Unit => match self.random.below(5) {
-                0 if range.size() <= 20.0 => self.named_call("tanh", &expr, Range::within(1.0)),
-                1 if need != Need::Unit && range.size() <= 20.0 => self.clamped(&expr, -4.0, 4.0),
+            Need::Finite | Need::Moderate | Need::Small | Need::Unit => match self.random.below(5) {
+                0 if range.size() <= 4.0 => self.named_call("tanh", &expr, Range::within(1.0)),
+                1 if need != Need::Unit && range.size() <= 12.0 => self.clamped(&expr, -3.0, 3.0),
                 0..=2 | 4 if range.size() <= 1e6 => {
                     let size = self.named_call("abs", &expr, range.abs());
                     let more = Expr::binary("+", &self.number(1.0), &size, ty, range.abs() + Range::of(1.0));

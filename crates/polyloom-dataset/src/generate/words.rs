@@ -126,14 +126,20 @@ pub(super) fn part(suffix: &str, x: &str) -> String {
     }
 }
 
+/// The noun with operands in place of `{}`, or of `{0}` and the like.
 fn fill(noun: &str, args: &[&str]) -> String {
-    let mut text = noun.to_owned();
-    for (index, arg) in args.iter().enumerate() {
-        match text.contains(&format!("{{{index}}}")) {
-            true => text = text.replace(&format!("{{{index}}}"), arg),
-            false => text = text.replacen("{}", arg, 1),
-        }
+    let mut text = String::with_capacity(noun.len() + args.iter().map(|arg| arg.len()).sum::<usize>());
+    let mut rest = noun;
+    let mut next = 0;
+    while let Some((before, after)) = rest.split_once('{') {
+        text.push_str(before);
+        let Some((number, after)) = after.split_once('}') else { break };
+        let at = number.parse().unwrap_or(next);
+        next = at + 1;
+        text.push_str(args.get(at).copied().unwrap_or_default());
+        rest = after;
     }
+    text.push_str(rest);
     text
 }
 

@@ -283,11 +283,9 @@ pub(super) fn camera(g: &mut Generator, difficulty: u8) -> &'static str {
             )
         }
         _ => {
-            let name = g.builtin("transform_point");
             let pose = g.like(&["rotation", "attitude"]);
             g.param(&pose, super::QUAT, Vec::new(), Values::Unit);
             let eye = g.scalar_like(&["eye", "origin"], VEC3, -0.5, 0.5);
-            let _ = name;
             let rotate = g.builtin(g.random.clone().pick(&["quat_rotate", "quat_rotate_inv"]));
             g.set_like(
                 &["local", "cam", "eye_p"],
@@ -435,8 +433,8 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
         let b = g.ranged_like(&["sy", "ease_y"], &smooth(&ty_text), Type::F32, unit, "the same, eased");
         (tx_text, ty_text) = (g.text(a), g.text(b));
     }
-    let lerp = g.builtin("lerp");
-    let row = |y: &str, t: &str| match g_lerp(t) {
+    let (lerp, by_builtin) = (g.builtin("lerp"), g.random.one_in(2));
+    let row = |y: &str, t: &str| match by_builtin {
         true => format!("{lerp}({image}[{y}, {x0}], {image}[{y}, {x1}], {t})"),
         false => format!("(1.0 - {t}) * {image}[{y}, {x0}] + {t} * {image}[{y}, {x1}]"),
     };
@@ -458,11 +456,6 @@ pub(super) fn bilinear(g: &mut Generator, difficulty: u8) -> &'static str {
     seen.extend([tx, ty]);
     g.written(&["samples", "out", "resampled"], value, &seen, difficulty);
     g.random.pick(&["bilinear_sample", "sample_texture", "resample_image", "interpolate_grid"])
-}
-
-/// Rows are mixed by a builtin if their fraction has a short name.
-fn g_lerp(fraction: &str) -> bool {
-    fraction.len() == 2
 }
 
 /// Colours for a screen.

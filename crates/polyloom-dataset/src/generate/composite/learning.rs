@@ -57,7 +57,10 @@ pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
     let part = format!("{exp}(({x}[i, {{}}] - {best}) * {heat})");
     g.line(&format!("for {j} in range({n}):"));
     g.nested(|g| g.line(&format!("{total} += {}", part.replace("{}", &j))));
-    g.explain(format!("`{best}` is the largest of the row of `{x}`, `{total}` the sum of the exponentials of what lies below it, times `{heat}`."));
+    g.explain(format!(
+        "`{best}` is the largest of the row of `{x}`, `{total}` the sum \
+         of the exponentials of what lies below it, times `{heat}`."
+    ));
     if g.random.one_in(2) {
         let log = g.builtin("log");
         write_rows(g, &["out", "log_probs", "result"], &n, &extras, difficulty, |g, k| {
@@ -69,18 +72,16 @@ pub(super) fn softmax(g: &mut Generator, difficulty: u8) -> &'static str {
             g.ranged_like(&["p", "share", "y"], &share, Type::F32, Range::new(0.0, 1.0), "")
         });
     }
-    let unread = leftover(g, &extras);
-    let _ = unread;
+    leftover(g, &extras);
     g.random.pick(&["softmax_rows", "log_softmax", "normalize_scores", "soft_assign"])
 }
 
 /// Extras that nothing has read are added to an output of their own.
-fn leftover(g: &mut Generator, extras: &[usize]) -> bool {
+fn leftover(g: &mut Generator, extras: &[usize]) {
     g.review();
     let unread: Vec<usize> = extras.iter().copied().filter(|&index| !g.variables[index].used).collect();
-    let Some(&first) = unread.first() else { return false };
+    let Some(&first) = unread.first() else { return };
     g.written(&["summary", "extra", "scaled_extra"], first, &unread, 2);
-    true
 }
 
 /// Rows with mean zero and spread one.
@@ -396,7 +397,10 @@ pub(super) fn attention(g: &mut Generator, difficulty: u8) -> &'static str {
         g.line(&format!("{total} += {w}"));
         g.line(&format!("{sum_text} += {w} * {values}[{j}]"));
     });
-    g.explain(format!("`{sum_text}` adds up `{values}`, weighted by exponentials of how `{keys}` match; `{total}` adds up the weights."));
+    g.explain(format!(
+        "`{sum_text}` adds up `{values}`, weighted by exponentials of how `{keys}` match; \
+         `{total}` adds up the weights."
+    ));
     g.must_be_read(sum);
     let mean = g.set_like(
         &["answer", "context", "attended"],

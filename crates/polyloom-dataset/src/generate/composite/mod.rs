@@ -53,7 +53,7 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
     g.composites.clear();
     let skeleton = g.random.pick(&SKELETONS);
     // A skeleton with nothing woven in is one kernel.
-    let name = skeleton(&mut g, difficulty.max(1));
+    let name = skeleton(&mut g, difficulty.max(2));
     g.names.take(name);
     g.finish_as(name, Category::Composite, difficulty)
 }

@@ -301,7 +301,8 @@ pub(super) fn black_scholes(g: &mut Generator, difficulty: u8) -> &'static str {
         2 => (format!("{discount} * {normal}({d2})"), "the price of one if the strike is passed"),
         _ => (
             format!(
-                "{s} * {sqrt}({t}) * {exp}(-0.5 * {d1_text} * {d1_text}) * 0.39894228 + {k} * {discount} * {normal}({d2})"
+                "{s} * {sqrt}({t}) * {exp}(-0.5 * {d1_text} * {d1_text}) * 0.39894228 \
+                 + {k} * {discount} * {normal}({d2})"
             ),
             "its vega and the discounted strike",
         ),
@@ -365,7 +366,10 @@ pub(super) fn escape_time(g: &mut Generator, difficulty: u8) -> &'static str {
             step(g);
         });
     }
-    g.explain(format!("`{count_text}` counts the iterations of a square and a sum in the plane until the point `{zx}`, `{zy}` is more than 2 away."));
+    g.explain(format!(
+        "`{count_text}` counts the iterations of a square and a sum in the plane until the \
+         point `{zx}`, `{zy}` is more than 2 away."
+    ));
     let value = match g.random.below(3) {
         0 => format!("float({count_text})"),
         1 => {

@@ -2,7 +2,7 @@
 
 use super::{N0, QUAT, VEC2, VEC3};
 use crate::generate::generator::Generator;
-use crate::generate::program::{Extent, Values};
+use crate::generate::program::Values;
 use crate::generate::range::Range;
 use polyloom::Type;
 
@@ -495,6 +495,5 @@ pub(super) fn pendulum(g: &mut Generator, difficulty: u8) -> &'static str {
     let mut seen = vec![y];
     seen.extend(extras);
     g.written(&["out", "final_state", "result"], x, &seen, difficulty);
-    let _ = Extent::Is(1);
     g.random.pick(&["integrate_ode", "euler_steps", "oscillator", "simulate_system"])
 }

@@ -1,0 +1,107 @@
+//! Which names the lines of a program read: what nothing reads is there for nothing.
+
+use std::collections::HashMap;
+
+/// The names that lines read, each with the last line that does. Names are known by their hashes, of which the few that
+/// a kernel has do not collide.
+#[derive(Default)]
+pub(super) struct Reads {
+    last: HashMap<u64, usize>,
+    n_lines: usize,
+}
+
+impl Reads {
+    /// Takes in the lines that have been added.
+    pub(super) fn scan(&mut self, lines: &[String]) {
+        for (at, line) in lines.iter().enumerate().skip(self.n_lines) {
+            let line = line.trim_start();
+            // What is assigned is not read, even if it is added to.
+            let rest = match assignment(line) {
+                Some((_, value)) => value,
+                None if line.starts_with('#') => "",
+                None => line,
+            };
+            let mut hash = EMPTY;
+            for byte in rest.bytes().chain([b' ']) {
+                if byte.is_ascii_alphanumeric() || byte == b'_' {
+                    hash = with(hash, byte);
+                    continue;
+                }
+                // `p.mass` reads `p` too.
+                if hash != EMPTY {
+                    self.last.insert(hash, at);
+                }
+                hash = if byte == b'.' && hash != EMPTY { with(hash, byte) } else { EMPTY };
+            }
+        }
+        self.n_lines = lines.len();
+    }
+
+    /// The last line that reads a name.
+    pub(super) fn last_of(&self, name: &str) -> Option<usize> {
+        self.last.get(&name.bytes().fold(EMPTY, with)).copied()
+    }
+
+    /// Whether one of these lines, which have been taken in, computes what no other reads, or nothing new.
+    pub(super) fn finds_idle(&self, lines: &[String]) -> bool {
+        lines.iter().filter_map(|line| assignment(line.trim_start())).any(|(target, value)| {
+            let mut names = target.trim_end_matches([' ', '+', '-', '*', '/']).split(", ");
+            target == value || names.any(|name| self.last_of(name).is_none())
+        })
+    }
+}
+
+/// The hash of no name: FNV-1a.
+const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn with(hash: u64, byte: u8) -> u64 {
+    (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+}
+
+/// The names that a line assigns, and what it assigns.
+fn assignment(line: &str) -> Option<(&str, &str)> {
+    let at = line.find('=')?;
+    let target = line[..at].trim_end();
+    let is_name = target.bytes().all(|c| c.is_ascii_alphanumeric() || b" _+-*/,".contains(&c));
+    let value = line[at + 1..].strip_prefix(' ')?;
+    let is_statement = ["for ", "if ", "elif ", "while ", "return "].iter().any(|word| target.starts_with(word));
+    (is_name && !is_statement).then_some((target, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_is_assigned_is_not_read() {
+        let lines = lines("a = p.mass + b[i]\nc += d\n# e\nif f == 1:\n    x[k] = g");
+        let mut reads = Reads::default();
+        reads.scan(&lines[..1]);
+        reads.scan(&lines);
+        for (name, line) in [("p", 0), ("p.mass", 0), ("b", 0), ("i", 0), ("d", 1), ("f", 3), ("x", 4), ("g", 4)] {
+            assert_eq!(reads.last_of(name), Some(line), "{name}");
+        }
+        for name in ["a", "c", "e", "mass"] {
+            assert_eq!(reads.last_of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn idle_lines_are_found() {
+        let is_idle = |text: &str| {
+            let lines = lines(text);
+            let mut reads = Reads::default();
+            reads.scan(&lines);
+            reads.finds_idle(&lines)
+        };
+        assert!(is_idle("a = b\nout[i] = c"));
+        assert!(is_idle("a, c = f(b)\nout[i] = c"));
+        assert!(is_idle("a = float(1.0)\na += 1.0"));
+        assert!(is_idle("c = c\nout[i] = c"));
+        assert!(!is_idle("a = b\nc = a\nout[i] = c"));
+    }
+}
