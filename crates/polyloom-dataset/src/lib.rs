@@ -19,7 +19,9 @@ pub use card::{Summary, UniqueRatios};
 pub use exclude::{ExcludeError, fingerprint, structures};
 pub use generate::{Category, Extent, Input, Program, UnknownCategory, Values, generate};
 pub use merge::merge;
-pub use produce::{Chunk, Dedup, FileRecord, Format, How, Manifest, ProduceError, Progress, Settings, Shard, produce, rows};
+pub use produce::{
+    Chunk, Dedup, FileRecord, Format, How, Manifest, ProduceError, Progress, Settings, Shard, produce, rows,
+};
 pub use row::{COLUMNS, Hashes, Metadata, Row, Versions};
 pub use statistics::{Histogram, Statistics};
 pub use text::{Device, Texts};

@@ -4,7 +4,7 @@
 //! indices. The keys of rows are what that takes to be in memory, and not the rows: these are read and written once.
 
 use crate::produce::{
-    Chunk, Format, Manifest, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS, Selection, create_folders,
+    Chunk, Format, Lines, Manifest, OpenChunk, ProduceError, Progress, RejectRecord, SPLITS, Selection, create_folders,
     describe, read_chunk_keys, read_lines,
 };
 use crate::row::Row;
@@ -122,7 +122,7 @@ struct Merging<'a, 'b, 'c> {
 }
 
 impl Merging<'_, '_, '_> {
-    fn lines(&self, prefix: &str, format: Format) -> io::Result<Option<Box<dyn Iterator<Item = io::Result<Vec<u8>>>>>> {
+    fn lines(&self, prefix: &str, format: Format) -> io::Result<Option<Lines>> {
         let found = self.chunk.files.iter().find(|file| file.path.starts_with(prefix));
         found.map(|found| read_lines(&self.folder.join(&found.path), format)).transpose()
     }

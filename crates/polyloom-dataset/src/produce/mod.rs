@@ -11,7 +11,7 @@ pub use manifest::{Chunk, FileRecord, Manifest};
 pub use settings::{Dedup, Format, Settings, Shard};
 
 pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, read_chunk_keys, split_name};
-pub(crate) use sink::read_lines;
+pub(crate) use sink::{Lines, read_lines};
 pub(crate) use work::{drafts, key};
 
 use crate::card::{Summary, UniqueRatios, card};

@@ -17,7 +17,7 @@ pub(super) struct Sink {
 }
 
 enum Kind {
-    Jsonl(TemporaryFile),
+    Jsonl(Box<TemporaryFile>),
     JsonlZstd(Box<zstd::Encoder<'static, TemporaryFile>>),
     Parquet(Box<ParquetWriter<TemporaryFile>>),
 }
@@ -27,7 +27,7 @@ impl Sink {
     pub(super) fn create(folder: &Path, path: &str, format: Format, columns: &[String]) -> io::Result<Sink> {
         let file = TemporaryFile::create(folder, path)?;
         let kind = match format {
-            Format::Jsonl => Kind::Jsonl(file),
+            Format::Jsonl => Kind::Jsonl(Box::new(file)),
             Format::JsonlZstd => Kind::JsonlZstd(Box::new(zstd::Encoder::new(file, ZSTD_LEVEL)?)),
             Format::Parquet => Kind::Parquet(Box::new(ParquetWriter::new(file, columns)?)),
         };
@@ -47,7 +47,7 @@ impl Sink {
     /// Gives the file its name.
     pub(super) fn finish(self) -> io::Result<FileRecord> {
         let file = match self.kind {
-            Kind::Jsonl(file) => file,
+            Kind::Jsonl(file) => *file,
             Kind::JsonlZstd(encoder) => encoder.finish()?,
             Kind::Parquet(writer) => writer.finish()?,
         };
@@ -55,8 +55,11 @@ impl Sink {
     }
 }
 
+/// Lines without their ends.
+pub(crate) type Lines = Box<dyn Iterator<Item = io::Result<Vec<u8>>>>;
+
 /// The rows of a file, as lines of JSON.
-pub(crate) fn read_lines(path: &Path, format: Format) -> io::Result<Box<dyn Iterator<Item = io::Result<Vec<u8>>>>> {
+pub(crate) fn read_lines(path: &Path, format: Format) -> io::Result<Lines> {
     let file = File::open(path)?;
     Ok(match format {
         Format::Jsonl => Box::new(BufReader::new(file).split(b'\n')),

@@ -45,13 +45,13 @@ pub(super) fn check(program: &Program, reference: &Kernel, kernel: &Kernel) -> C
     let Some(of_reference) = backward(reference)? else { return Ok(()) };
     let expected = derivatives(reference, &of_reference, &arguments)?;
     engines_agree(program, &expected, &found)?;
-    let double = kernel.in_double();
-    let kernel = double.as_ref().unwrap_or(kernel);
-    let arguments = Arguments::draw(program, kernel, &extents, seed);
-    let Some(way_back) = backward(kernel)? else { return Ok(()) };
-    let found = derivatives(kernel, &way_back, &arguments)?;
+    // Of noise, which has no form in double precision, differences tell nothing.
+    let Some(double) = kernel.in_double() else { return Ok(()) };
+    let arguments = Arguments::draw(program, &double, &extents, seed);
+    let Some(way_back) = backward(&double)? else { return Ok(()) };
+    let found = derivatives(&double, &way_back, &arguments)?;
     modes_agree(&found, 1e-8)?;
-    differences_agree(program, kernel, &arguments, &found)
+    differences_agree(program, &double, &arguments, &found)
 }
 
 fn wrong(detail: String) -> Box<Reject> {
