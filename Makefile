@@ -50,6 +50,8 @@ REQUIRE_PTXAS = $(if $(wildcard $(VENV)/lib/python*/site-packages/nvidia/*/bin/p
 
 test: $(STAMPS)/develop  ## all tests: Rust, file tests, Python
 	@echo "==> Rust tests"
+	@# The dependency policy looks at crates of all platforms.
+	@cargo fetch --quiet --locked
 	$(REQUIRE_PTXAS) VIRTUAL_ENV=$(CURDIR)/$(VENV) cargo test --workspace --exclude polyloom-py --features "$(FEATURES)"
 	@echo "==> Python tests"
 	$(REQUIRE_PTXAS) $(BIN)/python -m pytest

@@ -13,7 +13,6 @@ True
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import json
 import linecache
 import os
@@ -25,7 +24,7 @@ from typing import Any, Literal
 
 from polyloom import _native
 from polyloom._errors import CompileError
-from polyloom._kernel import Kernel
+from polyloom._native import Kernel
 
 __all__ = ["CATEGORIES", "SynthesisedKernel", "extract_ir", "generate_kernel", "produce"]
 
@@ -116,13 +115,13 @@ def extract_ir(kernel: Kernel, device: Device = "both", arch: str | None = None)
     device : str
         ``cuda`` for CUDA C++ and PTX, ``cpu`` for C++, or ``both``. Nothing is run: no GPU is needed.
     arch : str, optional
-        The GPU architecture of PTX and LLVM IR, such as ``sm_90``; by default ``sm_80``.
+        The GPU architecture of PTX, such as ``sm_90``; by default ``sm_80``.
 
     Returns
     -------
     dict
-        ``kernel_name``, ``python_source``, ``hir``, and what `device` asks for of ``cuda_forward``, ``cuda_backward``,
-        ``ptx_forward``, ``ptx_backward``, ``llvm_ir_forward``, ``cpp_forward`` and ``cpp_backward``. Those of the
+        ``kernel_name``, ``hir``, and what `device` asks for of ``cuda_forward``, ``cuda_backward``,
+        ``ptx_forward``, ``ptx_backward``, ``cpp_forward`` and ``cpp_backward``. Those of the
         backward kernel are None if the kernel has no derivative.
     """
     if device not in ("cuda", "cpu", "both"):
@@ -139,7 +138,6 @@ def extract_ir(kernel: Kernel, device: Device = "both", arch: str | None = None)
 
     code: dict[str, str | None] = {
         "kernel_name": kernel.name,
-        "python_source": inspect.getsource(kernel.func),
         "hir": kernel.hir(),
     }
     if device != "cpu":
@@ -147,7 +145,6 @@ def extract_ir(kernel: Kernel, device: Device = "both", arch: str | None = None)
         code["cuda_backward"] = backward(kernel.cuda)
         code["ptx_forward"] = kernel.ptx(**target)
         code["ptx_backward"] = backward(kernel.ptx, **target)
-        code["llvm_ir_forward"] = kernel.llvm_ir(**target) if target else kernel.llvm_ir(arch="sm_80")
     if device != "cuda":
         code["cpp_forward"] = kernel.cpp()
         code["cpp_backward"] = backward(kernel.cpp)

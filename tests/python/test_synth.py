@@ -21,7 +21,7 @@ def test_generated_kernels_are_kernels(category):
         made = synth.generate_kernel(category, seed)
         kernel = made.kernel()
         assert kernel.name == made.name
-        assert made.source.startswith("import ")
+        assert made.source.startswith(("import ", "from "))
         assert '"""' in made.source
 
 
@@ -60,7 +60,7 @@ def counted(x: loom.array(dtype=int), y: loom.array(dtype=int)):
 
 def test_the_code_of_any_kernel():
     both = synth.extract_ir(scaled)
-    assert both["python_source"].startswith("@loom.kernel\ndef scaled(")
+    assert both["kernel_name"] == "scaled" and "kernel @scaled" in both["hir"]
     assert "scaled_cuda_kernel_forward" in both["cuda_forward"]
     assert "scaled_cuda_kernel_backward" in both["cuda_backward"]
     assert "scaled_cpu_kernel_backward" in both["cpp_backward"]
