@@ -5,56 +5,59 @@ use crate::verify::Level;
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The columns of a data set, in order.
-pub const COLUMNS: [&str; 14] = [
-    "id",
-    "kernel_name",
-    "category",
-    "python_source",
-    "cuda_forward",
-    "cuda_backward",
-    "cpp_forward",
-    "cpp_backward",
-    "llvm_ir_forward",
-    "ptx_forward",
-    "ptx_backward",
-    "hir",
-    "device",
-    "metadata",
-];
+macro_rules! columns {
+    ($($(#[doc = $doc:literal])+ $name:ident: $ty:ty,)+) => {
+        /// The columns of a data set, in order.
+        pub const COLUMNS: [&str; 14] = [$(stringify!($name)),+];
 
-/// A row. A column that is not asked for, or that the kernel has nothing for, is `None`.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Row {
-    /// The seed and the index that the kernel was generated from, or the hash of its text.
-    pub id: String,
+        /// A row. A column that is not asked for, or that the kernel has nothing for, is `None`.
+        #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Row {
+            $($(#[doc = $doc])+ pub $name: $ty,)+
+        }
+
+        impl Serialize for Selected<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                $(if self.columns.iter().any(|column| column == stringify!($name)) {
+                    map.serialize_entry(stringify!($name), &self.row.$name)?;
+                })+
+                map.end()
+            }
+        }
+    };
+}
+
+columns! {
+    /// The seed and the index that the kernel was generated from.
+    id: String,
     /// The name of the kernel in `python_source`.
-    pub kernel_name: String,
+    kernel_name: String,
     /// What the kernel is an example of.
-    pub category: String,
+    category: String,
     /// The kernel and all it needs, a complete file.
-    pub python_source: String,
+    python_source: String,
     /// CUDA C++ of the kernel.
-    pub cuda_forward: Option<String>,
+    cuda_forward: Option<String>,
     /// CUDA C++ of its backward kernel.
-    pub cuda_backward: Option<String>,
+    cuda_backward: Option<String>,
     /// C++ of the kernel.
-    pub cpp_forward: Option<String>,
+    cpp_forward: Option<String>,
     /// C++ of its backward kernel.
-    pub cpp_backward: Option<String>,
+    cpp_backward: Option<String>,
     /// LLVM IR of the kernel, for a GPU, optimised.
-    pub llvm_ir_forward: Option<String>,
+    llvm_ir_forward: Option<String>,
     /// PTX of the kernel.
-    pub ptx_forward: Option<String>,
+    ptx_forward: Option<String>,
     /// PTX of its backward kernel.
-    pub ptx_backward: Option<String>,
+    ptx_backward: Option<String>,
     /// The kernel's HIR.
-    pub hir: Option<String>,
+    hir: Option<String>,
     /// Which devices the row has code for: `cuda`, `cpu` or `both`.
-    pub device: String,
+    device: String,
     /// What there is to know of the row.
-    pub metadata: Option<Metadata>,
+    metadata: Option<Metadata>,
 }
 
 /// Some columns of a row, as it is written: in the order of [`COLUMNS`], `null` where the row has nothing.
@@ -63,32 +66,6 @@ pub(crate) struct Selected<'a> {
     pub(crate) row: &'a Row,
     /// The columns.
     pub(crate) columns: &'a [String],
-}
-
-impl Serialize for Selected<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let row = self.row;
-        let mut map = serializer.serialize_map(None)?;
-        for name in COLUMNS.into_iter().filter(|name| self.columns.iter().any(|column| column == name)) {
-            match name {
-                "id" => map.serialize_entry(name, &row.id),
-                "kernel_name" => map.serialize_entry(name, &row.kernel_name),
-                "category" => map.serialize_entry(name, &row.category),
-                "python_source" => map.serialize_entry(name, &row.python_source),
-                "cuda_forward" => map.serialize_entry(name, &row.cuda_forward),
-                "cuda_backward" => map.serialize_entry(name, &row.cuda_backward),
-                "cpp_forward" => map.serialize_entry(name, &row.cpp_forward),
-                "cpp_backward" => map.serialize_entry(name, &row.cpp_backward),
-                "llvm_ir_forward" => map.serialize_entry(name, &row.llvm_ir_forward),
-                "ptx_forward" => map.serialize_entry(name, &row.ptx_forward),
-                "ptx_backward" => map.serialize_entry(name, &row.ptx_backward),
-                "hir" => map.serialize_entry(name, &row.hir),
-                "device" => map.serialize_entry(name, &row.device),
-                _ => map.serialize_entry(name, &row.metadata),
-            }?;
-        }
-        map.end()
-    }
 }
 
 /// What there is to know of a row.
@@ -103,7 +80,7 @@ pub struct Metadata {
     pub forward_lines: usize,
     /// The same of the backward columns; 0 if there is none.
     pub backward_lines: usize,
-    /// Milliseconds from seed to row, if the run was asked to keep times: with them no two runs write the same bytes.
+    /// Milliseconds from seed to row. No run keeps them so far: with them no two runs would write the same bytes.
     pub generation_time_ms: Option<f64>,
     /// Whether the code was made where no GPU could run it.
     pub codegen_only: bool,

@@ -5,6 +5,7 @@ use crate::row::{Hashes, Metadata, Row, Versions};
 use crate::verify::{Level, Reason, Reject};
 use polyloom::{
     Arch, Backward, Code, DerivativeRequest, Form, Function, GpuError, GpuForm, GpuTarget, Kernel, Op, TextTarget,
+    cuda_devices,
 };
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -92,14 +93,15 @@ impl Texts {
         let hir = kernel.emit(Form::Hir, None).map_err(failed)?;
         let lines =
             |texts: [&Option<String>; 3]| texts.into_iter().flatten().next().map_or(0, |text| text.lines().count());
+        let sees_gpu = cuda_devices().is_ok_and(|devices| !devices.is_empty());
         let metadata = Metadata {
             device: self.device.name().to_owned(),
             has_backward: backward.is_some(),
             forward_lines: lines([&cuda_forward, &cpp_forward, &ptx_forward]),
             backward_lines: lines([&cuda_backward, &cpp_backward, &ptx_backward]),
             generation_time_ms: None,
-            codegen_only: true,
-            cuda_available_at_generation: false,
+            codegen_only: !sees_gpu,
+            cuda_available_at_generation: sees_gpu,
             verified,
             arch: self.arch.to_string(),
             inputs: program.inputs.clone(),

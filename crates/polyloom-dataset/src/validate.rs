@@ -235,9 +235,11 @@ fn compare(row: &Row, manifest: &Manifest, verifier: &Verifier, wrong: &mut Vec<
     };
     let (mut have, mut want) = (fields(row), fields(&expected));
     for fields in [&mut have, &mut want] {
-        // Times are nobody's to check.
+        // Of the machine that made the row nothing can be known here.
         if let Some(serde_json::Value::Object(metadata)) = fields.get_mut("metadata") {
-            metadata.remove("generation_time_ms");
+            for name in ["generation_time_ms", "codegen_only", "cuda_available_at_generation"] {
+                metadata.remove(name);
+            }
         }
     }
     for name in COLUMNS.into_iter().filter(|name| wants(name)) {
@@ -245,7 +247,8 @@ fn compare(row: &Row, manifest: &Manifest, verifier: &Verifier, wrong: &mut Vec<
             wrong.push(difference(name, have.get(name), want.get(name)));
         }
     }
-    verifier.verify(&program, &kernel, metadata.verified).map_err(text)
+    // What is not what a run made is not run: it may ask for any memory.
+    if wrong.is_empty() { verifier.verify(&program, &kernel, metadata.verified).map_err(text) } else { Ok(()) }
 }
 
 /// Where a column first differs from what it should be.
