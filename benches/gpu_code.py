@@ -161,6 +161,15 @@ def measure_simulator() -> dict[str, Any]:
     import matmul
     import reduction
     import softmax
+    import tensor_matmul
+
+    @loom.kernel
+    def polynomial_in_half(x: loom.array(dtype=loom.float16), y: loom.array(dtype=loom.float16)):
+        i = loom.tid()
+        s = x[i]
+        for _n in range(8):
+            s = s * x[i] + loom.float16(0.5)
+        y[i] = s
 
     namespace = {}
     for define in polyloom_kernels():
@@ -168,15 +177,19 @@ def measure_simulator() -> dict[str, Any]:
         namespace[kernel.key] = kernel
     random = np.random.default_rng(0)
     x, y = random.random((2, 1 << 17)).astype(np.float32)
+    x16, y16 = x.astype(np.float16), y.astype(np.float16)
     a, b = random.random((2, 128, 128)).astype(np.float32)
+    a16, b16 = a.astype(np.float16), b.astype(np.float16)
     q, k, v = random.normal(size=(3, 2, 256, flash_attention.DIM)).astype(np.float32)
     sums = np.zeros(16, np.float32)
     starts, steps = np.arange(1, 8193, dtype=np.int32), np.zeros(8192, np.int32)
     runs: dict[str, Callable[[], Any]] = {
         "polynomial": lambda: loom.launch(namespace["polynomial"], x.size, [x, y], device="sim:0"),
+        "polynomial, float16": lambda: loom.launch(polynomial_in_half, x.size, [x16, y16], device="sim:0"),
         "logistic": lambda: loom.launch(namespace["logistic"], x.size, [x, y, 1.0], device="sim:0"),
         "collatz, divergent": lambda: loom.launch(namespace["collatz"], starts.size, [starts, steps], device="sim:0"),
         "matmul, shared memory": lambda: matmul.product(a, b, "sim:0"),
+        "matmul, tensor cores": lambda: tensor_matmul.product(a16, b16, "sim:0"),
         "reduction, shuffles": lambda: loom.launch(
             reduction.sum_blocks, grid=sums.size, inputs=[x], outputs=[sums], device="sim:0"
         ),

@@ -1,6 +1,9 @@
 //! Matrix instructions against products computed here, by the fragment tables of the ISA manual.
 
 use crate::device::{array, launch, values};
+use crate::instructions::random;
+use rustc_apfloat::ieee::Single;
+use rustc_apfloat::{Float, FloatConvert};
 
 /// f16 bits of a small integer.
 fn half(x: i32) -> u32 {
@@ -51,24 +54,30 @@ fn accumulator(lane: usize, register: usize) -> (usize, usize) {
     (lane / 4 + 8 * (register / 2), lane % 4 * 2 + register % 2)
 }
 
-/// Checks `mma.sync.m16n8kK` with elements of `bits` bits, `each` made of small integers by `pack`.
-fn product(instruction: &str, k: usize, bits: usize, pack: fn(i32) -> u32, integral: bool) {
+/// What lanes have of the factors of `m16n8kK`, whose elements of `bits` bits are given.
+fn factors(k: usize, bits: usize, a: impl Fn(usize, usize) -> u32, b: impl Fn(usize, usize) -> u32) -> Vec<u32> {
     let each = 32 / bits;
-    let a_registers = 16 * k / each / 32;
-    let b_registers = 8 * k / each / 32;
     let mut input = Vec::new();
     for lane in 0..32 {
         let (g, t) = (lane / 4, lane % 4);
-        for register in 0..a_registers {
+        for register in 0..16 * k / each / 32 {
             let row = g + 8 * (register % 2);
             let column = register / 2 * 4 * each + t * each;
-            input.push((0..each).fold(0, |word, i| word | pack(entry(row, column + i, 1)) << (bits * i)));
+            input.push((0..each).fold(0, |word, i| word | a(row, column + i) << (bits * i)));
         }
-        for register in 0..b_registers {
+        for register in 0..8 * k / each / 32 {
             let row = register * 4 * each + t * each;
-            input.push((0..each).fold(0, |word, i| word | pack(entry(row + i, g, 2)) << (bits * i)));
+            input.push((0..each).fold(0, |word, i| word | b(row + i, g) << (bits * i)));
         }
     }
+    input
+}
+
+/// Checks `mma.sync.m16n8kK` with elements of `bits` bits, `each` made of small integers by `pack`.
+fn product(instruction: &str, k: usize, bits: usize, pack: fn(i32) -> u32, integral: bool) {
+    let each = 32 / bits;
+    let (a_registers, b_registers) = (16 * k / each / 32, 8 * k / each / 32);
+    let input = factors(k, bits, |row, at| pack(entry(row, at, 1)), |at, column| pack(entry(at, column, 2)));
     let list =
         |from: usize, count: usize| (from..from + count).map(|i| format!("%r{i}")).collect::<Vec<_>>().join(", ");
     let start = if integral { "mov.b32 %t, 100;" } else { "mov.b32 %t, 0f42C80000;" };
@@ -103,6 +112,63 @@ fn products_of_every_type() {
     product("mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32", 16, 8, eighth::<3>, false);
     product("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", 32, 8, eighth::<3>, false);
     product("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32", 32, 8, eighth::<2>, false);
+}
+
+/// Checks that `mma.sync.m16n8kK` of elements of `bits` bits, taken of `source`, adds one product after the other.
+fn rounded(ty: &str, k: usize, bits: usize, source: &[u64], widen: fn(u32) -> f32) {
+    let kept = u32::MAX >> (32 - bits);
+    let a = |row: usize, at: usize| source[(row * k + at) % source.len()] as u32 & kept;
+    let b = |at: usize, column: usize| (source[(at * 8 + column) % source.len()] >> 32) as u32 & kept;
+    let input = factors(k, bits, a, b);
+    let (a_registers, b_registers) = (k * bits / 64, k * bits / 128);
+    let list =
+        |from: usize, count: usize| (from..from + count).map(|i| format!("%r{i}")).collect::<Vec<_>>().join(", ");
+    let start = 0x3f8c_cccd;
+    let body = format!(
+        "mov.b32 %t, {start};\nmma.sync.aligned.m16n8k{k}.row.col.f32.{ty}.{ty}.f32 {{%d0, %d1, %d2, %d3}}, {{{}}}, {{{}}}, \
+         {{%t, %t, %t, %t}};",
+        list(0, a_registers),
+        list(a_registers, b_registers)
+    );
+    let out = fragments(&body, a_registers + b_registers, &input);
+    for (index, found) in out.iter().enumerate() {
+        let (row, column) = accumulator(index / 4, index % 4);
+        let add = |sum: f32, at| widen(a(row, at)).mul_add(widen(b(at, column)), sum);
+        let sum = (0..k).fold(f32::from_bits(start), add);
+        let expected = if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() };
+        assert_eq!(*found, expected, "{ty} k{k} ({row}, {column})");
+    }
+}
+
+#[test]
+fn each_product_is_added_and_rounded_in_order() {
+    let half = |bits: u32| {
+        let mut exact = false;
+        let half = rustc_apfloat::ieee::Half::from_bits(bits.into());
+        f32::from_bits(FloatConvert::<Single>::convert(half, &mut exact).value.to_bits() as u32)
+    };
+    let brain = |bits: u32| f32::from_bits(bits << 16);
+    let tensor = |bits: u32| f32::from_bits(bits & !0x1fff);
+    for seed in 0..8 {
+        // Any bits, and numbers around one.
+        let any = random(512, 70 + seed);
+        let around = |mask: u64, one: u64| any.iter().map(|x| x & mask ^ one | (x >> 32 & mask ^ one) << 32).collect();
+        let halves: Vec<u64> = around(0x93ff, 0x3c00);
+        let brains: Vec<u64> = around(0x81ff, 0x3f80);
+        let tensors: Vec<u64> = around(0x81ff_ffff, 0x3f80_0000);
+        for source in [&any, &halves] {
+            rounded("f16", 8, 16, source, half);
+            rounded("f16", 16, 16, source, half);
+        }
+        for source in [&any, &brains] {
+            rounded("bf16", 8, 16, source, brain);
+            rounded("bf16", 16, 16, source, brain);
+        }
+        for source in [&any, &tensors] {
+            rounded("tf32", 4, 32, source, tensor);
+            rounded("tf32", 8, 32, source, tensor);
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::op::Op;
 use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::exec::registers::Compute;
-use crate::number::half::{Bf16Bits, F16Bits, Half, fma};
+use crate::number::half::{Bf16Bits, F16Bits, Half};
 
 /// Which format, and whether there are two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +40,10 @@ struct Finish {
 }
 
 impl Finish {
+    fn is_nothing(self) -> bool {
+        !(self.ftz || self.saturate || self.relu)
+    }
+
     #[inline]
     fn operand<H: Half>(self, x: H) -> H {
         if self.ftz { x.flushed() } else { x }
@@ -95,28 +99,28 @@ impl Decoder<'_> {
         if sign && !line.mods.take("abs") {
             return line.error("`.xorsign` goes with `.abs`");
         }
-        let two = move |f: fn(f32, f32) -> f32| {
-            move |a: H, b: H| {
-                let (a, b) = (finish.operand(a), finish.operand(b));
-                finish.result(H::from_f32(f(a.to_f32(), b.to_f32())))
-            }
-        };
         match opcode {
-            "add" => self.half_binary(line, ty, kind, two(|a, b| a + b)),
-            "sub" => self.half_binary(line, ty, kind, two(|a, b| a - b)),
-            "mul" => self.half_binary(line, ty, kind, two(|a, b| a * b)),
+            "add" => self.half_rounded::<H>(line, ty, kind, finish, |a, b| a + b),
+            "sub" => self.half_rounded::<H>(line, ty, kind, finish, |a, b| a - b),
+            "mul" => self.half_rounded::<H>(line, ty, kind, finish, |a, b| a * b),
+            // The plain case has its own loops, so that they vectorise.
+            "fma" if finish.is_nothing() && !bounds => {
+                if kind.packed {
+                    self.ternary::<u32>(line, ty, |a, b, c| each_half(|x| H::fma(x.of(a), x.of(b), x.of(c))))
+                } else {
+                    self.ternary::<H>(line, ty, |a, b, c| H::fma(a, b, c))
+                }
+            }
             "fma" => {
                 let f = move |a: H, b: H, c: H| {
                     if bounds && (a.bits() == OUT_OF_BOUNDS || b.bits() == OUT_OF_BOUNDS) {
                         return H::from_bits(0);
                     }
                     let [a, b, c] = [a, b, c].map(|x| finish.operand(x));
-                    finish.result(fma(a, b, c))
+                    finish.result(H::fma(a, b, c))
                 };
                 if kind.packed {
-                    self.ternary::<u32>(line, ty, move |a, b, c| {
-                        join(f(low(a), low(b), low(c)), f(high(a), high(b), high(c)))
-                    })
+                    self.ternary::<u32>(line, ty, move |a, b, c| each_half(|x| f(x.of(a), x.of(b), x.of(c))))
                 } else {
                     self.ternary::<H>(line, ty, f)
                 }
@@ -141,7 +145,7 @@ impl Decoder<'_> {
                     H::from_bits(if flip != 0 { bits ^ flip } else { bits & 0x7fff })
                 };
                 if kind.packed {
-                    self.unary::<u32>(line, ty, move |a| join(f(low(a)), f(high(a))))
+                    self.unary::<u32>(line, ty, move |a| each_half(|x| f(x.of(a))))
                 } else {
                     self.unary::<H>(line, ty, f)
                 }
@@ -158,9 +162,27 @@ impl Decoder<'_> {
         f: impl Fn(H, H) -> H + Send + Sync + 'static,
     ) -> Decoded<Compute> {
         if kind.packed {
-            return self.binary::<u32>(line, ty, move |a, b| join(f(low(a), low(b)), f(high(a), high(b))));
+            return self.binary::<u32>(line, ty, move |a, b| each_half(|x| f(x.of(a), x.of(b))));
         }
         self.binary::<H>(line, ty, f)
+    }
+
+    /// A sum or product, computed in f32. The plain case has its own loop, so that it vectorises.
+    fn half_rounded<H: Half>(
+        &mut self,
+        line: &Line<'_>,
+        ty: Type,
+        kind: HalfKind,
+        finish: Finish,
+        f: impl Fn(f32, f32) -> f32 + Send + Sync + 'static,
+    ) -> Decoded<Compute> {
+        if finish.is_nothing() {
+            return self.half_binary(line, ty, kind, move |a: H, b: H| H::from_f32(f(a.to_f32(), b.to_f32())));
+        }
+        self.half_binary(line, ty, kind, move |a: H, b: H| {
+            let (a, b) = (finish.operand(a), finish.operand(b));
+            finish.result(H::from_f32(f(a.to_f32(), b.to_f32())))
+        })
     }
 
     /// A function of halves, computed in f32.
@@ -177,7 +199,7 @@ impl Decoder<'_> {
             ($half:ty) => {{
                 let f = move |a: $half| finish.result(<$half>::from_f32(f(finish.operand(a).to_f32())));
                 if kind.packed {
-                    self.unary::<u32>(line, ty, move |a| join(f(low(a)), f(high(a))))
+                    self.unary::<u32>(line, ty, move |a| each_half(|x| f(x.of(a))))
                 } else {
                     self.unary::<$half>(line, ty, f)
                 }
@@ -187,14 +209,23 @@ impl Decoder<'_> {
     }
 }
 
-fn low<H: Half>(word: u32) -> H {
-    H::from_bits(word as u16)
+/// Which half of a register.
+#[derive(Clone, Copy)]
+struct Place(u32);
+
+impl Place {
+    #[inline]
+    fn of<H: Half>(self, word: u32) -> H {
+        H::from_bits((word >> self.0) as u16)
+    }
 }
 
-fn high<H: Half>(word: u32) -> H {
-    H::from_bits((word >> 16) as u16)
-}
-
-fn join<H: Half>(low: H, high: H) -> u32 {
-    u32::from(low.bits()) | u32::from(high.bits()) << 16
+/// A register of what `f` gives for either half.
+#[inline]
+fn each_half<H: Half>(f: impl Fn(Place) -> H) -> u32 {
+    let mut word = 0;
+    for bit in [0, 16] {
+        word |= u32::from(f(Place(bit)).bits()) << bit;
+    }
+    word
 }

@@ -6,16 +6,14 @@
 
 use super::address::take_space;
 use super::function::Decoder;
-use super::op::{AnySource, Destination, Element, MatrixAccess, Op, Rows, WarpKind, WarpOp};
+use super::op::{Address, AnySource, Destination, Element, MatrixAccess, Op, Piece, Rows, WarpKind, WarpOp};
+use super::product::{BitOperation, Fragment, Output, Part, Product, element_bits};
 use super::symbol::File;
 use super::types::Type;
 use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, LANES, Registers, Source, map1, put};
+use crate::exec::registers::{Compute, LANES, Source, map1, put};
 use crate::number::Rounding;
-use crate::number::arithmetic::{Operation, directed_f64, fma};
-use crate::number::half::{bf16_to_f32, f16_to_f32};
-use crate::number::narrow::{E4M3, E5M2, F16, F32, narrow, widen};
-use crate::syntax::ast::Operand;
+use crate::syntax::ast::{Operand, Space};
 
 /// The extents of a product.
 #[derive(Clone, Copy, Debug)]
@@ -49,16 +47,6 @@ enum Role {
     A,
     B,
     C,
-}
-
-/// An element of a fragment.
-#[derive(Clone, Copy)]
-struct Part {
-    lane: u8,
-    register: u8,
-    bit: u8,
-    row: u32,
-    column: u32,
 }
 
 /// The shapes of which `mma` has products with a fragment of `ty` as A.
@@ -114,13 +102,6 @@ fn goes_together(spread: Spread, [a, b]: [Type; 2], [c, d]: [Type; 2]) -> bool {
     }
 }
 
-/// What single bits are combined by before they are counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum BitOperation {
-    And,
-    Xor,
-}
-
 fn take_shape(line: &mut Line<'_>) -> Decoded<Shape> {
     let name = line.instruction.modifiers.iter().find(|name| Shape::parse(name).is_some());
     let Some(name) = name else {
@@ -128,14 +109,6 @@ fn take_shape(line: &mut Line<'_>) -> Decoded<Shape> {
     };
     line.mods.take(name);
     Ok(Shape::parse(name).unwrap_or(Shape { m: 1, n: 1, k: 1 }))
-}
-
-/// Bits of an element in a register of the fragment.
-fn element_bits(ty: Type) -> u32 {
-    match ty {
-        Type::F16 | Type::Bf16 => 16,
-        other => other.bits(),
-    }
 }
 
 /// How the matrices of a product are spread over lanes and their registers.
@@ -214,17 +187,17 @@ fn mma_fragment(role: Role, shape: Shape, ty: Type, registers: usize) -> Vec<Par
     parts
 }
 
-/// How `wmma` spreads a matrix here: row by row, over lanes, their registers and parts of these; if there is room for
+/// How `wmma` spreads a matrix here: row by row, over registers, their lanes and parts of these; if there is room for
 /// two copies, two.
 fn wmma_fragment(role: Role, shape: Shape, ty: Type, registers: usize) -> Vec<Part> {
     let bits = element_bits(ty);
     let each = if bits == 64 { 1 } else { 32 / bits };
     let (rows, columns) = shape.of(role);
     let mut parts = Vec::new();
-    for lane in 0..LANES as u32 {
-        for register in 0..registers as u32 {
+    for register in 0..registers as u32 {
+        for lane in 0..LANES as u32 {
             for index in 0..each {
-                let slot = ((lane * registers as u32 + register) * each + index) % (rows * columns).max(1);
+                let slot = ((register * LANES as u32 + lane) * each + index) % (rows * columns).max(1);
                 let (lane, register, bit) = (lane as u8, register as u8, (index * bits) as u8);
                 // Elements of less than a byte lie in words of memory, which are of columns of B.
                 let (row, column) = if role == Role::B && bits < 8 {
@@ -251,106 +224,42 @@ fn covers(parts: &[Part], (rows, columns): (u32, u32)) -> bool {
     seen.iter().all(|seen| *seen)
 }
 
-/// An element's value: exact for floats, the integer otherwise.
-fn value_of(bits: u64, ty: Type) -> f64 {
-    match ty {
-        Type::F16 => f16_to_f32(bits as u16).into(),
-        Type::Bf16 => bf16_to_f32(bits as u16).into(),
-        // The low 13 bits of a tf32 are ignored.
-        Type::Tf32 => f32::from_bits(bits as u32 & !0x1fff).into(),
-        Type::F32 => f32::from_bits(bits as u32).into(),
-        Type::E4m3 => widen(bits & 0xff, E4M3),
-        Type::E5m2 => widen(bits & 0xff, E5M2),
-        Type::S(8) => f64::from(bits as u8 as i8),
-        Type::U(8) => f64::from(bits as u8),
-        Type::S4 => f64::from(((bits << 4) as u8 as i8) >> 4),
-        Type::U4 => f64::from(bits as u8 & 0xf),
-        Type::B1 => f64::from(bits as u8 & 1),
-        Type::S(32) => f64::from(bits as u32 as i32),
-        _ => f64::from_bits(bits),
-    }
-}
-
-fn bits_of(value: f64, ty: Type, saturating: bool) -> u64 {
-    match ty {
-        Type::F16 => narrow(value, F16, Rounding::Nearest),
-        Type::F32 => narrow(value, F32, Rounding::Nearest) & 0xffff_ffff,
-        Type::S(32) if saturating => u64::from(value as i32 as u32),
-        Type::S(32) => u64::from(value as i64 as u32),
-        _ => value.to_bits(),
-    }
-}
-
-/// A fragment and the registers it is in.
-struct Fragment {
-    sources: Vec<AnySource>,
-    parts: Vec<Part>,
-    ty: Type,
-    columns: u32,
-}
-
-impl Fragment {
-    /// The matrix, row by row.
-    fn read(&self, registers: &Registers, out: &mut [f64]) {
-        for part in &self.parts {
-            let bits = match &self.sources[usize::from(part.register)] {
-                AnySource::Word(source) => source.get(registers)[usize::from(part.lane)].into(),
-                AnySource::Double(source) => source.get(registers)[usize::from(part.lane)],
-            };
-            let width = element_bits(self.ty);
-            let bits = if width == 64 { bits } else { bits >> part.bit & ((1 << width) - 1) };
-            out[(part.row * self.columns + part.column) as usize] = value_of(bits, self.ty);
-        }
-    }
-}
-
-/// What `mma` computes: `a` times `b`, and `c` added.
-struct Product {
-    a: Fragment,
-    b: Fragment,
-    c: Fragment,
-    shape: Shape,
-    spread: Spread,
-    /// Of the result.
-    ty: Type,
-    operation: Option<BitOperation>,
-    rounding: Rounding,
-}
-
-impl Product {
-    /// The elements of the result, by rows.
-    fn sums(&self, registers: &Registers) -> Vec<f64> {
-        let (n, k) = (self.shape.n as usize, self.shape.k as usize);
-        let rows = |role| self.spread.extents(role, self.shape).0 as usize;
-        let m = rows(Role::A);
-        let (mut left, mut right) = (vec![0.0; m * k], vec![0.0; rows(Role::B) * n]);
-        let mut sum = vec![0.0; m * n];
-        self.a.read(registers, &mut left);
-        self.b.read(registers, &mut right);
-        self.c.read(registers, &mut sum);
-        for row in 0..m {
-            // Of the matrices below each other in B, the one for this row.
-            let first = row / self.shape.m as usize * k;
-            for column in 0..n {
-                let factors = (0..k).map(|at| (left[row * k + at], right[(first + at) * n + column]));
-                let cell = &mut sum[row * n + column];
-                *cell = match self.ty {
-                    Type::F64 if self.rounding == Rounding::Nearest => {
-                        factors.fold(*cell, |sum, (a, b)| a.mul_add(b, sum))
-                    }
-                    Type::F64 => {
-                        factors.fold(*cell, |sum, (a, b)| directed_f64(Operation::Fma, self.rounding, a, b, sum))
-                    }
-                    Type::S(32) if self.operation == Some(BitOperation::Xor) => {
-                        factors.fold(*cell, |sum, (a, b)| sum + (a - b).abs())
-                    }
-                    // Exact: a sum of integers is far below 2^53.
-                    Type::S(32) => factors.fold(*cell, |sum, (a, b)| sum + a * b),
-                    _ => factors.fold(*cell as f32, |sum, (a, b)| fma(a as f32, b as f32, sum)).into(),
-                };
+impl MatrixAccess {
+    fn new(
+        (space, address, stride): (Option<Space>, Address, Option<Source<u32>>),
+        registers: Vec<Destination>,
+        store: bool,
+        size: u32,
+        elements: Vec<Element>,
+        rows: Rows,
+    ) -> MatrixAccess {
+        let mut pieces: Vec<Piece> = Vec::new();
+        for elements in elements.chunk_by(|a, b| (a.register, a.bit) == (b.register, b.bit)) {
+            let (register, bit) = (elements[0].register, elements[0].bit);
+            let mut piece = Piece { register, bit, bytes: size as u8, offsets: [0; LANES], consecutive: false };
+            for element in elements {
+                let row = if stride.is_some() { element.major } else { element.row_lane.into() };
+                piece.offsets[usize::from(element.lane)] = (row * rows.size + element.minor * size) as u16;
+            }
+            match pieces.last_mut() {
+                Some(last) if last.goes_on_with(&piece) => last.bytes += piece.bytes,
+                _ => pieces.push(piece),
             }
         }
-        sum
+        for piece in &mut pieces {
+            let follows = piece.offsets.windows(2).all(|pair| pair[0] + 4 == pair[1]);
+            piece.consecutive = (piece.bit, piece.bytes) == (0, 4) && follows;
+        }
+        MatrixAccess { space, address, stride, registers, store, size, elements, rows, pieces }
+    }
+}
+
+impl Piece {
+    /// Whether another follows it, in the register and in memory.
+    fn goes_on_with(&self, next: &Piece) -> bool {
+        self.register == next.register
+            && u32::from(self.bit) + 8 * u32::from(self.bytes) == next.bit.into()
+            && self.offsets.iter().zip(&next.offsets).all(|(offset, next)| offset + u16::from(self.bytes) == *next)
     }
 }
 
@@ -404,7 +313,7 @@ impl Decoder<'_> {
         // Eight lanes of each matrix have the addresses of its rows.
         let starts = (0..8 * count).map(|lane| (lane, 0)).collect();
         let rows = Rows { starts, size: 16, align: 16 };
-        let access = MatrixAccess { space, address, stride: None, registers, store, size: 2, elements, rows };
+        let access = MatrixAccess::new((space, address, None), registers, store, 2, elements, rows);
         Ok(WarpKind::Matrix(Box::new(access)))
     }
 
@@ -473,7 +382,7 @@ impl Decoder<'_> {
         // CUDA C++ asks no more than 16 bytes of the stride, PTX the bytes of a fragment (PTX ISA 9.0 §9.7.14.2).
         let align = (registers.len() as u32 * width / 8).min(16);
         let rows = Rows { starts: (0..majors).map(|major| (0, major)).collect(), size: minors * size, align };
-        let access = MatrixAccess { space, address, stride: Some(stride), registers, store, size, elements, rows };
+        let access = MatrixAccess::new((space, address, Some(stride)), registers, store, size, elements, rows);
         Ok(WarpKind::Matrix(Box::new(access)))
     }
 
@@ -489,7 +398,7 @@ impl Decoder<'_> {
         line: &Line<'_>,
         operand: &Operand,
         (role, shape, ty, spread): (Role, Shape, Type, Spread),
-    ) -> Decoded<Fragment> {
+    ) -> Decoded<(Vec<AnySource>, Vec<Part>)> {
         let width = if element_bits(ty) == 64 { 64 } else { 32 };
         let operands = self.elements(operand);
         let sources = operands.iter().map(|each| self.any_source(each, Type::B(width))).collect::<Decoded<Vec<_>>>()?;
@@ -497,7 +406,7 @@ impl Decoder<'_> {
         if !covers(&parts, spread.extents(role, shape)) {
             return line.error(format!("{} registers of `.{}` are no such fragment", sources.len(), ty.name()));
         }
-        Ok(Fragment { sources, parts, ty, columns: shape.of(role).1 })
+        Ok((sources, parts))
     }
 
     fn product(&mut self, line: &mut Line<'_>, wmma: bool) -> Decoded<Compute> {
@@ -543,34 +452,30 @@ impl Decoder<'_> {
             return line.error("the simulator has products of `.row.col` alone");
         }
         let all = &line.instruction.operands;
-        let a = self.fragment(line, &all[1], (Role::A, shape, a_type, spread))?;
-        let b = self.fragment(line, &all[2], (Role::B, shape, b_type, spread))?;
-        let c = self.fragment(line, &all[3], (Role::C, shape, c_type, spread))?;
+        let (a, a_parts) = self.fragment(line, &all[1], (Role::A, shape, a_type, spread))?;
+        let (b, mut b_parts) = self.fragment(line, &all[2], (Role::B, shape, b_type, spread))?;
+        let (c, mut c_parts) = self.fragment(line, &all[3], (Role::C, shape, c_type, spread))?;
         let outputs = self.elements(&all[0]);
         let width = if d_type == Type::F64 { 64 } else { 32 };
         let slots = outputs.iter().map(|each| self.destination(each, width)).collect::<Decoded<Vec<_>>>()?;
-        let parts = spread.fragment(Role::C, shape, d_type, slots.len());
-        if !covers(&parts, spread.extents(Role::C, shape)) {
+        let mut d_parts = spread.fragment(Role::C, shape, d_type, slots.len());
+        if !covers(&d_parts, spread.extents(Role::C, shape)) {
             return line.error(format!("{} registers of `.{}` are no such fragment", slots.len(), d_type.name()));
         }
-        let product = Product { a, b, c, shape, spread, ty: d_type, operation, rounding };
-        Ok(Box::new(move |registers, mask| {
-            let sums = product.sums(registers);
-            let mut words = vec![[0u32; LANES]; slots.len()];
-            let mut doubles = vec![[0u64; LANES]; slots.len()];
-            for part in &parts {
-                let bits = bits_of(sums[(part.row * shape.n + part.column) as usize], d_type, saturating);
-                let (register, lane) = (usize::from(part.register), usize::from(part.lane));
-                words[register][lane] |= (bits as u32) << part.bit;
-                doubles[register][lane] = bits;
-            }
-            for (index, slot) in slots.iter().enumerate() {
-                match slot {
-                    Destination::Word(slot, _) => put(registers, Some(*slot), &words[index], mask),
-                    Destination::Double(slot) => put(registers, Some(*slot), &doubles[index], mask),
-                    Destination::Sink => {}
-                }
-            }
-        }))
+        // In the order in which registers have the columns they are moved fastest.
+        let first = c_parts.iter().filter(|part| part.row == 0);
+        let mut columns: Vec<(u8, u8, u8, u32)> =
+            first.map(|part| (part.register, part.lane, part.bit, part.column)).collect();
+        columns.sort_unstable();
+        let rank = |column| columns.iter().position(|(.., other)| *other == column).unwrap_or(0) as u32;
+        for parts in [&mut b_parts, &mut c_parts, &mut d_parts] {
+            parts.iter_mut().for_each(|part| part.column = rank(part.column));
+        }
+        let a = Fragment::new(a, &a_parts, a_type, spread.extents(Role::A, shape));
+        let b = Fragment::new(b, &b_parts, b_type, spread.extents(Role::B, shape));
+        let c = Fragment::new(c, &c_parts, c_type, spread.extents(Role::C, shape));
+        let d = Output::new(slots, &d_parts, d_type, shape.n, saturating);
+        let [m, n, k] = [shape.m, shape.n, shape.k].map(|extent| extent as usize);
+        Ok(Product { a, b, c, d, m, n, k, operation, rounding }.compute())
     }
 }

@@ -22,6 +22,7 @@ pub(crate) mod op;
 mod operand;
 mod packed;
 mod pressure;
+mod product;
 mod special;
 mod stack;
 mod symbol;

@@ -458,6 +458,20 @@ pub(crate) struct MatrixAccess {
     /// In order of their places in registers: each place is one access of the warp.
     pub(crate) elements: Vec<Element>,
     pub(crate) rows: Rows,
+    /// The elements again, as parts of the rows' bytes.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A part of a register in all lanes, of one element or several that follow each other in memory.
+pub(crate) struct Piece {
+    pub(crate) register: u8,
+    /// The first bit in the register.
+    pub(crate) bit: u8,
+    pub(crate) bytes: u8,
+    /// Of each lane, where it begins among the bytes of all rows.
+    pub(crate) offsets: [u16; LANES],
+    /// Whether it is a word in each lane, one behind the other.
+    pub(crate) consecutive: bool,
 }
 
 /// The runs of bytes that a matrix lies in.

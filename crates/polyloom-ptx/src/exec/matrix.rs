@@ -3,10 +3,14 @@
 use super::access::{Access, AccessKind, WEAK, Where};
 use super::block::BlockState;
 use super::grid::Context;
-use super::registers::{LANES, Word, lanes_of};
+use super::registers::{LANES, Word, lanes_of, put};
 use super::warp::Warp;
-use crate::decode::op::{Destination, Inst, MatrixAccess};
+use crate::decode::op::{Destination, Inst, MatrixAccess, Piece};
 use crate::report::{Finding, FindingKind};
+use std::ops::{BitAnd, BitOr, Shl};
+
+/// Bytes of a matrix, at most.
+const MAX_MATRIX: usize = 1024;
 
 impl Warp {
     pub(super) fn matrix_access(
@@ -34,6 +38,13 @@ impl Warp {
                 finding.address = Some(*row);
                 return Err(finding);
             }
+        }
+        // What is wrong with an access is found an element at a time.
+        if !context.observing
+            && !access.store
+            && self.load_rows(context, block, inst, access, lanes, (&addresses, &rows))
+        {
+            return Ok(());
         }
         let bits = access.size * 8;
         let kept = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
@@ -90,4 +101,77 @@ impl Warp {
         }
         Ok(())
     }
+
+    /// Loads a matrix row by row, as all lanes do that agree where it is. Whether there was nothing against it.
+    fn load_rows(
+        &mut self,
+        context: &Context<'_>,
+        block: &BlockState,
+        inst: &Inst,
+        access: &MatrixAccess,
+        lanes: u32,
+        (addresses, rows): (&[u64; LANES], &[u64]),
+    ) -> bool {
+        let size = access.rows.size as usize;
+        let agreed = access.stride.as_ref().is_none_or(|stride| {
+            let stride = stride.get(&self.registers);
+            (0..LANES).all(|lane| (addresses[lane], stride[lane]) == (addresses[0], stride[0]))
+        });
+        if lanes != u32::MAX || !agreed || rows.len() > LANES || rows.len() * size > MAX_MATRIX {
+            return false;
+        }
+        let mut starts = [0; LANES];
+        starts[..rows.len()].copy_from_slice(rows);
+        let all = u32::MAX >> (LANES - rows.len());
+        let bytes = (access.rows.size, 1);
+        let Ok(group) = self.locate(context, block, inst, access.space, &starts, all, bytes, false) else {
+            return false;
+        };
+        if group.lanes != all || group.place == Where::Local {
+            return false;
+        }
+        // Whole words are read of it, also at its end.
+        let mut matrix = [0; MAX_MATRIX + 8];
+        let region = self.region(context, block, group.place);
+        for (offset, row) in group.offsets.iter().zip(matrix[..rows.len() * size].chunks_exact_mut(size)) {
+            region.read(*offset, row);
+        }
+        for pieces in access.pieces.chunk_by(|a, b| a.register == b.register) {
+            match access.registers[usize::from(pieces[0].register)] {
+                Destination::Word(slot, 32) if pieces[0].consecutive => {
+                    let (words, _) = matrix[usize::from(pieces[0].offsets[0])..].as_chunks();
+                    let mut values = [0; LANES];
+                    for (value, word) in values.iter_mut().zip(words) {
+                        *value = u32::from_le_bytes(*word);
+                    }
+                    put(&mut self.registers, Some(slot), &values, lanes);
+                }
+                Destination::Word(slot, 32) => {
+                    put(&mut self.registers, Some(slot), &assembled::<u32>(&matrix, pieces), lanes);
+                }
+                other => self.write(other, &assembled(&matrix, pieces), lanes),
+            }
+        }
+        true
+    }
+}
+
+/// A register, from the bytes of a matrix.
+fn assembled<T: Word + Shl<u8, Output = T> + BitAnd<Output = T> + BitOr<Output = T>>(
+    matrix: &[u8; MAX_MATRIX + 8],
+    pieces: &[Piece],
+) -> [T; LANES] {
+    let mut values = [T::default(); LANES];
+    for piece in pieces {
+        let mut words = [T::default(); LANES];
+        for (word, offset) in words.iter_mut().zip(&piece.offsets) {
+            let bytes = matrix[usize::from(*offset)..].first_chunk().copied();
+            *word = T::truncated(u64::from_le_bytes(bytes.unwrap_or_default()));
+        }
+        let kept = T::truncated(u64::MAX >> (64 - 8 * u32::from(piece.bytes)));
+        for (value, word) in values.iter_mut().zip(words) {
+            *value = *value | (word & kept) << piece.bit;
+        }
+    }
+    values
 }

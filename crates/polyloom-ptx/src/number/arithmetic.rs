@@ -60,6 +60,24 @@ pub(crate) fn odd(rounded: f64, error: f64) -> f64 {
     f64::from_bits(if inexact { moved } else { bits })
 }
 
+/// `two_sum` for f32.
+#[inline]
+pub(crate) fn two_sum_f32(a: f32, b: f32) -> (f32, f32) {
+    let sum = a + b;
+    let b_part = sum - a;
+    (sum, (a - (sum - b_part)) + (b - b_part))
+}
+
+/// A value rounded to odd, `rounded` being its rounding to the nearest, which it is above or below, or neither.
+#[inline]
+pub(crate) fn odd_f32(rounded: f32, above: bool, below: bool) -> f32 {
+    let bits = rounded.to_bits();
+    let inexact = (above | below) & (bits & 1 == 0);
+    let away = above == rounded.is_sign_positive();
+    let moved = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    f32::from_bits(if inexact { moved } else { bits })
+}
+
 /// `a * b + c` rounded once to the nearest. Fast because it needs no call, unlike `mul_add` where the build's target
 /// has no such instruction.
 #[inline]

@@ -1,12 +1,10 @@
 //! f16 and bf16: conversions whose loops vectorise, and arithmetic.
 //!
 //! A sum or product of two halves, rounded to f32 and then to the half, is rounded correctly, since f32 has more than
-//! twice the bits and two more (Figueroa, "When is double rounding innocuous?", 1995). `fma` goes through f64, rounded
-//! to odd.
+//! twice the bits and two more (Figueroa, "When is double rounding innocuous?", 1995). `fma` is rounded to odd first,
+//! which needs two bits more than the half has (Boldo and Melquiond, "When double rounding is odd", 2005).
 
-use super::Rounding;
-use super::arithmetic::{odd, two_sum};
-use super::narrow::{BF16, F16, narrow};
+use super::arithmetic::{odd, odd_f32, two_sum, two_sum_f32};
 use crate::exec::registers::Value;
 
 /// A half-precision format, in the low 16 bits of a register.
@@ -15,9 +13,11 @@ pub(crate) trait Half: Value<Word = u32> {
     fn bits(self) -> u16;
     fn from_f32(value: f32) -> Self;
     fn to_f32(self) -> f32;
-    fn from_f64(value: f64) -> Self;
+    /// `a * b + c`, rounded once.
+    fn fma(a: Self, b: Self, c: Self) -> Self;
 
     /// What `.ftz` does to operands and results.
+    #[inline]
     fn flushed(self) -> Self {
         let small = self.to_f32() != 0.0 && self.bits() & Self::EXPONENT == 0;
         if small { Self::from_bits(self.bits() & 0x8000) } else { self }
@@ -52,57 +52,70 @@ half_values!(F16Bits, Bf16Bits);
 impl Half for F16Bits {
     const EXPONENT: u16 = 0x7c00;
 
+    #[inline]
     fn from_bits(bits: u16) -> Self {
         F16Bits(bits)
     }
 
+    #[inline]
     fn bits(self) -> u16 {
         self.0
     }
 
-    #[inline]
+    #[inline(always)]
     fn from_f32(value: f32) -> Self {
         F16Bits(f16_from_f32(value))
     }
 
-    #[inline]
+    #[inline(always)]
     fn to_f32(self) -> f32 {
         f16_to_f32(self.0)
     }
 
-    fn from_f64(value: f64) -> Self {
-        F16Bits(narrow(value, F16, Rounding::Nearest) as u16)
+    #[inline(always)]
+    fn fma(a: Self, b: Self, c: Self) -> Self {
+        // The product is exact in f32.
+        let (sum, error) = two_sum_f32(a.to_f32() * b.to_f32(), c.to_f32());
+        Self::from_f32(odd_f32(sum, error > 0.0, error < 0.0))
     }
 }
 
 impl Half for Bf16Bits {
     const EXPONENT: u16 = 0x7f80;
 
+    #[inline]
     fn from_bits(bits: u16) -> Self {
         Bf16Bits(bits)
     }
 
+    #[inline]
     fn bits(self) -> u16 {
         self.0
     }
 
-    #[inline]
+    #[inline(always)]
     fn from_f32(value: f32) -> Self {
         Bf16Bits(bf16_from_f32(value))
     }
 
-    #[inline]
+    #[inline(always)]
     fn to_f32(self) -> f32 {
         bf16_to_f32(self.0)
     }
 
-    fn from_f64(value: f64) -> Self {
-        Bf16Bits(narrow(value, BF16, Rounding::Nearest) as u16)
+    #[inline(always)]
+    fn fma(a: Self, b: Self, c: Self) -> Self {
+        // The product may be beyond what f32 has.
+        let (sum, error) = two_sum(f64::from(a.to_f32()) * f64::from(b.to_f32()), c.to_f32().into());
+        let exact = odd(sum, error);
+        let single = exact as f32;
+        let back = f64::from(single);
+        Self::from_f32(odd_f32(single, exact > back, exact < back))
     }
 }
 
 /// Rounds to the nearest half.
-#[inline]
+#[inline(always)]
 pub(crate) fn f16_from_f32(value: f32) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 16) & 0x8000;
@@ -124,19 +137,23 @@ pub(crate) fn f16_from_f32(value: f32) -> u16 {
 }
 
 /// Exact.
-#[inline]
+#[inline(always)]
 pub(crate) fn f16_to_f32(bits: u16) -> f32 {
     let bits = u32::from(bits);
     let sign = (bits & 0x8000) << 16;
     let shifted = (bits & 0x7fff) << 13;
-    // Multiplying by 2^112 moves the bias and makes subnormals normal.
-    let scaled = (f32::from_bits(shifted) * f32::from_bits(0x7780_0000)).to_bits();
-    let magnitude = if bits & 0x7c00 == 0x7c00 { shifted | 0x7f80_0000 } else { scaled };
+    // A subnormal is the fraction of 2^-14 it adds to that. No step has subnormal numbers, which are slow on the host.
+    const SMALLEST: u32 = 113 << 23;
+    let subnormal = (f32::from_bits(shifted + SMALLEST) - f32::from_bits(SMALLEST)).to_bits();
+    let normal = shifted + (112 << 23);
+    let special = shifted | 0x7f80_0000;
+    let magnitude = if shifted < 1 << 23 { subnormal } else { normal };
+    let magnitude = if shifted >= 31 << 23 { special } else { magnitude };
     f32::from_bits(magnitude | sign)
 }
 
 /// Rounds to the nearest bfloat16.
-#[inline]
+#[inline(always)]
 pub(crate) fn bf16_from_f32(value: f32) -> u16 {
     let bits = value.to_bits();
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
@@ -144,14 +161,7 @@ pub(crate) fn bf16_from_f32(value: f32) -> u16 {
 }
 
 /// Exact.
-#[inline]
+#[inline(always)]
 pub(crate) fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
-}
-
-/// `a * b + c`, rounded once.
-pub(crate) fn fma<H: Half>(a: H, b: H, c: H) -> H {
-    let product = f64::from(a.to_f32()) * f64::from(b.to_f32());
-    let (sum, error) = two_sum(product, c.to_f32().into());
-    H::from_f64(odd(sum, error))
 }

@@ -79,14 +79,52 @@ fn arithmetic<F: Float>(ty: &str) {
     check(&format!("abs.{ty} %d, %a;"), "b16", &[("b16", &a)], |row| row[0] & 0x7fff);
 }
 
+/// `fma` of all triples of `edges`, of random bits, and of products half way between two numbers with little added.
+fn fused<F: Float>(ty: &str, edges: &[u64], three_halves: u64) {
+    let mut columns: [Vec<u64>; 3] = Default::default();
+    let mut add = |row: [u64; 3]| columns.iter_mut().zip(row).for_each(|(column, x)| column.push(x & 0xffff));
+    for a in edges {
+        for b in edges {
+            edges.iter().for_each(|c| add([*a, *b, *c]));
+        }
+    }
+    random(60_000, 22).chunks_exact(3).for_each(|row| add([row[0], row[1], row[2]]));
+    for a in random(1000, 23) {
+        [0, 0x8000, 1, 0x8001].into_iter().for_each(|c| add([a, three_halves, c]));
+    }
+    let [a, b, c] = &columns;
+    let expected = |a: u64, b: u64, c: u64| {
+        let [a, b, c] = [a, b, c].map(|x| F::from_bits((x & 0xffff).into()));
+        bits(a.mul_add_r(b, c, Round::NearestTiesToEven).value)
+    };
+    check(&format!("fma.rn.{ty} %d, %a, %b, %c;"), "b16", &[("b16", a), ("b16", b), ("b16", c)], |row| {
+        expected(row[0], row[1], row[2])
+    });
+    // The upper halves are of the rows from the end.
+    let packed = columns.each_ref().map(|column| -> Vec<u64> {
+        column.iter().zip(column.iter().rev()).map(|(low, high)| low | high << 16).collect()
+    });
+    let operands = packed.each_ref().map(|column| ("b32", column.as_slice()));
+    check(&format!("fma.rn.{ty}x2 %d, %a, %b, %c;"), "b32", &operands, |row| {
+        let part = |shift: u32| expected(row[0] >> shift, row[1] >> shift, row[2] >> shift) << shift;
+        part(0) | part(16)
+    });
+}
+
 #[test]
 fn half_precision() {
     arithmetic::<Half>("f16");
+    let edges = [0, 1, 2, 0x3ff, 0x400, 0x401, 0x1400, 0x3bff, 0x3c00, 0x3c01, 0x3e00, 0x5bff, 0x7bff, 0x7c00, 0x7e01];
+    fused::<Half>("f16", &edges.map(|x| [x, x | 0x8000]).concat(), 0x3e00);
 }
 
 #[test]
 fn brain_floats() {
     arithmetic::<BFloat>("bf16");
+    // Products of these leave the range of f32 at either end.
+    let edges =
+        [0, 1, 2, 0x7f, 0x80, 0x81, 0x1f80, 0x3f7f, 0x3f80, 0x3f81, 0x3fc0, 0x4080, 0x7f00, 0x7f7f, 0x7f80, 0x7fc1];
+    fused::<BFloat>("bf16", &edges.map(|x| [x, x | 0x8000]).concat(), 0x3fc0);
 }
 
 #[test]
