@@ -13,7 +13,7 @@ STAMPS := target/stamps
 FEATURES := polyloom/compute polyloom-cli/compute polyloom-filetests/compute
 NATIVE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.hir' 2>/dev/null)
 
-.PHONY: help setup develop develop-release demo test test-gpu lint bench docs wheel accuracy fuzz fuzz-text fuzz-gradients stubs warp-names warp-corpus clean
+.PHONY: help setup develop develop-release demo test test-gpu lint bench docs dataset-demo dataset-sample wheel accuracy fuzz fuzz-text fuzz-gradients stubs warp-names warp-corpus clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
@@ -85,6 +85,16 @@ warp-names: $(STAMPS)/develop  ## regenerate docs/warp.md, what there is of Warp
 
 warp-corpus: $(STAMPS)/develop-release  ## run Warp's own tests and examples; writes its section of docs/warp.md
 	$(BIN)/python scripts/warp_corpus.py --times 3 --write docs/warp.md
+
+dataset-demo: $(STAMPS)/develop-release  ## a data set of 1,000 rows, proved right twice, and its balance
+	@rm -rf target/dataset-demo
+	$(BIN)/polyloom dataset produce --count 1000 --seed 1 --output target/dataset-demo
+	$(BIN)/polyloom dataset validate --input target/dataset-demo
+	$(BIN)/polyloom dataset stats --input target/dataset-demo
+
+dataset-sample: $(STAMPS)/develop-release  ## regenerate examples/dataset, 200 rows
+	@rm -rf examples/dataset
+	$(BIN)/polyloom dataset produce --count 200 --zstd --output examples/dataset
 
 wheel: setup  ## a self-contained wheel in dist/, LLVM linked statically
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin build --profile dist --out dist --no-default-features --features compute-static

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -12,6 +13,8 @@ def main() -> int:
     """Runs the command with the process's arguments and gives its exit status."""
     # The command is native code: Python's own handler would wait for it to finish.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Some of its work it hands to Python.
+    os.environ.setdefault("POLYLOOM_PYTHON", sys.executable)
     return _native.command(sys.argv[1:])
 
 

@@ -105,27 +105,51 @@ def generate_kernel(category: str, seed: int) -> SynthesisedKernel:
     return SynthesisedKernel(name, category, source, difficulty, seed)
 
 
-def extract_ir(kernel: Kernel, device: Device = "both", arch: str | None = None) -> dict[str, str | None]:
+def extract_ir(
+    kernel: Kernel | SynthesisedKernel,
+    device: Device = "both",
+    arch: str | None = None,
+    emitter: Literal["polyloom", "warp"] = "polyloom",
+) -> dict[str, str | None]:
     """The code that a kernel compiles to, by the names of a data set's columns.
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : Kernel or SynthesisedKernel
         Any kernel.
     device : str
-        ``cuda`` for CUDA C++ and PTX, ``cpu`` for C++, or ``both``. Nothing is run: no GPU is needed.
+        ``cuda`` for CUDA C++, LLVM IR and PTX, ``cpu`` for C++, or ``both``. Nothing is run: no GPU is needed.
     arch : str, optional
-        The GPU architecture of PTX, such as ``sm_90``; by default ``sm_80``.
+        The GPU architecture of LLVM IR and PTX, such as ``sm_90``; by default ``sm_80``.
+    emitter : str
+        ``warp`` for the text of Warp's own code generator (``pip install polyloom[warp]``) in place of
+        Polyloom's: ``warp_cuda`` and ``warp_cpp``, each forward and backward. The kernel's file has to
+        import Warp.
 
     Returns
     -------
     dict
-        ``kernel_name``, ``hir``, and what `device` asks for of ``cuda_forward``, ``cuda_backward``,
+        ``kernel_name``, ``python_source`` (the kernel with what it needs of its file), ``hir``, and
+        what `device` asks for of ``cuda_forward``, ``cuda_backward``, ``llvm_ir_forward``,
         ``ptx_forward``, ``ptx_backward``, ``cpp_forward`` and ``cpp_backward``. Those of the
         backward kernel are None if the kernel has no derivative.
     """
     if device not in ("cuda", "cpu", "both"):
         raise ValueError(f"there is no device {device!r}; there are 'cuda', 'cpu' and 'both'")
+    source = kernel.source
+    if emitter == "warp":
+        from polyloom import _synth_warp
+
+        if source is None:
+            raise ValueError(f"nothing is known of the text of kernel {kernel.name!r}")
+        warp: dict[str, str | None] = {"kernel_name": kernel.name, "python_source": source}
+        if device != "cpu":
+            warp["warp_cuda"] = _synth_warp.text(kernel.name, source, "cuda")
+        if device != "cuda":
+            warp["warp_cpp"] = _synth_warp.text(kernel.name, source, "cpu")
+        return warp
+    if isinstance(kernel, SynthesisedKernel):
+        kernel = kernel.kernel()
     target: dict[str, Any] = {} if arch is None else {"arch": arch}
 
     def backward(write: Callable[..., str], **options: Any) -> str | None:
@@ -138,11 +162,13 @@ def extract_ir(kernel: Kernel, device: Device = "both", arch: str | None = None)
 
     code: dict[str, str | None] = {
         "kernel_name": kernel.name,
+        "python_source": source,
         "hir": kernel.hir(),
     }
     if device != "cpu":
         code["cuda_forward"] = kernel.cuda()
         code["cuda_backward"] = backward(kernel.cuda)
+        code["llvm_ir_forward"] = kernel.llvm_ir(arch=arch or "sm_80")
         code["ptx_forward"] = kernel.ptx(**target)
         code["ptx_backward"] = backward(kernel.ptx, **target)
     if device != "cuda":
@@ -152,9 +178,12 @@ def extract_ir(kernel: Kernel, device: Device = "both", arch: str | None = None)
 
 
 def produce(
-    count: int,
+    count: int | None,
     output: str | os.PathLike[str],
     *,
+    source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+    category: str = "user",
+    license: str = "unknown",
     seed: int = 0,
     categories: Iterable[str] | None = None,
     verify: Literal["parse", "compile", "run", "grad", "full"] = "full",
@@ -163,7 +192,11 @@ def produce(
     format: Literal["jsonl", "jsonl.zst", "parquet"] = "jsonl",
     device: Device = "both",
     arch: str | None = None,
+    emitter: Literal["polyloom", "warp"] = "polyloom",
+    timings: bool = False,
+    indices_per_file: int = 10_000,
     exclude: Iterable[str | os.PathLike[str]] = (),
+    engine: Literal["local", "ray"] = "local",
     jobs: int | None = None,
     resume: bool = False,
     progress: Callable[[int, int, float], object] | None = None,
@@ -172,10 +205,14 @@ def produce(
 
     Parameters
     ----------
-    count : int
-        How many rows.
+    count : int or None
+        How many rows; None for all kernels of `source`.
     output : path
         The folder to write to.
+    source : path or iterable of path, optional
+        Files and folders whose kernels are taken, instead of generating some.
+    category, license : str
+        What rows of kernels of `source` have as their category and their licence.
     seed : int
         The same seed, settings and version give the same bytes.
     categories : iterable of str, optional
@@ -185,15 +222,25 @@ def produce(
     dedup : str
         What tells rows from each other.
     columns : iterable of str, optional
-        The columns to write; by default all.
+        The columns to write; by default all but those of NVIDIA's tools and of Warp.
     format : str
         The format of the files.
     device : str
         Which code goes into the rows.
     arch : str, optional
         The GPU architecture of PTX and LLVM IR.
+    emitter : str
+        ``warp`` adds the columns ``warp_cuda`` and ``warp_cpp``, what Warp's own code generator makes of the
+        kernel (``pip install polyloom[warp]``); they are None where Warp does not take it.
+    timings : bool
+        Whether rows say how long they took to make, in which no two runs are alike.
+    indices_per_file : int
+        How many indices are finished together: a run that is interrupted loses no more than these.
     exclude : iterable of path
         Files, ``.py`` or ``.jsonl``, of kernels that no row may be like.
+    engine : str
+        ``local`` for threads of this process, ``ray`` for tasks of a Ray cluster (``pip install polyloom[ray]``),
+        one for each `indices_per_file` indices. All its machines have to see `output`.
     jobs : int, optional
         How many threads make rows; by default one for each core.
     resume : bool
@@ -216,21 +263,42 @@ def produce(
     OSError
         If a file cannot be written. What was finished before is kept.
     """
-    settings = json.loads(_native.dataset_settings(count, seed))
+    if count is None and source is None:
+        raise ValueError("say how many rows to generate, or give the `source` that has the kernels")
+    settings = json.loads(_native.dataset_settings(count or 0, seed))
+    settings["count"] = count
     settings.update(verify=verify, dedup=dedup, device=device, format=format)
+    settings.update(timings=timings, indices_per_chunk=indices_per_file)
     if categories is not None:
         settings["categories"] = list(categories)
     if columns is not None:
         wanted = list(columns)
-        unknown = [name for name in wanted if name not in settings["columns"]]
+        known = _native.dataset_columns()
+        unknown = [name for name in wanted if name not in known]
         if unknown:
-            raise ValueError(f"there is no column {unknown[0]!r}; there are {', '.join(settings['columns'])}")
-        settings["columns"] = [name for name in settings["columns"] if name in wanted]
+            raise ValueError(f"there is no column {unknown[0]!r}; there are {', '.join(known)}")
+        settings["columns"] = [name for name in known if name in wanted]
+    emit = None
+    if emitter == "warp":
+        from polyloom import _synth_warp
+
+        emit = _synth_warp.emit
+        settings["columns"] += [name for name in _synth_warp.COLUMNS if name not in settings["columns"]]
     if arch is not None:
         settings["arch"] = arch
-    n_jobs = jobs or len(os.sched_getaffinity(0))
     folder = os.fspath(output)
     excluded = [os.fspath(path) for path in exclude]
-    _native.produce_dataset(json.dumps(settings), folder, n_jobs, resume, excluded, progress)
+    if engine == "ray":
+        if source is not None or emit is not None or count is None:
+            raise ValueError("engine='ray' makes generated kernels, with this compiler: for others it is 'local'")
+        from polyloom import _synth_ray
+
+        _synth_ray.produce(settings, folder, jobs=jobs or 1, resume=resume, exclude=excluded, progress=progress)
+        result: dict[str, Any] = json.loads(Path(folder, "stats.json").read_text())
+        return result
+    n_jobs = jobs or len(os.sched_getaffinity(0))
+    files = [source] if isinstance(source, (str, os.PathLike)) else source
+    found = None if files is None else ([os.fspath(path) for path in files], category, license)
+    _native.produce_dataset(json.dumps(settings), folder, n_jobs, resume, excluded, found, emit, progress)
     statistics: dict[str, Any] = json.loads(Path(folder, "stats.json").read_text())
     return statistics

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import nvidia
 import polyloom as loom
 import pytest
 from polyloom import synth
@@ -65,10 +66,58 @@ def test_the_code_of_any_kernel():
     assert "scaled_cuda_kernel_backward" in both["cuda_backward"]
     assert "scaled_cpu_kernel_backward" in both["cpp_backward"]
     assert ".target sm_80" in both["ptx_forward"]
+    assert 'target triple = "nvptx64-nvidia-cuda"' in both["llvm_ir_forward"]
+    assert both["python_source"].startswith("import polyloom as loom\n\n\n@loom.kernel\ndef scaled(")
+    assert "counted" not in both["python_source"]
     assert "cuda_forward" not in synth.extract_ir(scaled, device="cpu")
     assert ".target sm_90" in synth.extract_ir(scaled, device="cuda", arch="sm_90")["ptx_backward"]
     with pytest.raises(ValueError, match="there is no device 'tpu'"):
         synth.extract_ir(scaled, device="tpu")
+
+
+def test_a_data_set_of_the_kernels_of_files(tmp_path):
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "some.py").write_text(
+        "import warp as wp\n\nunused = open('nothing')\n\n\n@wp.kernel\n"
+        "def halved(x: wp.array(dtype=float), y: wp.array(dtype=float)):\n    i = wp.tid()\n    y[i] = 0.5 * x[i]\n"
+    )
+    (sources / "broken.py").write_text("def f(:\n")
+    statistics = synth.produce(None, tmp_path / "set", source=sources, category="mine", license="MIT")
+    assert statistics["by_category"] == {"mine": 1} and statistics["rejects"] == {"rejected": 1}
+    files = (tmp_path / "set" / "data").glob("*.jsonl")
+    (row,) = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert row["kernel_name"] == "halved" and "unused" not in row["python_source"]
+    assert row["metadata"]["origin"] == "some.py:7" and row["metadata"]["license"] == "MIT"
+    with pytest.raises(ValueError, match="say how many rows"):
+        synth.produce(None, tmp_path / "none")
+    with pytest.raises(OSError, match="nowhere"):
+        synth.produce(None, tmp_path / "none", source=tmp_path / "nowhere")
+
+
+def test_columns_of_nvidias_tools(tmp_path):
+    nvidia.ptxas()
+    if nvidia.find("lib/libnvrtc.so.13") is None:
+        pytest.skip("NVRTC is not installed (PyPI: nvidia-cuda-nvrtc)")
+    extra = ["nvrtc_ptx_forward", "nvrtc_ptx_backward", "ptxas_forward", "ptxas_backward"]
+    columns = ["id", "category", "metadata", *extra]
+    # One row of each category; `full` has the simulator run NVRTC's PTX, too.
+    synth.produce(len(synth.CATEGORIES), tmp_path / "set", seed=3, columns=columns)
+    rows = rows_of(tmp_path / "set")
+    assert len({row["category"] for row in rows}) == len(synth.CATEGORIES)
+    for row in rows:
+        assert list(row) == columns
+        assert "Compiler Build ID" in row["nvrtc_ptx_forward"] and "registers" in row["ptxas_forward"]
+        assert (row["nvrtc_ptx_backward"] is None) == (row["ptxas_backward"] is None)
+        assert (row["ptxas_backward"] is not None) == row["metadata"]["has_backward"]
+
+
+def test_rows_say_how_long_they_took_if_they_are_asked(tmp_path):
+    settings = {"verify": "compile", "columns": ["id", "metadata"]}
+    synth.produce(5, tmp_path / "timed", timings=True, **settings)
+    assert all(row["metadata"]["generation_time_ms"] > 0 for row in rows_of(tmp_path / "timed"))
+    synth.produce(5, tmp_path / "plain", **settings)
+    assert all(row["metadata"]["generation_time_ms"] is None for row in rows_of(tmp_path / "plain"))
 
 
 def rows_of(folder: Path) -> list[dict]:

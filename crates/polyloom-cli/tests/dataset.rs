@@ -1,8 +1,10 @@
 //! `polyloom dataset`: no row is lost, repeated or torn, and what was tampered with is found.
 
 use super::{Folder, polyloom};
+use polyloom::Arch;
+use polyloom_dataset::{Category, Level, Program, Row, Verifier};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -28,7 +30,7 @@ fn validate(path: &str) -> Output {
 }
 
 fn assert_success(output: &Output) {
-    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{}: {}{}", output.status, text(&output.stdout), text(&output.stderr));
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -169,6 +171,190 @@ fn what_is_produced_is_valid() {
     let output = validate(&path);
     assert_success(&output);
     assert!(text(&output.stdout).starts_with("60 rows"), "{}", text(&output.stdout));
+}
+
+/// Kernels as people write them, in several files.
+fn write_sources(folder: &Folder) -> String {
+    let root = folder.path("sources");
+    let files: [(&str, &str); 5] = [
+        (
+            "saxpy.py",
+            "import numpy as np\nimport warp as wp\n\nSCALE = wp.constant(2.0)\nUNUSED = np.zeros(3)\n\n\n\
+             @wp.func\ndef scaled(x: float):\n    return SCALE * x\n\n\n\
+             @wp.kernel\ndef saxpy(a: float, x: wp.array(dtype=float), y: wp.array(dtype=float)):\n    \
+             i = wp.tid()\n    y[i] = a * scaled(x[i]) + y[i]\n",
+        ),
+        (
+            "deep/bodies.py",
+            "import polyloom as loom\n\n\n@loom.struct\nclass Body:\n    position: loom.vec3\n    mass: float\n\n\n\
+             def make(unused):\n    half = 0.5\n\n    @loom.kernel\n    \
+             def energy(bodies: loom.array(dtype=Body), out: loom.array(dtype=float)):\n        i = loom.tid()\n        \
+             p = bodies[i].position\n        out[i] = half * bodies[i].mass * loom.dot(p, p)\n\n    return energy\n\n\n\
+             @loom.kernel\ndef product(a: loom.array(dtype=float, ndim=2), b: loom.array(dtype=float, ndim=2), \
+             c: loom.array(dtype=float, ndim=2)):\n    i, j = loom.tid()\n    s = float(0.0)\n    \
+             for k in range(a.shape[1]):\n        s += a[i, k] * b[k, j]\n    c[i, j] = s\n\n\n\
+             @loom.kernel\ndef beyond(x: loom.array(dtype=float), y: loom.array(dtype=float)):\n    i = loom.tid()\n    \
+             y[i] = x[i + 1000]\n\n\n\
+             @loom.kernel\ndef endless(x: loom.array(dtype=float)):\n    i = loom.tid()\n    \
+             while x[i] * 0.0 == 0.0:\n        x[i] = x[i] * 0.5\n\n\n\
+             @loom.kernel\ndef refused(x: loom.array(dtype=float)):\n    i = loom.tid()\n    x[i] = missing(x[i])\n\n\n\
+             @loom.func\ndef tripled(u: float):\n    return 3.0 * u\n\n\n\
+             @loom.kernel\ndef renamed(b: float, u: loom.array(dtype=float), v: loom.array(dtype=float)):\n    \
+             k = loom.tid()\n    v[k] = b * tripled(u[k]) + v[k]\n",
+        ),
+        ("broken.py", "def f(:\n"),
+        ("plain.py", "print('no kernels here')\n"),
+        (".hidden/more.py", "def f(:\n"),
+    ];
+    for (name, text) in files {
+        let path = Path::new(&root).join(name);
+        fs::create_dir_all(path.parent().expect("it is in a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+    root
+}
+
+fn lines(path: &str, inner: &str) -> Vec<Value> {
+    let mut found = Vec::new();
+    for (name, bytes) in files(path) {
+        if name.starts_with(inner) {
+            found.extend(text(&bytes).lines().map(|line| serde_json::from_str::<Value>(line).expect("a line of JSON")));
+        }
+    }
+    found
+}
+
+#[test]
+fn kernels_of_files_are_taken_or_rejected_with_the_reason() {
+    let (keep, set) = folder("dataset-from");
+    let root = write_sources(&keep);
+    let run = |path: &str, more: &[&str]| {
+        let from = ["dataset", "produce", "--output", path, "--from", &root, "--indices-per-file", "3"];
+        polyloom(&[&from[..], &["--verify", "full", "--license", "MIT"], more].concat())
+    };
+    assert_success(&run(&set, &["--jobs", "2"]));
+    let mut rows = lines(&set, "data");
+    rows.sort_by_key(|row| row["metadata"]["index"].as_u64());
+    let taken: Vec<_> =
+        rows.iter().map(|row| (row["kernel_name"].as_str(), row["metadata"]["origin"].as_str())).collect();
+    let expected =
+        [("energy", "deep/bodies.py:14"), ("product", "deep/bodies.py:23"), ("renamed", "deep/bodies.py:56")];
+    assert_eq!(taken, expected.map(|(name, origin)| (Some(name), Some(origin))));
+    for row in &rows {
+        assert_eq!((&row["category"], &row["metadata"]["license"]), (&json!("user"), &json!("MIT")));
+        assert_eq!(row["metadata"]["verified"], "full");
+    }
+    let energy = rows[0]["python_source"].as_str().expect("a text");
+    assert!(energy.starts_with("import polyloom as loom\n\n\n@loom.struct\nclass Body:\n"), "{energy}");
+    assert!(energy.contains("\nhalf = 0.5\n\n\n@loom.kernel\ndef energy(") && !energy.contains("make"), "{energy}");
+    let mut rejects: Vec<_> = lines(&set, "rejects")
+        .iter()
+        .map(|reject| {
+            format!("{} {}", reject["reason"].as_str().unwrap_or(""), reject["origin"].as_str().unwrap_or(""))
+        })
+        .collect();
+    rejects.sort();
+    // `saxpy` is what `renamed` is, but for names and a constant.
+    let expected = [
+        "duplicate ",
+        "endless deep/bodies.py:38",
+        "rejected broken.py",
+        "rejected deep/bodies.py:45",
+        "trap deep/bodies.py:32",
+    ];
+    assert_eq!(rejects, expected);
+    let of_refused = lines(&set, "rejects").into_iter().find(|reject| reject["origin"] == "deep/bodies.py:45");
+    assert!(of_refused.expect("it is there")["detail"].as_str().expect("a text").contains("missing"));
+    assert_success(&validate(&set));
+
+    let (_keep, shard_0) = folder("dataset-from-shard-0");
+    let (_keep, shard_1) = folder("dataset-from-shard-1");
+    assert_success(&run(&shard_0, &["--shard", "0/2"]));
+    assert_success(&run(&shard_1, &["--shard", "1/2"]));
+    let (_keep, merged) = folder("dataset-from-merged");
+    assert_success(&polyloom(&["dataset", "merge", "--output", &merged, &shard_0, &shard_1]));
+    let (one, other) = (files(&set), files(&merged));
+    assert!(one.keys().eq(other.keys()));
+    // The manifest of one run says where the indices end.
+    let differs = |name: &&PathBuf| {
+        one[*name] != other[*name] && !["stats.json", "manifest.json"].map(Path::new).contains(&name.as_path())
+    };
+    assert_eq!(one.keys().find(differs), None);
+
+    fs::write(Path::new(&root).join("plain.py"), "print('other text')\n").expect("a file");
+    let again = run(&set, &["--resume"]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("source: "), "{}", text(&again.stderr));
+}
+
+#[test]
+fn inputs_that_no_run_would_give_are_found_in_rows_of_files() {
+    let (keep, set) = folder("dataset-from-tampered");
+    let root = write_sources(&keep);
+    let from = ["dataset", "produce", "--output", &set, "--from", &root, "--verify", "run"];
+    assert_success(&polyloom(&from));
+    tampered(&set, &|rows| rows[0]["metadata"]["inputs"][0]["shape"] = json!(["n0", "4000000000"]));
+    let output = validate(&set);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("one of the inputs"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn files_without_kernels_are_one_error() {
+    let (keep, set) = folder("dataset-from-nothing");
+    let file = keep.file("plain.py", "print(1)\n");
+    let output = polyloom(&["dataset", "produce", "--output", &set, "--from", &file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no kernel is in"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_column_whose_tool_is_missing_is_one_error() {
+    let (_keep, set) = folder("dataset-no-tool");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_polyloom"));
+    command.args(["dataset", "produce", "--count", "1", "--output", &set, "--columns", "id,nvrtc_ptx_forward"]);
+    for name in ["VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH"] {
+        command.env_remove(name);
+    }
+    let output = command.output().expect("the command runs");
+    if output.status.success() {
+        return eprintln!("skipped: NVRTC is where the system keeps libraries");
+    }
+    let message = text(&output.stderr);
+    assert!(message.lines().count() == 1, "{message}");
+    assert!(message.contains("pip install nvidia-cuda-nvrtc") || message.contains("cargo feature"), "{message}");
+}
+
+/// The sample is of an earlier version, whose code may be another: what its rows say of themselves has to hold.
+#[test]
+fn rows_of_the_sample_are_right() {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/dataset");
+    let rows: Vec<Row> = polyloom_dataset::rows(&sample).expect("it is there").map(|row| row.expect("a row")).collect();
+    assert_eq!(rows.len(), 200);
+    let categories: BTreeSet<&str> = rows.iter().map(|row| row.category.as_str()).collect();
+    assert_eq!(categories, Category::ALL.iter().map(|category| category.name()).collect());
+    let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+    let level = if polyloom::has_compute() { Level::Full } else { Level::Grad };
+    for row in rows.iter().step_by(10) {
+        let metadata = row.metadata.clone().expect("it has metadata");
+        assert_eq!(metadata.verified, Level::Full);
+        let program = Program {
+            name: row.kernel_name.clone(),
+            category: row.category.clone().into(),
+            difficulty: metadata.difficulty,
+            source: row.python_source.clone(),
+            inputs: metadata.inputs,
+            dim: metadata.launch,
+        };
+        let verified = verifier
+            .compile(&program.name, &program.source)
+            .and_then(|kernel| verifier.verify(&program, &kernel, level));
+        assert!(verified.is_ok(), "{}: {verified:?}", row.id);
+        for code in [&row.cuda_forward, &row.cpp_forward, &row.ptx_forward, &row.llvm_ir_forward, &row.hir] {
+            assert!(code.as_ref().is_some_and(|code| code.contains(&row.kernel_name)), "{}", row.id);
+        }
+        assert_eq!(metadata.has_backward, row.cuda_backward.is_some() && row.ptx_backward.is_some());
+    }
 }
 
 /// A data set whose first file of rows is changed, and the manifest with it, so that checksums are right again.

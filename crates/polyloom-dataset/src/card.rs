@@ -63,7 +63,7 @@ impl Summary {
 
 /// The data card.
 pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
-    let Settings { seed, device, arch, columns, format, .. } = &manifest.settings;
+    let Settings { seed, device, arch, columns, format, source, .. } = &manifest.settings;
     let statistics = manifest.statistics();
     let n = statistics.rows;
     let size = match n {
@@ -73,18 +73,22 @@ pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
         100_000..1_000_000 => "100K<n<1M",
         _ => "1M<n<10M",
     };
-    let mut text = String::from("---\nlicense: apache-2.0\ntask_categories:\n- text-generation\n");
+    let license = source.as_ref().map_or("apache-2.0".to_owned(), |source| source.license.to_lowercase());
+    let mut text = format!("---\nlicense: {license}\ntask_categories:\n- text-generation\n");
     let _ = writeln!(text, "language:\n- code\ntags:\n- code\n- cuda\n- ptx\n- compilers\nsize_categories:\n- {size}");
     text.push_str("pretty_name: Verified Python and CUDA kernels\nconfigs:\n- config_name: default\n  data_files:\n");
     for split in manifest.splits() {
         let _ = writeln!(text, "  - split: {split}\n    path: data/{split}-*.{}", format.extension());
     }
+    let origin = match source {
+        Some(_) => "They were found in files, which\n`metadata` names.".to_owned(),
+        None => format!("Generated from seed {seed}:\nthe same version, seed and settings give the same bytes."),
+    };
     let _ = write!(
         text,
         "---\n\n# Verified Python and CUDA kernels\n\n\
          {n} numerical kernels in Python, each with the code that Polyloom {} compiles it to, forward and backward, and\n\
-         each proved right to the level `{}`. Code is for {}, PTX and LLVM IR for {arch}. Generated from seed {seed}:\n\
-         the same version, seed and settings give the same bytes.\n\n",
+         each proved right to the level `{}`. Code is for {}, PTX and LLVM IR for {arch}. {origin}\n\n",
         manifest.settings.polyloom,
         manifest.settings.verify.name(),
         if device == "both" {

@@ -1,10 +1,12 @@
 //! Data sets of kernels: what they are made of, proved right by, and written as.
 //!
-//! [`generate`] writes kernels, [`verify`] proves them right by running them, [`Row`] is what a data set holds of one.
+//! [`generate`] writes kernels and [`Source`] finds them in files, [`verify`] proves them right by running them, [`Row`]
+//! is what a data set holds of one.
 //! [`produce`] does all three for as many as are asked for.
 
 mod card;
 mod exclude;
+mod found;
 mod generate;
 mod merge;
 mod produce;
@@ -12,18 +14,22 @@ mod row;
 mod similarity;
 mod statistics;
 mod text;
+mod tools;
 mod validate;
 mod verify;
 
 pub use card::{Summary, UniqueRatios};
 pub use exclude::{ExcludeError, fingerprint, structures};
+pub use found::{Source, SourceError};
 pub use generate::{Category, Extent, Input, Program, UnknownCategory, Values, generate};
 pub use merge::merge;
 pub use produce::{
-    Chunk, Dedup, FileRecord, Format, How, Manifest, ProduceError, Progress, Settings, Shard, produce, rows,
+    Chunk, Dedup, FileRecord, Format, How, Manifest, ProduceError, Progress, Settings, Shard, SourceSettings, produce,
+    rows,
 };
-pub use row::{COLUMNS, Hashes, Metadata, Row, Versions};
+pub use row::{COLUMNS, EXTRA_COLUMNS, Hashes, Metadata, Row, Versions, all_columns};
 pub use statistics::{Histogram, Statistics};
 pub use text::{Device, Texts};
+pub use tools::Emitter;
 pub use validate::{Finding, Quality, ValidateError, validate};
 pub use verify::{Level, Reason, Reject, Verifier};

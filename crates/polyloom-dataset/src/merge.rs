@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::time::Instant;
 
+/// The columns by which rows are counted.
+const COUNTED: [&str; 4] = ["kernel_name", "category", "python_source", "metadata"];
+
 /// Writes the data set that finished shards make together to a folder, `count` rows of it if that is given.
 ///
 /// # Errors
@@ -40,6 +43,12 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
         return Err(ProduceError::Setting("no shard is given".to_owned()));
     };
     let mut settings = first.settings.clone();
+    let missing: Vec<&str> =
+        COUNTED.into_iter().filter(|name| !settings.columns.iter().any(|column| column == name)).collect();
+    if !missing.is_empty() {
+        let message = format!("shards cannot be put together without the columns {}", missing.join(", "));
+        return Err(ProduceError::Setting(message));
+    }
     (settings.shard, settings.end, settings.count) = (None, None, count);
     create_folders(output)?;
     let mut manifest = Manifest { settings: settings.clone(), chunks: Vec::new(), is_finished: false };

@@ -6,15 +6,19 @@ use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
 
 macro_rules! columns {
-    ($($(#[doc = $doc:literal])+ $name:ident: $ty:ty,)+) => {
+    ($($(#[doc = $doc:literal])+ $name:ident: $ty:ty,)+ extra $($(#[doc = $extra_doc:literal])+ $extra:ident,)+) => {
         /// The columns of a data set, in order.
         pub const COLUMNS: [&str; 14] = [$(stringify!($name)),+];
+
+        /// Columns that a data set has if they are asked for: they come from tools that not every machine has.
+        pub const EXTRA_COLUMNS: [&str; 6] = [$(stringify!($extra)),+];
 
         /// A row. A column that is not asked for, or that the kernel has nothing for, is `None`.
         #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Row {
             $($(#[doc = $doc])+ pub $name: $ty,)+
+            $($(#[doc = $extra_doc])+ pub $extra: Option<String>,)+
         }
 
         impl Serialize for Selected<'_> {
@@ -23,6 +27,9 @@ macro_rules! columns {
                 $(if self.columns.iter().any(|column| column == stringify!($name)) {
                     map.serialize_entry(stringify!($name), &self.row.$name)?;
                 })+
+                $(if self.columns.iter().any(|column| column == stringify!($extra)) {
+                    map.serialize_entry(stringify!($extra), &self.row.$extra)?;
+                })+
                 map.end()
             }
         }
@@ -30,7 +37,8 @@ macro_rules! columns {
 }
 
 columns! {
-    /// The seed and the index that the kernel was generated from.
+    /// The seed and the index that the kernel was generated from; of one that was found in a file, a hash of all files
+    /// in place of the seed.
     id: String,
     /// The name of the kernel in `python_source`.
     kernel_name: String,
@@ -58,9 +66,27 @@ columns! {
     device: String,
     /// What there is to know of the row.
     metadata: Option<Metadata>,
+    extra
+    /// PTX that NVRTC makes of `cuda_forward`.
+    nvrtc_ptx_forward,
+    /// PTX that NVRTC makes of `cuda_backward`.
+    nvrtc_ptx_backward,
+    /// What `ptxas --verbose` says of `ptx_forward`: registers, memory, spills.
+    ptxas_forward,
+    /// The same of `ptx_backward`.
+    ptxas_backward,
+    /// Warp's CUDA C++ of the kernel, forward and backward.
+    warp_cuda,
+    /// Warp's C++ of the kernel, forward and backward.
+    warp_cpp,
 }
 
-/// Some columns of a row, as it is written: in the order of [`COLUMNS`], `null` where the row has nothing.
+/// All columns there are, in order.
+pub fn all_columns() -> impl Iterator<Item = &'static str> {
+    COLUMNS.into_iter().chain(EXTRA_COLUMNS)
+}
+
+/// Some columns of a row, as it is written: in the order of [`all_columns`], `null` where the row has nothing.
 pub(crate) struct Selected<'a> {
     /// The row.
     pub(crate) row: &'a Row,
@@ -80,7 +106,7 @@ pub struct Metadata {
     pub forward_lines: usize,
     /// The same of the backward columns; 0 if there is none.
     pub backward_lines: usize,
-    /// Milliseconds from seed to row. No run keeps them so far: with them no two runs would write the same bytes.
+    /// Milliseconds from seed to row, if the run was asked for them: with them no two runs write the same bytes.
     pub generation_time_ms: Option<f64>,
     /// Whether the code was made where no GPU could run it.
     pub codegen_only: bool,
@@ -102,6 +128,8 @@ pub struct Metadata {
     pub difficulty: u8,
     /// What tells kernels from each other.
     pub hashes: Hashes,
+    /// Where the kernel was found: a file and the line of its definition; none of one that was generated.
+    pub origin: Option<String>,
     /// The seed of the data set.
     pub seed: u64,
     /// The index of the row.

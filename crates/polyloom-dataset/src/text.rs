@@ -1,6 +1,7 @@
 //! The columns of a row: a kernel in all its forms.
 
 use crate::generate::Program;
+use crate::produce::SourceSettings;
 use crate::row::{Hashes, Metadata, Row, Versions};
 use crate::verify::{Level, Reason, Reject};
 use polyloom::{
@@ -50,6 +51,16 @@ impl FromStr for Device {
     }
 }
 
+/// Where a row comes from.
+pub(crate) struct Place<'a> {
+    pub(crate) seed: u64,
+    pub(crate) index: u64,
+    /// The files that kernels are found in.
+    pub(crate) source: Option<&'a SourceSettings>,
+    /// Where in these this one was found.
+    pub(crate) origin: Option<String>,
+}
+
 /// What of a kernel is written, and for what.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts {
@@ -67,13 +78,13 @@ impl Texts {
     /// # Errors
     ///
     /// Where a back end does not take the kernel.
-    pub fn row(
+    pub(crate) fn row(
         &self,
         program: &Program,
         kernel: &Kernel,
         hashes: Hashes,
         verified: Level,
-        (seed, index): (u64, u64),
+        Place { seed, index, source, origin }: Place<'_>,
     ) -> Result<Row, Box<Reject>> {
         let backward = backward(kernel)?;
         let (gpu, cpu) = (self.device != Device::Cpu, self.device != Device::Cuda);
@@ -110,15 +121,20 @@ impl Texts {
             depth: depth(kernel.function()),
             difficulty: program.difficulty,
             hashes,
+            origin,
             seed,
             index,
             versions: Versions { polyloom: env!("CARGO_PKG_VERSION").to_owned(), generator: GENERATOR },
-            license: LICENSE.to_owned(),
+            license: source.map_or(LICENSE, |source| &source.license).to_owned(),
+        };
+        let id = match source {
+            Some(source) => format!("polyloom-{}-{index}", source.fingerprint.get(..12).unwrap_or_default()),
+            None => format!("polyloom-{seed}-{index}"),
         };
         Ok(Row {
-            id: format!("polyloom-{seed}-{index}"),
+            id,
             kernel_name: program.name.clone(),
-            category: program.category.name().to_owned(),
+            category: program.category.to_string(),
             python_source: program.source.clone(),
             cuda_forward,
             cuda_backward,
@@ -130,6 +146,7 @@ impl Texts {
             hir: Some(String::from_utf8_lossy(&hir).into_owned()),
             device: self.device.name().to_owned(),
             metadata: Some(metadata),
+            ..Row::default()
         })
     }
 }

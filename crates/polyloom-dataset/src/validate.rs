@@ -3,10 +3,12 @@
 //! A row is compiled anew from its Python text. All code that it holds has to be what comes out, byte for byte, so that
 //! a character more or less anywhere is found; and the kernel is proved right once more to the level that the row says.
 
+use crate::found::programs;
 use crate::generate::{Category, Program};
-use crate::produce::{Manifest, categories, drafts, key, read_lines, split_name};
-use crate::row::{COLUMNS, Row};
-use crate::text::{Device, GENERATOR, Texts, hashes};
+use crate::produce::{Manifest, Settings, categories, drafts, key, read_lines, split_name};
+use crate::row::{Row, all_columns};
+use crate::text::{Device, GENERATOR, Place, Texts, hashes};
+use crate::tools::{Tools, WARP, wants_ptxas};
 use crate::verify::{Level, Verifier};
 use polyloom::{Arch, SessionError};
 use std::collections::{BTreeMap, HashMap};
@@ -67,6 +69,9 @@ pub enum ValidateError {
         /// The generator's.
         generator_there: u32,
     },
+    /// The data set has columns that come from a tool, and that is not here.
+    #[error("columns cannot be made again: {0}")]
+    Tool(String),
     /// A back end does not work here.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -86,6 +91,7 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
         let there = settings.polyloom.clone();
         return Err(ValidateError::OtherVersion { there, generator_there: settings.generator });
     }
+    let tools = tools(settings).map_err(ValidateError::Tool)?;
     let mut quality = Quality::default();
     let mut seen = HashMap::new();
     for file in manifest.chunks.iter().flat_map(|chunk| &chunk.files) {
@@ -117,7 +123,7 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
             let what = format!("has {} rows, the manifest says {}", lines.len(), file.rows);
             quality.findings.push(found(0, "", what));
         }
-        for (line, looked) in look_at(&lines, &manifest, jobs)?.into_iter().enumerate() {
+        for (line, looked) in look_at(&lines, &manifest, &tools, jobs)?.into_iter().enumerate() {
             let line = line as u64 + 1;
             quality.rows += 1;
             let Looked { row, mut wrong } = looked;
@@ -156,11 +162,20 @@ struct Looked {
 }
 
 /// What is to be said of each line, by several threads.
-fn look_at(lines: &[Vec<u8>], manifest: &Manifest, jobs: usize) -> Result<Vec<Looked>, SessionError> {
+fn look_at(
+    lines: &[Vec<u8>],
+    manifest: &Manifest,
+    tools: &Tools<'_>,
+    jobs: usize,
+) -> Result<Vec<Looked>, SessionError> {
     let arch: Arch = manifest.settings.arch.parse().unwrap_or(Arch::DEFAULT);
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Looked)>> = Mutex::new(Vec::with_capacity(lines.len()));
-    let verifiers = (0..jobs.max(1)).map(|_| Verifier::new(arch)).collect::<Result<Vec<_>, _>>()?;
+    let verifier = |_| match manifest.settings.source {
+        Some(_) => Verifier::of_strangers(arch),
+        None => Verifier::new(arch),
+    };
+    let verifiers = (0..jobs.max(1)).map(verifier).collect::<Result<Vec<_>, _>>()?;
     std::thread::scope(|scope| {
         for verifier in verifiers {
             let (next, done) = (&next, &done);
@@ -168,7 +183,7 @@ fn look_at(lines: &[Vec<u8>], manifest: &Manifest, jobs: usize) -> Result<Vec<Lo
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(line) = lines.get(index) else { break };
-                    let looked = look(line, manifest, &verifier);
+                    let looked = look(line, manifest, tools, &verifier);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((index, looked));
                 }
             });
@@ -179,7 +194,7 @@ fn look_at(lines: &[Vec<u8>], manifest: &Manifest, jobs: usize) -> Result<Vec<Lo
     Ok(done.into_iter().map(|(_, looked)| looked).collect())
 }
 
-fn look(line: &[u8], manifest: &Manifest, verifier: &Verifier) -> Looked {
+fn look(line: &[u8], manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier) -> Looked {
     let columns = &manifest.settings.columns;
     let row: Row = match serde_json::from_slice(line) {
         Ok(row) => row,
@@ -192,43 +207,69 @@ fn look(line: &[u8], manifest: &Manifest, verifier: &Verifier) -> Looked {
         wrong.push(format!("cannot be validated without the columns {}", missing.join(", ")));
         return Looked { row, wrong };
     }
-    if let Err(what) = compare(&row, manifest, verifier, &mut wrong) {
+    if let Err(what) = compare(&row, manifest, tools, verifier, &mut wrong) {
         wrong.push(what);
     }
     Looked { row, wrong }
 }
 
 /// Compiles the row's text anew and compares all it holds.
-fn compare(row: &Row, manifest: &Manifest, verifier: &Verifier, wrong: &mut Vec<String>) -> Result<(), String> {
+fn compare(
+    row: &Row,
+    manifest: &Manifest,
+    tools: &Tools<'_>,
+    verifier: &Verifier,
+    wrong: &mut Vec<String>,
+) -> Result<(), String> {
     let metadata = row.metadata.as_ref().ok_or("has no metadata")?;
-    let category: Category = row.category.parse().map_err(|error| format!("{error}"))?;
     let device: Device = row.device.parse()?;
     let arch: Arch = metadata.arch.parse().map_err(|error| format!("{error}"))?;
     let program = Program {
         name: row.kernel_name.clone(),
-        category,
+        category: row.category.clone().into(),
         difficulty: metadata.difficulty,
         source: row.python_source.clone(),
         inputs: metadata.inputs.clone(),
         dim: metadata.launch.clone(),
     };
     let settings = &manifest.settings;
-    let categories = categories(settings).map_err(|error| error.to_string())?;
-    if !drafts(&categories, settings.seed, metadata.index).any(|draft| draft == program) {
-        wrong.push(format!("is not what seed {} and index {} give", settings.seed, metadata.index));
-    }
     if metadata.verified < manifest.settings.verify {
         let wanted = manifest.settings.verify;
         wrong.push(format!("is verified to `{}`, the manifest says `{wanted}`", metadata.verified));
     }
     let text = |reject: Box<crate::verify::Reject>| format!("{}: {}", reject.reason.name(), reject.detail);
+    let source = settings.source.as_ref();
+    if source.is_none() {
+        row.category.parse::<Category>().map_err(|error| error.to_string())?;
+        let categories = categories(settings).map_err(|error| error.to_string())?;
+        if !drafts(&categories, settings.seed, metadata.index).any(|draft| draft == program) {
+            wrong.push(format!("is not what seed {} and index {} give", settings.seed, metadata.index));
+        }
+    }
     let kernel = verifier.compile(&program.name, &program.source).map_err(text)?;
+    if let Some(source) = source {
+        let mut expected = programs(&program.name, &program.source, &source.category, &kernel);
+        if !expected.any(|expected| expected == program) {
+            wrong.push(
+                "is not given the category, the difficulty and one of the inputs that such a kernel is".to_owned(),
+            );
+        }
+    }
     let wants = |name: &str| manifest.settings.columns.iter().any(|column| column == name);
     let ptx = ["ptx_forward", "ptx_backward", "llvm_ir_forward"].into_iter().any(wants);
+    let ptx = ptx || wants_ptxas(&settings.columns);
     let texts = Texts { device, arch, ptx };
-    let expected = texts
-        .row(&program, &kernel, hashes(&program.source, &kernel), metadata.verified, (metadata.seed, metadata.index))
+    let mut expected = texts
+        .row(
+            &program,
+            &kernel,
+            hashes(&program.source, &kernel),
+            metadata.verified,
+            // Where a kernel was found is not known here.
+            Place { seed: metadata.seed, index: metadata.index, source, origin: metadata.origin.clone() },
+        )
         .map_err(text)?;
+    tools.fill(&mut expected, &program, arch).map_err(text)?;
     let fields = |row: &Row| match serde_json::to_value(row) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
@@ -242,13 +283,27 @@ fn compare(row: &Row, manifest: &Manifest, verifier: &Verifier, wrong: &mut Vec<
             }
         }
     }
-    for name in COLUMNS.into_iter().filter(|name| wants(name)) {
+    // Of Warp nothing is known here.
+    for name in all_columns().filter(|name| wants(name) && !WARP.contains(name)) {
         if have.get(name) != want.get(name) {
             wrong.push(difference(name, have.get(name), want.get(name)));
         }
     }
     // What is not what a run made is not run: it may ask for any memory.
-    if wrong.is_empty() { verifier.verify(&program, &kernel, metadata.verified).map_err(text) } else { Ok(()) }
+    if !wrong.is_empty() {
+        return Ok(());
+    }
+    verifier.verify(&program, &kernel, metadata.verified).map_err(text)?;
+    match &row.nvrtc_ptx_forward {
+        Some(ptx) if metadata.verified >= Level::Full => verifier.simulate_ptx(&program, &kernel, ptx).map_err(text),
+        _ => Ok(()),
+    }
+}
+
+/// What makes columns again that the compiler alone does not make.
+fn tools(settings: &Settings) -> Result<Tools<'static>, String> {
+    let (device, arch) = (settings.device.parse()?, settings.arch.parse().unwrap_or(Arch::DEFAULT));
+    Tools::find(&settings.columns, &Texts { device, arch, ptx: true }, None)
 }
 
 /// Where a column first differs from what it should be.

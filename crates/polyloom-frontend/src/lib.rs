@@ -49,6 +49,7 @@ mod custom;
 mod decorator;
 mod environment;
 mod error;
+mod excerpt;
 mod file_environment;
 mod free_names;
 mod lower;

@@ -75,7 +75,9 @@ pub(crate) fn launch_error(py: Python<'_>, kernel: &Kernel, error: &LaunchError,
             let (diagnostics, sources) = (diagnostics.clone(), kernel.sources().clone());
             compile_error(py, &CompileError { diagnostics, sources })
         }
-        LaunchError::Compile { .. } | LaunchError::Interpreter { .. } => PyRuntimeError::new_err(error.to_string()),
+        LaunchError::Compile { .. } | LaunchError::Interpreter { .. } | LaunchError::StepLimit { .. } => {
+            PyRuntimeError::new_err(error.to_string())
+        }
     }
 }
 

@@ -72,6 +72,8 @@ impl SourceUnit {
 pub(crate) struct Kernel {
     code: Code,
     doc: Option<String>,
+    /// The file it is defined in, and which of its functions it is.
+    text: Option<(Arc<polyloom::SourceUnit>, usize)>,
 }
 
 /// What differentiation goes by, of a parameter.
@@ -116,7 +118,8 @@ impl Kernel {
             None => Code::One(session.compile(&handle, defaults).map_err(|error| compile_error(py, &error))?),
         };
         let doc = function.getattr("__doc__")?.extract()?;
-        Ok(Kernel { code, doc })
+        let text = Some((handle.unit.clone(), handle.function));
+        Ok(Kernel { code, doc, text })
     }
 
     /// The kernel's name.
@@ -167,6 +170,12 @@ impl Kernel {
         self.doc.as_deref()
     }
 
+    /// The text of the kernel with the imports, functions, structs and constants of its file that it needs.
+    #[getter]
+    fn source(&self) -> Option<String> {
+        self.text.as_ref().map(|(unit, function)| unit.excerpt(*function))
+    }
+
     /// Name and parameters with their types.
     #[getter]
     fn signature(&self) -> String {
@@ -206,9 +215,15 @@ impl Kernel {
     }
 
     /// The kernel's LLVM IR as text, after optimisation unless `optimized` is false: what runs where arrays are dense
-    /// and do not overlap.
-    #[pyo3(signature = (*, optimized = true, backward = false))]
-    fn llvm_ir(&self, py: Python<'_>, optimized: bool, backward: bool) -> PyResult<String> {
+    /// and do not overlap; or, if an architecture is named, what PTX for it is made of.
+    #[pyo3(signature = (*, optimized = true, backward = false, arch = None))]
+    fn llvm_ir(&self, py: Python<'_>, optimized: bool, backward: bool, arch: Option<&str>) -> PyResult<String> {
+        if let Some(arch) = arch {
+            let target = gpu_target(arch, None, false, false)?;
+            let form = if optimized { GpuForm::LlvmIrOptimized } else { GpuForm::LlvmIr };
+            let text = self.directed(py, backward, |kernel| py.detach(|| kernel.emit_gpu(form, &target)))?;
+            return text.map_err(|error| gpu_error(py, &error));
+        }
         self.text(py, if optimized { Form::LlvmIrOptimized } else { Form::LlvmIr }, backward)
     }
 
@@ -308,7 +323,7 @@ impl Kernel {
     fn _flat<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Kernel>> {
         let kernel = slf.get().one()?;
         match kernel.has_structs() {
-            true => Bound::new(slf.py(), Kernel { code: Code::Flat(kernel.flat().clone()), doc: None }),
+            true => Bound::new(slf.py(), Kernel { code: Code::Flat(kernel.flat().clone()), doc: None, text: None }),
             false => Ok(slf.clone()),
         }
     }
@@ -317,7 +332,7 @@ impl Kernel {
     #[getter]
     fn _strict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Kernel>> {
         match slf.get().one()?.strict() {
-            Some(strict) => Bound::new(slf.py(), Kernel { code: Code::Strict(strict.clone()), doc: None }),
+            Some(strict) => Bound::new(slf.py(), Kernel { code: Code::Strict(strict.clone()), doc: None, text: None }),
             None => Ok(slf.clone()),
         }
     }
@@ -377,7 +392,7 @@ impl Kernel {
             .detach(|| kernel.tangent(&DerivativeRequest { active, rank, checkpoints: false, coinciding: Vec::new() }))
             .map_err(|error| compile_error(py, &error))?;
         let (tangents, after) = (tangent.tangents.clone(), tangent.after.clone());
-        Ok((Kernel { code: Code::Tangent(tangent), doc: None }, tangents, after))
+        Ok((Kernel { code: Code::Tangent(tangent), doc: None, text: None }, tangents, after))
     }
 
     /// The kernel that runs for these arguments: of a generic one, its overload.
@@ -419,7 +434,7 @@ impl Kernel {
 impl Kernel {
     /// A specialisation of a generic kernel.
     pub(crate) fn specialised(kernel: polyloom::Kernel) -> Kernel {
-        Kernel { code: Code::One(kernel), doc: None }
+        Kernel { code: Code::One(kernel), doc: None, text: None }
     }
 
     /// The kernel, unless it is generic.
@@ -531,7 +546,7 @@ impl Backward {
     /// the first thread, and all extents of the whole launch but the first.
     #[getter]
     fn kernel(&self) -> Kernel {
-        Kernel { code: Code::Backward(self.backward.clone()), doc: None }
+        Kernel { code: Code::Backward(self.backward.clone()), doc: None, text: None }
     }
 
     /// The parameters of the kernel's HIR that the adjoints are of, in order.
@@ -574,7 +589,9 @@ impl Backward {
             Some(number) => Code::Stage(self.backward.clone(), number),
         };
         let launches = launches.into_iter();
-        launches.map(|launch| (Kernel { code: code(launch.stage), doc: None }, launch.dim, launch.extents)).collect()
+        launches
+            .map(|launch| (Kernel { code: code(launch.stage), doc: None, text: None }, launch.dim, launch.extents))
+            .collect()
     }
 
     /// How long loops are, as far as that is known before a launch.
@@ -611,7 +628,7 @@ impl Backward {
     /// of as many zeros as there are lengths.
     #[getter]
     fn sizes(&self) -> Option<Kernel> {
-        let kernel = Kernel { code: Code::Sizes(self.backward.clone()), doc: None };
+        let kernel = Kernel { code: Code::Sizes(self.backward.clone()), doc: None, text: None };
         self.backward.sizes.as_ref().map(|_| kernel)
     }
 

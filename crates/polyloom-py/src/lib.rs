@@ -124,6 +124,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(synth::generate_kernel, module)?)?;
     module.add_function(wrap_pyfunction!(synth::dataset_settings, module)?)?;
     module.add_function(wrap_pyfunction!(synth::produce_dataset, module)?)?;
+    module.add_function(wrap_pyfunction!(synth::merge_datasets, module)?)?;
+    module.add_function(wrap_pyfunction!(synth::dataset_columns, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Data sets of kernels, for `polyloom.synth`.
 
 use crate::packages;
-use polyloom_dataset::{Category, How, ProduceError, Settings, fingerprint, structures};
+use polyloom_dataset::{Category, Emitter, How, ProduceError, Settings, Source, fingerprint, structures};
 use pyo3::exceptions::{PyFileExistsError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::ops::ControlFlow;
@@ -27,9 +27,12 @@ pub(crate) fn dataset_settings(count: u64, seed: u64) -> PyResult<String> {
     serde_json::to_string(&Settings::new(count, seed)).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Writes a data set. `observe` is called now and then with the rows there are, the kernels rejected and the seconds
-/// since the beginning; what it raises ends the run, which can be gone on with.
+/// Writes a data set; of kernels of files, if `source` says which, of what category they are and under which licence.
+/// `observe` is called now and then with the rows there are, the kernels rejected and the seconds since the beginning;
+/// what it raises ends the run, which can be gone on with. `emit` gives Warp's CUDA C++ and C++ of a kernel, by its name
+/// and its text, or None.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "they are Python's")]
 pub(crate) fn produce_dataset(
     py: Python<'_>,
     settings: &str,
@@ -37,6 +40,8 @@ pub(crate) fn produce_dataset(
     jobs: usize,
     resume: bool,
     exclude: Vec<PathBuf>,
+    source: Option<(Vec<PathBuf>, String, String)>,
+    emit: Option<Py<PyAny>>,
     observe: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     packages::tell(py)?;
@@ -58,15 +63,49 @@ pub(crate) fn produce_dataset(
         }
     };
     let done = py.detach(|| {
+        let call = |name: &str, source: &str| {
+            let Some(emit) = &emit else { return Ok(None) };
+            Python::attach(|py| {
+                let texts = emit.call1(py, (name, source))?;
+                let pair = texts.extract::<Option<(String, String)>>(py)?;
+                Ok(pair.map(|(cuda, cpp)| [cuda, cpp]))
+            })
+            .map_err(|error: PyErr| error.to_string())
+        };
+        let emitter = emit.is_some().then_some(&call as &Emitter<'_>);
         let excluded = structures(&exclude).map_err(|error| PyValueError::new_err(error.to_string()))?;
         settings.excluded = fingerprint(&excluded);
-        let how = How { jobs, resume, excluded: &excluded, observe: &mut observe };
+        let found = match &source {
+            Some((paths, category, license)) => {
+                let found = Source::read(paths).map_err(|error| PyOSError::new_err(error.to_string()))?;
+                if found.is_empty() {
+                    return Err(PyValueError::new_err("no kernel is in these files"));
+                }
+                settings.take_from(&found, category, license);
+                Some(found)
+            }
+            None => None,
+        };
+        let how = How { jobs, resume, excluded: &excluded, source: found.as_ref(), emitter, observe: &mut observe };
         polyloom_dataset::produce(&settings, &output, how).map_err(failure)
     });
     match (raised, done) {
         (Some(error), _) | (None, Err(error)) => Err(error),
         (None, Ok(_)) => Ok(()),
     }
+}
+
+/// Puts the shards of a data set together, and gives how many rows there are then.
+#[pyfunction]
+pub(crate) fn merge_datasets(py: Python<'_>, shards: Vec<PathBuf>, output: PathBuf, count: u64) -> PyResult<u64> {
+    let (_, progress) = py.detach(|| polyloom_dataset::merge(&shards, &output, Some(count))).map_err(failure)?;
+    Ok(progress.rows)
+}
+
+/// The names of all columns that a data set may have.
+#[pyfunction]
+pub(crate) fn dataset_columns() -> Vec<&'static str> {
+    polyloom_dataset::all_columns().collect()
 }
 
 fn failure(error: ProduceError) -> PyErr {

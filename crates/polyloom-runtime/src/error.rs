@@ -70,6 +70,14 @@ pub enum LaunchError {
         /// What it met.
         message: String,
     },
+    /// A thread, or a block of a kernel that is launched in blocks, took more steps than the interpreter may.
+    #[error("kernel `{kernel}`: the limit of {most_steps} steps was reached")]
+    StepLimit {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// How many steps there may be.
+        most_steps: u64,
+    },
     /// The device is not there, has no memory for the arrays, or fails.
     #[error("kernel `{kernel}`: {failure}")]
     Device {

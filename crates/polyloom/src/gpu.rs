@@ -161,6 +161,71 @@ pub fn find_assembler() -> Result<PathBuf, CodegenError> {
     Err(CodegenError::new(NO_PTX))
 }
 
+/// What `ptxas --verbose` says of PTX: registers, memory and spills.
+///
+/// # Errors
+///
+/// If there is no `ptxas`, or it does not take the PTX.
+pub fn ptxas_log(ptx: &str, arch: Arch) -> Result<String, CodegenError> {
+    #[cfg(any(feature = "compute", feature = "compute-static"))]
+    return polyloom_runtime::cuda::ptxas_log(ptx, arch).map_err(|error| CodegenError::new(error.to_string()));
+    #[cfg(not(any(feature = "compute", feature = "compute-static")))]
+    {
+        let _ = (ptx, arch);
+        Err(CodegenError::new(NO_PTX))
+    }
+}
+
+/// NVIDIA's compiler of CUDA C++, if the machine has it.
+pub struct Nvrtc {
+    #[cfg(any(feature = "compute", feature = "compute-static"))]
+    library: polyloom_runtime::cuda::Nvrtc,
+}
+
+impl Nvrtc {
+    /// Looks for the library in CUDA tool kits and in NVIDIA's packages for Python.
+    ///
+    /// # Errors
+    ///
+    /// When there is none: what was looked for.
+    pub fn find() -> Result<Nvrtc, CodegenError> {
+        #[cfg(any(feature = "compute", feature = "compute-static"))]
+        return match polyloom_runtime::cuda::Nvrtc::find() {
+            Ok(library) => Ok(Nvrtc { library }),
+            Err(error) => Err(CodegenError::new(error.to_string())),
+        };
+        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
+        Err(CodegenError::new(NO_PTX))
+    }
+
+    /// Compiles CUDA C++ that includes nothing, as [`Kernel::text`] gives it, to PTX.
+    ///
+    /// # Errors
+    ///
+    /// What the compiler does not take.
+    pub fn compile(&self, text: &str, arch: Arch) -> Result<String, CodegenError> {
+        #[cfg(any(feature = "compute", feature = "compute-static"))]
+        return self.library.compile(text, arch).map_err(|error| CodegenError::new(error.to_string()));
+        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
+        {
+            let _ = (text, arch);
+            Err(CodegenError::new(NO_PTX))
+        }
+    }
+
+    /// Its version, such as `13.0`.
+    ///
+    /// # Errors
+    ///
+    /// If it does not say.
+    pub fn version(&self) -> Result<String, CodegenError> {
+        #[cfg(any(feature = "compute", feature = "compute-static"))]
+        return self.library.version().map_err(|error| CodegenError::new(error.to_string()));
+        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
+        Err(CodegenError::new(NO_PTX))
+    }
+}
+
 /// Says in which folders Python's packages are, NVIDIA's among them.
 pub fn set_package_folders(folders: Vec<PathBuf>) {
     #[cfg(any(feature = "compute", feature = "compute-static"))]

@@ -165,6 +165,15 @@ impl Session {
         let Some(function) = unit.kernels().filter(named).last() else {
             return Err(no_such_kernel(unit, Some(name)));
         };
+        self.compile_file_function(unit, function)
+    }
+
+    /// Compiles the kernel with this index among the functions of a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::compile`].
+    pub fn compile_file_function(&self, unit: &Arc<SourceUnit>, function: usize) -> Result<Kernel, CompileError> {
         self.compile(&FileEnvironment::new(unit).function(function), self.defaults())
     }
 }

@@ -39,6 +39,34 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    /// Runs other PTX of this kernel on the simulator, with an entry as this compiler's own has it: what NVRTC makes of
+    /// the kernel's CUDA C++.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::launch_on_simulator`], and where the simulator cannot run the PTX.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::launch_on_simulator`].
+    pub unsafe fn launch_ptx_on_simulator(
+        &self,
+        ptx: &str,
+        arch: Arch,
+        shape: &[u64],
+        args: &ArgBlock,
+        sim: &SimOptions,
+    ) -> Result<Report, LaunchError> {
+        let code = self.for_gpus().map_err(|error| self.not_compiled(error.into()))?;
+        let (function, params) = (&code.0.functions[code.1], self.params().clone());
+        let kernel = SimKernel::new(function, params, ptx, &self.gpu_entry(), arch.number().into());
+        let kernel = kernel.map_err(|error| self.not_compiled(error.into()))?;
+        // SAFETY: passed on to the caller.
+        unsafe { kernel.launch(shape, args, &LaunchOptions::default(), sim) }
+    }
+}
+
 /// What the simulator found, a line for each finding.
 pub fn describe_fault(fault: &Fault) -> String {
     match fault.findings.len() {

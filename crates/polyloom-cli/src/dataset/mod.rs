@@ -1,12 +1,13 @@
 //! `polyloom dataset`: data sets of kernels.
 
+mod ray;
 mod show;
 
 use crate::{Failure, Outcome, print};
 use clap::{Subcommand, ValueEnum};
 use polyloom_dataset::{
-    COLUMNS, Category, Dedup, Finding, Format, How, Level, Manifest, Progress, Settings, Shard, fingerprint, merge,
-    produce, structures, validate,
+    Category, Dedup, Finding, Format, How, Level, Manifest, Progress, Settings, Shard, Source, all_columns,
+    fingerprint, merge, produce, structures, validate,
 };
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
@@ -23,7 +24,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Generate kernels, verify them, and write them with their code
-    Produce(Produce),
+    Produce(Box<Produce>),
     /// Put the shards of a data set together
     Merge(Merge),
     /// Prove a data set right: every row from its text alone
@@ -97,6 +98,15 @@ struct Produce {
     /// Categories, by commas; by default all, as many rows of each
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     categories: Vec<Category>,
+    /// Take the kernels of these .py files, and of those in these folders, instead of generating some
+    #[arg(long, value_name = "PATH", conflicts_with = "categories")]
+    from: Vec<PathBuf>,
+    /// What the rows of kernels of files have as their category
+    #[arg(long, requires = "from", default_value = "user", value_name = "NAME")]
+    category: String,
+    /// The licence of the kernels of files, as SPDX names it
+    #[arg(long, requires = "from", default_value = "unknown", value_name = "NAME")]
+    license: String,
     /// The same seed gives the same rows
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -112,7 +122,7 @@ struct Produce {
     /// What tells rows from each other
     #[arg(long, value_enum, default_value_t = Telling::Structure)]
     dedup: Telling,
-    /// The columns to write, by commas; by default all
+    /// The columns to write, by commas; by default all but those of NVIDIA's tools and of Warp
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     columns: Vec<String>,
     /// The format of the files
@@ -139,12 +149,26 @@ struct Produce {
     /// Go on with what the folder holds
     #[arg(long)]
     resume: bool,
+    /// Say in each row how long it took to make: no two runs are alike then
+    #[arg(long)]
+    timings: bool,
+    /// Where rows are made; on a Ray cluster, --jobs is the cores of a task
+    #[arg(long, value_enum, default_value_t = Engine::Local, conflicts_with_all = ["shard", "index_range", "from"])]
+    engine: Engine,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum FileFormat {
     Jsonl,
     Parquet,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// In this process
+    Local,
+    /// As tasks of a Ray cluster, by the Python package `polyloom[ray]`
+    Ray,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -272,8 +296,9 @@ fn run_show(arguments: &Show) -> Outcome {
     let row = row.ok_or_else(none)?.map_err(failed)?;
     let value = serde_json::to_value(&row).map_err(|error| Failure::Failed(error.to_string()))?;
     let column = arguments.column.as_str();
-    if !COLUMNS.contains(&column) {
-        return Err(Failure::Usage(format!("there is no column `{column}`; there are {}", COLUMNS.join(", "))));
+    if !all_columns().any(|name| name == column) {
+        let known = all_columns().collect::<Vec<_>>().join(", ");
+        return Err(Failure::Usage(format!("there is no column `{column}`; there are {known}")));
     }
     let code = match &value[column] {
         serde_json::Value::String(text) => text.clone(),
@@ -318,11 +343,11 @@ fn run_validate(arguments: &Validate) -> Outcome {
 }
 
 fn run_produce(arguments: &Produce) -> Outcome {
-    if arguments.count.is_none() && arguments.index_range.is_none() {
+    if arguments.count.is_none() && arguments.index_range.is_none() && arguments.from.is_empty() {
         return Err(Failure::Usage("say how many rows: --count N, or --index-range A..B".to_owned()));
     }
-    if let Some(column) = arguments.columns.iter().find(|column| !COLUMNS.contains(&column.as_str())) {
-        let known = COLUMNS.join(", ");
+    if let Some(column) = arguments.columns.iter().find(|column| !all_columns().any(|name| name == column.as_str())) {
+        let known = all_columns().collect::<Vec<_>>().join(", ");
         return Err(Failure::Usage(format!("there is no column `{column}`; there are {known}")));
     }
     let mut settings = Settings::new(0, arguments.seed);
@@ -331,16 +356,19 @@ fn run_produce(arguments: &Produce) -> Outcome {
     if let Some(range) = arguments.index_range {
         (settings.first, settings.end) = (range.first, Some(range.end));
     }
-    if let (Some(ShardOf(shard)), Some(count)) = (arguments.shard, arguments.count) {
-        // So many indices give as many rows, with room for those that are known already.
+    if let Some(ShardOf(shard)) = arguments.shard {
         (settings.shard, settings.count) = (Some(shard), None);
-        settings.end = Some((count + count / 4).next_multiple_of(settings.indices_per_chunk));
+        // So many indices give as many rows, with room for those that are known already.
+        let end = |count: u64| (count + count / 4).next_multiple_of(settings.indices_per_chunk);
+        settings.end = arguments.count.map(end);
     }
+    let source = if arguments.from.is_empty() { None } else { Some(source(arguments, &mut settings)?) };
     if !arguments.categories.is_empty() {
         settings.categories = arguments.categories.iter().map(|category| category.name().to_owned()).collect();
     }
     if !arguments.columns.is_empty() {
-        settings.columns.retain(|column| arguments.columns.contains(column));
+        let asked = |name: &&str| arguments.columns.iter().any(|column| column == name);
+        settings.columns = all_columns().filter(asked).map(str::to_owned).collect();
     }
     settings.verify = arguments.verify;
     settings.dedup = match arguments.dedup {
@@ -361,6 +389,11 @@ fn run_produce(arguments: &Produce) -> Outcome {
     if let Some(arch) = arguments.arch {
         settings.arch = arch.to_string();
     }
+    settings.timings = arguments.timings;
+    if arguments.engine == Engine::Ray {
+        let jobs = arguments.jobs.map_or(1, NonZero::get);
+        return ray::run(&settings, &arguments.output, jobs, arguments.resume, &arguments.exclude);
+    }
     let jobs = jobs(arguments.jobs);
     let shows = std::io::stderr().is_terminal();
     let mut observe = |progress: &Progress| {
@@ -372,13 +405,32 @@ fn run_produce(arguments: &Produce) -> Outcome {
     };
     let excluded = structures(&arguments.exclude).map_err(|error| Failure::Failed(error.to_string()))?;
     settings.excluded = fingerprint(&excluded);
-    let how = How { jobs, resume: arguments.resume, excluded: &excluded, observe: &mut observe };
+    let how = How {
+        jobs,
+        resume: arguments.resume,
+        excluded: &excluded,
+        source: source.as_ref(),
+        emitter: None,
+        observe: &mut observe,
+    };
     let done = produce(&settings, &arguments.output, how);
     if shows {
         eprintln!();
     }
     let (manifest, progress) = done.map_err(|error| Failure::Failed(error.to_string()))?;
     print(table(&manifest, &progress).as_bytes())
+}
+
+/// The kernels of files, and what that means for the settings.
+fn source(arguments: &Produce, settings: &mut Settings) -> Result<Source, Failure> {
+    let source = Source::read(&arguments.from).map_err(|error| Failure::Failed(error.to_string()))?;
+    if source.is_empty() {
+        let paths: Vec<String> = arguments.from.iter().map(|path| path.display().to_string()).collect();
+        let message = format!("no kernel is in {}: functions with `@loom.kernel` or `@wp.kernel`", paths.join(", "));
+        return Err(Failure::Failed(message));
+    }
+    settings.take_from(&source, &arguments.category, &arguments.license);
+    Ok(source)
 }
 
 /// `[#####     ] 512 of 1000 rows, 34 a second, 20 rejected, 14 s left`.

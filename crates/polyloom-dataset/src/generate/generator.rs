@@ -600,6 +600,7 @@ impl Generator {
         let fits = !is_idle && source.lines().all(|line| line.len() <= LINE) && source.lines().count() <= LONGEST;
         let inputs = self.params.into_iter().flat_map(|param| param.inputs).collect();
         let dim = self.dim;
+        let category = category.name().into();
         fits.then_some(Program { name: name.to_owned(), category, difficulty, source, inputs, dim })
     }
 

@@ -1,6 +1,7 @@
 //! A generated kernel and what it is launched with.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -153,13 +154,13 @@ pub struct Input {
     pub values: Values,
 }
 
-/// A generated kernel.
+/// A kernel, generated or found in a file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Program {
     /// The kernel's name.
     pub name: String,
-    /// What it is an example of.
-    pub category: Category,
+    /// What it is an example of: the name of a [`Category`], or what kernels of files are called.
+    pub category: Cow<'static, str>,
     /// From 0, a line or two, to 4.
     pub difficulty: u8,
     /// The file: an import, functions, the kernel.

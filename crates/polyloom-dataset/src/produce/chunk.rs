@@ -53,13 +53,14 @@ impl<'a> OpenChunk<'a> {
     /// Adds what came of an index; `refused` says why its row is not taken.
     pub(super) fn add(&mut self, done: &Done, refused: Option<&'static str>) -> io::Result<()> {
         self.chunk.end = done.index + 1;
-        for Rejected { program, reject } in &done.rejects {
+        for Rejected { category, origin, source, reject } in &done.rejects {
             self.reject(&RejectRecord {
                 index: done.index,
                 reason: reject.reason.name().to_owned(),
-                category: Some(program.category.name().to_owned()),
+                category: Some(category.to_string()),
+                origin: origin.clone(),
                 detail: Some(reject.detail.clone()),
-                python_source: Some(program.source.clone()),
+                python_source: source.clone(),
             })?;
         }
         match (&done.made, refused) {
@@ -69,6 +70,8 @@ impl<'a> OpenChunk<'a> {
                 self.chunk.statistics.add(row, op_counts);
                 self.add_line(keys, &line)
             }
+            // A kernel of a file has said already why it is rejected: there is no other for its index.
+            (None, None) if self.settings.source.is_some() => Ok(()),
             (_, refused) => self.reject(&RejectRecord::of_index(done.index, refused.unwrap_or("given_up"))),
         }
     }
@@ -128,6 +131,8 @@ pub(crate) struct RejectRecord {
     #[serde(skip_serializing_if = "Option::is_none")]
     category: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     python_source: Option<String>,
@@ -136,7 +141,14 @@ pub(crate) struct RejectRecord {
 impl RejectRecord {
     /// An index without a row.
     pub(crate) fn of_index(index: u64, reason: &str) -> RejectRecord {
-        RejectRecord { index, reason: reason.to_owned(), category: None, detail: None, python_source: None }
+        RejectRecord {
+            index,
+            reason: reason.to_owned(),
+            category: None,
+            origin: None,
+            detail: None,
+            python_source: None,
+        }
     }
 }
 

@@ -8,17 +8,19 @@ mod sink;
 mod work;
 
 pub use manifest::{Chunk, FileRecord, Manifest};
-pub use settings::{Dedup, Format, Settings, Shard};
+pub use settings::{Dedup, Format, Settings, Shard, SourceSettings};
 
 pub(crate) use chunk::{FOLDERS, Keys, OpenChunk, RejectRecord, SPLITS, read_chunk_keys, split_name};
 pub(crate) use sink::{Lines, read_lines};
 pub(crate) use work::{drafts, key};
 
 use crate::card::{Summary, UniqueRatios, card};
+use crate::found::Source;
 use crate::generate::Category;
 use crate::row::Row;
 use crate::similarity::Sketch;
 use crate::text::{Device, Texts};
+use crate::tools::{Emitter, Tools, wants_ptxas};
 use crate::verify::{Level, Verifier};
 use chunk::read_keys;
 use manifest::replace;
@@ -94,6 +96,10 @@ pub struct How<'a> {
     pub resume: bool,
     /// Structures that no row may have: [`Settings::excluded`] tells which they are.
     pub excluded: &'a HashSet<u128>,
+    /// The files that kernels are found in: [`Settings::source`] tells which they are.
+    pub source: Option<&'a Source>,
+    /// What gives the columns of Warp's code.
+    pub emitter: Option<&'a Emitter<'a>>,
     /// Is told how far the run is, about ten times a second, and may end it.
     pub observe: &'a mut dyn FnMut(&Progress) -> ControlFlow<()>,
 }
@@ -126,14 +132,22 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         }
         return Ok((manifest, progress));
     }
+    let texts = texts(settings)?;
+    let tools = Tools::find(&settings.columns, &texts, how.emitter).map_err(ProduceError::Setting)?;
     let work = Work {
         settings,
-        categories: categories(settings)?,
-        texts: texts(settings)?,
+        tools,
+        categories: if how.source.is_some() { Vec::new() } else { categories(settings)? },
+        source: settings.source.as_ref().zip(how.source),
+        texts,
         known: &known,
         excluded: how.excluded,
     };
-    let verifiers = (0..how.jobs.max(1)).map(|_| Verifier::new(work.texts.arch)).collect::<Result<Vec<_>, _>>()?;
+    let verifier = |_| match &settings.source {
+        Some(_) => Verifier::of_strangers(work.texts.arch),
+        None => Verifier::new(work.texts.arch),
+    };
+    let verifiers = (0..how.jobs.max(1)).map(verifier).collect::<Result<Vec<_>, _>>()?;
 
     let mut chunk: Option<OpenChunk> = None;
     let mut told = started;
@@ -290,6 +304,7 @@ fn texts(settings: &Settings) -> Result<Texts, ProduceError> {
     let arch: Arch =
         settings.arch.parse().map_err(|error: polyloom::UnknownArch| ProduceError::Setting(error.to_string()))?;
     let wants = |names: &[&str]| settings.columns.iter().any(|column| names.contains(&column.as_str()));
-    let ptx = wants(&["ptx_forward", "ptx_backward", "llvm_ir_forward"]) && settings.verify >= Level::Compile;
+    let ptx = wants(&["ptx_forward", "ptx_backward", "llvm_ir_forward"]) || wants_ptxas(&settings.columns);
+    let ptx = ptx && settings.verify >= Level::Compile;
     Ok(Texts { device, arch, ptx })
 }

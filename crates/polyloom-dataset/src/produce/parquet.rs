@@ -4,7 +4,7 @@
 //! of the path to the leaf is there and where lists begin anew (Melnik and others, "Dremel: interactive analysis of
 //! web-scale datasets", 2010).
 
-use crate::row::COLUMNS;
+use crate::row::all_columns;
 use parquet::basic::{Compression, Repetition, Type as Physical};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -26,7 +26,7 @@ const ROWS_PER_GROUP: usize = 1000;
 /// The columns' types. What is `metadata` follows [`crate::Metadata`].
 fn schema(columns: &[String]) -> io::Result<TypePtr> {
     let mut text = String::from("message row {\n");
-    for name in COLUMNS.into_iter().filter(|name| columns.iter().any(|column| column == name)) {
+    for name in all_columns().filter(|name| columns.iter().any(|column| column == name)) {
         text.push_str(&match name {
             "id" | "kernel_name" | "category" | "python_source" | "device" => {
                 format!("  required binary {name} (STRING);\n")
@@ -69,6 +69,7 @@ const METADATA: &str = "
       required binary alpha (STRING);
       required binary structure (STRING);
     }
+    optional binary origin (STRING);
     required int64 seed (INTEGER(64, false));
     required int64 index (INTEGER(64, false));
     required group versions {

@@ -1,5 +1,6 @@
 //! What a run is asked for.
 
+use crate::found::Source;
 use crate::generate::Category;
 use crate::row::COLUMNS;
 use crate::text::GENERATOR;
@@ -42,8 +43,24 @@ pub struct Settings {
     pub shard: Option<Shard>,
     /// The BLAKE3 hash of the structures that no row may have, if there are any.
     pub excluded: Option<String>,
+    /// The files that kernels are found in; none if they are generated.
+    pub source: Option<SourceSettings>,
+    /// Whether rows say how long they took to make, in which no two runs are alike.
+    pub timings: bool,
     /// The format of the files.
     pub format: Format,
+}
+
+/// Where kernels are found, and what rows say of that.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceSettings {
+    /// The BLAKE3 hash of the files: [`Source::fingerprint`](crate::Source::fingerprint).
+    pub fingerprint: String,
+    /// The category of all rows.
+    pub category: String,
+    /// The licence of all rows, as SPDX names it.
+    pub license: String,
 }
 
 /// One of several runs that make a data set together: that of the chunks `number`, `number + of` and so on.
@@ -112,8 +129,18 @@ impl Settings {
             indices_per_chunk: 10_000,
             shard: None,
             excluded: None,
+            source: None,
+            timings: false,
             format: Format::Jsonl,
         }
+    }
+
+    /// Takes kernels from files instead of generating them.
+    pub fn take_from(&mut self, source: &Source, category: &str, license: &str) {
+        let fingerprint = source.fingerprint().to_owned();
+        self.source = Some(SourceSettings { fingerprint, category: category.to_owned(), license: license.to_owned() });
+        self.categories.clear();
+        self.end = Some(self.end.map_or(source.len(), |end| end.min(source.len())));
     }
 
     /// The indices that the run goes through, from the first that is not before `from`.

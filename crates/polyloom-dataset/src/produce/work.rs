@@ -1,19 +1,23 @@
 //! The kernel of an index, verified and written out, by as many threads as are asked for, in order.
 
 use super::chunk::Keys;
-use super::settings::Settings;
+use super::settings::{Settings, SourceSettings};
+use crate::found::{Excerpt, Found, Source, depends_on_inputs, programs};
 use crate::generate::{Category, Program, generate};
 use crate::row::Row;
 use crate::similarity::{Bands, bands};
 use crate::statistics::OpCounts;
-use crate::text::{Texts, hashes};
-use crate::verify::{Reason, Reject, Verifier};
+use crate::text::{Place, Texts, hashes};
+use crate::tools::Tools;
+use crate::verify::{Level, Reason, Reject, Verifier};
 use crate::{Hashes, produce::Dedup};
 use polyloom::{Kernel, Random};
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
 
 /// How often a kernel is drawn anew before an index is given up.
 const ATTEMPTS: usize = 50;
@@ -43,15 +47,26 @@ pub(super) struct Made {
 
 /// A kernel that was not taken.
 pub(super) struct Rejected {
-    pub(super) program: Program,
+    pub(super) category: Cow<'static, str>,
+    pub(super) origin: Option<String>,
+    pub(super) source: Option<String>,
     pub(super) reject: Box<Reject>,
+}
+
+impl Rejected {
+    fn program(program: Program, reject: Box<Reject>) -> Rejected {
+        Rejected { category: program.category, origin: None, source: Some(program.source), reject }
+    }
 }
 
 /// What threads make rows by.
 pub(super) struct Work<'a> {
     pub(super) settings: &'a Settings,
     pub(super) categories: Vec<Category>,
+    /// Where kernels are found that are not generated.
+    pub(super) source: Option<(&'a SourceSettings, &'a Source)>,
     pub(super) texts: Texts,
+    pub(super) tools: Tools<'a>,
     /// The keys of the rows that have been taken.
     pub(super) known: &'a RwLock<HashSet<Key>>,
     /// Structures that no row may have.
@@ -61,25 +76,75 @@ pub(super) struct Work<'a> {
 impl Work<'_> {
     /// What comes of an index. It depends on nothing else, but that a row which is known need not be written out.
     fn index(&self, verifier: &Verifier, index: u64) -> Done {
+        let started = Instant::now();
+        let mut done = self.untimed(verifier, index);
+        if self.settings.timings
+            && let Some(made) = &mut done.made
+            && let Some(metadata) = &mut made.row.metadata
+        {
+            metadata.generation_time_ms = Some(started.elapsed().as_secs_f64() * 1e3);
+        }
+        done
+    }
+
+    fn untimed(&self, verifier: &Verifier, index: u64) -> Done {
+        if let Some((settings, source)) = self.source
+            && let Some(found) = source.get(index)
+        {
+            return self.found(verifier, settings, found, index);
+        }
         let mut rejects = Vec::new();
         for program in drafts(&self.categories, self.settings.seed, index) {
-            // A fault of the compiler must not end a long run: it is a reject like others, and stands in the statistics.
-            let verified = catch_unwind(AssertUnwindSafe(|| self.verified(verifier, &program)));
-            match verified.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic)))) {
+            match caught(|| self.verified(verifier, &program)) {
                 Ok((kernel, hashes)) => {
-                    let (made, is_known) = match self.made(&program, &kernel, hashes, index) {
+                    let (made, is_known) = match self.made(verifier, &program, &kernel, hashes, index, None) {
                         Ok(made) => (made.map(Box::new), true),
                         Err(reject) => {
-                            rejects.push(Rejected { program, reject });
+                            rejects.push(Rejected::program(program, reject));
                             (None, false)
                         }
                     };
                     return Done { index, is_known: is_known && made.is_none(), made, rejects };
                 }
-                Err(reject) => rejects.push(Rejected { program, reject }),
+                Err(reject) => rejects.push(Rejected::program(program, reject)),
             }
         }
         Done { index, made: None, is_known: false, rejects }
+    }
+
+    /// What comes of a kernel of a file. One that is rejected is rejected once, with all inputs that were tried.
+    fn found(&self, verifier: &Verifier, settings: &SourceSettings, found: &Found, index: u64) -> Done {
+        let mut text = None;
+        let made = caught(|| {
+            let Excerpt { name, source, kernel } = found.excerpt(verifier)?;
+            text = Some(source.clone());
+            let hashes = hashes(&source, &kernel);
+            self.is_allowed(&hashes)?;
+            let mut last = Reject::new(Reason::Failed, "no inputs are known for it");
+            for program in programs(&name, &source, &settings.category, &kernel) {
+                match verifier.verify(&program, &kernel, self.settings.verify) {
+                    Ok(()) => return self.made(verifier, &program, &kernel, hashes, index, Some(found.origin())),
+                    Err(reject) if depends_on_inputs(reject.reason) => last = reject,
+                    Err(reject) => return Err(reject),
+                }
+            }
+            Err(last)
+        });
+        match made {
+            Ok(made) => Done { index, is_known: made.is_none(), made: made.map(Box::new), rejects: Vec::new() },
+            Err(reject) => {
+                let (category, origin) = (settings.category.clone().into(), Some(found.origin()));
+                let rejects = vec![Rejected { category, origin, source: text, reject }];
+                Done { index, made: None, is_known: false, rejects }
+            }
+        }
+    }
+
+    fn is_allowed(&self, hashes: &Hashes) -> Result<(), Box<Reject>> {
+        match self.excluded.contains(&Keys::of(hashes, Bands::default(), 0).structure) {
+            true => Err(Reject::new(Reason::Excluded, "its structure is among those to leave out")),
+            false => Ok(()),
+        }
     }
 
     /// The program's kernel, proved right. That other rows are like it has no bearing on this: what an index gives
@@ -87,9 +152,7 @@ impl Work<'_> {
     fn verified(&self, verifier: &Verifier, program: &Program) -> Result<(Kernel, Hashes), Box<Reject>> {
         let kernel = verifier.compile(&program.name, &program.source)?;
         let hashes = hashes(&program.source, &kernel);
-        if self.excluded.contains(&Keys::of(&hashes, Bands::default(), 0).structure) {
-            return Err(Reject::new(Reason::Excluded, "its structure is among those to leave out"));
-        }
+        self.is_allowed(&hashes)?;
         verifier.verify(program, &kernel, self.settings.verify)?;
         Ok((kernel, hashes))
     }
@@ -97,16 +160,25 @@ impl Work<'_> {
     /// The row of a kernel; none if it is known.
     fn made(
         &self,
+        verifier: &Verifier,
         program: &Program,
         kernel: &Kernel,
         hashes: Hashes,
         index: u64,
+        origin: Option<String>,
     ) -> Result<Option<Made>, Box<Reject>> {
         let keys = Keys::of(&hashes, bands(kernel), index);
         if self.known.read().unwrap_or_else(PoisonError::into_inner).contains(&keys.key(self.settings.dedup)) {
             return Ok(None);
         }
-        let row = self.texts.row(program, kernel, hashes, self.settings.verify, (self.settings.seed, index))?;
+        let place = Place { seed: self.settings.seed, index, source: self.settings.source.as_ref(), origin };
+        let mut row = self.texts.row(program, kernel, hashes, self.settings.verify, place)?;
+        self.tools.fill(&mut row, program, self.texts.arch)?;
+        if self.settings.verify >= Level::Full
+            && let Some(ptx) = &row.nvrtc_ptx_forward
+        {
+            verifier.simulate_ptx(program, kernel, ptx)?;
+        }
         Ok(Some(Made { row, keys, op_counts: OpCounts::of(kernel) }))
     }
 
@@ -142,6 +214,12 @@ impl Work<'_> {
             Ok(())
         })
     }
+}
+
+/// A fault of the compiler must not end a long run: it is a reject like others, and stands in the statistics.
+fn caught<T>(work: impl FnOnce() -> Result<T, Box<Reject>>) -> Result<T, Box<Reject>> {
+    let done = catch_unwind(AssertUnwindSafe(work));
+    done.unwrap_or_else(|panic| Err(Reject::new(Reason::Panic, message(&*panic))))
 }
 
 /// The kernels that are tried for an index, one after the other.

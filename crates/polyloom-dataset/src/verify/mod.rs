@@ -12,6 +12,7 @@ use polyloom::{
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// How far a kernel has been proved right.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -101,6 +102,8 @@ reasons! {
     Disagreement = "disagreement",
     /// A check fails: an index out of bounds, a division by zero.
     Trap = "trap",
+    /// A thread takes more steps than it may.
+    Endless = "endless",
     /// The simulator finds a race, a read of what nobody wrote, a barrier that not all threads reach, or the like.
     Sanitizer = "sanitizer",
     /// Its backward kernel, forward mode and differences do not agree: a fault of the compiler.
@@ -140,6 +143,9 @@ impl From<CompileError> for Box<Reject> {
     }
 }
 
+/// Most steps of a thread of a kernel that somebody else wrote: iterations of loops and calls.
+const MOST_STEPS: u64 = 1 << 16;
+
 /// The engines that kernels are run on. Each thread has its own.
 pub struct Verifier {
     /// The interpreter, with checks.
@@ -157,9 +163,27 @@ impl Verifier {
     ///
     /// If one does not work here.
     pub fn new(arch: Arch) -> Result<Verifier, SessionError> {
+        Verifier::with(arch, None)
+    }
+
+    /// The same for kernels of which nobody knows whether they end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Verifier::new`].
+    pub fn of_strangers(arch: Arch) -> Result<Verifier, SessionError> {
+        Verifier::with(arch, Some(MOST_STEPS))
+    }
+
+    fn with(arch: Arch, most_steps: Option<u64>) -> Result<Verifier, SessionError> {
         let device = |tier| -> Result<CpuDevice, SessionError> {
             // Nobody runs these kernels again: there is nothing to keep on disk.
-            Ok(Session::default_device()?.with_cache(CodeCache::in_memory()).with_policy(TierPolicy::Always(tier))?)
+            let device = Session::default_device()?.with_cache(CodeCache::in_memory());
+            let device = device.with_policy(TierPolicy::Always(tier))?;
+            Ok(match most_steps {
+                Some(steps) => device.with_most_interpreted_steps(steps),
+                None => device,
+            })
         };
         let reference = Session::on(device(Tier::Interpreter)?)?;
         reference.set_defaults(Defaults { check: true, ..reference.defaults() });
@@ -177,6 +201,15 @@ impl Verifier {
         compile(&self.quick, name, source)
     }
 
+    /// Compiles the kernel with this index among the functions of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::Rejected`].
+    pub fn compile_function(&self, unit: &Arc<SourceUnit>, function: usize) -> Result<Kernel, Box<Reject>> {
+        Ok(self.quick.compile_file_function(unit, function)?)
+    }
+
     /// Runs the program's kernel, which [`Verifier::compile`] has made, and looks at what it leaves.
     ///
     /// # Errors
@@ -192,7 +225,16 @@ impl Verifier {
     ///
     /// What the simulator finds.
     pub fn simulate(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
-        run::simulate(program, &kernel.on(&self.flushing), kernel, self.arch)
+        run::simulate(program, &kernel.on(&self.flushing), kernel, self.arch, None)
+    }
+
+    /// Runs other PTX of the kernel on the simulator: what NVRTC makes of its CUDA C++.
+    ///
+    /// # Errors
+    ///
+    /// What the simulator finds.
+    pub fn simulate_ptx(&self, program: &Program, kernel: &Kernel, ptx: &str) -> Result<(), Box<Reject>> {
+        run::simulate(program, &kernel.on(&self.flushing), kernel, self.arch, Some(ptx))
     }
 
     /// Proves the program's kernel right to this level.

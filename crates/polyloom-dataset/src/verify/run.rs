@@ -32,8 +32,14 @@ pub(super) fn check(program: &Program, reference: &Kernel, quick: &Kernel) -> Re
     matters(program, reference, &left)
 }
 
-/// Compares the simulator with the interpreter.
-pub(super) fn simulate(program: &Program, reference: &Kernel, kernel: &Kernel, arch: Arch) -> Result<(), Box<Reject>> {
+/// Compares the simulator, which runs the kernel's PTX or this, with the interpreter.
+pub(super) fn simulate(
+    program: &Program,
+    reference: &Kernel,
+    kernel: &Kernel,
+    arch: Arch,
+    ptx: Option<&str>,
+) -> Result<(), Box<Reject>> {
     let sim = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1 };
     for (extents, seed) in SETS {
         let mut expected = Arguments::draw(program, reference, &extents, seed);
@@ -42,7 +48,12 @@ pub(super) fn simulate(program: &Program, reference: &Kernel, kernel: &Kernel, a
         let dim = got.dim.clone();
         let block = block(kernel, &mut got.all).map_err(|error| Reject::new(Reason::Failed, error))?;
         // SAFETY: as in `launch`; the simulator checks every address.
-        let done = unsafe { kernel.launch_on_simulator(arch, &dim, &block, &LaunchOptions::default(), &sim) };
+        let done = unsafe {
+            match ptx {
+                Some(ptx) => kernel.launch_ptx_on_simulator(ptx, arch, &dim, &block, &sim),
+                None => kernel.launch_on_simulator(arch, &dim, &block, &LaunchOptions::default(), &sim),
+            }
+        };
         match done {
             Ok(_) => compare(program, &expected, &got)?,
             Err(LaunchError::Simulator(fault)) => return Err(Reject::new(Reason::Sanitizer, fault)),
@@ -60,6 +71,7 @@ fn launch(kernel: &Kernel, arguments: &mut Arguments) -> Result<(), Box<Reject>>
     let done = unsafe { kernel.launch(&dim, &block, &LaunchOptions::default()) };
     done.map_err(|error| match error {
         LaunchError::Trap(trap) => Reject::new(Reason::Trap, kernel.explain(&trap).message),
+        LaunchError::StepLimit { .. } => Reject::new(Reason::Endless, error),
         error => Reject::new(Reason::Failed, error),
     })
 }

@@ -72,6 +72,7 @@ pub struct CpuDevice {
     policy: TierPolicy,
     cache: CodeCache,
     interpreted_sums: GlobalSums,
+    most_interpreted_steps: Option<u64>,
 }
 
 impl CpuDevice {
@@ -85,6 +86,7 @@ impl CpuDevice {
             policy: TierPolicy::Automatic,
             cache: CodeCache::in_memory(),
             interpreted_sums: GlobalSums::Exact,
+            most_interpreted_steps: None,
         }
     }
 
@@ -123,6 +125,18 @@ impl CpuDevice {
     #[must_use]
     pub fn with_interpreted_sums(self, interpreted_sums: GlobalSums) -> CpuDevice {
         CpuDevice { interpreted_sums, ..self }
+    }
+
+    /// The device whose interpreter ends a launch when one of its threads, or blocks of a kernel that is launched in
+    /// blocks, takes more than so many steps: see [`Interpreter::with_max_steps`](polyloom_ir::interp::Interpreter).
+    #[must_use]
+    pub fn with_most_interpreted_steps(self, steps: u64) -> CpuDevice {
+        CpuDevice { most_interpreted_steps: Some(steps), ..self }
+    }
+
+    /// The most steps that its interpreter takes for a thread or block.
+    pub(crate) fn most_interpreted_steps(&self) -> Option<u64> {
+        self.most_interpreted_steps
     }
 
     /// How its interpreter adds to global memory.

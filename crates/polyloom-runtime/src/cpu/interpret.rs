@@ -35,13 +35,16 @@ pub(crate) unsafe fn interpret(
     options: &LaunchOptions<'_>,
 ) -> Result<(), LaunchError> {
     let failed = |error: InterpError| launch_error(kernel, shape, error);
+    let most_steps = kernel.device.most_interpreted_steps();
+    // A limit is of each thread or block, so how many of them make a chunk must not matter.
+    let most_at_once = if most_steps.is_some() { 1 } else { MAX_CHUNK };
     let cell = kernel.interpreter.get();
     let interpreter = match cell.get() {
         Some(interpreter) => interpreter,
         None => {
             let (module, id) = (&kernel.source.verified, kernel.source.verified_kernel);
             let made = Interpreter::with_sums(module, id, kernel.device.interpreted_sums()).map_err(failed)?;
-            cell.get_or_init(|| made)
+            cell.get_or_init(|| made.with_max_steps(most_steps.unwrap_or(u64::MAX)))
         }
     };
     let (args, mut memory) = arguments(kernel, words);
@@ -66,7 +69,7 @@ pub(crate) unsafe fn interpret(
             return Err(LaunchError::Cancelled);
         }
         begin = end;
-        chunk = if started.elapsed() > CHUNK_TIME { chunk / 2 } else { chunk * 2 }.clamp(1, MAX_CHUNK);
+        chunk = if started.elapsed() > CHUNK_TIME { chunk / 2 } else { chunk * 2 }.clamp(1, most_at_once);
     }
     Ok(())
 }
@@ -206,6 +209,10 @@ fn launch_error(kernel: &KernelInner, shape: &[u64], error: InterpError) -> Laun
             let unsigned = index > i64::MAX.into();
             let kind = SiteKind::Check(CheckKind::Bounds { array: array_name(kernel, site), axis, unsigned });
             trap(Site { span: site.span, kind }, index, extent, thread)
+        }
+        InterpError::StepLimit { .. } => {
+            let most_steps = kernel.device.most_interpreted_steps().unwrap_or(u64::MAX);
+            LaunchError::StepLimit { kernel: kernel.name.clone(), most_steps }
         }
         other => LaunchError::Interpreter { kernel: kernel.name.clone(), message: other.to_string() },
     }

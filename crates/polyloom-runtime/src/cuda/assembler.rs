@@ -60,9 +60,9 @@ pub fn set_package_folders(folders: Vec<PathBuf>) {
     *PACKAGE_FOLDERS.write().unwrap_or_else(PoisonError::into_inner) = folders;
 }
 
-/// Where an assembler may be.
+/// Where NVIDIA's programs and libraries may be.
 #[derive(Default, Debug)]
-struct Places {
+pub(super) struct Places {
     /// Folders of programs.
     programs: Vec<PathBuf>,
     /// CUDA tool kits.
@@ -73,7 +73,7 @@ struct Places {
 
 impl Places {
     /// Those of this machine and this process's environment.
-    fn of_environment() -> Places {
+    pub(super) fn of_environment() -> Places {
         let mut places = Places::of_variables(|name| std::env::var_os(name));
         places.packages.splice(0..0, PACKAGE_FOLDERS.read().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         places
@@ -103,28 +103,39 @@ impl Places {
         if let Some(found) = in_folders.chain(in_toolkits).chain(in_packages).find(|path| is_program(path)) {
             return Ok(Assembler::Program(found));
         }
-        let roots = || self.toolkits.iter().cloned().chain(packages());
-        let folders = roots().flat_map(|root| ["lib64", "lib", "bin"].map(|folder| root.join(folder)));
-        let candidates = folders.flat_map(|folder| nvjitlink::NAMES.map(|name| folder.join(name)));
-        // By name alone, where the system keeps libraries.
-        let candidates = candidates.filter(|path| path.is_file()).chain(nvjitlink::NAMES.map(PathBuf::from));
-        if let Some(found) = candidates.into_iter().find(|path| nvjitlink::can_load(path)) {
+        if let Some(found) = self.libraries(&nvjitlink::NAMES).find(|path| nvjitlink::can_load(path)) {
             return Ok(Assembler::Library(found));
         }
         Err(AssembleError::NotFound { looked: self.describe() })
     }
 
+    /// Where a library with one of these names is or, where the system keeps libraries, may be.
+    pub(super) fn libraries<'a>(&self, names: &'a [&str]) -> impl Iterator<Item = PathBuf> + use<'a> {
+        let packages = self.packages.iter().flat_map(|folder| entries(&folder.join("nvidia")));
+        let roots: Vec<PathBuf> = self.toolkits.iter().cloned().chain(packages).collect();
+        let folders = roots.into_iter().flat_map(|root| ["lib64", "lib", "bin"].map(|folder| root.join(folder)));
+        let candidates = folders.flat_map(move |folder| names.iter().map(move |name| folder.join(name)));
+        candidates.filter(|path| path.is_file()).chain(names.iter().map(PathBuf::from))
+    }
+
     fn describe(&self) -> Vec<String> {
-        let listed = |folders: &[PathBuf]| {
-            let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-            if folders.is_empty() { "none".to_owned() } else { folders.join(", ") }
-        };
-        vec![
-            format!("the program {PROGRAM} on PATH"),
-            format!("{PROGRAM} and libnvJitLink in the CUDA tool kits {}", listed(&self.toolkits)),
+        let mut looked = vec![format!("the program {PROGRAM} on PATH")];
+        looked.extend(self.describe_libraries(&format!("{PROGRAM} and libnvJitLink")));
+        looked
+    }
+
+    /// Where something is looked for beside `PATH`.
+    pub(super) fn describe_libraries(&self, what: &str) -> [String; 2] {
+        [
+            format!("{what} in the CUDA tool kits {}", listed(&self.toolkits)),
             format!("the same in NVIDIA's packages for Python in {}", listed(&self.packages)),
         ]
     }
+}
+
+fn listed(folders: &[PathBuf]) -> String {
+    let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    if folders.is_empty() { "none".to_owned() } else { folders.join(", ") }
 }
 
 #[cfg(windows)]
@@ -196,24 +207,41 @@ impl Assembler {
 }
 
 fn run(program: &Path, ptx: &str, arch: Arch) -> Result<Vec<u8>, AssembleError> {
+    run_with(program, ptx, arch, "--generate-line-info").map(|(cubin, _)| cubin)
+}
+
+/// What `ptxas --verbose` says of PTX: registers, memory and spills of each entry.
+///
+/// # Errors
+///
+/// [`AssembleError`]; the library, which says nothing of the kind, does not do for this.
+pub fn ptxas_log(ptx: &str, arch: Arch) -> Result<String, AssembleError> {
+    let places = Places::of_environment();
+    let Assembler::Program(program) = places.find()? else {
+        return Err(AssembleError::NotFound { looked: places.describe() });
+    };
+    let (_, log) = run_with(&program, ptx, arch, "--verbose")?;
+    // How long it took is another time each time.
+    let lines = log.lines().filter(|line| !line.contains("Compile time"));
+    Ok(lines.map(|line| line.strip_prefix("ptxas info    : ").unwrap_or(line).trim()).collect::<Vec<_>>().join("\n"))
+}
+
+/// The cubin, and what the program says.
+fn run_with(program: &Path, ptx: &str, arch: Arch, option: &str) -> Result<(Vec<u8>, String), AssembleError> {
     let broken = |reason: String| AssembleError::Broken { assembler: program.to_owned(), reason };
     let folder = tempfile::tempdir().map_err(|error| broken(format!("no folder for its files: {error}")))?;
     let (source, target) = (folder.path().join("kernel.ptx"), folder.path().join("kernel.cubin"));
     std::fs::write(&source, ptx).map_err(|error| broken(format!("cannot write {}: {error}", source.display())))?;
     let mut command = Command::new(program);
-    command
-        .arg(format!("--gpu-name={arch}"))
-        .arg("--generate-line-info")
-        .arg(&source)
-        .arg("--output-file")
-        .arg(&target);
+    command.arg(format!("--gpu-name={arch}")).arg(option).arg(&source).arg("--output-file").arg(&target);
     let done = command.output().map_err(|error| broken(error.to_string()))?;
+    let said = [done.stderr, done.stdout].concat();
+    let log = String::from_utf8_lossy(&said).trim().replace(&source.display().to_string(), "the code");
     if !done.status.success() {
-        let said = [done.stderr, done.stdout].concat();
-        let log = String::from_utf8_lossy(&said).trim().replace(&source.display().to_string(), "the code");
         return Err(AssembleError::Rejected { assembler: program.to_owned(), arch, log });
     }
-    std::fs::read(&target).map_err(|error| broken(format!("it wrote no cubin: {error}")))
+    let cubin = std::fs::read(&target).map_err(|error| broken(format!("it wrote no cubin: {error}")))?;
+    Ok((cubin, log))
 }
 
 /// PTX assembled by whatever assembler there is, kept in the code cache.
@@ -323,6 +351,11 @@ mod tests {
         };
         let made = assembler.assemble(NOTHING, arch("sm_80")).unwrap();
         assert_eq!(&made[..4], b"\x7fELF");
+        if matches!(assembler, Assembler::Program(_)) {
+            let log = ptxas_log(NOTHING, arch("sm_80")).unwrap();
+            assert!(log.contains("Compiling entry function 'nothing' for 'sm_80'"), "{log}");
+            assert!(log.contains("registers") && !log.contains("Compile time"), "{log}");
+        }
         let error = assembler.assemble(&NOTHING.replace("ret", "rte"), arch("sm_80")).unwrap_err();
         assert!(matches!(&error, AssembleError::Rejected { log, .. } if log.contains("rte")), "{error}");
         let cache = CodeCache::in_memory();

@@ -1,4 +1,4 @@
-//! NVIDIA GPUs: the assembler of their code, and the driver that runs it.
+//! NVIDIA GPUs: the compiler and the assembler of their code, and the driver that runs it.
 //!
 //! Nothing of NVIDIA's is linked: programs and libraries are looked for when they are needed, and that one is missing
 //! is an error like any other. `cudarc` declares the driver's functions and would panic where there is no driver;
@@ -9,8 +9,10 @@ mod device;
 mod driver;
 mod kernel;
 mod nvjitlink;
+mod nvrtc;
 mod stdout;
 
-pub use assembler::{AssembleError, Assembler, cubin, set_package_folders};
+pub use assembler::{AssembleError, Assembler, cubin, ptxas_log, set_package_folders};
 pub use device::{CudaDevice, device_info, devices, synchronize};
 pub use kernel::CudaKernel;
+pub use nvrtc::{Nvrtc, NvrtcError};

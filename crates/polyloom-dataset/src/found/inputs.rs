@@ -1,0 +1,91 @@
+//! Inputs of a kernel that says nothing of them but their types.
+//!
+//! Most kernels index arrays by the thread's coordinates, so the extents of arrays are those of the launch, axis by axis.
+//! Others take square matrices, or look beyond their own element; some are defined for positive numbers alone. Each is
+//! tried, what asks the least of a kernel last.
+
+use crate::generate::{Extent, Input, Values};
+use polyloom::op::Effect;
+use polyloom::{CompositeKind, Kernel, Op, Scalar, Type};
+
+/// Extents of arrays that hold what a launch's threads look for beside their own elements, or at `i * width + j`.
+const WIDE: [u32; 4] = [160, 12, 10, 8];
+
+/// How the extents of arrays go with those of the launch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shapes {
+    /// Axis by axis the same.
+    ByAxis,
+    /// All the same.
+    Square,
+    /// Arrays are larger.
+    Wide,
+}
+
+/// The inputs and launches to try, in order.
+pub(super) fn choices(kernel: &Kernel) -> impl Iterator<Item = (Vec<Input>, Vec<Extent>)> + '_ {
+    let reads = read_arrays(kernel);
+    let shapes = [Shapes::ByAxis, Shapes::Square, Shapes::Wide];
+    let ranges = [(-2.0, 2.0), (0.25, 1.75)];
+    shapes.into_iter().flat_map(move |shapes| ranges.map(|floats| (shapes, floats))).map(move |(shapes, floats)| {
+        let names = kernel.names().iter().zip(kernel.types()).enumerate();
+        let inputs = names.map(|(index, (name, &ty))| {
+            let (elem, rank) = ty.as_any_array().map_or((ty, 0), |(elem, rank)| (elem, usize::from(rank)));
+            let is_output = rank > 0 && kernel.writes(index) && !reads[index];
+            Input {
+                name: name.to_string(),
+                dtype: elem.python_name(),
+                shape: (0..rank).map(|axis| extent(shapes, axis)).collect(),
+                values: if is_output { Values::Zeros } else { values(elem, rank > 0, floats) },
+            }
+        });
+        (inputs.collect(), launch(kernel, shapes))
+    })
+}
+
+fn extent(shapes: Shapes, axis: usize) -> Extent {
+    match shapes {
+        Shapes::ByAxis => Extent::Free(axis as u8),
+        Shapes::Square => Extent::Free(0),
+        Shapes::Wide => Extent::Is(WIDE[axis % WIDE.len()]),
+    }
+}
+
+fn launch(kernel: &Kernel, shapes: Shapes) -> Vec<Extent> {
+    // Threads of a block work together: none of them is to be missing.
+    if kernel.needs_blocks() && shapes == Shapes::Wide {
+        let n: u32 = kernel.function().metadata.block().iter().product();
+        return vec![Extent::Is(n.min(WIDE[0]))];
+    }
+    let axes = 0..usize::from(kernel.natural_rank());
+    axes.map(|axis| if shapes == Shapes::Square { Extent::Free(0) } else { Extent::Free(axis as u8) }).collect()
+}
+
+/// Integers of arrays are often indices, and integers by themselves sizes, so they are small.
+fn values(elem: Type, is_array: bool, (low, high): (f64, f64)) -> Values {
+    let (scalar, composite) = match elem.as_composite() {
+        Some(composite) => (composite.elem(), Some(composite)),
+        None => (elem.as_scalar().unwrap_or(Scalar::I32), None),
+    };
+    match scalar {
+        Scalar::Bool => Values::Between { low: 0.0, high: 1.0 },
+        _ if composite.is_some_and(|composite| composite.kind() == CompositeKind::Quaternion) => Values::Unit,
+        _ if scalar.is_float() => Values::Between { low, high },
+        _ => Values::Between { low: if is_array { 0.0 } else { 1.0 }, high: 6.0 },
+    }
+}
+
+/// By parameter: whether the kernel reads elements of the array.
+fn read_arrays(kernel: &Kernel) -> Vec<bool> {
+    let function = kernel.function();
+    let mut reads = vec![false; kernel.types().len()];
+    function.walk(function.body, &mut |_, data| {
+        let may_read = data.op == Op::Call || matches!(data.op.info().effect, Effect::Read | Effect::ReadWrite);
+        for &operand in data.operands.iter().filter(|_| may_read) {
+            if let Some(index) = function.param_index(operand) {
+                reads[index] = true;
+            }
+        }
+    });
+    reads
+}

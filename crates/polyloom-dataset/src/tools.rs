@@ -1,0 +1,83 @@
+//! Columns by what others have made: NVIDIA's compiler and assembler, and Warp. They are asked for by name alone, since
+//! what is in them depends on what the machine has.
+
+use crate::generate::Program;
+use crate::row::Row;
+use crate::text::{Device, Texts};
+use crate::verify::{Reason, Reject};
+use polyloom::{Arch, Nvrtc, ptxas_log};
+
+/// Warp's CUDA C++ and C++ of a kernel, by its name and its text; none of one that Warp does not take.
+pub type Emitter<'a> = dyn Fn(&str, &str) -> Result<Option<[String; 2]>, String> + Sync + 'a;
+
+/// What makes the columns that are asked for.
+pub(crate) struct Tools<'a> {
+    nvrtc: Option<Nvrtc>,
+    ptxas: bool,
+    emitter: Option<&'a Emitter<'a>>,
+}
+
+/// Columns by each tool.
+const NVRTC: [&str; 2] = ["nvrtc_ptx_forward", "nvrtc_ptx_backward"];
+const PTXAS: [&str; 2] = ["ptxas_forward", "ptxas_backward"];
+pub(crate) const WARP: [&str; 2] = ["warp_cuda", "warp_cpp"];
+
+/// PTX that every assembler takes.
+const NOTHING: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+
+/// Whether what `ptxas` says is asked for, and so PTX.
+pub(crate) fn wants_ptxas(columns: &[String]) -> bool {
+    wants(columns, &PTXAS)
+}
+
+fn wants(columns: &[String], names: &[&str]) -> bool {
+    columns.iter().any(|column| names.contains(&column.as_str()))
+}
+
+impl<'a> Tools<'a> {
+    /// The tools for these columns.
+    ///
+    /// # Errors
+    ///
+    /// What of them the machine lacks.
+    pub(crate) fn find(
+        columns: &[String],
+        texts: &Texts,
+        emitter: Option<&'a Emitter<'a>>,
+    ) -> Result<Tools<'a>, String> {
+        let (nvrtc, ptxas) = (wants(columns, &NVRTC), wants(columns, &PTXAS));
+        if (nvrtc || ptxas) && texts.device == Device::Cpu {
+            return Err("NVIDIA's tools are for the device `cuda`, or `both`".to_owned());
+        }
+        let nvrtc = if nvrtc { Some(Nvrtc::find().map_err(|error| error.to_string())?) } else { None };
+        if ptxas {
+            ptxas_log(NOTHING, Arch::OLDEST).map_err(|error| error.to_string())?;
+        }
+        Ok(Tools { nvrtc, ptxas, emitter })
+    }
+
+    /// Fills the columns of a row that has all others.
+    ///
+    /// # Errors
+    ///
+    /// If a tool does not take what is in the row.
+    pub(crate) fn fill(&self, row: &mut Row, program: &Program, arch: Arch) -> Result<(), Box<Reject>> {
+        let failed = |error: &dyn std::fmt::Display| Reject::new(Reason::Failed, error);
+        if let Some(nvrtc) = &self.nvrtc {
+            let compile = |text: &Option<String>| text.as_ref().map(|text| nvrtc.compile(text, arch)).transpose();
+            row.nvrtc_ptx_forward = compile(&row.cuda_forward).map_err(|error| failed(&error))?;
+            row.nvrtc_ptx_backward = compile(&row.cuda_backward).map_err(|error| failed(&error))?;
+        }
+        if self.ptxas {
+            let assemble = |ptx: &Option<String>| ptx.as_ref().map(|ptx| ptxas_log(ptx, arch)).transpose();
+            row.ptxas_forward = assemble(&row.ptx_forward).map_err(|error| failed(&error))?;
+            row.ptxas_backward = assemble(&row.ptx_backward).map_err(|error| failed(&error))?;
+        }
+        if let Some(emit) = self.emitter
+            && let Some([cuda, cpp]) = emit(&program.name, &program.source).map_err(|error| failed(&error))?
+        {
+            (row.warp_cuda, row.warp_cpp) = (Some(cuda), Some(cpp));
+        }
+        Ok(())
+    }
+}

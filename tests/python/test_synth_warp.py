@@ -1,0 +1,138 @@
+"""Generated kernels in Warp: it compiles them, and leaves what Polyloom leaves."""
+
+import json
+import re
+from collections import Counter
+
+import numpy as np
+import polyloom as loom
+import pytest
+from polyloom import synth
+
+wp = pytest.importorskip("warp", reason="Warp is not installed (PyPI: warp-lang)")
+
+EXTENTS = [7, 5, 3, 2]
+N_ROWS = 170
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Rows of all categories whose file imports Warp, with Warp's code."""
+    folder = tmp_path_factory.mktemp("warp") / "set"
+    columns = ["id", "kernel_name", "category", "python_source", "metadata"]
+    synth.produce(N_ROWS, folder, seed=17, verify="run", columns=columns, emitter="warp")
+    lines = [line for file in sorted((folder / "data").glob("*.jsonl")) for line in file.read_text().splitlines()]
+    return [json.loads(line) for line in lines]
+
+
+def test_rows_have_warps_own_code(rows):
+    shared = [row for row in rows if "import warp as wp" in row["python_source"]]
+    assert len(shared) >= N_ROWS / 2
+    for row in shared:
+        for column in ("warp_cuda", "warp_cpp"):
+            assert f"void {row['kernel_name']}_" in row[column] and "adj" in row[column]
+        assert "__global__" in row["warp_cuda"] and "__global__" not in row["warp_cpp"]
+    for row in rows:
+        if "import warp as wp" not in row["python_source"]:
+            assert row["warp_cuda"] is None and row["warp_cpp"] is None
+
+
+def test_the_emitter_gives_the_same_as_the_rows(rows):
+    made = synth.generate_kernel("arithmetic", 3)
+    code = synth.extract_ir(made, device="cuda", emitter="warp")
+    assert list(code) == ["kernel_name", "python_source", "warp_cuda"]
+    assert f"void {made.name}_cuda_kernel_backward(" in code["warp_cuda"]
+    assert synth.extract_ir(made, emitter="warp") == synth.extract_ir(made, emitter="warp")
+
+
+def extent(text: str) -> int:
+    return EXTENTS[int(text[1:])] if text.startswith("n") else int(text)
+
+
+def numbers(dtype: str) -> tuple[type, tuple[int, ...]]:
+    """NumPy's type and the extents of an element."""
+    plain = {"int": np.int32, "float": np.float32, "bool": np.bool_}
+    if dtype in plain or hasattr(np, dtype):
+        return plain.get(dtype) or getattr(np, dtype), ()
+    dtype = {"spatial_vector": "vec6", "spatial_matrix": "mat66", "transform": "vec7"}.get(dtype, dtype)
+    found = re.fullmatch(r"(vec|mat|quat)(\d*)([a-z]*)", dtype)
+    assert found, dtype
+    scalar = {"": np.float32, "f": np.float32, "d": np.float64, "h": np.float16, "i": np.int32, "u": np.uint32}
+    return scalar[found[3]], (4,) if found[1] == "quat" else tuple(map(int, found[2]))
+
+
+def draw(random: np.random.Generator, given: dict) -> np.ndarray:
+    scalar, inner = numbers(given["dtype"])
+    shape, values = tuple(map(extent, given["shape"])) + inner, given["values"]
+    if values["kind"] == "zeros":
+        return np.zeros(shape, scalar)
+    if values["kind"] == "unit":
+        drawn = random.standard_normal(shape)
+        return (drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)).astype(scalar)
+    if np.issubdtype(scalar, np.floating):
+        return random.uniform(values["low"], values["high"], shape).astype(scalar)
+    return random.integers(int(values["low"]), int(values["high"]) + 1, shape).astype(scalar)
+
+
+def kernel_in(package, row, folder):
+    """The row's kernel, defined with this package in place of the one that its file imports."""
+    name = f"synth_{package.__name__}_{row['metadata']['index']}"
+    text = row["python_source"].replace("import warp as wp", f"import {package.__name__} as wp", 1)
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    module = type(json)(name)
+    module.__file__ = str(path)
+    exec(compile(text, str(path), "exec"), module.__dict__)
+    if package is wp:
+        wp.set_module_options({"enable_backward": False}, module)
+    return getattr(module, row["kernel_name"])
+
+
+def composite(package, dtype: str, components: list):
+    if dtype == "transform":
+        return package.transform(package.vec3(*components[:3]), package.quat(*components[3:]))
+    return getattr(package, dtype)(*components)
+
+
+def agrees(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64).reshape(ours.shape)
+    off = ~(np.abs(ours - theirs) <= 1e-3 * np.abs(theirs) + 1e-4)
+    # Where functions differ in their last bits, a comparison or a conversion to an integer may tip.
+    return bool(off.mean() <= 0.03)
+
+
+def test_warp_compiles_them_and_agrees(rows, tmp_path):
+    wp.config.quiet = True
+    counts: Counter[str] = Counter()
+    wrong = []
+    for row in rows:
+        inputs = row["metadata"]["inputs"]
+        # Structs are compared with Warp's in test_structs_against_warp.py.
+        if "import warp as wp" not in row["python_source"] or any("." in given["name"] for given in inputs):
+            continue
+        random = np.random.default_rng(row["metadata"]["index"])
+        theirs, ours = kernel_in(wp, row, tmp_path), kernel_in(loom, row, tmp_path)
+        to_warp, to_loom, arrays = [], [], []
+        for given in inputs:
+            drawn = draw(random, given)
+            names = {"int": "int32", "float": "float32"}
+            dtype = names.get(given["dtype"], given["dtype"])
+            if given["shape"]:
+                to_warp.append(wp.array(drawn, dtype=getattr(wp, dtype), device="cpu"))
+                to_loom.append(drawn.copy())
+                arrays.append((to_loom[-1], to_warp[-1]))
+            elif drawn.shape:
+                to_warp.append(composite(wp, dtype, drawn.flatten().tolist()))
+                to_loom.append(composite(loom, dtype, drawn.flatten().tolist()))
+            else:
+                to_warp.append(drawn.item())
+                to_loom.append(drawn.item())
+        dim = tuple(map(extent, row["metadata"]["launch"]))
+        wp.launch(theirs, dim=dim, inputs=to_warp, device="cpu")
+        loom.launch(ours, dim, to_loom)
+        counts[row["category"]] += 1
+        if not all(agrees(own, other.numpy()) for own, other in arrays):
+            wrong.append(row["python_source"])
+    assert not wrong, f"{len(wrong)} of {sum(counts.values())} differ, such as\n{wrong[0]}"
+    print(f"{sum(counts.values())} kernels of {len(counts)} categories agree: {dict(counts)}")
+    assert len(counts) >= 10 and sum(counts.values()) >= 90, counts
