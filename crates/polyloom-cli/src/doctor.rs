@@ -1,7 +1,7 @@
 //! `polyloom doctor`: what this build and this machine have. It fails if kernels cannot run.
 
 use crate::{Failure, Outcome, print, print_json};
-use polyloom::{DeviceFailure, Session, Tier, cuda_devices, find_assembler, num_threads};
+use polyloom::{DeviceFailure, Nvrtc, Session, Tier, cuda_devices, find_assembler, num_threads};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -61,6 +61,10 @@ fn findings() -> Vec<Finding> {
     found.push(match find_assembler() {
         Ok(path) => optional("assembler", true, path.display().to_string()),
         Err(_) => optional("assembler", false, "none, for cubins: pip install nvidia-cuda-nvcc brings one".to_owned()),
+    });
+    found.push(match Nvrtc::find().and_then(|nvrtc| nvrtc.version()) {
+        Ok(version) => optional("nvrtc", true, version),
+        Err(_) => optional("nvrtc", false, "none, for data sets: pip install nvidia-cuda-nvrtc brings it".to_owned()),
     });
     match cuda_devices() {
         Ok(devices) if devices.is_empty() => found.push(optional("gpu", false, "the driver sees none".to_owned())),

@@ -173,6 +173,19 @@ fn what_is_produced_is_valid() {
     assert!(text(&output.stdout).starts_with("60 rows"), "{}", text(&output.stdout));
 }
 
+#[test]
+fn shards_without_what_rows_are_counted_by_are_not_put_together() {
+    let (_keep, shard) = folder("dataset-few-columns");
+    let few =
+        ["dataset", "produce", "--output", &shard, "--index-range", "0..5", "--verify", "parse", "--columns", "id"];
+    assert_success(&polyloom(&few));
+    let (_keep, merged) = folder("dataset-few-columns-merged");
+    let output = polyloom(&["dataset", "merge", "--output", &merged, &shard]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    assert!(message.contains("without the columns kernel_name, category, python_source, metadata"), "{message}");
+}
+
 /// Kernels as people write them, in several files.
 fn write_sources(folder: &Folder) -> String {
     let root = folder.path("sources");

@@ -621,7 +621,7 @@ fn doctor_says_what_there_is() {
     assert_eq!(out.status.code(), Some(0));
     let found: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
     let names: Vec<&str> = found.as_array().into_iter().flatten().filter_map(|f| f["what"].as_str()).collect();
-    for what in ["version", "cranelift", "llvm", "assembler", "gpu"] {
+    for what in ["version", "cranelift", "llvm", "assembler", "nvrtc", "gpu"] {
         assert!(names.contains(&what), "{what} is not among {names:?}");
     }
 }
@@ -629,7 +629,7 @@ fn doctor_says_what_there_is() {
 #[test]
 fn doctor_is_brief() {
     let out = text(&polyloom(&["doctor"]).stdout);
-    assert_eq!(out.lines().count(), 7, "{out}");
+    assert_eq!(out.lines().count(), 8, "{out}");
     // Paths are as long as they are.
     assert!(out.lines().all(|line| line.len() < 100 || line.contains('/')), "{out}");
 }
