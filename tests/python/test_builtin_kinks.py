@@ -1,6 +1,8 @@
 """Derivatives of builtins where there is none in the strict sense, or none at all: values that the reference and the
 guide name."""
 
+import re
+
 import numpy as np
 import polyloom as loom
 import pytest
@@ -545,3 +547,45 @@ def test_every_engine_has_the_same_kinks(tier, passed_on_tier):
     # Seven tests are of equal values, of an axis or of a rank.
     chosen = "test_scalars or test_composites or equal or axis or rank"
     assert passed_on_tier(tier, __file__, chosen) == len(SCALARS) + len(COMPOSITES) + 7
+
+
+def slopes_together(cases):
+    """The gradients of many expressions, each with kinds and values of its variables, from one kernel."""
+    held = {kind: [] for kind in TYPES}
+    lines, places = [], []
+    for number, (expression, kinds, values) in enumerate(cases):
+        of_case = []
+        for name, kind, value in zip("abcd", kinds, values, strict=False):
+            lines.append(f"    {name}{number} = {kind}_[{len(held[kind])}]")
+            of_case.append((kind, len(held[kind])))
+            held[kind].append(value)
+        lines.append(f"    y[{number}] = " + re.sub(r"\b([abcd])\b", rf"\g<1>{number}", expression))
+        places.append(of_case)
+    params = ", ".join(f"{kind}_: loom.array(dtype={name})" for kind, name in TYPES.items())
+    kernel = define("\n".join([f"@loom.kernel\ndef k({params}, y: loom.array(dtype=loom.float64)):", *lines, ""]))["k"]
+    inputs = [np.array(values, np.float64).reshape(-1, *SHAPES[kind]) for kind, values in held.items()]
+    found = dict(zip(held, (np.zeros_like(x) for x in inputs), strict=True))
+    y, adjoints = np.zeros(len(cases)), [*found.values(), np.ones(len(cases))]
+    loom.launch(kernel, 1, [*inputs, y], adjoint=True, adj_inputs=adjoints)
+    return [[found[kind][place] for kind, place in of_case] for of_case in places]
+
+
+def test_the_simulator_has_the_same_kinks():
+    scalars = [
+        (text.replace("** 3.0", "** loom.float64(3.0)"), "f" * len(values), values) for text, values, _ in SCALARS
+    ]
+    composites = [(expression, kinds, values) for expression, kinds, values, _ in COMPOSITES]
+    expected = [slopes for *_, slopes in [*SCALARS, *COMPOSITES]]
+    with loom.ScopedDevice("sim:0"):
+        found = [*slopes_together(scalars), *slopes_together(composites)]
+        for (expression, *_), case, slope in zip([*scalars, *composites], found, expected, strict=True):
+            for one, wanted in zip(case, slope, strict=True):
+                np.testing.assert_allclose(one, wanted, rtol=1e-14, atol=1e-15, err_msg=expression)
+        test_rotations_without_an_axis()
+        test_singular_values_that_are_equal()
+        test_functions_of_matrices_with_equal_singular_values()
+        test_products_of_triangular_factors_of_equal_columns()
+        test_eigenvalues_that_are_equal()
+        test_triangular_factors_of_rank_two()
+        test_forward_mode_has_no_tangents_of_vectors_of_equal_values()
+    assert loom.sim.last_report()["thread_instructions"] > 0
