@@ -22,7 +22,7 @@ from polyloom._annotations import ArrayAnnotation, ReferenceAnnotation, name_of
 from polyloom._composites import Composite, CompositeClass, GenericComposite, is_open
 from polyloom._devices import Device, DeviceLike, get_device
 from polyloom._grad import WithGradient
-from polyloom._memory import clear, layout
+from polyloom._memory import clear, hand_out, layout, own
 from polyloom._scalars import (
     BFLOAT16_IS_BITS,
     DType,
@@ -74,10 +74,10 @@ def _inner(dtype: ElementType) -> tuple[int, ...]:
 def _elements(value: Any, dtype: ElementType) -> Any:
     """`value`, an element or array-like, as NumPy can store it in an array of `dtype`."""
     if isinstance(dtype, StructClass):
-        return records(value.numpy() if isinstance(value, array) else value, dtype)
+        return records(value._elements() if isinstance(value, array) else value, dtype)
     given = None
     if isinstance(value, array):
-        value, given = value.numpy(), _scalar(value.dtype)
+        value, given = value._elements(), _scalar(value.dtype)
     elif isinstance(value, Composite):
         given = type(value)._wp_scalar_type_
         value = np.asarray(value)
@@ -278,12 +278,12 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
             dtype = {"f": float32, "i": int32, "b": bool_}.get(guess.kind)
         wanted = None if dtype is None else _element_type(dtype)
         if isinstance(wanted, StructClass):
-            source = records(source.numpy() if isinstance(source, array) else source, wanted)
+            source = records(source._elements() if isinstance(source, array) else source, wanted)
         elif wanted is not None:
             given = _scalar(source.dtype) if isinstance(source, array) else None
-            source = stored(source.numpy() if isinstance(source, array) else source, given, _scalar(wanted))
+            source = stored(source._elements() if isinstance(source, array) else source, given, _scalar(wanted))
         element = None if wanted is None else _numpy(wanted)
-        storage = np.array(source, element) if copy else np.asarray(source, element)
+        storage = own(np.array(source, element)) if copy else np.asarray(source, element)
         inner: tuple[int, ...] = ()
         if wanted is not None:
             inner = _inner(wanted)
@@ -371,6 +371,25 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
             else:
                 memory.write(part, given)
 
+    def numpy(self) -> NDArray[Any]:
+        """The elements as a NumPy array: one that shares their memory or, of an array on a device, a copy.
+
+        Examples
+        --------
+        >>> import polyloom as loom
+        >>> x = loom.zeros(2)
+        >>> x.numpy()[1] = 5.0
+        >>> x
+        array([0., 5.], dtype=float32)
+        """
+        self._hand_out()
+        return self._elements()
+
+    def _hand_out(self) -> None:
+        """Has tapes expect from now on that others write to the memory, if it is the host's."""
+        if self._memory is None:
+            hand_out(self._storage)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents."""
@@ -394,6 +413,7 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
     @property
     def ptr(self) -> int:
         """Address of the first element, in the memory of its device."""
+        self._hand_out()
         return int(self._storage.ctypes.data)
 
     @property
@@ -471,16 +491,18 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
             self._storage[self._key(index)] = _elements_for(self._storage, value, self.dtype)
 
     def __str__(self) -> str:
-        return str(self.numpy())
+        return str(self._elements())
 
     def __repr__(self) -> str:
-        return f"array({np.array2string(self.numpy(), separator=', ', prefix='array(')}, dtype={name_of(self.dtype)})"
+        return (
+            f"array({np.array2string(self._elements(), separator=', ', prefix='array(')}, dtype={name_of(self.dtype)})"
+        )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """The elements as a NumPy array: in new memory, in their own, or in either, as `copy` says."""
         if copy is False and self._memory is not None:
             raise ValueError(f"an array on {self.device} is not seen by the host without a copy")
-        elements: NDArray[Any] = self.numpy()
+        elements: NDArray[Any] = self._elements() if copy else self.numpy()
         if copy is False and dtype is not None and np.dtype(dtype) != elements.dtype:
             raise ValueError(f"elements of type {elements.dtype} are not seen as {np.dtype(dtype)} without a copy")
         return np.array(elements, dtype) if copy and self._memory is None else np.asarray(elements, dtype)
@@ -489,6 +511,7 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
     def __array_interface__(self) -> dict[str, Any]:
         if self._memory is not None:
             raise AttributeError(f"an array on {self.device} is not in the host's memory")
+        self._hand_out()
         return self._storage.__array_interface__
 
     @property
@@ -510,6 +533,7 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
 
     def __dlpack__(self, **options: Any) -> Any:
         self._check_dlpack()
+        self._hand_out()
         return self._storage.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
@@ -635,7 +659,7 @@ class array(WithGradient):  # noqa: N801 - the kernel language's name
 
     def list(self) -> list[Any]:
         """The elements, row by row, as Python values."""
-        storage = self.numpy()
+        storage = self._elements()
         flat = storage.reshape((self.size, *storage.shape[self.ndim :]))
         if isinstance(self.dtype, StructClass):
             return [of_record(self.dtype, element) for element in flat]
@@ -677,7 +701,7 @@ def uninitialised(shape: Shape, dtype: ElementType, device: Device) -> array:
     """An array whose elements are whatever they are."""
     extents, scalar = _extents(shape) + _inner(dtype), _numpy(dtype)
     if device.is_cpu:
-        return array._wrap(np.empty(extents, scalar), dtype)
+        return array._wrap(own(np.empty(extents, scalar)), dtype)
     memory = _native.DeviceMemory(device, math.prod(extents) * scalar.itemsize)
     return array._wrap(layout(memory.address, extents, scalar, None), dtype, memory)
 

@@ -9,6 +9,7 @@ import numpy as np
 from polyloom._arrays import ElementTypeLike, Shape, _element_type, _extents, _inner, _numpy, array, uninitialised
 from polyloom._composites import matrix, vector
 from polyloom._devices import DeviceLike, check_no_stream, get_device
+from polyloom._memory import own
 from polyloom._scalars import dtype_of, float32
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def zeros(
     """
     where, wanted = get_device(device), _element_type(dtype)
     if where.is_cpu:
-        made = array._wrap(np.zeros(_extents(shape) + _inner(wanted), _numpy(wanted)), wanted)
+        made = array._wrap(own(np.zeros(_extents(shape) + _inner(wanted), _numpy(wanted))), wanted)
     else:
         made = uninitialised(shape, wanted, where)
         if made._memory is not None:

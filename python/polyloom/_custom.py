@@ -40,7 +40,7 @@ def func_grad(forward_fn: Any) -> Callable[[F], F]:
     ...     i = loom.tid()
     ...     y[i] = root(x[i])
     >>> x, y, adj_x = np.array([0.0, 4.0], np.float32), np.zeros(2, np.float32), np.zeros(2, np.float32)
-    >>> loom.launch(roots, 2, [x], [y], adjoint=True, adj_inputs=[adj_x], adj_outputs=[np.ones(2, np.float32)])
+    >>> memory = loom.launch(roots, 2, [x], [y], adjoint=True, adj_inputs=[adj_x], adj_outputs=[np.ones(2, np.float32)])
     >>> adj_x
     array([0.  , 0.25], dtype=float32)
     """

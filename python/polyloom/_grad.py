@@ -34,16 +34,27 @@ class WithGradient(_native.ArrayBase):
     @property
     def requires_grad(self) -> bool:
         """Whether the array has an array `grad`: its own or, of a view, a part of that of the array it is a view of."""
-        return self._owner() is not None
+        # Of an array with a gradient, a view may be of integers.
+        return self._owner() is not None and self._has_derivatives()
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if value and not self._has_derivatives():
+            raise TypeError(
+                f"an array of {name_of(cast('array', self).dtype)} has no gradient, which only floating-point numbers "
+                "have: leave requires_grad out, or make it an array of float"
+            )
         self._requires_grad = bool(value)
         if value:
             _owners[id(self)] = self
         else:
             self._grad = None
             _owners.pop(id(self), None)
+
+    def _has_derivatives(self) -> bool:
+        from polyloom._views import is_float
+
+        return is_float(self._storage.dtype)
 
     def _owner(self) -> array | None:
         """The array whose gradient this one's is, or is a part of."""

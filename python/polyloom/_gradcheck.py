@@ -252,7 +252,7 @@ class _Check:
         self.hosts = [_host(arg) for arg in self.args]
         self.dim = self._extents(dim)
         active = [host is not None for host in self.hosts]
-        backward = self.kernel.backward(active, len(self.dim))
+        backward = self.kernel.backward(active, self.dim)
         self.left = backward.left
         self.types = {index: self.facts[index][1] for index in backward.adjoints}
         self.hosts = [host if index in self.types else None for index, host in enumerate(self.hosts)]
@@ -418,7 +418,7 @@ def _number(arg: Any, name: str, inner: list[int]) -> Any:
 def _host(arg: Any) -> Numbers | None:
     """The numbers of an argument that has a gradient, as an array of their own."""
     if isinstance(arg, array):
-        arg = arg.numpy()
+        arg = arg._elements()
     if isinstance(arg, np.ndarray):
         return arg.copy() if arg.dtype.kind == "f" or arg.dtype.name == "bfloat16" else None
     if isinstance(arg, Composite):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,24 @@ from polyloom._views import View, empty, view_of, zeros_like
 
 # How often a loop is counted to run that runs as often or more.
 _LONGEST = 2**31 - 1
+
+
+class TapeMemory(NamedTuple):
+    """What a tape, or the way back of one launch, takes, in bytes.
+
+    Attributes
+    ----------
+    saved : int
+        What operations overwrote and the way back asks for.
+    gradients : int
+        Gradients that no array has as its `grad`.
+    loops : int
+        The tapes of kernels' loops, at most at a time, when it was played back last.
+    """
+
+    saved: int
+    gradients: int
+    loops: int
 
 
 def launch_backward(
@@ -66,7 +84,7 @@ def launch_backward(
     coinciding = [
         any(each is not None and each.coincides for each in both) for both in zip(views, adjoints, strict=True)
     ]
-    backward = kernel.backward(active, len(dim), coinciding)
+    backward = kernel.backward(active, dim, coinciding)
     if any(backward.left) and not has_left:
         names = [name for name, is_left in zip(kernel.parameter_names, backward.left, strict=True) if is_left]
         listed = " and ".join(f"'{name}'" for name in names)
@@ -124,7 +142,7 @@ def _plan(
     limits = config.tape_memory, config.num_threads if device == "cpu" else None
     plan = backward.plan(_lengths(kernel.key, backward, dim, args, device, block), n_threads, *limits)
     if plan.is_cramped:
-        backward = kernel.backward(active, len(dim), coinciding, True)
+        backward = kernel.backward(active, dim, coinciding, True)
         plan = backward.plan(_lengths(kernel.key, backward, dim, args, device, block), n_threads, *limits)
     return backward, plan
 
@@ -235,8 +253,8 @@ def launch_adjoint(
     adj_outputs: Sequence[Any] | None,
     device: str,
     block: Any,
-) -> None:
-    """What `launch(…, adjoint=True)` does."""
+) -> TapeMemory:
+    """What `launch(…, adjoint=True)` does, and gives."""
     from polyloom import _tape
 
     for listed in (adj_inputs, adj_outputs):
@@ -264,13 +282,14 @@ def launch_adjoint(
     ]
     with _tape.paused():
         values = [leaf.value if leaf.view is None else leaf.view for leaf in held]
-        launch_backward(flat, dim, values, given, device, block)
+        loops = launch_backward(flat, dim, values, given, device, block)
     for leaf, adjoint, number in zip(held, wanted, numbers, strict=True):
         if number is not None:
             add_to_field(adjoint, leaf.path, number.storage[0])
     for each in given if _native.recording_level() else ():
         if each is not None:
             _tape.gone_back(each, f"the backward kernel of '{kernel.key}'")
+    return TapeMemory(0, 0, loops)
 
 
 def _adjoint_of(leaf: Leaf, adjoint: Any, facts: tuple[int, str, list[int], bool], device: str) -> View | None:

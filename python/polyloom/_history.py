@@ -3,12 +3,11 @@
 Memory is known by regions: an array with all views of it, or a device's allocation. What the way back reads is kept
 where a recorded operation overwrites it. Whatever else writes to a region is found out, where it can be, and refused:
 launches and assignments that are not recorded say where they write, and what is written by other means shows in a
-sample of the bytes.
+checksum of the bytes. Memory that nobody but the package can write to has none.
 """
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,8 @@ from polyloom import _native
 from polyloom._arrays import array
 from polyloom._grad import owners
 from polyloom._intervals import Intervals
-from polyloom._memory import layout
+from polyloom._memory import is_unseen, layout, root_of
 from polyloom._views import Beside, View, view_of
-
-# Words of 8 bytes that a region's sample has: all of a region of up to 1 KiB.
-N_SAMPLED = 128
-
 
 BYTE = np.dtype(np.uint8)
 
@@ -73,7 +68,7 @@ class Region:
         What has overwritten without being recorded what the way back needs; empty if nothing has.
     """
 
-    def __init__(self, device: str, lo: int, hi: int, keep: Any, samples: bool, verify: bool) -> None:
+    def __init__(self, device: str, lo: int, hi: int, keep: Any) -> None:
         self.device, self.lo, self.hi = device, lo, hi
         self.keep = [keep]
         self.needed: Intervals[Needed] = Intervals()
@@ -87,30 +82,49 @@ class Region:
         # The arrays that have been looked at for such, and whether they are written.
         self._seen: set[tuple[Any, bool]] = set()
         self.changed = self.lost = ""
-        self._sampled = self._sampled_bytes(verify) if samples else None
-        self._verify = verify
-        self._mark: Any = None
-        self.mark()
+        # The bytes between the first and the last that operations were given, unless nobody else can write to them, and
+        # their checksum.
+        self._watched: np.ndarray[Any, Any] | None = None
+        self._sum: int | None = None
 
-    def _sampled_bytes(self, verify: bool) -> Any:
-        bytes_ = layout(self.lo, (self.hi - self.lo,), BYTE, None)
-        n_words = len(bytes_) // 8
-        if verify or n_words <= N_SAMPLED:
-            return bytes_
-        return bytes_[: n_words * 8].view(np.uint64)[:: n_words // N_SAMPLED]
+    def watch(self, lo: int, hi: int) -> None:
+        """Notes that operations are given an array at these addresses."""
+        if self._watched is not None:
+            first, end = self.span()
+            if first <= lo and hi <= end:
+                return
+            self.look()
+            lo, hi = min(first, lo), max(end, hi)
+        elif all(isinstance(root, np.ndarray) and is_unseen(root) for root in self.keep):
+            return
+        if self.device == "cpu":
+            self._watched = layout(lo, (hi - lo,), BYTE, None)
+            self.mark()
 
-    def _look(self) -> Any:
-        if self._sampled is None:
-            return None
-        return zlib.crc32(self._sampled) if self._verify else self._sampled.tobytes()
+    @property
+    def is_watched(self) -> bool:
+        """Whether it shows what changes it."""
+        return self._watched is not None
+
+    def span(self) -> tuple[int, int]:
+        """The addresses of what is watched; all of them if nothing is."""
+        if self._watched is None:
+            return self.lo, self.hi
+        lo = int(self._watched.ctypes.data)
+        return lo, lo + len(self._watched)
+
+    def watch_all(self) -> None:
+        """Notes that somebody else may write to it from now on."""
+        self.watch(self.lo, self.hi)
 
     def mark(self) -> None:
         """Takes what it holds now for what recorded operations have left there."""
-        self._mark = self._look()
+        if self._watched is not None:
+            self._sum = _native.checksum(self._watched)
 
     def look(self) -> None:
         """Looks whether it holds what recorded operations have left there."""
-        if not self.changed and self._look() != self._mark:
+        if not self.changed and self._watched is not None and _native.checksum(self._watched) != self._sum:
             self.changed = "something that is not recorded, such as an assignment to a NumPy array,"
             self.lost = self.changed if self.by_key else ""
 
@@ -221,16 +235,9 @@ class Region:
 
 
 class History:
-    """The regions that recorded operations read or write.
+    """The regions that recorded operations read or write."""
 
-    Parameters
-    ----------
-    verify : bool
-        Whether to look at all bytes for changes that are not recorded, and not at a sample of them.
-    """
-
-    def __init__(self, verify: bool) -> None:
-        self._verify = verify
+    def __init__(self) -> None:
         self._regions: dict[str, Intervals[Region]] = {}
         # The structs that launches were given, by identity, with the gradients of their numbers by the names of fields.
         self.structs: dict[int, tuple[Any, dict[tuple[str, ...], Any]]] = {}
@@ -288,6 +295,7 @@ class History:
     def region(self, view: View, value: Any = None) -> Region:
         """The region that a view is of; `value` is the array as somebody gave it."""
         region = self.find(view) or self._made(view)
+        region.watch(view.lo, view.hi)
         while isinstance(value, array):
             if value._requires_grad:
                 region.owners[id(value)] = value
@@ -302,9 +310,7 @@ class History:
     def _made(self, view: View) -> Region:
         """A new region, with those that lie within it."""
         if view.memory is None:
-            root = view.storage
-            while isinstance(root.base, np.ndarray):
-                root = root.base
+            root = root_of(view.storage)
             keep: Any = root
             lo, hi = min(View(root).lo, view.lo), max(View(root).hi, view.hi)
         else:
@@ -313,7 +319,7 @@ class History:
         regions = self._regions.setdefault(view.device, Intervals())
         within = regions.overlapping(lo, hi)
         lo, hi = min([lo, *(each.lo for each in within)]), max([hi, *(each.hi for each in within)])
-        made = Region(view.device, lo, hi, keep, view.memory is None, self._verify)
+        made = Region(view.device, lo, hi, keep)
         for each in within:
             each.look()
             regions.remove(each)
@@ -328,6 +334,12 @@ class History:
             region.changed = region.changed or what
             if region.needed.overlapping(lo, hi):
                 region.lost = region.lost or what
+
+    def handed_out(self, root: np.ndarray[Any, Any]) -> None:
+        """Notes that somebody else may write to a NumPy array from now on."""
+        for region in self._regions.get("cpu", Intervals[Region]()):
+            if any(each is root for each in region.keep):
+                region.watch_all()
 
     def check(self) -> None:
         """Refuses to go back over what has been lost."""
@@ -344,6 +356,7 @@ class History:
 def _move(old: Region, new: Region) -> None:
     """Makes one region part of another."""
     new.keep += old.keep
+    new.watch(*old.span())
     for needed in old.needed:
         new.needed.add(needed)
     new.by_key |= old.by_key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,40 @@ if TYPE_CHECKING:
 
 # Fewer bytes are not worth a call that looks for other threads.
 _LEAST_SHARED = 1 << 20
+
+
+# NumPy arrays of the package's own that nobody else has been given, nor a view of them, by identity: what is in their
+# memory, nothing but the package changes.
+_unseen: weakref.WeakValueDictionary[int, NDArray[Any]] = weakref.WeakValueDictionary()
+
+
+def own(storage: NDArray[Any]) -> NDArray[Any]:
+    """Notes that a NumPy array has just been made and that nobody else has it, and gives it."""
+    root = root_of(storage)
+    if root.flags.owndata:
+        _unseen[id(root)] = root
+    return storage
+
+
+def is_unseen(root: NDArray[Any]) -> bool:
+    """Whether nobody but the package has been given this NumPy array or a view of it."""
+    return _unseen.get(id(root)) is root
+
+
+def hand_out(storage: NDArray[Any]) -> None:
+    """Notes that somebody is given a NumPy array, or may write to its memory by other means from now on."""
+    root = root_of(storage)
+    if _unseen.pop(id(root), None) is not None and _native.recording_level():
+        from polyloom import _tape
+
+        _tape.handed_out(root)
+
+
+def root_of(storage: NDArray[Any]) -> NDArray[Any]:
+    """The NumPy array of which this one is a view, of a view …; itself if it is of none."""
+    while isinstance(storage.base, np.ndarray):
+        storage = storage.base
+    return storage
 
 
 def layout(

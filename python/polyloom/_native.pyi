@@ -6,6 +6,7 @@ from typing import Any, Literal, overload
 from numpy.typing import NDArray
 
 from polyloom._errors import Diagnostic
+from polyloom._gradients import TapeMemory
 
 __version__: str
 MAX_STRUCT_LEVELS: int
@@ -14,7 +15,7 @@ class ArrayBase:
     def __new__(
         cls, storage: NDArray[Any], element: CompositeType | None = None, memory: DeviceMemory | None = None
     ) -> Any: ...
-    def numpy(self) -> NDArray[Any]: ...
+    def _elements(self) -> NDArray[Any]: ...
     @property
     def _storage(self) -> NDArray[Any]: ...
     @property
@@ -120,6 +121,8 @@ def set_recording(everywhere: bool, here: bool | None) -> None: ...
 
 def recording_level() -> int: ...
 
+def checksum(array: Any) -> int: ...
+
 def clear_memory(array: Any) -> None: ...
 
 def span(array: Any) -> tuple[int, int]: ...
@@ -174,7 +177,7 @@ class Kernel:
     @property
     def _parameters(self) -> list[tuple[int, str, list[int], bool]]: ...
     def backward(
-        self, active: Sequence[bool], rank: int, coinciding: Sequence[bool] = (), checkpoints: bool = False
+        self, active: Sequence[bool], dim: Sequence[int], coinciding: Sequence[bool] = (), checkpoints: bool = False
     ) -> Backward: ...
     def cubin(
         self,
@@ -251,7 +254,7 @@ def launch(
     adj_inputs: Sequence[Any] | None = None,
     adj_outputs: Sequence[Any] | None = None,
     stream: None = None,
-    adjoint: bool = False,
+    adjoint: Literal[False] = False,
     record_tape: bool | None = None,
     max_blocks: int | None = None,
     block_dim: int | Sequence[int] | None = None,
@@ -271,7 +274,7 @@ def launch(
     adj_inputs: Sequence[Any] | None = None,
     adj_outputs: Sequence[Any] | None = None,
     stream: None = None,
-    adjoint: bool = False,
+    adjoint: Literal[False] = False,
     record_tape: bool | None = None,
     max_blocks: int | None = None,
     block_dim: int | Sequence[int] | None = None,
@@ -279,6 +282,22 @@ def launch(
     block: int | Sequence[int] | None = None,
     shared_bytes: int | None = None,
 ) -> Launch: ...
+@overload
+def launch(
+    kernel: Kernel,
+    dim: int | Sequence[int],
+    inputs: Sequence[Any] | None = None,
+    outputs: Sequence[Any] | None = None,
+    device: str | None = None,
+    *,
+    adj_inputs: Sequence[Any] | None = None,
+    adj_outputs: Sequence[Any] | None = None,
+    stream: None = None,
+    adjoint: Literal[True],
+    max_blocks: int | None = None,
+    block_dim: int | Sequence[int] | None = None,
+    block: int | Sequence[int] | None = None,
+) -> TapeMemory: ...
 def composite_names() -> list[tuple[str, CompositeType]]: ...
 def call_builtin(callee: str, args: Sequence[Any], keywords: dict[str, Any] | None = None) -> Any: ...
 def builtins() -> list[tuple[str, str]]: ...

@@ -100,7 +100,7 @@ class Launched(Operation):
                 field is not None or (view is not None and view.is_float)
                 for view, field in zip(views, self._fields, strict=True)
             ]
-            backward = kernel.backward(active, len(dim), [view is not None and view.coincides for view in views])
+            backward = kernel.backward(active, dim, [view is not None and view.coincides for view in views])
             check_aliases(kernel, views, backward.writes)
             reads = list(zip(views, backward.reads, backward.left, strict=True))
             self.needed = [view for view, is_read, left in reads if view is not None and is_read and not left]

@@ -7,12 +7,13 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from polyloom import _arrays, _native
 from polyloom._arrays import array
+from polyloom._gradients import TapeMemory
 from polyloom._history import History
 from polyloom._indexed import IndexedArray
 from polyloom._leaves import Leaf, Path, leaves_of
@@ -84,31 +85,8 @@ def _identities(value: array | None) -> Iterator[int]:
         value = value._parent
 
 
-class TapeMemory(NamedTuple):
-    """What a tape takes, in bytes.
-
-    Attributes
-    ----------
-    saved : int
-        What operations overwrote and the way back asks for.
-    gradients : int
-        Gradients that no array has as its `grad`.
-    loops : int
-        The tapes of kernels' loops, at most at a time, when it was played back last.
-    """
-
-    saved: int
-    gradients: int
-    loops: int
-
-
 class Tape:
     """Records launches and array operations, and carries derivatives back through them.
-
-    Parameters
-    ----------
-    verify : bool
-        Whether to look at all bytes of the arrays, and not at a sample of them, for changes that are not recorded.
 
     Examples
     --------
@@ -126,8 +104,7 @@ class Tape:
     array([2., 4., 6.], dtype=float32)
     """
 
-    def __init__(self, *, verify: bool = False) -> None:
-        self._verify = verify
+    def __init__(self) -> None:
         self._is_recording = False
         self._forget()
         with _lock:
@@ -135,7 +112,7 @@ class Tape:
 
     def _forget(self) -> None:
         self._operations: list[Operation] = []
-        self._history = History(self._verify)
+        self._history = History()
         # The arrays that were given to operations, by what they are views of.
         self._given: dict[Any, Any] = {}
 
@@ -225,7 +202,7 @@ class Tape:
                 continue
             if is_done:
                 region.mark()
-            elif view.memory is None:
+            elif region.is_watched:
                 # It may have failed before it wrote anything.
                 region.look()
             else:
@@ -466,6 +443,13 @@ def overwritten(device: str, lo: int, hi: int, what: str) -> None:
         for tape in _tapes if len(_tapes) else ():
             tape._history.outside(device, lo, hi, what)
     _update_level()
+
+
+def handed_out(root: Storage) -> None:
+    """Called while there are tapes when somebody is given a NumPy array that was the package's own."""
+    with _lock:
+        for tape in _tapes:
+            tape._history.handed_out(root)
 
 
 def gone_back(view: View, way_back: str) -> None:

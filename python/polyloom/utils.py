@@ -33,7 +33,7 @@ __all__ = [
 
 def _first(values: array, count: int | None, what: str) -> NDArray[Any]:
     """The first elements, row by row, with their components as further axes."""
-    storage = values.numpy()
+    storage = values._elements()
     flat = storage.reshape((values.size, *storage.shape[values.ndim :]))
     if count is None:
         return flat
@@ -100,7 +100,7 @@ def array_sum(values: array, out: array | None = None, value_count: int | None =
     if axis is None:
         return _reduced(_first(values, value_count, "the array").sum(axis=0), values, out, axis)
     _check_axis(values, axis, value_count)
-    return _reduced(values.numpy().sum(axis=axis, keepdims=True), values, out, axis)
+    return _reduced(values._elements().sum(axis=axis, keepdims=True), values, out, axis)
 
 
 def array_inner(a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None) -> Any:
@@ -117,7 +117,7 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
         sums = products.sum()
     else:
         _check_axis(a, axis, count)
-        sums = (a.numpy() * b.numpy()).sum(axis=within).sum(axis=axis, keepdims=True)
+        sums = (a._elements() * b._elements()).sum(axis=within).sum(axis=axis, keepdims=True)
     scalar = _scalar(a.dtype)
     if out is None and axis is not None:
         return array._wrap(np.ascontiguousarray(sums), scalar).to(a.device)
@@ -164,7 +164,7 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
         How many elements to convert; all by default.
     """
     target = out_array._storage
-    source = in_array.numpy() if count is None else _first(in_array, count, "the source")
+    source = in_array._elements() if count is None else _first(in_array, count, "the source")
     inner = math.prod(target.shape[out_array.ndim :])
     room = target.size if count is None else count * inner
     if source.size != room:

@@ -355,7 +355,7 @@ def test_cpp_text_computes_the_same_bits(tmp_path):
     for case in cases():
         kernel = kernels(case.precision, case.variant)[case.key]
         inputs, outputs, _ = arguments(case)
-        backward = kernel.backward([True] * len([*inputs, *outputs]), 1)
+        backward = kernel.backward([True] * len([*inputs, *outputs]), [4])
         if not backward.lengths:
             backwards[case] = backward
             text = kernel.cpp(backward=True).replace("#include <cstdio>\n", "")

@@ -346,15 +346,95 @@ def test_a_tape_of_extrema():
     np.testing.assert_allclose(tape.gradients[x], [4 * x[0] ** 3, 0.0, 2 * np.sin(x[2]) * np.cos(x[2])])
 
 
-def test_extrema_of_matrices_are_refused():
+V3 = loom.array(dtype=loom.vec3d)
+
+
+@loom.kernel
+def box(x: V3, low: V3, high: V3):
+    i = loom.tid()
+    loom.atomic_min(low, 0, x[i])
+    loom.atomic_max(high, 0, x[i])
+
+
+@loom.kernel
+def span(x: D, limits: D):
+    i = loom.tid()
+    loom.atomic_min(limits, 0, x[i])
+    loom.atomic_max(limits, 1, x[i])
+
+
+@loom.kernel
+def spans(x: D, limits: D):
+    i = loom.tid()
+    loom.atomic_min(limits, 2 * (i % 3), x[i])
+    loom.atomic_max(limits, 2 * (i % 3) + 1, x[i])
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_each_component_has_an_extremum_of_its_own(device):
+    rng = np.random.default_rng(7)
+    x, low, high = rng.uniform(1.0, 2.0, (5, 3)), np.full((1, 3), 9.0), np.array([[0.0, 3.0, 0.0]])
+    expected = np.zeros((5, 3))
+    for component in range(3):
+        expected[x[:, component].argmin(), component] += 1.0
+        # Nothing is above 3, what was there before.
+        if component != 1:
+            expected[x[:, component].argmax(), component] += 10.0 * (component + 1)
+    adjoints = [np.zeros((5, 3)), np.ones((1, 3)), np.array([[10.0, 20.0, 30.0]])]
+    loom.launch(box, 5, [x, low, high], device=device, adjoint=True, adj_inputs=adjoints)
+    np.testing.assert_array_equal(adjoints[0], expected)
+    np.testing.assert_array_equal(adjoints[1:], [[[0.0, 0.0, 0.0]], [[0.0, 20.0, 0.0]]])
+    # In a direction, the extrema move as the numbers do that they are.
+    direction = rng.normal(size=(5, 3))
+    moved, columns = [np.zeros((1, 3)), np.full((1, 3), 0.5)], np.arange(3)
+    loom.jvp(box, 5, [x, low.copy(), high.copy()], tangents=[direction, *moved], device=device)
+    np.testing.assert_array_equal(moved[0][0], direction[x.argmin(0), columns])
+    highest = direction[x.argmax(0), columns]
+    np.testing.assert_array_equal(moved[1][0], [highest[0], 0.5, highest[2]])
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_extrema_of_either_kind_on_different_elements(device):
+    x = np.array([3.0, 1.0, 2.0, 7.0, 5.0, 6.0, 4.0])
+    adjoints = [np.zeros(7), np.array([2.0, 3.0])]
+    loom.launch(span, 7, [x, np.array([9.0, 0.0])], device=device, adjoint=True, adj_inputs=adjoints)
+    np.testing.assert_array_equal(adjoints[0], [0.0, 2.0, 0.0, 3.0, 0.0, 0.0, 0.0])
+    adjoints = [np.zeros(7), np.arange(1.0, 7.0)]
+    limits = np.array([9.0, 0.0, 9.0, 0.0, 9.0, 0.0])
+    loom.launch(spans, 7, [x, limits], device=device, adjoint=True, adj_inputs=adjoints)
+    # Of 3, 7, 4; 1, 5; and 2, 6.
+    np.testing.assert_array_equal(adjoints[0], [1.0, 3.0, 5.0, 2.0, 4.0, 6.0, 0.0])
+
+
+def test_extrema_of_matrices_of_the_thread():
     @loom.kernel
-    def k(y: loom.array(dtype=loom.mat33d)):
+    def k(y: loom.array(dtype=loom.mat22d)):
         i = loom.tid()
         y[i] = y[i] * f64(2.0)
-        loom.atomic_min(y, i, loom.mat33d(1.0))
+        loom.atomic_min(y, i, loom.mat22d(1.0))
 
-    with pytest.raises(loom.CompileError, match="atomic"):
-        k.backward([True], 1)
+    y, adj_y = np.array([[[0.2, 3.0], [0.4, -5.0]]]), np.array([[[1.0, 2.0], [3.0, 4.0]]])
+    loom.launch(k, 1, [y], adjoint=True, adj_inputs=[adj_y])
+    np.testing.assert_array_equal(adj_y, [[[2.0, 0.0], [6.0, 8.0]]])
+
+
+def test_extrema_of_either_kind_on_what_may_be_one_element_are_refused():
+    @loom.kernel
+    def k(x: D, limits: D, n: int):
+        i = loom.tid()
+        loom.atomic_min(limits, 0, x[i])
+        loom.atomic_max(limits, n, x[i])
+
+    @loom.kernel
+    def from_the_end(x: D, limits: D):
+        i = loom.tid()
+        loom.atomic_min(limits, 0, x[i])
+        loom.atomic_max(limits, -1, x[i])
+
+    for kernel in (k, from_the_end):
+        with pytest.raises(loom.CompileError, match="may also use in another way") as caught:
+            kernel.hir(backward=True)
+        assert "elements that constant indices tell apart" in str(caught.value)
 
 
 def test_extrema_of_what_is_read_or_added_to_are_refused():
@@ -365,7 +445,157 @@ def test_extrema_of_what_is_read_or_added_to_are_refused():
         loom.atomic_add(y, 0, x[i])
 
     with pytest.raises(loom.CompileError, match="atomic_min"):
-        k.backward([True, True], 1)
+        k.backward([True, True], [4])
+
+
+@loom.kernel
+def pairs(x: D, y: D):
+    i = loom.tid()
+    y[i // 2] = x[i] * x[i]
+
+
+@loom.kernel
+def remainders(x: D, y: D):
+    i = loom.tid()
+    y[i % 2] = x[i]
+
+
+@loom.kernel
+def low_bits(x: D, y: D):
+    i = loom.tid()
+    y[(i >> 1) + 0] = x[i]
+
+
+@loom.kernel
+def product(x: D, y: D):
+    i = loom.tid()
+    y[0] *= x[i]
+
+
+@loom.kernel
+def neighbours(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[i]
+    y[i + 2] = f64(3.0) * x[i]
+
+
+@loom.kernel
+def rows(x: loom.array2d(dtype=loom.float64), y: D):
+    i, j = loom.tid()
+    y[i] = x[i, j]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "most"), [(pairs, 1), (remainders, 2), (low_bits, 1), (product, 1), (neighbours, 2), (rows, 1)]
+)
+def test_races_are_refused_where_there_are_enough_threads(kernel, most):
+    if kernel is rows:
+        x, dims = np.ones((3, 9)), ((3, most), (3, most + 1))
+    else:
+        x, dims = np.ones(9), (most, most + 1)
+    with loom.Tape():
+        loom.launch(kernel, dims[0], [x, np.ones(9)])
+    with pytest.raises(loom.CompileError, match="several threads write different numbers to one element of `y`") as e:
+        with loom.Tape():
+            loom.launch(kernel, dims[1], [x, np.ones(9)])
+    assert e.value.diagnostics[0].code == "PL0701" and "atomic_add" in str(e.value)
+    with pytest.raises(loom.CompileError, match="several threads"):
+        loom.launch(kernel, dims[1], [x, np.ones(9)], adjoint=True, adj_inputs=[np.zeros_like(x), np.ones(9)])
+    # One thread after the other, it has a gradient.
+    assert "adj_y" in kernel.hir(backward=True)
+
+
+@loom.kernel
+def harmless(x: D, p: f64, index: loom.array(dtype=int), y: loom.array2d(dtype=loom.float64)):
+    i = loom.tid()
+    n = y.shape[1]
+    if i == 0:
+        y[0, 0] = x[i]  # one thread
+    if i % 3 == 2:
+        y[1, i // 3] = x[i]  # one of three
+    y[2, 0] = p * x[0]  # the same in all
+    y[3 + i // n, i % n] = x[i]  # a place for each
+    y[12, index[i]] = x[i]
+    y[13, i // 3] = x[i // 3]
+    if x[i] == f64(5.0):
+        y[14, 0] = x[i]
+    for k in range(i, i + 1):
+        y[15, k] = x[k]
+
+
+def test_what_is_no_race_is_differentiated():
+    x, index, y = np.arange(8.0), np.arange(8, dtype=np.int32)[::-1].copy(), np.zeros((16, 8))
+    with loom.Tape() as tape:
+        loom.launch(harmless, 8, [x, 2.0, index, y])
+    weights = np.random.default_rng(3).normal(size=y.shape)
+    tape.backward(grads=[(y, weights)])
+    expected = weights[3] + weights[12, ::-1] + weights[15]
+    expected[0] += weights[0, 0] + 2.0 * weights[2, 0]
+    expected[[2, 5]] += weights[1, :2]
+    expected[:3] += weights[13, :3]
+    expected[5] += weights[14, 0]
+    np.testing.assert_allclose(tape.gradients[x], expected)
+
+
+@loom.kernel
+def every_other(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[2 * i] * x[2 * i + 1]
+
+
+@loom.kernel
+def shifted(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[i + 5] * f64(3.0)
+
+
+@loom.kernel
+def of_blocks(x: D, y: D):
+    i = loom.tid()
+    for k in range(5):
+        y[5 * i + k] = x[5 * i + k] * x[i]
+    for k in range(1, 5):
+        y[5 * i + k] += y[5 * i + k - 1] * y[5 * i + k]
+
+
+@loom.kernel
+def overlapping(x: D, y: D):
+    i = loom.tid()
+    y[i] = x[2 * i] * x[2 * i + 2]
+
+
+def test_elements_of_the_thread_take_no_atomic_updates():
+    for kernel in (every_other, shifted):
+        assert "atomic_add" not in kernel.hir(backward=True), kernel.key
+    for kernel in (overlapping, of_blocks):
+        assert "atomic_add" in kernel.hir(backward=True), kernel.key
+    assert "atomic_add %adj_y" not in of_blocks.hir(backward=True)
+
+
+def test_multiples_of_coordinates_may_overflow_in_long_launches():
+    for dim, is_atomic in (1 << 24, False), ((1 << 24) + 1, True):
+        assert ("atomic_add" in every_other.backward([True, True], [dim]).kernel.hir()) == is_atomic
+        assert "atomic_add" not in shifted.backward([True, True], [dim]).kernel.hir()
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+def test_elements_of_the_thread_beside_its_number(device):
+    rng = np.random.default_rng(5)
+    for kernel, n, m in ((every_other, 40, 80), (shifted, 40, 45), (of_blocks, 40, 200), (overlapping, 40, 82)):
+        x, y = rng.uniform(0.5, 1.5, m), np.zeros(200)
+        assert loom.gradcheck(kernel, [x], [y], dim=n, device=device)
+
+
+def test_a_launch_backward_gives_what_its_tapes_took():
+    x, adj_x = np.array([1.5, 2.0]), np.zeros(2)
+    args = {"adjoint": True, "adj_inputs": [adj_x, np.ones(2)]}
+    memory = loom.launch(squared_until, 2, [x, np.zeros(2)], **args)
+    with loom.Tape() as tape:
+        y = np.zeros(2)
+        loom.launch(squared_until, 2, [x, y])
+    tape.backward(grads=[(y, np.ones(2))])
+    assert memory.loops == tape.memory.loops > 0
+    assert loom.launch(every_other, 1, [x, np.zeros(1)], adjoint=True, adj_inputs=[adj_x, np.ones(1)]).loops == 0
 
 
 @loom.kernel
@@ -386,7 +616,7 @@ def test_sums_beside_the_threads_own_elements_are_gathered():
     rng = np.random.default_rng(1)
     a, b = rng.normal(size=(6, 6, 3)), np.zeros((5, 4, 3))
     adj_b = rng.normal(size=b.shape)
-    backward = transposed.backward([True, True, False], 2)
+    backward = transposed.backward([True, True, False], [4, 4])
     launches = backward.launches((5, 4), [(6, 6), (5, 4)])
     assert [(dim, numbers) for _, dim, numbers in launches] == [([6, 6], [5, 4]), ([5, 4], [])]
     assert "atomic" not in "".join(kernel.hir() for kernel, _, _ in launches)
@@ -409,7 +639,7 @@ def test_sums_beside_the_threads_own_elements_are_gathered():
 
 def test_what_is_gathered_and_what_is_not():
     def launches(kernel, rank=1, n_elements=4):
-        backward = kernel.backward([True] * len(kernel._parameters), rank)
+        backward = kernel.backward([True] * len(kernel._parameters), [4] * rank)
         extents = [[n_elements] * 2 if n_elements else None] * len(backward.adjoints)
         return [numbers for _, _, numbers in backward.launches([4] * rank, extents)]
 
@@ -600,11 +830,11 @@ def test_lengths_of_loops_over_constants_are_known():
             v = v * v + x[i]
         y[i] = v
 
-    backward = k.backward([True, True], 1)
+    backward = k.backward([True, True], [4])
     assert backward.lengths == [5] and backward.sizes is None
-    backward = pendulums.backward([True, False, True], 2)
+    backward = pendulums.backward([True, False, True], [4, 4])
     assert backward.lengths == [None] and backward.lengths_are_uniform
-    backward = squared_until.backward([True, True], 1)
+    backward = squared_until.backward([True, True], [4])
     assert backward.lengths == [None] and not backward.lengths_are_uniform
 
 

@@ -139,3 +139,14 @@ def test_an_array_may_get_its_grad_after_it_was_recorded():
     x.requires_grad = False
     tape.backward(grads={y: np.ones(3)})
     np.testing.assert_allclose(tape.gradients[x].numpy(), [2, 4, 6])
+
+
+def test_arrays_of_integers_have_no_gradient():
+    for make in (loom.zeros, loom.ones, loom.empty):
+        with pytest.raises(TypeError, match="polyloom.int32|int32"):
+            make(3, dtype=int, requires_grad=True)
+    with pytest.raises(TypeError, match="has no gradient, which only floating-point numbers have"):
+        loom.array([1, 2], dtype=loom.uint8, requires_grad=True)
+    x = loom.ones(2, dtype=float, requires_grad=True)
+    bits = x.view(loom.uint32)
+    assert not bits.requires_grad and not loom.clone(bits).requires_grad

@@ -156,3 +156,26 @@ def test_a_view_whose_elements_are_one(shape):
     for _ in range(LAUNCHES):
         loom.launch(count, 100_000, [view])
     assert one[0] == 100_000 * LAUNCHES
+
+
+@loom.kernel
+def beside(x: loom.array(dtype=float), y: loom.array(dtype=float), z: loom.array(dtype=float), w: loom.array2d(float)):
+    i = loom.tid()
+    y[2 * i + 1] += x[i]
+    z[i + 3] += x[i]
+    # 4 i is not told apart from the 4 i of a thread 2^30 on.
+    w[4 * i, 1] -= x[i]
+    w[i * 3, 0] += 2.0 * x[i]
+
+
+def test_elements_at_multiples_of_the_threads_number():
+    n = 10_001
+    x = np.random.default_rng(1).integers(-8, 8, n).astype(np.float32)
+    y, z, w = np.zeros(2 * n, np.float32), np.zeros(n + 3, np.float32), np.zeros((4 * n, 2), np.float32)
+    for _ in range(LAUNCHES):
+        loom.launch(beside, n, [x, y, z, w])
+    np.testing.assert_array_equal(y[1::2], LAUNCHES * x)
+    np.testing.assert_array_equal(z[3:], LAUNCHES * x)
+    np.testing.assert_array_equal(w[::4, 1], -LAUNCHES * x)
+    np.testing.assert_array_equal(w[: 3 * n : 3, 0], 2 * LAUNCHES * x)
+    assert not y[::2].any() and not z[:3].any()

@@ -169,12 +169,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if arguments.direction == Direction::Forward {
         return one(&kernel, output.as_deref());
     }
-    let request = DerivativeRequest {
-        active: vec![true; kernel.types().len()],
-        rank: kernel.natural_rank(),
-        checkpoints: false,
-        coinciding: Vec::new(),
-    };
+    let request = DerivativeRequest::new(vec![true; kernel.types().len()], kernel.natural_rank());
     let backward = kernel.backward(&request)?;
     if arguments.direction == Direction::Backward {
         // What is not told where to go goes beside the kernel's own.

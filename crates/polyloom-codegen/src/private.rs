@@ -4,20 +4,21 @@
 //! operation and a store, which vectors of threads do together and which need no exclusive access.
 //!
 //! An array's elements are the threads' own if it overlaps no other array nor itself, and if for each axis of the
-//! launch there is an axis of the array that all stores and updates index by the thread's coordinate: two threads then
-//! differ in one of these indices.
+//! launch there is an axis of the array that all stores and updates index by the same multiple of the thread's
+//! coordinate, plus a constant: two threads then differ in one of these indices.
 //!
 //! If no two threads of the processor share what is updated, an update need only be of another element in every thread
 //! that executes it together with this one: one of an element beside the thread's own is plain as well.
 
 use crate::Variant;
-use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value, ValueDef};
+use polyloom_ir::affine::Affine;
+use polyloom_ir::{Builder, FuncId, Function, Imm, Inst, Module, Op, Region, Scalar, Type, Value};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// By axis of the launch: which axis of an array is indexed by the coordinate along it.
-type OwnAxes = SmallVec<[usize; 4]>;
+/// By axis of the launch: which axis of an array is indexed by the coordinate along it, times what, plus what.
+type OwnAxes = SmallVec<[(usize, i64, i64); 4]>;
 
 /// The module with plain code in place of the kernel's atomic updates of elements that are a thread's own.
 pub fn with_private_updates<'m>(module: &'m Module, kernel: FuncId, variant: &Variant) -> Cow<'m, Module> {
@@ -66,8 +67,8 @@ fn is_private(func: &Function, array: Value, launch_rank: usize) -> bool {
     is_private && is_updated
 }
 
-/// Updates that are of another element in every thread: for each axis of the launch, an index is the thread's
-/// coordinate plus a constant. Indices that count from an axis' end have been made others before.
+/// Updates that are of another element in every thread: for each axis of the launch, an index is a multiple of the
+/// thread's coordinate plus a constant. Indices that count from an axis' end have been made others before.
 fn updates_apart(func: &Function, variant: &Variant) -> FxHashSet<Inst> {
     let mut apart = FxHashSet::default();
     func.walk(func.body, &mut |inst, data| {
@@ -77,7 +78,7 @@ fn updates_apart(func: &Function, variant: &Variant) -> FxHashSet<Inst> {
             return;
         }
         let indices = &data.operands[1..data.operands.len() - 1];
-        let has = |axis: u8| indices.iter().any(|&index| is_coordinate(func, beside(func, index), axis));
+        let has = |axis: u8| indices.iter().any(|&index| multiple(func, index, axis).is_some());
         if (0..variant.launch_rank).all(has) {
             apart.insert(inst);
         }
@@ -85,34 +86,21 @@ fn updates_apart(func: &Function, variant: &Variant) -> FxHashSet<Inst> {
     apart
 }
 
-/// The value that a constant is added to or taken from, or the value itself.
-fn beside(func: &Function, value: Value) -> Value {
-    let ValueDef::Result(inst, _) = func.values[value].def else { return value };
-    let data = &func.insts[inst];
-    match (data.op, &data.operands[..]) {
-        (Op::Add | Op::Sub, &[x, c]) if func.as_const(c).is_some() => x,
-        (Op::Add, &[c, x]) if func.as_const(c).is_some() => x,
-        _ => value,
-    }
-}
-
-/// For each axis of the launch the first index that is the thread's coordinate along it.
+/// For each axis of the launch the first index that follows from the coordinate along it alone.
 fn own_axes(func: &Function, indices: &[Value], launch_rank: usize) -> Option<OwnAxes> {
-    (0..launch_rank).map(|axis| indices.iter().position(|&index| is_coordinate(func, index, axis as u8))).collect()
+    let along = |axis: usize| {
+        let mut found = indices.iter().enumerate();
+        found.find_map(|(at, &index)| multiple(func, index, axis as u8).map(|(factor, offset)| (at, factor, offset)))
+    };
+    (0..launch_rank).map(along).collect()
 }
 
-/// Whether a value is the thread's coordinate along an axis. It is never negative, so nothing counts from an axis' end.
-fn is_coordinate(func: &Function, value: Value, axis: u8) -> bool {
-    let ValueDef::Result(inst, _) = func.values[value].def else { return false };
-    let data = &func.insts[inst];
-    match data.op {
-        Op::Tid => data.imm == Imm::Axis(axis),
-        Op::Cast => {
-            let is_wide = func.ty(value).as_scalar().is_some_and(|to| to.is_int() && to.bits() >= 32);
-            is_wide && is_coordinate(func, data.operands[0], axis)
-        }
-        _ => false,
-    }
+/// A multiple of the thread's coordinate along an axis, plus a constant: both, if no two threads of a launch have the
+/// same. Modulo 2^32, odd multiples of different coordinates differ, and so do those of twice these, since coordinates
+/// are less than 2^31.
+fn multiple(func: &Function, index: Value, axis: u8) -> Option<(i64, i64)> {
+    let (of, factor, rest) = Affine::of(func, index).along_one_axis()?;
+    (of == axis && factor % 4 != 0).then_some((factor, rest.as_const()?))
 }
 
 /// What an atomic update does to the old value.

@@ -163,12 +163,7 @@ pub(crate) fn hashes(source: &str, kernel: &Kernel) -> Hashes {
 
 /// Derivatives with respect to all parameters.
 pub(crate) fn request(kernel: &Kernel) -> DerivativeRequest {
-    DerivativeRequest {
-        active: vec![true; kernel.types().len()],
-        rank: kernel.natural_rank(),
-        checkpoints: false,
-        coinciding: Vec::new(),
-    }
+    DerivativeRequest::new(vec![true; kernel.types().len()], kernel.natural_rank())
 }
 
 /// The backward kernel with respect to all parameters, unless the kernel has no derivative.

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod affine;
 pub mod arch;
 pub mod block_plan;
 pub mod builder;

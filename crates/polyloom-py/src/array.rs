@@ -37,7 +37,7 @@ impl ArrayBase {
     }
 
     /// The elements as a NumPy array: one that shares their memory or, of an array on a device, a copy.
-    fn numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn _elements<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let storage = self.storage.bind(py);
         match &self.memory {
             None => Ok(storage.clone()),

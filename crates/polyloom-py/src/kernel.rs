@@ -362,23 +362,26 @@ impl Kernel {
         Ok(kernel.types().iter().map(parameter).collect())
     }
 
-    /// The backward kernel with respect to the parameters that are active, for launches of this many dimensions. With
+    /// The backward kernel with respect to the parameters that are active, for launches with these extents. With
     /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more. Elements of the
     /// arrays that are `coinciding` may be one memory though their indices differ.
-    #[pyo3(signature = (active, rank, coinciding = Vec::new(), checkpoints = false))]
+    #[pyo3(signature = (active, dim, coinciding = Vec::new(), checkpoints = false))]
     fn backward(
         &self,
         py: Python<'_>,
         active: Vec<bool>,
-        rank: u8,
+        dim: Vec<u64>,
         coinciding: Vec<bool>,
         checkpoints: bool,
     ) -> PyResult<Backward> {
         let kernel = self.one()?;
         // The same request whether it says so or not.
         let coinciding = if coinciding.contains(&true) { coinciding } else { Vec::new() };
+        let is_long = dim.iter().product::<u64>() > polyloom::LONG_LAUNCH;
+        let request =
+            DerivativeRequest { checkpoints, coinciding, is_long, ..DerivativeRequest::new(active, dim.len() as u8) };
         let backward = py
-            .detach(|| kernel.backward(&DerivativeRequest { active, rank, checkpoints, coinciding }))
+            .detach(|| kernel.backward(&request).and_then(|backward| backward.check(&dim).map(|()| backward)))
             .map_err(|error| compile_error(py, &error))?;
         Ok(Backward { backward })
     }
@@ -389,7 +392,7 @@ impl Kernel {
     fn tangent(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<(Kernel, Vec<usize>, Vec<usize>)> {
         let kernel = self.one()?;
         let tangent = py
-            .detach(|| kernel.tangent(&DerivativeRequest { active, rank, checkpoints: false, coinciding: Vec::new() }))
+            .detach(|| kernel.tangent(&DerivativeRequest::new(active, rank)))
             .map_err(|error| compile_error(py, &error))?;
         let (tangents, after) = (tangent.tangents.clone(), tangent.after.clone());
         Ok((Kernel { code: Code::Tangent(tangent), doc: None, text: None }, tangents, after))
@@ -486,9 +489,7 @@ impl Kernel {
         if !backward {
             return Ok(work(kernel));
         }
-        let active = vec![true; kernel.types().len()];
-        let request =
-            DerivativeRequest { active, rank: kernel.natural_rank(), checkpoints: false, coinciding: Vec::new() };
+        let request = DerivativeRequest::new(vec![true; kernel.types().len()], kernel.natural_rank());
         let backward = py.detach(|| kernel.backward(&request)).map_err(|error| compile_error(py, &error))?;
         Ok(work(&backward.kernel))
     }

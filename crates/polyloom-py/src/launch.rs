@@ -50,7 +50,7 @@ type Arguments<'a, 'py> = SmallVec<[Borrowed<'a, 'py, PyAny>; 16]>;
 ///     Dynamic shared memory of each block, in bytes.
 /// adjoint : bool
 ///     Run the backward kernel instead, which carries derivatives from what the kernel wrote to what it read. Arrays
-///     hold what they held before the launch of the kernel itself.
+///     hold what they held before the launch of the kernel itself. Gives what memory that took, as `Tape.memory` does.
 /// adj_inputs, adj_outputs : sequence
 ///     With `adjoint`, for each of the inputs and outputs the array of its gradient; of a scalar, an array of one
 ///     element; of a struct, another, to whose numbers is added. Without one, or for all if the list is left out, it is
@@ -107,7 +107,7 @@ pub(crate) fn launch<'py>(
     grid: Option<&Bound<'py, PyAny>>,
     block: Option<&Bound<'py, PyAny>>,
     shared_bytes: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Option<Py<Launch>>> {
+) -> PyResult<Option<Py<PyAny>>> {
     let _without_effect = max_blocks;
     if stream.is_some() {
         return Err(PyValueError::new_err("streams are not there: launches run one after the other, without stream"));
@@ -155,8 +155,8 @@ pub(crate) fn launch<'py>(
         }
         let Some(dim) = &shape else { return Err(not_over_dim()) };
         let n_inputs = inputs.filter(|inputs| !inputs.is_none()).map_or(Ok(0), |inputs| inputs.len())?;
-        launch_adjoint(kernel, dim, &args, n_inputs, [adj_inputs, adj_outputs], device, block.or(block_dim))?;
-        return Ok(None);
+        let lists = [adj_inputs, adj_outputs];
+        return launch_adjoint(kernel, dim, &args, n_inputs, lists, device, block.or(block_dim)).map(Some);
     }
     let dimensions = match (shape, grid.or(block).or(shared_bytes)) {
         (Some(shape), None) if !code.needs_blocks() && device == Device::Cpu => {
@@ -165,7 +165,7 @@ pub(crate) fn launch<'py>(
         (shape, _) => Dimensions::new(code, device, shape, grid, block.or(block_dim), shared_bytes)?,
     };
     if record_cmd {
-        return Launch::kept(kernel, &args, dimensions, over_dim, is_recorded).map(Some);
+        return Launch::kept(kernel, &args, dimensions, over_dim, is_recorded).map(|kept| Some(kept.into_any()));
     }
     let done = match watched {
         Watched::Launches => recorded(kernel, over_dim, &dimensions, args.iter().map(|arg| &**arg), || {
@@ -177,7 +177,7 @@ pub(crate) fn launch<'py>(
     done.map(|()| None)
 }
 
-/// Runs the backward kernel, over these extents.
+/// Runs the backward kernel, over these extents, and gives what memory that took.
 fn launch_adjoint<'py>(
     kernel: &Bound<'py, Kernel>,
     dim: &Shape,
@@ -186,13 +186,12 @@ fn launch_adjoint<'py>(
     adjoints: [Option<&Bound<'py, PyAny>>; 2],
     device: Device,
     block_dim: Option<&Bound<'py, PyAny>>,
-) -> PyResult<()> {
+) -> PyResult<Py<PyAny>> {
     let py = kernel.py();
     let [adj_inputs, adj_outputs] = adjoints.map(|list| list.cloned().unwrap_or_else(|| PyList::empty(py).into_any()));
     let (dim, all) = (PyTuple::new(py, dim)?, PyTuple::new(py, args.iter())?);
     let given = (kernel, dim, all, n_inputs, adj_inputs, adj_outputs, device.to_string(), block_dim);
-    py.import("polyloom._gradients")?.call_method1("launch_adjoint", given)?;
-    Ok(())
+    py.import("polyloom._gradients")?.call_method1("launch_adjoint", given).map(Bound::unbind)
 }
 
 /// What tapes want to know of a launch.

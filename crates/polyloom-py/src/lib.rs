@@ -107,6 +107,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::cuda_devices_of_machine, module)?)?;
     module.add_function(wrap_pyfunction!(device::cuda_free_memory, module)?)?;
     module.add_function(wrap_pyfunction!(device::synchronize, module)?)?;
+    module.add_function(wrap_pyfunction!(device::checksum, module)?)?;
     module.add_function(wrap_pyfunction!(device::clear_memory, module)?)?;
     module.add_function(wrap_pyfunction!(device::span, module)?)?;
     module.add_function(wrap_pyfunction!(sim::configure_simulator, module)?)?;

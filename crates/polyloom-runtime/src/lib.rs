@@ -23,6 +23,7 @@ pub mod sim;
 pub use args::{ArgBlock, ArgError, Element, Footprint, Params};
 pub use background::close as close_background;
 pub use cache::{CacheError, CodeCache};
+pub use cpu::checksum::checksum;
 pub use cpu::clear::clear_memory;
 pub use cpu::device::{CpuDevice, DeviceError, Tier, TierPolicy};
 pub use cpu::kernel::{CpuKernel, KernelSource, VariantInfo};

@@ -3,8 +3,8 @@
 use crate::kernel::Kernel;
 use polyloom_frontend::typed_ast::Param;
 use polyloom_frontend::{CompileError, ValueType};
-use polyloom_ir::{FuncId, Module, Scalar, Type};
-use polyloom_passes::autodiff::{self, Needs, Request, TapeExtent};
+use polyloom_ir::{Diagnostic, FuncId, Module, Scalar, Type};
+use polyloom_passes::autodiff::{self, Needs, Race, Request, TapeExtent};
 use polyloom_runtime::{PerProcess, without_fork};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -134,6 +134,19 @@ impl Backward {
             made.map(|stage| Stage { kernel: self.kernel.derived(stage.module, stage.kernel), over: stage.over })
                 .collect()
         })
+    }
+
+    /// Refuses launches with these extents in which several threads write different numbers to one element.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn check(&self, dim: &[u64]) -> Result<(), CompileError> {
+        let extent = |race: &Race| dim.get(usize::from(race.axis)).copied().unwrap_or(1);
+        let found = self.needs.races.iter().filter(|race| extent(race) > race.above);
+        let mut diagnostics: Vec<Diagnostic> = found.map(|race| race.diagnostic.clone()).collect();
+        diagnostics.dedup();
+        if diagnostics.is_empty() { Ok(()) } else { Err(self.kernel.rejected(diagnostics)) }
     }
 
     /// The launches, in order, of a kernel that does not [take a part](Needs::takes_part) of a launch with these

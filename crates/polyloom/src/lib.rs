@@ -63,13 +63,13 @@ pub use polyloom_ir::{
     Op, PtxVersion, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,
 };
 pub use polyloom_passes::Options as PassOptions;
-pub use polyloom_passes::autodiff::{Needs, Request as DerivativeRequest};
+pub use polyloom_passes::autodiff::{LONG_LAUNCH, Needs, Request as DerivativeRequest};
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,
     HostArray, LaunchError, LaunchOptions, Layout, MAX_THREADS, Params, Placement, PrintSink, SimModule, SimOptions,
-    Staged, Tier, TierPolicy, Trap, clear_memory, close_background, num_threads, run_on_simulator, set_num_threads,
-    set_print_sink,
+    Staged, Tier, TierPolicy, Trap, checksum, clear_memory, close_background, num_threads, run_on_simulator,
+    set_num_threads, set_print_sink,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

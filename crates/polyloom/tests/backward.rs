@@ -39,7 +39,7 @@ fn backward(kernel: &str, rank: u8, checkpoints: bool) -> Arc<Backward> {
     let session = Session::on(Session::default_device().unwrap()).unwrap();
     let kernel = session.compile_file_kernel(&unit, kernel).unwrap();
     let active = vec![true; kernel.types().len()];
-    kernel.backward(&DerivativeRequest { active, rank, checkpoints, coinciding: Vec::new() }).unwrap()
+    kernel.backward(&DerivativeRequest { checkpoints, ..DerivativeRequest::new(active, rank) }).unwrap()
 }
 
 /// What a launch on so many cores, or on a GPU, may take: threads, bytes, cores.

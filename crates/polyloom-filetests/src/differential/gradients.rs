@@ -209,12 +209,9 @@ impl<'a> Run<'a> {
     }
 
     fn request(&self) -> DerivativeRequest {
-        DerivativeRequest {
-            active: vec![true; self.kernel.types().len()],
-            rank: self.program.rank as u8,
-            checkpoints: self.seed % 2 == 1,
-            coinciding: Vec::new(),
-        }
+        let active = vec![true; self.kernel.types().len()];
+        let checkpoints = self.seed % 2 == 1;
+        DerivativeRequest { checkpoints, ..DerivativeRequest::new(active, self.program.rank as u8) }
     }
 
     fn derivatives(&self) -> Result<Result<Found, Derivatives>, Box<Disagreement>> {
@@ -224,7 +221,9 @@ impl<'a> Run<'a> {
                 true => Ok(Err(Derivatives::Refused)),
                 false => Err(Box::new(Disagreement::Rejected(Box::new(error)))),
             };
-        let backward = match self.kernel.backward(&request) {
+        let (dim, given) = self.arguments();
+        let backward = self.kernel.backward(&request).and_then(|backward| backward.check(&dim).map(|()| backward));
+        let backward = match backward {
             Ok(backward) => backward,
             Err(error) => return refused(error),
         };
@@ -233,7 +232,6 @@ impl<'a> Run<'a> {
             Err(error) => return refused(error),
         };
         let mut random = Random::new(self.seed ^ 0xd1ff);
-        let (_, given) = self.arguments();
         let directions = self.numbers_like(&given, &mut random);
         let mut weights = self.numbers_like(&given, &mut random);
         let (Some(tangents), Some(adjoints)) =

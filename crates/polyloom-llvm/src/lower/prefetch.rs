@@ -8,8 +8,9 @@
 use super::entry::Thread;
 use super::memory::ArrayArg;
 use crate::ir::*;
+use polyloom_ir::affine::Affine;
 use polyloom_ir::op::Effect;
-use polyloom_ir::{Function, Imm, Op, Region, Value, ValueDef};
+use polyloom_ir::{Function, Op, Region, Value, ValueDef};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
@@ -87,20 +88,13 @@ fn offsets(func: &Function, indices: &[Value], rank: u8) -> Option<Offsets> {
 }
 
 fn offset(func: &Function, index: Value, axis: u8) -> Option<i64> {
-    let ValueDef::Result(inst, _) = func.values[index].def else { return None };
-    let data = &func.insts[inst];
-    match (data.op, &data.operands[..]) {
-        (Op::Tid, _) => (data.imm == Imm::Axis(axis)).then_some(0),
-        (Op::Add, &[a, b]) => Some(offset(func, a, axis)? + signed_constant(func, b)?),
-        (Op::Sub, &[a, b]) => Some(offset(func, a, axis)? - signed_constant(func, b)?),
-        // An index that may count from the end is mostly one that does not.
-        (Op::Select, &[_, _, plain]) => offset(func, plain, axis),
+    let select = match func.values[index].def {
+        ValueDef::Result(inst, _) => Some(&func.insts[inst]).filter(|data| data.op == Op::Select),
         _ => None,
-    }
-}
-
-fn signed_constant(func: &Function, value: Value) -> Option<i64> {
-    func.as_const(value).map(|bits| i64::from(bits as u32 as i32))
+    };
+    // An index that may count from the end is mostly one that does not.
+    let plain = select.map_or(index, |select| select.operands[2]);
+    Affine::of(func, plain).distance(axis)
 }
 
 /// Whether a condition is computed from thread coordinates, parameters and extents alone: neighbouring threads then

@@ -5,8 +5,9 @@ use super::rules::derivative;
 use super::sweep::Array;
 use crate::analysis::range::{Index, possibly_negative_indices};
 use cranelift_entity::EntitySet;
+use polyloom_ir::affine::{Affine, Term};
 use polyloom_ir::op::{Derivative, Effect};
-use polyloom_ir::{Function, Imm, Inst, Op, Region, Type, Value, ValueDef};
+use polyloom_ir::{Function, Imm, Inst, Op, Region, Type, Value, ValueDef, range};
 use smallvec::SmallVec;
 
 /// The values that depend on an active parameter, so that a derivative with respect to them may matter.
@@ -100,27 +101,80 @@ pub(super) fn arrays(func: &Function, request: &Request) -> Vec<Array> {
     (0..is_own.len()).map(of).collect()
 }
 
-/// By parameter: whether the kernel does nothing with the array but one of `atomic_min` and `atomic_max`.
+/// By parameter: whether the kernel does nothing with the array but `atomic_min` and `atomic_max`, and never the one on
+/// an element that it does the other on.
 pub(super) fn extrema(func: &Function) -> Vec<bool> {
-    let mut ops: Vec<Option<Op>> = vec![None; func.params().len()];
-    let mut is_one = vec![true; ops.len()];
-    func.walk(func.body, &mut |_, data| {
+    let mut updates: Vec<SmallVec<[Inst; 4]>> = vec![SmallVec::new(); func.params().len()];
+    let mut is_extremum = vec![true; updates.len()];
+    func.walk(func.body, &mut |inst, data| {
         let Some(param) = data.operands.first().and_then(|&array| func.param_index(array)) else { return };
         if data.op != Op::Dim {
-            is_one[param] &= ops[param].is_none_or(|op| op == data.op);
-            ops[param] = Some(data.op);
+            is_extremum[param] &= matches!(data.op, Op::AtomicMin | Op::AtomicMax);
+            updates[param].push(inst);
         }
     });
-    let is_extremum = |op: Option<Op>| matches!(op, Some(Op::AtomicMin | Op::AtomicMax));
-    ops.into_iter().zip(is_one).map(|(op, is_one)| is_one && is_extremum(op)).collect()
+    let negative = possibly_negative_indices(func);
+    let are_apart = |&one: &Inst, other: &Inst| {
+        func.insts[one].op == func.insts[*other].op || are_other_elements(func, &negative, [one, *other])
+    };
+    let is_one_each = |updates: &[Inst]| {
+        updates.iter().enumerate().all(|(at, one)| updates[..at].iter().all(|other| are_apart(one, other)))
+    };
+    updates.iter().zip(is_extremum).map(|(updates, is)| is && !updates.is_empty() && is_one_each(updates)).collect()
 }
 
-/// By parameter: whether each thread has elements of the array of its own, and accesses no others. It has where, in
-/// every access, the same indices are its own coordinates, along all axes of the launch.
+/// Whether two updates are of different elements or components, whichever threads do them: an index of the one is no
+/// multiple of the factors in both away from that of the other.
+fn are_other_elements(func: &Function, negative: &[Index], updates: [Inst; 2]) -> bool {
+    let [one, other] = updates.map(|inst| &func.insts[inst].operands);
+    // A component and the whole that it is of.
+    if one.len() != other.len() {
+        return false;
+    }
+    (1..one.len() - 1).any(|operand| {
+        let indices = [one[operand], other[operand]].map(|index| Affine::of(func, index));
+        let counts = |inst: Inst| negative.contains(&(inst, operand as u8));
+        if let [Some(a), Some(b)] = [indices[0].as_const(), indices[1].as_const()] {
+            return a != b && (a < 0) == (b < 0);
+        }
+        let factors = indices.iter().flat_map(|index| index.terms.iter().map(|&(_, factor)| factor));
+        let factor = factors.fold(0, greatest_common_divisor);
+        (indices[0].offset - indices[1].offset) % factor != 0 && !updates.into_iter().any(counts)
+    })
+}
+
+fn greatest_common_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a.abs() } else { greatest_common_divisor(b, a % b) }
+}
+
+/// How an index follows from the thread's coordinate along an axis of the launch, in every access of an array.
+#[derive(Clone)]
+struct Place {
+    /// Which index of the array it is.
+    index: usize,
+    axis: u8,
+    /// What the coordinate is multiplied by.
+    factor: i64,
+    /// What is added and the same in all threads at all times.
+    same: SmallVec<[(Term, i64); 2]>,
+    /// The least and the greatest of the numbers that are added beside it.
+    low: i64,
+    high: i64,
+}
+
+/// Greatest factor of a coordinate, and greatest distance from it, for which nothing overflows in launches that are not
+/// [long](Request::is_long).
+const MAX_FACTOR: i64 = 64;
+const MAX_DISTANCE: i64 = 1 << 30;
+
+/// By parameter: whether each thread has elements of the array of its own, and accesses no others. It has where, for
+/// each axis of the launch, the same index of every access is the coordinate along it: times a factor, plus what is the
+/// same in all threads, plus numbers of which the greatest is less than the factor beyond the least.
 pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
-    type Places = SmallVec<[(usize, u8); 4]>;
+    type Places = SmallVec<[Place; 4]>;
     let mut own: Vec<Option<Places>> = vec![None; func.params().len()];
-    func.walk(func.body, &mut |_, data| {
+    let (counters, negative) = (counters(func), possibly_negative_indices(func));
+    func.walk(func.body, &mut |inst, data| {
         if data.op == Op::Call {
             // Its gradient may add to any elements.
             let params = data.operands.iter().filter_map(|&operand| func.param_index(operand));
@@ -133,23 +187,90 @@ pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
             Op::Dim => return,
             _ => 1,
         };
-        let indices = &data.operands[1..data.operands.len().saturating_sub(n_values).max(1)];
-        let here = indices.iter().enumerate();
-        let here = here.filter_map(|(position, &index)| coordinate(func, index).map(|axis| (position, axis)));
-        let here: Places = here.collect();
+        let end = data.operands.len().saturating_sub(n_values).max(1);
+        let place = |operand: usize| {
+            let place =
+                place(func, data.operands[operand], &counters, request).map(|place| Place { index: operand, ..place });
+            place.filter(|place| !(negative.contains(&(inst, operand as u8)) && may_be_below(place)))
+        };
+        let here: Places = (1..end).filter_map(place).collect();
         own[param] = Some(match own[param].take() {
             None => here,
-            Some(before) => before.into_iter().filter(|place| here.contains(place)).collect(),
+            Some(before) => before.into_iter().filter_map(|place| with(place, &here)).collect(),
         });
     });
     let rank = natural_rank(func).max(request.rank);
-    let covers = |places: Places| (0..rank).all(|axis| places.iter().any(|&(_, of)| of == axis));
+    let is_along = |place: &Place, axis: u8| place.axis == axis && place.high - place.low < place.factor.abs();
+    let covers = |places: Places| (0..rank).all(|axis| places.iter().any(|place| is_along(place, axis)));
     let is_apart = |param: usize| !request.coinciding.get(param).copied().unwrap_or(false);
     own.into_iter().enumerate().map(|(param, places)| is_apart(param) && places.is_some_and(covers)).collect()
 }
 
+/// How an index follows from a coordinate, if that is all that differs between threads.
+fn place(func: &Function, value: Value, counters: &[(Value, i64, i64)], request: &Request) -> Option<Place> {
+    let (axis, factor, rest) = Affine::of(func, value).along_one_axis()?;
+    let mut place = Place { index: 0, axis, factor, same: SmallVec::new(), low: rest.offset, high: rest.offset };
+    for (term, factor) in rest.terms {
+        let Term::Value(value) = term else { return None };
+        if let Some(&(_, first, last)) = counters.iter().find(|&&(counter, _, _)| counter == value) {
+            let ends = [first.checked_mul(factor)?, last.checked_mul(factor)?];
+            place.low = place.low.checked_add(ends[0].min(ends[1]))?;
+            place.high = place.high.checked_add(ends[0].max(ends[1]))?;
+        } else if is_same(func, value) {
+            place.same.push((term, factor));
+        } else {
+            return None;
+        }
+    }
+    let is_near = |number: i64| (-MAX_DISTANCE..=MAX_DISTANCE).contains(&number);
+    let is_known = factor == 1 || factor.abs() <= MAX_FACTOR && !request.is_long;
+    (is_known && is_near(place.low) && is_near(place.high)).then_some(place)
+}
+
+/// Whether an index may count from the end of its axis, if it may be negative at all: what a coordinate is added to
+/// overflows in launches alone that are too long for an array.
+fn may_be_below(place: &Place) -> bool {
+    place.factor < 0 || place.low < 0 || !place.same.is_empty()
+}
+
+/// The place of one access and of others as one, if there is such.
+fn with(place: Place, others: &[Place]) -> Option<Place> {
+    let is_alike = |other: &&Place| {
+        (other.index, other.axis, other.factor, &other.same) == (place.index, place.axis, place.factor, &place.same)
+    };
+    let other = others.iter().find(is_alike)?;
+    let (low, high) = (place.low.min(other.low), place.high.max(other.high));
+    Some(Place { low, high, ..place })
+}
+
+/// The counters of loops with constant bounds, with the least and the greatest of what they count.
+fn counters(func: &Function) -> Vec<(Value, i64, i64)> {
+    let mut counters = Vec::new();
+    func.walk(func.body, &mut |_, data| {
+        if data.op == Op::ForRange
+            && let [Some(first), Some(end), Some(step)] =
+                [0, 1, 2].map(|at| Affine::of(func, data.operands[at]).as_const())
+        {
+            let constant = |number: i64| (i128::from(number), i128::from(number));
+            let (low, high) = range::of_counter(constant(first), constant(end), constant(step));
+            let counter = func.regions[data.regions[0]].params[0];
+            if let (true, Ok(low), Ok(high)) = (low <= high, i64::try_from(low), i64::try_from(high)) {
+                counters.push((counter, low, high));
+            }
+        }
+    });
+    counters
+}
+
+/// Whether a value is the same in all threads at all times.
+fn is_same(func: &Function, value: Value) -> bool {
+    let is_extent =
+        |inst: Inst| func.insts[inst].op == Op::Dim && func.param_index(func.insts[inst].operands[0]).is_some();
+    func.param_index(value).is_some() || matches!(func.values[value].def, ValueDef::Result(inst, _) if is_extent(inst))
+}
+
 /// The stores that are to another element in every thread: for each axis of the launch, an index is the thread's
-/// coordinate plus what is the same in all threads, and counts from the end of its axis in none.
+/// coordinate times a factor plus what is the same in all threads, and counts from the end of its axis in none.
 pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst> {
     let rank = natural_rank(func).max(request.rank);
     let mut apart = EntitySet::new();
@@ -160,8 +281,9 @@ pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst
         }
         let along = |axis: u8| {
             (1..data.operands.len() - 1).any(|operand| {
-                shifted_coordinate(func, data.operands[operand]).is_some_and(|index| index.axis == axis)
-                    && !counts_from_end(func, &negative, (inst, operand as u8))
+                place(func, data.operands[operand], &[], request).is_some_and(|place| {
+                    place.axis == axis && !(negative.contains(&(inst, operand as u8)) && may_be_below(&place))
+                })
             })
         };
         if (0..rank).all(along) {
@@ -171,54 +293,16 @@ pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst
     apart
 }
 
-/// A value that is the thread's coordinate along an axis of the launch, but for a constant or a parameter.
-#[derive(Clone, Copy)]
-pub(super) struct Shifted {
-    pub(super) axis: u8,
-    /// What is added to the coordinate, or subtracted from it.
-    pub(super) by: Option<(Op, Value)>,
-}
-
-pub(super) fn shifted_coordinate(func: &Function, value: Value) -> Option<Shifted> {
-    if let Some(axis) = coordinate(func, value) {
-        return Some(Shifted { axis, by: None });
-    }
-    let ValueDef::Result(inst, _) = func.values[value].def else { return None };
-    let data = &func.insts[inst];
-    let is_same = |value: Value| func.as_const(value).is_some() || func.param_index(value).is_some();
-    let (base, by) = match (data.op, &data.operands[..]) {
-        (Op::Add | Op::Sub, &[base, by]) if is_same(by) => (base, by),
-        (Op::Add, &[by, base]) if is_same(by) => (base, by),
-        _ => return None,
-    };
-    Some(Shifted { axis: coordinate(func, base)?, by: Some((data.op, by)) })
-}
-
-/// Whether an index, of those that may be `negative`, may count from the end of its axis: what a coordinate is added to
-/// overflows in launches alone that are too long for an array.
+/// Whether an index, of those that may be `negative`, may count from the end of its axis, if it is a constant from a
+/// coordinate.
 pub(super) fn counts_from_end(func: &Function, negative: &[Index], (access, operand): Index) -> bool {
-    let constant = |by: Value| func.as_const(by).map(|bits| i64::from(bits as u32 as i32));
-    let may_be_below = |shifted: Shifted| match shifted.by {
-        None => false,
-        Some((Op::Sub, by)) => constant(by).is_none_or(|by| by > 0),
-        Some((_, by)) => constant(by).is_none_or(|by| by < 0),
-    };
-    negative.contains(&(access, operand))
-        && shifted_coordinate(func, func.insts[access].operands[usize::from(operand)]).is_none_or(may_be_below)
-}
-
-/// The axis of the launch that a value is the thread's coordinate along.
-fn coordinate(func: &Function, value: Value) -> Option<u8> {
-    let ValueDef::Result(inst, _) = func.values[value].def else { return None };
-    let data = &func.insts[inst];
-    match (data.op, &data.imm) {
-        (Op::Tid, &Imm::Axis(axis)) => Some(axis),
-        _ => None,
-    }
+    let index = Affine::of(func, func.insts[access].operands[usize::from(operand)]);
+    let is_below = |(axis, _, _): (u8, i64, Affine)| index.distance(axis).is_none_or(|distance| distance < 0);
+    negative.contains(&(access, operand)) && index.along_one_axis().is_none_or(is_below)
 }
 
 /// How many coordinates the kernel asks for.
-fn natural_rank(func: &Function) -> u8 {
+pub(super) fn natural_rank(func: &Function) -> u8 {
     let mut rank = 1;
     func.walk(func.body, &mut |_, data| {
         if let (Op::Tid, &Imm::Axis(axis)) = (data.op, &data.imm) {

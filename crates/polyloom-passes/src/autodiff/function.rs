@@ -85,7 +85,7 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     }
     let function = &module.functions[of];
     let active = function.params().iter().map(|&param| moves(function.ty(param))).collect();
-    let request = Request { active, rank: 1, checkpoints: false, coinciding: Vec::new() };
+    let request = Request::new(active, 1);
     let (rest, forward) = flat(module, of, &request, has_definition, inline::Keep::Custom)?;
     custom::check(&rest, &forward, &request)?;
     let forward = structure::structured(&forward);

@@ -11,7 +11,7 @@
 //! backward kernel does: gathers, which write nothing but their sums, and the rest. The backward kernel itself stays
 //! complete; whoever launches it may launch its stages instead.
 
-use super::activity::{Shifted, counts_from_end, shifted_coordinate};
+use super::activity::counts_from_end;
 use super::plan::{clean, distinct_names};
 use super::sums::{Sum, is_sum, taken_out};
 use super::{decides_by_floats, make_strict, zero};
@@ -21,6 +21,7 @@ use crate::pipeline::extract;
 use crate::transform::inline::{Keep, inline};
 use crate::transform::{if_convert, known_conditions};
 use cranelift_entity::EntitySet;
+use polyloom_ir::affine::Affine;
 use polyloom_ir::op::{Effect, Group, Lowering};
 use polyloom_ir::{
     Builder, Diagnostic, FuncId, Function, FunctionKind, Imm, Inst, InstData, KernelMetadata, Module, Op, Region,
@@ -160,14 +161,9 @@ fn offset(func: &Function, index: Value) -> Option<Offset> {
     if func.ty(index) != Type::I32 {
         return None;
     }
-    let Shifted { axis, by } = shifted_coordinate(func, index)?;
-    let distance = match by {
-        None => 0,
-        Some((op, by)) => {
-            let constant = func.as_const(by)? as u32 as i32;
-            if op == Op::Add { constant } else { constant.checked_neg()? }
-        }
-    };
+    let index = Affine::of(func, index);
+    let (axis, _, _) = index.along_one_axis()?;
+    let distance = i32::try_from(index.distance(axis)?).ok()?;
     (distance.unsigned_abs() <= MAX_DISTANCE).then_some(Offset { axis, distance })
 }
 

@@ -23,6 +23,7 @@ mod expand;
 mod function;
 mod gather;
 mod plan;
+mod races;
 mod rules;
 mod structure;
 mod sums;
@@ -34,6 +35,7 @@ mod updates;
 pub use function::write_gradients;
 pub use gather::{Stage, split};
 pub use plan::{Backward, Needs, TapeExtent};
+pub use races::Race;
 
 use crate::pipeline::{extract, extract_with_derivatives};
 use crate::transform::{fold, inline, strip_asserts};
@@ -61,6 +63,18 @@ pub struct Request {
     /// By parameter of the kernel: whether elements of the array at different indices may be the same memory, as where
     /// a stride is zero. Of arrays beyond its end that is not so.
     pub coinciding: Vec<bool>,
+    /// Whether launches have more threads than [`LONG_LAUNCH`]: multiples of their coordinates may then overflow.
+    pub is_long: bool,
+}
+
+/// A launch with more threads is long: see [`Request::is_long`].
+pub const LONG_LAUNCH: u64 = 1 << 24;
+
+impl Request {
+    /// Derivatives with respect to these parameters, for launches of this rank, where nothing else is to be known.
+    pub fn new(active: Vec<bool>, rank: u8) -> Request {
+        Request { active, rank, checkpoints: false, coinciding: Vec::new(), is_long: false }
+    }
 }
 
 /// Differentiates a kernel of verified HIR, as the front end made it.
@@ -77,6 +91,7 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     let is_active = active_params(&forward, request);
     let values = activity::active_values(&forward, &is_active);
     refuse_bits(&forward, &values)?;
+    let races = races::races(&forward, request, &values);
     let mut arrays = activity::arrays(&forward, request);
     let n_params = forward.params().len();
     let (mut new, adjoints) = with_adjoints(&forward, &is_active, &mut arrays);
@@ -89,6 +104,7 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     let needs = &mut backward.needs;
     needs.writes = custom::without_calls(&rest, forward.clone())?.written_arrays();
     needs.left = left;
+    needs.races = races;
     if !needs.after.is_empty() {
         custom::refuse_second_runs(&forward, &needs.left)?;
         // The kernel is run once more to know what it leaves, from what it found.
@@ -237,6 +253,7 @@ fn flat(
     let mut flat = module.functions[kernel].clone();
     fold::fold(&mut flat);
     refuse_collectives(&flat)?;
+    updates::extrema_of_components(&mut flat);
     let is_read_and_own = updates::read_and_own(&flat, request);
     updates::as_loads_and_stores(&mut flat, &is_read_and_own);
     refuse_reads_of_updates(&flat)?;

@@ -1,6 +1,7 @@
 //! The backward kernel as it is handed over: without what nothing needs, and with what a launch has to know.
 
 use super::custom;
+use super::races::Race;
 use super::sweep::{Array, Sweep, is_used};
 use super::{sums, updates};
 use crate::edit::Replacements;
@@ -54,6 +55,8 @@ pub struct Needs {
     pub writes: Vec<bool>,
     /// By parameter: whether what the array holds after the kernel matters, and not what it held before.
     pub left: Vec<bool>,
+    /// Launches that write different numbers to one element have no gradient.
+    pub races: Vec<Race>,
 }
 
 impl Needs {

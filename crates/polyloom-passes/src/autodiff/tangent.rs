@@ -284,7 +284,11 @@ impl<'a> Tangents<'a> {
                     self.builder.inst(data.op, &place, &types, data.imm.clone());
                 }
             }
-            Op::AtomicMin | Op::AtomicMax if self.is_extremum_of_scalars(data) => self.extremum(data, operands, place),
+            Op::AtomicMin | Op::AtomicMax if self.is_extremum(data) => self.extremum(data, operands, place),
+            op @ (Op::AtomicMin | Op::AtomicMax) if !super::sweep::is_used(self.old, data.results[0]) => {
+                let (message, help) = super::sweep::mixed_extremum(op);
+                self.refuse(data, message, help);
+            }
             op if op.info().group == Group::Atomic => {
                 let (message, help) = super::sweep::active_update(op);
                 self.refuse(data, message, help);
@@ -293,10 +297,9 @@ impl<'a> Tangents<'a> {
         }
     }
 
-    fn is_extremum_of_scalars(&self, data: &InstData) -> bool {
+    fn is_extremum(&self, data: &InstData) -> bool {
         let is_extremum = self.old.param_index(data.operands[0]).is_some_and(|param| self.is_extremum[param]);
-        let is_used = super::sweep::is_used(self.old, data.results[0]);
-        is_extremum && !is_used && self.old.ty(data.results[0]).as_scalar().is_some()
+        is_extremum && !super::sweep::is_used(self.old, data.results[0])
     }
 
     /// `atomic_min` and `atomic_max`: the element moves as the value does that it has in the end.

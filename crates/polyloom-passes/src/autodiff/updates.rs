@@ -6,9 +6,45 @@
 
 use super::Request;
 use super::activity::own_elements;
+use super::sweep::is_used;
 use crate::edit::Replacements;
-use polyloom_ir::{Function, Imm, Inst, Op, Region, Type, Value};
+use polyloom_ir::{Builder, Function, Imm, Inst, Op, Region, Scalar, Type, Value};
 use smallvec::SmallVec;
+
+/// Has `atomic_min` and `atomic_max` of composites update their components, each of which has an extremum of its own.
+pub(super) fn extrema_of_components(func: &mut Function) {
+    in_components(func, func.body);
+}
+
+fn in_components(func: &mut Function, region: Region) {
+    for inst in std::mem::take(&mut func.regions[region].insts) {
+        for inner in func.insts[inst].regions.clone() {
+            in_components(func, inner);
+        }
+        let data = func.insts[inst].clone();
+        let is_extremum = matches!(data.op, Op::AtomicMin | Op::AtomicMax);
+        let whole = data.operands.last().and_then(|&value| func.ty(value).as_composite());
+        let Some(composite) = whole.filter(|_| is_extremum && !is_used(func, data.results[0])) else {
+            func.regions[region].insts.push(inst);
+            continue;
+        };
+        let Some((&value, place)) = data.operands.split_last() else { continue };
+        let (shape, elem) = (composite.shape(), Type::Scalar(composite.elem()));
+        let n_columns = usize::from(shape[shape.len() - 1]);
+        let mut builder = Builder::new(func);
+        builder.switch_to(region);
+        builder.set_span(data.span);
+        for component in 0..composite.n_components() {
+            let mut operands: SmallVec<[Value; 6]> = place.into();
+            for &index in &[component / n_columns, component % n_columns][2 - shape.len()..] {
+                operands.push(builder.const_int(Scalar::I32, index as i64));
+            }
+            let part = builder.inst(Op::Component, &[value], &[elem], Imm::Component(component as u16));
+            operands.push(builder.func.insts[part].results[0]);
+            builder.inst(data.op, &operands, &[elem], data.imm.clone());
+        }
+    }
+}
 
 /// By parameter: whether each thread has elements of the array of its own and the kernel reads them as well as it
 /// updates them.

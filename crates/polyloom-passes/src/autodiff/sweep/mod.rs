@@ -42,7 +42,7 @@ pub(in crate::autodiff) struct Array {
     pub(in crate::autodiff) is_replayed: bool,
     /// Whether no two threads touch the adjoint of one element.
     pub(in crate::autodiff) is_private: bool,
-    /// Whether the kernel does nothing with it but to raise its elements by `atomic_max`, or to lower them by
+    /// Whether the kernel does nothing with it but to raise elements by `atomic_max`, and to lower others by
     /// `atomic_min`.
     pub(in crate::autodiff) is_extremum: bool,
 }
@@ -344,6 +344,16 @@ pub(in crate::autodiff) fn used_update(op: Op) -> (String, &'static str) {
 pub(in crate::autodiff) fn active_update(op: Op) -> (String, &'static str) {
     let message = format!("`{}` of an array that needs a gradient has no derivative", op.name());
     (message, "pass the array as one that needs no gradient, or update it by `atomic_add`")
+}
+
+/// Why `atomic_min` and `atomic_max` have no derivative on an array that something else is done with as well.
+pub(in crate::autodiff) fn mixed_extremum(op: Op) -> (String, &'static str) {
+    let message = format!(
+        "`{}` of an element that the kernel may also use in another way: whose value it has in the end does not show \
+         what came between",
+        op.name()
+    );
+    (message, "use another array for the rest, or elements that constant indices tell apart")
 }
 
 pub(in crate::autodiff) fn is_used(func: &Function, value: Value) -> bool {

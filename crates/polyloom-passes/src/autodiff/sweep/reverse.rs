@@ -3,7 +3,7 @@
 use super::super::rules;
 use super::super::zero;
 use super::asked::{Asked, Seed, Seeds, is_curved};
-use super::{Known, Sweep, Types, Values, active_update};
+use super::{Known, Sweep, Types, Values, active_update, mixed_extremum};
 use cranelift_entity::EntitySet;
 use polyloom_ir::op::{Effect, Group};
 use polyloom_ir::{Imm, Inst, InstData, Op, Region, Scalar, Span, Type, Value};
@@ -210,8 +210,9 @@ impl Sweep<'_> {
         let value = data.operands[data.operands.len() - 1];
         let ty = self.old.ty(value);
         let Some((param, place)) = self.adjoint_of(data, data.operands.len() - 2) else { return };
-        if !self.arrays[param].is_extremum || ty.as_scalar().is_none() {
-            return self.reverse_update(data);
+        if !self.arrays[param].is_extremum {
+            let (message, help) = mixed_extremum(data.op);
+            return self.refuse(data, message, help);
         }
         // Though the value need not be active: if the element has it in the end, what was there before counts no more.
         let mut at = place.clone();
