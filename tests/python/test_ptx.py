@@ -136,6 +136,52 @@ def test_neighbouring_elements_are_loaded_together():
     assert re.search(r"ld\.global(\.nc)?\.v4", ptx) and "st.global.v4" in ptx
 
 
+@loom.kernel
+def fours(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    for k in range(4):
+        y[4 * i + k] = x[4 * i + k] * 2.0
+
+
+@loom.kernel
+def pairs(x: loom.array(dtype=float), y: loom.array(dtype=float)):
+    i = loom.tid()
+    a = x[2 * i]
+    b = x[2 * i + 1]
+    y[2 * i] = a + b
+    y[2 * i + 1] = a - b
+
+
+@loom.kernel
+def rows(x: loom.array2d(dtype=float), y: loom.array2d(dtype=float)):
+    i, j = loom.tid()
+    for k in range(4):
+        y[i, 4 * j + k] = x[i, 4 * j + k] + 1.0
+
+
+@pytest.mark.parametrize("grid_stride", [False, True])
+@pytest.mark.parametrize(("kernel", "width"), [(fours, 4), (pairs, 2)])
+def test_elements_at_multiples_of_the_thread_are_accessed_together(kernel, width, grid_stride):
+    ptx = kernel.ptx(dense=True, grid_stride=grid_stride)
+    assert re.search(rf"ld\.global(\.nc)?\.v{width}\.b32", ptx) and re.search(rf"st\.global\.v{width}\.b32", ptx)
+    assert ".v2" not in kernel.ptx(grid_stride=grid_stride) and ".v4" not in kernel.ptx(grid_stride=grid_stride)
+    x, y = np.arange(400 * width, dtype=np.float32), np.zeros(400 * width, np.float32)
+    loom.sim.configure(sanitize="all")
+    try:
+        entry = loom.sim.Module(ptx).kernel(f"{kernel.key}_cuda_kernel_forward")
+        entry.launch(2 if grid_stride else 4, 128, [400, x, y])
+    finally:
+        loom.sim.configure(sanitize="none")
+    a, b = x[::2], x[1::2]
+    np.testing.assert_array_equal(y, 2 * x if width == 4 else np.stack([a + b, a - b], axis=1).ravel())
+
+
+def test_rows_are_accessed_together():
+    ptx = rows.ptx(dense=True)
+    # The address is that of a row, whose bytes need not be a multiple of 16.
+    assert ".v4" not in ptx
+
+
 def test_float_sums_are_single_instructions():
     ptx = atomics.ptx()
     assert re.search(r"(atom|red)(\.relaxed)?(\.gpu)?\.global(\.gpu)?\.add\.f32", ptx)

@@ -19,7 +19,8 @@ pub struct GpuTarget {
     pub shape: GridShape,
     /// Whether the code says which lines of source it is for.
     pub lines: bool,
-    /// Whether the code is for arrays that are dense, begin at multiples of 64 bytes and do not overlap, or for any.
+    /// Whether the code is for launches of at most 2^27 threads with arrays that are dense, begin at multiples of 64
+    /// bytes and do not overlap, or for any.
     pub dense: bool,
 }
 
@@ -261,7 +262,7 @@ fn emit(
     use crate::ptx_argument::name_parameters;
     use polyloom_codegen::Emit;
     let backend = polyloom_llvm::Nvptx::new(target.arch, version);
-    let options = polyloom_llvm::GpuOptions { shape: target.shape, sources };
+    let options = polyloom_llvm::GpuOptions { shape: target.shape, few_threads: target.dense, sources };
     let form = match form {
         GpuForm::LlvmIr => Emit::LlvmIr,
         GpuForm::LlvmIrOptimized => Emit::LlvmIrOptimized,

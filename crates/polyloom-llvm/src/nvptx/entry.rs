@@ -15,6 +15,10 @@ use polyloom_codegen::{ArgLayout, CodegenError, GpuLaunch, GridShape, SiteTable,
 use polyloom_ir::{FuncId, Function, MAX_DIMS, Module, Type};
 use std::ffi::CString;
 
+/// The limit of what launches with few threads have: multiples of a thread's number by up to 16 fit a signed 32-bit
+/// integer.
+const FEW_THREADS: u32 = 1 << 27;
+
 /// Lowers a kernel into the module.
 pub(super) fn kernel(
     ir: &Ir<'_>,
@@ -76,7 +80,13 @@ pub(super) fn kernel(
             index
         }
     };
-    unit.body_of_thread(&mut callees, thread(ir, launch, &extents, index))?;
+    let thread = thread(ir, launch, &extents, index, |coordinate| {
+        if options.few_threads {
+            let limit = ir.int_const(narrow, FEW_THREADS.into());
+            ir.intrinsic("llvm.assume", &[], &[ir.icmp(ULT, coordinate, limit)]);
+        }
+    });
+    unit.body_of_thread(&mut callees, thread)?;
     match options.shape {
         GridShape::OneThreadEach => ir.br(exit),
         GridShape::Stride => {
@@ -154,15 +164,19 @@ fn declare(ir: &Ir<'_>, processor: &Processor, func: &Function, name: &str) -> R
     Ok(function)
 }
 
-/// The thread with this index in the launch, its coordinates found by dividing by the inner extents.
-fn thread(ir: &Ir<'_>, launch: Val, extents: &[Val], index: Val) -> Thread {
+/// The thread with this index in the launch, its coordinates found by dividing by the inner extents. `note` is given
+/// each of its numbers.
+fn thread(ir: &Ir<'_>, launch: Val, extents: &[Val], index: Val, note: impl Fn(Val)) -> Thread {
     let wide = |value| ir.zext(value, ir.int(64));
     let mut outer = [None; MAX_DIMS];
+    note(index);
     let mut rest = index;
     let mut column = index;
     for axis in (1..extents.len()).rev() {
         let above = ir.udiv(rest, extents[axis]);
         let coordinate = ir.sub(rest, ir.mul(above, extents[axis]));
+        note(coordinate);
+        note(above);
         match axis + 1 == extents.len() {
             true => column = coordinate,
             false => outer[axis] = Some(wide(coordinate)),

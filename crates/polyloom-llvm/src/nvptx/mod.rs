@@ -35,6 +35,8 @@ pub struct Nvptx {
 pub struct GpuOptions<'a> {
     /// How the threads of a launch come to their elements.
     pub shape: GridShape,
+    /// Whether launches have at most 2^27 threads, so that small multiples of their numbers do not wrap.
+    pub few_threads: bool,
     /// Files to name the lines of, in `.loc` directives.
     pub sources: Option<&'a SourceMap>,
 }

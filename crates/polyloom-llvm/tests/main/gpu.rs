@@ -35,9 +35,13 @@ pub(crate) fn ptx(module: &Module, kernel: FuncId, arch: Arch) -> String {
 }
 
 pub(crate) fn ptx_of_version(module: &Module, kernel: FuncId, arch: Arch, version: PtxVersion) -> String {
+    named_ptx(module, kernel, arch, version, "kernel")
+}
+
+fn named_ptx(module: &Module, kernel: FuncId, arch: Arch, version: PtxVersion, entry: &str) -> String {
     let variant = Variant { launch_rank: 1, facts: Facts::default() };
-    let options = GpuOptions { shape: GridShape::OneThreadEach, sources: None };
-    let text = Nvptx::new(arch, version).emit(module, kernel, &variant, options, "kernel", Emit::Asm);
+    let options = GpuOptions { shape: GridShape::OneThreadEach, few_threads: false, sources: None };
+    let text = Nvptx::new(arch, version).emit(module, kernel, &variant, options, entry, Emit::Asm);
     String::from_utf8(text.unwrap_or_else(|error| panic!("{arch}: {error}"))).expect("PTX is text")
 }
 
@@ -68,21 +72,62 @@ fn ptxas_takes_every_kernel() {
     ptxas_takes(kernels.iter().map(|(name, module, kernel)| (name.as_str(), module, *kernel)));
 }
 
-/// Shows that ptxas takes the PTX of kernels, for some architectures that have what they need.
+/// Shows that ptxas takes the PTX of kernels for each architecture that it knows and that has what they need: in one
+/// run an architecture.
 pub(crate) fn ptxas_takes<'m>(kernels: impl Iterator<Item = (&'m str, &'m Module, FuncId)>) {
     let Some(ptxas) = ptxas() else { return };
     let folder = tempfile::tempdir().expect("there is a temporary folder");
-    let archs = ["sm_75", "sm_80", "sm_90a", "sm_120"].map(|arch| arch.parse().expect("it is an architecture"));
-    for (name, module, kernel) in kernels {
-        for arch in archs.into_iter().filter(|&arch: &Arch| check_arch(module, kernel, arch).is_empty()) {
-            let code = ptx(module, kernel, arch);
-            let source = folder.path().join("kernel.ptx");
-            std::fs::write(&source, &code).expect("the file is written");
-            let mut command = Command::new(&ptxas);
-            command.arg(format!("-arch={arch}")).arg("-o").arg(folder.path().join("kernel.cubin")).arg(&source);
-            let done = command.output().expect("ptxas runs");
-            let said = String::from_utf8_lossy(&done.stderr);
-            assert!(done.status.success(), "`{name}` for {arch}: {said}\n{code}");
+    let run = |command: &mut Command| command.current_dir(folder.path()).output().expect("ptxas runs");
+    let help = run(Command::new(&ptxas).arg("--help"));
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let is_known = |arch: &Arch| help.contains(&format!("'{arch}'"));
+    let kernels: Vec<_> = kernels.collect();
+    let archs: Vec<Arch> = Arch::all().filter(is_known).collect();
+    assert!(archs.len() > 10, "ptxas knows {archs:?}");
+    for arch in archs {
+        let version = arch.ptx_version().max("7.0".parse().expect("it is a version"));
+        let mut command = Command::new(&ptxas);
+        command.arg(format!("-arch={arch}")).args(["-o", "all.cubin"]);
+        for (number, (name, module, kernel)) in kernels.iter().enumerate() {
+            if check_arch(module, *kernel, arch).is_empty() {
+                let code = named_ptx(module, *kernel, arch, version, &format!("kernel_{number}"));
+                // The files are one module, in which names are there once.
+                let code = with_own_names(&code, number);
+                let file = format!("{number}_{name}.ptx");
+                std::fs::write(folder.path().join(&file), code).expect("the file is written");
+                command.arg(file);
+            }
         }
+        let done = run(&mut command);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{arch}: {said}");
     }
+}
+
+/// A text with a number behind the names of its functions and variables, but for those that are from elsewhere.
+fn with_own_names(code: &str, number: usize) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_$.%".contains(c);
+    let mut own: Vec<&str> = Vec::new();
+    for line in code
+        .lines()
+        .filter(|line| [".func", ".visible .func", ".const", ".global"].iter().any(|start| line.starts_with(start)))
+    {
+        // A function's name stands behind its results, a variable's before its extents.
+        let line = line.split_once(')').map_or(line, |(_, rest)| rest);
+        let name = line.split(['(', '[', ' ', '\t']).filter(|word| !word.is_empty() && !word.starts_with('.'));
+        own.extend(name.filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic() || "_$".contains(c))).take(1));
+    }
+    let mut renamed = String::with_capacity(code.len());
+    let mut rest = code;
+    while let Some(begin) = rest.find(is_part) {
+        let length = rest[begin..].find(|c| !is_part(c)).unwrap_or(rest.len() - begin);
+        let (before, word) = (&rest[..begin], &rest[begin..begin + length]);
+        renamed.push_str(before);
+        renamed.push_str(word);
+        if own.contains(&word) {
+            renamed.push_str(&format!("_{number}"));
+        }
+        rest = &rest[begin + length..];
+    }
+    renamed + rest
 }
