@@ -217,3 +217,43 @@ def test_the_last_block_sees_what_all_blocks_wrote():
         loom.launch(sum_in_last_block, dim=1 << 16, inputs=[a, partial, count, total])
         assert total[0] == a.sum()
         assert count[0] == 0
+
+
+@loom.kernel(block_dim=32)
+def swapped(mask: loom.array(dtype=loom.uint32), x: loom.array(dtype=int), out: loom.array(dtype=int)):
+    parts = loom.shared_array(shape=32, dtype=int)
+    i = loom.tid()
+    lane = loom.lane_id()
+    parts[lane] = x[i]
+    loom.sync_warp(mask[lane])
+    out[i] = parts[lane ^ 5]
+
+
+@pytest.mark.parametrize("sanitize", ["none", "all"])
+@pytest.mark.parametrize(
+    ("masks", "finding"),
+    [
+        # Each lane waits for its half of the warp, in which the other is.
+        ([0xFFFF] * 16 + [0xFFFF0000] * 16, None),
+        ([0xFF << lane // 8 * 8 for lane in range(32)], None),
+        ([3 << lane // 2 * 2 for lane in range(32)], "data race"),
+        ([1 << lane // 2 for lane in range(32)], "lanes outside the member mask"),
+        ([0] * 32, "lanes outside the member mask"),
+    ],
+)
+def test_lanes_of_a_warp_may_wait_for_some(masks, finding, sanitize):
+    x = np.arange(64, dtype=np.int32)
+    expected = x.reshape(2, 32)[:, np.arange(32) ^ 5].ravel()
+    given = np.array(masks, np.uint32)
+    for device in ("cpu", "sim:0"):
+        out = np.zeros(64, np.int32)
+        loom.sim.configure(sanitize=sanitize)
+        try:
+            if device == "sim:0" and sanitize == "all" and finding is not None:
+                with pytest.raises(loom.SanitizerError, match=finding):
+                    loom.launch(swapped, 64, [given, x], [out], device=device)
+                continue
+            loom.launch(swapped, 64, [given, x], [out], device=device)
+        finally:
+            loom.sim.configure(sanitize="none")
+        np.testing.assert_array_equal(out, expected)

@@ -326,6 +326,8 @@ def test_what_no_architecture_has_is_no_cuda_text():
         loom.sync_threads()
         x[loom.tid()] = cache[(255 - loom.thread_idx()) * 64]
 
-    with pytest.raises(RuntimeError, match="it needs 65536 B, .* 49152 B static"):
+    with pytest.raises(loom.CompileError) as raised:
         hoards.cuda()
+    assert "it needs 65536 B, GPUs allow at most 232448 B opt-in / 49152 B static" in str(raised.value)
+    assert "test_text.py:" in str(raised.value) and "def hoards" in str(raised.value)
     assert "cache" in hoards.cpp()

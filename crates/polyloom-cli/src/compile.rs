@@ -42,7 +42,8 @@ pub(crate) struct Arguments {
     /// C++ and CUDA C++ in which lines of the kernel's source stand before what they became
     #[arg(long)]
     comments: bool,
-    /// GPU code for arrays that are dense, begin at multiples of 64 bytes and do not overlap, not for any
+    /// GPU code for launches of at most 2^27 threads and arrays that are dense, begin at multiples of 64 bytes and do
+    /// not overlap, not for any
     #[arg(long)]
     dense: bool,
     /// GPU code whose threads run through the launch by strides of the grid, not one thread for each element
@@ -151,9 +152,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             Wanted::Gpu(form, target) => kernel.emit_gpu(form, &target).map(String::into_bytes),
             Wanted::Cubin(target) => kernel.cubin(&target),
             Wanted::Host(form) => kernel.emit(form, tier).map_err(GpuError::Codegen),
-            Wanted::Text(target) => {
-                kernel.text(target, arguments.comments).map(String::into_bytes).map_err(GpuError::Codegen)
-            }
+            Wanted::Text(target) => kernel.text(target, arguments.comments).map(String::into_bytes),
         };
         let bytes = bytes.map_err(refused)?;
         if let Some(path) = &arguments.metadata {

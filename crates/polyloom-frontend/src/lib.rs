@@ -134,6 +134,7 @@ pub fn compile_kernel_for(
     let kernel = lower::func_id(id);
     let mut errors = polyloom_ir::check_convergence(&module);
     errors.extend(polyloom_ir::check_readonly(&module));
+    errors.extend(polyloom_ir::check_constants(&module));
     if !errors.is_empty() {
         diagnostics.append(&mut errors);
         return Err(CompileError { diagnostics, sources: compilation.sources });
@@ -227,6 +228,7 @@ pub fn check_file(unit: &Arc<SourceUnit>, options: &Options) -> Result<CheckedFi
     let module = if has_errors(&diagnostics) { Module::new() } else { lower::lower(&compilation.program) };
     diagnostics.extend(polyloom_ir::check_convergence(&module));
     diagnostics.extend(polyloom_ir::check_readonly(&module));
+    diagnostics.extend(polyloom_ir::check_constants(&module));
     let gradients = compilation.lowered_gradients();
     let sources = compilation.sources;
     match has_errors(&diagnostics) {

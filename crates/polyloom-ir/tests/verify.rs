@@ -434,7 +434,7 @@ fn blocks_registers_and_ops_beyond_the_architecture_are_errors() {
         [
             "`async_commit` needs sm_80 or later, not sm_75",
             "a block of 2048 threads: sm_75 allows 1024, at most 1024 × 1024 × 64",
-            "300 registers for each thread: sm_75 has 255",
+            "300 registers for each thread: sm_75 allows 255",
         ]
     );
     let text = "kernel @k() [workgroup_size = (1, 1, 128), launch_bounds = (512)] {\n  return\n}\n";

@@ -232,7 +232,7 @@ impl Kernel {
     #[pyo3(signature = (*, comments = false, backward = false))]
     fn cpp(&self, py: Python<'_>, comments: bool, backward: bool) -> PyResult<String> {
         self.directed(py, backward, |kernel| kernel.text(TextTarget::Cpp, comments))?
-            .map_err(|error| codegen_error(&error))
+            .map_err(|error| gpu_error(py, &error))
     }
 
     /// The kernel as CUDA C++ that compiles by itself, for NVRTC and nvcc. With `comments`, lines of the kernel's
@@ -240,13 +240,13 @@ impl Kernel {
     #[pyo3(signature = (*, comments = false, backward = false))]
     fn cuda(&self, py: Python<'_>, comments: bool, backward: bool) -> PyResult<String> {
         self.directed(py, backward, |kernel| kernel.text(TextTarget::Cuda, comments))?
-            .map_err(|error| codegen_error(&error))
+            .map_err(|error| gpu_error(py, &error))
     }
 
     /// The kernel's PTX for a GPU architecture, `sm_75` to `sm_121`: for any arrays or, if `dense`, for dense ones that
-    /// begin at multiples of 64 bytes and do not overlap; with a thread for each element of a launch or, if
-    /// `grid_stride`, threads that run through the launch by strides of the grid. The entry's parameters are described
-    /// in the guide. No GPU is needed.
+    /// begin at multiples of 64 bytes and do not overlap, in launches of at most 2^27 threads; with a thread for each
+    /// element of a launch or, if `grid_stride`, threads that run through the launch by strides of the grid. The
+    /// entry's parameters are described in the guide. No GPU is needed.
     #[pyo3(signature = (arch = "sm_80", *, ptx_version = None, dense = false, grid_stride = false, backward = false))]
     fn ptx(
         &self,

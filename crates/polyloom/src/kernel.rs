@@ -1,5 +1,6 @@
 //! A compiled kernel.
 
+use crate::gpu::GpuError;
 use crate::session::Session;
 use crate::text::write_text;
 use polyloom_codegen::cpp::{Options as TextOptions, Target};
@@ -9,7 +10,7 @@ use polyloom_frontend::{CompileError, Compiled};
 use polyloom_ir::function::CheckKind;
 use polyloom_ir::span::Position;
 use polyloom_ir::text::attributes;
-use polyloom_ir::{Diagnostic, FloatMode, FuncId, Function, Module, Op, SourceMap, Type};
+use polyloom_ir::{Diagnostic, FloatMode, FuncId, Function, Module, Op, SourceMap, Type, check_archs};
 use polyloom_passes::analysis::canonical::{canonical_hash, structure_hash};
 use polyloom_passes::autodiff::write_gradients;
 use polyloom_passes::pipeline;
@@ -457,11 +458,17 @@ impl Kernel {
     ///
     /// # Errors
     ///
-    /// When the kernel has something that has no form in C++.
-    pub fn text(&self, target: Target, comments: bool) -> Result<String, CodegenError> {
+    /// When the kernel has something that has no form in C++, or asks in CUDA C++ for more than any GPU has.
+    pub fn text(&self, target: Target, comments: bool) -> Result<String, GpuError> {
+        if target == Target::Cuda {
+            let beyond = check_archs(&self.module, self.id);
+            if !beyond.is_empty() {
+                return Err(self.rejected(beyond).into());
+            }
+        }
         let options = pipeline::Options { gpu: target == Target::Cuda, ..self.options() };
         let form = TextOptions { sources: comments.then_some(&self.sources), without_prelude: false };
-        write_text(&self.module, self.id, &options, target, &form)
+        Ok(write_text(&self.module, self.id, &options, target, &form)?)
     }
 
     /// A failed check of this kernel, located in its source.

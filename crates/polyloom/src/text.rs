@@ -2,8 +2,7 @@
 
 use polyloom_codegen::CodegenError;
 use polyloom_codegen::cpp::{Options as TextOptions, Semantics, Target, emit};
-use polyloom_ir::verify::check_arch;
-use polyloom_ir::{Arch, Diagnostic, FuncId, Function, Inst, Module, Op, Type};
+use polyloom_ir::{FuncId, Function, Inst, Module, Op, Type};
 use polyloom_passes::analysis::range::possibly_negative_indices;
 use polyloom_passes::pipeline::Options;
 use polyloom_passes::text::{definition, for_text};
@@ -35,19 +34,7 @@ pub fn write_text(
     form: &TextOptions<'_>,
 ) -> Result<String, CodegenError> {
     let options = Options { gpu: target == Target::Cuda, ..*options };
-    if target == Target::Cuda {
-        runs_somewhere(module, kernel).map_err(|diagnostics| CodegenError::from_diagnostics(&diagnostics))?;
-    }
     let prepared = for_text(module, kernel, &options);
     let text = prepared.map_err(|diagnostics| CodegenError::from_diagnostics(&diagnostics))?;
     emit(&text.module, text.kernel, text.blocks.as_ref(), target, form, &Passes)
-}
-
-/// What keeps a kernel from running on every architecture: that of the one with the most shared memory.
-fn runs_somewhere(module: &Module, kernel: FuncId) -> Result<(), Vec<Diagnostic>> {
-    if Arch::all().any(|arch| check_arch(module, kernel, arch).is_empty()) {
-        return Ok(());
-    }
-    let largest = Arch::all().max_by_key(|arch| arch.limits().opt_in_shared_bytes).unwrap_or(Arch::DEFAULT);
-    Err(check_arch(module, kernel, largest))
 }

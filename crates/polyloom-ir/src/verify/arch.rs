@@ -10,6 +10,21 @@ use rustc_hash::FxHashMap;
 /// What keeps a valid kernel from running on GPUs of this architecture: ops that it does not have, and more threads,
 /// registers or shared memory than its blocks can have.
 pub fn check_arch(module: &Module, kernel: FuncId, arch: Arch) -> Vec<Diagnostic> {
+    check(module, kernel, arch, &format!("{arch} allows"))
+}
+
+/// What keeps a valid kernel from running on GPUs of any architecture; nothing if one has all it needs.
+pub fn check_archs(module: &Module, kernel: FuncId) -> Vec<Diagnostic> {
+    if Arch::all().any(|arch| check_arch(module, kernel, arch).is_empty()) {
+        return Vec::new();
+    }
+    // There is none that has less of anything than one with less shared memory.
+    let largest = Arch::all().max_by_key(|arch| arch.limits().opt_in_shared_bytes).unwrap_or(Arch::DEFAULT);
+    check(module, kernel, largest, "GPUs allow at most")
+}
+
+/// As [`check_arch`], with words for what is allowed.
+fn check(module: &Module, kernel: FuncId, arch: Arch, allows: &str) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     // Instructions of one number name one array.
     let mut shared: FxHashMap<u32, u64> = FxHashMap::default();
@@ -34,8 +49,7 @@ pub fn check_arch(module: &Module, kernel: FuncId, arch: Arch) -> Vec<Diagnostic
     let function = &module.functions[kernel];
     let limits = arch.limits();
     let statically: u64 = shared.values().sum();
-    let allowed =
-        format!("{arch} allows {} B opt-in / {} B static", limits.opt_in_shared_bytes, limits.static_shared_bytes);
+    let allowed = format!("{allows} {} B opt-in / {} B static", limits.opt_in_shared_bytes, limits.static_shared_bytes);
     let all = statically + u64::from(function.metadata.shared_bytes.unwrap_or(0));
     if all > limits.opt_in_shared_bytes.into() {
         let message = format!("the kernel's blocks share too much memory: it needs {all} B, {allowed}");
@@ -51,14 +65,14 @@ pub fn check_arch(module: &Module, kernel: FuncId, arch: Arch) -> Vec<Diagnostic
     if threads > limits.threads_per_block.into() || bound > limits.threads_per_block || too_far {
         let [x, y, z] = limits.block_dim;
         let message = format!(
-            "a block of {} threads: {arch} allows {}, at most {x} × {y} × {z}",
+            "a block of {} threads: {allows} {}, at most {x} × {y} × {z}",
             if too_far { format!("{extents:?}") } else { threads.max(bound.into()).to_string() },
             limits.threads_per_block,
         );
         errors.push(of(function, message, "use smaller blocks"));
     }
     if let Some(registers) = function.metadata.max_registers.filter(|&n| n > limits.registers_per_thread) {
-        let message = format!("{registers} registers for each thread: {arch} has {}", limits.registers_per_thread);
+        let message = format!("{registers} registers for each thread: {allows} {}", limits.registers_per_thread);
         errors.push(of(function, message, "ask for fewer"));
     }
     errors

@@ -69,13 +69,15 @@
 //! What an architecture lacks is no matter of validity: [`check_arch`].
 
 mod arch;
+mod constants;
 mod convergence;
 mod function;
 mod op_types;
 mod readonly;
 mod structure;
 
-pub use arch::check_arch;
+pub use arch::{check_arch, check_archs};
+pub use constants::check_constants;
 pub use convergence::check_convergence;
 pub use readonly::check_readonly;
 
