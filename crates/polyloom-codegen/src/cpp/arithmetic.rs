@@ -36,7 +36,12 @@ impl Body<'_, '_> {
             }
             Op::Sub => self.ring(data, ty, " - ", Sum, Sum, Product),
             Op::Mul => self.ring(data, ty, " * ", Product, Product, Unary),
-            Op::Neg if ty.is_float() => self.prefix("-", data),
+            Op::Neg if ty.is_float() => {
+                if let Some(half) = self.half_of(data.operands[0]) {
+                    self.unit.need_for(Helper::HalfNegation, half);
+                }
+                self.prefix("-", data);
+            }
             Op::Neg => self.negation(data, ty),
             Op::Div if ty.is_float() => self.binary(data, " / ", Product, Unary),
             Op::Div if self.has_plain_divisor(data, ty) => self.narrow(ty, |b| b.binary(data, " / ", Product, Unary)),
@@ -194,8 +199,9 @@ impl Body<'_, '_> {
             return;
         }
         // A fused product of 16-bit numbers is exact in `double`.
-        let wide = if data.op == Op::Fma { "double" } else { "float" };
-        self.unit.need(helper);
+        let wide = if data.op == Op::Fma { Scalar::F64 } else { Scalar::F32 };
+        self.unit.need_for(helper, wide);
+        let wide = types::scalar(wide);
         // In braces: g++ takes `float16(min(float(x), float(x)))` in a condition for a declaration.
         let _ = write!(self.out, "{}{{{}(", types::scalar(ty), helper.name());
         for (index, &operand) in data.operands.iter().enumerate() {
@@ -218,6 +224,10 @@ impl Body<'_, '_> {
         }
     }
 
+    fn half_of(&self, value: Value) -> Option<Scalar> {
+        self.scalar_of(value).filter(|ty| ty.is_half())
+    }
+
     fn prefix(&mut self, sign: &str, data: &InstData) {
         self.out.push_str(sign);
         let value = data.operands[0];
@@ -227,6 +237,16 @@ impl Body<'_, '_> {
     }
 
     fn binary(&mut self, data: &InstData, sign: &str, left: Precedence, right: Precedence) {
+        let operator = match sign {
+            " + " => Some(Helper::HalfSum),
+            " - " => Some(Helper::HalfDifference),
+            " * " => Some(Helper::HalfProduct),
+            " / " => Some(Helper::HalfQuotient),
+            _ => None,
+        };
+        if let (Some(operator), Some(half)) = (operator, self.half_of(data.operands[0])) {
+            self.unit.need_for(operator, half);
+        }
         self.value(data.operands[0], left);
         self.out.push_str(sign);
         self.value(data.operands[1], right);

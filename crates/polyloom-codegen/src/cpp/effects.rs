@@ -34,30 +34,24 @@ impl Body<'_, '_> {
             self.element(inst, data.operands[0], indices);
         } else {
             let helper = atomic_helper(data.op);
-            self.unit.need(helper);
-            if let Some(ty) = ty.as_scalar() {
-                self.unit.need_scalar(ty);
-                if ty.is_half() && matches!(data.op, Op::AtomicMin | Op::AtomicMax) {
-                    self.unit.need(Helper::Half);
-                }
-                if matches!(ty, Scalar::I32 | Scalar::I64) && matches!(data.op, Op::AtomicAdd | Op::AtomicSub) {
-                    self.unit.need(Helper::WrappingAtomics);
-                }
-            } else {
-                self.unit.need(match (data.op, self.shared_array(data.operands[0]).is_some()) {
-                    (Op::AtomicSub, false) => Helper::CompositeSub,
-                    (Op::AtomicMin, false) => Helper::CompositeMin,
-                    (Op::AtomicMax, false) => Helper::CompositeMax,
-                    (_, false) => Helper::CompositeAdd,
-                    (Op::AtomicSub, true) => Helper::SharedCompositeSub,
-                    (Op::AtomicMin, true) => Helper::SharedCompositeMin,
-                    (Op::AtomicMax, true) => Helper::SharedCompositeMax,
-                    (_, true) => Helper::SharedCompositeAdd,
-                });
-                if let Some(composite) = ty.as_composite()
-                    && matches!(composite.elem(), Scalar::I32 | Scalar::I64)
-                {
-                    self.unit.need(Helper::WrappingAtomics);
+            match ty {
+                Type::Composite(composite) => self.unit.need_for(
+                    match (data.op, self.shared_array(data.operands[0]).is_some()) {
+                        (Op::AtomicSub, false) => Helper::CompositeSub,
+                        (Op::AtomicMin, false) => Helper::CompositeMin,
+                        (Op::AtomicMax, false) => Helper::CompositeMax,
+                        (_, false) => Helper::CompositeAdd,
+                        (Op::AtomicSub, true) => Helper::SharedCompositeSub,
+                        (Op::AtomicMin, true) => Helper::SharedCompositeMin,
+                        (Op::AtomicMax, true) => Helper::SharedCompositeMax,
+                        (_, true) => Helper::SharedCompositeAdd,
+                    },
+                    composite.elem(),
+                ),
+                ty => {
+                    let ty = ty.as_scalar().unwrap_or(Scalar::I32);
+                    self.unit.need_scalar(ty);
+                    self.unit.need_for(helper, ty);
                 }
             }
             if scope != Scope::Device {

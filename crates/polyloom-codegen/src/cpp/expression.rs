@@ -504,7 +504,10 @@ impl Body<'_, '_> {
     }
 
     pub(super) fn call(&mut self, helper: Helper, operands: &[Value]) {
-        self.unit.need(helper);
+        match operands.first().and_then(|&operand| self.scalar_of(operand)) {
+            Some(ty) => self.unit.need_for(helper, ty),
+            None => self.unit.need(helper),
+        }
         self.out.push_str(helper.name());
         self.out.push('(');
         self.list(operands);

@@ -66,10 +66,10 @@ impl Body<'_, '_> {
             Op::Ballot => self.predicate(&format!("__ballot_sync({ALL}, "), data, ")"),
             Op::WarpAny => self.predicate(&format!("__any_sync({ALL}, "), data, ") != 0"),
             Op::WarpAll => self.predicate(&format!("__all_sync({ALL}, "), data, ") != 0"),
-            Op::Shuffle => self.shuffle("__shfl_sync", "from_lane", data),
-            Op::ShuffleUp => self.shuffle("__shfl_up_sync", "from_before", data),
-            Op::ShuffleDown => self.shuffle("__shfl_down_sync", "from_behind", data),
-            Op::ShuffleXor => self.shuffle("__shfl_xor_sync", "from_flipped", data),
+            Op::Shuffle => self.shuffle("__shfl_sync", Helper::FromLane, data),
+            Op::ShuffleUp => self.shuffle("__shfl_up_sync", Helper::FromBefore, data),
+            Op::ShuffleDown => self.shuffle("__shfl_down_sync", Helper::FromBehind, data),
+            Op::ShuffleXor => self.shuffle("__shfl_xor_sync", Helper::FromFlipped, data),
             Op::MatchAny => self.call(Helper::MatchAny, &data.operands),
             Op::MatchAll => self.call(Helper::MatchAll, &data.operands),
             Op::WarpReduceAdd => self.warp_reduce(Helper::WarpReduceAdd, data),
@@ -104,18 +104,18 @@ impl Body<'_, '_> {
     }
 
     fn warp_reduce(&mut self, helper: Helper, data: &InstData) {
-        let Type::Composite(_) = self.func.ty(data.operands[0]) else {
+        let Type::Composite(composite) = self.func.ty(data.operands[0]) else {
             self.call(helper, &data.operands);
             return;
         };
-        self.unit.need(helper);
+        self.unit.need_for(helper, composite.elem());
         self.unit.need(Helper::Components);
         self.text("components(");
         self.whole(data.operands[0]);
         let _ = write!(self.out, ", [](auto x) {{ return {}(x); }})", helper.name());
     }
 
-    fn shuffle(&mut self, name: &str, way: &str, data: &InstData) {
+    fn shuffle(&mut self, name: &str, way: Helper, data: &InstData) {
         let ty = self.func.ty(data.operands[0]);
         let is_native = matches!(
             ty.as_scalar(),
@@ -125,7 +125,8 @@ impl Body<'_, '_> {
             let _ = write!(self.out, "{name}({ALL}, ");
         } else {
             self.unit.need(Helper::Shuffle);
-            let _ = write!(self.out, "shuffle<{way}>(");
+            self.unit.need(way);
+            let _ = write!(self.out, "shuffle<{}>(", way.name());
         }
         self.whole(data.operands[0]);
         self.text(", ");

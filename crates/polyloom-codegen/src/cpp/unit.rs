@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::names::{Names, identifier};
 use super::plan::draws;
-use super::prelude::{Helper, half};
+use super::prelude::{Helper, Text, TypeSet};
 use super::{Options, Semantics, types};
 use crate::abi::SiteTable;
 use crate::backend::CodegenError;
@@ -14,7 +14,7 @@ use polyloom_ir::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The language of the text.
@@ -69,6 +69,13 @@ struct FunctionText {
     is_library: bool,
 }
 
+/// A function whose text is written, or is about to be.
+#[derive(PartialEq, Eq, Hash)]
+enum Written {
+    User(FuncId),
+    Library(String),
+}
+
 /// A table of constants.
 struct Table {
     /// Its name in the namespace `constants`.
@@ -79,6 +86,8 @@ struct Table {
     bits: Vec<u64>,
 }
 
+type Helpers = BTreeMap<Helper, TypeSet>;
+
 /// A text being written.
 pub(super) struct Unit<'u> {
     target: Target,
@@ -86,7 +95,8 @@ pub(super) struct Unit<'u> {
     semantics: &'u dyn Semantics,
     /// How the kernel was split, if its threads are blocks.
     pub(super) blocks: Option<&'u BlockPlan>,
-    helpers: BTreeSet<Helper>,
+    /// The helpers that functions and tables use, and the types that they are used with.
+    helpers: Helpers,
     scalars: FxHashSet<Scalar>,
     composites: Vec<Composite>,
     tables: Vec<Table>,
@@ -96,8 +106,10 @@ pub(super) struct Unit<'u> {
     compares_with_limits: bool,
     /// Texts of functions, each after those it calls.
     functions: Vec<FunctionText>,
+    /// Names of functions of the user's and of the library's.
     user: FxHashMap<FuncId, String>,
     library: FxHashMap<String, String>,
+    written: FxHashSet<Written>,
     definitions: FxHashMap<(Op, SmallVec<[Type; 4]>), Option<Callee>>,
     names: Names,
     error: Option<CodegenError>,
@@ -120,7 +132,7 @@ impl<'u> Unit<'u> {
             options,
             semantics,
             blocks,
-            helpers: BTreeSet::new(),
+            helpers: Helpers::new(),
             scalars: [Scalar::U64].into_iter().collect(),
             composites: Vec::new(),
             tables: Vec::new(),
@@ -130,6 +142,7 @@ impl<'u> Unit<'u> {
             functions: Vec::new(),
             user: FxHashMap::default(),
             library: FxHashMap::default(),
+            written: FxHashSet::default(),
             definitions: FxHashMap::default(),
             names,
             error: None,
@@ -146,17 +159,50 @@ impl<'u> Unit<'u> {
     }
 
     pub(super) fn need(&mut self, helper: Helper) {
-        if self.helpers.insert(helper) {
-            for &needed in helper.needs() {
-                self.need(needed);
-            }
-        }
+        self.helpers.entry(helper).or_default();
+    }
+
+    /// Notes that a helper is used with a type.
+    pub(super) fn need_for(&mut self, helper: Helper, ty: Scalar) {
+        self.helpers.entry(helper).or_default().add(TypeSet::of(ty));
     }
 
     pub(super) fn need_scalar(&mut self, ty: Scalar) {
         if self.scalars.insert(ty) && ty.is_half() {
-            self.need(Helper::Half);
+            self.need_for(Helper::Half, ty);
         }
+    }
+
+    /// The text of a helper.
+    fn helper_text(&self, helper: Helper) -> Text {
+        match helper {
+            // Loops are at any scope, CUDA's own functions at the device's.
+            Helper::AtomicAdd | Helper::AtomicSub if self.helpers.contains_key(&Helper::AtomicScopes) => {
+                helper.text(Target::Cpp)
+            }
+            helper => helper.text(self.target),
+        }
+    }
+
+    /// The helpers with all that they rely on in turn, for the same types.
+    fn all_helpers(&self) -> Helpers {
+        let mut all = Helpers::new();
+        let mut rest: Vec<(Helper, TypeSet)> = self.helpers.iter().map(|(&helper, &types)| (helper, types)).collect();
+        while let Some((helper, types)) = rest.pop() {
+            let known = all.get(&helper).copied();
+            let mut union = known.unwrap_or_default();
+            union.add(types);
+            if known == Some(union) {
+                continue;
+            }
+            all.insert(helper, union);
+            rest.extend(helper.needs().iter().map(|&needed| (needed, types)));
+            if let Text::ByType(parts) = self.helper_text(helper) {
+                let used = parts.iter().filter(|part| part.is_for(types));
+                rest.extend(used.flat_map(|part| part.needs).map(|&needed| (needed, types)));
+            }
+        }
+        all
     }
 
     /// The name, in the namespace `constants`, of the table of these constants, which the source may have a name for.
@@ -292,7 +338,7 @@ impl<'u> Unit<'u> {
         func.walk(func.body, &mut |_, data| match data.imm {
             Imm::Func(callee) if data.op == Op::Call => {
                 if self.phrase(callees, callee).is_none() {
-                    let name = self.function(callees, callee);
+                    let name = self.function_name(callees, callee);
                     names.reserve(&name);
                 }
             }
@@ -316,8 +362,8 @@ impl<'u> Unit<'u> {
         phrases.iter().find(|(known, _)| *known == id).map(|&(_, phrase)| phrase)
     }
 
-    /// The name of a called function, whose text is written before that of its caller.
-    pub(super) fn function(&mut self, callees: Callees<'_>, id: FuncId) -> String {
+    /// The name of a function that may be called.
+    fn function_name(&mut self, callees: Callees<'_>, id: FuncId) -> String {
         let func = &callees.module.functions[id];
         let known = match callees.is_library {
             true => self.library.get(&*func.name),
@@ -326,7 +372,7 @@ impl<'u> Unit<'u> {
         if let Some(name) = known {
             return name.clone();
         }
-        let name = match callees.is_library {
+        match callees.is_library {
             true => {
                 let base = func.name.split('.').next().unwrap_or(&func.name);
                 // On components, beside the function of composites that has the op's name.
@@ -344,8 +390,19 @@ impl<'u> Unit<'u> {
                 self.user.insert(id, name.clone());
                 name
             }
+        }
+    }
+
+    /// The name of a called function, whose text is written before that of its caller.
+    pub(super) fn function(&mut self, callees: Callees<'_>, id: FuncId) -> String {
+        let name = self.function_name(callees, id);
+        let key = match callees.is_library {
+            true => Written::Library(callees.module.functions[id].name.to_string()),
+            false => Written::User(id),
         };
-        self.write_function(callees, id, &name);
+        if self.written.insert(key) {
+            self.write_function(callees, id, &name);
+        }
         name
     }
 
@@ -506,29 +563,17 @@ impl<'u> Unit<'u> {
             }
         }
         let (function, member) = (format!("{} ", self.target.function()), self.target.member_function());
-        let is_scoped = self.helpers.contains(&Helper::AtomicScopes);
+        let is_scoped = self.helpers.contains_key(&Helper::AtomicScopes);
         let put = |text: &mut String, piece: &str| {
             let piece = piece.replace("$F", &function).replace("$M", member);
             text.push_str(&if piece.contains('$') { atomics(&piece, is_scoped) } else { piece });
         };
         put(&mut text, LAUNCH_BOUNDS);
-        for &helper in &self.helpers {
-            match helper {
-                Helper::Half => {
-                    for name in [Scalar::F16, Scalar::BF16].iter().filter(|ty| self.scalars.contains(ty)) {
-                        put(&mut text, &half(types::scalar(*name)));
-                    }
-                }
-                // Loops are at any scope, CUDA's own functions at the device's.
-                Helper::AtomicAdd | Helper::WrappingAtomics if is_scoped => put(&mut text, helper.text(Target::Cpp)),
-                helper => put(&mut text, helper.text(self.target)),
-            }
-            if matches!(helper, Helper::Min | Helper::Max) {
-                for ty in [Scalar::F16, Scalar::BF16].iter().filter(|ty| self.scalars.contains(ty)) {
-                    let (ty, name) = (types::scalar(*ty), helper.name());
-                    let line =
-                        format!("$F{ty} {name}({ty} a, {ty} b) {{ return {ty}({name}(float(a), float(b))); }}\n");
-                    put(&mut text, &line);
+        for (helper, types) in self.all_helpers() {
+            match self.helper_text(helper) {
+                Text::Whole(piece) => put(&mut text, piece),
+                Text::ByType(parts) => {
+                    parts.iter().filter(|part| part.is_for(types)).for_each(|part| put(&mut text, part.text));
                 }
             }
         }

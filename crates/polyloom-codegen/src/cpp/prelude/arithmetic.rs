@@ -1,5 +1,9 @@
 //! Functions of the prelude on numbers and indices.
 
+use super::{Helper, Part};
+use polyloom_ir::Scalar;
+use polyloom_ir::Scalar::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
 pub(super) const INFINITY: &str = r"
 template <typename T>
 $FT inf() {
@@ -142,127 +146,158 @@ $FT truncate(F x) {
 }
 ";
 
-pub(super) const MIN: &str = r"
-template <typename T>
-$FT min(T a, T b) {
-    return b < a ? b : a;
+const INTEGERS: &[Scalar] = &[U8, I8, U16, I16, U32, I32, U64, I64];
+
+macro_rules! half_extremum {
+    ($half:literal, $name:literal) => {
+        concat!(
+            "$F",
+            $half,
+            " ",
+            $name,
+            "(",
+            $half,
+            " a, ",
+            $half,
+            " b) { return ",
+            $half,
+            "(",
+            $name,
+            "(float(a), float(b))); }\n"
+        )
+    };
 }
 
-// A number rather than NaN, and -0 rather than 0. What is equal has the same bits, or is a zero of either sign.
-$Ffloat min(float a, float b) {
-    return a == b ? bitcast<float>(bitcast<int>(a) | bitcast<int>(b)) : a != a || b < a ? b : a;
-}
-$Fdouble min(double a, double b) {
-    return a == b ? bitcast<double>(bitcast<int64>(a) | bitcast<int64>(b)) : a != a || b < a ? b : a;
-}
-";
-
-pub(super) const MIN_CUDA: &str = r"
-template <typename T>
-$FT min(T a, T b) {
-    return b < a ? b : a;
-}
-
-// A number rather than NaN, and -0 rather than 0.
-$Ffloat min(float a, float b) { return fminf(a, b); }
-$Fdouble min(double a, double b) { return fmin(a, b); }
-";
-
-pub(super) const MAX: &str = r"
-template <typename T>
-$FT max(T a, T b) {
-    return b > a ? b : a;
-}
-
-// A number rather than NaN, and 0 rather than -0.
-$Ffloat max(float a, float b) {
-    return a == b ? bitcast<float>(bitcast<int>(a) & bitcast<int>(b)) : a != a || b > a ? b : a;
-}
-$Fdouble max(double a, double b) {
-    return a == b ? bitcast<double>(bitcast<int64>(a) & bitcast<int64>(b)) : a != a || b > a ? b : a;
-}
-";
-
-pub(super) const MAX_CUDA: &str = r"
-template <typename T>
-$FT max(T a, T b) {
-    return b > a ? b : a;
+/// The lesser or greater of two: of integers, of floating-point numbers with a comment on them, and of 16-bit floats,
+/// which are compared as `float`.
+macro_rules! extremum {
+    ($name:literal, $less:literal, $comment:literal, $needs:expr, $float:literal, $double:literal) => {
+        &[
+            Part {
+                types: INTEGERS,
+                needs: &[],
+                text: concat!(
+                    "\ntemplate <typename T>\n$FT ",
+                    $name,
+                    "(T a, T b) {\n    return b ",
+                    $less,
+                    " a ? b : a;\n}\n"
+                ),
+            },
+            Part { types: &[F32, F64, F16, BF16], needs: &[], text: concat!("\n// ", $comment, "\n") },
+            Part {
+                types: &[F32, F16, BF16],
+                needs: $needs,
+                text: concat!("$Ffloat ", $name, "(float a, float b) {\n    return ", $float, ";\n}\n"),
+            },
+            Part {
+                types: &[F64],
+                needs: $needs,
+                text: concat!("$Fdouble ", $name, "(double a, double b) {\n    return ", $double, ";\n}\n"),
+            },
+            Part { types: &[F16], needs: &[], text: half_extremum!("float16", $name) },
+            Part { types: &[BF16], needs: &[], text: half_extremum!("bfloat16", $name) },
+        ]
+    };
 }
 
-// A number rather than NaN, and 0 rather than -0.
-$Ffloat max(float a, float b) { return fmaxf(a, b); }
-$Fdouble max(double a, double b) { return fmax(a, b); }
-";
+pub(super) const MIN: &[Part] = extremum!(
+    "min",
+    "<",
+    "A number rather than NaN, and -0 rather than 0. What is equal has the same bits, or is a zero of either sign.",
+    &[Helper::Bitcast],
+    "a == b ? bitcast<float>(bitcast<int>(a) | bitcast<int>(b)) : a != a || b < a ? b : a",
+    "a == b ? bitcast<double>(bitcast<int64>(a) | bitcast<int64>(b)) : a != a || b < a ? b : a"
+);
+
+pub(super) const MIN_CUDA: &[Part] =
+    extremum!("min", "<", "A number rather than NaN, and -0 rather than 0.", &[], "fminf(a, b)", "fmin(a, b)");
+
+pub(super) const MAX: &[Part] = extremum!(
+    "max",
+    ">",
+    "A number rather than NaN, and 0 rather than -0.",
+    &[Helper::Bitcast],
+    "a == b ? bitcast<float>(bitcast<int>(a) & bitcast<int>(b)) : a != a || b > a ? b : a",
+    "a == b ? bitcast<double>(bitcast<int64>(a) & bitcast<int64>(b)) : a != a || b > a ? b : a"
+);
+
+pub(super) const MAX_CUDA: &[Part] =
+    extremum!("max", ">", "A number rather than NaN, and 0 rather than -0.", &[], "fmaxf(a, b)", "fmax(a, b)");
 
 /// The magnitude, of floating-point numbers by what the target has.
 macro_rules! magnitude {
     ($float:literal, $double:literal) => {
-        concat!(
-            "
+        &[
+            Part {
+                types: INTEGERS,
+                needs: &[],
+                text: "
 // The magnitude of the least integer wraps.
 template <typename T>
 $FT abs(T x) {
     return x < 0 ? T(0 - uint64(x)) : x;
 }
-$Ffloat abs(float x) { return ",
-            $float,
-            "(x); }\n$Fdouble abs(double x) { return ",
-            $double,
-            "(x); }\n"
-        )
+",
+            },
+            Part { types: &[F32, F64], needs: &[], text: "\n" },
+            Part { types: &[F32], needs: &[], text: concat!("$Ffloat abs(float x) { return ", $float, "(x); }\n") },
+            Part { types: &[F64], needs: &[], text: concat!("$Fdouble abs(double x) { return ", $double, "(x); }\n") },
+        ]
     };
 }
 
-pub(super) const ABS: &str = magnitude!("__builtin_fabsf", "__builtin_fabs");
-pub(super) const ABS_CUDA: &str = magnitude!("fabsf", "fabs");
+pub(super) const ABS: &[Part] = magnitude!("__builtin_fabsf", "__builtin_fabs");
+pub(super) const ABS_CUDA: &[Part] = magnitude!("fabsf", "fabs");
 
 /// A function of `float` and `double`, by what the target has for each.
 macro_rules! of_floats {
     ($(#$comment:literal,)? $name:literal, $float:literal, $double:literal) => {
-        concat!(
-            "\n",
-            $("// ", $comment, "\n",)?
-            "$Ffloat ",
-            $name,
-            "(float x) { return ",
-            $float,
-            "(x); }\n$Fdouble ",
-            $name,
-            "(double x) { return ",
-            $double,
-            "(x); }\n"
-        )
+        of_floats!($(#$comment,)? $name, "x", "float x", $float, "double x", $double)
+    };
+    ($(#$comment:literal,)? $name:literal, $given:literal, $floats:literal, $float:literal, $doubles:literal,
+     $double:literal) => {
+        &[
+            Part { types: &[], needs: &[], text: concat!("\n", $("// ", $comment, "\n")?) },
+            Part {
+                types: &[F32],
+                needs: &[],
+                text: concat!("$Ffloat ", $name, "(", $floats, ") { return ", $float, "(", $given, "); }\n"),
+            },
+            Part {
+                types: &[F64],
+                needs: &[],
+                text: concat!("$Fdouble ", $name, "(", $doubles, ") { return ", $double, "(", $given, "); }\n"),
+            },
+        ]
     };
 }
 
-pub(super) const SQRT: &str = of_floats!("sqrt", "__builtin_sqrtf", "__builtin_sqrt");
-pub(super) const SQRT_CUDA: &str = of_floats!("sqrt", "__fsqrt_rn", "__dsqrt_rn");
+pub(super) const SQRT: &[Part] = of_floats!("sqrt", "__builtin_sqrtf", "__builtin_sqrt");
+pub(super) const SQRT_CUDA: &[Part] = of_floats!("sqrt", "__fsqrt_rn", "__dsqrt_rn");
 
-pub(super) const FLOOR: &str = of_floats!("floor", "__builtin_floorf", "__builtin_floor");
-pub(super) const FLOOR_CUDA: &str = of_floats!("floor", "floorf", "::floor");
+pub(super) const FLOOR: &[Part] = of_floats!("floor", "__builtin_floorf", "__builtin_floor");
+pub(super) const FLOOR_CUDA: &[Part] = of_floats!("floor", "floorf", "::floor");
 
-pub(super) const CEIL: &str = of_floats!("ceil", "__builtin_ceilf", "__builtin_ceil");
-pub(super) const CEIL_CUDA: &str = of_floats!("ceil", "ceilf", "::ceil");
+pub(super) const CEIL: &[Part] = of_floats!("ceil", "__builtin_ceilf", "__builtin_ceil");
+pub(super) const CEIL_CUDA: &[Part] = of_floats!("ceil", "ceilf", "::ceil");
 
-pub(super) const TRUNC: &str = of_floats!("trunc", "__builtin_truncf", "__builtin_trunc");
-pub(super) const TRUNC_CUDA: &str = of_floats!("trunc", "truncf", "::trunc");
+pub(super) const TRUNC: &[Part] = of_floats!("trunc", "__builtin_truncf", "__builtin_trunc");
+pub(super) const TRUNC_CUDA: &[Part] = of_floats!("trunc", "truncf", "::trunc");
 
-pub(super) const RINT: &str =
+pub(super) const RINT: &[Part] =
     of_floats!(# "To the nearest integer, halves to even ones.", "rint", "__builtin_rintf", "__builtin_rint");
-pub(super) const RINT_CUDA: &str =
+pub(super) const RINT_CUDA: &[Part] =
     of_floats!(# "To the nearest integer, halves to even ones.", "rint", "rintf", "::rint");
 
-pub(super) const FMA: &str = r"
-// A product and a sum, rounded once.
-$Ffloat fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-$Fdouble fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
-";
-
-pub(super) const FMA_CUDA: &str = r"
-// A product and a sum, rounded once.
-$Ffloat fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-$Fdouble fma(double a, double b, double c) { return __fma_rn(a, b, c); }
-";
+pub(super) const FMA: &[Part] = of_floats!(
+    # "A product and a sum, rounded once.",
+    "fma", "a, b, c", "float a, float b, float c", "__builtin_fmaf", "double a, double b, double c", "__builtin_fma"
+);
+pub(super) const FMA_CUDA: &[Part] = of_floats!(
+    # "A product and a sum, rounded once.",
+    "fma", "a, b, c", "float a, float b, float c", "__fmaf_rn", "double a, double b, double c", "__fma_rn"
+);
 
 pub(super) const RANGE: &str = r"
 // The numbers from `low` on in steps until `high`, which is not one of them, as Python counts. Nothing overflows.

@@ -3,6 +3,12 @@
 //! Where a CUDA text has updates at other scopes than the device's, those that are loops are templates of the scope:
 //! `$S` stands among a template's parameters and `$C` behind the names of functions that are called.
 
+use super::{Helper, Part};
+use polyloom_ir::Scalar;
+use polyloom_ir::Scalar::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
+const UPDATE: &[Helper] = &[Helper::AtomicUpdate];
+
 pub(super) const ATOMIC_UPDATE: &str = r"
 // Replaces an element by what is made of it, and gives the old one.
 template <$Stypename T, typename F>
@@ -29,7 +35,7 @@ $FT scoped_swap(T *place, T old, T next) {
 }
 ";
 
-pub(super) const ATOMIC_UPDATE_CUDA: &str = r"
+pub(super) const COMPARE_AND_SWAP_CUDA: &str = r"
 template <$Stypename W, typename T>
 $FT swap_words(T *place, T old, T next) {
     W bits[2];
@@ -69,7 +75,9 @@ $FT compare_and_swap(T *place, T old, T next) {
         return old;
     }
 }
+";
 
+pub(super) const ATOMIC_UPDATE_CUDA: &str = r"
 template <typename W, typename T>
 $FT volatile_word(const T *place) {
     const W bits = *reinterpret_cast<const volatile W *>(place);
@@ -129,8 +137,89 @@ $FT ",
     };
 }
 
-pub(super) const ATOMIC_ADD: &str = update!("atomic_add", "T(old + value)");
-pub(super) const ATOMIC_SUB: &str = update!("atomic_sub", "T(old - value)");
+/// An update of signed integers, computed in unsigned ones.
+macro_rules! wrapping {
+    ($ty:literal, $zero:literal, $name:literal, $sign:literal) => {
+        concat!(
+            "
+$W$F",
+            $ty,
+            " ",
+            $name,
+            "(",
+            $ty,
+            " &element, ",
+            $ty,
+            " value) {
+    return atomic_update$C(element, [=](",
+            $ty,
+            " old) { return ",
+            $ty,
+            "(",
+            $zero,
+            " + old ",
+            $sign,
+            " value); });
+}
+"
+        )
+    };
+}
+
+/// The types whose sums are computed as they are.
+const NOT_WRAPPING: &[Scalar] = &[U8, I8, U16, I16, U32, U64, F16, BF16, F32, F64];
+
+pub(super) const ATOMIC_ADD: &[Part] = &[
+    Part { types: NOT_WRAPPING, needs: UPDATE, text: update!("atomic_add", "T(old + value)") },
+    Part { types: &[I32], needs: UPDATE, text: wrapping!("int", "0u", "atomic_add", "+") },
+    Part { types: &[I64], needs: UPDATE, text: wrapping!("int64", "0ull", "atomic_add", "+") },
+];
+
+pub(super) const ATOMIC_SUB: &[Part] = &[
+    Part { types: NOT_WRAPPING, needs: UPDATE, text: update!("atomic_sub", "T(old - value)") },
+    Part { types: &[I32], needs: UPDATE, text: wrapping!("int", "0u", "atomic_sub", "-") },
+    Part { types: &[I64], needs: UPDATE, text: wrapping!("int64", "0ull", "atomic_sub", "-") },
+];
+
+/// An update that CUDA has a function for.
+macro_rules! native {
+    ($ty:ident, $text:literal) => {
+        Part { types: &[$ty], needs: &[], text: $text }
+    };
+}
+
+pub(super) const ATOMIC_ADD_CUDA: &[Part] = &[
+    Part {
+        types: &[U8, I8, U16, I16, U32, U64, F16, BF16],
+        needs: UPDATE,
+        text: update!("atomic_add", "T(old + value)"),
+    },
+    native!(F32, "\n$Ffloat atomic_add(float &element, float value) { return atomicAdd(&element, value); }\n"),
+    native!(F64, "\n$Fdouble atomic_add(double &element, double value) { return atomicAdd(&element, value); }\n"),
+    native!(I32, "\n$Fint atomic_add(int &element, int value) { return atomicAdd(&element, value); }\n"),
+    native!(
+        I64,
+        "
+$Fint64 atomic_add(int64 &element, int64 value) {
+    return int64(atomicAdd(reinterpret_cast<uint64 *>(&element), uint64(value)));
+}
+"
+    ),
+];
+
+pub(super) const ATOMIC_SUB_CUDA: &[Part] = &[
+    Part { types: NOT_WRAPPING, needs: UPDATE, text: update!("atomic_sub", "T(old - value)") },
+    native!(I32, "\n$Fint atomic_sub(int &element, int value) { return atomicSub(&element, value); }\n"),
+    native!(
+        I64,
+        "
+$Fint64 atomic_sub(int64 &element, int64 value) {
+    return int64(atomicAdd(reinterpret_cast<uint64 *>(&element), 0 - uint64(value)));
+}
+"
+    ),
+];
+
 pub(super) const ATOMIC_MIN: &str = update!("atomic_min", "T(min(old, value))");
 pub(super) const ATOMIC_MAX: &str = update!("atomic_max", "T(max(old, value))");
 pub(super) const ATOMIC_AND: &str = update!("atomic_and", "T(old & value)");
@@ -142,13 +231,6 @@ pub(super) const ATOMIC_DEC: &str = update!(
     # "Counts down to 0 and starts again at `value`.",
     "atomic_dec",
     "old == 0 || old > value ? value : T(old - 1)"
-);
-
-pub(super) const ATOMIC_ADD_CUDA: &str = concat!(
-    update!("atomic_add", "T(old + value)"),
-    "$Ffloat atomic_add(float &element, float value) { return atomicAdd(&element, value); }
-$Fdouble atomic_add(double &element, double value) { return atomicAdd(&element, value); }
-"
 );
 
 pub(super) const ATOMIC_EXCH: &str = r"
@@ -173,53 +255,6 @@ pub(super) const ATOMIC_CAS_CUDA: &str = r"
 template <$Stypename T>
 $FT atomic_cas(T &element, T compare, T value) {
     return compare_and_swap$C(&element, compare, value);
-}
-";
-
-/// An update of signed integers, computed in unsigned ones.
-macro_rules! wrapping {
-    ($ty:literal, $zero:literal, $name:literal, $sign:literal) => {
-        concat!(
-            "$W$F",
-            $ty,
-            " ",
-            $name,
-            "(",
-            $ty,
-            " &element, ",
-            $ty,
-            " value) {
-    return atomic_update$C(element, [=](",
-            $ty,
-            " old) { return ",
-            $ty,
-            "(",
-            $zero,
-            " + old ",
-            $sign,
-            " value); });
-}
-"
-        )
-    };
-}
-
-pub(super) const WRAPPING_ATOMICS: &str = concat!(
-    "\n",
-    wrapping!("int", "0u", "atomic_add", "+"),
-    wrapping!("int64", "0ull", "atomic_add", "+"),
-    wrapping!("int", "0u", "atomic_sub", "-"),
-    wrapping!("int64", "0ull", "atomic_sub", "-"),
-);
-
-pub(super) const WRAPPING_ATOMICS_CUDA: &str = r"
-$Fint atomic_add(int &element, int value) { return atomicAdd(&element, value); }
-$Fint64 atomic_add(int64 &element, int64 value) {
-    return int64(atomicAdd(reinterpret_cast<uint64 *>(&element), uint64(value)));
-}
-$Fint atomic_sub(int &element, int value) { return atomicSub(&element, value); }
-$Fint64 atomic_sub(int64 &element, int64 value) {
-    return int64(atomicAdd(reinterpret_cast<uint64 *>(&element), 0 - uint64(value)));
 }
 ";
 

@@ -1,5 +1,8 @@
 //! What the prelude has for blocks, warps and shared memory: for CUDA C++, but for what runs a block at a time.
 
+use super::Part;
+use polyloom_ir::Scalar::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
 pub(super) const LAUNCH_BLOCKS: &str = r"
 // How a launch is divided: blocks along each axis, threads of a block along each axis, bytes of dynamic shared memory.
 struct launch_blocks {
@@ -47,10 +50,12 @@ struct dynamic_memory {
 };
 ";
 
-pub(super) const THREAD_NUMBER: &str = r"
+pub(super) const THREAD_IN_BLOCK: &str = r"
 // The thread's number in its block: threads are counted along x first.
 $Funsigned int thread_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+";
 
+pub(super) const THREAD_NUMBER: &str = r"
 // The thread's number in the launch, of which each block has the next part.
 $Fuint64 thread_number() {
     const uint64 block = blockIdx.x + uint64(gridDim.x) * (blockIdx.y + uint64(gridDim.y) * blockIdx.z);
@@ -98,29 +103,36 @@ $FC components(C x, F f) {
 }
 ";
 
+/// Another lane's value, by the type that `shuffle` is given.
+macro_rules! other_lane {
+    ($name:literal, $function:literal, $which:literal) => {
+        concat!(
+            "
+struct ",
+            $name,
+            " {
+    static $Munsigned int get(unsigned int x, int ",
+            $which,
+            ", int width) {
+        return ",
+            $function,
+            "(0xffffffffu, x, ",
+            $which,
+            ", width);
+    }
+};
+"
+        )
+    };
+}
+
+pub(super) const FROM_LANE: &str = other_lane!("from_lane", "__shfl_sync", "lane");
+pub(super) const FROM_BEFORE: &str = other_lane!("from_before", "__shfl_up_sync", "delta");
+pub(super) const FROM_BEHIND: &str = other_lane!("from_behind", "__shfl_down_sync", "delta");
+pub(super) const FROM_FLIPPED: &str = other_lane!("from_flipped", "__shfl_xor_sync", "mask");
+
 pub(super) const SHUFFLE: &str = r"
 // Values of other lanes, of types that CUDA has no shuffle for: 32 bits at a time.
-struct from_lane {
-    static $Munsigned int get(unsigned int x, int lane, int width) {
-        return __shfl_sync(0xffffffffu, x, lane, width);
-    }
-};
-struct from_before {
-    static $Munsigned int get(unsigned int x, int delta, int width) {
-        return __shfl_up_sync(0xffffffffu, x, delta, width);
-    }
-};
-struct from_behind {
-    static $Munsigned int get(unsigned int x, int delta, int width) {
-        return __shfl_down_sync(0xffffffffu, x, delta, width);
-    }
-};
-struct from_flipped {
-    static $Munsigned int get(unsigned int x, int mask, int width) {
-        return __shfl_xor_sync(0xffffffffu, x, mask, width);
-    }
-};
-
 template <typename From, typename T>
 $FT shuffle(T x, int lane, int width = 32) {
     unsigned int words[(sizeof(T) + 3) / 4] = {};
@@ -191,16 +203,31 @@ $FT ",
 }
 
 // Sums of integers wrap.
-pub(super) const WARP_REDUCE_ADD: &str = concat!(
-    warp_reduction!("warp_reduce_add", "T(a + b)"),
-    "$Fint warp_reduce_add(int x) {
+pub(super) const WARP_REDUCE_ADD: &[Part] = &[
+    Part {
+        types: &[U8, I8, U16, I16, U32, U64, F16, BF16, F32, F64],
+        needs: &[],
+        text: warp_reduction!("warp_reduce_add", "T(a + b)"),
+    },
+    Part {
+        types: &[I32],
+        needs: &[],
+        text: "
+$Fint warp_reduce_add(int x) {
     return warp_reduce(x, [](int a, int b) { return int(0u + a + b); });
 }
+",
+    },
+    Part {
+        types: &[I64],
+        needs: &[],
+        text: "
 $Fint64 warp_reduce_add(int64 x) {
     return warp_reduce(x, [](int64 a, int64 b) { return int64(0ull + a + b); });
 }
-"
-);
+",
+    },
+];
 pub(super) const WARP_REDUCE_MIN: &str = warp_reduction!("warp_reduce_min", "min(a, b)");
 pub(super) const WARP_REDUCE_MAX: &str = warp_reduction!("warp_reduce_max", "max(a, b)");
 pub(super) const WARP_REDUCE_AND: &str = warp_reduction!("warp_reduce_and", "T(a & b)");

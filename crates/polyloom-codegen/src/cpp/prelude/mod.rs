@@ -10,7 +10,65 @@ mod tensor;
 mod types;
 
 use super::unit::Target;
-pub(super) use types::half;
+use polyloom_ir::Scalar;
+
+/// The types that a helper is used with.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct TypeSet(u16);
+
+impl TypeSet {
+    /// This type alone.
+    pub(super) fn of(ty: Scalar) -> TypeSet {
+        TypeSet(1 << ty as u16)
+    }
+
+    /// Adds those of another set.
+    pub(super) fn add(&mut self, other: TypeSet) {
+        self.0 |= other.0;
+    }
+
+    fn contains(self, ty: Scalar) -> bool {
+        self.0 & TypeSet::of(ty).0 != 0
+    }
+}
+
+/// A part of a helper's text, for some types.
+pub(super) struct Part {
+    /// The types that a text uses the helper with for the part to be written; if there are none, it always is.
+    pub types: &'static [Scalar],
+    /// What it relies on for these types beside what the helper does.
+    pub needs: &'static [Helper],
+    /// Its text.
+    pub text: &'static str,
+}
+
+impl Part {
+    /// Whether it is written for a helper that is used with these types.
+    pub(super) fn is_for(&self, types: TypeSet) -> bool {
+        self.types.is_empty() || self.types.iter().any(|&ty| types.contains(ty))
+    }
+}
+
+/// A helper's text.
+#[derive(Clone, Copy)]
+pub(super) enum Text {
+    /// The same for all types.
+    Whole(&'static str),
+    /// By the types that it is used with.
+    ByType(&'static [Part]),
+}
+
+impl From<&'static str> for Text {
+    fn from(text: &'static str) -> Text {
+        Text::Whole(text)
+    }
+}
+
+impl From<&'static [Part]> for Text {
+    fn from(parts: &'static [Part]) -> Text {
+        Text::ByType(parts)
+    }
+}
 
 macro_rules! helpers {
     ($($(#[doc = $doc:literal])* $helper:ident = $name:literal, needs [$($needed:ident),*], $cpp:expr $(, cuda $cuda:expr)?;)*) => {
@@ -39,10 +97,10 @@ macro_rules! helpers {
             }
 
             /// Its text.
-            pub(super) fn text(self, target: Target) -> &'static str {
+            pub(super) fn text(self, target: Target) -> Text {
                 match (self, target) {
-                    $($((Helper::$helper, Target::Cuda) => $cuda,)?)*
-                    $((Helper::$helper, _) => $cpp,)*
+                    $($((Helper::$helper, Target::Cuda) => Text::from($cuda),)?)*
+                    $((Helper::$helper, _) => Text::from($cpp),)*
                 }
             }
         }
@@ -65,7 +123,12 @@ helpers! {
     Bool8 = "bool8", needs [], types::BOOL8;
     Fail = "fail", needs [], types::FAIL, cuda types::FAIL_CUDA;
     Bitcast = "bitcast", needs [], types::BITCAST, cuda types::BITCAST_CUDA;
-    Half = "float16", needs [Bitcast], "";
+    Half = "float16", needs [], types::HALF;
+    HalfSum = "operator+", needs [Half], types::HALF_SUM;
+    HalfDifference = "operator-", needs [Half], types::HALF_DIFFERENCE;
+    HalfProduct = "operator*", needs [Half], types::HALF_PRODUCT;
+    HalfQuotient = "operator/", needs [Half], types::HALF_QUOTIENT;
+    HalfNegation = "operator-", needs [Half], types::HALF_NEGATION;
     Infinity = "inf", needs [], arithmetic::INFINITY, cuda arithmetic::INFINITY_CUDA;
     NotANumber = "nan", needs [], arithmetic::NOT_A_NUMBER, cuda arithmetic::NOT_A_NUMBER_CUDA;
     Wrap = "wrap", needs [], arithmetic::WRAP;
@@ -79,8 +142,8 @@ helpers! {
     ShiftLeft = "shift_left", needs [], arithmetic::SHIFT_LEFT;
     ShiftRight = "shift_right", needs [], arithmetic::SHIFT_RIGHT;
     Truncate = "truncate", needs [], arithmetic::TRUNCATE;
-    Min = "min", needs [Bitcast], arithmetic::MIN, cuda arithmetic::MIN_CUDA;
-    Max = "max", needs [Bitcast], arithmetic::MAX, cuda arithmetic::MAX_CUDA;
+    Min = "min", needs [], arithmetic::MIN, cuda arithmetic::MIN_CUDA;
+    Max = "max", needs [], arithmetic::MAX, cuda arithmetic::MAX_CUDA;
     Abs = "abs", needs [], arithmetic::ABS, cuda arithmetic::ABS_CUDA;
     Sqrt = "sqrt", needs [], arithmetic::SQRT, cuda arithmetic::SQRT_CUDA;
     Floor = "floor", needs [], arithmetic::FLOOR, cuda arithmetic::FLOOR_CUDA;
@@ -91,19 +154,18 @@ helpers! {
     Range = "range", needs [], arithmetic::RANGE;
     /// Scopes of atomic updates in CUDA that are not the device's.
     AtomicScopes = "scoped_swap", needs [], "", cuda atomics::ATOMIC_SCOPES;
+    CompareAndSwap = "compare_and_swap", needs [], "", cuda atomics::COMPARE_AND_SWAP_CUDA;
     /// Compare-and-swap loops.
-    AtomicUpdate = "atomic_update", needs [], atomics::ATOMIC_UPDATE, cuda atomics::ATOMIC_UPDATE_CUDA;
-    AtomicAdd = "atomic_add", needs [AtomicUpdate], atomics::ATOMIC_ADD, cuda atomics::ATOMIC_ADD_CUDA;
-    AtomicSub = "atomic_sub", needs [AtomicUpdate], atomics::ATOMIC_SUB;
+    AtomicUpdate = "atomic_update", needs [CompareAndSwap], atomics::ATOMIC_UPDATE, cuda atomics::ATOMIC_UPDATE_CUDA;
+    AtomicAdd = "atomic_add", needs [HalfSum], atomics::ATOMIC_ADD, cuda atomics::ATOMIC_ADD_CUDA;
+    AtomicSub = "atomic_sub", needs [HalfDifference], atomics::ATOMIC_SUB, cuda atomics::ATOMIC_SUB_CUDA;
     AtomicMin = "atomic_min", needs [AtomicUpdate, Min], atomics::ATOMIC_MIN;
     AtomicMax = "atomic_max", needs [AtomicUpdate, Max], atomics::ATOMIC_MAX;
     AtomicAnd = "atomic_and", needs [AtomicUpdate], atomics::ATOMIC_AND;
     AtomicOr = "atomic_or", needs [AtomicUpdate], atomics::ATOMIC_OR;
     AtomicXor = "atomic_xor", needs [AtomicUpdate], atomics::ATOMIC_XOR;
     AtomicExch = "atomic_exch", needs [AtomicUpdate], atomics::ATOMIC_EXCH;
-    AtomicCas = "atomic_cas", needs [AtomicUpdate], atomics::ATOMIC_CAS, cuda atomics::ATOMIC_CAS_CUDA;
-    /// Signed sums wrap.
-    WrappingAtomics = "atomic_add", needs [AtomicAdd, AtomicSub], atomics::WRAPPING_ATOMICS, cuda atomics::WRAPPING_ATOMICS_CUDA;
+    AtomicCas = "atomic_cas", needs [CompareAndSwap], atomics::ATOMIC_CAS, cuda atomics::ATOMIC_CAS_CUDA;
     CompositeAdd = "atomic_add", needs [CompositeArray, AtomicAdd], atomics::COMPOSITE_ADD;
     CompositeSub = "atomic_sub", needs [CompositeArray, AtomicSub], atomics::COMPOSITE_SUB;
     CompositeMin = "atomic_min", needs [CompositeArray, AtomicMin], atomics::COMPOSITE_MIN;
@@ -115,28 +177,37 @@ helpers! {
     /// How a launch is divided, where a text runs a block at a time.
     LaunchBlocks = "launch_blocks", needs [], gpu::LAUNCH_BLOCKS;
     DynamicMemory = "dynamic_memory", needs [], gpu::DYNAMIC_MEMORY;
-    ThreadNumber = "thread_number", needs [], gpu::THREAD_NUMBER;
-    LaneId = "lane_id", needs [ThreadNumber], gpu::LANE_ID;
-    WarpId = "warp_id", needs [ThreadNumber], gpu::WARP_ID;
+    ThreadInBlock = "thread_in_block", needs [], gpu::THREAD_IN_BLOCK;
+    ThreadNumber = "thread_number", needs [ThreadInBlock], gpu::THREAD_NUMBER;
+    LaneId = "lane_id", needs [ThreadInBlock], gpu::LANE_ID;
+    WarpId = "warp_id", needs [ThreadInBlock], gpu::WARP_ID;
     DynamicShared = "dynamic_shared", needs [], gpu::DYNAMIC_SHARED;
     SharedView = "shared_view", needs [Array], gpu::SHARED_VIEW;
     Components = "components", needs [], gpu::COMPONENTS;
+    FromLane = "from_lane", needs [], gpu::FROM_LANE;
+    FromBefore = "from_before", needs [], gpu::FROM_BEFORE;
+    FromBehind = "from_behind", needs [], gpu::FROM_BEHIND;
+    FromFlipped = "from_flipped", needs [], gpu::FROM_FLIPPED;
     Shuffle = "shuffle", needs [], gpu::SHUFFLE;
     MatchAny = "match_any", needs [], gpu::MATCH_ANY;
     MatchAll = "match_all", needs [], gpu::MATCH_ALL;
-    WarpReduce = "warp_reduce", needs [ThreadNumber, Shuffle], gpu::WARP_REDUCE;
-    WarpReduceAdd = "warp_reduce_add", needs [WarpReduce], gpu::WARP_REDUCE_ADD;
+    WarpReduce = "warp_reduce", needs [ThreadInBlock, FromLane, FromBehind, Shuffle], gpu::WARP_REDUCE;
+    WarpReduceAdd = "warp_reduce_add", needs [WarpReduce, HalfSum], gpu::WARP_REDUCE_ADD;
     WarpReduceMin = "warp_reduce_min", needs [WarpReduce, Min], gpu::WARP_REDUCE_MIN;
     WarpReduceMax = "warp_reduce_max", needs [WarpReduce, Max], gpu::WARP_REDUCE_MAX;
     WarpReduceAnd = "warp_reduce_and", needs [WarpReduce], gpu::WARP_REDUCE_AND;
     WarpReduceOr = "warp_reduce_or", needs [WarpReduce], gpu::WARP_REDUCE_OR;
     WarpReduceXor = "warp_reduce_xor", needs [WarpReduce], gpu::WARP_REDUCE_XOR;
     /// Which elements of its matrices a lane has.
-    Fragment = "fragment_place", needs [Array, Vec, Wrap, LaneId], tensor::FRAGMENT;
-    MmaLoadA = "mma_load_a", needs [Fragment], tensor::MMA_LOAD_A;
-    MmaLoadB = "mma_load_b", needs [Fragment], tensor::MMA_LOAD_B;
-    MmaLoadC = "mma_load_c", needs [Fragment], tensor::MMA_LOAD_C;
-    MmaStore = "mma_store", needs [Fragment], tensor::MMA_STORE;
+    FragmentPlace = "fragment_place", needs [LaneId], tensor::FRAGMENT_PLACE;
+    PlaceInA = "place_in_a", needs [FragmentPlace], tensor::PLACE_IN_A;
+    PlaceInB = "place_in_b", needs [FragmentPlace], tensor::PLACE_IN_B;
+    PlaceInC = "place_in_c", needs [FragmentPlace], tensor::PLACE_IN_C;
+    FragmentElement = "fragment_element", needs [Array, Vec, Wrap], tensor::FRAGMENT_ELEMENT;
+    MmaLoadA = "mma_load_a", needs [PlaceInA, FragmentElement], tensor::MMA_LOAD_A;
+    MmaLoadB = "mma_load_b", needs [PlaceInB, FragmentElement], tensor::MMA_LOAD_B;
+    MmaLoadC = "mma_load_c", needs [PlaceInC, FragmentElement], tensor::MMA_LOAD_C;
+    MmaStore = "mma_store", needs [PlaceInC, FragmentElement], tensor::MMA_STORE;
     Mma = "packed", needs [Vec], tensor::MMA;
     MmaF16 = "mma_8_columns", needs [Mma], tensor::MMA_F16;
     MmaBF16 = "mma_8_columns", needs [Mma], tensor::MMA_BF16;

@@ -1,13 +1,15 @@
 //! Functions of the prelude for the tensor core, copies in the background and read-only loads: CUDA C++ alone.
 
-pub(super) const FRAGMENT: &str = r#"
+pub(super) const FRAGMENT_PLACE: &str = r#"
 // Which of a matrix's elements a lane has, by the element's number in the lane's part (PTX ISA 9.0, section 9.7.14.5):
 // of 16 x 16 factors a, and of 16 x n factors b and sums c, whose columns come in eights.
 struct fragment_place {
     int row;
     int col;
 };
+"#;
 
+pub(super) const PLACE_IN_A: &str = r#"
 template <int Bytes>
 $Ffragment_place place_in_a(int i) {
     const int group = lane_id() / 4;
@@ -16,7 +18,9 @@ $Ffragment_place place_in_a(int i) {
            : Bytes == 2 ? fragment_place{group + i / 2 % 2 * 8, member * 2 + i % 2 + i / 4 * 8}
                         : fragment_place{group + i % 2 * 8, member + i / 2 % 2 * 4 + i / 4 * 8};
 }
+"#;
 
+pub(super) const PLACE_IN_B: &str = r#"
 template <int Bytes>
 $Ffragment_place place_in_b(int i) {
     const int member = lane_id() % 4;
@@ -25,11 +29,15 @@ $Ffragment_place place_in_b(int i) {
                                  : member + i % 2 * 4 + i / 2 % 2 * 8;
     return {row, lane_id() / 4 + i / 4 * 8};
 }
+"#;
 
+pub(super) const PLACE_IN_C: &str = r#"
 $Ffragment_place place_in_c(int i) {
     return {lane_id() / 4 + i / 2 % 2 * 8, lane_id() % 4 * 2 + i % 2 + i / 4 * 8};
 }
+"#;
 
+pub(super) const FRAGMENT_ELEMENT: &str = r#"
 // Whether an array is indexed by a matrix's row first.
 enum fragment_layout { by_rows, by_columns };
 

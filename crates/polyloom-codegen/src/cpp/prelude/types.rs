@@ -1,13 +1,40 @@
 //! Types of the prelude: composites, arrays, 16-bit floats, reports of failed checks.
 
+use super::{Helper, Part};
+use polyloom_ir::Scalar;
+use polyloom_ir::Scalar::{BF16, F16};
+
 /// The 16-bit floats: numbers that are rounded after every operation.
-pub(in crate::cpp) fn half(name: &str) -> String {
-    let conversions = match name {
-        "float16" => FLOAT16,
-        _ => BFLOAT16,
-    };
-    format!("{conversions}{}", HALF_OPERATORS.replace("$T", name))
+pub(super) const HALF: &[Part] = &[half(&[F16], FLOAT16), half(&[BF16], BFLOAT16)];
+
+const fn half(types: &'static [Scalar], text: &'static str) -> Part {
+    Part { types, needs: &[Helper::Bitcast], text }
 }
+
+/// An operator of the 16-bit floats, computed in `float`: of one operand, or of two.
+macro_rules! half_operator {
+    ($sign:literal of $($operand:ident)*) => {
+        &[
+            Part { types: &[F16], needs: &[], text: half_operator!("float16", $sign, $($operand)*) },
+            Part { types: &[BF16], needs: &[], text: half_operator!("bfloat16", $sign, $($operand)*) },
+        ]
+    };
+    ($half:literal, $sign:literal, a) => {
+        concat!("\n$F", $half, " operator", $sign, "(", $half, " a) { return ", $half, "(", $sign, "float(a)); }\n")
+    };
+    ($half:literal, $sign:literal, a b) => {
+        concat!(
+            "\n$F", $half, " operator", $sign, "(", $half, " a, ", $half, " b) { return ", $half, "(float(a) ", $sign,
+            " float(b)); }\n"
+        )
+    };
+}
+
+pub(super) const HALF_SUM: &[Part] = half_operator!("+" of a b);
+pub(super) const HALF_DIFFERENCE: &[Part] = half_operator!("-" of a b);
+pub(super) const HALF_PRODUCT: &[Part] = half_operator!("*" of a b);
+pub(super) const HALF_QUOTIENT: &[Part] = half_operator!("/" of a b);
+pub(super) const HALF_NEGATION: &[Part] = half_operator!("-" of a);
 
 const FLOAT16: &str = r"
 // IEEE binary16. Computes in `float` and rounds after each operation.
@@ -68,14 +95,6 @@ struct bfloat16 {
     }
     $Moperator float() const { return bitcast<float>((unsigned int)bits << 16); }
 };
-";
-
-const HALF_OPERATORS: &str = r"
-$F$T operator+($T a, $T b) { return $T(float(a) + float(b)); }
-$F$T operator-($T a, $T b) { return $T(float(a) - float(b)); }
-$F$T operator*($T a, $T b) { return $T(float(a) * float(b)); }
-$F$T operator/($T a, $T b) { return $T(float(a) / float(b)); }
-$F$T operator-($T a) { return $T(-float(a)); }
 ";
 
 pub(super) const VEC: &str = r"
