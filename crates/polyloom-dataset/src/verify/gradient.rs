@@ -64,8 +64,15 @@ fn fair(random: &mut Random) -> f64 {
     if random.one_in(3) { -size } else { size }
 }
 
+/// Fair numbers in place of those that may have derivatives, rounded as the kernel sees them.
 fn drawn(arguments: &Arguments, random: &mut Random) -> Numbers {
-    arguments.all.iter().map(|argument| argument.numbers().iter().map(|_| fair(random)).collect()).collect()
+    let of = |argument: &Argument| {
+        let numbers: Vec<f64> = argument.numbers().iter().map(|_| fair(random)).collect();
+        let mut rounded = argument.clone();
+        rounded.set_numbers(&numbers);
+        rounded.numbers()
+    };
+    arguments.all.iter().map(of).collect()
 }
 
 fn launch<'a>(kernel: &Kernel, dim: &[u64], all: impl IntoIterator<Item = &'a mut Argument>) -> Checked<()> {
