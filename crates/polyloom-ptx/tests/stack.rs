@@ -130,6 +130,50 @@ fn what_is_restored_is_there_again_and_else_it_ends() {
     }
 }
 
+/// Thread `i` takes `8 * i + 8` bytes and stores a word `at` bytes into them, after giving them back if it `restores`.
+fn stored_at(at: u32, restores: bool, space: &str) -> String {
+    let restore = if restores { "stackrestore.u64 %rd2;" } else { "" };
+    let convert = if space.is_empty() { "cvta.local.u64 %rd1, %rd1;" } else { "" };
+    format!(
+        "
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k() {{
+    .reg .b32 %i; .reg .b64 %rd<3>;
+    .local .b32 other;
+    mov.u32 %i, %tid.x;
+    st.local.u32 [other], %i;
+    mul.wide.u32 %rd0, %i, 8;
+    add.u64 %rd0, %rd0, 8;
+    stacksave.u64 %rd2;
+    alloca.u64 %rd1, %rd0;
+    {restore}
+    {convert}
+    st{space}.u32 [%rd1+{at}], %i;
+    ret;
+}}"
+    )
+}
+
+#[test]
+fn what_was_not_given_is_out_of_bounds() {
+    for space in [".local", ""] {
+        let run = |at: u32, restores: bool| {
+            let launch = Launch { block: [48, 1, 1], ..Launch::default() };
+            try_launch(&stored_at(at, restores, space), "k", vec![], launch)
+        };
+        assert!(run(0, false).is_ok() && run(4, false).is_ok());
+        for (at, restores, threads) in [(8, false, 1), (36, false, 4), (0, true, 32)] {
+            let fault = run(at, restores).expect_err("it is not the thread's");
+            let finding = &fault.findings[0];
+            assert_eq!(finding.kind, FindingKind::OutOfBounds);
+            assert_eq!(finding.threads.len(), threads, "{fault}");
+            assert!(finding.message.contains("bytes of local memory"), "{fault}");
+        }
+    }
+}
+
 #[test]
 fn a_stack_is_restored_to_where_it_was() {
     let text = in_a_loop(true).replace("stackrestore.u64 %rd1;", "stackrestore.u64 4096;");

@@ -126,6 +126,12 @@ impl Warp {
             crooked |= if group >> lane & 1 != 0 { addresses[lane] } else { 0 };
             offsets[lane] = offset as usize;
         }
+        if place == Where::Local && context.program.stack_bytes > 0 {
+            // What `alloca` has not given, or was given back, is nobody's.
+            for (lane, offset) in offsets.iter().enumerate() {
+                bad |= u32::from((*offset as u64).saturating_add(size) > self.stack[lane].into()) << lane;
+            }
+        }
         if crooked & misaligned != 0 {
             return Err(self.misaligned(context, block, inst, addresses, group, align));
         }
@@ -179,7 +185,11 @@ impl Warp {
                 let place = context.describe_shared(address.wrapping_sub(base));
                 format!("{place}; the block has {} bytes", block.shared.len())
             }
-            Space::Local => format!("outside the {} bytes of local memory", self.local_bytes),
+            Space::Local => {
+                let grows = context.program.stack_bytes > 0;
+                let bytes = if grows { self.stack[lanes.trailing_zeros() as usize] } else { self.local_bytes };
+                format!("outside the {bytes} bytes of local memory")
+            }
             Space::Param => format!("outside the {} bytes of parameters", context.parameters.len()),
             _ => context.device.describe(address, context.launch.names),
         };
