@@ -2,7 +2,7 @@
 
 use super::{Folder, polyloom};
 use polyloom::Arch;
-use polyloom_dataset::{Category, Level, Program, Row, Verifier};
+use polyloom_dataset::{Category, GpuCode, Level, Program, Row, Verifier};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -347,7 +347,6 @@ fn rows_of_the_sample_are_right() {
     let categories: BTreeSet<&str> = rows.iter().map(|row| row.category.as_str()).collect();
     assert_eq!(categories, Category::ALL.iter().map(|category| category.name()).collect());
     let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
-    let level = if polyloom::has_compute() { Level::Full } else { Level::Grad };
     for row in rows.iter().step_by(10) {
         let metadata = row.metadata.clone().expect("it has metadata");
         assert_eq!(metadata.verified, Level::Full);
@@ -359,9 +358,10 @@ fn rows_of_the_sample_are_right() {
             inputs: metadata.inputs,
             dim: metadata.launch,
         };
-        let verified = verifier
-            .compile(&program.name, &program.source)
-            .and_then(|kernel| verifier.verify(&program, &kernel, level));
+        let verified = verifier.compile(&program.name, &program.source).and_then(|kernel| {
+            verifier.verify(&program, &kernel, &GpuCode::default(), Level::Grad)?;
+            verifier.simulate(&program, &kernel, row.ptx_forward.as_deref().unwrap_or_default())
+        });
         assert!(verified.is_ok(), "{}: {verified:?}", row.id);
         for code in [&row.cuda_forward, &row.cpp_forward, &row.ptx_forward, &row.llvm_ir_forward, &row.hir] {
             assert!(code.as_ref().is_some_and(|code| code.contains(&row.kernel_name)), "{}", row.id);

@@ -3,6 +3,7 @@
 use crate::generate::Program;
 use crate::produce::SourceSettings;
 use crate::row::{Hashes, Metadata, Row, Versions};
+use crate::tools::made_of;
 use crate::verify::{Level, Reason, Reject};
 use polyloom::{
     Arch, Backward, Code, DerivativeRequest, Form, Function, GpuError, GpuForm, GpuTarget, Kernel, Op, TextTarget,
@@ -62,18 +63,58 @@ pub(crate) struct Place<'a> {
 }
 
 /// What of a kernel is written, and for what.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Texts {
     /// The devices.
     pub device: Device,
     /// The architecture of PTX and LLVM IR.
     pub arch: Arch,
-    /// Whether rows have PTX and LLVM IR, which take longer than all else.
-    pub ptx: bool,
+    /// The columns: no other code is made.
+    pub columns: Vec<String>,
+}
+
+/// GPU code of a kernel.
+#[derive(Clone, Debug, Default)]
+pub struct GpuCode {
+    /// PTX, which the simulator runs.
+    pub(crate) ptx: Option<String>,
+    llvm_ir: Option<String>,
 }
 
 impl Texts {
-    /// The row of a program whose kernel has passed a level.
+    /// Whether rows have this column: it is asked for, or one that is made of it, and its device is.
+    fn wants(&self, column: &str) -> bool {
+        let is_for_device = match column {
+            "cpp_forward" | "cpp_backward" => self.device != Device::Cuda,
+            "hir" => true,
+            _ => self.device != Device::Cpu,
+        };
+        let is_made_of_it = |wanted: &str| made_of(wanted) == Some(column);
+        is_for_device && self.columns.iter().any(|wanted| wanted == column || is_made_of_it(wanted))
+    }
+
+    /// The kernel's GPU code, as far as rows have it or it is needed to prove them right to this level.
+    ///
+    /// # Errors
+    ///
+    /// Where the back end does not take the kernel.
+    pub fn gpu_code(&self, kernel: &Kernel, level: Level) -> Result<GpuCode, Box<Reject>> {
+        let target = self.gpu_target();
+        if self.wants("llvm_ir_forward") {
+            let forms = [GpuForm::LlvmIrOptimized, GpuForm::Ptx];
+            let [llvm_ir, ptx] = kernel.emit_gpu_forms(forms, &target).map_err(beyond)?;
+            return Ok(GpuCode { ptx: Some(ptx), llvm_ir: Some(llvm_ir) });
+        }
+        let needs_ptx = self.wants("ptx_forward") || level >= Level::Full;
+        let ptx = needs_ptx.then(|| kernel.emit_gpu(GpuForm::Ptx, &target).map_err(beyond)).transpose()?;
+        Ok(GpuCode { ptx, llvm_ir: None })
+    }
+
+    fn gpu_target(&self) -> GpuTarget {
+        GpuTarget { lines: false, ..GpuTarget::new(self.arch) }
+    }
+
+    /// The row of a program whose kernel, with this GPU code, has passed a level.
     ///
     /// # Errors
     ///
@@ -82,26 +123,26 @@ impl Texts {
         &self,
         program: &Program,
         kernel: &Kernel,
+        code: GpuCode,
         hashes: Hashes,
         verified: Level,
         Place { seed, index, source, origin }: Place<'_>,
     ) -> Result<Row, Box<Reject>> {
         let backward = backward(kernel)?;
-        let (gpu, cpu) = (self.device != Device::Cpu, self.device != Device::Cuda);
-        let text = |kernel: &Kernel, target, wanted: bool| {
-            wanted.then(|| kernel.text(target, false).map_err(failed)).transpose()
-        };
-        let target = GpuTarget { lines: false, ..GpuTarget::new(self.arch) };
-        let ptx = |kernel: &Kernel, form| (gpu && self.ptx).then(|| kernel.emit_gpu(form, &target).map_err(beyond));
         let of_backward = backward.as_deref().map(|backward| &backward.kernel);
-        let cuda_forward = text(kernel, TextTarget::Cuda, gpu)?;
-        let cuda_backward = of_backward.map(|kernel| text(kernel, TextTarget::Cuda, gpu)).transpose()?.flatten();
-        let cpp_forward = text(kernel, TextTarget::Cpp, cpu)?;
-        let cpp_backward = of_backward.map(|kernel| text(kernel, TextTarget::Cpp, cpu)).transpose()?.flatten();
-        let ptx_forward = ptx(kernel, GpuForm::Ptx).transpose()?;
-        let ptx_backward = of_backward.and_then(|kernel| ptx(kernel, GpuForm::Ptx)).transpose()?;
-        let llvm_ir_forward = ptx(kernel, GpuForm::LlvmIrOptimized).transpose()?;
-        let hir = kernel.emit(Form::Hir, None).map_err(failed)?;
+        let text = |column, kernel: Option<&Kernel>, target| -> Result<Option<String>, Box<Reject>> {
+            let kernel = kernel.filter(|_| self.wants(column));
+            kernel.map(|kernel| kernel.text(target, false).map_err(failed)).transpose()
+        };
+        let cuda_forward = text("cuda_forward", Some(kernel), TextTarget::Cuda)?;
+        let cuda_backward = text("cuda_backward", of_backward, TextTarget::Cuda)?;
+        let cpp_forward = text("cpp_forward", Some(kernel), TextTarget::Cpp)?;
+        let cpp_backward = text("cpp_backward", of_backward, TextTarget::Cpp)?;
+        let ptx_forward = code.ptx.filter(|_| self.wants("ptx_forward"));
+        let ptx_backward = of_backward.filter(|_| self.wants("ptx_backward"));
+        let ptx_backward = ptx_backward.map(|kernel| kernel.emit_gpu(GpuForm::Ptx, &self.gpu_target()).map_err(beyond));
+        let ptx_backward = ptx_backward.transpose()?;
+        let hir = self.wants("hir").then(|| kernel.emit(Form::Hir, None).map_err(failed)).transpose()?;
         let lines =
             |texts: [&Option<String>; 3]| texts.into_iter().flatten().next().map_or(0, |text| text.lines().count());
         let sees_gpu = cuda_devices().is_ok_and(|devices| !devices.is_empty());
@@ -140,10 +181,10 @@ impl Texts {
             cuda_backward,
             cpp_forward,
             cpp_backward,
-            llvm_ir_forward,
+            llvm_ir_forward: code.llvm_ir,
             ptx_forward,
             ptx_backward,
-            hir: Some(String::from_utf8_lossy(&hir).into_owned()),
+            hir: hir.map(|hir| String::from_utf8_lossy(&hir).into_owned()),
             device: self.device.name().to_owned(),
             metadata: Some(metadata),
             ..Row::default()

@@ -25,9 +25,15 @@ pub(crate) const WARP: [&str; 2] = ["warp_cuda", "warp_cpp"];
 /// PTX that every assembler takes.
 const NOTHING: &str = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 
-/// Whether what `ptxas` says is asked for, and so PTX.
-pub(crate) fn wants_ptxas(columns: &[String]) -> bool {
-    wants(columns, &PTXAS)
+/// The column that a tool makes this one of.
+pub(crate) fn made_of(column: &str) -> Option<&'static str> {
+    match column {
+        "nvrtc_ptx_forward" => Some("cuda_forward"),
+        "nvrtc_ptx_backward" => Some("cuda_backward"),
+        "ptxas_forward" => Some("ptx_forward"),
+        "ptxas_backward" => Some("ptx_backward"),
+        _ => None,
+    }
 }
 
 fn wants(columns: &[String], names: &[&str]) -> bool {

@@ -8,8 +8,8 @@ use crate::generate::{Category, Program};
 use crate::produce::{Manifest, Settings, categories, drafts, key, read_lines, split_name};
 use crate::row::{Row, all_columns};
 use crate::text::{Device, GENERATOR, Place, Texts, hashes};
-use crate::tools::{Tools, WARP, wants_ptxas};
-use crate::verify::{Level, Verifier};
+use crate::tools::{Tools, WARP};
+use crate::verify::{Level, Reject, Verifier};
 use polyloom::{Arch, SessionError};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -237,7 +237,7 @@ fn compare(
         let wanted = manifest.settings.verify;
         wrong.push(format!("is verified to `{}`, the manifest says `{wanted}`", metadata.verified));
     }
-    let text = |reject: Box<crate::verify::Reject>| format!("{}: {}", reject.reason.name(), reject.detail);
+    let text = |reject: Box<Reject>| reject.to_string();
     let source = settings.source.as_ref();
     if source.is_none() {
         row.category.parse::<Category>().map_err(|error| error.to_string())?;
@@ -256,19 +256,13 @@ fn compare(
         }
     }
     let wants = |name: &str| manifest.settings.columns.iter().any(|column| column == name);
-    let ptx = ["ptx_forward", "ptx_backward", "llvm_ir_forward"].into_iter().any(wants);
-    let ptx = ptx || wants_ptxas(&settings.columns);
-    let texts = Texts { device, arch, ptx };
-    let mut expected = texts
-        .row(
-            &program,
-            &kernel,
-            hashes(&program.source, &kernel),
-            metadata.verified,
-            // Where a kernel was found is not known here.
-            Place { seed: metadata.seed, index: metadata.index, source, origin: metadata.origin.clone() },
-        )
-        .map_err(text)?;
+    let texts = Texts { device, arch, columns: settings.columns.clone() };
+    let code = texts.gpu_code(&kernel, metadata.verified).map_err(text)?;
+    let found = hashes(&program.source, &kernel);
+    // Where a kernel was found is not known here.
+    let place = Place { seed: metadata.seed, index: metadata.index, source, origin: metadata.origin.clone() };
+    let row_of = texts.row(&program, &kernel, code.clone(), found, metadata.verified, place);
+    let mut expected = row_of.map_err(text)?;
     tools.fill(&mut expected, &program, arch).map_err(text)?;
     let fields = |row: &Row| match serde_json::to_value(row) {
         Ok(serde_json::Value::Object(fields)) => fields,
@@ -293,9 +287,9 @@ fn compare(
     if !wrong.is_empty() {
         return Ok(());
     }
-    verifier.verify(&program, &kernel, metadata.verified).map_err(text)?;
+    verifier.verify(&program, &kernel, &code, metadata.verified).map_err(text)?;
     match &row.nvrtc_ptx_forward {
-        Some(ptx) if metadata.verified >= Level::Full => verifier.simulate_ptx(&program, &kernel, ptx).map_err(text),
+        Some(ptx) if metadata.verified >= Level::Full => verifier.simulate(&program, &kernel, ptx).map_err(text),
         _ => Ok(()),
     }
 }
@@ -303,7 +297,7 @@ fn compare(
 /// What makes columns again that the compiler alone does not make.
 fn tools(settings: &Settings) -> Result<Tools<'static>, String> {
     let (device, arch) = (settings.device.parse()?, settings.arch.parse().unwrap_or(Arch::DEFAULT));
-    Tools::find(&settings.columns, &Texts { device, arch, ptx: true }, None)
+    Tools::find(&settings.columns, &Texts { device, arch, columns: settings.columns.clone() }, None)
 }
 
 /// Where a column first differs from what it should be.

@@ -9,28 +9,33 @@ use polyloom_codegen::{CodegenError, Emit, Object};
 /// The name of the entry in objects of [`crate::LlvmBackend`], whatever the kernel is called.
 pub(crate) const ENTRY: &str = "polyloom_kernel";
 
-/// One of the readable or linkable forms of what `lower` puts into a module, code for `processor`. `lower` gives
-/// whether LLVM may look for vectors in it.
-pub(crate) fn emit(
+/// Readable or linkable forms of what `lower` puts into a module, code for `processor`, in the order of their making:
+/// LLVM IR before what is generated of it, which changes it. `lower` gives whether LLVM may look for vectors in it.
+pub(crate) fn emit<const N: usize>(
     processor: &Processor,
     name: &str,
-    form: Emit,
+    forms: [Emit; N],
     lower: impl FnOnce(&Ir<'_>) -> Result<bool, CodegenError>,
-) -> Result<Vec<u8>, CodegenError> {
+) -> Result<[Vec<u8>; N], CodegenError> {
     let context = Context::create();
     let llvm = context.create_module(name);
     target::prepare(processor, &llvm)?;
     let vectorize = lower(&Ir::new(&context, &llvm))?;
     verify(&llvm)?;
-    if form == Emit::LlvmIr {
-        return Ok(llvm.print_to_string().to_string().into_bytes());
+    let mut is_optimized = false;
+    let mut made = [const { Vec::new() }; N];
+    for (form, made) in forms.into_iter().zip(&mut made) {
+        if form != Emit::LlvmIr && !is_optimized {
+            target::optimize(processor, &llvm, vectorize)?;
+            is_optimized = true;
+        }
+        *made = match form {
+            Emit::LlvmIr | Emit::LlvmIrOptimized => llvm.print_to_string().to_string().into_bytes(),
+            Emit::Asm => target::generate(processor, &llvm, true)?,
+            Emit::Obj => target::generate(processor, &llvm, false)?,
+        };
     }
-    target::optimize(processor, &llvm, vectorize)?;
-    match form {
-        Emit::LlvmIr | Emit::LlvmIrOptimized => Ok(llvm.print_to_string().to_string().into_bytes()),
-        Emit::Asm => target::generate(processor, &llvm, true),
-        Emit::Obj => target::generate(processor, &llvm, false),
-    }
+    Ok(made)
 }
 
 /// LLVM's own check of the lowering. It costs more than it finds in released code.

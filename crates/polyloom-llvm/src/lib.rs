@@ -70,10 +70,11 @@ impl LlvmBackend {
         entry: &str,
     ) -> Result<Vec<u8>, CodegenError> {
         let module = &*with_private_updates(module, kernel, variant);
-        emit::emit(&self.processor, entry, form, |ir| {
+        let [made] = emit::emit(&self.processor, entry, [form], |ir| {
             let lanes = lower::kernel(ir, &self.processor, self.lanes, module, kernel, variant, entry)?;
             Ok(lanes == 1)
-        })
+        })?;
+        Ok(made)
     }
 }
 

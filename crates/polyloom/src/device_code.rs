@@ -50,7 +50,7 @@ impl<D: PartialEq, C> DeviceCode<D, C> {
             return Ok(code.clone());
         }
         let variant = Variant { launch_rank: rank, facts: Facts::default() };
-        let ptx = kernel.emit_gpu_variant(&variant, &GpuTarget::new(arch), GpuForm::Ptx)?;
+        let [ptx] = kernel.emit_gpu_variant(&variant, &GpuTarget::new(arch), [GpuForm::Ptx])?;
         let (module, id) = kernel.for_gpus()?;
         let (function, params, entry) = (&module.functions[id], kernel.params().clone(), kernel.gpu_entry());
         let code = Arc::new(load(Source { function, params, ptx, entry })?);

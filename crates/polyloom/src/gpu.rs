@@ -87,11 +87,26 @@ impl Kernel {
     ///
     /// When this build makes none, or the kernel is beyond the target.
     pub fn emit_gpu(&self, form: GpuForm, target: &GpuTarget) -> Result<String, GpuError> {
+        let [text] = self.emit_gpu_forms([form], target)?;
+        Ok(text)
+    }
+
+    /// Several forms of the code that [`Kernel::emit_gpu`] gives one of, in the order of their making, which shares the
+    /// work.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::emit_gpu`].
+    pub fn emit_gpu_forms<const N: usize>(
+        &self,
+        forms: [GpuForm; N],
+        target: &GpuTarget,
+    ) -> Result<[String; N], GpuError> {
         let mut facts = if target.dense { self.params().dense_facts() } else { Facts::default() };
         // Memory that is allocated on a GPU begins at a multiple of 256.
         facts.arrays.iter_mut().for_each(|array| array.aligned = true);
         let variant = Variant { launch_rank: self.natural_rank(), facts };
-        self.emit_gpu_variant(&variant, target, form)
+        self.emit_gpu_variant(&variant, target, forms)
     }
 
     /// The kernel's PTX, assembled: a cubin, which runs on GPUs of the target's architecture alone. No GPU is needed,
@@ -116,17 +131,17 @@ impl Kernel {
         if beyond.is_empty() { Ok(()) } else { Err(self.rejected(beyond)) }
     }
 
-    pub(crate) fn emit_gpu_variant(
+    pub(crate) fn emit_gpu_variant<const N: usize>(
         &self,
         variant: &Variant,
         target: &GpuTarget,
-        form: GpuForm,
-    ) -> Result<String, GpuError> {
+        forms: [GpuForm; N],
+    ) -> Result<[String; N], GpuError> {
         let version = target.version()?;
         self.check_arch(target.arch)?;
         let code = self.for_gpus()?;
         let lines = target.lines.then(|| self.sources());
-        Ok(without_fork(|| emit(code, variant, target, version, lines, &self.gpu_entry(), form))?)
+        Ok(without_fork(|| emit(code, variant, target, version, lines, &self.gpu_entry(), forms))?)
     }
 }
 
@@ -250,43 +265,50 @@ fn assemble(_: &Kernel, _: &str, _: Arch) -> Result<Vec<u8>, CodegenError> {
 const NO_PTX: &str = "this build makes no PTX: it takes the cargo feature `compute`, or the Python package";
 
 #[cfg(any(feature = "compute", feature = "compute-static"))]
-fn emit(
+fn emit<const N: usize>(
     (module, kernel): (&Module, FuncId),
     variant: &Variant,
     target: &GpuTarget,
     version: PtxVersion,
     sources: Option<&SourceMap>,
     entry: &str,
-    form: GpuForm,
-) -> Result<String, CodegenError> {
+    forms: [GpuForm; N],
+) -> Result<[String; N], CodegenError> {
     use crate::ptx_argument::name_parameters;
-    use polyloom_codegen::Emit;
     let backend = polyloom_llvm::Nvptx::new(target.arch, version);
     let options = polyloom_llvm::GpuOptions { shape: target.shape, few_threads: target.dense, sources };
-    let form = match form {
+    let made = backend.emit(module, kernel, variant, options, entry, forms.map(emit_form))?;
+    let texts = made.map(String::from_utf8);
+    if texts.iter().any(Result::is_err) {
+        return Err(CodegenError::new("internal error: LLVM wrote PTX that is no text"));
+    }
+    let mut texts = texts.map(Result::unwrap_or_default);
+    let names = || module.functions[kernel].param_names.iter().map(|name| &**name);
+    for (text, _) in texts.iter_mut().zip(forms).filter(|(_, form)| *form == GpuForm::Ptx) {
+        *text = name_parameters(text, entry, names());
+    }
+    Ok(texts)
+}
+
+#[cfg(any(feature = "compute", feature = "compute-static"))]
+fn emit_form(form: GpuForm) -> polyloom_codegen::Emit {
+    use polyloom_codegen::Emit;
+    match form {
         GpuForm::LlvmIr => Emit::LlvmIr,
         GpuForm::LlvmIrOptimized => Emit::LlvmIrOptimized,
         GpuForm::Ptx => Emit::Asm,
-    };
-    let bytes = backend.emit(module, kernel, variant, options, entry, form)?;
-    let text = String::from_utf8(bytes);
-    let text = text.map_err(|_| CodegenError::new("internal error: LLVM wrote PTX that is no text"))?;
-    let names = module.functions[kernel].param_names.iter().map(|name| &**name);
-    Ok(match form {
-        Emit::Asm => name_parameters(&text, entry, names),
-        _ => text,
-    })
+    }
 }
 
 #[cfg(not(any(feature = "compute", feature = "compute-static")))]
-fn emit(
+fn emit<const N: usize>(
     _: (&Module, FuncId),
     _: &Variant,
     _: &GpuTarget,
     _: PtxVersion,
     _: Option<&SourceMap>,
     _: &str,
-    _: GpuForm,
-) -> Result<String, CodegenError> {
+    _: [GpuForm; N],
+) -> Result<[String; N], CodegenError> {
     Err(CodegenError::new(NO_PTX))
 }

@@ -247,10 +247,11 @@ impl Kernel {
         in_double(&self.module).map(|module| self.derived(module, self.id))
     }
 
-    /// This kernel on the device of another session.
+    /// This kernel on the device of another session, with checks if these are a default there.
     pub fn on(&self, session: &Session) -> Kernel {
         let (sources, typed) = (self.sources.clone(), self.typed.clone());
-        let module = (*self.module).clone();
+        let mut module = (*self.module).clone();
+        module.functions[self.id].metadata.check |= session.defaults().check;
         Kernel::with(session.device(), module, self.id, sources, Vec::new(), typed, self.arguments.clone())
     }
 

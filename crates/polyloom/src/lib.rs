@@ -67,9 +67,9 @@ pub use polyloom_passes::autodiff::{LONG_LAUNCH, Needs, Request as DerivativeReq
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,
-    HostArray, LaunchError, LaunchOptions, Layout, MAX_THREADS, Params, Placement, PrintSink, SimModule, SimOptions,
-    Staged, Tier, TierPolicy, Trap, checksum, clear_memory, close_background, num_threads, run_on_simulator,
-    set_num_threads, set_print_sink,
+    HostArray, LaunchError, LaunchOptions, Layout, MAX_THREADS, Params, Placement, PrintSink, SimKernel, SimModule,
+    SimOptions, Staged, Tier, TierPolicy, Trap, checksum, clear_memory, close_background, num_threads,
+    run_on_simulator, set_num_threads, set_print_sink,
 };
 pub use ptx_argument::{
     MAX_STRUCT_LEVELS, PtxArgument, PtxArray, PtxParameter, launch_bytes, source_name, takes_launch,

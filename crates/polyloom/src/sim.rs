@@ -1,6 +1,7 @@
 //! Kernels on the simulator, device `sim:0`.
 
 use crate::device_code::{DeviceCode, Source};
+use crate::gpu::GpuError;
 use crate::kernel::Kernel;
 use polyloom_ir::{Arch, MAX_DIMS};
 use polyloom_ptx::{Class, Counters, Fault, Report};
@@ -37,33 +38,17 @@ impl Kernel {
         // SAFETY: passed on to the caller.
         unsafe { kernel.launch(shape, args, options, sim) }
     }
-}
 
-impl Kernel {
-    /// Runs other PTX of this kernel on the simulator, with an entry as this compiler's own has it: what NVRTC makes of
-    /// the kernel's CUDA C++.
+    /// Loads PTX of this kernel into the simulator, with an entry as [`Kernel::emit_gpu`] gives it for the architecture:
+    /// that very text, or what NVRTC makes of the kernel's CUDA C++.
     ///
     /// # Errors
     ///
-    /// As [`Kernel::launch_on_simulator`], and where the simulator cannot run the PTX.
-    ///
-    /// # Safety
-    ///
-    /// As [`Kernel::launch_on_simulator`].
-    pub unsafe fn launch_ptx_on_simulator(
-        &self,
-        ptx: &str,
-        arch: Arch,
-        shape: &[u64],
-        args: &ArgBlock,
-        sim: &SimOptions,
-    ) -> Result<Report, LaunchError> {
-        let code = self.for_gpus().map_err(|error| self.not_compiled(error.into()))?;
-        let (function, params) = (&code.0.functions[code.1], self.params().clone());
-        let kernel = SimKernel::new(function, params, ptx, &self.gpu_entry(), arch.number().into());
-        let kernel = kernel.map_err(|error| self.not_compiled(error.into()))?;
-        // SAFETY: passed on to the caller.
-        unsafe { kernel.launch(shape, args, &LaunchOptions::default(), sim) }
+    /// What in it the simulator cannot run.
+    pub fn load_on_simulator(&self, arch: Arch, ptx: &str) -> Result<SimKernel, GpuError> {
+        let (module, id) = self.for_gpus()?;
+        let (function, params) = (&module.functions[id], self.params().clone());
+        Ok(SimKernel::new(function, params, ptx, &self.gpu_entry(), arch.number().into())?)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::prelude::Helper;
 use polyloom_ir::{Composite, Op};
 use rustc_hash::FxHashSet;
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 /// Words that are no names in C++ or CUDA C++, macros among them.
@@ -49,32 +50,32 @@ impl Names {
 
     /// A name like this one that is not taken here or, as `is_taken` says, elsewhere. It may be given again.
     pub(super) fn local_unless(&self, wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
-        let base = identifier(wanted);
-        let mut name = base.clone();
+        let mut name = identifier(wanted);
+        let (len, has_underscore) = (name.len(), name.ends_with('_'));
         let mut number = 1;
         while self.taken.contains(&name) || is_reserved(&name) || is_taken(&name) {
             number += 1;
+            name.truncate(len);
             // Two underscores belong to the compiler.
-            name = format!("{base}{}{number}", if base.ends_with('_') { "" } else { "_" });
+            let _ = write!(name, "{}{number}", if has_underscore { "" } else { "_" });
         }
         name
     }
 }
 
 fn is_reserved(name: &str) -> bool {
-    static RESERVED: LazyLock<FxHashSet<&str>> = LazyLock::new(|| {
+    static RESERVED: LazyLock<FxHashSet<String>> = LazyLock::new(|| {
         // What has a builtin's name is taken only where it is called.
         let helpers = Helper::NAMES.iter().copied().filter(|name| Op::from_builtin_name(name).is_none());
-        WORDS.split_whitespace().chain(DEFINED.split_whitespace()).chain(helpers).collect()
+        let words = WORDS.split_whitespace().chain(DEFINED.split_whitespace()).chain(helpers).map(str::to_owned);
+        words.chain(Composite::named().map(|(name, _)| name)).collect()
     });
     // CUDA's atomic functions.
     let is_atomic = || {
         let rest = name.strip_prefix("atomic").filter(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
         rest.is_some_and(|rest| rest.bytes().all(|c| c.is_ascii_alphabetic()))
     };
-    RESERVED.contains(name)
-        || is_atomic()
-        || (name.starts_with(['v', 'm', 'q', 't', 's']) && Composite::from_python_name(name).is_some())
+    RESERVED.contains(name) || is_atomic()
 }
 
 /// An identifier of C++: what is no ASCII letter or digit becomes an underscore or its number.

@@ -20,8 +20,8 @@ use crate::generate::Category;
 use crate::row::Row;
 use crate::similarity::Sketch;
 use crate::text::{Device, Texts};
-use crate::tools::{Emitter, Tools, wants_ptxas};
-use crate::verify::{Level, Verifier};
+use crate::tools::{Emitter, Tools};
+use crate::verify::Verifier;
 use chunk::read_keys;
 use manifest::replace;
 use polyloom::{Arch, SessionError};
@@ -66,10 +66,24 @@ pub enum ProduceError {
     /// Whoever was told how far the run is ended it.
     #[error("the run was ended; what was finished before is kept, --resume goes on with it")]
     Interrupted,
+    /// No more rows are found.
+    #[error(
+        "the last {MOST_BARREN} indices gave no row (the last of them: {why}): there is no more to find, or \
+             something is wrong; {finished} rows are finished"
+    )]
+    Barren {
+        /// What became of the last one.
+        why: String,
+        /// Rows of finished chunks.
+        finished: u64,
+    },
     /// A back end does not work here.
     #[error(transparent)]
     Session(#[from] SessionError),
 }
+
+/// After so many indices without a row, a run that is to reach a number of rows ends.
+const MOST_BARREN: u64 = 1000;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,6 +165,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
 
     let mut chunk: Option<OpenChunk> = None;
     let mut told = started;
+    let mut barren = 0;
     let is_enough = |progress: &Progress| settings.count.is_some_and(|count| progress.rows >= count);
     let mut selection = Selection { dedup: settings.dedup, known: &known, sketch };
     work.in_order(manifest.next(), verifiers, |done| {
@@ -171,6 +186,12 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         progress.duplicates += u64::from(refused.is_some());
         progress.rows += u64::from(is_new);
         progress.made += u64::from(is_new);
+        barren = if is_new { 0 } else { barren + 1 };
+        if settings.count.is_some() && barren >= MOST_BARREN {
+            let rejected = || done.rejects.last().map(|last| last.reject.to_string());
+            let why = refused.map(str::to_owned).or_else(rejected).unwrap_or_default();
+            return Err(ProduceError::Barren { why, finished: manifest.rows() });
+        }
         open.add(&done, refused).map_err(at(folder))?;
         progress.time = started.elapsed();
         if told.elapsed() >= Duration::from_millis(100) {
@@ -303,8 +324,28 @@ fn texts(settings: &Settings) -> Result<Texts, ProduceError> {
     let device: Device = settings.device.parse().map_err(ProduceError::Setting)?;
     let arch: Arch =
         settings.arch.parse().map_err(|error: polyloom::UnknownArch| ProduceError::Setting(error.to_string()))?;
-    let wants = |names: &[&str]| settings.columns.iter().any(|column| names.contains(&column.as_str()));
-    let ptx = wants(&["ptx_forward", "ptx_backward", "llvm_ir_forward"]) || wants_ptxas(&settings.columns);
-    let ptx = ptx && settings.verify >= Level::Compile;
-    Ok(Texts { device, arch, ptx })
+    Ok(Texts { device, arch, columns: settings.columns.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_finds_nothing_ends() {
+        let folder = std::env::temp_dir().join(format!("polyloom-barren-{}", std::process::id()));
+        // No kernel is taken, however many are tried.
+        let settings = Settings {
+            most_alike: Some(0),
+            verify: crate::verify::Level::Parse,
+            columns: vec!["id".to_owned()],
+            categories: vec!["arithmetic".to_owned()],
+            ..Settings::new(5, 1)
+        };
+        let how =
+            How { jobs: 1, resume: false, excluded: &HashSet::new(), observe: &mut |_| ControlFlow::Continue(()) };
+        let error = produce(&settings, &folder, how).err().map(|error| error.to_string()).unwrap_or_default();
+        let _ = std::fs::remove_dir_all(&folder);
+        assert!(error.starts_with("the last 1000 indices gave no row (the last of them: nearly_alike)"), "{error}");
+    }
 }

@@ -7,7 +7,7 @@ use crate::generate::{Category, Program, generate};
 use crate::row::Row;
 use crate::similarity::{Bands, bands};
 use crate::statistics::OpCounts;
-use crate::text::{Place, Texts, hashes};
+use crate::text::{GpuCode, Place, Texts, hashes};
 use crate::tools::Tools;
 use crate::verify::{Level, Reason, Reject, Verifier};
 use crate::{Hashes, produce::Dedup};
@@ -96,8 +96,8 @@ impl Work<'_> {
         let mut rejects = Vec::new();
         for program in drafts(&self.categories, self.settings.seed, index) {
             match caught(|| self.verified(verifier, &program)) {
-                Ok((kernel, hashes)) => {
-                    let (made, is_known) = match self.made(verifier, &program, &kernel, hashes, index, None) {
+                Ok((kernel, code, hashes)) => {
+                    let (made, is_known) = match self.made(verifier, &program, (&kernel, code), hashes, index, None) {
                         Ok(made) => (made.map(Box::new), true),
                         Err(reject) => {
                             rejects.push(Rejected::program(program, reject));
@@ -120,10 +120,13 @@ impl Work<'_> {
             text = Some(source.clone());
             let hashes = hashes(&source, &kernel);
             self.is_allowed(&hashes)?;
+            let code = self.texts.gpu_code(&kernel, self.settings.verify)?;
             let mut last = Reject::new(Reason::Failed, "no inputs are known for it");
             for program in programs(&name, &source, &settings.category, &kernel) {
-                match verifier.verify(&program, &kernel, self.settings.verify) {
-                    Ok(()) => return self.made(verifier, &program, &kernel, hashes, index, Some(found.origin())),
+                match verifier.verify(&program, &kernel, &code, self.settings.verify) {
+                    Ok(()) => {
+                        return self.made(verifier, &program, (&kernel, code), hashes, index, Some(found.origin()));
+                    }
                     Err(reject) if depends_on_inputs(reject.reason) => last = reject,
                     Err(reject) => return Err(reject),
                 }
@@ -149,12 +152,13 @@ impl Work<'_> {
 
     /// The program's kernel, proved right. That other rows are like it has no bearing on this: what an index gives
     /// depends on nothing but the seed.
-    fn verified(&self, verifier: &Verifier, program: &Program) -> Result<(Kernel, Hashes), Box<Reject>> {
+    fn verified(&self, verifier: &Verifier, program: &Program) -> Result<(Kernel, GpuCode, Hashes), Box<Reject>> {
         let kernel = verifier.compile(&program.name, &program.source)?;
         let hashes = hashes(&program.source, &kernel);
         self.is_allowed(&hashes)?;
-        verifier.verify(program, &kernel, self.settings.verify)?;
-        Ok((kernel, hashes))
+        let code = self.texts.gpu_code(&kernel, self.settings.verify)?;
+        verifier.verify(program, &kernel, &code, self.settings.verify)?;
+        Ok((kernel, code, hashes))
     }
 
     /// The row of a kernel; none if it is known.
@@ -162,7 +166,7 @@ impl Work<'_> {
         &self,
         verifier: &Verifier,
         program: &Program,
-        kernel: &Kernel,
+        (kernel, code): (&Kernel, GpuCode),
         hashes: Hashes,
         index: u64,
         origin: Option<String>,
@@ -172,12 +176,12 @@ impl Work<'_> {
             return Ok(None);
         }
         let place = Place { seed: self.settings.seed, index, source: self.settings.source.as_ref(), origin };
-        let mut row = self.texts.row(program, kernel, hashes, self.settings.verify, place)?;
+        let mut row = self.texts.row(program, kernel, code, hashes, self.settings.verify, place)?;
         self.tools.fill(&mut row, program, self.texts.arch)?;
         if self.settings.verify >= Level::Full
             && let Some(ptx) = &row.nvrtc_ptx_forward
         {
-            verifier.simulate_ptx(program, kernel, ptx)?;
+            verifier.simulate(program, kernel, ptx)?;
         }
         Ok(Some(Made { row, keys, op_counts: OpCounts::of(kernel) }))
     }

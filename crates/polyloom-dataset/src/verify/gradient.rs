@@ -9,7 +9,7 @@ use super::run::SETS;
 use super::{Reason, Reject};
 use crate::generate::Program;
 use crate::text::backward;
-use polyloom::{Backward, Kernel, LaunchOptions, Random, Scalar, TapeLimits};
+use polyloom::{Backward, Kernel, LaunchOptions, Random, Scalar, Session, TapeLimits};
 
 /// Steps of differences.
 const COARSE: f64 = 1e-4;
@@ -35,20 +35,30 @@ struct Found {
     adjoints: Numbers,
 }
 
-/// Compares the derivatives of a kernel, if it has any.
-pub(super) fn check(program: &Program, reference: &Kernel, kernel: &Kernel) -> Checked<()> {
-    let Some(way_back) = backward(kernel)? else { return Ok(()) };
+/// A way back, and on what it is gone: the backward kernel, and the one that finds the lengths of its loops.
+struct WayBack<'a> {
+    backward: &'a Backward,
+    kernel: &'a Kernel,
+    sizes: Option<&'a Kernel>,
+}
+
+/// Compares the derivatives of a kernel, if it has any. In `session`, where the kernel is `interpreted`, both modes are
+/// compared with each other and, in double precision, with differences; what machine code finds, with that.
+pub(super) fn check(program: &Program, kernel: &Kernel, interpreted: &Kernel, session: &Session) -> Checked<()> {
+    let Some(compiled) = backward(kernel)? else { return Ok(()) };
     let (extents, seed) = SETS[0];
     let arguments = Arguments::draw(program, kernel, &extents, seed);
-    let found = derivatives(kernel, &way_back, &arguments)?;
+    let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
+    let way_back = WayBack { backward: &compiled, kernel: &back, sizes: sizes.as_ref() };
+    let found = derivatives(interpreted, &way_back, &arguments)?;
     modes_agree(&found, 1e-4)?;
-    let Some(of_reference) = backward(reference)? else { return Ok(()) };
-    let expected = derivatives(reference, &of_reference, &arguments)?;
-    engines_agree(program, &expected, &found)?;
+    let quick = adjoints(interpreted, &WayBack { kernel: &compiled.kernel, ..way_back }, &arguments, &found.weights)?;
+    engines_agree(program, &found.adjoints, &quick)?;
     // Of noise, which has no form in double precision, differences tell nothing.
-    let Some(double) = kernel.in_double() else { return Ok(()) };
+    let Some(double) = interpreted.in_double() else { return Ok(()) };
     let arguments = Arguments::draw(program, &double, &extents, seed);
-    let Some(way_back) = backward(&double)? else { return Ok(()) };
+    let Some(back) = backward(&double)? else { return Ok(()) };
+    let way_back = WayBack { backward: &back, kernel: &back.kernel, sizes: back.sizes.as_ref() };
     let found = derivatives(&double, &way_back, &arguments)?;
     modes_agree(&found, 1e-8)?;
     differences_agree(program, &double, &arguments, &found)
@@ -93,32 +103,38 @@ fn left(kernel: &Kernel, arguments: &Arguments, which: &[usize]) -> Checked<Vec<
     Ok(which.iter().map(|&index| after.all[index].clone()).collect())
 }
 
-fn derivatives(kernel: &Kernel, way_back: &Backward, arguments: &Arguments) -> Checked<Found> {
+fn derivatives(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &Arguments) -> Checked<Found> {
     let mut random = Random::new(0xd1ff);
     let (directions, mut weights) = (drawn(arguments, &mut random), drawn(arguments, &mut random));
     let tangents = forward(kernel, arguments, &directions)?;
-    let mut adjoints: Numbers = directions.iter().map(|numbers| vec![0.0; numbers.len()]).collect();
     for (index, argument) in arguments.all.iter().enumerate() {
         // Of a number nothing is left that could be weighted.
         if argument.shape().is_none() {
             weights[index].fill(0.0);
         }
     }
-    let mut all: Vec<Argument> = Vec::new();
-    all.extend(arguments.all.iter().cloned());
-    let of = |&index: &usize| arguments.all[index].adjoint(&weights[index], kernel.types()[index]);
-    all.extend(way_back.needs.adjoints.iter().map(of));
-    all.extend(left(kernel, arguments, &way_back.needs.after)?);
-    reverse(way_back, arguments, &mut all)?;
-    for (&index, adjoint) in way_back.needs.adjoints.iter().zip(&all[arguments.all.len()..]) {
-        adjoints[index] = adjoint.numbers();
-    }
+    let adjoints = adjoints(kernel, way_back, arguments, &weights)?;
     let found = Found { directions, tangents, weights, adjoints };
     let all = found.tangents.iter().chain(&found.adjoints).flatten();
     match all.into_iter().find(|number| !number.is_finite()) {
         Some(number) => Err(Reject::new(Reason::GradientNotFinite, format!("a derivative is {number}"))),
         None => Ok(found),
     }
+}
+
+/// What a change of a weighted sum of what the kernel leaves comes from.
+fn adjoints(kernel: &Kernel, way_back: &WayBack<'_>, arguments: &Arguments, weights: &[Vec<f64>]) -> Checked<Numbers> {
+    let needs = &way_back.backward.needs;
+    let mut all: Vec<Argument> = arguments.all.clone();
+    let of = |&index: &usize| arguments.all[index].adjoint(&weights[index], kernel.types()[index]);
+    all.extend(needs.adjoints.iter().map(of));
+    all.extend(left(kernel, arguments, &needs.after)?);
+    reverse(way_back, arguments, &mut all)?;
+    let mut adjoints: Numbers = weights.iter().map(|numbers| vec![0.0; numbers.len()]).collect();
+    for (&index, adjoint) in needs.adjoints.iter().zip(&all[arguments.all.len()..]) {
+        adjoints[index] = adjoint.numbers();
+    }
+    Ok(adjoints)
 }
 
 /// What a step in these directions does to what the kernel leaves.
@@ -146,21 +162,13 @@ fn forward(kernel: &Kernel, arguments: &Arguments, directions: &Numbers) -> Chec
 }
 
 /// Launches a backward kernel: the kernel's arguments, adjoints and arrays as they are left, in this order.
-fn reverse(way_back: &Backward, arguments: &Arguments, all: &mut [Argument]) -> Checked<()> {
-    let dim = &arguments.dim;
-    if !way_back.needs.takes_part() {
-        let n = arguments.all.len();
-        let shapes: Vec<Option<Vec<u64>>> =
-            all[n..].iter().map(|adjoint| adjoint.shape().map(<[u64]>::to_vec)).collect();
-        let shapes: Vec<Option<&[u64]>> = shapes.iter().map(|shape| shape.as_deref()).collect();
-        for part in way_back.launches(dim, &shapes) {
-            let mut extents: Vec<Argument> = part.extents.iter().map(|&extent| Argument::int(extent)).collect();
-            launch(way_back.kernel_of(&part), &part.dim, all.iter_mut().chain(&mut extents))?;
-        }
-        return Ok(());
+fn reverse(way_back: &WayBack<'_>, arguments: &Arguments, all: &mut [Argument]) -> Checked<()> {
+    let (dim, needs) = (&arguments.dim, &way_back.backward.needs);
+    if !needs.takes_part() {
+        return launch(way_back.kernel, dim, all);
     }
-    let mut lengths: Vec<u32> = way_back.needs.lengths.iter().map(|length| length.unwrap_or(0)).collect();
-    if let Some(sizes) = &way_back.sizes {
+    let mut lengths: Vec<u32> = needs.lengths.iter().map(|length| length.unwrap_or(0)).collect();
+    if let Some(sizes) = way_back.sizes {
         let mut given = arguments.all.clone();
         given.push(Argument::zeros(Scalar::I32, &[lengths.len() as u64]));
         launch(sizes, dim, &mut given)?;
@@ -168,7 +176,7 @@ fn reverse(way_back: &Backward, arguments: &Arguments, all: &mut [Argument]) -> 
         lengths.iter_mut().enumerate().for_each(|(index, length)| *length = found.bits(index) as u32);
     }
     let n_threads: u64 = dim.iter().product();
-    let plan = way_back.plan(&lengths, n_threads, LIMITS);
+    let plan = way_back.backward.plan(&lengths, n_threads, LIMITS);
     let mut more: Vec<Argument> = plan.tapes.iter().map(|(shape, elem)| Argument::zeros(*elem, shape)).collect();
     more.extend(plan.segments.iter().map(|&segment| Argument::int(segment)));
     let first_thread = more.len();
@@ -176,7 +184,7 @@ fn reverse(way_back: &Backward, arguments: &Arguments, all: &mut [Argument]) -> 
     for first in (0..n_threads).step_by(plan.n_places as usize) {
         more[first_thread] = Argument::int(first);
         let part = [plan.n_places.min(n_threads - first)];
-        launch(&way_back.kernel, &part, all.iter_mut().chain(&mut more))?;
+        launch(way_back.kernel, &part, all.iter_mut().chain(&mut more))?;
     }
     Ok(())
 }
@@ -199,17 +207,14 @@ fn modes_agree(found: &Found, tolerance: f64) -> Checked<()> {
 }
 
 /// Machine code finds what the interpreter finds.
-fn engines_agree(program: &Program, expected: &Found, found: &Found) -> Checked<()> {
-    for (expected, found) in [(&expected.tangents, &found.tangents), (&expected.adjoints, &found.adjoints)] {
-        for (input, (expected, found)) in program.inputs.iter().zip(expected.iter().zip(found)) {
-            let largest = expected.iter().fold(1e-6, |largest: f64, number| largest.max(number.abs()));
-            for (index, (want, have)) in expected.iter().zip(found).enumerate() {
-                // Sums need not have one order.
-                if (want - have).abs() > 1e-5 * largest {
-                    let detail =
-                        format!("derivative of {}[{index}]: {have:e}, the interpreter says {want:e}", input.name);
-                    return Err(Reject::new(Reason::Disagreement, detail));
-                }
+fn engines_agree(program: &Program, expected: &Numbers, found: &Numbers) -> Checked<()> {
+    for (input, (expected, found)) in program.inputs.iter().zip(expected.iter().zip(found)) {
+        let largest = expected.iter().fold(1e-6, |largest: f64, number| largest.max(number.abs()));
+        for (index, (want, have)) in expected.iter().zip(found).enumerate() {
+            // Sums need not have one order.
+            if (want - have).abs() > 1e-5 * largest {
+                let detail = format!("derivative of {}[{index}]: {have:e}, the interpreter says {want:e}", input.name);
+                return Err(Reject::new(Reason::Disagreement, detail));
             }
         }
     }

@@ -5,6 +5,7 @@ mod gradient;
 mod run;
 
 use crate::generate::Program;
+use crate::text::GpuCode;
 use polyloom::{
     Arch, CodeCache, CompileError, CpuDevice, Defaults, GlobalSums, Kernel, Session, SessionError, SourceFile,
     SourceUnit, Tier, TierPolicy,
@@ -137,6 +138,12 @@ impl Reject {
     }
 }
 
+impl fmt::Display for Reject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason.name(), self.detail)
+    }
+}
+
 impl From<CompileError> for Box<Reject> {
     fn from(error: CompileError) -> Box<Reject> {
         Reject::new(Reason::Rejected, error)
@@ -198,7 +205,8 @@ impl Verifier {
     ///
     /// [`Reason::Rejected`].
     pub fn compile(&self, name: &str, source: &str) -> Result<Kernel, Box<Reject>> {
-        compile(&self.quick, name, source)
+        let file = SourceFile::new(format!("{name}.py"), source, 1);
+        Ok(self.quick.compile_file_kernel(&SourceUnit::parse(file)?, name)?)
     }
 
     /// Compiles the kernel with this index among the functions of a file.
@@ -216,49 +224,49 @@ impl Verifier {
     ///
     /// What is wrong with the kernel or with the compiler.
     pub fn run(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
-        run::check(program, &compile(&self.reference, &program.name, &program.source)?, kernel)
+        run::check(program, &kernel.on(&self.reference), kernel)
     }
 
-    /// Runs the kernel's PTX on the simulator, with all its checks.
+    /// Runs PTX of the kernel on the simulator, with all its checks: the compiler's own, or what NVRTC makes of the
+    /// kernel's CUDA C++.
     ///
     /// # Errors
     ///
     /// What the simulator finds.
-    pub fn simulate(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
-        run::simulate(program, &kernel.on(&self.flushing), kernel, self.arch, None)
+    pub fn simulate(&self, program: &Program, kernel: &Kernel, ptx: &str) -> Result<(), Box<Reject>> {
+        self.simulate_against(program, &kernel.on(&self.flushing), kernel, ptx)
     }
 
-    /// Runs other PTX of the kernel on the simulator: what NVRTC makes of its CUDA C++.
-    ///
-    /// # Errors
-    ///
-    /// What the simulator finds.
-    pub fn simulate_ptx(&self, program: &Program, kernel: &Kernel, ptx: &str) -> Result<(), Box<Reject>> {
-        run::simulate(program, &kernel.on(&self.flushing), kernel, self.arch, Some(ptx))
+    fn simulate_against(
+        &self,
+        program: &Program,
+        reference: &Kernel,
+        kernel: &Kernel,
+        ptx: &str,
+    ) -> Result<(), Box<Reject>> {
+        let simulated = kernel.load_on_simulator(self.arch, ptx);
+        let simulated = simulated.map_err(|error| Reject::new(Reason::Failed, error))?;
+        run::simulate(program, reference, kernel, &simulated)
     }
 
-    /// Proves the program's kernel right to this level.
+    /// Proves the program's kernel right to this level; to [`Level::Full`], that with this GPU code.
     ///
     /// # Errors
     ///
     /// What keeps it from that.
-    pub fn verify(&self, program: &Program, kernel: &Kernel, level: Level) -> Result<(), Box<Reject>> {
+    pub fn verify(&self, program: &Program, kernel: &Kernel, code: &GpuCode, level: Level) -> Result<(), Box<Reject>> {
         if level >= Level::Run {
             self.run(program, kernel)?;
         }
         if level >= Level::Grad {
-            gradient::check(program, &kernel.on(&self.flushing), kernel)?;
-        }
-        if level >= Level::Full {
-            self.simulate(program, kernel)?;
+            let flushing = kernel.on(&self.flushing);
+            gradient::check(program, kernel, &flushing, &self.flushing)?;
+            if let (Level::Full, Some(ptx)) = (level, &code.ptx) {
+                self.simulate_against(program, &flushing, kernel, ptx)?;
+            }
         }
         Ok(())
     }
-}
-
-fn compile(session: &Session, name: &str, source: &str) -> Result<Kernel, Box<Reject>> {
-    let file = SourceFile::new(format!("{name}.py"), source, 1);
-    Ok(session.compile_file_kernel(&SourceUnit::parse(file)?, name)?)
 }
 
 #[cfg(test)]

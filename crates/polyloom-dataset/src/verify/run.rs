@@ -4,7 +4,7 @@ use super::arguments::{Arguments, Extents, block};
 use super::{Reason, Reject};
 use crate::generate::{Program, Values};
 use polyloom::ptx::Sanitizers;
-use polyloom::{Arch, Kernel, LaunchError, LaunchOptions, SimOptions};
+use polyloom::{Kernel, LaunchError, LaunchOptions, SimKernel, SimOptions};
 
 /// The sets of arguments: their extents and seeds. The generator has seen the first two; what it might have fitted a
 /// kernel to is not in the third.
@@ -32,13 +32,12 @@ pub(super) fn check(program: &Program, reference: &Kernel, quick: &Kernel) -> Re
     matters(program, reference, &left)
 }
 
-/// Compares the simulator, which runs the kernel's PTX or this, with the interpreter.
+/// Compares the simulator with the interpreter.
 pub(super) fn simulate(
     program: &Program,
     reference: &Kernel,
     kernel: &Kernel,
-    arch: Arch,
-    ptx: Option<&str>,
+    simulated: &SimKernel,
 ) -> Result<(), Box<Reject>> {
     let sim = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1 };
     for (extents, seed) in SETS {
@@ -48,12 +47,7 @@ pub(super) fn simulate(
         let dim = got.dim.clone();
         let block = block(kernel, &mut got.all).map_err(|error| Reject::new(Reason::Failed, error))?;
         // SAFETY: as in `launch`; the simulator checks every address.
-        let done = unsafe {
-            match ptx {
-                Some(ptx) => kernel.launch_ptx_on_simulator(ptx, arch, &dim, &block, &sim),
-                None => kernel.launch_on_simulator(arch, &dim, &block, &LaunchOptions::default(), &sim),
-            }
-        };
+        let done = unsafe { simulated.launch(&dim, &block, &LaunchOptions::default(), &sim) };
         match done {
             Ok(_) => compare(program, &expected, &got)?,
             Err(LaunchError::Simulator(fault)) => return Err(Reject::new(Reason::Sanitizer, fault)),

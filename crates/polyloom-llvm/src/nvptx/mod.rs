@@ -48,24 +48,24 @@ impl Nvptx {
         Nvptx { processor: Processor::gpu(&arch.to_string(), tenths) }
     }
 
-    /// A kernel as LLVM IR or, as `Emit::Asm`, as PTX. The entry is called `name`.
+    /// A kernel as LLVM IR and, as `Emit::Asm`, as PTX, IR first. The entry is called `name`.
     ///
     /// # Errors
     ///
     /// When the kernel is beyond what the back end can do.
-    pub fn emit(
+    pub fn emit<const N: usize>(
         &self,
         module: &Module,
         kernel: FuncId,
         variant: &Variant,
         options: GpuOptions<'_>,
         name: &str,
-        form: Emit,
-    ) -> Result<Vec<u8>, CodegenError> {
-        if form == Emit::Obj {
+        forms: [Emit; N],
+    ) -> Result<[Vec<u8>; N], CodegenError> {
+        if forms.contains(&Emit::Obj) {
             return Err(CodegenError::new("an object file is for the host; for a GPU there is PTX"));
         }
-        emit::emit(&self.processor, name, form, |ir| {
+        emit::emit(&self.processor, name, forms, |ir| {
             entry::kernel(ir, &self.processor, module, kernel, variant, options, name)?;
             // LLVM may look for neighbouring loads and stores: its vectors are what 8- and 16-byte accesses are made
             // of.

@@ -41,8 +41,9 @@ pub(crate) fn ptx_of_version(module: &Module, kernel: FuncId, arch: Arch, versio
 fn named_ptx(module: &Module, kernel: FuncId, arch: Arch, version: PtxVersion, entry: &str) -> String {
     let variant = Variant { launch_rank: 1, facts: Facts::default() };
     let options = GpuOptions { shape: GridShape::OneThreadEach, few_threads: false, sources: None };
-    let text = Nvptx::new(arch, version).emit(module, kernel, &variant, options, entry, Emit::Asm);
-    String::from_utf8(text.unwrap_or_else(|error| panic!("{arch}: {error}"))).expect("PTX is text")
+    let made = Nvptx::new(arch, version).emit(module, kernel, &variant, options, entry, [Emit::Asm]);
+    let [text] = made.unwrap_or_else(|error| panic!("{arch}: {error}"));
+    String::from_utf8(text).expect("PTX is text")
 }
 
 fn files() -> Vec<(PathBuf, String)> {

@@ -26,8 +26,9 @@ impl Simulated {
     fn load(simulator: &Simulator, arch: Arch, module: &Module, id: FuncId, variant: &Variant) -> Result<Code, String> {
         let version = arch.ptx_version().max("7.0".parse().expect("it is a version"));
         let options = GpuOptions { shape: GridShape::OneThreadEach, few_threads: false, sources: None };
-        let ptx = Nvptx::new(arch, version).emit(module, id, variant, options, "kernel", Emit::Asm);
-        let ptx = String::from_utf8(ptx.map_err(|error| error.to_string())?).expect("PTX is text");
+        let made = Nvptx::new(arch, version).emit(module, id, variant, options, "kernel", [Emit::Asm]);
+        let [ptx] = made.map_err(|error| error.to_string())?;
+        let ptx = String::from_utf8(ptx).expect("PTX is text");
         let parsed = polyloom_ptx::Module::parse(&ptx).map_err(|errors| format!("{errors:?}\n{ptx}"))?;
         let loaded = simulator.load(&parsed).map_err(|error| error.to_string())?;
         let kernel = loaded.kernel("kernel").map_err(|errors| format!("{errors:?}\n{ptx}"))?;
