@@ -342,8 +342,8 @@ mod tests {
             categories: vec!["arithmetic".to_owned()],
             ..Settings::new(5, 1)
         };
-        let how =
-            How { jobs: 1, resume: false, excluded: &HashSet::new(), observe: &mut |_| ControlFlow::Continue(()) };
+        let observe = &mut |_: &Progress| ControlFlow::Continue(());
+        let how = How { jobs: 1, resume: false, excluded: &HashSet::new(), observe, emitter: None, source: None };
         let error = produce(&settings, &folder, how).err().map(|error| error.to_string()).unwrap_or_default();
         let _ = std::fs::remove_dir_all(&folder);
         assert!(error.starts_with("the last 1000 indices gave no row (the last of them: nearly_alike)"), "{error}");
