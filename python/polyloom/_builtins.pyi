@@ -2023,7 +2023,7 @@ def mma_store(array: _array, row: int, col: int, value: _Vector, *, layout: str 
     """
 
 def mma(a: _Vector, b: _Vector, c: _Vector) -> _Vector:
-    """The product of a 16 × 16 matrix and a 16 × n one, plus a 16 × n one, by the tensor core; each lane of the warp has a part of them. Products of floats are exact and added in `float32` from the first on; the tensor core rounds otherwise, so the last bits may differ. Of `float32` factors the upper ten bits of the mantissas count (`tf32`).
+    """The product of a 16 × 16 matrix and a 16 × n one, plus a 16 × n one, by the tensor core; each lane of the warp has a part of them. Products of floats are exact and added in `float32` from the first on; the tensor core rounds otherwise, so the last bits may differ. Of `float32` factors the upper ten bits of the mantissas count (`tf32`). Before `sm_80` there are products of `float16` alone.
 
     >>> a = loom.vector(length=8, dtype=loom.float16)
     >>> b = loom.vector(length=4, dtype=loom.float16)

@@ -79,6 +79,21 @@ def test_products_have_the_bits_of_the_interpreter(dtype):
         np.testing.assert_allclose(cpu, exact, rtol=1e-5, atol=1e-3)
 
 
+def test_the_oldest_architecture_has_products_of_halves():
+    loom.sim.configure(arch="sm_75")
+    test_products_have_the_bits_of_the_interpreter(np.float16)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float32", "int8", "uint8"])
+def test_the_oldest_architecture_has_no_other_products(name):
+    dtype = getattr(loom, name)
+    c = np.int32 if "int" in name else np.float32
+    a, b = (loom.zeros((32, 32), dtype=dtype, device="sim:0") for _ in range(2))
+    loom.sim.configure(arch="sm_75")
+    with pytest.raises(loom.CompileError, match=f"`mma` of `{name}` needs sm_80 or later, not sm_75"):
+        loom.launch(product, grid=(2, 2), inputs=[a, b, np.zeros((32, 32), c)], device="sim:0")
+
+
 @loom.kernel(block_dim=32)
 def first_of_product(a: loom.array(dtype=loom.bfloat16, ndim=2), out: loom.array(dtype=float)):
     d = loom.mma(loom.mma_load_a(a, 0, 0), loom.mma_load_b(a, 0, 0, n=8), loom.vec4(0.5))

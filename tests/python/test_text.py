@@ -328,6 +328,34 @@ def test_tensor_core_text_computes_the_interpreters_bits(nvrtc):
     np.testing.assert_array_equal(c.view(np.int32), expected.view(np.int32))
 
 
+def test_tensor_core_text_for_the_oldest_architecture(nvrtc, assemble):
+    @loom.kernel(block_dim=32)
+    def square(a: loom.array(dtype=loom.float16, ndim=2), c: loom.array(dtype=float, ndim=2)):
+        loom.mma_store(c, 0, 0, loom.mma(loom.mma_load_a(a, 0, 0), loom.mma_load_b(a, 0, 0), loom.mma_load_c(c, 0, 0)))
+
+    entry = r'extern "C" __global__ void __launch_bounds__\(32\) square_cuda_kernel_forward\('
+    text, n = re.subn(entry, "__device__ void square(", square.cuda())
+    wrapper = """
+namespace polyloom {
+extern "C" __global__ void run(float16 *a, float *c) {
+    square({{32, 1, 1, 1}, 0}, array<float16, 2>{a, {16, 16}, {32, 2}}, array<float, 2>{c, {16, 16}, {64, 4}});
+}
+}
+"""
+    rng = np.random.default_rng(8)
+    a, c = rng.standard_normal((16, 16)).astype(np.float16), rng.standard_normal((16, 16)).astype(np.float32)
+    expected = c.copy()
+    loom.launch(square, grid=1, inputs=[a], outputs=[expected])
+    for arch, shape, other in (("sm_75", "m16n8k8", "m16n8k16"), ("sm_80", "m16n8k16", "m16n8k8")):
+        log, ptx = nvrtc.compile(text + wrapper, arch)
+        assert n == 1 and f"mma.sync.aligned.{shape}." in ptx and f".{other}." not in ptx, log
+        found = c.copy()
+        loom.sim.Module(ptx).kernel("run").launch(1, 32, [a, found])
+        np.testing.assert_array_equal(found.view(np.int32), expected.view(np.int32))
+        assemble(ptx, arch)
+        assemble(square.ptx(arch), arch)
+
+
 def test_bounds_of_launches_and_registers_stand_in_cuda_text(nvrtc):
     @loom.kernel(launch_bounds=128, max_registers=40)
     def bounded(x: loom.array(dtype=float)):

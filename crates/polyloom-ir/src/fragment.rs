@@ -3,9 +3,10 @@
 //! The matrices are 16 × 16 (`a`), 16 × n (`b`) and 16 × n (`c`, the accumulator and the result), n being 8 or 16: one
 //! or two of the tensor core's instructions. The places are those of `mma.m16n8k16` for 16-bit floats and 8-bit
 //! integers, and of two `mma.m16n8k8` for `tf32` (PTX ISA 9.0 §9.7.14.5); the second half of a fragment with n = 16 is
-//! that of the columns from 8 on.
+//! that of the columns from 8 on. The halves of `mma.m16n8k16`'s places in `a` and `b` are those of `mma.m16n8k8`, of
+//! which `sm_75`, where that is all there is of 16-bit floats, takes two.
 
-use crate::arch::WARP_SIZE;
+use crate::arch::{Arch, WARP_SIZE};
 use crate::eval::eval;
 use crate::op::Op;
 use crate::types::{Composite, Scalar, Type};
@@ -88,6 +89,11 @@ pub fn accumulator(factor: Scalar) -> Option<Scalar> {
         Scalar::I8 | Scalar::U8 => Some(Scalar::I32),
         _ => None,
     }
+}
+
+/// The least architecture that has products of factors of this type.
+pub fn least_arch(factor: Scalar) -> Arch {
+    if factor == Scalar::F16 { Arch::OLDEST } else { Arch::of_number(80).unwrap_or(Arch::OLDEST) }
 }
 
 /// The type of a lane's part of a matrix with these elements; `None` if there is none.

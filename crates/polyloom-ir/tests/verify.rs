@@ -437,6 +437,16 @@ fn blocks_registers_and_ops_beyond_the_architecture_are_errors() {
             "300 registers for each thread: sm_75 allows 255",
         ]
     );
+    let product = |factor: &str| {
+        format!(
+            "kernel @k() [workgroup_size = (32, 1, 1)] {{\n  %0: {factor} = const 0\n  %1: vec<{factor}, 8> = construct %0, %0, %0, %0, \
+             %0, %0, %0, %0\n  %2: vec<{factor}, 4> = construct %0, %0, %0, %0\n  %3: f32 = const 0.0\n  %4: vec<f32, 4> = construct \
+             %3, %3, %3, %3\n  %5: vec<f32, 4> = mma %1, %2, %4\n  return\n}}\n"
+        )
+    };
+    assert_eq!(beyond(&product("f16"), "sm_75"), [""; 0]);
+    assert_eq!(beyond(&product("bf16"), "sm_75"), ["`mma` of `bfloat16` needs sm_80 or later, not sm_75"]);
+    assert_eq!(beyond(&product("bf16"), "sm_80"), [""; 0]);
     let text = "kernel @k() [workgroup_size = (1, 1, 128), launch_bounds = (512)] {\n  return\n}\n";
     assert_eq!(
         beyond(text, "sm_120a"),

@@ -6,6 +6,7 @@ use crate::gpu::{GpuError, GpuForm, GpuTarget};
 use crate::kernel::Kernel;
 use polyloom_codegen::{CodegenError, GridShape};
 use polyloom_ir::Arch;
+use polyloom_ir::verify::least_arch;
 use polyloom_ptx::{KernelInfo, Module};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -160,7 +161,7 @@ impl Kernel {
         for id in module.reachable(kernel) {
             let function = &module.functions[id];
             function.walk(function.body, &mut |_, data| {
-                let least = data.op.info().least_arch;
+                let least = least_arch(function, data);
                 if least > Arch::OLDEST {
                     found.insert(data.op.name(), least);
                 }

@@ -4,7 +4,8 @@
 //!
 //! An entry reads: documentation, `Variant = "name"`, group, how Python spells it, effect, lowering, how it is
 //! differentiated, overloads, if it has any, other names, which threads must execute it together, if any must
-//! (`converges`), the number of the first GPU architecture that has it, if that is not the oldest (`since`), what its
+//! (`converges`), the number of the first GPU architecture that has it, if that is not the oldest (`since`; of some
+//! types it may be a later one, as `verify/arch.rs` says), what its
 //! derivative is where it has none in the strict sense (`kinks`), and for builtins an example: lines of a kernel, each
 //! with what `print` shows of it there. The results are worked out by NumPy or by hand, those of random numbers and
 //! noise by Warp, to seven digits.
@@ -1079,22 +1080,22 @@ op_table! {
     /// The lane's part of a 16 × 16 matrix, the left factor of `mma`, that begins at this row and column: of `float16`,
     /// `bfloat16`, `float32` (`tf32`), `int8` or `uint8`. `layout="col"` reads an array that is indexed by the matrix's
     /// column first.
-    MmaLoadA = "mma_load_a", Gpu, Function, Read, Scalarised, None, [], converges Warp, since 80,
+    MmaLoadA = "mma_load_a", Gpu, Function, Read, Scalarised, None, [], converges Warp,
         example ["m = loom.shared_array(shape=(16, 16), dtype=loom.float16)", "m[0, 1] = loom.float16(1.5)", "loom.mma_load_a(m, 0, 0)[1]" => "1.5"];
     /// The lane's part of a 16 × n matrix, the right factor of `mma`, that begins at this row and column; n is 16
     /// unless it is given as 8. Else as `mma_load_a`.
-    MmaLoadB = "mma_load_b", Gpu, Function, Read, Scalarised, None, [], converges Warp, since 80,
+    MmaLoadB = "mma_load_b", Gpu, Function, Read, Scalarised, None, [], converges Warp,
         example ["m = loom.shared_array(shape=(16, 16), dtype=loom.float16)", "m[1, 0] = loom.float16(1.5)", "loom.mma_load_b(m, 0, 0, n=8)[1]" => "1.5"];
     /// The lane's part of a 16 × n matrix that `mma` adds to, of `float32` or `int32`. Else as `mma_load_b`.
-    MmaLoadC = "mma_load_c", Gpu, Function, Read, Scalarised, None, [], converges Warp, since 80,
+    MmaLoadC = "mma_load_c", Gpu, Function, Read, Scalarised, None, [], converges Warp,
         example ["m = loom.shared_array(shape=(16, 16), dtype=float)", "m[0, 1] = 1.5", "loom.mma_load_c(m, 0, 0)[1]" => "1.5"];
     /// Stores the lane's part of the result of an `mma`, from this row and column on.
-    MmaStore = "mma_store", Gpu, Function, Write, Scalarised, None, [], converges Warp, since 80,
+    MmaStore = "mma_store", Gpu, Function, Write, Scalarised, None, [], converges Warp,
         example ["m = loom.shared_array(shape=(16, 8), dtype=float)", "loom.mma_store(m, 0, 0, loom.vec4(2.5))", "m[0, 1]" => "2.5"];
     /// The product of a 16 × 16 matrix and a 16 × n one, plus a 16 × n one, by the tensor core; each lane of the warp
     /// has a part of them. Products of floats are exact and added in `float32` from the first on; the tensor core
     /// rounds otherwise, so the last bits may differ. Of `float32` factors the upper ten bits of the mantissas count
-    /// (`tf32`).
+    /// (`tf32`). Before `sm_80` there are products of `float16` alone.
     Mma = "mma", Gpu, Function, ReadWrite, Native, None, [
         "(a: vec[f16 8], b: vec[f16 4], c: vec[f32 4]) -> vec[f32 4]",
         "(a: vec[f16 8], b: vec[f16 8], c: vec[f32 8]) -> vec[f32 8]",
@@ -1106,7 +1107,7 @@ op_table! {
         "(a: vec[i8 8], b: vec[i8 8], c: vec[i32 8]) -> vec[i32 8]",
         "(a: vec[u8 8], b: vec[u8 4], c: vec[i32 4]) -> vec[i32 4]",
         "(a: vec[u8 8], b: vec[u8 8], c: vec[i32 8]) -> vec[i32 8]",
-    ], converges Warp, since 80,
+    ], converges Warp,
         example ["a = loom.vector(length=8, dtype=loom.float16)", "b = loom.vector(length=4, dtype=loom.float16)", "loom.mma(a, b, loom.vec4(2.5))" => "[2.5, 2.5, 2.5, 2.5]"];
     /// Begins to copy elements that follow each other, `count` from `source` on, from global to shared memory; they
     /// take 4, 8 or 16 bytes. `bypass=True`, for 16, leaves the multiprocessor's cache alone. What is copied is there

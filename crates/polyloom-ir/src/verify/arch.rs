@@ -3,7 +3,9 @@
 use crate::arch::Arch;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::FuncId;
-use crate::function::{Function, Imm, Module};
+use crate::fragment;
+use crate::function::{Function, Imm, InstData, Module};
+use crate::op::Op;
 use crate::types::Scalar;
 use rustc_hash::FxHashMap;
 
@@ -31,9 +33,13 @@ fn check(module: &Module, kernel: FuncId, arch: Arch, allows: &str) -> Vec<Diagn
     for id in module.reachable(kernel) {
         let function = &module.functions[id];
         function.walk(function.body, &mut |_, data| {
-            let least = data.op.info().least_arch;
+            let least = least_arch(function, data);
             if !arch.includes(least) {
-                let message = format!("`{}` needs {least} or later, not {arch}", data.op.name());
+                let of = match factor(function, data) {
+                    Some(factor) => format!(" of `{}`", factor.python_name()),
+                    None => String::new(),
+                };
+                let message = format!("`{}`{of} needs {least} or later, not {arch}", data.op.name());
                 let help = format!("compile for {least}");
                 errors.push(Diagnostic::error(Code::Arch, data.span, message).help(help));
             }
@@ -76,6 +82,19 @@ fn check(module: &Module, kernel: FuncId, arch: Arch, allows: &str) -> Vec<Diagn
         errors.push(of(function, message, "ask for fewer"));
     }
     errors
+}
+
+/// The least architecture that has an instruction: what the op table says, or more if its types ask for it.
+pub fn least_arch(function: &Function, data: &InstData) -> Arch {
+    let least = data.op.info().least_arch;
+    factor(function, data).map_or(least, |factor| least.max(fragment::least_arch(factor)))
+}
+
+/// What the factors of a product by the tensor core are made of.
+fn factor(function: &Function, data: &InstData) -> Option<Scalar> {
+    let first = *data.operands.first().filter(|_| data.op == Op::Mma)?;
+    let ty = function.ty(first);
+    ty.as_composite().map_or_else(|| ty.as_scalar(), |composite| Some(composite.elem()))
 }
 
 fn of(function: &Function, message: String, help: &str) -> Diagnostic {

@@ -76,7 +76,7 @@ mod op_types;
 mod readonly;
 mod structure;
 
-pub use arch::{check_arch, check_archs};
+pub use arch::{check_arch, check_archs, least_arch};
 pub use constants::check_constants;
 pub use convergence::check_convergence;
 pub use readonly::check_readonly;

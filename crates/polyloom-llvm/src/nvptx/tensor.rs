@@ -42,18 +42,21 @@ impl Lower<'_, '_> {
                 let first = self.instruction(name, &a[..4], &b[..2], c);
                 return Ok(self.instruction(name, &a[4..], &b[2..], &first));
             }
-            Scalar::F16 => ("llvm.nvvm.mma.m16n8k16.row.col.f32.f32", self.words(a, 2), self.words(b, 2)),
+            Scalar::F16 if self.has_least_tensor_core() => {
+                if self.arith.processor.ptx_version() < Some(65) {
+                    return Err(CodegenError::new("`mma` needs PTX 6.5 or later"));
+                }
+                let name = "llvm.nvvm.mma.m16n8k8.row.col.f32.f32";
+                let (a, b) = (self.pairs(a), self.pairs(b));
+                let first = self.instruction(name, &a[..2], &b[..1], c);
+                return Ok(self.instruction(name, &a[2..], &b[1..], &first));
+            }
+            Scalar::F16 => ("llvm.nvvm.mma.m16n8k16.row.col.f32.f32", self.pairs(a), self.pairs(b)),
             Scalar::BF16 => ("llvm.nvvm.mma.m16n8k16.row.col.bf16", self.words(a, 2), self.words(b, 2)),
             Scalar::I8 => ("llvm.nvvm.mma.m16n8k16.row.col.s8", self.words(a, 4), self.words(b, 4)),
             Scalar::U8 => ("llvm.nvvm.mma.m16n8k16.row.col.u8", self.words(a, 4), self.words(b, 4)),
             _ => return Err(CodegenError::new(format!("internal error: no product of {factor}"))),
         };
-        let ir = self.ir;
-        if factor == Scalar::F16 {
-            let pair = ir.lanes(ir.half(), 2);
-            let [a, b] = [a, b].map(|part| part.iter().map(|&x| ir.bitcast(x, pair)).collect::<SmallVec<[Val; 4]>>());
-            return Ok(self.instruction(name, &a, &b, c));
-        }
         Ok(self.instruction(name, &a, &b, c))
     }
 
@@ -78,6 +81,17 @@ impl Lower<'_, '_> {
             ir.bitcast(vector, ir.int(32))
         };
         elements.chunks_exact(each).map(pack).collect()
+    }
+
+    /// Two elements of `float16` in each word.
+    fn pairs(&self, elements: &[Val]) -> SmallVec<[Val; 4]> {
+        let pair = self.ir.lanes(self.ir.half(), 2);
+        self.words(elements, 2).into_iter().map(|word| self.ir.bitcast(word, pair)).collect()
+    }
+
+    /// Whether products are 8 deep, and of `float16` alone: before `sm_80`.
+    fn has_least_tensor_core(&self) -> bool {
+        self.arith.processor.gpu_number() < Some(80)
     }
 
     /// A `float32` cut to `tf32`: what the tensor core does with its other bits is not said anywhere.

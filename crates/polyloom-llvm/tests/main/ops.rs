@@ -1,7 +1,7 @@
 //! Every op of the table, with every type it takes, for every architecture: PTX, or our diagnostic of what the
 //! architecture lacks (PL0602). LLVM ends the process on what it cannot do, so that this ends is half of what is shown.
 
-use crate::gpu::{prepare, ptx, ptx_of_version, ptxas_takes};
+use crate::gpu::{prepare, ptx, ptx_of_version, ptxas_takes, try_ptx};
 use polyloom_ir::fragment::{Fragment, Matrix, fragment_type};
 use polyloom_ir::function::{CopySize, SharedArray};
 use polyloom_ir::op::{Extent, Group, OpInfo, Signature, TyPattern};
@@ -276,6 +276,14 @@ fn immediates(op: Op, elem: Option<Scalar>) -> Vec<Imm> {
 
 /// The op's kernel as back ends get it.
 fn sample(info: &OpInfo) -> (Module, FuncId) {
+    sample_of(info, |sample| {
+        sample.overloads(info);
+        sample.by_hand(info.op);
+    })
+}
+
+/// A kernel of what is written into it, as back ends get it.
+fn sample_of(info: &OpInfo, write: impl FnOnce(&mut Sample<'_>)) -> (Module, FuncId) {
     let space = AddressSpace::Global;
     let planes = Scalar::ALL.map(|elem| Type::Array { elem, ndim: 2, space });
     let lists = Scalar::ALL.map(|elem| Type::Array { elem, ndim: 1, space });
@@ -288,8 +296,7 @@ fn sample(info: &OpInfo) -> (Module, FuncId) {
     let mut builder = Builder::new(&mut function);
     let thread = builder.tid(0);
     let mut sample = Sample { builder, params, thread, n_shared: 0, n_cases: 0 };
-    sample.overloads(info);
-    sample.by_hand(info.op);
+    write(&mut sample);
     assert!(sample.n_cases > 0, "`{}` is not tested", info.name);
     sample.builder.return_(&[]);
     let mut module = Module::new();
@@ -313,6 +320,7 @@ fn ops() -> impl Iterator<Item = &'static OpInfo> {
 fn every_op_on_every_architecture() {
     let all: Vec<Arch> = Arch::all().collect();
     let ends = [all[0], all[all.len() - 1]];
+    let sm_80: Arch = "sm_80".parse().expect("it is an architecture");
     for info in ops() {
         let (module, kernel) = sample(info);
         let archs = if is_of_gpus(info) { &all[..] } else { &ends[..] };
@@ -320,11 +328,41 @@ fn every_op_on_every_architecture() {
             let lacks = check_arch(&module, kernel, arch);
             assert!(lacks.iter().all(|error| error.code == Code::Arch), "`{}`: {lacks:?}", info.name);
             let scalarised = info.lowering == polyloom_ir::op::Lowering::Scalarised;
-            assert_eq!(lacks.is_empty(), scalarised || arch.includes(info.least_arch), "`{}` on {arch}", info.name);
+            // The sample has products of all types, and the oldest architecture those of one.
+            let least = if info.op == Op::Mma { sm_80 } else { info.least_arch };
+            assert_eq!(lacks.is_empty(), scalarised || arch.includes(least), "`{}` on {arch}", info.name);
             if lacks.is_empty() {
                 let code = ptx(&module, kernel, arch);
                 assert!(code.contains(&format!(".target {arch}")), "`{}`", info.name);
             }
+        }
+    }
+}
+
+#[test]
+fn products_by_the_tensor_core_of_every_type_on_every_architecture() {
+    let info = Op::Mma.info();
+    let types = [("f16", "sm_75"), ("bf16", "sm_80"), ("f32", "sm_80"), ("i8", "sm_80"), ("u8", "sm_80")];
+    for (pair, (factor, least)) in info.signatures.chunks_exact(2).zip(types) {
+        let (module, kernel) = sample_of(info, |sample| {
+            pair.iter().for_each(|signature| sample.overload(info.op, signature, [None; 2], AddressSpace::Global));
+        });
+        for arch in Arch::all() {
+            let lacks = check_arch(&module, kernel, arch);
+            assert_eq!(lacks.is_empty(), arch.includes(least.parse().expect("it is one")), "{factor} on {arch}");
+            if lacks.is_empty() {
+                let shape = if arch.number() == 75 || factor == "f32" { "m16n8k8" } else { "m16n8k16" };
+                assert!(
+                    ptx(&module, kernel, arch).contains(&format!("mma.sync.aligned.{shape}.")),
+                    "{factor} on {arch}"
+                );
+            }
+        }
+        if factor == "f16" {
+            let version = "6.4".parse().expect("it is a version");
+            let error =
+                try_ptx(&module, kernel, Arch::OLDEST, version, "kernel").expect_err("these are too new for it");
+            assert_eq!(error.to_string(), "`mma` needs PTX 6.5 or later");
         }
     }
 }

@@ -105,34 +105,37 @@ $Funsigned int packed(const T *first) {
 }
 "#;
 
-/// Products of 16-bit floats: the type in C++ and in PTX.
-macro_rules! mma_of_halves {
-    ($ty:literal, $ptx:literal) => {
-        concat!(
-            "
+pub(super) const MMA_F16: &str = r#"
 // a * b + c for 8 columns of b, of which the lanes of the warp have their parts.
-$Fvoid mma_8_columns(const ",
-            $ty,
-            " *a, const ",
-            $ty,
-            " *b, float *c) {
+$Fvoid mma_8_columns(const float16 *a, const float16 *b, float *c) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    // Half of the rows of b at a time.
+    for (int half = 0; half < 2; ++half) {
+        asm volatile(
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(packed(a + 4 * half)), "r"(packed(a + 4 * half + 2)), "r"(packed(b + 2 * half)));
+    }
+#else
     asm volatile(
-        \"mma.sync.aligned.m16n8k16.row.col.f32.",
-            $ptx,
-            ".",
-            $ptx,
-            ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"
-        : \"+f\"(c[0]), \"+f\"(c[1]), \"+f\"(c[2]), \"+f\"(c[3])
-        : \"r\"(packed(a)), \"r\"(packed(a + 2)), \"r\"(packed(a + 4)), \"r\"(packed(a + 6)), \"r\"(packed(b)),
-          \"r\"(packed(b + 2)));
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(packed(a)), "r"(packed(a + 2)), "r"(packed(a + 4)), "r"(packed(a + 6)), "r"(packed(b)),
+          "r"(packed(b + 2)));
+#endif
 }
-"
-        )
-    };
-}
+"#;
 
-pub(super) const MMA_F16: &str = mma_of_halves!("float16", "f16");
-pub(super) const MMA_BF16: &str = mma_of_halves!("bfloat16", "bf16");
+pub(super) const MMA_BF16: &str = r#"
+// a * b + c for 8 columns of b, of which the lanes of the warp have their parts.
+$Fvoid mma_8_columns(const bfloat16 *a, const bfloat16 *b, float *c) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(packed(a)), "r"(packed(a + 2)), "r"(packed(a + 4)), "r"(packed(a + 6)), "r"(packed(b)),
+          "r"(packed(b + 2)));
+}
+"#;
 
 pub(super) const MMA_TF32: &str = r#"
 // A float cut to tf32, which has 10 bits of mantissa.
