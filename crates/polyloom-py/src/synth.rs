@@ -114,6 +114,8 @@ fn failure(error: ProduceError) -> PyErr {
         ProduceError::Setting(_) | ProduceError::OtherSettings { .. } => PyValueError::new_err(message),
         ProduceError::Exists { .. } => PyFileExistsError::new_err(message),
         ProduceError::File { .. } => PyOSError::new_err(message),
-        ProduceError::Session(_) | ProduceError::Interrupted => PyRuntimeError::new_err(message),
+        ProduceError::Session(_) | ProduceError::Interrupted | ProduceError::Barren { .. } => {
+            PyRuntimeError::new_err(message)
+        }
     }
 }
