@@ -260,6 +260,8 @@ def produce(
         If a setting is not one that there is, or not that of the data set to go on with.
     FileExistsError
         If the folder holds a data set and `resume` is false.
+    RuntimeError
+        If a thousand indices in a row give no row, or a back end does not work here.
     OSError
         If a file cannot be written. What was finished before is kept.
     """
