@@ -14,7 +14,8 @@ import shutil
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ Progress = Callable[[int, int, float], object]
 
 # The columns by which merging counts rows.
 _COUNTED = ("kernel_name", "category", "python_source", "metadata")
+
+# After so many indices without a row a run ends, as one of the local engine does.
+_MOST_BARREN = 1000
 
 
 def produce(
@@ -51,21 +55,28 @@ def produce(
         Files of kernels that no row may be like; all machines have to see them.
     progress : callable, optional
         Called when a task is done, with rows, rejects and seconds.
+
+    Raises
+    ------
+    ValueError
+        If shards with these columns cannot be put together, or `resume` finds other settings.
+    FileExistsError
+        If the folder, or that of an earlier run's tasks, is in the way.
+    RuntimeError
+        If a thousand indices in a row, of ranges without a row, give none.
     """
     try:
         import ray  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
         raise ImportError("engine='ray' needs Ray: pip install 'polyloom[ray]'") from error
-    if not ray.is_initialized():
-        ray.init(address=os.environ.get("RAY_ADDRESS"), log_to_driver=False)
     lacking = [name for name in _COUNTED if name not in settings["columns"]]
     if lacking:
         raise ValueError(f"shards cannot be put together without the columns {', '.join(lacking)}")
     target = Path(output).absolute()
-    if Path(target, "manifest.json").exists():
-        if resume:
-            return
-        raise FileExistsError(f"{target} holds a data set already")
+    if _is_finished(target, settings, jobs, resume, exclude):
+        return
+    if not ray.is_initialized():
+        ray.init(address=os.environ.get("RAY_ADDRESS"), log_to_driver=False)
     shards = _begin(target.with_name(f"{target.name}.shards"), settings, resume)
     # A worker that is lost takes its task with it, whatever the task's fault was: no more than a few times.
     make = ray.remote(num_cpus=jobs, max_retries=10)(_make)
@@ -73,7 +84,10 @@ def produce(
     n_indices: int = settings["indices_per_chunk"]
     count: int = settings["count"]
     rows: dict[int, int] = {}
-    rejects = 0
+    rejects: dict[int, Mapping[str, int]] = {}
+    in_order = _Barren(count)
+    n_in_order = 0
+    n_rejects = 0
     n_chunks = -(-count // n_indices)
     while True:
         first = len(rows)
@@ -81,29 +95,92 @@ def produce(
             make.remote(settings, str(shards), chunk, jobs, list(exclude), _versions()): chunk
             for chunk in range(first, n_chunks)
         }
-        while waiting:
-            (done,), _ = ray.wait(list(waiting), num_returns=1)
-            n_rows, n_rejects = ray.get(done)
-            rows[waiting.pop(done)] = n_rows
-            rejects += n_rejects
-            if progress is not None:
-                progress(sum(rows.values()), rejects, time.monotonic() - started)
-        n_merged = 0
-        if sum(rows.values()) >= count:
+        try:
+            while waiting:
+                (done,), _ = ray.wait(list(waiting), num_returns=1)
+                chunk = waiting.pop(done)
+                rows[chunk], rejects[chunk] = ray.get(done)
+                n_rejects += sum(rejects[chunk].values())
+                while n_in_order in rows:
+                    in_order.add(n_indices, rows[n_in_order], rejects.pop(n_in_order))
+                    n_in_order += 1
+                if progress is not None:
+                    progress(sum(rows.values()), n_rejects, time.monotonic() - started)
+        except BaseException:
+            # Nobody waits for these any more.
+            for task in waiting:
+                ray.cancel(task)
+            raise
+        given = [rows[chunk] for chunk in range(n_chunks)]
+        if sum(given) >= count:
             folders = [str(shards / _name(chunk)) for chunk in range(n_chunks)]
             merged = shards / f"merged-{uuid.uuid4().hex}"
-            n_merged = _native.merge_datasets(folders, str(merged), count)
-            if n_merged >= count:
+            if _native.merge_datasets(folders, str(merged), count) >= count:
                 break
+            chunks = json.loads((merged / "manifest.json").read_text())["chunks"]
             shutil.rmtree(merged)
-        # Some were rejected, or known from another range: so many are missing, and a few more.
-        missing = count - (n_merged or sum(rows.values()))
-        n_chunks += 1 + missing // n_indices
+            given = [chunk["statistics"]["rows"] for chunk in chunks]
+            together = _Barren(count)
+            for chunk, n_rows in zip(chunks, given, strict=True):
+                together.add(chunk["end"] - chunk["first"], n_rows, chunk["rejects"])
+        # Some were rejected, or known from another range, which are more and more: so many ranges are missing at the
+        # rate of the last ones. No more than are there, for a rate that is hardly any may be a chance.
+        last = given[-max(1, n_chunks // 4) :]
+        missing = (count - sum(given)) * len(last) // max(1, sum(last))
+        n_chunks += min(n_chunks, 1 + missing)
     # An interrupted run may have left an empty folder.
     if target.exists():
         target.rmdir()
     merged.rename(target)
     shutil.rmtree(shards)
+
+
+class _Barren:
+    """Ends a run that finds no more rows, by what ranges of indices gave, in order.
+
+    Parameters
+    ----------
+    count : int
+        How many rows are wanted. What comes after these does not matter.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.rows = 0
+        self.n_indices = 0
+        self.rejects: Counter[str] = Counter()
+
+    def add(self, n_indices: int, rows: int, rejects: Mapping[str, int]) -> None:
+        """Takes what the next range gave; raises RuntimeError if there were too many without a row."""
+        self.rows += rows
+        if rows:
+            self.n_indices = 0
+            self.rejects.clear()
+            return
+        self.n_indices += n_indices
+        self.rejects.update(rejects)
+        if self.n_indices >= _MOST_BARREN and self.rows < self.count:
+            why = ", ".join(f"{reason} {n}" for reason, n in self.rejects.most_common(3))
+            raise RuntimeError(
+                f"{self.n_indices} indices in a row gave no row ({why}): there is no more to find, or something is "
+                f"wrong; {self.rows} rows are before them"
+            )
+
+
+def _is_finished(target: Path, settings: dict[str, Any], jobs: int, resume: bool, exclude: Sequence[str]) -> bool:
+    """Whether the data set is there. What else there may be is refused."""
+    known = target / "manifest.json"
+    if known.exists():
+        if not resume:
+            raise FileExistsError(f"{target} holds a data set already: resume goes on with it")
+        if not json.loads(known.read_text()).get("is_finished"):
+            raise ValueError(f"{target} holds a data set that engine='local' began: the same engine goes on with it")
+        # It has nothing to make, but refuses other settings.
+        _native.produce_dataset(json.dumps(settings), str(target), jobs, True, list(exclude), None, None, None)
+        return True
+    if target.exists() and any(target.iterdir()):
+        raise FileExistsError(f"{target} is not empty, and what is in it is no data set")
+    return False
 
 
 def _begin(shards: Path, settings: dict[str, Any], resume: bool) -> Path:
@@ -137,8 +214,8 @@ def _versions() -> tuple[str, int]:
 
 def _make(
     settings: dict[str, Any], shards: str, chunk: int, jobs: int, exclude: list[str], versions: tuple[str, int]
-) -> tuple[int, int]:
-    """Makes one range of indices, unless it is there; gives its rows and its rejects. Runs on a worker."""
+) -> tuple[int, dict[str, int]]:
+    """Makes one range of indices, unless it is there; gives its rows and its rejects by reason. Runs on a worker."""
     if _versions() != tuple(versions):
         raise RuntimeError(f"a worker has polyloom {_versions()}, the driver {tuple(versions)}: install the same")
     folder = Path(shards, _name(chunk))
@@ -151,10 +228,12 @@ def _make(
         try:
             attempt.rename(folder)
         except OSError:
-            # Another attempt was first, and has made the same.
+            # Another attempt may have been first, and has made the same.
+            if not folder.exists():
+                raise
             shutil.rmtree(attempt)
     statistics = json.loads(Path(folder, "stats.json").read_text())
-    return statistics["total_pairs"], sum(statistics["rejects"].values())
+    return statistics["total_pairs"], statistics["rejects"]
 
 
 def main() -> int:

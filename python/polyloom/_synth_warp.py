@@ -6,6 +6,8 @@ ahead-of-time compilation reaches it, which is not among the names that Warp pro
 
 from __future__ import annotations
 
+import ast
+import functools
 import linecache
 import sys
 import threading
@@ -19,13 +21,35 @@ COLUMNS = ("warp_cuda", "warp_cpp")
 _lock = threading.Lock()
 _n_modules = 0
 
+# Every version of Warp takes this.
+_PLAIN = """import warp as wp
 
-def _warp() -> Any:
+@wp.kernel
+def plain(x: wp.array(dtype=float)):
+    i = wp.tid()
+    x[i] = 2.0 * x[i]
+"""
+
+
+@functools.cache
+def check() -> None:
+    """Raises ImportError without Warp, and RuntimeError if its code generator is not where it is looked for.
+
+    What fails after this fails for what the kernel is.
+    """
     try:
         import warp
     except ImportError as error:
         raise ImportError("emitter='warp' needs Warp: pip install 'polyloom[warp]'") from error
-    return warp
+    try:
+        _text("plain", _PLAIN, "cuda")
+        _text("plain", _PLAIN, "cpu")
+    except Exception as error:
+        version = getattr(warp, "__version__", "")
+        raise RuntimeError(
+            f"the code generator of Warp {version} is not as this version of Polyloom knows it "
+            f"({type(error).__name__}: {error}): pip install 'polyloom[warp]' gives one that is"
+        ) from error
 
 
 def emit(name: str, source: str) -> tuple[str, str] | None:
@@ -43,11 +67,13 @@ def emit(name: str, source: str) -> tuple[str, str] | None:
     tuple of str, or None
         None if the file is not Warp's, or Warp does not take it.
     """
-    _warp()
+    check()
+    if not _imports_warp(source):
+        return None
     try:
-        return text(name, source, "cuda"), text(name, source, "cpu")
-    except Exception:
-        # Warp has no one class of errors: whatever it raises, it has no code for the kernel.
+        return _text(name, source, "cuda"), _text(name, source, "cpu")
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+        # Warp's errors have no class in common: these are what its own are derived from, and what else it raises.
         return None
 
 
@@ -57,7 +83,7 @@ def text(name: str, source: str, device: Literal["cuda", "cpu"]) -> str:
     Parameters
     ----------
     name, source : str
-        The kernel, and a complete file that imports Warp.
+        The kernel, and a complete file that imports Warp. It is run, as Warp needs it.
     device : str
         ``cuda`` for CUDA C++, ``cpu`` for C++.
 
@@ -65,13 +91,36 @@ def text(name: str, source: str, device: Literal["cuda", "cpu"]) -> str:
     -------
     str
         The module's text, forward and backward, without the headers that it includes.
+
+    Raises
+    ------
+    ValueError
+        If the file does not import Warp.
     """
+    check()
+    if not _imports_warp(source):
+        raise ValueError(f"kernel {name!r} is not written for Warp: its file does not import `warp`")
+    return _text(name, source, device)
+
+
+def _imports_warp(source: str) -> bool:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            modules = [node.module or ""]
+        else:
+            continue
+        if any(module.partition(".")[0] == "warp" for module in modules):
+            return True
+    return False
+
+
+def _text(name: str, source: str, device: Literal["cuda", "cpu"]) -> str:
     global _n_modules
-    wp = _warp()
+    import warp as wp
     from warp._src import context
 
-    if "import warp as" not in source:
-        raise ValueError(f"kernel {name!r} is not written for Warp: its file has no `import warp`")
     with _lock:
         _n_modules += 1
         # Warp knows modules by their names, and reads the text of functions from their files.
@@ -91,3 +140,7 @@ def text(name: str, source: str, device: Literal["cuda", "cpu"]) -> str:
             return written
         finally:
             del sys.modules[module.__name__], linecache.cache[filename]
+            # There is none if the file failed before its first function. Modules of Warp that it uses know of it, too.
+            made: Any = context.user_modules.pop(module.__name__, None)
+            if made is not None:
+                made._detach_references()

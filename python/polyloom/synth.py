@@ -124,7 +124,7 @@ def extract_ir(
     emitter : str
         ``warp`` for the text of Warp's own code generator (``pip install polyloom[warp]``) in place of
         Polyloom's: ``warp_cuda`` and ``warp_cpp``, each forward and backward. The kernel's file has to
-        import Warp.
+        import Warp, and is run again.
 
     Returns
     -------
@@ -231,7 +231,8 @@ def produce(
         The GPU architecture of PTX and LLVM IR.
     emitter : str
         ``warp`` adds the columns ``warp_cuda`` and ``warp_cpp``, what Warp's own code generator makes of the
-        kernel (``pip install polyloom[warp]``); they are None where Warp does not take it.
+        kernel (``pip install polyloom[warp]``); they are None where Warp does not take it. Not with `source`: Warp runs
+        the files of kernels, of which Polyloom only reads those that others wrote.
     timings : bool
         Whether rows say how long they took to make, in which no two runs are alike.
     indices_per_file : int
@@ -259,9 +260,10 @@ def produce(
     ValueError
         If a setting is not one that there is, or not that of the data set to go on with.
     FileExistsError
-        If the folder holds a data set and `resume` is false.
+        If the folder holds a data set and `resume` is false; with ``engine="ray"`` also if it holds anything else.
     RuntimeError
-        If a thousand indices in a row give no row, or a back end does not work here.
+        If a thousand indices in a row give no row, or a back end does not work here. With ``engine="ray"`` these
+        are of files without a row.
     OSError
         If a file cannot be written. What was finished before is kept.
     """
@@ -282,8 +284,14 @@ def produce(
         settings["columns"] = [name for name in known if name in wanted]
     emit = None
     if emitter == "warp":
+        if source is not None:
+            raise ValueError(
+                "emitter='warp' runs the file of a kernel, with its imports, and of a `source` nothing is run but the "
+                "kernels: leave out one of the two"
+            )
         from polyloom import _synth_warp
 
+        _synth_warp.check()
         emit = _synth_warp.emit
         settings["columns"] += [name for name in _synth_warp.COLUMNS if name not in settings["columns"]]
     if arch is not None:

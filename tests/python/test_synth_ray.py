@@ -1,13 +1,15 @@
 """`polyloom.synth.produce(engine="ray")` on two nodes of a local cluster: the rows are those of one run."""
 
+import json
 import os
+import shutil
 import signal
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from polyloom import _synth_ray, synth
+from polyloom import _native, _synth_ray, synth
 
 ray = pytest.importorskip("ray", reason="Ray is not installed (PyPI: ray)")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
@@ -109,3 +111,126 @@ def test_columns_that_merging_needs_are_asked_for(cluster, tmp_path):
 def test_a_worker_of_another_version_is_refused(tmp_path):
     with pytest.raises(RuntimeError, match="install the same"):
         _synth_ray._make({}, str(tmp_path), 0, 1, [], ("0.0.0", 1))
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_folder_that_holds_something_else_is_refused_before_anything_is_made(cluster, tmp_path, resume):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="is not empty"):
+        synth.produce(COUNT, tmp_path / "set", engine="ray", resume=resume, **SETTINGS)
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_resume_of_what_is_finished_reads_its_settings(cluster, tmp_path):
+    settings = SETTINGS | {"verify": "parse"}
+    made = synth.produce(40, tmp_path / "set", **settings)
+    before = files(tmp_path / "set")
+    assert synth.produce(40, tmp_path / "set", engine="ray", resume=True, **settings) == made
+    with pytest.raises(ValueError, match="seed: 8 there, 9 here"):
+        synth.produce(40, tmp_path / "set", engine="ray", resume=True, **(settings | {"seed": 9}))
+    assert files(tmp_path / "set") == before
+    manifest = json.loads((tmp_path / "set" / "manifest.json").read_text())
+    (tmp_path / "set" / "manifest.json").write_text(json.dumps(manifest | {"is_finished": False}))
+    with pytest.raises(ValueError, match="the same engine goes on"):
+        synth.produce(40, tmp_path / "set", engine="ray", resume=True, **settings)
+    assert not (tmp_path / "set.shards").exists()
+
+
+def alike(count: int, most_alike: int) -> dict:
+    """Settings of kernels of which a few are much like all others."""
+    settings = json.loads(_native.dataset_settings(count, 3))
+    columns = SETTINGS["columns"]
+    return settings | {
+        "categories": ["tensor_core"],
+        "verify": "parse",
+        "columns": columns,
+        "indices_per_chunk": 250,
+        "most_alike": most_alike,
+    }
+
+
+def test_rounds_go_on_until_there_are_enough(cluster, tmp_path, monkeypatch):
+    merges = []
+    merge = _native.merge_datasets
+
+    def noting(folders, output, count):
+        merges.append(len(folders))
+        return merge(folders, output, count)
+
+    monkeypatch.setattr(_native, "merge_datasets", noting)
+    _synth_ray.produce(alike(1500, 1), str(tmp_path / "set"), jobs=1, resume=False)
+    assert json.loads((tmp_path / "set" / "stats.json").read_text())["total_pairs"] == 1500
+    assert merges == sorted(set(merges)) and len(merges) <= 6
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_a_run_that_finds_no_more_rows_ends(cluster, tmp_path, engine):
+    settings, target = alike(1500, 0), str(tmp_path / "set")
+    with pytest.raises(
+        RuntimeError, match="gave no row .*nearly_alike.* there is no more to find, or something is wrong"
+    ):
+        if engine == "ray":
+            _synth_ray.produce(settings, target, jobs=1, resume=False)
+        else:
+            _native.produce_dataset(json.dumps(settings), target, 2, False, [], None, None, None)
+
+
+def test_a_run_whose_ranges_have_no_more_rows_for_each_other_ends(cluster, tmp_path, monkeypatch):
+    def merge(folders, output, count):
+        chunks = [
+            {
+                "first": 250 * chunk,
+                "end": 250 * (chunk + 1),
+                "statistics": {"rows": 0 if chunk else 200},
+                "rejects": {"duplicate": 250} if chunk else {},
+            }
+            for chunk in range(len(folders))
+        ]
+        Path(output).mkdir()
+        Path(output, "manifest.json").write_text(json.dumps({"chunks": chunks}))
+        return 200
+
+    monkeypatch.setattr(_native, "merge_datasets", merge)
+    with pytest.raises(
+        RuntimeError, match=r"1000 indices in a row gave no row \(duplicate 1000\).*200 rows are before"
+    ):
+        _synth_ray.produce(alike(1500, 50), str(tmp_path / "set"), jobs=1, resume=False)
+
+
+def test_barren_ranges_count_in_order_and_only_before_the_rows_that_are_wanted():
+    found = _synth_ray._Barren(10)
+    for rows in (5, 0, 0, 1, 0, 0):
+        found.add(400, rows, {"duplicate": 400})
+    with pytest.raises(RuntimeError, match=r"1200 .*\(duplicate 1200\).* 6 rows"):
+        found.add(400, 0, {"duplicate": 400})
+    enough = _synth_ray._Barren(5)
+    for rows in (5, 0, 0, 0):
+        enough.add(400, rows, {})
+
+
+def test_only_another_attempt_has_one_removed(tmp_path, monkeypatch):
+    settings, versions = alike(250, 50), _synth_ray._versions()
+
+    def fail(attempt, target):
+        raise PermissionError("read-only")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", fail)
+        with pytest.raises(PermissionError, match="read-only"):
+            _synth_ray._make(settings, str(tmp_path), 0, 1, [], versions)
+    (attempt,) = tmp_path.iterdir()
+    assert (attempt / "stats.json").exists()
+
+    rename = Path.rename
+
+    def second(attempt, target):
+        shutil.copytree(attempt, target)
+        return rename(attempt, target)
+
+    shutil.rmtree(attempt)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", second)
+        rows, rejects = _synth_ray._make(settings, str(tmp_path), 0, 1, [], versions)
+    assert [path.name for path in tmp_path.iterdir()] == ["shard-00000"]
+    assert rows > 0 and rows + sum(rejects.values()) >= 250

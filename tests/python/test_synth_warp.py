@@ -1,5 +1,6 @@
 """Generated kernels in Warp: it compiles them, and leaves what Polyloom leaves."""
 
+import gc
 import json
 import re
 from collections import Counter
@@ -7,7 +8,7 @@ from collections import Counter
 import numpy as np
 import polyloom as loom
 import pytest
-from polyloom import synth
+from polyloom import _synth_warp, synth
 
 wp = pytest.importorskip("warp", reason="Warp is not installed (PyPI: warp-lang)")
 
@@ -43,6 +44,71 @@ def test_the_emitter_gives_the_same_as_the_rows(rows):
     assert list(code) == ["kernel_name", "python_source", "warp_cuda"]
     assert f"void {made.name}_cuda_kernel_backward(" in code["warp_cuda"]
     assert synth.extract_ir(made, emitter="warp") == synth.extract_ir(made, emitter="warp")
+
+
+PLAIN = """import warp{alias}
+
+@{module}.kernel
+def plain(x: {module}.array(dtype=float)):
+    i = {module}.tid()
+    x[i] = {module}.{function}(x[i])
+"""
+
+
+def test_files_may_import_warp_by_any_name():
+    for alias, module in (("", "warp"), (" as wp", "wp"), (" as w", "w")):
+        source = PLAIN.format(alias=alias, module=module, function="sin")
+        made = synth.SynthesisedKernel("plain", "math", source, 0, 0)
+        assert "void plain_cuda_kernel_backward(" in synth.extract_ir(made, emitter="warp")["warp_cuda"]
+        assert _synth_warp.emit("plain", source) is not None
+
+
+def test_what_warp_does_not_take_has_no_code():
+    source = PLAIN.format(alias=" as wp", module="wp", function="no_such_function")
+    assert _synth_warp.emit("plain", source) is None
+    ours = source.replace("import warp as wp", "import polyloom as wp  # in place of: import warp as wp")
+    assert _synth_warp.emit("plain", ours) is None
+    with pytest.raises(ValueError, match="does not import `warp`"):
+        _synth_warp.text("plain", ours, "cuda")
+
+
+def test_a_warp_that_has_changed_is_an_error(tmp_path, monkeypatch):
+    from warp._src import context
+
+    _synth_warp.check.cache_clear()
+    monkeypatch.delattr(context, "ModuleBuilder")
+    with pytest.raises(RuntimeError, match="the code generator of Warp .*'ModuleBuilder'"):
+        _synth_warp.emit("plain", PLAIN.format(alias=" as wp", module="wp", function="sin"))
+    with pytest.raises(RuntimeError, match="the code generator of Warp"):
+        synth.produce(10, tmp_path / "set", verify="parse", emitter="warp")
+    assert not (tmp_path / "set").exists()
+
+
+def test_nothing_is_kept_of_a_kernel_in_warp():
+    from warp._src import context
+
+    def kept() -> tuple[int, int, int]:
+        gc.collect()
+        found = Counter(type(value) for value in gc.get_objects())
+        return len(context.user_modules), found[context.Module], found[context.Kernel]
+
+    # Functions of Warp's own that are written in Python, by which modules know of each other, are in some.
+    made = [synth.generate_kernel(category, seed) for category in ("vector", "struct", "function") for seed in range(6)]
+    counts = []
+    for _ in range(3):
+        for kernel in made:
+            _synth_warp.emit(kernel.name, kernel.source)
+        counts.append(kept())
+    assert counts[0] == counts[1] == counts[2]
+
+
+def test_files_of_others_are_not_run(tmp_path):
+    ran = tmp_path / "ran"
+    source = PLAIN.format(alias=" as wp", module="wp", function="sin") + f"open({str(ran)!r}, 'w').close()\n"
+    (tmp_path / "theirs.py").write_text(source)
+    with pytest.raises(ValueError, match="of a `source` nothing is run but the kernels"):
+        synth.produce(None, tmp_path / "set", source=tmp_path / "theirs.py", emitter="warp")
+    assert not (tmp_path / "set").exists() and not ran.exists()
 
 
 def extent(text: str) -> int:
