@@ -359,7 +359,7 @@ fn rows_of_the_sample_are_right() {
             dim: metadata.launch,
         };
         let verified = verifier.compile(&program.name, &program.source).and_then(|kernel| {
-            verifier.verify(&program, &kernel, &GpuCode::default(), Level::Grad)?;
+            verifier.verify(&program, &kernel, Level::Grad, || Ok(GpuCode::default()))?;
             verifier.simulate(&program, &kernel, row.ptx_forward.as_deref().unwrap_or_default())
         });
         assert!(verified.is_ok(), "{}: {verified:?}", row.id);

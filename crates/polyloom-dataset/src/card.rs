@@ -73,7 +73,9 @@ pub(crate) fn card(manifest: &Manifest, unique: UniqueRatios) -> String {
         100_000..1_000_000 => "100K<n<1M",
         _ => "1M<n<10M",
     };
+    // A string of JSON is one of YAML.
     let license = source.as_ref().map_or("apache-2.0".to_owned(), |source| source.license.to_lowercase());
+    let license = serde_json::Value::from(license);
     let mut text = format!("---\nlicense: {license}\ntask_categories:\n- text-generation\n");
     let _ = writeln!(text, "language:\n- code\ntags:\n- code\n- cuda\n- ptx\n- compilers\nsize_categories:\n- {size}");
     text.push_str("pretty_name: Verified Python and CUDA kernels\nconfigs:\n- config_name: default\n  data_files:\n");

@@ -36,6 +36,11 @@ pub(crate) fn made_of(column: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether columns are asked for that Warp makes.
+pub(crate) fn wants_warp(columns: &[String]) -> bool {
+    wants(columns, &WARP)
+}
+
 fn wants(columns: &[String], names: &[&str]) -> bool {
     columns.iter().any(|column| names.contains(&column.as_str()))
 }
@@ -45,7 +50,7 @@ impl<'a> Tools<'a> {
     ///
     /// # Errors
     ///
-    /// What of them the machine lacks.
+    /// What of them the machine lacks, or does not know the architecture.
     pub(crate) fn find(
         columns: &[String],
         texts: &Texts,
@@ -56,8 +61,11 @@ impl<'a> Tools<'a> {
             return Err("NVIDIA's tools are for the device `cuda`, or `both`".to_owned());
         }
         let nvrtc = if nvrtc { Some(Nvrtc::find().map_err(|error| error.to_string())?) } else { None };
+        if let Some(nvrtc) = &nvrtc {
+            nvrtc.compile("", texts.arch).map_err(|error| error.to_string())?;
+        }
         if ptxas {
-            ptxas_log(NOTHING, Arch::OLDEST).map_err(|error| error.to_string())?;
+            ptxas_log(NOTHING, texts.arch).map_err(|error| error.to_string())?;
         }
         Ok(Tools { nvrtc, ptxas, emitter })
     }

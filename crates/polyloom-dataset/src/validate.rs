@@ -287,7 +287,7 @@ fn compare(
     if !wrong.is_empty() {
         return Ok(());
     }
-    verifier.verify(&program, &kernel, &code, metadata.verified).map_err(text)?;
+    verifier.verify(&program, &kernel, metadata.verified, || Ok(code)).map_err(text)?;
     match &row.nvrtc_ptx_forward {
         Some(ptx) if metadata.verified >= Level::Full => verifier.simulate(&program, &kernel, ptx).map_err(text),
         _ => Ok(()),

@@ -20,7 +20,7 @@ use crate::generate::Category;
 use crate::row::Row;
 use crate::similarity::Sketch;
 use crate::text::{Device, Texts};
-use crate::tools::{Emitter, Tools};
+use crate::tools::{Emitter, Tools, wants_warp};
 use crate::verify::Verifier;
 use chunk::read_keys;
 use manifest::replace;
@@ -66,16 +66,16 @@ pub enum ProduceError {
     /// Whoever was told how far the run is ended it.
     #[error("the run was ended; what was finished before is kept, --resume goes on with it")]
     Interrupted,
-    /// No more rows are found.
+    /// No more rows are found. The data set is finished with those that there are.
     #[error(
         "the last {MOST_BARREN} indices gave no row (the last of them: {why}): there is no more to find, or \
-             something is wrong; {finished} rows are finished"
+             something is wrong; the data set ends with {rows} rows"
     )]
     Barren {
         /// What became of the last one.
         why: String,
-        /// Rows of finished chunks.
-        finished: u64,
+        /// The rows.
+        rows: u64,
     },
     /// A back end does not work here.
     #[error(transparent)]
@@ -130,7 +130,9 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     manifest.clean(folder, &FOLDERS).map_err(at(folder))?;
     let mut sketch = settings.most_alike.map(Sketch::new);
     let mut known = HashSet::new();
+    let mut after_last_row = settings.first;
     read_keys(&manifest, folder, |keys| {
+        after_last_row = keys.index + 1;
         known.insert(keys.key(settings.dedup));
         if let Some(sketch) = &mut sketch {
             sketch.count(&keys.bands);
@@ -147,6 +149,10 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         return Ok((manifest, progress));
     }
     let texts = texts(settings)?;
+    if wants_warp(&settings.columns) && how.emitter.is_none() {
+        let message = "Warp's columns are made in Python alone: polyloom.synth.produce(…, emitter=\"warp\")";
+        return Err(ProduceError::Setting(message.to_owned()));
+    }
     let tools = Tools::find(&settings.columns, &texts, how.emitter).map_err(ProduceError::Setting)?;
     let work = Work {
         settings,
@@ -165,7 +171,10 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
 
     let mut chunk: Option<OpenChunk> = None;
     let mut told = started;
-    let mut barren = 0;
+    // Indices are endless where a number of rows is to be reached, unless they are those of files.
+    let may_be_barren = settings.count.is_some() && settings.end.is_none() && settings.source.is_none();
+    let mut barren = manifest.next() - after_last_row;
+    let mut barren_since = None;
     let is_enough = |progress: &Progress| settings.count.is_some_and(|count| progress.rows >= count);
     let mut selection = Selection { dedup: settings.dedup, known: &known, sketch };
     work.in_order(manifest.next(), verifiers, |done| {
@@ -187,10 +196,9 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         progress.rows += u64::from(is_new);
         progress.made += u64::from(is_new);
         barren = if is_new { 0 } else { barren + 1 };
-        if settings.count.is_some() && barren >= MOST_BARREN {
+        if may_be_barren && barren >= MOST_BARREN {
             let rejected = || done.rejects.last().map(|last| last.reject.to_string());
-            let why = refused.map(str::to_owned).or_else(rejected).unwrap_or_default();
-            return Err(ProduceError::Barren { why, finished: manifest.rows() });
+            barren_since = Some(refused.map(str::to_owned).or_else(rejected).unwrap_or_default());
         }
         open.add(&done, refused).map_err(at(folder))?;
         progress.time = started.elapsed();
@@ -200,7 +208,7 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
                 return Err(ProduceError::Interrupted);
             }
         }
-        Ok::<bool, ProduceError>(!is_enough(&progress))
+        Ok::<bool, ProduceError>(!is_enough(&progress) && barren_since.is_none())
     })?;
     match chunk.take() {
         Some(open) => open.finish(&mut manifest, true),
@@ -210,7 +218,10 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     progress.time = started.elapsed();
     let _ = (how.observe)(&progress);
     describe(&manifest, folder, &progress)?;
-    Ok((manifest, progress))
+    match barren_since {
+        Some(why) => Err(ProduceError::Barren { why, rows: progress.rows }),
+        None => Ok((manifest, progress)),
+    }
 }
 
 /// Writes what stands beside the rows of a finished data set.
@@ -347,5 +358,6 @@ mod tests {
         let error = produce(&settings, &folder, how).err().map(|error| error.to_string()).unwrap_or_default();
         let _ = std::fs::remove_dir_all(&folder);
         assert!(error.starts_with("the last 1000 indices gave no row (the last of them: nearly_alike)"), "{error}");
+        assert!(error.ends_with("the data set ends with 0 rows"), "{error}");
     }
 }

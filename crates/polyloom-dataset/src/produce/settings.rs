@@ -44,8 +44,10 @@ pub struct Settings {
     /// The BLAKE3 hash of the structures that no row may have, if there are any.
     pub excluded: Option<String>,
     /// The files that kernels are found in; none if they are generated.
+    #[serde(default)]
     pub source: Option<SourceSettings>,
     /// Whether rows say how long they took to make, in which no two runs are alike.
+    #[serde(default)]
     pub timings: bool,
     /// The format of the files.
     pub format: Format,

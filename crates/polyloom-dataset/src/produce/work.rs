@@ -120,11 +120,10 @@ impl Work<'_> {
             text = Some(source.clone());
             let hashes = hashes(&source, &kernel);
             self.is_allowed(&hashes)?;
-            let code = self.texts.gpu_code(&kernel, self.settings.verify)?;
             let mut last = Reject::new(Reason::Failed, "no inputs are known for it");
             for program in programs(&name, &source, &settings.category, &kernel) {
-                match verifier.verify(&program, &kernel, &code, self.settings.verify) {
-                    Ok(()) => {
+                match self.proved(verifier, &program, &kernel) {
+                    Ok(code) => {
                         return self.made(verifier, &program, (&kernel, code), hashes, index, Some(found.origin()));
                     }
                     Err(reject) if depends_on_inputs(reject.reason) => last = reject,
@@ -156,9 +155,14 @@ impl Work<'_> {
         let kernel = verifier.compile(&program.name, &program.source)?;
         let hashes = hashes(&program.source, &kernel);
         self.is_allowed(&hashes)?;
-        let code = self.texts.gpu_code(&kernel, self.settings.verify)?;
-        verifier.verify(program, &kernel, &code, self.settings.verify)?;
+        let code = self.proved(verifier, program, &kernel)?;
         Ok((kernel, code, hashes))
+    }
+
+    /// The kernel's GPU code, once it is proved right.
+    fn proved(&self, verifier: &Verifier, program: &Program, kernel: &Kernel) -> Result<GpuCode, Box<Reject>> {
+        let level = self.settings.verify;
+        verifier.verify(program, kernel, level, || self.texts.gpu_code(kernel, level))
     }
 
     /// The row of a kernel; none if it is known.

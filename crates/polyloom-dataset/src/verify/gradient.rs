@@ -4,12 +4,12 @@
 //! of a derivative instead of two. Where the two modes agree on the kernel itself and on its double, and the double's
 //! with differences, what is compiled is the derivative.
 
-use super::arguments::{Argument, Arguments, block};
-use super::run::SETS;
+use super::arguments::{Argument, Arguments};
+use super::run::{SETS, launch_over as launch};
 use super::{Reason, Reject};
 use crate::generate::Program;
 use crate::text::backward;
-use polyloom::{Backward, Kernel, LaunchOptions, Random, Scalar, Session, TapeLimits};
+use polyloom::{Backward, Kernel, Random, Scalar, Session, TapeLimits};
 
 /// Steps of differences.
 const COARSE: f64 = 1e-4;
@@ -83,14 +83,6 @@ fn drawn(arguments: &Arguments, random: &mut Random) -> Numbers {
         rounded.numbers()
     };
     arguments.all.iter().map(of).collect()
-}
-
-fn launch<'a>(kernel: &Kernel, dim: &[u64], all: impl IntoIterator<Item = &'a mut Argument>) -> Checked<()> {
-    let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
-    // SAFETY: the arguments outlive the launch and the block says how large they are; the kernel that these are
-    // derivatives of has been run with all its indices checked.
-    let done = unsafe { kernel.launch(dim, &block, &LaunchOptions::default()) };
-    done.map_err(|error| Reject::new(Reason::Failed, error))
 }
 
 /// What the kernel leaves in these arrays.

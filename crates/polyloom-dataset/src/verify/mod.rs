@@ -249,23 +249,31 @@ impl Verifier {
         run::simulate(program, reference, kernel, &simulated)
     }
 
-    /// Proves the program's kernel right to this level; to [`Level::Full`], that with this GPU code.
+    /// Proves the program's kernel right to this level. `code` makes the kernel's GPU code, which is what the simulator
+    /// runs, once all else is proved; it is given back.
     ///
     /// # Errors
     ///
     /// What keeps it from that.
-    pub fn verify(&self, program: &Program, kernel: &Kernel, code: &GpuCode, level: Level) -> Result<(), Box<Reject>> {
+    pub fn verify(
+        &self,
+        program: &Program,
+        kernel: &Kernel,
+        level: Level,
+        code: impl FnOnce() -> Result<GpuCode, Box<Reject>>,
+    ) -> Result<GpuCode, Box<Reject>> {
         if level >= Level::Run {
             self.run(program, kernel)?;
         }
-        if level >= Level::Grad {
-            let flushing = kernel.on(&self.flushing);
-            gradient::check(program, kernel, &flushing, &self.flushing)?;
-            if let (Level::Full, Some(ptx)) = (level, &code.ptx) {
-                self.simulate_against(program, &flushing, kernel, ptx)?;
-            }
+        let flushing = (level >= Level::Grad).then(|| kernel.on(&self.flushing));
+        if let Some(flushing) = &flushing {
+            gradient::check(program, kernel, flushing, &self.flushing)?;
         }
-        Ok(())
+        let code = code()?;
+        if let (Level::Full, Some(flushing), Some(ptx)) = (level, &flushing, &code.ptx) {
+            self.simulate_against(program, flushing, kernel, ptx)?;
+        }
+        Ok(code)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs of a kernel: every engine leaves the same bits, finite ones, that depend on every argument.
 
-use super::arguments::{Arguments, Extents, block};
+use super::arguments::{Argument, Arguments, Extents, block};
 use super::{Reason, Reject};
 use crate::generate::{Program, Values};
 use polyloom::ptx::Sanitizers;
@@ -59,10 +59,19 @@ pub(super) fn simulate(
 
 fn launch(kernel: &Kernel, arguments: &mut Arguments) -> Result<(), Box<Reject>> {
     let dim = arguments.dim.clone();
-    let block = block(kernel, &mut arguments.all).map_err(|error| Reject::new(Reason::Failed, error))?;
+    launch_over(kernel, &dim, &mut arguments.all)
+}
+
+/// Launches a kernel, or one of its derivatives, with these arguments.
+pub(super) fn launch_over<'a>(
+    kernel: &Kernel,
+    dim: &[u64],
+    all: impl IntoIterator<Item = &'a mut Argument>,
+) -> Result<(), Box<Reject>> {
+    let block = block(kernel, all).map_err(|error| Reject::new(Reason::Failed, error))?;
     // SAFETY: the arguments outlive the launch, and the block says how large they are; the interpreter, which comes
     // first, checks all indices.
-    let done = unsafe { kernel.launch(&dim, &block, &LaunchOptions::default()) };
+    let done = unsafe { kernel.launch(dim, &block, &LaunchOptions::default()) };
     done.map_err(|error| match error {
         LaunchError::Trap(trap) => Reject::new(Reason::Trap, kernel.explain(&trap).message),
         LaunchError::StepLimit { .. } => Reject::new(Reason::Endless, error),

@@ -29,7 +29,7 @@ pub fn check_constants(module: &Module) -> Vec<Diagnostic> {
 
 fn mask(function: &Function, data: &InstData) -> Option<Diagnostic> {
     let mask = function.as_const(*data.operands.first()?)?;
-    let error = Diagnostic::error(Code::NoOverload, data.span, "the mask of `sync_warp` names no lane");
+    let error = Diagnostic::error(Code::ConstantRange, data.span, "the mask of `sync_warp` names no lane");
     (mask == 0).then(|| error.help("write `sync_warp()` for all lanes"))
 }
 
@@ -42,7 +42,7 @@ fn fragment(function: &Function, data: &InstData, errors: &mut Vec<Diagnostic>) 
             let message =
                 format!("the {extent} {what}s of `{name}` begin at {what} {first}, {} before the end", -first);
             let help = format!("the last {extent} begin at {}, the first at 0", -extent);
-            errors.push(Diagnostic::error(Code::NoOverload, data.span, message).help(help));
+            errors.push(Diagnostic::error(Code::ConstantRange, data.span, message).help(help));
         }
     }
 }
@@ -57,7 +57,7 @@ fn shared_indices(function: &Function, data: &InstData, errors: &mut Vec<Diagnos
             if let Some(index) = signed_const(function, index).filter(|index| !(-extent..extent).contains(index)) {
                 let message = format!("the shared array has no element {index} along an axis of {extent}");
                 let help = format!("an index here is from {} to {}", -extent, extent - 1);
-                errors.push(Diagnostic::error(Code::BadRank, data.span, message).help(help));
+                errors.push(Diagnostic::error(Code::ConstantRange, data.span, message).help(help));
             }
         }
     }

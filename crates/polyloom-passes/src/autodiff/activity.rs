@@ -124,7 +124,7 @@ pub(super) fn extrema(func: &Function) -> Vec<bool> {
 }
 
 /// Whether two updates are of different elements or components, whichever threads do them: an index of the one is no
-/// multiple of the factors in both away from that of the other.
+/// multiple of the power of two in all factors away from that of the other.
 fn are_other_elements(func: &Function, negative: &[Index], updates: [Inst; 2]) -> bool {
     let [one, other] = updates.map(|inst| &func.insts[inst].operands);
     // A component and the whole that it is of.
@@ -138,13 +138,10 @@ fn are_other_elements(func: &Function, negative: &[Index], updates: [Inst; 2]) -
             return a != b && (a < 0) == (b < 0);
         }
         let factors = indices.iter().flat_map(|index| index.terms.iter().map(|&(_, factor)| factor));
-        let factor = factors.fold(0, greatest_common_divisor);
+        // Indices are sums modulo 2^32 or 2^64, which keep their remainders by powers of two alone.
+        let factor = 1i64 << factors.fold(0, |all, factor| all | factor).trailing_zeros();
         (indices[0].offset - indices[1].offset) % factor != 0 && !updates.into_iter().any(counts)
     })
-}
-
-fn greatest_common_divisor(a: i64, b: i64) -> i64 {
-    if b == 0 { a.abs() } else { greatest_common_divisor(b, a % b) }
 }
 
 /// How an index follows from the thread's coordinate along an axis of the launch, in every access of an array.

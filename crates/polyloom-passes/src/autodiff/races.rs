@@ -43,7 +43,7 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
             }
         }
         for (number, first) in stores.iter().enumerate() {
-            let others = stores[..number].iter().filter_map(|second| apart_by(func, axis, first, second));
+            let others = stores[..number].iter().filter_map(|second| apart_by(func, axis, &whole, first, second));
             if let Some(distance) = others.min() {
                 races.push(race(func, first.inst, axis, distance));
             }
@@ -96,9 +96,12 @@ fn bucket(func: &Function, axis: u8, data: &InstData) -> Option<u64> {
 }
 
 /// How many threads along an axis lie between two that write one element by these stores, if that is constant.
-fn apart_by(func: &Function, axis: u8, first: &Store, second: &Store) -> Option<u64> {
+fn apart_by(func: &Function, axis: u8, whole: &Dependence<'_>, first: &Store, second: &Store) -> Option<u64> {
     let [one, other] = [first, second].map(|store| &func.insts[store.inst].operands);
     if first.is_guarded || second.is_guarded || one.len() != other.len() || one[0] != other[0] {
+        return None;
+    }
+    if one.last() == other.last() && one.last().is_some_and(|&value| !whole.contains(value)) {
         return None;
     }
     let mut threads = None;
