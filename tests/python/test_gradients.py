@@ -431,7 +431,14 @@ def test_extrema_of_either_kind_on_what_may_be_one_element_are_refused():
         loom.atomic_min(limits, 0, x[i])
         loom.atomic_max(limits, -1, x[i])
 
-    for kernel in (k, from_the_end):
+    @loom.kernel
+    def thirds(x: D, limits: D, n: int, m: int):
+        # Indices wrap at 2^32, which is no multiple of 3.
+        i = loom.tid()
+        loom.atomic_min(limits, 3 * n, x[i])
+        loom.atomic_max(limits, 3 * m + 1, x[i])
+
+    for kernel in (k, from_the_end, thirds):
         with pytest.raises(loom.CompileError, match="may also use in another way") as caught:
             kernel.hir(backward=True)
         assert "elements that constant indices tell apart" in str(caught.value)
@@ -535,6 +542,20 @@ def test_what_is_no_race_is_differentiated():
     expected[:3] += weights[13, :3]
     expected[5] += weights[14, 0]
     np.testing.assert_allclose(tape.gradients[x], expected)
+
+
+@loom.kernel
+def twice_the_same(p: f64, y: D):
+    i = loom.tid()
+    y[i] = p
+    y[i + 1] = p
+
+
+def test_one_number_stored_by_two_threads_is_no_race():
+    y, adj_y = np.zeros(6), np.arange(1.0, 7.0)
+    adj_p = np.zeros(1)
+    loom.launch(twice_the_same, 5, [2.0, y], adjoint=True, adj_inputs=[adj_p, adj_y])
+    assert adj_p[0] == 21.0
 
 
 @loom.kernel
