@@ -19,7 +19,6 @@ COLUMNS = ("warp_cuda", "warp_cpp")
 
 # Warp keeps its modules in tables of the process.
 _lock = threading.Lock()
-_n_modules = 0
 
 # Every version of Warp takes this.
 _PLAIN = """import warp as wp
@@ -117,14 +116,13 @@ def _imports_warp(source: str) -> bool:
 
 
 def _text(name: str, source: str, device: Literal["cuda", "cpu"]) -> str:
-    global _n_modules
     import warp as wp
     from warp._src import context
 
     with _lock:
-        _n_modules += 1
-        # Warp knows modules by their names, and reads the text of functions from their files.
-        module = types.ModuleType(f"polyloom_synth_warp_{_n_modules}")
+        # Warp knows modules by their names, and reads the text of functions from their files, which it names in what it
+        # writes. One at a time, all have the same.
+        module = types.ModuleType("polyloom_synth_warp")
         filename = f"<{module.__name__}>"
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         sys.modules[module.__name__] = module

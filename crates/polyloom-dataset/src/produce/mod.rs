@@ -128,7 +128,8 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
     create_folders(folder)?;
     let mut manifest = begin(settings, folder, how.resume)?;
     manifest.clean(folder, &FOLDERS).map_err(at(folder))?;
-    let mut sketch = settings.most_alike.map(Sketch::new);
+    // What a part of a data set has too many of, only the whole can tell.
+    let mut sketch = settings.most_alike.filter(|_| settings.count.is_some()).map(Sketch::new);
     let mut known = HashSet::new();
     let mut after_last_row = settings.first;
     read_keys(&manifest, folder, |keys| {
@@ -342,6 +343,42 @@ fn texts(settings: &Settings) -> Result<Texts, ProduceError> {
 mod tests {
     use super::*;
 
+    fn made(settings: &Settings, folder: &Path) -> Result<(Manifest, Progress), ProduceError> {
+        let observe = &mut |_: &Progress| ControlFlow::Continue(());
+        let how = How { jobs: 2, resume: false, excluded: &HashSet::new(), observe, emitter: None, source: None };
+        produce(settings, folder, how)
+    }
+
+    #[test]
+    fn shards_leave_what_is_nearly_alike_to_the_whole() {
+        let folder = std::env::temp_dir().join(format!("polyloom-alike-{}", std::process::id()));
+        let columns = ["id", "kernel_name", "category", "python_source", "metadata"];
+        let whole = Settings {
+            most_alike: Some(1),
+            verify: crate::verify::Level::Parse,
+            columns: columns.map(str::to_owned).to_vec(),
+            categories: vec!["tensor_core".to_owned()],
+            indices_per_chunk: 60,
+            ..Settings::new(200, 3)
+        };
+        let (expected, progress) = made(&whole, &folder.join("whole")).expect("there are so many");
+        assert!(progress.duplicates > 0, "nothing is nearly alike");
+        let shard =
+            |number| Settings { count: None, end: Some(600), shard: Some(Shard { number, of: 2 }), ..whole.clone() };
+        let shards = [0, 1].map(|number| {
+            let path = folder.join(format!("shard-{number}"));
+            made(&shard(number), &path).expect("it is made");
+            path
+        });
+        let (merged, _) = crate::merge(&shards, &folder.join("merged"), Some(200)).expect("they fit");
+        let _ = std::fs::remove_dir_all(&folder);
+        let files = |manifest: &Manifest| -> Vec<String> {
+            let files = manifest.chunks.iter().flat_map(|chunk| &chunk.files);
+            files.map(|file| format!("{} {}", file.path, file.blake3)).collect()
+        };
+        assert_eq!(files(&merged), files(&expected));
+    }
+
     #[test]
     fn a_run_that_finds_nothing_ends() {
         let folder = std::env::temp_dir().join(format!("polyloom-barren-{}", std::process::id()));
@@ -353,9 +390,7 @@ mod tests {
             categories: vec!["arithmetic".to_owned()],
             ..Settings::new(5, 1)
         };
-        let observe = &mut |_: &Progress| ControlFlow::Continue(());
-        let how = How { jobs: 1, resume: false, excluded: &HashSet::new(), observe, emitter: None, source: None };
-        let error = produce(&settings, &folder, how).err().map(|error| error.to_string()).unwrap_or_default();
+        let error = made(&settings, &folder).err().map(|error| error.to_string()).unwrap_or_default();
         let _ = std::fs::remove_dir_all(&folder);
         assert!(error.starts_with("the last 1000 indices gave no row (the last of them: nearly_alike)"), "{error}");
         assert!(error.ends_with("the data set ends with 0 rows"), "{error}");

@@ -29,7 +29,8 @@ pub struct Settings {
     pub verify: Level,
     /// What tells rows from each other: `exact`, `alpha` or `structure`.
     pub dedup: Dedup,
-    /// How many kernels that are nearly alike are taken; none if there is no limit.
+    /// How many kernels that are nearly alike are taken; none if there is no limit. Of runs of some indices, whatever
+    /// they give, merging takes so many.
     pub most_alike: Option<u8>,
     /// `cuda`, `cpu` or `both`.
     pub device: String,
