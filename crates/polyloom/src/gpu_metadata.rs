@@ -52,7 +52,7 @@ pub struct GpuMetadata {
     pub parameters: Vec<Parameter>,
     /// `one_thread_each` or `grid_stride`.
     pub grid: &'static str,
-    /// Whether the code is for dense arrays alone.
+    /// Whether the code is for dense arrays alone, and for launches of at most 2^27 threads.
     pub dense: bool,
     /// How floating-point arithmetic is compiled.
     pub float_mode: &'static str,
