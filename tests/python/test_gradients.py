@@ -418,6 +418,17 @@ def test_extrema_of_matrices_of_the_thread():
     np.testing.assert_array_equal(adj_y, [[[2.0, 0.0], [6.0, 8.0]]])
 
 
+def test_extrema_of_vectors_whose_former_value_is_used_are_refused():
+    @loom.kernel
+    def k(x: loom.array(dtype=loom.vec3d), low: loom.array(dtype=loom.vec3d)):
+        i = loom.tid()
+        before = loom.atomic_min(low, 0, x[i])
+        x[i] = before * f64(2.0)
+
+    with pytest.raises(loom.CompileError, match="PL0701"):
+        k.hir(backward=True)
+
+
 def test_extrema_of_either_kind_on_what_may_be_one_element_are_refused():
     @loom.kernel
     def k(x: D, limits: D, n: int):

@@ -13,18 +13,24 @@ use smallvec::SmallVec;
 
 /// Has `atomic_min` and `atomic_max` of composites update their components, each of which has an extremum of its own.
 pub(super) fn extrema_of_components(func: &mut Function) {
-    in_components(func, func.body);
+    // Before anything is moved: what is used must be found wherever it is.
+    let mut wholes = Vec::new();
+    func.walk(func.body, &mut |inst, data| {
+        if matches!(data.op, Op::AtomicMin | Op::AtomicMax) && !is_used(func, data.results[0]) {
+            wholes.push(inst);
+        }
+    });
+    in_components(func, func.body, &wholes);
 }
 
-fn in_components(func: &mut Function, region: Region) {
+fn in_components(func: &mut Function, region: Region, wholes: &[Inst]) {
     for inst in std::mem::take(&mut func.regions[region].insts) {
         for inner in func.insts[inst].regions.clone() {
-            in_components(func, inner);
+            in_components(func, inner, wholes);
         }
         let data = func.insts[inst].clone();
-        let is_extremum = matches!(data.op, Op::AtomicMin | Op::AtomicMax);
         let whole = data.operands.last().and_then(|&value| func.ty(value).as_composite());
-        let Some(composite) = whole.filter(|_| is_extremum && !is_used(func, data.results[0])) else {
+        let Some(composite) = whole.filter(|_| wholes.contains(&inst)) else {
             func.regions[region].insts.push(inst);
             continue;
         };
