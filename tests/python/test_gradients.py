@@ -1,4 +1,8 @@
-"""Backward kernels and tapes, against central differences in float64 and derivatives worked out by hand."""
+"""Backward kernels and tapes, against central differences in float64 and derivatives worked out by hand.
+
+This file is longer than others: it is one list of kernels, each with the derivative that it must have or the reason
+why it is refused.
+"""
 
 import os
 import re

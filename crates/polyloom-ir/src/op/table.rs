@@ -5,10 +5,9 @@
 //! An entry reads: documentation, `Variant = "name"`, group, how Python spells it, effect, lowering, how it is
 //! differentiated, overloads, if it has any, other names, which threads must execute it together, if any must
 //! (`converges`), the number of the first GPU architecture that has it, if that is not the oldest (`since`; of some
-//! types it may be a later one, as `verify/arch.rs` says), what its
-//! derivative is where it has none in the strict sense (`kinks`), and for builtins an example: lines of a kernel, each
-//! with what `print` shows of it there. The results are worked out by NumPy or by hand, those of random numbers and
-//! noise by Warp, to seven digits.
+//! types it may be a later one, as `verify/arch.rs` says), what its derivative is where it has none in the strict sense
+//! (`kinks`), and for builtins an example: lines of a kernel, each with what `print` shows of it there. The results are
+//! worked out by NumPy or by hand, those of random numbers and noise by Warp, to seven digits.
 
 use super::Effect::{Pure, Read, ReadWrite, Region, Terminator, Write};
 use super::Lowering::{Library, Native, Scalarised};
