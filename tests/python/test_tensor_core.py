@@ -84,6 +84,19 @@ def test_the_oldest_architecture_has_products_of_halves():
     test_products_have_the_bits_of_the_interpreter(np.float16)
 
 
+@loom.kernel(block_dim=32)
+def product_of_halves(a: loom.array(dtype=loom.float16, ndim=2), c: loom.array(dtype=float, ndim=2)):
+    factor = loom.mma_load_a(a, 0, 0)
+    loom.mma_store(c, 0, 0, loom.mma(factor, loom.mma_load_b(a, 0, 0), loom.mma_load_c(c, 0, 0)))
+
+
+def test_the_oldest_architecture_has_products_since_ptx_6_5():
+    assert ".version 6.5" in product_of_halves.ptx("sm_75", ptx_version="6.5")
+    with pytest.raises(loom.CompileError, match="`mma` needs PTX 6.5 or later, not PTX 6.3") as error:
+        product_of_halves.ptx("sm_75", ptx_version="6.3")
+    assert "loom.mma(factor" in str(error.value)
+
+
 @pytest.mark.parametrize("name", ["bfloat16", "float32", "int8", "uint8"])
 def test_the_oldest_architecture_has_no_other_products(name):
     dtype = getattr(loom, name)

@@ -105,11 +105,6 @@ impl Processor {
         digits.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
     }
 
-    /// The version of PTX, in tenths, that a GPU's code is written for.
-    pub(crate) fn ptx_version(&self) -> Option<u32> {
-        self.features.strip_prefix("+ptx")?.parse().ok()
-    }
-
     /// Which threads see an atomic operation as one, as LLVM names it: those of the device, or of the system.
     pub(crate) fn atomic_scope(&self) -> &'static str {
         if self.is_gpu { DEVICE_SCOPE } else { "" }

@@ -3,7 +3,7 @@
 use crate::kernel::Kernel;
 use polyloom_codegen::{CodegenError, Facts, GridShape, Variant};
 use polyloom_frontend::CompileError;
-use polyloom_ir::verify::check_arch;
+use polyloom_ir::verify::{check_arch, check_version};
 use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
 use polyloom_runtime::without_fork;
 use std::path::PathBuf;
@@ -140,6 +140,10 @@ impl Kernel {
         let version = target.version()?;
         self.check_arch(target.arch)?;
         let code = self.for_gpus()?;
+        let beyond = check_version(code.0, code.1, version);
+        if !beyond.is_empty() {
+            return Err(self.rejected(beyond).into());
+        }
         let lines = target.lines.then(|| self.sources());
         Ok(without_fork(|| emit(code, variant, target, version, lines, &self.gpu_entry(), forms))?)
     }

@@ -1,6 +1,6 @@
 //! What an architecture lacks: checked when code is made for it, so that no back end meets what it cannot compile.
 
-use crate::arch::Arch;
+use crate::arch::{Arch, PtxVersion};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::entity::FuncId;
 use crate::fragment;
@@ -80,6 +80,27 @@ fn check(module: &Module, kernel: FuncId, arch: Arch, allows: &str) -> Vec<Diagn
     if let Some(registers) = function.metadata.max_registers.filter(|&n| n > limits.registers_per_thread) {
         let message = format!("{registers} registers for each thread: {allows} {}", limits.registers_per_thread);
         errors.push(of(function, message, "ask for fewer"));
+    }
+    errors
+}
+
+/// What of a valid kernel a version of PTX has no instruction for, on architectures that have one.
+pub fn check_version(module: &Module, kernel: FuncId, version: PtxVersion) -> Vec<Diagnostic> {
+    // An architecture's least version knows its instructions, but for those of sm_75's tensor cores.
+    const PRODUCTS: PtxVersion = PtxVersion { major: 6, minor: 5 };
+    let mut errors = Vec::new();
+    if version >= PRODUCTS {
+        return errors;
+    }
+    for id in module.reachable(kernel) {
+        let function = &module.functions[id];
+        function.walk(function.body, &mut |_, data| {
+            if data.op == Op::Mma {
+                let message = format!("`{}` needs PTX {PRODUCTS} or later, not PTX {version}", data.op.name());
+                let help = format!("ask for PTX {PRODUCTS} or later, or for no version");
+                errors.push(Diagnostic::error(Code::Arch, data.span, message).help(help));
+            }
+        });
     }
     errors
 }

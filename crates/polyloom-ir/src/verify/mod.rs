@@ -66,7 +66,7 @@
 //! 27. What stands in for a function or its derivative is a function, not a kernel, of the types that
 //!     [`Function::gradient`] and [`Function::replay`] say.
 //!
-//! What an architecture lacks is no matter of validity: [`check_arch`].
+//! What an architecture or a version of PTX lacks is no matter of validity: [`check_arch`], [`check_version`].
 
 mod arch;
 mod constants;
@@ -76,7 +76,7 @@ mod op_types;
 mod readonly;
 mod structure;
 
-pub use arch::{check_arch, check_archs, least_arch};
+pub use arch::{check_arch, check_archs, check_version, least_arch};
 pub use constants::check_constants;
 pub use convergence::check_convergence;
 pub use readonly::check_readonly;

@@ -43,9 +43,6 @@ impl Lower<'_, '_> {
                 return Ok(self.instruction(name, &a[4..], &b[2..], &first));
             }
             Scalar::F16 if self.has_least_tensor_core() => {
-                if self.arith.processor.ptx_version() < Some(65) {
-                    return Err(CodegenError::new("`mma` needs PTX 6.5 or later"));
-                }
                 let name = "llvm.nvvm.mma.m16n8k8.row.col.f32.f32";
                 let (a, b) = (self.pairs(a), self.pairs(b));
                 let first = self.instruction(name, &a[..2], &b[..1], c);

@@ -7,7 +7,8 @@ use polyloom_ir::function::{CopySize, SharedArray};
 use polyloom_ir::op::{Extent, Group, OpInfo, Signature, TyPattern};
 use polyloom_ir::{
     AddressSpace, Arch, AxisExtent, Builder, CheckKind, Code, Composite, FuncId, Function, FunctionKind, Imm,
-    MemoryOrder, Module, Op, Ordering, PtxVersion, Scalar, Scope, Type, Value, check_arch, verify_module,
+    MemoryOrder, Module, Op, Ordering, PtxVersion, Scalar, Scope, Type, Value, check_arch, check_version,
+    verify_module,
 };
 
 /// The elements of arrays of composites.
@@ -373,7 +374,10 @@ fn every_op_in_every_version_of_ptx() {
         let (module, kernel) = sample(info);
         for version in PtxVersion::ALL {
             // The oldest architecture that has the op, which is the one that older versions know.
-            let has_op = |arch: &Arch| check_arch(&module, kernel, *arch).is_empty() && arch.ptx_version() <= version;
+            let is_known = check_version(&module, kernel, version).is_empty();
+            let has_op = |arch: &Arch| {
+                is_known && arch.ptx_version() <= version && check_arch(&module, kernel, *arch).is_empty()
+            };
             if let Some(arch) = Arch::all().find(has_op) {
                 let code = ptx_of_version(&module, kernel, arch, version);
                 assert!(code.contains(&format!(".version {version}")), "`{}` on {arch}", info.name);

@@ -480,6 +480,7 @@ pub(crate) struct Rows {
     pub(crate) starts: Vec<(u8, u32)>,
     /// Bytes of each.
     pub(crate) size: u32,
+    /// Bytes, a power of two.
     pub(crate) align: u32,
 }
 

@@ -8,6 +8,7 @@ use crate::number::Rounding;
 use crate::number::arithmetic::{Operation, canonical, directed_f64, fma};
 use crate::number::half::{bf16_to_f32, f16_from_f32, f16_to_f32};
 use crate::number::narrow::{E4M3, E5M2, widen};
+use pulp::{Arch, Simd, WithSimd};
 use std::borrow::Cow;
 
 /// What single bits are combined by before they are counted.
@@ -52,17 +53,19 @@ trait Number: Copy + Default + Send + Sync + 'static {
     fn of_words(words: &[u32; LANES], ty: Type, out: &mut [Self]);
     fn into_words(elements: &[Self], ty: Type, saturating: bool) -> [u32; LANES];
 
+    #[inline(always)]
     fn of_doubles(doubles: &[u64; LANES], ty: Type, out: &mut [Self]) {
         Self::of_words(&doubles.map(|double| double as u32), ty, out);
     }
 
+    #[inline(always)]
     fn into_doubles(elements: &[Self], ty: Type, saturating: bool) -> [u64; LANES] {
         Self::into_words(elements, ty, saturating).map(u64::from)
     }
 }
 
 /// Takes the lanes' words apart, each into `EACH` elements, which `f` finds at the bottom of a word.
-#[inline]
+#[inline(always)]
 fn unpack<const EACH: usize, T>(words: &[u32; LANES], out: &mut [T], f: impl Fn(u32) -> T) {
     for (word, out) in words.iter().zip(out.as_chunks_mut::<EACH>().0) {
         for (index, out) in out.iter_mut().enumerate() {
@@ -72,6 +75,7 @@ fn unpack<const EACH: usize, T>(words: &[u32; LANES], out: &mut [T], f: impl Fn(
 }
 
 impl Number for f32 {
+    #[inline(always)]
     fn of_words(words: &[u32; LANES], ty: Type, out: &mut [f32]) {
         match ty {
             Type::F16 => unpack::<2, _>(words, out, |word| f16_to_f32(word as u16)),
@@ -84,6 +88,7 @@ impl Number for f32 {
         }
     }
 
+    #[inline(always)]
     fn into_words(elements: &[f32], ty: Type, _: bool) -> [u32; LANES] {
         let mut words = [0; LANES];
         if ty == Type::F16 {
@@ -100,6 +105,7 @@ impl Number for f32 {
 }
 
 impl Number for f64 {
+    #[inline(always)]
     fn of_words(words: &[u32; LANES], ty: Type, out: &mut [f64]) {
         match ty {
             Type::S(8) => unpack::<4, _>(words, out, |word| (word as u8 as i8).into()),
@@ -111,6 +117,7 @@ impl Number for f64 {
         }
     }
 
+    #[inline(always)]
     fn into_words(elements: &[f64], _: Type, saturating: bool) -> [u32; LANES] {
         let mut words = [0; LANES];
         for (word, element) in words.iter_mut().zip(elements) {
@@ -119,6 +126,7 @@ impl Number for f64 {
         words
     }
 
+    #[inline(always)]
     fn of_doubles(doubles: &[u64; LANES], ty: Type, out: &mut [f64]) {
         if ty != Type::F64 {
             return Self::of_words(&doubles.map(|double| double as u32), ty, out);
@@ -128,6 +136,7 @@ impl Number for f64 {
         }
     }
 
+    #[inline(always)]
     fn into_doubles(elements: &[f64], ty: Type, saturating: bool) -> [u64; LANES] {
         if ty != Type::F64 {
             return Self::into_words(elements, ty, saturating).map(u64::from);
@@ -199,6 +208,7 @@ impl Fragment {
     }
 
     /// The matrix, row by row.
+    #[inline(always)]
     fn read<T: Number>(&self, registers: &Registers) -> Vec<T> {
         let each = LANES * per_register(self.ty);
         let mut elements = vec![T::default(); self.sources.len() * each];
@@ -234,6 +244,7 @@ impl Output {
         Output { slots, ty, saturating, order: Order::new(from) }
     }
 
+    #[inline(always)]
     fn write<T: Number>(&self, registers: &mut Registers, sums: &[T], mask: u32) {
         let elements = self.order.of(sums);
         for (slot, elements) in self.slots.iter().zip(elements.chunks(LANES * per_register(self.ty))) {
@@ -285,30 +296,47 @@ impl Product {
                 self.summed::<N, f64>(|a, b, sum| sum + (a - b).abs())
             }
             Type::S(32) => self.summed::<N, f64>(|a, b, sum| sum + a * b),
-            _ if matches!(self.a.ty, Type::Bf16 | Type::Tf32) => Box::new(move |registers, mask| {
-                let (left, right) = (self.a.read(registers), self.b.read(registers));
-                let sums = if products_are_exact(&left, &right) {
-                    self.sums::<N, f32>(registers, &left, &right, |a, b, sum| sum + a * b)
-                } else {
-                    self.sums::<N, f32>(registers, &left, &right, fma)
-                };
-                self.d.write(registers, &sums, mask);
-            }),
+            _ if matches!(self.a.ty, Type::Bf16 | Type::Tf32) => self.vectorised(
+                #[inline(always)]
+                |product, registers, mask| {
+                    let (left, right) = (product.a.read(registers), product.b.read(registers));
+                    let sums = if products_are_exact(&left, &right) {
+                        product.sums::<N, f32>(registers, &left, &right, |a, b, sum| sum + a * b)
+                    } else {
+                        product.sums::<N, f32>(registers, &left, &right, fma)
+                    };
+                    product.d.write(registers, &sums, mask);
+                },
+            ),
             // The product of two numbers of so few bits, and exponents so small, is exact in f32.
             _ => self.summed::<N, f32>(|a, b, sum| sum + a * b),
         }
     }
 
     fn summed<const N: usize, T: Number>(self, add: impl Fn(T, T, T) -> T + Send + Sync + 'static) -> Compute {
+        self.vectorised(
+            #[inline(always)]
+            move |product, registers, mask| {
+                let (left, right) = (product.a.read(registers), product.b.read(registers));
+                let sums = product.sums::<N, T>(registers, &left, &right, &add);
+                product.d.write(registers, &sums, mask);
+            },
+        )
+    }
+
+    /// What `step` calls has to be inlined: a function of its own is compiled for every machine's vectors.
+    fn vectorised(self, step: impl Fn(&Product, &mut Registers, u32) + Send + Sync + 'static) -> Compute {
+        let arch = Arch::new();
         Box::new(move |registers, mask| {
-            let (left, right) = (self.a.read(registers), self.b.read(registers));
-            let sums = self.sums::<N, T>(registers, &left, &right, &add);
-            self.d.write(registers, &sums, mask);
+            arch.dispatch(Vectorised(
+                #[inline(always)]
+                || step(&self, registers, mask),
+            ));
         })
     }
 
     /// The elements of the result, row by row: each product is added to the accumulator in the order of k.
-    #[inline]
+    #[inline(always)]
     fn sums<const N: usize, T: Number>(
         &self,
         registers: &Registers,
@@ -348,4 +376,16 @@ fn products_are_exact(left: &[f32], right: &[f32]) -> bool {
     };
     let ((low, high), (low_right, high_right)) = (range(left), range(right));
     low * low_right >= f32::MIN_POSITIVE.into() && high * high_right <= f32::MAX.into()
+}
+
+/// Work that is compiled once for every width of vectors, and run with the machine's widest.
+struct Vectorised<F>(F);
+
+impl<F: FnMut()> WithSimd for Vectorised<F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, _: S) {
+        self.0();
+    }
 }

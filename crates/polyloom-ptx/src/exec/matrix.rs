@@ -32,8 +32,9 @@ impl Warp {
         };
         let rows: Vec<u64> = access.rows.starts.iter().map(|(lane, major)| address(*lane, (*major, 0))).collect();
         for (row, (lane, _)) in rows.iter().zip(&access.rows.starts) {
-            if !row.is_multiple_of(access.rows.align.into()) {
-                let message = format!("a row of the matrix is at 0x{row:x}, no multiple of {}", access.rows.align);
+            let align = access.rows.align;
+            if row & u64::from(align - 1) != 0 {
+                let message = format!("a row of the matrix is at 0x{row:x}, no multiple of {align}");
                 let mut finding = self.finding(context, block, inst, FindingKind::Misaligned, &message, 1 << lane);
                 finding.address = Some(*row);
                 return Err(finding);
