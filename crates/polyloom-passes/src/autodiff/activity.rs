@@ -204,7 +204,7 @@ pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
 }
 
 /// How an index follows from a coordinate, if that is all that differs between threads.
-fn place(func: &Function, value: Value, counters: &[(Value, i64, i64)], request: &Request) -> Option<Place> {
+fn place(func: &Function, value: Value, counters: &[Counter], request: &Request) -> Option<Place> {
     let (axis, factor, rest) = Affine::of(func, value).along_one_axis()?;
     let mut place = Place { index: 0, axis, factor, same: SmallVec::new(), low: rest.offset, high: rest.offset };
     for (term, factor) in rest.terms {
@@ -230,6 +230,11 @@ fn may_be_below(place: &Place) -> bool {
     place.factor < 0 || place.low < 0 || !place.same.is_empty()
 }
 
+/// Whether an index that may overflow in launches alone that are too long for an array is else never negative.
+pub(super) fn is_never_negative(func: &Function, index: Value, counters: &[Counter], request: &Request) -> bool {
+    place(func, index, counters, request).is_some_and(|place| !may_be_below(&place))
+}
+
 /// The place of one access and of others as one, if there is such.
 fn with(place: Place, others: &[Place]) -> Option<Place> {
     let is_alike = |other: &&Place| {
@@ -240,8 +245,11 @@ fn with(place: Place, others: &[Place]) -> Option<Place> {
     Some(Place { low, high, ..place })
 }
 
-/// The counters of loops with constant bounds, with the least and the greatest of what they count.
-fn counters(func: &Function) -> Vec<(Value, i64, i64)> {
+/// A counter, with the least and the greatest of what it counts.
+pub(super) type Counter = (Value, i64, i64);
+
+/// The counters of loops with constant bounds.
+pub(super) fn counters(func: &Function) -> Vec<Counter> {
     let mut counters = Vec::new();
     func.walk(func.body, &mut |_, data| {
         if data.op == Op::ForRange

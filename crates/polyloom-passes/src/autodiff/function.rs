@@ -93,7 +93,7 @@ fn by_sweeps(module: &Module, of: FuncId) -> Result<Function, Vec<Diagnostic>> {
     if let Some(new) = swept(&forward, function, &rest, &request, &known)? {
         return Ok(new);
     }
-    if let Some(new) = swept(&unroll::unrolled(&forward), function, &rest, &request, &known)? {
+    if let Some(new) = swept(&unroll::unrolled(&forward, &|_| true), function, &rest, &request, &known)? {
         return Ok(new);
     }
     let message = format!("the derivative of `{name}` needs what its loops have carried, which `grad` does not keep");

@@ -19,6 +19,7 @@
 mod activity;
 mod custom;
 mod definitions;
+mod elements;
 mod expand;
 mod function;
 mod gather;
@@ -86,12 +87,14 @@ pub fn backward(module: &Module, kernel: FuncId, request: &Request) -> Result<Ba
     let (rest, forward) = flat(module, kernel, request, has_definition, inline::Keep::Custom)?;
     let request = &custom::with_arrays(&rest, &forward, request);
     let left = custom::check(&rest, &forward, request)?;
-    let forward = structure::structured(&forward);
-    debug_assert_eq!(polyloom_ir::verify_function(&forward, None), Ok(()), "structured form is valid");
+    let mut forward = structure::structured(&forward);
     let is_active = active_params(&forward, request);
     let values = activity::active_values(&forward, &is_active);
     refuse_bits(&forward, &values)?;
     let races = races::races(&forward, request, &values);
+    elements::carry(&mut forward, request, &is_active);
+    debug_assert_eq!(polyloom_ir::verify_function(&forward, None), Ok(()), "structured form is valid");
+    let values = activity::active_values(&forward, &is_active);
     let mut arrays = activity::arrays(&forward, request);
     let n_params = forward.params().len();
     let (mut new, adjoints) = with_adjoints(&forward, &is_active, &mut arrays);

@@ -208,14 +208,14 @@ pub(super) fn taken_out(func: &mut Function, region: Region, sums: &[Sum], mut v
 }
 
 /// Has a region yield more values.
-fn extend_terminator(func: &mut Function, region: Region, values: &[Value]) {
+pub(super) fn extend_terminator(func: &mut Function, region: Region, values: &[Value]) {
     if let Some(last) = func.terminator(region) {
         func.insts[last].operands.extend(values.iter().copied());
     }
 }
 
 /// Gives an instruction more results.
-fn add_results(func: &mut Function, inst: Inst, types: &[Type]) -> Values {
+pub(super) fn add_results(func: &mut Function, inst: Inst, types: &[Type]) -> Values {
     let mut added = Values::new();
     for &ty in types {
         let index = func.insts[inst].results.len() as u32;

@@ -3,7 +3,7 @@
 use super::written_again;
 use cranelift_entity::SecondaryMap;
 use cranelift_entity::packed_option::PackedOption;
-use polyloom_ir::{Builder, Function, InstData, Op, Region, Scalar, Type, Value};
+use polyloom_ir::{Builder, Function, Inst, InstData, Op, Region, Scalar, Type, Value};
 use smallvec::SmallVec;
 
 type Values = SmallVec<[Value; 8]>;
@@ -11,11 +11,11 @@ type Values = SmallVec<[Value; 8]>;
 /// Instructions that a function may grow to. Loops that would take more stay loops.
 const MAX_INSTS: usize = 4096;
 
-/// A function in structured form whose loops over constants are written out.
-pub(super) fn unrolled(old: &Function) -> Function {
+/// A function in structured form of whose loops over constants those that are `wanted` are written out.
+pub(super) fn unrolled(old: &Function, wanted: &dyn Fn(Inst) -> bool) -> Function {
     let mut new = old.like();
     let params: Vec<Value> = new.params().to_vec();
-    let mut unroller = Unroller { old, builder: Builder::new(&mut new), values: SecondaryMap::new() };
+    let mut unroller = Unroller { old, wanted, builder: Builder::new(&mut new), values: SecondaryMap::new() };
     for (&param, &value) in old.params().iter().zip(&params) {
         unroller.values[param] = value.into();
     }
@@ -26,6 +26,7 @@ pub(super) fn unrolled(old: &Function) -> Function {
 
 struct Unroller<'a> {
     old: &'a Function,
+    wanted: &'a dyn Fn(Inst) -> bool,
     builder: Builder<'a>,
     values: SecondaryMap<Value, PackedOption<Value>>,
 }
@@ -52,7 +53,7 @@ impl Unroller<'_> {
             let operands = self.mapped(&data.operands);
             if data.op.info().is_terminator() {
                 given = operands;
-            } else if let Some(counters) = self.counters(data) {
+            } else if let Some(counters) = self.counters(inst) {
                 self.iterations(data, &operands, &counters);
             } else if data.regions.is_empty() {
                 let new = written_again(&mut self.builder, old, data, &operands);
@@ -101,8 +102,9 @@ impl Unroller<'_> {
     }
 
     /// What a loop counts through, if that is known and not too much.
-    fn counters(&self, data: &InstData) -> Option<Vec<i64>> {
-        if data.op != Op::ForRange {
+    fn counters(&self, inst: Inst) -> Option<Vec<i64>> {
+        let data = &self.old.insts[inst];
+        if data.op != Op::ForRange || !(self.wanted)(inst) {
             return None;
         }
         let scalar = self.old.ty(data.operands[0]).as_scalar()?;

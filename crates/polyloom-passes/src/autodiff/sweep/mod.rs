@@ -11,7 +11,8 @@
 //! * A load adds to the adjoint of the element; a store takes the element's adjoint and leaves zero.
 //!
 //! Memory is accessed as the kernel does only once, in the forward sweep. What a loop reads from an array that the
-//! kernel also writes is recorded, on a tape that is as long as there are such reads.
+//! kernel also writes is recorded, on a tape that is as long as there are such reads, but for what the loop carries
+//! ([`super::elements`]).
 
 mod asked;
 mod forward;
