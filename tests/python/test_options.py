@@ -112,3 +112,13 @@ def test_the_lint_warns_when_a_kernel_is_defined():
         loom.config.lint = False
     with pytest.raises(TypeError, match="lint must be True or False"):
         loom.config.lint = "yes"
+
+
+def test_blocks_beyond_the_launch_bounds_are_an_error():
+    with pytest.raises(loom.CompileError, match="blocks of 64 threads, but `launch_bounds` allows 32"):
+
+        @loom.kernel(block_dim=64, launch_bounds=32)
+        def k(x: loom.array(dtype=float)):
+            x[loom.tid()] = 1.0
+
+        k.ptx()

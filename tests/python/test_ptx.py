@@ -2,12 +2,14 @@
 
 import pathlib
 import re
+import runpy
 import subprocess
 
 import numpy as np
 import polyloom as loom
 import pytest
 from nvidia import ptxas
+from sources import define
 
 ARCHES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"]
 
@@ -278,3 +280,47 @@ def test_arrays_that_are_too_large_to_be_constants_are_an_error(define):
                 out[loom.tid()] = large[loom.tid()]
             """
         )
+
+
+def with_matrices(n_matrices):
+    """A kernel whose matrices of float64 take 2048 bytes each."""
+    names = [f"m{number}" for number in range(n_matrices)]
+    parameters = ", ".join(f"{name}: Matrix" for name in names)
+    total = " + ".join(f"{name}[0, 1]" for name in names)
+    source = f"""
+Matrix = loom.types.matrix(shape=(16, 16), dtype=loom.float64)
+
+
+@loom.kernel
+def sums(x: loom.array(dtype=loom.float64), {parameters}):
+    x[loom.tid()] = {total}
+"""
+    return define(source)["sums"]
+
+
+def test_many_parameters_take_a_later_version(tmp_path):
+    small, large = with_matrices(2), with_matrices(3)
+    assert ".version 7.0" in small.ptx("sm_80") and ".version 8.1" in large.ptx("sm_80")
+    for arch in ("sm_75", "sm_80", "sm_90"):
+        assemble(large.ptx(arch), arch, tmp_path)
+    with pytest.raises(loom.CompileError, match=r"the kernel has 6208 B of parameters: PTX 8.0 allows 4352 B"):
+        large.ptx("sm_80", ptx_version="8.0")
+    matrices = [np.full((16, 16), float(n + 1)) for n in range(3)]
+    x = np.zeros(4)
+    loom.launch(large, 4, [x, *matrices], device="sim:0")
+    np.testing.assert_array_equal(x, 6.0)
+
+
+def test_more_parameters_than_gpus_allow_are_an_error():
+    too_many = with_matrices(16)
+    for make in (too_many.ptx, too_many.cuda):
+        with pytest.raises(loom.CompileError, match="B of parameters: GPUs allow at most 32764 B") as raised:
+            make()
+        assert "sums" in str(raised.value)
+    assert "sums_cpu_kernel_forward" in too_many.cpp()
+
+
+def test_files_with_quotes_in_their_names(tmp_path):
+    file = tmp_path / 'a "b" \\c.py'
+    file.write_text("import polyloom as loom\n\n\n@loom.kernel\ndef k(x: loom.array(dtype=float)):\n    x[0] = 1.0\n")
+    assemble(runpy.run_path(str(file))["k"].ptx("sm_80"), "sm_80", tmp_path)

@@ -183,13 +183,14 @@ def array(values):
     return Array(values.ctypes.data, values.shape, values.strides)
 
 
-def compiled(kernel, tmp_path):
+def compiled(kernel, tmp_path, flags=(), **options):
     """A kernel's C++ text as a function."""
     if shutil.which("g++") is None:
         pytest.skip("no g++")
-    (tmp_path / "kernel.cpp").write_text(kernel.cpp())
+    (tmp_path / "kernel.cpp").write_text(kernel.cpp(**options))
     library = tmp_path / "kernel.so"
-    subprocess.run(["g++", *CXX_FLAGS, "-fPIC", "-shared", tmp_path / "kernel.cpp", "-o", library], check=True)
+    command = ["g++", *CXX_FLAGS, *flags, "-fPIC", "-shared", tmp_path / "kernel.cpp", "-o", library]
+    subprocess.run(command, check=True)
     return getattr(ctypes.CDLL(str(library)), f"{kernel.__name__}_cpu_kernel_forward")
 
 
@@ -391,3 +392,75 @@ def test_what_no_architecture_has_is_no_cuda_text():
     assert "it needs 65536 B, GPUs allow at most 232448 B opt-in / 49152 B static" in str(raised.value)
     assert "test_text.py:" in str(raised.value) and "def hoards" in str(raised.value)
     assert "cache" in hoards.cpp()
+
+
+@loom.kernel
+def continued(x: loom.array(dtype=float)):
+    i = loom.tid()
+    # What ends in a backslash, or ??/
+    x[i] = x[i] + 1.0
+    if x[i] > 2.0 and x[i] < 7.0:
+        x[i] = x[i] * 10.0  # \
+
+
+def test_comments_end_with_their_line(nvrtc, tmp_path):
+    # A comment that a backslash ends takes the line below for one of its own.
+    for language in ("cpp", "cuda"):
+        text = getattr(continued, language)(comments=True)
+        assert not re.search(r"(\\|\?\?/)\s*\n", text)
+    log, _ = nvrtc.compile(continued.cuda(comments=True), "sm_80")
+    assert not log
+    kernel = compiled(continued, tmp_path, comments=True)
+    x = np.arange(10, dtype=np.float32)
+    kernel(LaunchBounds((10, 1, 1, 1), 0), array(x), ctypes.c_uint64(0), ctypes.c_uint64(10))
+    expected = np.arange(1, 11, dtype=np.float32)
+    expected[(expected > 2) & (expected < 7)] *= 10
+    np.testing.assert_array_equal(x, expected)
+
+
+@loom.kernel
+def announced(x: loom.array(dtype=float)):
+    i = loom.tid()
+    loom.printf('größe "%g" \\ \a\x1b7 what??! 100%%\n', x[i])
+
+
+def test_text_that_is_printed(nvrtc, tmp_path, capfd):
+    log, _ = nvrtc.compile(announced.cuda(), "sm_80")
+    assert not log
+    # Standards before C++17 knew other spellings of signs, which begin with two question marks.
+    kernel = compiled(announced, tmp_path, flags=["-std=c++11"])
+    x = np.full(1, 1.5, np.float32)
+    kernel(LaunchBounds((1, 1, 1, 1), 0), array(x), ctypes.c_uint64(0), ctypes.c_uint64(1))
+    ctypes.CDLL(None).fflush(None)
+    printed = capfd.readouterr().out
+    assert printed == 'größe "1.5" \\ \a\x1b7 what??! 100%\n'
+    loom.launch(announced, 1, [x])
+    assert capfd.readouterr().out == printed
+
+
+@loom.kernel
+def größe(x: loom.array(dtype=float)):
+    x[loom.tid()] = 1.0
+
+
+@loom.kernel
+def a__b(x: loom.array(dtype=float)):
+    x[loom.tid()] = 1.0
+
+
+@loom.kernel
+def __main(x: loom.array(dtype=float)):
+    x[loom.tid()] = 1.0
+
+
+@pytest.mark.parametrize("kernel, name", [(größe, "gruf6udfe"), (a__b, "a__b"), (__main, "__main")])
+def test_entries_of_text_and_ptx_have_one_name(kernel, name, nvrtc, assemble, tmp_path):
+    entry = f"{name}_cuda_kernel_forward"
+    assert f"void {entry}(" in kernel.cuda() and f".entry {entry}(" in kernel.ptx()
+    assert kernel.gpu_metadata()["entry_points"] == [entry]
+    log, ptx = nvrtc.compile(kernel.cuda(), "sm_80")
+    assert not log and f".entry {entry}(" in ptx
+    assemble(kernel.ptx(), "sm_80")
+    x = np.zeros(5, np.float32)
+    loom.launch(kernel, 5, [x], device="sim:0")
+    np.testing.assert_array_equal(x, 1.0)

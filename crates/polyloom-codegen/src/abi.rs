@@ -47,6 +47,20 @@ impl LaunchContext {
     pub const PRINT_OFFSET: i32 = std::mem::offset_of!(LaunchContext, print) as i32;
 }
 
+/// The name of a kernel's entry in PTX and texts for a device. What is not ASCII in a name is written as its number:
+/// LLVM's symbols and compilers of C++ take no other.
+pub fn entry_name(kernel: &Function, device: &str) -> String {
+    let direction = if kernel.metadata.backward { "backward" } else { "forward" };
+    let mut name = String::with_capacity(kernel.name.len());
+    for c in kernel.name.chars() {
+        match c {
+            c if c.is_ascii() => name.push(c),
+            c => name.push_str(&format!("u{:x}", u32::from(c))),
+        }
+    }
+    format!("{name}_{device}_kernel_{direction}")
+}
+
 /// What a launch hands to a kernel on a GPU beside the arguments: the entry's first parameter, by value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +81,18 @@ impl GpuLaunch {
     pub const fn shape_offset(axis: usize) -> u32 {
         (std::mem::offset_of!(GpuLaunch, shape) + 8 * axis) as u32
     }
+}
+
+/// The bytes of all parameters of a kernel's entry on a GPU: [`GpuLaunch`] and the kernel's own, each aligned.
+pub fn gpu_parameter_bytes(kernel: &Function) -> u32 {
+    kernel.params().iter().fold(GpuLaunch::BYTES, |bytes, &param| match kernel.ty(param) {
+        Type::Scalar(scalar) => bytes.next_multiple_of(scalar.bytes()) + scalar.bytes(),
+        Type::Composite(composite) => {
+            let elem = composite.elem().bytes();
+            bytes.next_multiple_of(elem) + elem * composite.n_components() as u32
+        }
+        ty => bytes.next_multiple_of(8) + ArgLayout::new([ty]).size,
+    })
 }
 
 /// The first check that failed in a launch on a GPU. The host clears it before the launch.

@@ -12,7 +12,10 @@ pub mod cpp;
 pub mod cranelift;
 mod private;
 
-pub use abi::{ArgLayout, GpuLaunch, GpuReport, GridShape, KernelEntry, LaunchContext, Site, SiteTable};
+pub use abi::{
+    ArgLayout, GpuLaunch, GpuReport, GridShape, KernelEntry, LaunchContext, Site, SiteTable, entry_name,
+    gpu_parameter_bytes,
+};
 pub use backend::{ArrayFacts, Backend, CodegenError, Emit, Facts, LoadedCode, Object, Variant};
 pub use cranelift::CraneliftBackend;
 pub use private::with_private_updates;

@@ -115,6 +115,13 @@ impl Reader<'_> {
         for argument in values {
             self.argument_of(values_file, kind, argument, &mut metadata, &mut constraints);
         }
+        let block = metadata.workgroup_threads();
+        if let Some((most, _)) = metadata.launch_bounds.filter(|(most, _)| block > u64::from(*most)) {
+            let message = format!("blocks of {block} threads, but `launch_bounds` allows {most}");
+            let span = self.span(&def.name);
+            let error = Diagnostic::error(Code::BadDecorator, span, message);
+            self.diagnostics.push(error.help("make the blocks smaller, or the bound larger"));
+        }
         (metadata, constraints)
     }
 

@@ -1,10 +1,10 @@
 //! GPU code of a kernel, as text: no GPU is needed to make it.
 
 use crate::kernel::Kernel;
-use polyloom_codegen::{CodegenError, Facts, GridShape, Variant};
+use polyloom_codegen::{CodegenError, Facts, GridShape, Variant, entry_name, gpu_parameter_bytes};
 use polyloom_frontend::CompileError;
 use polyloom_ir::verify::{check_arch, check_version};
-use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
+use polyloom_ir::{Arch, Code, Diagnostic, FuncId, Module, PtxVersion, SourceMap};
 use polyloom_runtime::without_fork;
 use std::path::PathBuf;
 
@@ -51,6 +51,15 @@ impl GpuTarget {
     }
 }
 
+/// Bytes of parameters that any version of PTX allows.
+const OLDEST_PARAMETER_BYTES: u32 = 4352;
+
+/// Bytes of parameters that the versions from [`LARGE_PARAMETERS`] on allow.
+const MOST_PARAMETER_BYTES: u32 = 32_764;
+
+/// Since when a kernel may have more than [`OLDEST_PARAMETER_BYTES`] (PTX ISA, "Kernel Function Parameters").
+const LARGE_PARAMETERS: PtxVersion = PtxVersion { major: 8, minor: 1 };
+
 /// What is written unless the architecture needs a later version.
 const OLDEST_VERSION: PtxVersion = PtxVersion { major: 7, minor: 0 };
 
@@ -70,15 +79,10 @@ pub const fn has_compute() -> bool {
     cfg!(any(feature = "compute", feature = "compute-static"))
 }
 
-/// The name in GPU code of the entry of a kernel's one direction.
-pub(crate) fn gpu_entry(kernel: &str, direction: &str) -> String {
-    format!("{kernel}_cuda_kernel_{direction}")
-}
-
 impl Kernel {
     /// The name of the kernel's entry in GPU code.
     pub fn gpu_entry(&self) -> String {
-        gpu_entry(self.name(), if self.function().metadata.backward { "backward" } else { "forward" })
+        entry_name(self.function(), "cuda")
     }
 
     /// The kernel's code for a GPU, for launches of [`Kernel::natural_rank`].
@@ -131,19 +135,45 @@ impl Kernel {
         if beyond.is_empty() { Ok(()) } else { Err(self.rejected(beyond)) }
     }
 
+    /// The version of PTX that is written: what was asked for, or the least that the architecture and the kernel need.
+    fn version(&self, target: &GpuTarget) -> Result<PtxVersion, GpuError> {
+        let version = target.version()?;
+        self.check_parameters()?;
+        let (module, kernel) = self.for_gpus()?;
+        let mut beyond = check_version(module, kernel, version);
+        let bytes = gpu_parameter_bytes(self.function());
+        if bytes > OLDEST_PARAMETER_BYTES && version < LARGE_PARAMETERS {
+            if target.ptx_version.is_none() {
+                return Ok(LARGE_PARAMETERS);
+            }
+            let message =
+                format!("the kernel has {bytes} B of parameters: PTX {version} allows {OLDEST_PARAMETER_BYTES} B");
+            let help = format!("ask for PTX {LARGE_PARAMETERS} or later, or for no version");
+            beyond.push(Diagnostic::error(Code::Arch, self.function().span, message).help(help));
+        }
+        if beyond.is_empty() { Ok(version) } else { Err(self.rejected(beyond).into()) }
+    }
+
+    /// Whether GPUs allow the kernel as many parameters.
+    pub(crate) fn check_parameters(&self) -> Result<(), CompileError> {
+        let bytes = gpu_parameter_bytes(self.function());
+        if bytes <= MOST_PARAMETER_BYTES {
+            return Ok(());
+        }
+        let message = format!("the kernel has {bytes} B of parameters: GPUs allow at most {MOST_PARAMETER_BYTES} B");
+        let error = Diagnostic::error(Code::Arch, self.function().span, message);
+        Err(self.rejected(vec![error.help("pass some of them in arrays")]))
+    }
+
     pub(crate) fn emit_gpu_variant<const N: usize>(
         &self,
         variant: &Variant,
         target: &GpuTarget,
         forms: [GpuForm; N],
     ) -> Result<[String; N], GpuError> {
-        let version = target.version()?;
+        let version = self.version(target)?;
         self.check_arch(target.arch)?;
         let code = self.for_gpus()?;
-        let beyond = check_version(code.0, code.1, version);
-        if !beyond.is_empty() {
-            return Err(self.rejected(beyond).into());
-        }
         let lines = target.lines.then(|| self.sources());
         Ok(without_fork(|| emit(code, variant, target, version, lines, &self.gpu_entry(), forms))?)
     }

@@ -466,6 +466,7 @@ impl Kernel {
             if !beyond.is_empty() {
                 return Err(self.rejected(beyond).into());
             }
+            self.check_parameters()?;
         }
         let options = pipeline::Options { gpu: target == Target::Cuda, ..self.options() };
         let form = TextOptions { sources: comments.then_some(&self.sources), without_prelude: false };

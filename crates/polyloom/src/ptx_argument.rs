@@ -2,7 +2,6 @@
 //! out. Of kernels that Polyloom compiled also what their entries take in place of arrays and of a launch's extents
 //! ([`ArgLayout`], [`GpuLaunch`]), and what the source calls their parameters.
 
-use crate::gpu::gpu_entry;
 use polyloom_codegen::{ArgLayout, GpuLaunch};
 use polyloom_ir::MAX_DIMS;
 use polyloom_ptx::ParameterInfo;
@@ -237,7 +236,10 @@ pub fn source_name(entry: &str, parameter: &str) -> Option<String> {
 pub fn takes_launch(entry: &str, parameters: &[ParameterInfo]) -> bool {
     let Some(first) = parameters.first().filter(|first| first.size == GpuLaunch::BYTES) else { return false };
     match numbered(entry, &first.name) {
-        Some(("0", "")) => ["forward", "backward"].iter().any(|direction| entry.ends_with(&gpu_entry("", direction))),
+        Some(("0", "")) => ["forward", "backward"].iter().any(|direction| {
+            let name = entry.strip_suffix(direction);
+            name.is_some_and(|name| name.ends_with("_cuda_kernel_"))
+        }),
         Some(("0", rest)) => rest.strip_prefix('_') == Some(LAUNCH),
         _ => false,
     }

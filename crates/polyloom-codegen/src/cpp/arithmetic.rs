@@ -237,11 +237,11 @@ impl Body<'_, '_> {
     }
 
     fn binary(&mut self, data: &InstData, sign: &str, left: Precedence, right: Precedence) {
-        let operator = match sign {
-            " + " => Some(Helper::HalfSum),
-            " - " => Some(Helper::HalfDifference),
-            " * " => Some(Helper::HalfProduct),
-            " / " => Some(Helper::HalfQuotient),
+        let operator = match data.op {
+            Op::Add => Some(Helper::HalfSum),
+            Op::Sub => Some(Helper::HalfDifference),
+            Op::Mul => Some(Helper::HalfProduct),
+            Op::Div => Some(Helper::HalfQuotient),
             _ => None,
         };
         if let (Some(operator), Some(half)) = (operator, self.half_of(data.operands[0])) {

@@ -125,7 +125,7 @@ impl Body<'_, '_> {
                 }
             }
         }
-        let _ = write!(self.out, "printf(\"{}\"", text.escape_default().to_string().replace("\\'", "'"));
+        let _ = write!(self.out, "printf({}", literal(&text));
         for (value, convert) in arguments {
             self.out.push_str(", ");
             match convert {
@@ -143,6 +143,25 @@ impl Body<'_, '_> {
         }
         self.out.push(')');
     }
+}
+
+/// A string of C++.
+fn literal(text: &str) -> String {
+    let mut literal = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => literal.extend(['\\', c]),
+            '\n' => literal.push_str("\\n"),
+            '\r' => literal.push_str("\\r"),
+            '\t' => literal.push_str("\\t"),
+            // `??` began another spelling of some signs once.
+            '?' if literal.ends_with('?') => literal.push_str("\\?"),
+            // Three digits, so that none that follows is taken for one of them.
+            c if c.is_ascii_control() => literal.push_str(&format!("\\{:03o}", u32::from(c))),
+            c => literal.push(c),
+        }
+    }
+    literal + "\""
 }
 
 /// The letters of a conversion for a value of this type, and the type to convert it to first.

@@ -64,17 +64,10 @@ pub fn type_name(ty: Type) -> String {
 
 /// The name that a kernel's function has in the text.
 pub fn kernel_name(kernel: &Function, target: Target) -> String {
-    let mut name = names::identifier(&kernel.name);
-    if name.starts_with('_') {
-        // In C's global namespace such names belong to the compiler.
-        name.insert(0, 'v');
+    match target {
+        Target::Cpp => crate::entry_name(kernel, "cpu"),
+        Target::Cuda => crate::entry_name(kernel, "cuda"),
     }
-    let device = match target {
-        Target::Cpp => "cpu",
-        Target::Cuda => "cuda",
-    };
-    let direction = if kernel.metadata.backward { "backward" } else { "forward" };
-    format!("{name}_{device}_kernel_{direction}")
 }
 
 /// Writes a kernel of verified HIR as a text that compiles by itself. `blocks`: how it was split, if its threads are

@@ -327,7 +327,12 @@ impl<'u> Unit<'u> {
     pub(super) fn source_line(&self, span: Span) -> Option<(u32, String)> {
         let file = self.options.sources?.get(span.file)?;
         let line = file.position(span.start).line;
-        let text = file.text.lines().nth((line - file.first_line) as usize)?.trim();
+        let mut text = file.text.lines().nth((line - file.first_line) as usize)?.trim();
+        // A backslash at the end of a comment's line, or what was once another spelling of one, would make the line
+        // below part of the comment.
+        while let Some(before) = text.strip_suffix('\\').or_else(|| text.strip_suffix("??/")) {
+            text = before.trim_end();
+        }
         Some((line, text.to_owned()))
     }
 

@@ -50,7 +50,9 @@ pub(crate) struct Lines<'a> {
 }
 
 fn file(builder: LLVMDIBuilderRef, name: &str) -> LLVMMetadataRef {
-    let (folder, name) = name.rsplit_once('/').unwrap_or(("", name));
+    // LLVM writes these into the directive as they are, which ends it there.
+    let name = name.replace(['"', '\\', '\n'], "_");
+    let (folder, name) = name.rsplit_once('/').unwrap_or(("", &name));
     // SAFETY: LLVM copies both strings.
     unsafe { LLVMDIBuilderCreateFile(builder, name.as_ptr().cast(), name.len(), folder.as_ptr().cast(), folder.len()) }
 }
