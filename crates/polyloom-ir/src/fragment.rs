@@ -7,7 +7,7 @@
 //! which `sm_75`, where that is all there is of 16-bit floats, takes two.
 
 use crate::arch::{Arch, WARP_SIZE};
-use crate::eval::eval;
+use crate::eval::{Evaluator, evaluator};
 use crate::op::Op;
 use crate::types::{Composite, Scalar, Type};
 
@@ -156,12 +156,22 @@ pub(crate) fn multiply(factor: Scalar, n: u8, lanes: &[Option<Vec<u64>>]) -> Vec
             }
         }
     }
-    for row in 0..16 {
-        for column in 0..n {
-            for k in 0..16 {
-                c[row][column] = add_product(factor, sum, a[row][k], b[k][column], c[row][column]);
+    widen(factor, sum, a.iter_mut().chain(&mut b).flatten());
+    let ty = Type::Scalar(sum);
+    let mut accumulate = |add_product: &dyn Fn(u64, u64, u64) -> u64| {
+        for row in 0..16 {
+            for column in 0..n {
+                for k in 0..16 {
+                    c[row][column] = add_product(a[row][k], b[k][column], c[row][column]);
+                }
             }
         }
+    };
+    let [fma, mul, add] = [(Op::Fma, 3), (Op::Mul, 2), (Op::Add, 2)].map(|(op, n)| evaluator(op, &[ty; 3][..n], ty));
+    match (fma, mul, add) {
+        (Some(Evaluator::Ternary(fma)), ..) => accumulate(&fma),
+        (_, Some(Evaluator::Binary(mul)), Some(Evaluator::Binary(add))) => accumulate(&|a, b, c| add(mul(a, b), c)),
+        _ => {}
     }
     let of_lane = |lane: usize| {
         let element = |i: usize| {
@@ -173,18 +183,13 @@ pub(crate) fn multiply(factor: Scalar, n: u8, lanes: &[Option<Vec<u64>>]) -> Vec
     (0..lanes.len()).map(of_lane).collect()
 }
 
-fn add_product(factor: Scalar, sum: Scalar, a: u64, b: u64, c: u64) -> u64 {
-    let wide = |bits: u64| match factor {
-        Scalar::F32 => bits & u64::from(TF32_BITS),
-        _ => eval(Op::Cast, &[factor.into()], &[bits], sum.into()).unwrap_or(0),
-    };
-    let ty = Type::Scalar(sum);
-    let (a, b) = (wide(a), wide(b));
-    if sum == Scalar::F32 {
-        return eval(Op::Fma, &[ty; 3], &[a, b, c], ty).unwrap_or(0);
+/// Makes factors numbers of the accumulator's type.
+fn widen<'a>(factor: Scalar, sum: Scalar, all: impl Iterator<Item = &'a mut u64>) {
+    match evaluator(Op::Cast, &[factor.into()], sum.into()) {
+        _ if factor == Scalar::F32 => all.for_each(|bits| *bits &= u64::from(TF32_BITS)),
+        Some(Evaluator::Unary(cast)) => all.for_each(|bits| *bits = cast(*bits)),
+        _ => {}
     }
-    let product = eval(Op::Mul, &[ty; 2], &[a, b], ty).unwrap_or(0);
-    eval(Op::Add, &[ty; 2], &[product, c], ty).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use polyloom_passes::transform::blocks::split_blocks;
 use polyloom_passes::transform::in_double::in_double;
 use polyloom_passes::transform::scalarise;
 use polyloom_runtime::{
-    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, Trap, interpret_thread,
-    launch, without_fork,
+    ArgBlock, CpuDevice, CpuKernel, KernelSource, LaunchError, LaunchOptions, Params, Tier, TierPolicy, Trap,
+    interpret_thread, launch, without_fork,
 };
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -28,11 +28,13 @@ use std::sync::{Arc, OnceLock};
 pub struct Kernel {
     module: Arc<Module>,
     id: FuncId,
-    typed: Program,
+    typed: Arc<Program>,
     device: Arc<CpuDevice>,
     params: Params,
     /// What the CPU runs, once something asks: most of those who want code for another target never do.
     on_cpu: OnceLock<Result<OnCpu, Vec<Diagnostic>>>,
+    /// What code for the CPU is made of where the device only interprets, once somebody wants to look at it.
+    as_code: OnceLock<Result<OnCpu, Vec<Diagnostic>>>,
     needs_blocks: bool,
     sources: SourceMap,
     warnings: Vec<Diagnostic>,
@@ -103,7 +105,7 @@ impl Kernel {
         }
         let function = typed.functions.iter().find(|f| f.name == module.functions[id].name);
         let arguments: Box<[Param]> = function.map_or_else(Box::default, |function| function.params.as_slice().into());
-        Ok(Kernel::with(device, module, id, sources, warnings, typed, arguments))
+        Ok(Kernel::with(device, module, id, sources, warnings, Arc::new(typed), arguments))
     }
 
     /// A kernel that was made of this one, with parameters of its own.
@@ -118,7 +120,7 @@ impl Kernel {
         id: FuncId,
         sources: SourceMap,
         warnings: Vec<Diagnostic>,
-        typed: Program,
+        typed: Arc<Program>,
         arguments: Box<[Param]>,
     ) -> Kernel {
         let types = module.functions[id].params().iter().map(|&param| module.functions[id].ty(param)).collect();
@@ -131,6 +133,7 @@ impl Kernel {
             typed,
             device: device.clone(),
             on_cpu: OnceLock::new(),
+            as_code: OnceLock::new(),
             sources,
             warnings,
             types,
@@ -154,14 +157,28 @@ impl Kernel {
         &self.derivatives
     }
 
-    /// The kernel as the CPU has it.
+    /// The kernel as the CPU runs it.
     #[inline]
     fn on_cpu(&self) -> Result<&OnCpu, &[Diagnostic]> {
         let on_cpu = match self.on_cpu.get() {
             Some(on_cpu) => on_cpu,
-            None => without_fork(|| self.on_cpu.get_or_init(|| self.prepare_for_cpu())),
+            None => without_fork(|| self.on_cpu.get_or_init(|| self.prepare_for_cpu(self.is_only_interpreted()))),
         };
         on_cpu.as_ref().map_err(Vec::as_slice)
+    }
+
+    /// The kernel as back ends for the CPU get it, whether or not the device has one run its code.
+    fn as_code(&self) -> Result<&OnCpu, &[Diagnostic]> {
+        if !self.is_only_interpreted() {
+            return self.on_cpu();
+        }
+        let as_code = without_fork(|| self.as_code.get_or_init(|| self.prepare_for_cpu(false)));
+        as_code.as_ref().map_err(Vec::as_slice)
+    }
+
+    /// Whether the device runs no kernel's code.
+    fn is_only_interpreted(&self) -> bool {
+        self.device.policy() == TierPolicy::Always(Tier::Interpreter)
     }
 
     /// The kernel as the CPU has it, for a launch.
@@ -174,10 +191,26 @@ impl Kernel {
     }
 
     #[cold]
-    fn prepare_for_cpu(&self) -> Result<OnCpu, Vec<Diagnostic>> {
+    fn prepare_for_cpu(&self, is_interpreted: bool) -> Result<OnCpu, Vec<Diagnostic>> {
         let options = self.options();
-        let (mut prepared, prepared_kernel) = pipeline::prepared(&self.module, self.id, &options)?;
         let (verified, verified_kernel) = pipeline::interpretable(&self.module, self.id, &options);
+        if is_interpreted {
+            let function = &verified.functions[verified_kernel];
+            let written = (0..function.params().len()).map(|param| verified.writes(function, param)).collect();
+            let verified = Arc::new(verified);
+            let source = KernelSource {
+                prepared: verified.clone(),
+                prepared_kernel: verified_kernel,
+                verified,
+                verified_kernel,
+                // Only code is kept by it.
+                hash: [0; 32],
+                params: self.params.clone(),
+                blocks: None,
+            };
+            return Ok(OnCpu { kernel: CpuKernel::new(self.device.clone(), source), written });
+        }
+        let (mut prepared, prepared_kernel) = pipeline::prepared(&self.module, self.id, &options)?;
         let blocks = if self.needs_blocks { split_blocks(&mut prepared, prepared_kernel) } else { None };
         let written = prepared.functions[prepared_kernel].written_arrays();
         let source = KernelSource {
@@ -284,7 +317,7 @@ impl Kernel {
     /// Whether the CPU runs it by the interpreter alone: it is launched in blocks and could not be split at its
     /// barriers.
     pub fn is_interpreted(&self) -> bool {
-        self.needs_blocks && self.on_cpu().is_ok_and(|on_cpu| on_cpu.kernel.source().blocks.is_none())
+        self.needs_blocks && self.as_code().is_ok_and(|on_cpu| on_cpu.kernel.source().blocks.is_none())
     }
 
     /// Its HIR as the front end made it, metadata and constraints included.
@@ -434,7 +467,7 @@ impl Kernel {
             Form::Asm => Some(Emit::Asm),
             Form::Obj => Some(Emit::Obj),
         };
-        let on_cpu = self.on_cpu().map_err(CodegenError::from_diagnostics)?;
+        let on_cpu = self.as_code().map_err(CodegenError::from_diagnostics)?;
         let source = on_cpu.kernel.source();
         let Some(emit) = emit else { return Ok(source.prepared.to_string().into_bytes()) };
         if self.is_interpreted() {

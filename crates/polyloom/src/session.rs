@@ -90,6 +90,18 @@ impl Session {
         Ok(CpuDevice::from_env(Arc::new(quick), optimizer?)?)
     }
 
+    /// This machine's CPU for kernels that are launched a few times and not again: code is made fast rather than fast
+    /// code, and kept while the process runs.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError`].
+    pub fn passing_device() -> Result<CpuDevice, SessionError> {
+        let quick = without_fork(|| CraneliftBackend::new().and_then(CraneliftBackend::hasty));
+        let quick = quick.map_err(|error| SessionError::Backend { name: "Cranelift", reason: error.to_string() })?;
+        Ok(CpuDevice::new(Arc::new(quick), None))
+    }
+
     /// A session on a device of the caller's making.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! Kernels as C++ and CUDA C++ text.
 
 use polyloom_codegen::CodegenError;
-use polyloom_codegen::cpp::{Options as TextOptions, Semantics, Target, emit};
+use polyloom_codegen::cpp::{LibraryTexts, Options as TextOptions, Semantics, Target, emit};
 use polyloom_ir::{FuncId, Function, Inst, Module, Op, Type};
 use polyloom_passes::analysis::range::possibly_negative_indices;
 use polyloom_passes::pipeline::Options;
 use polyloom_passes::text::{definition, for_text};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// What the passes know of HIR.
 struct Passes;
@@ -18,6 +18,11 @@ impl Semantics for Passes {
 
     fn negative_indices(&self, func: &Function) -> Vec<(Inst, u8)> {
         possibly_negative_indices(func).into_vec()
+    }
+
+    fn library_texts(&self) -> &LibraryTexts {
+        static TEXTS: LazyLock<LibraryTexts> = LazyLock::new(LibraryTexts::default);
+        &TEXTS
     }
 }
 

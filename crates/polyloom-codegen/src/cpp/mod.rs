@@ -21,6 +21,7 @@ mod effects;
 mod expression;
 mod gpu;
 mod layout;
+mod library;
 mod names;
 mod plan;
 mod prelude;
@@ -31,6 +32,7 @@ mod types;
 mod unit;
 mod variables;
 
+pub use library::LibraryTexts;
 pub use unit::Target;
 
 use crate::backend::CodegenError;
@@ -46,6 +48,9 @@ pub trait Semantics {
 
     /// The indices of array accesses that may be negative: the access and the operand's number.
     fn negative_indices(&self, func: &Function) -> Vec<(Inst, u8)>;
+
+    /// Where texts of these definitions are kept.
+    fn library_texts(&self) -> &LibraryTexts;
 }
 
 /// How a text is written.

@@ -50,16 +50,33 @@ impl Names {
 
     /// A name like this one that is not taken here or, as `is_taken` says, elsewhere. It may be given again.
     pub(super) fn local_unless(&self, wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
+        self.numbered(wanted, |_| false, is_taken).0
+    }
+
+    /// The same with its number, 1 being the name that is wanted. `is_used` says of a number that its name is taken, so
+    /// that it need not be put together.
+    pub(super) fn numbered(
+        &self,
+        wanted: &str,
+        is_used: impl Fn(usize) -> bool,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> (String, usize) {
         let mut name = identifier(wanted);
         let (len, has_underscore) = (name.len(), name.ends_with('_'));
         let mut number = 1;
-        while self.taken.contains(&name) || is_reserved(&name) || is_taken(&name) {
+        loop {
+            if !is_used(number) {
+                if number > 1 {
+                    name.truncate(len);
+                    // Two underscores belong to the compiler.
+                    let _ = write!(name, "{}{number}", if has_underscore { "" } else { "_" });
+                }
+                if !self.taken.contains(&name) && !is_reserved(&name) && !is_taken(&name) {
+                    return (name, number);
+                }
+            }
             number += 1;
-            name.truncate(len);
-            // Two underscores belong to the compiler.
-            let _ = write!(name, "{}{number}", if has_underscore { "" } else { "_" });
         }
-        name
     }
 }
 

@@ -1,6 +1,7 @@
 //! One text: what it consists of and in which order it is written.
 
 use super::body::Body;
+use super::library::{Asked, Defined, Key, LibraryText};
 use super::names::{Names, identifier};
 use super::plan::draws;
 use super::prelude::{Helper, Text, TypeSet};
@@ -47,8 +48,15 @@ impl Target {
 #[derive(Clone, Copy)]
 pub(super) struct Callees<'a> {
     pub module: &'a Module,
+    /// Of the definition of a library op, the op.
+    pub defined: Option<&'a Defined>,
+}
+
+impl Callees<'_> {
     /// Whether they are definitions of library ops.
-    pub is_library: bool,
+    fn is_library(self) -> bool {
+        self.defined.is_some()
+    }
 }
 
 /// How the definition of an op is called.
@@ -60,6 +68,15 @@ pub(super) enum Callee {
     Function(String),
     /// By its name, with `float` for 16-bit floats.
     Widened(String),
+}
+
+/// How a function is declared.
+#[derive(Clone, Copy)]
+struct FunctionName<'a> {
+    name: &'a str,
+    result: &'a str,
+    /// Whether its first parameter is a random state that it changes.
+    changes_state: bool,
 }
 
 /// A function, or a type that one needs.
@@ -110,8 +127,12 @@ pub(super) struct Unit<'u> {
     user: FxHashMap<FuncId, String>,
     library: FxHashMap<String, String>,
     written: FxHashSet<Written>,
-    definitions: FxHashMap<(Op, SmallVec<[Type; 4]>), Option<Callee>>,
+    definitions: FxHashMap<Defined, Option<Callee>>,
     names: Names,
+    /// Those of the kernel and the user's functions.
+    own_names: Vec<String>,
+    /// What a function of the library asks for that is written by itself; `None` if it cannot be, and in other texts.
+    asked: Option<Vec<Asked>>,
     error: Option<CodegenError>,
 }
 
@@ -145,6 +166,8 @@ impl<'u> Unit<'u> {
             written: FxHashSet::default(),
             definitions: FxHashMap::default(),
             names,
+            own_names: Vec::new(),
+            asked: None,
             error: None,
         }
     }
@@ -155,19 +178,46 @@ impl<'u> Unit<'u> {
 
     /// Notes that there is no text for something.
     pub(super) fn refuse(&mut self, message: String, span: Span) {
+        self.asked = None;
         self.error.get_or_insert(CodegenError { message, span });
     }
 
+    /// Notes what the function that is being written asks for.
+    fn ask(&mut self, what: impl FnOnce() -> Asked) {
+        if let Some(asked) = &mut self.asked {
+            let what = what();
+            if !asked.contains(&what) {
+                asked.push(what);
+            }
+        }
+    }
+
+    /// Sees to what a function asks for.
+    fn answer(&mut self, callees: Callees<'_>, asked: &Asked) {
+        match asked {
+            Asked::Helper(helper) => self.need(*helper),
+            Asked::HelperFor(helper, ty) => self.need_for(*helper, *ty),
+            Asked::Scalar(ty) => self.need_scalar(*ty),
+            Asked::Type(ty) => drop(self.type_name(*ty)),
+            Asked::Definition(op, types, results) => drop(self.definition(*op, types, results)),
+            Asked::Function(id) => drop(self.function(callees, *id)),
+            Asked::ComparesWithLimits => self.compares_with_limits(),
+        }
+    }
+
     pub(super) fn need(&mut self, helper: Helper) {
+        self.ask(|| Asked::Helper(helper));
         self.helpers.entry(helper).or_default();
     }
 
     /// Notes that a helper is used with a type.
     pub(super) fn need_for(&mut self, helper: Helper, ty: Scalar) {
+        self.ask(|| Asked::HelperFor(helper, ty));
         self.helpers.entry(helper).or_default().add(TypeSet::of(ty));
     }
 
     pub(super) fn need_scalar(&mut self, ty: Scalar) {
+        self.ask(|| Asked::Scalar(ty));
         if self.scalars.insert(ty) && ty.is_half() {
             self.need_for(Helper::Half, ty);
         }
@@ -207,6 +257,8 @@ impl<'u> Unit<'u> {
 
     /// The name, in the namespace `constants`, of the table of these constants, which the source may have a name for.
     pub(super) fn table(&mut self, source_name: Option<&str>, elem: Scalar, bits: Vec<u64>) -> String {
+        // What it is called depends on the tables before it.
+        self.asked = None;
         let is_same = |table: &&Table| {
             (table.elem, &table.bits) == (elem, &bits)
                 && (source_name.is_none() || table.source_name.as_deref() == source_name)
@@ -256,16 +308,19 @@ impl<'u> Unit<'u> {
     }
 
     pub(super) fn need_printf(&mut self) {
+        self.asked = None;
         self.needs_printf = true;
     }
 
     /// Notes a comparison that may always come out alike, of which compilers warn.
     pub(super) fn compares_with_limits(&mut self) {
+        self.ask(|| Asked::ComparesWithLimits);
         self.compares_with_limits = true;
     }
 
     /// The name of a type that the text uses.
     pub(super) fn type_name(&mut self, ty: Type) -> String {
+        self.ask(|| Asked::Type(ty));
         let (composite, scalar) = match ty {
             Type::Scalar(scalar) => (None, scalar),
             Type::Array { elem, .. } => {
@@ -363,21 +418,21 @@ impl<'u> Unit<'u> {
 
     /// What a function means that is no function of the text.
     pub(super) fn phrase(&self, callees: Callees<'_>, id: FuncId) -> Option<Phrase> {
-        let phrases = self.blocks.filter(|_| !callees.is_library).map_or(&[][..], |plan| &plan.phrases);
+        let phrases = self.blocks.filter(|_| !callees.is_library()).map_or(&[][..], |plan| &plan.phrases);
         phrases.iter().find(|(known, _)| *known == id).map(|&(_, phrase)| phrase)
     }
 
     /// The name of a function that may be called.
     fn function_name(&mut self, callees: Callees<'_>, id: FuncId) -> String {
         let func = &callees.module.functions[id];
-        let known = match callees.is_library {
+        let known = match callees.is_library() {
             true => self.library.get(&*func.name),
             false => self.user.get(&id),
         };
         if let Some(name) = known {
             return name.clone();
         }
-        match callees.is_library {
+        match callees.is_library() {
             true => {
                 let base = func.name.split('.').next().unwrap_or(&func.name);
                 // On components, beside the function of composites that has the op's name.
@@ -393,6 +448,7 @@ impl<'u> Unit<'u> {
                     name = self.names.local(&func.name);
                 }
                 self.user.insert(id, name.clone());
+                self.own_names.push(name.clone());
                 name
             }
         }
@@ -400,8 +456,9 @@ impl<'u> Unit<'u> {
 
     /// The name of a called function, whose text is written before that of its caller.
     pub(super) fn function(&mut self, callees: Callees<'_>, id: FuncId) -> String {
+        self.ask(|| Asked::Function(id));
         let name = self.function_name(callees, id);
-        let key = match callees.is_library {
+        let key = match callees.is_library() {
             true => Written::Library(callees.module.functions[id].name.to_string()),
             false => Written::User(id),
         };
@@ -414,32 +471,71 @@ impl<'u> Unit<'u> {
     fn write_function(&mut self, callees: Callees<'_>, id: FuncId, name: &str) {
         let func = &callees.module.functions[id];
         let base = func.name.split('.').next().and_then(Op::from_name);
-        let changes_state = callees.is_library && func.results.len() == 2 && base.is_some_and(draws);
+        let changes_state = callees.is_library() && func.results.len() == 2 && base.is_some_and(draws);
         let result = match func.results[..] {
             [] => "void".to_owned(),
             [ty, _] if changes_state => self.type_name(ty),
             [ty] => self.type_name(ty),
             _ => {
                 let result = self.names.local(&format!("{}_results", name.trim_start_matches("operator")));
+                if !callees.is_library() {
+                    self.own_names.push(result.clone());
+                }
                 let mut text = format!("struct {result} {{\n");
                 for (index, &ty) in func.results.iter().enumerate() {
                     let _ = writeln!(text, "    {} r{index};", self.type_name(ty));
                 }
                 text.push_str("};\n\n");
-                self.functions.push(FunctionText { text, is_library: callees.is_library });
+                self.functions.push(FunctionText { text, is_library: callees.is_library() });
                 result
             }
         };
+        let written = FunctionName { name, result: &result, changes_state };
+        let text = match callees.defined {
+            Some(defined) if self.options.sources.is_none() => self.library_text(callees, defined, id, written),
+            _ => self.function_text(callees, id, written),
+        };
+        self.functions.push(FunctionText { text, is_library: callees.is_library() });
+    }
+
+    /// The text of a function, written here.
+    fn function_text(&mut self, callees: Callees<'_>, id: FuncId, written: FunctionName<'_>) -> String {
+        let func = &callees.module.functions[id];
         let calls = CallEffects::of(callees.module, id);
-        let is_strict = callees.is_library || func.metadata.float_mode == FloatMode::Strict;
+        let is_strict = callees.is_library() || func.metadata.float_mode == FloatMode::Strict;
         let names = self.names.clone();
         let body = Body::new(self, callees, func, &calls, is_strict, names);
-        let text = body.device_function(name, &result, changes_state);
-        self.functions.push(FunctionText { text, is_library: callees.is_library });
+        body.device_function(written.name, written.result, written.changes_state)
+    }
+
+    /// The text of a function of the definition of an op: the one that is known, unless names of this text stand in it.
+    fn library_text(
+        &mut self,
+        callees: Callees<'_>,
+        defined: &Defined,
+        id: FuncId,
+        written: FunctionName<'_>,
+    ) -> String {
+        let (name, result) = (written.name.to_owned(), written.result.to_owned());
+        let key = Key { target: self.target, defined: defined.clone(), id, name, result };
+        let known = self.semantics.library_texts().get_or(key, || {
+            const PLAIN: &Options<'_> = &Options { sources: None, without_prelude: false };
+            let mut apart = Unit { asked: Some(Vec::new()), ..Unit::new(self.target, None, PLAIN, self.semantics) };
+            let text = apart.function_text(callees, id, written);
+            apart.asked.map(|asked| LibraryText::new(text, asked))
+        });
+        match known.filter(|known| !self.own_names.iter().any(|name| known.has(name))) {
+            Some(known) => {
+                known.asked.iter().for_each(|asked| self.answer(callees, asked));
+                known.text.clone()
+            }
+            None => self.function_text(callees, id, written),
+        }
     }
 
     /// How the op for operands of these types is called, which writes its definition.
     pub(super) fn definition(&mut self, op: Op, types: &[Type], results: &[Type]) -> Option<Callee> {
+        self.ask(|| Asked::Definition(op, types.into(), results.into()));
         let widened = |ty: &Type| match *ty {
             Type::Scalar(scalar) if scalar.is_half() => Type::F32,
             ty => ty,
@@ -452,7 +548,7 @@ impl<'u> Unit<'u> {
             return known.clone();
         }
         let callee = self.semantics.definition(op, &key.1).map(|module| {
-            let callees = Callees { module: &module, is_library: true };
+            let callees = Callees { module: &module, defined: Some(&key) };
             let root = FuncId::from_u32(0);
             match operator(op, key.1.len()).filter(|_| is_composite) {
                 Some(sign) => {
@@ -480,13 +576,14 @@ impl<'u> Unit<'u> {
             .get(kernel)
             .filter(|func| func.kind == FunctionKind::Kernel)
             .ok_or_else(|| CodegenError::new("the module has no such kernel"))?;
-        let callees = Callees { module, is_library: false };
+        let callees = Callees { module, defined: None };
         let calls = CallEffects::of(module, kernel);
         let is_strict = func.metadata.float_mode == FloatMode::Strict;
         let needs_blocks = module.reachable(kernel).iter().any(|&id| module.functions[id].needs_blocks());
         self.in_blocks = needs_blocks && self.blocks.is_none();
         let name = super::kernel_name(func, self.target);
         self.names.reserve(&name);
+        self.own_names.push(name.clone());
         let names = self.names.clone();
         let body = Body::new(&mut self, callees, func, &calls, is_strict, names);
         let kernel = body.kernel(&name);
@@ -567,11 +664,20 @@ impl<'u> Unit<'u> {
                 let _ = writeln!(text, "typedef {meaning} {};", types::scalar(ty));
             }
         }
-        let (function, member) = (format!("{} ", self.target.function()), self.target.member_function());
         let is_scoped = self.helpers.contains_key(&Helper::AtomicScopes);
         let put = |text: &mut String, piece: &str| {
-            let piece = piece.replace("$F", &function).replace("$M", member);
-            text.push_str(&if piece.contains('$') { atomics(&piece, is_scoped) } else { piece });
+            let mut rest = piece;
+            while let Some((before, marked)) = rest.split_once('$') {
+                text.push_str(before);
+                let (mark, after) = marked.split_at(1);
+                match mark {
+                    "F" => text.extend([self.target.function(), " "]),
+                    "M" => text.push_str(self.target.member_function()),
+                    mark => text.push_str(atomics(mark, is_scoped)),
+                }
+                rest = after;
+            }
+            text.push_str(rest);
         };
         put(&mut text, LAUNCH_BOUNDS);
         for (helper, types) in self.all_helpers() {
@@ -614,20 +720,17 @@ struct launch_bounds {
 };
 ";
 
-/// A piece of the prelude for atomic updates, of any scope or of one.
-fn atomics(piece: &str, is_scoped: bool) -> String {
-    let [params, call, template, first, swap] = match is_scoped {
-        true => [
-            "memory_scope Scope = device_scope, ",
-            "<Scope>",
-            "template <memory_scope Scope = device_scope>\n",
-            "Scope, ",
-            "scoped_swap<Scope>",
-        ],
-        false => ["", "", "", "", "atomicCAS"],
-    };
-    let piece = piece.replace("$S", params).replace("$C", call).replace("$W", template);
-    piece.replace("$U", first).replace("$X", swap)
+/// What stands for a mark in the prelude's pieces for atomic updates, of any scope or of one.
+fn atomics(mark: &str, is_scoped: bool) -> &'static str {
+    match (mark, is_scoped) {
+        ("S", true) => "memory_scope Scope = device_scope, ",
+        ("C", true) => "<Scope>",
+        ("W", true) => "template <memory_scope Scope = device_scope>\n",
+        ("U", true) => "Scope, ",
+        ("X", true) => "scoped_swap<Scope>",
+        ("X", false) => "atomicCAS",
+        _ => "",
+    }
 }
 
 /// The operator that composites are combined with.

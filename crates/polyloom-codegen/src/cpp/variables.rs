@@ -198,6 +198,9 @@ impl Variables {
             }
         }
         let mut used: FxHashMap<String, SmallVec<[Region; 2]>> = FxHashMap::default();
+        // By name that was wanted: where names with the numbers from 1 on are used. Of a name that many want, few are
+        // then put together to be looked up.
+        let mut numbered: FxHashMap<&str, Vec<SmallVec<[Region; 2]>>> = FxHashMap::default();
         let unnamed = self.all.iter_mut().filter(|(_, data)| data.name.is_empty() && !data.values.is_empty());
         for (variable, data) in unnamed {
             let name = data.values.iter().find_map(|&value| func.value_names[value].as_deref());
@@ -207,10 +210,19 @@ impl Variables {
                 _ => None,
             });
             let scope = scope.or(scopes[variable].region.expand()).unwrap_or(func.body);
-            data.name = names.local_unless(name.unwrap_or("t"), |name| {
-                used.get(name).is_some_and(|others| others.iter().any(|&other| layout.share_scope(func, other, scope)))
-            });
-            used.entry(data.name.clone()).or_default().push(scope);
+            let wanted = name.unwrap_or("t");
+            let numbers = numbered.entry(wanted).or_default();
+            let is_near = |others: &SmallVec<[Region; 2]>| {
+                others.iter().any(|&other| other == scope || layout.share_scope(func, other, scope))
+            };
+            let is_used = |number: usize| numbers.get(number - 1).is_some_and(is_near);
+            let (name, number) = names.numbered(wanted, is_used, |name| used.get(name).is_some_and(is_near));
+            if numbers.len() < number {
+                numbers.resize_with(number, SmallVec::new);
+            }
+            numbers[number - 1].push(scope);
+            used.entry(name.clone()).or_default().push(scope);
+            data.name = name;
         }
     }
 

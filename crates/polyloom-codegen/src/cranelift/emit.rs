@@ -65,7 +65,7 @@ pub(super) fn object(
     kernel: &Function,
     variant: &Variant,
 ) -> Result<Vec<u8>, CodegenError> {
-    let isa = host::build_isa(host.features, true)?;
+    let isa = host::build_isa(host.features, host.effort, true)?;
     let options = Options { isa: &*isa, colocated: true, assembly: false };
     let program = compile(module, kernel, variant, options)?;
     let failed = |error: &dyn std::fmt::Display| CodegenError::new(format!("cannot write an object file: {error}"));

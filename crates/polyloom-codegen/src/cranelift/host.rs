@@ -18,6 +18,7 @@ pub(super) struct Host {
     pub(super) isa: OwnedTargetIsa,
     /// What it was set up with.
     pub(super) features: Features,
+    pub(super) effort: Effort,
     /// All that compiled code depends on beside the HIR.
     pub(super) fingerprint: String,
     /// The fingerprint's hash, which objects carry.
@@ -33,17 +34,34 @@ pub(super) enum Features {
     Baseline,
 }
 
+/// How much time goes into code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Effort {
+    /// As much as pays where code is run for a while.
+    Usual,
+    /// As little as may be.
+    Least,
+}
+
 /// The host, looked at once per process.
-pub(super) fn host(features: Features) -> Result<&'static Host, CodegenError> {
-    static NATIVE: LazyLock<Result<Host, CodegenError>> = LazyLock::new(|| Host::new(Features::Native));
-    static BASELINE: LazyLock<Result<Host, CodegenError>> = LazyLock::new(|| Host::new(Features::Baseline));
-    let host = if features == Features::Native { &NATIVE } else { &BASELINE };
+pub(super) fn host(features: Features, effort: Effort) -> Result<&'static Host, CodegenError> {
+    type Known = LazyLock<Result<Host, CodegenError>>;
+    static NATIVE: Known = LazyLock::new(|| Host::new(Features::Native, Effort::Usual));
+    static BASELINE: Known = LazyLock::new(|| Host::new(Features::Baseline, Effort::Usual));
+    static NATIVE_AT_LEAST: Known = LazyLock::new(|| Host::new(Features::Native, Effort::Least));
+    static BASELINE_AT_LEAST: Known = LazyLock::new(|| Host::new(Features::Baseline, Effort::Least));
+    let host = match (features, effort) {
+        (Features::Native, Effort::Usual) => &NATIVE,
+        (Features::Baseline, Effort::Usual) => &BASELINE,
+        (Features::Native, Effort::Least) => &NATIVE_AT_LEAST,
+        (Features::Baseline, Effort::Least) => &BASELINE_AT_LEAST,
+    };
     host.as_ref().map_err(Clone::clone)
 }
 
 impl Host {
-    fn new(features: Features) -> Result<Host, CodegenError> {
-        let isa = build_isa(features, false)?;
+    fn new(features: Features, effort: Effort) -> Result<Host, CodegenError> {
+        let isa = build_isa(features, effort, false)?;
         let mut fingerprint = format!(
             "polyloom {} format {FORMAT}, cranelift {}, {}\n{}",
             env!("CARGO_PKG_VERSION"),
@@ -55,12 +73,16 @@ impl Host {
             fingerprint.push_str(&format!("{flag}\n"));
         }
         let identity = *blake3::hash(fingerprint.as_bytes()).as_bytes();
-        Ok(Host { isa, features, fingerprint, identity })
+        Ok(Host { isa, features, effort, fingerprint, identity })
     }
 }
 
 /// Cranelift for this machine; position independent, for object files, or for code placed at a known address.
-pub(super) fn build_isa(features: Features, position_independent: bool) -> Result<OwnedTargetIsa, CodegenError> {
+pub(super) fn build_isa(
+    features: Features,
+    effort: Effort,
+    position_independent: bool,
+) -> Result<OwnedTargetIsa, CodegenError> {
     let unsupported =
         |message: &str| CodegenError::new(format!("Cranelift cannot compile for this machine: {message}"));
     let configure = || -> Result<settings::Builder, SetError> {
@@ -68,8 +90,12 @@ pub(super) fn build_isa(features: Features, position_independent: bool) -> Resul
         // Measured on small kernels (`examples/time_cranelift.rs`): optimising takes 25 to 45 % more time and makes
         // kernels with array arithmetic up to twice as fast; the single-pass register allocator saves as much time
         // again, and makes loops three to five times slower.
-        flags.set("opt_level", "speed")?;
-        flags.set("regalloc_algorithm", "backtracking")?;
+        let (opt_level, regalloc) = match effort {
+            Effort::Usual => ("speed", "backtracking"),
+            Effort::Least => ("none", "single_pass"),
+        };
+        flags.set("opt_level", opt_level)?;
+        flags.set("regalloc_algorithm", regalloc)?;
         flags.set("is_pic", if position_independent { "true" } else { "false" })?;
         flags.set("use_colocated_libcalls", "false")?;
         flags.set("unwind_info", "false")?;

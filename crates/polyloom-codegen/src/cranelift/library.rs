@@ -224,7 +224,7 @@ pub(super) fn load_new(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cranelift::host::{Features, host};
+    use crate::cranelift::host::{Effort, Features, host};
     use polyloom_ir::{FileId, parse_module};
 
     const MODULE: &str = "
@@ -243,7 +243,7 @@ mod tests {
     /// The code of `@lowered` for the machine with these features.
     fn lowered(features: Features) -> Arc<CompiledFunction> {
         let module = parse_module(MODULE, FileId::from_u32(0)).expect("the text is HIR");
-        let host = host(features).expect("Cranelift knows the machine");
+        let host = host(features, Effort::Usual).expect("Cranelift knows the machine");
         let options = Options { isa: &*host.isa, colocated: false, assembly: false };
         let mut library = Library::new(&module, host, options);
         library.require(module.find("lowered").expect("it is in the text")).expect("it compiles");
@@ -253,7 +253,8 @@ mod tests {
     #[test]
     fn functions_for_one_machine_are_not_used_for_another() {
         let (native, baseline) = (lowered(Features::Native), lowered(Features::Baseline));
-        if host(Features::Native).map(|h| h.identity) == host(Features::Baseline).map(|h| h.identity) {
+        let identity = |features| host(features, Effort::Usual).map(|host| host.identity);
+        if identity(Features::Native) == identity(Features::Baseline) {
             println!("skipped: this machine has nothing beyond its architecture's baseline");
             return;
         }

@@ -1,5 +1,5 @@
 //! The suite every engine passes: Cranelift with all of the machine's instructions and with none but the architecture's
-//! own, and the interpreter, in every float mode.
+//! own, Cranelift in haste, and the interpreter, in every float mode.
 
 use polyloom_codegen::CraneliftBackend;
 use polyloom_codegen::conformance::{Engine, Subject, random};
@@ -28,10 +28,15 @@ fn baseline() -> CraneliftBackend {
     CraneliftBackend::baseline().expect("Cranelift knows this machine")
 }
 
+fn hasty() -> CraneliftBackend {
+    host().hasty().expect("Cranelift knows this machine")
+}
+
 conformance_tests! { mod strict = |suite| run(&host(), FloatMode::Strict, suite) }
 conformance_tests! { mod contract = |suite| run(&host(), FloatMode::Contract, suite) }
 conformance_tests! { mod fast = |suite| run(&host(), FloatMode::Fast, suite) }
 conformance_tests! { mod baseline = |suite| run(&baseline(), FloatMode::Strict, suite) }
+conformance_tests! { mod hasty_strict = |suite| run(&hasty(), FloatMode::Strict, suite) }
 conformance_tests! { mod interpreter_strict = |suite| interpret(FloatMode::Strict, suite) }
 conformance_tests! { mod interpreter_contract = |suite| interpret(FloatMode::Contract, suite) }
 conformance_tests! { mod interpreter_fast = |suite| interpret(FloatMode::Fast, suite) }

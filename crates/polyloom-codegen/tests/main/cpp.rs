@@ -2,14 +2,17 @@
 
 use polyloom_codegen::conformance::text::{Compiler, check};
 use polyloom_codegen::conformance::{Subject, control, host, library, memory, ops, random};
-use polyloom_codegen::cpp::Semantics;
-use polyloom_ir::{FuncId, Function, Inst, Module, Op, Type};
+use polyloom_codegen::cpp::{self, LibraryTexts, Semantics, Target, emit};
+use polyloom_ir::{FileId, FuncId, Function, Inst, Module, Op, Type, parse_module};
 use polyloom_passes::analysis::range::possibly_negative_indices;
 use polyloom_passes::pipeline::Options;
 use polyloom_passes::text::{definition, for_text};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-struct Passes;
+/// With texts of its own.
+#[derive(Default)]
+struct Passes(LibraryTexts);
 
 impl Semantics for Passes {
     fn definition(&self, op: Op, types: &[Type]) -> Option<Arc<Module>> {
@@ -18,6 +21,10 @@ impl Semantics for Passes {
 
     fn negative_indices(&self, func: &Function) -> Vec<(Inst, u8)> {
         possibly_negative_indices(func).into_vec()
+    }
+
+    fn library_texts(&self) -> &LibraryTexts {
+        &self.0
     }
 }
 
@@ -48,7 +55,7 @@ const SUITES: [fn(&Subject<'_>); 15] = [
 
 fn suite(compiler: &str) {
     match Compiler::find(compiler) {
-        Some(compiler) => check(&compiler, &Passes, &prepare, &SUITES),
+        Some(compiler) => check(&compiler, &Passes::default(), &prepare, &SUITES),
         None => println!("skipped: no {compiler}"),
     }
 }
@@ -61,4 +68,49 @@ fn text_compiled_by_gcc_computes_the_interpreters_bits() {
 #[test]
 fn text_compiled_by_clang_computes_the_interpreters_bits() {
     suite("clang++");
+}
+
+/// A kernel that takes the sine of what a function with this name gives.
+fn sine(name: &str) -> Module {
+    let text = format!(
+        "func @{name}(%a a: f32) -> (f32) {{
+           %b: f32 = mul %a, %a
+           return %b
+         }}
+         kernel @k(%x x: array<f32, 1>) {{
+           %i: i32 = tid 0
+           %y: f32 = array_load %x, %i
+           %z: f32 = call @{name} %y
+           %s: f32 = sin %z
+           array_store %x, %i, %s
+           return
+         }}"
+    );
+    parse_module(&text, FileId::from_u32(0)).expect("the text is HIR")
+}
+
+#[test]
+fn a_text_does_not_depend_on_those_before() {
+    let text = |module: &Module, passes: &Passes| {
+        let kernel = module.find("k").expect("it has a kernel `k`");
+        emit(module, kernel, None, Target::Cuda, &cpp::Options::default(), passes).expect("it has a text")
+    };
+    let shared = Passes::default();
+    let plain = text(&sine("plain"), &shared);
+    let sine_of = |text: &str| {
+        let definition = text.split_once(" sin(").and_then(|(_, rest)| rest.split_once("\n}"));
+        definition.map(|(body, _)| body.to_owned()).expect("the sine is defined")
+    };
+    let definition = sine_of(&plain);
+    let words: BTreeSet<&str> = definition.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let is_name = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase()) && Op::from_name(word).is_none();
+    let mut n_renamed = 0;
+    for word in words.into_iter().filter(is_name) {
+        let module = sine(word);
+        let apart = text(&module, &Passes::default());
+        assert_eq!(text(&module, &shared), apart, "{word}");
+        n_renamed += usize::from(sine_of(&apart) != definition);
+    }
+    assert!(n_renamed > 0, "no function has the name of a variable");
+    assert_eq!(text(&sine("plain"), &shared), plain);
 }

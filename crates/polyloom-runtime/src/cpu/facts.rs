@@ -113,6 +113,11 @@ impl FactPlan {
         plan
     }
 
+    /// The plan without extents: for code in which they make no difference, since it unrolls no loops.
+    pub(crate) fn without_extents(self) -> FactPlan {
+        FactPlan { extents: SmallVec::new(), ..self }
+    }
+
     /// The plan for a kernel that is not known but for its parameters.
     fn of_params(params: &Params) -> FactPlan {
         let mut plan = FactPlan { n_params: params.len(), ..FactPlan::default() };

@@ -124,44 +124,62 @@ macro_rules! elements {
 elements! { AtomicU8, u8; AtomicU16, u16; AtomicU32, u32; AtomicU64, u64; }
 
 impl RawMemory {
-    fn element(&self, buffer: u32, offset: i64, bytes: u32) -> Option<&dyn Element> {
+    /// Where an element is, if it is in its array.
+    #[inline]
+    fn address(&self, buffer: u32, offset: i64) -> Option<*mut u8> {
         let buffer = self.buffers.get(buffer as usize)?;
-        if !(buffer.low..=buffer.high).contains(&offset) {
-            return None;
-        }
         // Inside one array, so the address does not wrap.
-        let element = buffer.base.wrapping_offset(offset as isize);
+        (buffer.low..=buffer.high).contains(&offset).then(|| buffer.base.wrapping_offset(offset as isize))
+    }
+}
+
+/// What is to be done with the element of so many bytes at an address.
+macro_rules! with_element {
+    ($address:expr, $bytes:expr, $element:ident => $work:expr) => {{
+        let address = $address;
         // SAFETY: the element lies in an array that the launch's caller vouches for, and `ArgBlock::array` has seen to
         // its alignment. The interpreter asks for as many bytes as the array's elements have.
         unsafe {
-            match bytes {
-                1 => Some(AtomicU8::from_ptr(element)),
-                2 => Some(AtomicU16::from_ptr(element.cast())),
-                4 => Some(AtomicU32::from_ptr(element.cast())),
-                8 => Some(AtomicU64::from_ptr(element.cast())),
+            match $bytes {
+                1 => Some({
+                    let $element = AtomicU8::from_ptr(address);
+                    $work
+                }),
+                2 => Some({
+                    let $element = AtomicU16::from_ptr(address.cast());
+                    $work
+                }),
+                4 => Some({
+                    let $element = AtomicU32::from_ptr(address.cast());
+                    $work
+                }),
+                8 => Some({
+                    let $element = AtomicU64::from_ptr(address.cast());
+                    $work
+                }),
                 _ => None,
             }
         }
-    }
+    }};
 }
 
 impl Memory for RawMemory {
     fn load(&self, buffer: u32, offset: i64, bytes: u32) -> Option<u64> {
-        Some(self.element(buffer, offset, bytes)?.get())
+        with_element!(self.address(buffer, offset)?, bytes, element => element.get())
     }
 
     fn store(&mut self, buffer: u32, offset: i64, bytes: u32, bits: u64) -> Option<()> {
-        self.element(buffer, offset, bytes)?.set(bits);
-        Some(())
+        with_element!(self.address(buffer, offset)?, bytes, element => element.set(bits))
     }
 
     fn update(&mut self, buffer: u32, offset: i64, bytes: u32, f: &mut dyn FnMut(u64) -> u64) -> Option<u64> {
-        let element = self.element(buffer, offset, bytes)?;
-        let mut old = element.get();
-        while let Err(other) = element.replace(old, f(old)) {
-            old = other;
-        }
-        Some(old)
+        with_element!(self.address(buffer, offset)?, bytes, element => {
+            let mut old = element.get();
+            while let Err(other) = element.replace(old, f(old)) {
+                old = other;
+            }
+            old
+        })
     }
 }
 

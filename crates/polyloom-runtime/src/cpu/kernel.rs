@@ -40,7 +40,8 @@ pub struct KernelSource {
     pub verified: Arc<Module>,
     /// The kernel in it.
     pub verified_kernel: FuncId,
-    /// HIR that has been through the pipeline: what back ends compile.
+    /// HIR that has been through the pipeline: what back ends compile. On a device that only interprets, which compiles
+    /// nothing, it may be the same as `verified`.
     pub prepared: Arc<Module>,
     /// The kernel in it.
     pub prepared_kernel: FuncId,
@@ -123,6 +124,8 @@ impl CpuKernel {
         assert!(source.verified.functions.get(source.verified_kernel).is_some(), "no such kernel");
         let sites = SiteTable::of(kernel);
         let of_launch = source.blocks.as_ref().map(blocks::facts).unwrap_or_default();
+        let plan = FactPlan::of(kernel, &source.params, of_launch);
+        let is_quick = device.policy() == TierPolicy::Always(Tier::Quick);
         let inner = KernelInner {
             name: kernel.name.clone(),
             params: source.params.clone(),
@@ -131,7 +134,7 @@ impl CpuKernel {
             sites,
             cost: Cost::of(&source.prepared, source.prepared_kernel),
             is_small: source.prepared.functions.values().map(|f| f.insts.len()).sum::<usize>() <= MAX_OPTIMIZED_INSTS,
-            plan: FactPlan::of(kernel, &source.params, of_launch),
+            plan: if is_quick { plan.without_extents() } else { plan },
             variants: [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_VARIANTS],
             interpreter: PerProcess::new(),
             making: PerProcess::new(),
