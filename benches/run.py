@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import data_sets
 import gpu
 import gpu_code
 import gradients
@@ -410,6 +411,7 @@ def report(samples: Samples, rounds: int, corpus: list[dict[str, Any]]) -> str:
     lines += corpus_section(corpus)
     lines += gradients.section()
     lines += gpu_code.section()
+    lines += data_sets.section()
     lines += gpu.section()
     return "\n".join(lines) + "\n"
 
