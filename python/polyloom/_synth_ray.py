@@ -23,9 +23,6 @@ from polyloom import _native
 
 Progress = Callable[[int, int, float], object]
 
-# The columns by which merging counts rows.
-_COUNTED = ("kernel_name", "category", "python_source", "metadata")
-
 # After so many indices without a row a run ends, as one of the local engine does.
 _MOST_BARREN = 1000
 
@@ -69,7 +66,7 @@ def produce(
         import ray  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
         raise ImportError("engine='ray' needs Ray: pip install 'polyloom[ray]'") from error
-    lacking = [name for name in _COUNTED if name not in settings["columns"]]
+    lacking = _native.dataset_columns_to_merge_by(settings["columns"])
     if lacking:
         raise ValueError(f"shards cannot be put together without the columns {', '.join(lacking)}")
     target = Path(output).absolute()

@@ -110,6 +110,15 @@ def test_columns_of_nvidias_tools(tmp_path):
         assert "Compiler Build ID" in row["nvrtc_ptx_forward"] and "registers" in row["ptxas_forward"]
         assert (row["nvrtc_ptx_backward"] is None) == (row["ptxas_backward"] is None)
         assert (row["ptxas_backward"] is not None) == row["metadata"]["has_backward"]
+    # The tools' versions are settings: with another one nobody goes on.
+    path = tmp_path / "set" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    tools = manifest["settings"]["tools"]
+    assert sorted(tools) == ["nvrtc", "ptxas"] and all(version[0].isdigit() for version in tools.values())
+    tools["nvrtc"] = "1.0"
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r'tools: .*"nvrtc":"1.0".* there'):
+        synth.produce(len(synth.CATEGORIES), tmp_path / "set", seed=3, columns=columns, resume=True)
 
 
 def test_rows_say_how_long_they_took_if_they_are_asked(tmp_path):

@@ -22,7 +22,7 @@ pub use card::{Summary, UniqueRatios};
 pub use exclude::{ExcludeError, fingerprint, structures};
 pub use found::{Source, SourceError};
 pub use generate::{Category, Extent, Input, Program, UnknownCategory, Values, generate};
-pub use merge::merge;
+pub use merge::{columns_to_merge_by, merge};
 pub use produce::{
     Chunk, Dedup, FileRecord, Format, How, Manifest, ProduceError, Progress, Settings, Shard, SourceSettings, produce,
     rows,

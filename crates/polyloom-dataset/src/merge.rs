@@ -21,6 +21,11 @@ use std::time::Instant;
 /// The columns by which rows are counted.
 const COUNTED: [&str; 4] = ["kernel_name", "category", "python_source", "metadata"];
 
+/// The columns that shards need to be put together and these are not.
+pub fn columns_to_merge_by(columns: &[String]) -> Vec<&'static str> {
+    COUNTED.into_iter().filter(|name| !columns.iter().any(|column| column == name)).collect()
+}
+
 /// Writes the data set that finished shards make together to a folder, `count` rows of it if that is given.
 ///
 /// # Errors
@@ -43,8 +48,7 @@ pub fn merge(shards: &[PathBuf], output: &Path, count: Option<u64>) -> Result<(M
         return Err(ProduceError::Setting("no shard is given".to_owned()));
     };
     let mut settings = first.settings.clone();
-    let missing: Vec<&str> =
-        COUNTED.into_iter().filter(|name| !settings.columns.iter().any(|column| column == name)).collect();
+    let missing = columns_to_merge_by(&settings.columns);
     if !missing.is_empty() {
         let message = format!("shards cannot be put together without the columns {}", missing.join(", "));
         return Err(ProduceError::Setting(message));

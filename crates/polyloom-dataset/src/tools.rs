@@ -5,7 +5,8 @@ use crate::generate::Program;
 use crate::row::Row;
 use crate::text::{Device, Texts};
 use crate::verify::{Reason, Reject};
-use polyloom::{Arch, Nvrtc, ptxas_log};
+use polyloom::{Arch, CodegenError, Nvrtc, Ptxas};
+use std::collections::BTreeMap;
 
 /// Warp's CUDA C++ and C++ of a kernel, by its name and its text; none of one that Warp does not take.
 pub type Emitter<'a> = dyn Fn(&str, &str) -> Result<Option<[String; 2]>, String> + Sync + 'a;
@@ -13,7 +14,7 @@ pub type Emitter<'a> = dyn Fn(&str, &str) -> Result<Option<[String; 2]>, String>
 /// What makes the columns that are asked for.
 pub(crate) struct Tools<'a> {
     nvrtc: Option<Nvrtc>,
-    ptxas: bool,
+    ptxas: Option<Ptxas>,
     emitter: Option<&'a Emitter<'a>>,
 }
 
@@ -64,10 +65,26 @@ impl<'a> Tools<'a> {
         if let Some(nvrtc) = &nvrtc {
             nvrtc.compile("", texts.arch).map_err(|error| error.to_string())?;
         }
-        if ptxas {
-            ptxas_log(NOTHING, texts.arch).map_err(|error| error.to_string())?;
+        let ptxas = if ptxas { Some(Ptxas::find().map_err(|error| error.to_string())?) } else { None };
+        if let Some(ptxas) = &ptxas {
+            ptxas.log(NOTHING, texts.arch).map_err(|error| error.to_string())?;
         }
         Ok(Tools { nvrtc, ptxas, emitter })
+    }
+
+    /// The versions of NVIDIA's tools among them, by name.
+    ///
+    /// # Errors
+    ///
+    /// If one does not say its version.
+    pub(crate) fn versions(&self) -> Result<BTreeMap<String, String>, String> {
+        let nvrtc = self.nvrtc.as_ref().map(|nvrtc| ("nvrtc", nvrtc.version()));
+        let ptxas = self.ptxas.as_ref().map(|ptxas| ("ptxas", ptxas.version()));
+        let named = |(name, version): (&str, Result<String, CodegenError>)| match version {
+            Ok(version) => Ok((name.to_owned(), version)),
+            Err(error) => Err(error.to_string()),
+        };
+        nvrtc.into_iter().chain(ptxas).map(named).collect()
     }
 
     /// Fills the columns of a row that has all others.
@@ -82,8 +99,8 @@ impl<'a> Tools<'a> {
             row.nvrtc_ptx_forward = compile(&row.cuda_forward).map_err(|error| failed(&error))?;
             row.nvrtc_ptx_backward = compile(&row.cuda_backward).map_err(|error| failed(&error))?;
         }
-        if self.ptxas {
-            let assemble = |ptx: &Option<String>| ptx.as_ref().map(|ptx| ptxas_log(ptx, arch)).transpose();
+        if let Some(ptxas) = &self.ptxas {
+            let assemble = |ptx: &Option<String>| ptx.as_ref().map(|ptx| ptxas.log(ptx, arch)).transpose();
             row.ptxas_forward = assemble(&row.ptx_forward).map_err(|error| failed(&error))?;
             row.ptxas_backward = assemble(&row.ptx_backward).map_err(|error| failed(&error))?;
         }

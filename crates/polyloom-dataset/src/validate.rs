@@ -5,7 +5,7 @@
 
 use crate::found::programs;
 use crate::generate::{Category, Program};
-use crate::produce::{Manifest, Settings, categories, drafts, key, read_lines, split_name};
+use crate::produce::{Lines, Manifest, Settings, categories, drafts, key, read_lines, split_name};
 use crate::row::{Row, all_columns};
 use crate::text::{Device, GENERATOR, Place, Texts, hashes};
 use crate::tools::{Tools, WARP};
@@ -17,6 +17,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// How many rows are in memory at a time.
+const BATCH: usize = 256;
 
 /// What is wrong with a data set.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -92,6 +95,17 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
         return Err(ValidateError::OtherVersion { there, generator_there: settings.generator });
     }
     let tools = tools(settings).map_err(ValidateError::Tool)?;
+    let here = Settings { tools: tools.versions().map_err(ValidateError::Tool)?, ..settings.clone() };
+    let differences = here.differences(settings);
+    if !differences.is_empty() {
+        return Err(ValidateError::Tool(differences.join(", ")));
+    }
+    let arch: Arch = settings.arch.parse().unwrap_or(Arch::DEFAULT);
+    let verifier = |_| match settings.source {
+        Some(_) => Verifier::of_strangers(arch),
+        None => Verifier::new(arch),
+    };
+    let mut verifiers = (0..jobs.max(1)).map(verifier).collect::<Result<Vec<_>, _>>()?;
     let mut quality = Quality::default();
     let mut seen = HashMap::new();
     for file in manifest.chunks.iter().flat_map(|chunk| &chunk.files) {
@@ -111,37 +125,37 @@ pub fn validate(folder: &Path, jobs: usize) -> Result<Quality, ValidateError> {
         if !file.path.starts_with("data/") {
             continue;
         }
-        let lines = read_lines(&path, settings.format).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        let lines = match lines {
-            Ok(lines) => lines,
-            Err(error) => {
-                quality.findings.push(found(0, "", format!("cannot be read: {error}")));
-                continue;
+        let mut n_rows = 0;
+        for batch in batches(read_lines(&path, settings.format)) {
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => {
+                    quality.findings.push(found(n_rows, "", format!("cannot be read: {error}")));
+                    break;
+                }
+            };
+            for Looked { row, mut wrong } in look_at(&batch, &manifest, &tools, &mut verifiers) {
+                n_rows += 1;
+                let metadata = row.metadata.as_ref();
+                if let Some(metadata) = metadata {
+                    let key = key(&metadata.hashes, settings.dedup);
+                    if let Some(other) = seen.insert(key, row.id.clone()) {
+                        wrong.push(format!("is the same as row {other}"));
+                    }
+                    let split = split_name(&metadata.hashes.structure);
+                    if !file.path.starts_with(&format!("data/{split}-")) {
+                        wrong.push(format!("belongs to the part `{split}`"));
+                    }
+                    *quality.levels.entry(metadata.verified).or_default() += u64::from(wrong.is_empty());
+                    quality.with_backward += u64::from(metadata.has_backward);
+                }
+                *quality.categories.entry(row.category.clone()).or_default() += 1;
+                quality.findings.extend(wrong.into_iter().map(|what| found(n_rows, &row.id, what)));
             }
-        };
-        if lines.len() as u64 != file.rows {
-            let what = format!("has {} rows, the manifest says {}", lines.len(), file.rows);
-            quality.findings.push(found(0, "", what));
         }
-        for (line, looked) in look_at(&lines, &manifest, &tools, jobs)?.into_iter().enumerate() {
-            let line = line as u64 + 1;
-            quality.rows += 1;
-            let Looked { row, mut wrong } = looked;
-            let metadata = row.metadata.as_ref();
-            if let Some(metadata) = metadata {
-                let key = key(&metadata.hashes, settings.dedup);
-                if let Some(other) = seen.insert(key, row.id.clone()) {
-                    wrong.push(format!("is the same as row {other}"));
-                }
-                let split = split_name(&metadata.hashes.structure);
-                if !file.path.starts_with(&format!("data/{split}-")) {
-                    wrong.push(format!("belongs to the part `{split}`"));
-                }
-                *quality.levels.entry(metadata.verified).or_default() += u64::from(wrong.is_empty());
-                quality.with_backward += u64::from(metadata.has_backward);
-            }
-            *quality.categories.entry(row.category.clone()).or_default() += 1;
-            quality.findings.extend(wrong.into_iter().map(|what| found(line, &row.id, what)));
+        quality.rows += n_rows;
+        if n_rows != file.rows {
+            quality.findings.push(found(0, "", format!("has {n_rows} rows, the manifest says {}", file.rows)));
         }
     }
     if quality.rows != manifest.rows() {
@@ -161,21 +175,30 @@ struct Looked {
     wrong: Vec<String>,
 }
 
-/// What is to be said of each line, by several threads.
-fn look_at(
-    lines: &[Vec<u8>],
-    manifest: &Manifest,
-    tools: &Tools<'_>,
-    jobs: usize,
-) -> Result<Vec<Looked>, SessionError> {
-    let arch: Arch = manifest.settings.arch.parse().unwrap_or(Arch::DEFAULT);
+/// Lines, so many at a time; an error is the last that there is.
+fn batches(lines: io::Result<Lines>) -> impl Iterator<Item = io::Result<Vec<Vec<u8>>>> {
+    let (mut lines, mut failed) = match lines {
+        Ok(lines) => (Some(lines), None),
+        Err(error) => (None, Some(error)),
+    };
+    std::iter::from_fn(move || {
+        let mut batch = Vec::new();
+        while batch.len() < BATCH
+            && let Some(line) = lines.as_mut().and_then(Iterator::next)
+        {
+            match line {
+                Ok(line) => batch.push(line),
+                Err(error) => (lines, failed) = (None, Some(error)),
+            }
+        }
+        if batch.is_empty() { failed.take().map(Err) } else { Some(Ok(batch)) }
+    })
+}
+
+/// What is to be said of each line, by a thread for each verifier.
+fn look_at(lines: &[Vec<u8>], manifest: &Manifest, tools: &Tools<'_>, verifiers: &mut [Verifier]) -> Vec<Looked> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Looked)>> = Mutex::new(Vec::with_capacity(lines.len()));
-    let verifier = |_| match manifest.settings.source {
-        Some(_) => Verifier::of_strangers(arch),
-        None => Verifier::new(arch),
-    };
-    let verifiers = (0..jobs.max(1)).map(verifier).collect::<Result<Vec<_>, _>>()?;
     std::thread::scope(|scope| {
         for verifier in verifiers {
             let (next, done) = (&next, &done);
@@ -183,7 +206,7 @@ fn look_at(
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(line) = lines.get(index) else { break };
-                    let looked = look(line, manifest, tools, &verifier);
+                    let looked = look(line, manifest, tools, verifier);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((index, looked));
                 }
             });
@@ -191,7 +214,7 @@ fn look_at(
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(index, _)| *index);
-    Ok(done.into_iter().map(|(_, looked)| looked).collect())
+    done.into_iter().map(|(_, looked)| looked).collect()
 }
 
 fn look(line: &[u8], manifest: &Manifest, tools: &Tools<'_>, verifier: &Verifier) -> Looked {

@@ -102,6 +102,12 @@ pub(crate) fn merge_datasets(py: Python<'_>, shards: Vec<PathBuf>, output: PathB
     Ok(progress.rows)
 }
 
+/// The columns that shards need to be put together and these are not.
+#[pyfunction]
+pub(crate) fn dataset_columns_to_merge_by(columns: Vec<String>) -> Vec<&'static str> {
+    polyloom_dataset::columns_to_merge_by(&columns)
+}
+
 /// The names of all columns that a data set may have.
 #[pyfunction]
 pub(crate) fn dataset_columns() -> Vec<&'static str> {

@@ -211,17 +211,52 @@ pub fn find_assembler() -> Result<PathBuf, CodegenError> {
     Err(CodegenError::new(NO_PTX))
 }
 
-/// What `ptxas --verbose` says of PTX: registers, memory and spills.
-///
-/// # Errors
-///
-/// If there is no `ptxas`, or it does not take the PTX.
-pub fn ptxas_log(ptx: &str, arch: Arch) -> Result<String, CodegenError> {
+/// NVIDIA's assembler, for what it says of PTX, if the machine has it.
+pub struct Ptxas {
     #[cfg(any(feature = "compute", feature = "compute-static"))]
-    return polyloom_runtime::cuda::ptxas_log(ptx, arch).map_err(|error| CodegenError::new(error.to_string()));
-    #[cfg(not(any(feature = "compute", feature = "compute-static")))]
-    {
-        let _ = (ptx, arch);
+    program: polyloom_runtime::cuda::Ptxas,
+}
+
+impl Ptxas {
+    /// Looks for the program where [`find_assembler`] does.
+    ///
+    /// # Errors
+    ///
+    /// When there is none: what was looked for.
+    pub fn find() -> Result<Ptxas, CodegenError> {
+        #[cfg(any(feature = "compute", feature = "compute-static"))]
+        return match polyloom_runtime::cuda::Ptxas::find() {
+            Ok(program) => Ok(Ptxas { program }),
+            Err(error) => Err(CodegenError::new(error.to_string())),
+        };
+        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
+        Err(CodegenError::new(NO_PTX))
+    }
+
+    /// What `ptxas --verbose` says of PTX: registers, memory and spills.
+    ///
+    /// # Errors
+    ///
+    /// If it does not take the PTX.
+    pub fn log(&self, ptx: &str, arch: Arch) -> Result<String, CodegenError> {
+        #[cfg(any(feature = "compute", feature = "compute-static"))]
+        return self.program.log(ptx, arch).map_err(|error| CodegenError::new(error.to_string()));
+        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
+        {
+            let _ = (ptx, arch);
+            Err(CodegenError::new(NO_PTX))
+        }
+    }
+
+    /// Its version, such as `13.0.88`.
+    ///
+    /// # Errors
+    ///
+    /// If it does not say.
+    pub fn version(&self) -> Result<String, CodegenError> {
+        #[cfg(any(feature = "compute", feature = "compute-static"))]
+        return self.program.version().map_err(|error| CodegenError::new(error.to_string()));
+        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
         Err(CodegenError::new(NO_PTX))
     }
 }

@@ -48,7 +48,7 @@ pub use backward::{Backward, BackwardLaunch, Stage, Tangent, TapeLimits, TapePla
 pub use call::{Bits, CallError, is_function_of_values};
 pub use check::check_file;
 pub use device::{cuda_device, cuda_devices, cuda_free_bytes, device_memory, synchronize};
-pub use gpu::{GpuError, GpuForm, GpuTarget, Nvrtc, find_assembler, has_compute, ptxas_log, set_package_folders};
+pub use gpu::{GpuError, GpuForm, GpuTarget, Nvrtc, Ptxas, find_assembler, has_compute, set_package_folders};
 pub use gpu_metadata::GpuMetadata;
 pub use kernel::{Form, Kernel, TrapReport};
 pub use polyloom_codegen::cpp::{Options as TextOptions, Target as TextTarget};

@@ -14,7 +14,7 @@ pub(super) struct Function {
     name: String,
     params: Vec<Type>,
     result: Type,
-    /// What it gives for parameters from -8 to 8.
+    /// What it gives for parameters in their [range](Generator::param_range).
     range: Range,
     is_called: bool,
 }
@@ -44,6 +44,11 @@ pub(super) fn draft(random: Random, difficulty: u8) -> Option<Program> {
 }
 
 impl Generator {
+    /// What parameters of functions are given: [`Generator::constrain`] brings numbers there.
+    fn param_range(&self, ty: Type) -> Range {
+        Range::within(if ty == self.whole { 127.0 } else { 8.0 })
+    }
+
     /// Writes a function; those that are there may be called by it.
     pub(super) fn function(&mut self, difficulty: u8) {
         let types = self.types();
@@ -64,7 +69,7 @@ impl Generator {
         let arrow = if generic || self.random.one_in(2) { String::new() } else { self.type_name(result) };
         let words = self.item(&name, &heads, |g| {
             for (name, &ty) in names.iter().zip(&params) {
-                g.declare(name.clone(), format!("`{name}`"), ty, Range::within(8.0));
+                g.declare(name.clone(), format!("`{name}`"), ty, g.param_range(ty));
             }
             let n_statements = g.random.below(1 + usize::from(difficulty));
             g.statements(n_statements, 1);
@@ -125,7 +130,7 @@ impl Generator {
         let mut ranges = [Range::ANY; 2];
         let words = self.item(&name, &heads, |g| {
             for (name, ty) in params.iter().zip([first, second]) {
-                g.declare(name.clone(), format!("`{name}`"), ty, Range::within(8.0));
+                g.declare(name.clone(), format!("`{name}`"), ty, g.param_range(ty));
             }
             let a = g.variable(first, 2);
             let a = g.constrain(a, Need::Finite);

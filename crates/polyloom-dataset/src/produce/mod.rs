@@ -125,6 +125,9 @@ pub struct How<'a> {
 /// [`ProduceError`].
 pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Manifest, Progress), ProduceError> {
     let started = Instant::now();
+    let texts = texts(settings)?;
+    let tools = Tools::find(&settings.columns, &texts, how.emitter).map_err(ProduceError::Setting)?;
+    let settings = &Settings { tools: tools.versions().map_err(ProduceError::Setting)?, ..settings.clone() };
     create_folders(folder)?;
     let mut manifest = begin(settings, folder, how.resume)?;
     manifest.clean(folder, &FOLDERS).map_err(at(folder))?;
@@ -149,12 +152,10 @@ pub fn produce(settings: &Settings, folder: &Path, how: How<'_>) -> Result<(Mani
         }
         return Ok((manifest, progress));
     }
-    let texts = texts(settings)?;
     if wants_warp(&settings.columns) && how.emitter.is_none() {
         let message = "Warp's columns are made in Python alone: polyloom.synth.produce(…, emitter=\"warp\")";
         return Err(ProduceError::Setting(message.to_owned()));
     }
-    let tools = Tools::find(&settings.columns, &texts, how.emitter).map_err(ProduceError::Setting)?;
     let work = Work {
         settings,
         tools,

@@ -243,8 +243,8 @@ fn take_apart(
     }
 }
 
-/// The rows of a file, as JSON.
-pub(crate) fn read(path: &Path) -> io::Result<Vec<Value>> {
+/// The rows of a file, as JSON, of which a group is in memory at a time.
+pub(crate) fn read(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Value>> + use<>> {
     let reader = SerializedFileReader::new(File::open(path)?).map_err(failure)?;
-    reader.into_iter().map(|row| Ok(row.map_err(failure)?.to_json_value())).collect()
+    Ok(reader.into_iter().map(|row| Ok(row.map_err(failure)?.to_json_value())))
 }

@@ -6,6 +6,7 @@ use crate::row::COLUMNS;
 use crate::text::GENERATOR;
 use crate::verify::Level;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What decides which rows a run writes, byte for byte. Two runs of equal settings write the same files.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub struct Settings {
     pub arch: String,
     /// The columns.
     pub columns: Vec<String>,
+    /// The versions of NVIDIA's tools that make columns, by name. A run finds them itself.
+    #[serde(default)]
+    pub tools: BTreeMap<String, String>,
     /// Indices of a chunk: of the files that are finished together.
     pub indices_per_chunk: u64,
     /// Which chunks the run makes, if others make the rest.
@@ -129,6 +133,7 @@ impl Settings {
             device: "both".to_owned(),
             arch: polyloom::Arch::DEFAULT.to_string(),
             columns: COLUMNS.map(str::to_owned).to_vec(),
+            tools: BTreeMap::new(),
             indices_per_chunk: 10_000,
             shard: None,
             excluded: None,

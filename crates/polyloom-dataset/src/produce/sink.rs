@@ -65,7 +65,7 @@ pub(crate) fn read_lines(path: &Path, format: Format) -> io::Result<Lines> {
         Format::Jsonl => Box::new(BufReader::new(file).split(b'\n')),
         Format::JsonlZstd => Box::new(BufReader::new(zstd::Decoder::new(file)?).split(b'\n')),
         Format::Parquet => {
-            Box::new(parquet::read(path)?.into_iter().map(|row| serde_json::to_vec(&row).map_err(io::Error::other)))
+            Box::new(parquet::read(path)?.map(|row| serde_json::to_vec(&row?).map_err(io::Error::other)))
         }
     })
 }

@@ -5,7 +5,7 @@
 //! with differences, what is compiled is the derivative.
 
 use super::arguments::{Argument, Arguments};
-use super::run::{SETS, launch_over as launch};
+use super::run::{FIRST, launch_over as launch};
 use super::{Reason, Reject};
 use crate::generate::Program;
 use crate::text::backward;
@@ -46,7 +46,7 @@ struct WayBack<'a> {
 /// compared with each other and, in double precision, with differences; what machine code finds, with that.
 pub(super) fn check(program: &Program, kernel: &Kernel, interpreted: &Kernel, session: &Session) -> Checked<()> {
     let Some(compiled) = backward(kernel)? else { return Ok(()) };
-    let (extents, seed) = SETS[0];
+    let (extents, seed) = FIRST;
     let arguments = Arguments::draw(program, kernel, &extents, seed);
     let (back, sizes) = (compiled.kernel.on(session), compiled.sizes.as_ref().map(|sizes| sizes.on(session)));
     let way_back = WayBack { backward: &compiled, kernel: &back, sizes: sizes.as_ref() };

@@ -7,8 +7,8 @@ mod run;
 use crate::generate::Program;
 use crate::text::GpuCode;
 use polyloom::{
-    Arch, CodeCache, CompileError, CpuDevice, Defaults, GlobalSums, Kernel, Session, SessionError, SourceFile,
-    SourceUnit, Tier, TierPolicy,
+    Arch, CompileError, CpuDevice, Defaults, GlobalSums, Kernel, Session, SessionError, SourceFile, SourceUnit, Tier,
+    TierPolicy,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -184,9 +184,7 @@ impl Verifier {
 
     fn with(arch: Arch, most_steps: Option<u64>) -> Result<Verifier, SessionError> {
         let device = |tier| -> Result<CpuDevice, SessionError> {
-            // Nobody runs these kernels again: there is nothing to keep on disk.
-            let device = Session::default_device()?.with_cache(CodeCache::in_memory());
-            let device = device.with_policy(TierPolicy::Always(tier))?;
+            let device = Session::passing_device()?.with_policy(TierPolicy::Always(tier))?;
             Ok(match most_steps {
                 Some(steps) => device.with_most_interpreted_steps(steps),
                 None => device,
@@ -224,7 +222,7 @@ impl Verifier {
     ///
     /// What is wrong with the kernel or with the compiler.
     pub fn run(&self, program: &Program, kernel: &Kernel) -> Result<(), Box<Reject>> {
-        run::check(program, &kernel.on(&self.reference), kernel)
+        run::check(program, &kernel.on(&self.reference), kernel).map(drop)
     }
 
     /// Runs PTX of the kernel on the simulator, with all its checks: the compiler's own, or what NVRTC makes of the
@@ -234,7 +232,7 @@ impl Verifier {
     ///
     /// What the simulator finds.
     pub fn simulate(&self, program: &Program, kernel: &Kernel, ptx: &str) -> Result<(), Box<Reject>> {
-        self.simulate_against(program, &kernel.on(&self.flushing), kernel, ptx)
+        self.simulate_against(program, &kernel.on(&self.flushing), kernel, ptx, &[])
     }
 
     fn simulate_against(
@@ -243,10 +241,11 @@ impl Verifier {
         reference: &Kernel,
         kernel: &Kernel,
         ptx: &str,
+        ran: &[run::Ran],
     ) -> Result<(), Box<Reject>> {
         let simulated = kernel.load_on_simulator(self.arch, ptx);
         let simulated = simulated.map_err(|error| Reject::new(Reason::Failed, error))?;
-        run::simulate(program, reference, kernel, &simulated)
+        run::simulate(program, reference, kernel, &simulated, ran)
     }
 
     /// Proves the program's kernel right to this level. `code` makes the kernel's GPU code, which is what the simulator
@@ -262,16 +261,17 @@ impl Verifier {
         level: Level,
         code: impl FnOnce() -> Result<GpuCode, Box<Reject>>,
     ) -> Result<GpuCode, Box<Reject>> {
-        if level >= Level::Run {
-            self.run(program, kernel)?;
-        }
+        let ran = match level >= Level::Run {
+            true => run::check(program, &kernel.on(&self.reference), kernel)?,
+            false => Vec::new(),
+        };
         let flushing = (level >= Level::Grad).then(|| kernel.on(&self.flushing));
         if let Some(flushing) = &flushing {
             gradient::check(program, kernel, flushing, &self.flushing)?;
         }
         let code = code()?;
         if let (Level::Full, Some(flushing), Some(ptx)) = (level, &flushing, &code.ptx) {
-            self.simulate_against(program, flushing, kernel, ptx)?;
+            self.simulate_against(program, flushing, kernel, ptx, &ran)?;
         }
         Ok(code)
     }
@@ -282,6 +282,17 @@ mod tests {
     use super::*;
     use crate::generate::{Category, generate};
     use std::collections::BTreeMap;
+
+    #[test]
+    fn functions_divide_by_no_zero() {
+        let verifier = Verifier::new(Arch::DEFAULT).expect("the back ends work here");
+        for seed in 0..120 {
+            let program = generate(Category::Function, seed);
+            let kernel = verifier.compile(&program.name, &program.source).expect("it compiles");
+            let done = verifier.run(&program, &kernel);
+            assert!(!done.is_err_and(|reject| reject.reason == Reason::Trap), "{seed}: {}", program.source);
+        }
+    }
 
     #[test]
     fn generated_kernels_agree() {

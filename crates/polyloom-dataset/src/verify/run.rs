@@ -4,20 +4,34 @@ use super::arguments::{Argument, Arguments, Extents, block};
 use super::{Reason, Reject};
 use crate::generate::{Program, Values};
 use polyloom::ptx::Sanitizers;
-use polyloom::{Kernel, LaunchError, LaunchOptions, SimKernel, SimOptions};
+use polyloom::{Kernel, LaunchError, LaunchOptions, Op, SimKernel, SimOptions};
 
-/// The sets of arguments: their extents and seeds. The generator has seen the first two; what it might have fitted a
-/// kernel to is not in the third.
-pub(super) const SETS: [(Extents, u64); 3] = [([7, 5, 3, 2], 1), ([33, 4, 6, 3], 2), ([70, 9, 2, 5], 0x0bad_cafe)];
+/// The first set of arguments: extents, and a seed.
+pub(super) const FIRST: (Extents, u64) = ([7, 5, 3, 2], 1);
 
-/// Compares the engines, the first of which is the definition.
-pub(super) fn check(program: &Program, reference: &Kernel, quick: &Kernel) -> Result<(), Box<Reject>> {
+/// The sets of arguments that a kernel is run on. The generator has seen the first two; what it might have fitted a
+/// kernel to is not in the third. Where threads work together they fill several blocks; else more of them than a warp
+/// has would tell nothing, over several axes no more than there have to be.
+fn sets(program: &Program, kernel: &Kernel) -> [(Extents, u64); 3] {
+    let (second, third) = match program.dim.len() {
+        _ if kernel.needs_blocks() => (33, 70),
+        1 => (12, 39),
+        _ => (12, 18),
+    };
+    [FIRST, ([second, 4, 6, 3], 2), ([third, 9, 2, 5], 0x0bad_cafe)]
+}
+
+/// What a kernel is given, and what it leaves.
+pub(super) type Ran = (Arguments, Arguments);
+
+/// Compares the engines, the first of which is the definition. Gives what that has left.
+pub(super) fn check(program: &Program, reference: &Kernel, quick: &Kernel) -> Result<Vec<Ran>, Box<Reject>> {
     if program.inputs.len() != reference.types().len() {
         let (given, wanted) = (program.inputs.len(), reference.types().len());
         return Err(Reject::new(Reason::Failed, format!("{given} inputs are known of a kernel that takes {wanted}")));
     }
     let mut left = Vec::new();
-    for (extents, seed) in SETS {
+    for (extents, seed) in sets(program, reference) {
         let given = Arguments::draw(program, reference, &extents, seed);
         let mut expected = given.clone();
         launch(reference, &mut expected)?;
@@ -26,24 +40,43 @@ pub(super) fn check(program: &Program, reference: &Kernel, quick: &Kernel) -> Re
         compare(program, &expected, &got)?;
         left.push((given, expected));
     }
-    for (index, input) in program.inputs.iter().enumerate().filter(|(index, _)| reference.writes(*index)) {
+    for (index, input) in program.inputs.iter().enumerate().filter(|(index, _)| quick.writes(*index)) {
         varies(&input.name, index, &left)?;
     }
-    matters(program, reference, &left)
+    matters(program, reference, quick, &left)?;
+    Ok(left)
 }
 
-/// Compares the simulator with the interpreter.
+/// Whether a GPU may leave other sums than the CPU: see [`polyloom::GlobalSums`].
+fn may_flush(kernel: &Kernel) -> bool {
+    let function = kernel.function();
+    let mut may_flush = false;
+    function.walk(function.body, &mut |_, data| {
+        may_flush |= matches!(data.op, Op::AtomicAdd | Op::AtomicSub | Op::Call);
+    });
+    may_flush
+}
+
+/// Compares the simulator with the interpreter, where it adds as a GPU does. `ran`: what [`check`] has found.
 pub(super) fn simulate(
     program: &Program,
     reference: &Kernel,
     kernel: &Kernel,
     simulated: &SimKernel,
+    ran: &[Ran],
 ) -> Result<(), Box<Reject>> {
     let sim = SimOptions { sanitize: Sanitizers::ALL, counters: false, n_threads: 1 };
-    for (extents, seed) in SETS {
-        let mut expected = Arguments::draw(program, reference, &extents, seed);
-        let mut got = expected.clone();
-        launch(reference, &mut expected)?;
+    let ran = if may_flush(kernel) { &[] } else { ran };
+    for (number, (extents, seed)) in sets(program, kernel).into_iter().enumerate() {
+        let (mut got, expected) = match ran.get(number) {
+            Some(ran) => ran.clone(),
+            None => {
+                let given = Arguments::draw(program, reference, &extents, seed);
+                let mut expected = given.clone();
+                launch(reference, &mut expected)?;
+                (given, expected)
+            }
+        };
         let dim = got.dim.clone();
         let block = block(kernel, &mut got.all).map_err(|error| Reject::new(Reason::Failed, error))?;
         // SAFETY: as in `launch`; the simulator checks every address.
@@ -93,7 +126,7 @@ fn compare(program: &Program, expected: &Arguments, got: &Arguments) -> Result<(
 }
 
 /// What the kernel leaves in this array is finite, and not the same throughout in at least two runs.
-fn varies(name: &str, index: usize, runs: &[(Arguments, Arguments)]) -> Result<(), Box<Reject>> {
+fn varies(name: &str, index: usize, runs: &[Ran]) -> Result<(), Box<Reject>> {
     let mut n_varied = 0;
     let mut firsts = Vec::new();
     for (_, left) in runs {
@@ -110,29 +143,34 @@ fn varies(name: &str, index: usize, runs: &[(Arguments, Arguments)]) -> Result<(
     if n_varied >= 2 || differ { Ok(()) } else { Err(Reject::new(Reason::Constant, name)) }
 }
 
+/// How often a parameter is moved in each of the runs before it is said to make no difference.
+const MOVES: u64 = 4;
+
 /// Every parameter makes a difference to what is left, in one of the runs.
-fn matters(program: &Program, kernel: &Kernel, runs: &[(Arguments, Arguments)]) -> Result<(), Box<Reject>> {
-    for (index, input) in program.inputs.iter().enumerate() {
+fn matters(program: &Program, kernel: &Kernel, quick: &Kernel, runs: &[Ran]) -> Result<(), Box<Reject>> {
+    let makes_difference = |index: usize, attempt: u64, run: &Ran, (extents, seed): (Extents, u64)| {
+        let (given, left) = run;
+        let other = Arguments::draw(program, kernel, &extents, !(seed + (attempt << 32)));
+        let mut moved = given.clone();
+        moved.all[index] = other.all[index].clone();
+        launch(kernel, &mut moved)?;
+        let differs = |at: usize| at != index && moved.all[at] != left.all[at];
+        // What it writes itself differs where that is not what it was given.
+        let own = quick.writes(index) && given.all[index] != left.all[index];
+        Ok::<bool, Box<Reject>>((0..program.inputs.len()).any(differs) || own)
+    };
+    'inputs: for (index, input) in program.inputs.iter().enumerate() {
         if input.values == Values::Zeros {
             continue;
         }
-        let mut makes_difference = false;
-        for ((given, left), (extents, seed)) in runs.iter().zip(SETS) {
-            let other = Arguments::draw(program, kernel, &extents, !seed);
-            let mut moved = given.clone();
-            moved.all[index] = other.all[index].clone();
-            launch(kernel, &mut moved)?;
-            let differs = |at: usize| at != index && moved.all[at] != left.all[at];
-            // What it writes itself differs where that is not what it was given.
-            let own = kernel.writes(index) && given.all[index] != left.all[index];
-            makes_difference = (0..program.inputs.len()).any(differs) || own;
-            if makes_difference {
-                break;
+        for attempt in 0..MOVES {
+            for (run, set) in runs.iter().zip(sets(program, kernel)) {
+                if makes_difference(index, attempt, run, set)? {
+                    continue 'inputs;
+                }
             }
         }
-        if !makes_difference {
-            return Err(Reject::new(Reason::Unused, &input.name));
-        }
+        return Err(Reject::new(Reason::Unused, &input.name));
     }
     Ok(())
 }

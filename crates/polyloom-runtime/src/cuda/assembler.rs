@@ -210,20 +210,54 @@ fn run(program: &Path, ptx: &str, arch: Arch) -> Result<Vec<u8>, AssembleError> 
     run_with(program, ptx, arch, "--generate-line-info").map(|(cubin, _)| cubin)
 }
 
-/// What `ptxas --verbose` says of PTX: registers, memory and spills of each entry.
-///
-/// # Errors
-///
-/// [`AssembleError`]; the library, which says nothing of the kind, does not do for this.
-pub fn ptxas_log(ptx: &str, arch: Arch) -> Result<String, AssembleError> {
-    let places = Places::of_environment();
-    let Assembler::Program(program) = places.find()? else {
-        return Err(AssembleError::NotFound { looked: places.describe() });
-    };
-    let (_, log) = run_with(&program, ptx, arch, "--verbose")?;
-    // How long it took is another time each time.
-    let lines = log.lines().filter(|line| !line.contains("Compile time"));
-    Ok(lines.map(|line| line.strip_prefix("ptxas info    : ").unwrap_or(line).trim()).collect::<Vec<_>>().join("\n"))
+/// NVIDIA's assembler as a program, for what it says of PTX.
+#[derive(Clone, Debug)]
+pub struct Ptxas {
+    program: PathBuf,
+}
+
+impl Ptxas {
+    /// The first that is found, where [`Assembler::find`] looks.
+    ///
+    /// # Errors
+    ///
+    /// [`AssembleError::NotFound`]; the library, which says nothing of PTX, does not do for this.
+    pub fn find() -> Result<Ptxas, AssembleError> {
+        let places = Places::of_environment();
+        match places.find()? {
+            Assembler::Program(program) => Ok(Ptxas { program }),
+            Assembler::Library(_) => Err(AssembleError::NotFound { looked: places.describe() }),
+        }
+    }
+
+    /// Its version, such as `13.0.88`.
+    ///
+    /// # Errors
+    ///
+    /// [`AssembleError::Broken`].
+    pub fn version(&self) -> Result<String, AssembleError> {
+        let broken = |reason: String| AssembleError::Broken { assembler: self.program.clone(), reason };
+        let done = Command::new(&self.program).arg("--version").output().map_err(|error| broken(error.to_string()))?;
+        let said = String::from_utf8_lossy(&done.stdout);
+        // `Cuda compilation tools, release 13.0, V13.0.88`
+        let version = said
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix('V').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
+        version.map(str::to_owned).ok_or_else(|| broken("it does not say its version".to_owned()))
+    }
+
+    /// What `ptxas --verbose` says of PTX: registers, memory and spills of each entry.
+    ///
+    /// # Errors
+    ///
+    /// [`AssembleError`].
+    pub fn log(&self, ptx: &str, arch: Arch) -> Result<String, AssembleError> {
+        let (_, log) = run_with(&self.program, ptx, arch, "--verbose")?;
+        // How long it took is another time each time.
+        let lines = log.lines().filter(|line| !line.contains("Compile time"));
+        let lines = lines.map(|line| line.strip_prefix("ptxas info    : ").unwrap_or(line).trim());
+        Ok(lines.collect::<Vec<_>>().join("\n"))
+    }
 }
 
 /// The cubin, and what the program says.
@@ -352,7 +386,10 @@ mod tests {
         let made = assembler.assemble(NOTHING, arch("sm_80")).unwrap();
         assert_eq!(&made[..4], b"\x7fELF");
         if matches!(assembler, Assembler::Program(_)) {
-            let log = ptxas_log(NOTHING, arch("sm_80")).unwrap();
+            let ptxas = Ptxas::find().unwrap();
+            let version = ptxas.version().unwrap();
+            assert!(version.split('.').count() == 3 && version.split('.').all(|part| part.parse::<u32>().is_ok()));
+            let log = ptxas.log(NOTHING, arch("sm_80")).unwrap();
             assert!(log.contains("Compiling entry function 'nothing' for 'sm_80'"), "{log}");
             assert!(log.contains("registers") && !log.contains("Compile time"), "{log}");
         }

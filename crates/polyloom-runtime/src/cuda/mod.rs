@@ -12,7 +12,7 @@ mod nvjitlink;
 mod nvrtc;
 mod stdout;
 
-pub use assembler::{AssembleError, Assembler, cubin, ptxas_log, set_package_folders};
+pub use assembler::{AssembleError, Assembler, Ptxas, cubin, set_package_folders};
 pub use device::{CudaDevice, device_info, devices, synchronize};
 pub use kernel::CudaKernel;
 pub use nvrtc::{Nvrtc, NvrtcError};
