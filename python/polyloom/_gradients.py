@@ -84,7 +84,7 @@ def launch_backward(
     coinciding = [
         any(each is not None and each.coincides for each in both) for both in zip(views, adjoints, strict=True)
     ]
-    backward = kernel.backward(active, dim, coinciding)
+    backward = kernel.backward(active, dim, coinciding, known=known_of(args))
     if any(backward.left) and not has_left:
         names = [name for name, is_left in zip(kernel.parameter_names, backward.left, strict=True) if is_left]
         listed = " and ".join(f"'{name}'" for name in names)
@@ -125,6 +125,18 @@ def launch_backward(
     for adjoint, part in added:
         adjoint.add(part)
     return n_bytes
+
+
+def known_of(args: Sequence[Any]) -> list[int | list[int] | None]:
+    """What decides about the races of a launch with these arguments: integers, and the extents of each `View`."""
+    return [
+        list(arg.storage.shape)
+        if isinstance(arg, View)
+        else int(arg)
+        if isinstance(arg, (int, np.integer)) and -(2**63) <= int(arg) < 2**63
+        else None
+        for arg in args
+    ]
 
 
 def _plan(

@@ -16,7 +16,7 @@ import numpy as np
 
 from polyloom import _native
 from polyloom._arrays import array
-from polyloom._gradients import check_aliases, launch_backward
+from polyloom._gradients import check_aliases, known_of, launch_backward
 from polyloom._history import History, Region
 from polyloom._leaves import Leaf, place_for
 from polyloom._structs import Struct
@@ -100,7 +100,8 @@ class Launched(Operation):
                 field is not None or (view is not None and view.is_float)
                 for view, field in zip(views, self._fields, strict=True)
             ]
-            backward = kernel.backward(active, dim, [view is not None and view.coincides for view in views])
+            coinciding = [view is not None and view.coincides for view in views]
+            backward = kernel.backward(active, dim, coinciding, known=known_of(self._args))
             check_aliases(kernel, views, backward.writes)
             reads = list(zip(views, backward.reads, backward.left, strict=True))
             self.needed = [view for view, is_read, left in reads if view is not None and is_read and not left]

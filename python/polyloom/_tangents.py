@@ -11,7 +11,7 @@ import numpy as np
 from polyloom import _native, _tape
 from polyloom._arrays import array
 from polyloom._devices import get_device
-from polyloom._gradients import check_aliases
+from polyloom._gradients import check_aliases, known_of
 from polyloom._leaves import Leaf, check_like, followed, leaves_of
 from polyloom._structs import Struct
 from polyloom._views import view_of, zeros_like
@@ -94,7 +94,8 @@ def jvp(
         for leaf in of_argument
     ]
     one = kernel._flat
-    moving, which, after = one.tangent([direction is not None for direction in directions], len(extents))
+    known = known_of([leaf.value if leaf.view is None else leaf.view for leaf in leaves])
+    moving, which, after = one.tangent([direction is not None for direction in directions], extents, known)
     given = [directions[index] or _still(leaves[index]) for index in which]
     if after:
         # Which value is the extremum is known when all threads have been through, and found again in the mode strict.

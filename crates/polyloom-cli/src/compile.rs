@@ -1,6 +1,6 @@
 //! `polyloom compile`: one of a kernel's forms.
 
-use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, session, types};
+use crate::{Failure, Outcome, choose_kernel, named, print, read_unit, report, session, types};
 use clap::ValueEnum;
 use polyloom::{
     Arch, Defaults, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, Kernel, PtxVersion,
@@ -170,6 +170,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let request = DerivativeRequest::new(vec![true; kernel.types().len()], kernel.natural_rank());
     let backward = kernel.backward(&request)?;
+    if let Some(warning) = backward.warning() {
+        report(&warning);
+    }
     if arguments.direction == Direction::Backward {
         // What is not told where to go goes beside the kernel's own.
         let output = arguments.output.clone().or_else(|| output.as_deref().map(for_backward));

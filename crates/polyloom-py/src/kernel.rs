@@ -7,12 +7,13 @@ use crate::session;
 use crate::{arguments, device, packages};
 use polyloom::frontend::{Environment, FunctionHandle, Role, check_function};
 use polyloom::{
-    Arch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape, PtxVersion, Scalar, SourceFile,
-    TapeLimits, TextTarget, Type, UnknownArch,
+    Arch, DerivativeLaunch, DerivativeRequest, FloatMode, Form, GpuError, GpuForm, GpuTarget, GridShape,
+    LaunchArgument, PtxVersion, Scalar, SourceFile, TapeLimits, TextTarget, Type, UnknownArch,
 };
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A parsed source file.
@@ -364,8 +365,9 @@ impl Kernel {
 
     /// The backward kernel with respect to the parameters that are active, for launches with these extents. With
     /// `checkpoints`, tapes are as long as the square root of a loop, and iterations run once more. Elements of the
-    /// arrays that are `coinciding` may be one memory though their indices differ.
-    #[pyo3(signature = (active, dim, coinciding = Vec::new(), checkpoints = false))]
+    /// arrays that are `coinciding` may be one memory though their indices differ. What is `known` of the arguments is
+    /// for each an integer, the extents of an array, or None.
+    #[pyo3(signature = (active, dim, coinciding = Vec::new(), checkpoints = false, known = Vec::new()))]
     fn backward(
         &self,
         py: Python<'_>,
@@ -373,6 +375,7 @@ impl Kernel {
         dim: Vec<u64>,
         coinciding: Vec<bool>,
         checkpoints: bool,
+        known: Vec<Option<Known>>,
     ) -> PyResult<Backward> {
         let kernel = self.one()?;
         // The same request whether it says so or not.
@@ -380,19 +383,30 @@ impl Kernel {
         let is_long = dim.iter().product::<u64>() > polyloom::LONG_LAUNCH;
         let request =
             DerivativeRequest { checkpoints, coinciding, is_long, ..DerivativeRequest::new(active, dim.len() as u8) };
+        let arguments = arguments_of(known);
+        let launch = DerivativeLaunch { dim: &dim, arguments: &arguments };
         let backward = py
-            .detach(|| kernel.backward(&request).and_then(|backward| backward.check(&dim).map(|()| backward)))
+            .detach(|| kernel.backward(&request).and_then(|backward| backward.check(&launch).map(|()| backward)))
             .map_err(|error| compile_error(py, &error))?;
         Ok(Backward { backward })
     }
 
-    /// The kernel with tangents of the parameters that are active and of all arrays that it writes, for launches of
-    /// this many dimensions; the parameters that it has tangents of, in order; and those arrays of which it then takes
-    /// what the kernel leaves in them.
-    fn tangent(&self, py: Python<'_>, active: Vec<bool>, rank: u8) -> PyResult<(Kernel, Vec<usize>, Vec<usize>)> {
+    /// The kernel with tangents of the parameters that are active and of all arrays that it writes, for launches with
+    /// these extents, whose arguments are `known` as for `backward`; the parameters that it has tangents of, in order;
+    /// and those arrays of which it then takes what the kernel leaves in them.
+    fn tangent(
+        &self,
+        py: Python<'_>,
+        active: Vec<bool>,
+        dim: Vec<u64>,
+        known: Vec<Option<Known>>,
+    ) -> PyResult<(Kernel, Vec<usize>, Vec<usize>)> {
         let kernel = self.one()?;
+        let request = DerivativeRequest::new(active, dim.len() as u8);
+        let arguments = arguments_of(known);
+        let launch = DerivativeLaunch { dim: &dim, arguments: &arguments };
         let tangent = py
-            .detach(|| kernel.tangent(&DerivativeRequest::new(active, rank)))
+            .detach(|| kernel.tangent(&request).and_then(|tangent| tangent.check(&launch).map(|()| tangent)))
             .map_err(|error| compile_error(py, &error))?;
         let (tangents, after) = (tangent.tangents.clone(), tangent.after.clone());
         Ok((Kernel { code: Code::Tangent(tangent), doc: None, text: None }, tangents, after))
@@ -491,8 +505,28 @@ impl Kernel {
         }
         let request = DerivativeRequest::new(vec![true; kernel.types().len()], kernel.natural_rank());
         let backward = py.detach(|| kernel.backward(&request)).map_err(|error| compile_error(py, &error))?;
+        if let Some(warning) = backward.warning() {
+            let text = CString::new(warning.render(false))?;
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+        }
         Ok(work(&backward.kernel))
     }
+}
+
+/// What Python knows of an argument of a launch.
+#[derive(FromPyObject)]
+enum Known {
+    Number(i64),
+    Extents(Vec<u64>),
+}
+
+fn arguments_of(known: Vec<Option<Known>>) -> Vec<LaunchArgument> {
+    let argument = |known| match known {
+        Some(Known::Number(number)) => LaunchArgument::Number(number),
+        Some(Known::Extents(extents)) => LaunchArgument::Extents(extents),
+        None => LaunchArgument::Other,
+    };
+    known.into_iter().map(argument).collect()
 }
 
 /// What a launch of a backward kernel with tapes needs.

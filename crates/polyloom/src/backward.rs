@@ -3,8 +3,8 @@
 use crate::kernel::Kernel;
 use polyloom_frontend::typed_ast::Param;
 use polyloom_frontend::{CompileError, ValueType};
-use polyloom_ir::{Diagnostic, FuncId, Module, Scalar, Type};
-use polyloom_passes::autodiff::{self, Needs, Race, Request, TapeExtent};
+use polyloom_ir::{Diagnostic, FuncId, Module, Scalar, Severity, Type};
+use polyloom_passes::autodiff::{self, Launch, Needs, Race, Request, TapeExtent};
 use polyloom_runtime::{PerProcess, without_fork};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -55,6 +55,25 @@ pub struct Tangent {
     pub tangents: Vec<usize>,
     /// The parameters of the kernel's HIR, arrays, of which it takes what the kernel leaves in them in the mode `strict`.
     pub after: Vec<usize>,
+    races: Vec<Race>,
+}
+
+impl Tangent {
+    /// Refuses launches in which several threads write different numbers to one element.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn check(&self, launch: &Launch<'_>) -> Result<(), CompileError> {
+        refuse_races(&self.kernel, &self.races, launch)
+    }
+}
+
+fn refuse_races(kernel: &Kernel, races: &[Race], launch: &Launch<'_>) -> Result<(), CompileError> {
+    let found = races.iter().filter(|race| race.happens(launch));
+    let mut diagnostics: Vec<Diagnostic> = found.map(|race| race.diagnostic.clone()).collect();
+    diagnostics.dedup();
+    if diagnostics.is_empty() { Ok(()) } else { Err(kernel.rejected(diagnostics)) }
 }
 
 /// The derivatives of a kernel that have been asked for.
@@ -136,17 +155,20 @@ impl Backward {
         })
     }
 
-    /// Refuses launches with these extents in which several threads write different numbers to one element.
+    /// Refuses launches in which several threads write different numbers to one element.
     ///
     /// # Errors
     ///
     /// What to write instead.
-    pub fn check(&self, dim: &[u64]) -> Result<(), CompileError> {
-        let extent = |race: &Race| dim.get(usize::from(race.axis)).copied().unwrap_or(1);
-        let found = self.needs.races.iter().filter(|race| extent(race) > race.above);
-        let mut diagnostics: Vec<Diagnostic> = found.map(|race| race.diagnostic.clone()).collect();
-        diagnostics.dedup();
-        if diagnostics.is_empty() { Ok(()) } else { Err(self.kernel.rejected(diagnostics)) }
+    pub fn check(&self, launch: &Launch<'_>) -> Result<(), CompileError> {
+        refuse_races(&self.kernel, &self.needs.races, launch)
+    }
+
+    /// What to warn of where code is written out, which is for any launch: that several threads write different numbers
+    /// to one element in each that has more than one thread.
+    pub fn warning(&self) -> Option<CompileError> {
+        let race = self.needs.race_in_any_launch(self.rank)?;
+        Some(self.kernel.rejected(vec![Diagnostic { severity: Severity::Warning, ..race.clone() }]))
     }
 
     /// The launches, in order, of a kernel that does not [take a part](Needs::takes_part) of a launch with these
@@ -254,7 +276,8 @@ impl Kernel {
             let (module, id) = self.module();
             let made = without_fork(|| autodiff::tangent(module, id, request));
             let made = made.map_err(|diagnostics| self.rejected(diagnostics))?;
-            Ok(Tangent { kernel: self.derived(made.module, made.kernel), tangents: made.tangents, after: made.after })
+            let kernel = self.derived(made.module, made.kernel);
+            Ok(Tangent { kernel, tangents: made.tangents, after: made.after, races: made.races })
         })
     }
 

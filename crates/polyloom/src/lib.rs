@@ -63,7 +63,9 @@ pub use polyloom_ir::{
     Op, PtxVersion, Scalar, Severity, SourceFile, SourceMap, Span, Type, UnknownArch, diagnostic, op,
 };
 pub use polyloom_passes::Options as PassOptions;
-pub use polyloom_passes::autodiff::{LONG_LAUNCH, Needs, Request as DerivativeRequest};
+pub use polyloom_passes::autodiff::{
+    Argument as LaunchArgument, LONG_LAUNCH, Launch as DerivativeLaunch, Needs, Request as DerivativeRequest,
+};
 pub use polyloom_ptx as ptx;
 pub use polyloom_runtime::{
     ArgBlock, ArgError, Buffer, CodeCache, CpuDevice, CudaInfo, Device, DeviceError, DeviceFailure, Footprint,

@@ -4,8 +4,8 @@ use super::compare::{Arguments, Buffer, Disagreement, Engine, Engines, silently}
 use super::program::Program;
 use super::random::Random;
 use polyloom::{
-    ArgBlock, Backward, Composite, DerivativeRequest, Kernel, LaunchError, LaunchOptions, Scalar, SimOptions,
-    SourceFile, SourceUnit, Tangent, TapeLimits, Type,
+    ArgBlock, Backward, Composite, DerivativeLaunch, DerivativeRequest, Kernel, LaunchArgument, LaunchError,
+    LaunchOptions, Scalar, SimOptions, SourceFile, SourceUnit, Tangent, TapeLimits, Type,
 };
 use polyloom_ir::Code;
 
@@ -222,12 +222,15 @@ impl<'a> Run<'a> {
                 false => Err(Box::new(Disagreement::Rejected(Box::new(error)))),
             };
         let (dim, given) = self.arguments();
-        let backward = self.kernel.backward(&request).and_then(|backward| backward.check(&dim).map(|()| backward));
+        let arguments: Vec<LaunchArgument> = given.iter().map(Given::known).collect();
+        let launch = DerivativeLaunch { dim: &dim, arguments: &arguments };
+        let backward = self.kernel.backward(&request).and_then(|backward| backward.check(&launch).map(|()| backward));
         let backward = match backward {
             Ok(backward) => backward,
             Err(error) => return refused(error),
         };
-        let tangent = match self.kernel.tangent(&request) {
+        let tangent = self.kernel.tangent(&request).and_then(|tangent| tangent.check(&launch).map(|()| tangent));
+        let tangent = match tangent {
             Ok(tangent) => tangent,
             Err(error) => return refused(error),
         };
@@ -537,6 +540,22 @@ impl Around {
 }
 
 impl Given {
+    /// What of it decides about races.
+    fn known(&self) -> LaunchArgument {
+        match self {
+            Given::Scalars(scalar, values) if scalar.is_int() && values.len() == 1 => {
+                let unused = 64 - scalar.bits();
+                let bits = values[0] << unused;
+                match scalar.is_signed_int() {
+                    true => LaunchArgument::Number(bits as i64 >> unused),
+                    false => i64::try_from(bits >> unused).map_or(LaunchArgument::Other, LaunchArgument::Number),
+                }
+            }
+            Given::Scalars(..) => LaunchArgument::Other,
+            Given::Array(buffer) => LaunchArgument::Extents(buffer.shape.clone()),
+        }
+    }
+
     /// The numbers that have derivatives.
     fn numbers(&self) -> Vec<f64> {
         match self {

@@ -161,7 +161,7 @@ struct Place {
 
 /// Greatest factor of a coordinate, and greatest distance from it, for which nothing overflows in launches that are not
 /// [long](Request::is_long).
-const MAX_FACTOR: i64 = 64;
+const MAX_STRIDE: i64 = 64;
 const MAX_DISTANCE: i64 = 1 << 30;
 
 /// By parameter: whether each thread has elements of the array of its own, and accesses no others. It has where, for
@@ -213,14 +213,14 @@ fn place(func: &Function, value: Value, counters: &[Counter], request: &Request)
             let ends = [first.checked_mul(factor)?, last.checked_mul(factor)?];
             place.low = place.low.checked_add(ends[0].min(ends[1]))?;
             place.high = place.high.checked_add(ends[0].max(ends[1]))?;
-        } else if is_same(func, value) {
+        } else if is_uniform(func, value) {
             place.same.push((term, factor));
         } else {
             return None;
         }
     }
     let is_near = |number: i64| (-MAX_DISTANCE..=MAX_DISTANCE).contains(&number);
-    let is_known = factor == 1 || factor.abs() <= MAX_FACTOR && !request.is_long;
+    let is_known = factor == 1 || factor.abs() <= MAX_STRIDE && !request.is_long;
     (is_known && is_near(place.low) && is_near(place.high)).then_some(place)
 }
 
@@ -268,7 +268,7 @@ pub(super) fn counters(func: &Function) -> Vec<Counter> {
 }
 
 /// Whether a value is the same in all threads at all times.
-fn is_same(func: &Function, value: Value) -> bool {
+fn is_uniform(func: &Function, value: Value) -> bool {
     let is_extent =
         |inst: Inst| func.insts[inst].op == Op::Dim && func.param_index(func.insts[inst].operands[0]).is_some();
     func.param_index(value).is_some() || matches!(func.values[value].def, ValueDef::Result(inst, _) if is_extent(inst))

@@ -23,6 +23,7 @@ mod elements;
 mod expand;
 mod function;
 mod gather;
+mod guards;
 mod plan;
 mod races;
 mod rules;
@@ -35,6 +36,7 @@ mod updates;
 
 pub use function::write_gradients;
 pub use gather::{Stage, split};
+pub use guards::{Argument, Launch};
 pub use plan::{Backward, Needs, TapeExtent};
 pub use races::Race;
 
@@ -188,6 +190,8 @@ pub struct Tangent {
     /// The kernel's arrays of which, behind the tangents, those follow that hold what the kernel leaves in them, in the
     /// mode `strict`.
     pub after: Vec<usize>,
+    /// Launches that write different numbers to one element have no derivative.
+    pub races: Vec<Race>,
 }
 
 /// Differentiates a kernel of verified HIR, as the front end made it, in the direction that its caller gives.
@@ -204,6 +208,8 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
     let is_active: Vec<bool> = asked.into_iter().zip(written).map(|(asked, written)| asked || written).collect();
     let values = activity::active_values(&old, &is_active);
     refuse_bits(&old, &values)?;
+    let structured = structure::structured(&old);
+    let races = races::races(&structured, request, &activity::active_values(&structured, &is_active));
     let tangents: Vec<usize> = (0..is_active.len()).filter(|&index| is_active[index]).collect();
     let mut new = old.like();
     new.name = format!("{}_tangent", old.name).into();
@@ -232,7 +238,7 @@ pub fn tangent(module: &Module, kernel: FuncId, request: &Request) -> Result<Tan
     if !after.is_empty() {
         make_strict(&mut module);
     }
-    Ok(Tangent { module, kernel, tangents, after })
+    Ok(Tangent { module, kernel, tangents, after, races })
 }
 
 /// The module, and the kernel without calls but those that are kept, without ops that are differentiated by what they

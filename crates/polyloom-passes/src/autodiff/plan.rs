@@ -1,7 +1,7 @@
 //! The backward kernel as it is handed over: without what nothing needs, and with what a launch has to know.
 
 use super::custom;
-use super::races::Race;
+use super::races::{self, Race};
 use super::sweep::{Array, Sweep, is_used};
 use super::{sums, updates};
 use crate::edit::Replacements;
@@ -64,6 +64,12 @@ impl Needs {
     /// extents of the whole launch but the first as its last arguments.
     pub fn takes_part(&self) -> bool {
         !self.tapes.is_empty() || !self.segments.is_empty()
+    }
+
+    /// What to say of a kernel that several threads write different numbers to one element in, in every launch of so
+    /// many dimensions that has more than one thread.
+    pub fn race_in_any_launch(&self, rank: u8) -> Option<&Diagnostic> {
+        races::in_any_launch(&self.races, rank)
     }
 }
 

@@ -3,150 +3,283 @@
 //!
 //! A store is one of these along an axis of the launch where its value depends on the thread's coordinate along it and
 //! is active, and its indices do not; or where its indices depend on it through one quotient or remainder alone. Two
-//! stores are where their indices differ by a constant number of threads. What cannot be seen so, such as indices that
-//! come from an array, is left alone, and so are stores under a condition: it may let one thread through.
+//! stores are where their indices differ by a constant number of threads. Conditions that let the threads between two
+//! through ([`super::guards`]) are looked at when a launch is known. What cannot be seen so, such as indices that come
+//! from an array and other conditions, is left alone.
 
 use super::Request;
 use super::activity::natural_rank;
+use super::guards::{self, Launch, Reach, Threads};
 use cranelift_entity::EntitySet;
 use polyloom_ir::affine::{Affine, Term};
 use polyloom_ir::op::{Effect, Group};
 use polyloom_ir::{Code, Diagnostic, Function, Imm, Inst, InstData, Op, Region, Value, ValueDef};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// How many stores before it, of those with the same multiples in their indices, a store is compared with.
+const MAX_OTHERS: usize = 16;
+/// How many operations that bring threads together are looked at.
+const MAX_CUTS: usize = 16;
 
 /// Threads of a launch that write one element.
 #[derive(Clone, Debug)]
 pub struct Race {
     /// Along which axis of the launch they are.
-    pub axis: u8,
-    /// They are there in launches with a greater extent along this axis.
-    pub above: u64,
+    axis: u8,
+    sharing: Sharing,
+    /// Which threads store.
+    reach: Reach,
     /// What to say of it.
     pub diagnostic: Diagnostic,
+}
+
+/// Which of the threads along an axis write one element.
+#[derive(Clone, Debug)]
+enum Sharing {
+    /// Some of more than so many in a row.
+    Above(u64),
+    /// Neighbours of which this quotient is the same.
+    Quotient(Quotient),
+    /// One, and the one so far along the axis that comes to another store.
+    Apart(i64, Reach),
+}
+
+/// The quotient of a coordinate and a constant, which are added first.
+#[derive(Clone, Copy, Debug)]
+struct Quotient {
+    offset: i64,
+    by: i64,
+    /// Whether it is rounded to zero, and not down.
+    truncates: bool,
+}
+
+impl Quotient {
+    fn of(self, coordinate: i128) -> i128 {
+        let (sum, by) = (coordinate + i128::from(self.offset), i128::from(self.by));
+        if self.truncates { sum / by } else { sum.div_euclid(by) }
+    }
+}
+
+impl Race {
+    /// Whether threads of a launch write one element, as far as is known.
+    pub fn happens(&self, launch: &Launch<'_>) -> bool {
+        self.reach.threads(launch).is_some_and(|threads| self.is_among(&threads, launch))
+    }
+
+    fn is_among(&self, threads: &Threads, launch: &Launch<'_>) -> bool {
+        let axis = usize::from(self.axis);
+        // Beyond the launch's extents there is one thread.
+        let Some(&(first, last)) = threads.get(axis) else { return false };
+        let mut others = threads.iter().enumerate().filter(|&(other, _)| other != axis);
+        if others.any(|(_, (first, last))| first > last) {
+            return false;
+        }
+        match &self.sharing {
+            &Sharing::Above(n) => last - first >= i128::from(n),
+            // Of three neighbours, two have the same.
+            Sharing::Quotient(quotient) => {
+                last - first >= 2 || last - first == 1 && quotient.of(first) == quotient.of(last)
+            }
+            Sharing::Apart(distance, reach) => reach.threads(launch).is_some_and(|second| {
+                let moved = |at: usize| if at == axis { i128::from(*distance) } else { 0 };
+                threads.iter().zip(&second).enumerate().all(|(at, (one, other))| {
+                    let (first, last) = (one.0 + moved(at), one.1 + moved(at));
+                    first.max(other.0) <= last.min(other.1)
+                })
+            }),
+        }
+    }
+
+    /// Whether it happens in every launch that has two neighbouring threads along its axis.
+    fn is_of_any_two(&self) -> bool {
+        let always = match &self.sharing {
+            Sharing::Above(n) => *n == 1,
+            Sharing::Quotient(quotient) => quotient.of(0) == quotient.of(1),
+            Sharing::Apart(distance, reach) => distance.abs() == 1 && reach.is_always(),
+        };
+        always && self.reach.is_always()
+    }
+}
+
+/// What to say of a kernel that has a race in every launch of more than one thread, however its extents, as many as
+/// `rank`, are.
+pub(super) fn in_any_launch(races: &[Race], rank: u8) -> Option<&Diagnostic> {
+    let certain = |axis: u8| races.iter().find(|race| race.axis == axis && race.is_of_any_two());
+    let first = certain(0)?;
+    (1..rank).all(|axis| certain(axis).is_some()).then_some(&first.diagnostic)
 }
 
 /// A store of a value that a derivative flows through.
 struct Store {
     inst: Inst,
-    /// Whether conditions say where it is reached, or loops that do not run as often in each thread.
-    is_guarded: bool,
+    /// What its indices are.
+    indices: SmallVec<[Affine; 2]>,
+    reach: Reach,
 }
 
 /// The stores of a kernel in structured form by which threads overwrite each other's numbers.
 pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value>) -> Vec<Race> {
+    let mut stores = Vec::new();
+    guards::walk(func, &mut |inst, reach| {
+        let data = &func.insts[inst];
+        if data.op == Op::ArrayStore
+            && let Some((value, place)) = data.operands.split_last()
+            && active.contains(*value)
+            && let Some(reach) = reach
+        {
+            let indices = place[1..].iter().map(|&index| Affine::of(func, index)).collect();
+            stores.push(Store { inst, indices, reach: reach.clone() });
+        }
+    });
     let mut races = Vec::new();
     for axis in 0..natural_rank(func).max(request.rank) {
-        let whole = Dependence::on(func, axis, None);
-        let stores = whole.stores(active);
-        for store in &stores {
-            if let Some(above) = shared_by(func, axis, &whole, store) {
-                races.push(race(func, store.inst, axis, above));
-            }
+        if stores.is_empty() {
+            break;
         }
-        for (number, first) in stores.iter().enumerate() {
-            let others = stores[..number].iter().filter_map(|second| apart_by(func, axis, &whole, first, second));
-            if let Some(distance) = others.min() {
-                races.push(race(func, first.inst, axis, distance));
+        let whole = Dependence::on(func, axis, None);
+        let mut cuts = Cuts::along(func, axis);
+        // By array and multiples, the stores so far.
+        let mut alike: BTreeMap<(Value, Vec<&[(Term, i64)]>), Vec<&Store>> = BTreeMap::new();
+        for store in stores.iter().filter(|store| store.reach.is_even(func, &whole)) {
+            let mut race = |sharing: Sharing| {
+                let diagnostic = diagnostic(func, store.inst);
+                races.push(Race { axis, sharing, reach: store.reach.clone(), diagnostic });
+            };
+            if let Some(sharing) = cuts.shared_by(&whole, store) {
+                race(sharing);
             }
+            let form = store.indices.iter().map(|index| &index.terms[..]).collect();
+            let others = alike.entry((func.insts[store.inst].operands[0], form)).or_default();
+            for other in others.iter().rev().take(MAX_OTHERS) {
+                if let Some(distance) = apart_by(func, axis, &whole, store, other) {
+                    race(Sharing::Apart(distance, other.reach.clone()));
+                }
+            }
+            others.push(store);
         }
     }
     races
 }
 
-/// The greatest extent of launches along an axis in which no two threads share what a store writes to; nothing if they
-/// cannot be seen to share it in any.
-fn shared_by(func: &Function, axis: u8, whole: &Dependence<'_>, store: &Store) -> Option<u64> {
-    let data = &func.insts[store.inst];
-    let (&value, place) = data.operands.split_last()?;
-    let indices = &place[1..];
-    if store.is_guarded || !whole.contains(value) {
-        return None;
-    }
-    if !indices.iter().any(|&index| whole.contains(index)) {
-        return Some(1);
-    }
-    // Threads with the same quotient, or the same remainder.
-    let mut found = None;
-    func.walk(func.body, &mut |_, cut| {
-        if let Some(above) = bucket(func, axis, cut)
-            && found.is_none_or(|found| above < found)
-        {
-            let rest = Dependence::on(func, axis, Some(cut));
-            let is_alike = !indices.iter().any(|&index| rest.contains(index));
-            if is_alike && rest.contains(value) {
-                found = Some(above);
-            }
-        }
-    });
-    found
+/// The operations that bring threads along an axis together, each with what of it is the same.
+struct Cuts<'a> {
+    func: &'a Function,
+    axis: u8,
+    /// What differs but for what they give, once somebody asks.
+    known: Vec<(&'a InstData, Sharing, Option<Dependence<'a>>)>,
 }
 
-/// The greatest number of neighbouring threads along an axis of which no two need have the same result of an operation
-/// that brings threads together.
-fn bucket(func: &Function, axis: u8, data: &InstData) -> Option<u64> {
+impl<'a> Cuts<'a> {
+    fn along(func: &'a Function, axis: u8) -> Cuts<'a> {
+        let mut known: Vec<(&'a InstData, Sharing, Option<Dependence<'a>>)> = Vec::new();
+        let mut found: Vec<Inst> = Vec::new();
+        func.walk(func.body, &mut |inst, data| {
+            let is_new = |other: &Inst| !are_computed_alike(func, &func.insts[*other], data);
+            if found.len() < MAX_CUTS && bucket(func, axis, data).is_some() && found.iter().all(is_new) {
+                found.push(inst);
+            }
+        });
+        for inst in found {
+            let data = &func.insts[inst];
+            known.extend(bucket(func, axis, data).map(|sharing| (data, sharing, None)));
+        }
+        Cuts { func, axis, known }
+    }
+
+    /// Which threads share what a store writes to, if that can be seen.
+    fn shared_by(&mut self, whole: &Dependence<'_>, store: &Store) -> Option<Sharing> {
+        let (&value, place) = self.func.insts[store.inst].operands.split_last()?;
+        let indices = &place[1..];
+        if !whole.contains(value) {
+            return None;
+        }
+        if !indices.iter().any(|&index| whole.contains(index)) {
+            return Some(Sharing::Above(1));
+        }
+        let mut found: Option<&Sharing> = None;
+        for (cut, sharing, rest) in &mut self.known {
+            let rest = rest.get_or_insert_with(|| Dependence::on(self.func, self.axis, Some(*cut)));
+            let is_alike = !indices.iter().any(|&index| rest.contains(index));
+            if is_alike && rest.contains(value) && found.is_none_or(|found| least(sharing) < least(found)) {
+                found = Some(sharing);
+            }
+        }
+        found.cloned()
+    }
+}
+
+/// So many neighbouring threads, and no more, need not have two that share an element.
+fn least(sharing: &Sharing) -> u64 {
+    match sharing {
+        Sharing::Above(n) => *n,
+        Sharing::Quotient(_) => 2,
+        Sharing::Apart(distance, _) => distance.unsigned_abs(),
+    }
+}
+
+/// Which threads along an axis have the same result of an operation that brings threads together.
+fn bucket(func: &Function, axis: u8, data: &InstData) -> Option<Sharing> {
     let &[of, by] = &data.operands[..] else { return None };
-    let distance = Affine::of(func, of).distance(axis)?;
-    let by = Affine::of(func, by).as_const().and_then(|by| u64::try_from(by).ok())?;
+    let by = Affine::of(func, by).as_const()?;
+    let offset = Affine::of(func, of).distance(axis)?;
+    let quotient = |by: i64, truncates: bool| Sharing::Quotient(Quotient { offset, by, truncates });
     match data.op {
-        Op::Div | Op::FloorDiv => (by >= 2).then(|| if distance % by as i64 == 0 { 1 } else { 2 }),
-        Op::Rshift => (1..31).contains(&by).then(|| if distance % (1 << by) == 0 { 1 } else { 2 }),
-        Op::Mod => (by >= 1 && distance >= 0).then_some(by),
-        Op::BitAnd => 1u64.checked_shl(by.count_ones()),
+        Op::Div | Op::FloorDiv => (by >= 2).then(|| quotient(by, data.op == Op::Div)),
+        Op::Rshift => (1..31).contains(&by).then(|| quotient(1 << by, false)),
+        Op::Mod => (by >= 1 && offset >= 0).then_some(Sharing::Above(by.unsigned_abs())),
+        Op::BitAnd if by >= 0 => 1u64.checked_shl(by.count_ones()).map(Sharing::Above),
         _ => None,
     }
 }
 
-/// How many threads along an axis lie between two that write one element by these stores, if that is constant.
-fn apart_by(func: &Function, axis: u8, whole: &Dependence<'_>, first: &Store, second: &Store) -> Option<u64> {
-    let [one, other] = [first, second].map(|store| &func.insts[store.inst].operands);
-    if first.is_guarded || second.is_guarded || one.len() != other.len() || one[0] != other[0] {
+/// How far along an axis from one that comes to the first of these stores the thread is that writes the same element by
+/// the second, if that is constant.
+fn apart_by(func: &Function, axis: u8, whole: &Dependence<'_>, first: &Store, second: &Store) -> Option<i64> {
+    let [one, other] = [first, second].map(|store| func.insts[store.inst].operands.last());
+    if one == other && one.is_some_and(|&value| !whole.contains(value)) {
         return None;
     }
-    if one.last() == other.last() && one.last().is_some_and(|&value| !whole.contains(value)) {
-        return None;
-    }
-    let mut threads = None;
-    for (&a, &b) in one[1..one.len() - 1].iter().zip(&other[1..]) {
-        let [a, b] = [a, b].map(|index| Affine::of(func, index));
-        // What loops count is not the same number in both.
-        let is_fixed = |(term, _): &(Term, i64)| match *term {
-            Term::Coordinate(_) => true,
-            Term::Value(value) => func.param_index(value).is_some(),
-        };
-        if a.terms != b.terms || !a.terms.iter().all(is_fixed) {
+    // What loops count is not the same number in both.
+    let is_fixed = |(term, _): &(Term, i64)| match *term {
+        Term::Coordinate(_) => true,
+        Term::Value(value) => func.param_index(value).is_some(),
+    };
+    let mut distance = None;
+    for (a, b) in first.indices.iter().zip(&second.indices) {
+        if !a.terms.iter().all(is_fixed) {
             return None;
         }
         if a.offset == b.offset {
             continue;
         }
         let (of, factor, _) = a.along_one_axis()?;
-        let distance = a.offset - b.offset;
-        if of != axis || threads.is_some() || distance % factor != 0 {
+        let apart = a.offset - b.offset;
+        if of != axis || distance.is_some() || apart % factor != 0 {
             return None;
         }
-        threads = Some((distance / factor).unsigned_abs());
+        distance = Some(apart / factor);
     }
-    threads
+    distance
 }
 
-fn race(func: &Function, store: Inst, axis: u8, above: u64) -> Race {
+fn diagnostic(func: &Function, store: Inst) -> Diagnostic {
     let data = &func.insts[store];
     let name = func.param_index(data.operands[0]).map_or("the array", |index| &*func.param_names[index]);
     let message =
         format!("several threads write different numbers to one element of `{name}`, and which one stays is chance");
     let help = "add to it with `atomic_add`, find an extremum with `atomic_min` or `atomic_max`, or let one thread store \
                 to each element";
-    let diagnostic = Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help);
-    Race { axis, above, diagnostic }
+    Diagnostic::error(Code::NotDifferentiable, data.span, message).help(help)
 }
 
 /// What may differ between threads that differ in their coordinate along one axis alone.
-struct Dependence<'a> {
+pub(super) struct Dependence<'a> {
     func: &'a Function,
     axis: u8,
     /// An operation that is taken for one whose result is the same.
     cut: Option<&'a InstData>,
     values: EntitySet<Value>,
-    guarded: EntitySet<Inst>,
     /// Arrays that the kernel writes.
     written: Vec<bool>,
 }
@@ -154,48 +287,34 @@ struct Dependence<'a> {
 impl<'a> Dependence<'a> {
     fn on(func: &'a Function, axis: u8, cut: Option<&'a InstData>) -> Dependence<'a> {
         let written = func.written_arrays();
-        let mut made = Dependence { func, axis, cut, values: EntitySet::new(), guarded: EntitySet::new(), written };
+        let mut made = Dependence { func, axis, cut, values: EntitySet::new(), written };
         // Loops feed their results back to their beginning.
-        while made.region(func.body, false) {}
+        while made.region(func.body) {}
         made
     }
 
-    fn contains(&self, value: Value) -> bool {
+    pub(super) fn contains(&self, value: Value) -> bool {
         self.values.contains(value)
     }
 
-    /// The stores of active values.
-    fn stores(&self, active: &EntitySet<Value>) -> Vec<Store> {
-        let mut stores = Vec::new();
-        self.func.walk(self.func.body, &mut |inst, data| {
-            if data.op == Op::ArrayStore && data.operands.last().is_some_and(|&value| active.contains(value)) {
-                stores.push(Store { inst, is_guarded: self.guarded.contains(inst) });
-            }
-        });
-        stores
-    }
-
     /// Adds what differs in a region; gives whether there was anything new.
-    fn region(&mut self, region: Region, is_guarded: bool) -> bool {
+    fn region(&mut self, region: Region) -> bool {
         let func = self.func;
         let mut grows = false;
         for &inst in &func.regions[region].insts {
             let data = &func.insts[inst];
-            if is_guarded {
-                self.guarded.insert(inst);
-            }
             if data.regions.is_empty() {
                 if self.differs(data) {
                     data.results.iter().for_each(|&result| grows |= self.values.insert(result));
                 }
                 continue;
             }
-            grows |= self.structured(data, is_guarded);
+            grows |= self.structured(data);
         }
         grows
     }
 
-    fn structured(&mut self, data: &InstData, is_guarded: bool) -> bool {
+    fn structured(&mut self, data: &InstData) -> bool {
         let func = self.func;
         let mut grows = false;
         // How often a loop runs, or which way an `if` goes.
@@ -228,17 +347,15 @@ impl<'a> Dependence<'a> {
         if data.op == Op::ForRange && is_apart {
             grows |= self.values.insert(func.regions[data.regions[0]].params[0]);
         }
-        // What a condition leaves out in all threads is no race either.
-        let is_guarded = is_guarded || is_apart || data.op != Op::ForRange;
         for &inner in &data.regions {
-            grows |= self.region(inner, is_guarded);
+            grows |= self.region(inner);
         }
         grows
     }
 
     /// Whether the results of an instruction may differ.
     fn differs(&self, data: &InstData) -> bool {
-        if self.cut.is_some_and(|cut| is_same(self.func, cut, data)) {
+        if self.cut.is_some_and(|cut| are_computed_alike(self.func, cut, data)) {
             return false;
         }
         let info = data.op.info();
@@ -259,7 +376,7 @@ impl<'a> Dependence<'a> {
 }
 
 /// Whether two instructions compute the same of the same.
-fn is_same(func: &Function, a: &InstData, b: &InstData) -> bool {
+fn are_computed_alike(func: &Function, a: &InstData, b: &InstData) -> bool {
     let is_alike = |(&x, &y): (&Value, &Value)| x == y || is_alike(func, x, y);
     a.op == b.op
         && a.imm == b.imm

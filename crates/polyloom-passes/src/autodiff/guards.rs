@@ -1,0 +1,282 @@
+//! Which threads of a launch come to an instruction, where comparisons of their coordinates with what the launch is
+//! given say so: its extents, integers among its arguments, and the extents of arrays.
+
+use super::races::Dependence;
+use polyloom_ir::affine::{Affine, Term};
+use polyloom_ir::{Function, Imm, Inst, Op, Region, Scalar, Type, Value, ValueDef};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// What a launch is given, as far as its races are decided by it.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// The extents of the launch.
+    pub dim: &'a [u64],
+    /// By parameter of the kernel's HIR; of those beyond its end nothing is known.
+    pub arguments: &'a [Argument],
+}
+
+/// What is known of an argument.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Argument {
+    /// The value of an integer.
+    Number(i64),
+    /// The extents of an array.
+    Extents(Vec<u64>),
+    /// Nothing.
+    Other,
+}
+
+/// The first and the last coordinate, along each axis of a launch, of the threads that come to an instruction: none do
+/// if along one of them the last is before the first.
+pub(super) type Threads = SmallVec<[(i128, i128); 3]>;
+
+/// What a launch is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Known {
+    Coordinate(u8),
+    Number(usize),
+    Extent(usize, u8),
+}
+
+/// An integer of this type, from what a launch is given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Sum {
+    terms: SmallVec<[(Known, i64); 2]>,
+    offset: i64,
+    ty: Scalar,
+}
+
+/// What has to hold of two integers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Comparison {
+    op: Op,
+    sides: [Sum; 2],
+}
+
+/// What has to hold where an instruction is reached.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Reach {
+    comparisons: Arc<Vec<Comparison>>,
+    /// The loops around whose bounds come from elsewhere.
+    loops: Arc<Vec<Inst>>,
+}
+
+impl Reach {
+    /// Whether every thread of every launch comes there.
+    pub(super) fn is_always(&self) -> bool {
+        self.comparisons.is_empty()
+    }
+
+    /// Whether loops around run as often in all threads that are on a line along an axis.
+    pub(super) fn is_even(&self, func: &Function, whole: &Dependence<'_>) -> bool {
+        !self.loops.iter().any(|&inst| func.insts[inst].operands[..3].iter().any(|&bound| whole.contains(bound)))
+    }
+
+    /// Adds that a condition holds, or does not; nothing if it is none of these.
+    fn add(&mut self, func: &Function, condition: Value, truth: bool) -> Option<()> {
+        let ValueDef::Result(inst, _) = func.values[condition].def else { return None };
+        let data = &func.insts[inst];
+        match (data.op, &data.operands[..]) {
+            (Op::Not, &[other]) => self.add(func, other, !truth),
+            (Op::BitAnd, &[a, b]) if truth => self.add(func, a, truth).and_then(|()| self.add(func, b, truth)),
+            (Op::BitOr, &[a, b]) if !truth => self.add(func, a, truth).and_then(|()| self.add(func, b, truth)),
+            (op, &[a, b]) => self.compare(func, if truth { op } else { opposite(op)? }, [a, b]),
+            _ => None,
+        }
+    }
+
+    fn compare(&mut self, func: &Function, op: Op, sides: [Value; 2]) -> Option<()> {
+        opposite(op)?;
+        let sides = [Sum::of(func, sides[0])?, Sum::of(func, sides[1])?];
+        if sides.iter().all(|side| side.terms.is_empty()) && holds(op, sides[0].offset, sides[1].offset) {
+            return Some(());
+        }
+        Arc::make_mut(&mut self.comparisons).push(Comparison { op, sides });
+        Some(())
+    }
+
+    /// The threads that come there; nothing if they are not those between two.
+    pub(super) fn threads(&self, launch: &Launch<'_>) -> Option<Threads> {
+        let mut threads: Threads = launch.dim.iter().map(|&extent| (0, i128::from(extent) - 1)).collect();
+        for comparison in &*self.comparisons {
+            comparison.narrow(&mut threads, launch)?;
+        }
+        Some(threads)
+    }
+}
+
+fn holds(op: Op, a: i64, b: i64) -> bool {
+    match op {
+        Op::Lt => a < b,
+        Op::Ge => a >= b,
+        Op::Gt => a > b,
+        Op::Le => a <= b,
+        Op::Eq => a == b,
+        _ => a != b,
+    }
+}
+
+fn opposite(op: Op) -> Option<Op> {
+    Some(match op {
+        Op::Lt => Op::Ge,
+        Op::Ge => Op::Lt,
+        Op::Gt => Op::Le,
+        Op::Le => Op::Gt,
+        Op::Eq => Op::Ne,
+        Op::Ne => Op::Eq,
+        _ => return None,
+    })
+}
+
+impl Sum {
+    fn of(func: &Function, value: Value) -> Option<Sum> {
+        let ty = func.ty(value).as_scalar().filter(|ty| ty.is_int())?;
+        let known = |term: Term| match term {
+            Term::Coordinate(axis) => Some(Known::Coordinate(axis)),
+            Term::Value(value) => match func.values[value].def {
+                ValueDef::Result(inst, _) => match (func.insts[inst].op, &func.insts[inst].imm) {
+                    (Op::Dim, &Imm::Axis(axis)) => {
+                        Some(Known::Extent(func.param_index(func.insts[inst].operands[0])?, axis))
+                    }
+                    _ => None,
+                },
+                ValueDef::Param(..) => {
+                    let is_int = matches!(func.ty(value), Type::Scalar(scalar) if scalar.is_int());
+                    func.param_index(value).filter(|_| is_int).map(Known::Number)
+                }
+            },
+        };
+        let Affine { terms, offset } = Affine::of(func, value);
+        let terms: Option<_> = terms.into_iter().map(|(term, factor)| Some((known(term)?, factor))).collect();
+        Some(Sum { terms: terms?, offset, ty })
+    }
+
+    /// What is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if that is not
+    /// known, or if it may be too large for the integer's type.
+    fn in_launch(&self, launch: &Launch<'_>) -> Option<(i128, SmallVec<[i128; 3]>)> {
+        let mut constant = i128::from(self.offset);
+        let mut factors: SmallVec<[i128; 3]> = launch.dim.iter().map(|_| 0).collect();
+        for &(known, factor) in &self.terms {
+            let factor = i128::from(factor);
+            let number = match known {
+                // Beyond the launch's own, there is one coordinate: zero.
+                Known::Coordinate(axis) => {
+                    if let Some(of) = factors.get_mut(usize::from(axis)) {
+                        *of += factor;
+                    }
+                    continue;
+                }
+                Known::Number(param) => match launch.arguments.get(param)? {
+                    &Argument::Number(number) => i128::from(number),
+                    _ => return None,
+                },
+                Known::Extent(param, axis) => match launch.arguments.get(param)? {
+                    Argument::Extents(extents) => i128::from(*extents.get(usize::from(axis))?),
+                    _ => return None,
+                },
+            };
+            constant += factor * number;
+        }
+        let (mut low, mut high) = (constant, constant);
+        for (&factor, &extent) in factors.iter().zip(launch.dim) {
+            let far = factor * (i128::from(extent) - 1).max(0);
+            (low, high) = (low + far.min(0), high + far.max(0));
+        }
+        let is_signed = self.ty.is_signed_int();
+        let bits = self.ty.bits() - u32::from(is_signed);
+        let (least, most) = (if is_signed { -(1i128 << bits) } else { 0 }, (1i128 << bits) - 1);
+        (least <= low && high <= most).then_some((constant, factors))
+    }
+}
+
+impl Comparison {
+    /// Leaves the threads of which it holds; nothing if it is not known which these are, or if they have others between
+    /// them.
+    fn narrow(&self, threads: &mut Threads, launch: &Launch<'_>) -> Option<()> {
+        let ([(a, of_a), (b, of_b)], op) =
+            ([self.sides[0].in_launch(launch)?, self.sides[1].in_launch(launch)?], self.op);
+        let constant = a - b;
+        let mut factors = of_a.iter().zip(&of_b).map(|(a, b)| a - b).enumerate().filter(|&(_, factor)| factor != 0);
+        let (axis, factor) = match (factors.next(), factors.next()) {
+            // It is the same for all threads.
+            (None, _) => (0, 0),
+            (Some(one), None) => one,
+            _ => return None,
+        };
+        let Some((first, last)) = threads.get_mut(axis) else { return Some(()) };
+        // `at_most`: factor * coordinate + constant <= 0, and if `is_less` < 0.
+        let mut at_most = |factor: i128, constant: i128, is_less: bool| {
+            let most = -constant - i128::from(is_less);
+            match factor.signum() {
+                1 => *last = (*last).min(most.div_euclid(factor)),
+                -1 => *first = (*first).max(-most.div_euclid(-factor)),
+                _ if most < 0 => *last = *first - 1,
+                _ => {}
+            }
+        };
+        match op {
+            Op::Lt => at_most(factor, constant, true),
+            Op::Le => at_most(factor, constant, false),
+            Op::Gt => at_most(-factor, -constant, true),
+            Op::Ge => at_most(-factor, -constant, false),
+            Op::Eq => {
+                at_most(factor, constant, false);
+                at_most(-factor, -constant, false);
+            }
+            _ if factor == 0 => {
+                if constant == 0 {
+                    *last = *first - 1;
+                }
+            }
+            _ if constant % factor == 0 => {
+                let without = -constant / factor;
+                match () {
+                    () if !(*first..=*last).contains(&without) => {}
+                    () if without == *first => *first += 1,
+                    () if without == *last => *last -= 1,
+                    () => return None,
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+/// Calls `found` with each instruction of a function in structured form, and with what has to hold where it is reached,
+/// unless that is something else.
+pub(super) fn walk(func: &Function, found: &mut dyn FnMut(Inst, Option<&Reach>)) {
+    region(func, func.body, Some(&Reach::default()), found);
+}
+
+fn region(func: &Function, at: Region, reach: Option<&Reach>, found: &mut dyn FnMut(Inst, Option<&Reach>)) {
+    for &inst in &func.regions[at].insts {
+        found(inst, reach);
+        let data = &func.insts[inst];
+        for (number, &inner) in data.regions.iter().enumerate() {
+            let within = reach.and_then(|reach| match data.op {
+                Op::If => {
+                    let mut reach = reach.clone();
+                    reach.add(func, data.operands[0], number == 0).map(|()| reach)
+                }
+                Op::ForRange => Some(in_loop(func, inst, reach)),
+                _ => None,
+            });
+            region(func, inner, within.as_ref(), found);
+        }
+    }
+}
+
+/// What has to hold within a loop. Of one whose bounds are not known it is taken that it runs.
+fn in_loop(func: &Function, inst: Inst, reach: &Reach) -> Reach {
+    let mut reach = reach.clone();
+    Arc::make_mut(&mut reach.loops).push(inst);
+    let [start, end, step] = [0, 1, 2].map(|operand| func.insts[inst].operands[operand]);
+    match Affine::of(func, step).as_const().map(i64::signum) {
+        Some(1) => _ = reach.compare(func, Op::Lt, [start, end]),
+        Some(-1) => _ = reach.compare(func, Op::Gt, [start, end]),
+        _ => {}
+    }
+    reach
+}

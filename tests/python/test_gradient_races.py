@@ -1,0 +1,216 @@
+"""Launches in which threads that a condition lets through write different numbers to one element, and ones in which
+they do not: worked out by hand from the kernels' text, and in a list of all writes."""
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import polyloom as loom
+import pytest
+
+D = loom.array(dtype=loom.float64)
+f64 = loom.float64
+REFUSED = "several threads write different numbers to one element of `y`"
+
+
+@loom.kernel
+def below(x: D, y: D, n: int):
+    i = loom.tid()
+    if i < n:
+        y[i // 2] = x[i]
+
+
+@loom.kernel
+def returned(x: D, y: D, n: int):
+    i = loom.tid()
+    if i >= n or i < 1:
+        return
+    y[0] = x[i]
+
+
+@loom.kernel
+def within(x: D, y: D, n: int):
+    i = loom.tid()
+    if 2 * i + 1 < x.shape[0] and n > 3:
+        if not (n - i <= 2):
+            y[i >> 1] = x[i]
+
+
+@loom.kernel
+def descending(x: D, y: D, n: int):
+    i = loom.tid()
+    if n - i > 0:
+        y[i % 3] = x[i]
+
+
+@loom.kernel
+def two_places(x: D, y: D, n: int):
+    i = loom.tid()
+    if i < n:
+        y[i] = x[i]
+    else:
+        y[i - 4] = f64(2.0) * x[i]
+
+
+@loom.kernel
+def one_by_one(x: D, y: D, n: int):
+    i = loom.tid()
+    if i == n:
+        y[0] = x[i]
+    if i != 0 and i < 2:
+        y[1] = x[i]
+    if i <= 0:
+        y[2] = x[i]
+
+
+@loom.kernel
+def except_one(x: D, y: D, n: int):
+    i = loom.tid()
+    if i != n:
+        y[0] = x[i]
+
+
+@loom.kernel
+def of_others(x: D, y: D, n: int):
+    i = loom.tid()
+    if i % 2 == 0:
+        y[i // 2] = x[i]
+    if x[i] < f64(n):
+        y[8] = x[i]
+
+
+@loom.kernel
+def looped(x: D, y: D, n: int):
+    i = loom.tid()
+    for _ in range(2, n):
+        y[0] = x[i]
+
+
+def writers(of: Callable[[int, int], list[int]], dim: int, n: int) -> bool:
+    """Whether two of the threads write one element."""
+    elements = [element for thread in range(dim) for element in set(of(thread, n))]
+    return len(elements) != len(set(elements))
+
+
+# What a thread writes. An array has nine elements.
+WRITES: dict[str, Callable[[int, int], list[int]]] = {
+    "below": lambda i, n: [i // 2] if i < n else [],
+    "returned": lambda i, n: [0] if 1 <= i < n else [],
+    "within": lambda i, n: [i >> 1] if 2 * i + 1 < 9 and n > 3 and n - i > 2 else [],
+    "descending": lambda i, n: [i % 3] if n - i > 0 else [],
+    "two_places": lambda i, n: [i] if i < n else [i - 4],
+    "one_by_one": lambda i, n: [0] * (i == n) + [1] * (i == 1) + [2] * (i == 0),
+    "looped": lambda i, n: [0] if n > 2 else [],
+}
+KERNELS = [below, returned, within, descending, two_places, one_by_one, looped]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.key)
+def test_launches_are_refused_where_two_threads_write_one_element(kernel):
+    n_refused = 0
+    for dim in range(1, 9):
+        for n in range(10):
+            args = [np.arange(9.0), np.zeros(9), n]
+            found = []
+            for launch in (taped, pushed):
+                try:
+                    launch(kernel, dim, args)
+                    found.append(False)
+                except loom.CompileError as error:
+                    assert [d.code for d in error.diagnostics] == ["PL0701"] and REFUSED in str(error)
+                    found.append(True)
+            assert found == [writers(WRITES[kernel.key], dim, n)] * 2, (dim, n)
+            n_refused += found[0]
+    assert n_refused or kernel is one_by_one
+
+
+def taped(kernel, dim, args):
+    with loom.Tape():
+        loom.launch(kernel, dim, args)
+
+
+def pushed(kernel, dim, args):
+    loom.jvp(kernel, dim, args, tangents=[np.ones(9), np.zeros(9), None])
+
+
+@pytest.mark.parametrize("kernel", [of_others, except_one])
+def test_conditions_that_are_not_looked_at_are_left_alone(kernel):
+    taped(kernel, 8, [np.arange(9.0), np.zeros(9), 4])
+    pushed(kernel, 8, [np.arange(9.0), np.zeros(9), 4])
+    # The ends of a launch can be left out, and what is not there.
+    if kernel is except_one:
+        for dim, n, races in ((2, 0, False), (2, 1, False), (3, 0, True), (3, 2, True), (2, -1, True), (1, -1, False)):
+            if races:
+                with pytest.raises(loom.CompileError, match=REFUSED):
+                    taped(kernel, dim, [np.arange(9.0), np.zeros(9), n])
+            else:
+                taped(kernel, dim, [np.arange(9.0), np.zeros(9), n])
+
+
+@loom.kernel
+def corner(x: loom.array2d(dtype=loom.float64), y: loom.array2d(dtype=loom.float64), n: int):
+    i, j = loom.tid()
+    if i < n and j < y.shape[1]:
+        y[i, j // 2] = x[i, j]
+
+
+def test_conditions_on_other_axes_count():
+    x, y = np.ones((4, 4)), np.zeros((4, 1))
+    for n, width, refused in ((4, 1, False), (4, 2, True), (0, 2, False)):
+        y = np.zeros((4, width))
+        with loom.Tape():
+            if refused:
+                with pytest.raises(loom.CompileError, match=REFUSED):
+                    loom.launch(corner, (4, 4), [x, y, n])
+            else:
+                loom.launch(corner, (4, 4), [x, y, n])
+
+
+@loom.kernel
+def wrapping(x: D, y: D, n: int):
+    i = loom.tid()
+    if i + n > 0:
+        y[0] = x[i]
+
+
+def test_sums_that_overflow_are_left_alone():
+    """2^31 - 1 and 1 are negative: only the first thread stores."""
+    taped(wrapping, 3, [np.arange(9.0), np.zeros(9), 2**31 - 1])
+    with pytest.raises(loom.CompileError, match=REFUSED):
+        taped(wrapping, 3, [np.arange(9.0), np.zeros(9), 2**31 - 3])
+
+
+@loom.kernel
+def product(x: D, y: D):
+    y[0] *= x[loom.tid()]
+
+
+@loom.kernel
+def remainders(x: D, y: D):
+    i = loom.tid()
+    y[i % 2] = x[i]
+
+
+def test_code_that_is_written_out_for_any_launch_comes_with_a_warning(tmp_path):
+    for text in (product.hir, product.cuda, product.cpp, product.ptx):
+        with pytest.warns(UserWarning, match="several threads write different numbers to one element of `y`") as found:
+            text(backward=True)
+        assert "PL0701" in str(found[0].message) and "atomic_add" in str(found[0].message)
+        assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        product.cuda()
+        # Launches of two threads are right.
+        remainders.cuda(backward=True)
+        below.cuda(backward=True)
+    file = tmp_path / "product.py"
+    file.write_text(
+        "import polyloom as loom\n\n\n@loom.kernel\ndef k(x: loom.array(dtype=float), y: loom.array(dtype=float)):\n"
+        "    i = loom.tid()\n    y[i // 4] = x[i]\n"
+    )
+    command = [sys.executable, "-m", "polyloom", "compile", str(file), "--emit", "cuda", "--direction"]
+    done = subprocess.run([*command, "both"], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr.startswith("warning[PL0701]: several threads write different numbers to one element of `y`")
+    assert subprocess.run([*command, "forward"], capture_output=True, text=True, check=True).stderr == ""
