@@ -595,6 +595,34 @@ def of_blocks(x: D, y: D):
 
 
 @loom.kernel
+def mirrored(x: D, y: D, n: int):
+    i = loom.tid()
+    if i >= y.shape[0]:
+        return
+    if i < n:
+        y[y.shape[0] - i - 1] = x[n - 1 - i] * x[n - 1 - i]
+
+
+@loom.kernel
+def mirrored_in_any_launch(x: D, y: D, n: int):
+    i = loom.tid()
+    y[i] = x[n - 1 - i] * f64(i + 1)
+
+
+def test_elements_counted_from_the_other_end_are_private_if_a_condition_keeps_them_apart():
+    """The thread with the number `n` has the index -1, which is the first thread's element."""
+    x, adj_x = np.arange(1.0, 5.0), np.zeros(4)
+    for kernel, is_atomic in ((mirrored, False), (mirrored_in_any_launch, True)):
+        text = kernel.backward([True, True, False], [9]).kernel.hir()
+        assert ("atomic_" in text) == is_atomic, text
+    loom.launch(mirrored, 9, [x, np.zeros(8), 4], adjoint=True, adj_inputs=[adj_x, np.ones(8), None])
+    np.testing.assert_allclose(adj_x, 2.0 * x)
+    adj_x = np.zeros(4)
+    loom.launch(mirrored_in_any_launch, 5, [x, np.zeros(5), 4], adjoint=True, adj_inputs=[adj_x, np.ones(5), None])
+    np.testing.assert_allclose(adj_x, [4.0, 3.0, 2.0, 1.0 + 5.0])
+
+
+@loom.kernel
 def overlapping(x: D, y: D):
     i = loom.tid()
     y[i] = x[2 * i] * x[2 * i + 2]

@@ -1,6 +1,7 @@
 //! What derivatives flow through: values that depend on active parameters, and how arrays are accessed.
 
 use super::Request;
+use super::guards;
 use super::rules::derivative;
 use super::sweep::Array;
 use crate::analysis::range::{Index, possibly_negative_indices};
@@ -9,6 +10,7 @@ use polyloom_ir::affine::{Affine, Term};
 use polyloom_ir::op::{Derivative, Effect};
 use polyloom_ir::{Function, Imm, Inst, Op, Region, Type, Value, ValueDef, range};
 use smallvec::SmallVec;
+use std::collections::HashMap;
 
 /// The values that depend on an active parameter, so that a derivative with respect to them may matter.
 pub(super) fn active_values(func: &Function, is_active: &[bool]) -> EntitySet<Value> {
@@ -113,7 +115,7 @@ pub(super) fn extrema(func: &Function) -> Vec<bool> {
             updates[param].push(inst);
         }
     });
-    let negative = possibly_negative_indices(func);
+    let negative = negative_indices(func);
     let are_apart = |&one: &Inst, other: &Inst| {
         func.insts[one].op == func.insts[*other].op || are_other_elements(func, &negative, [one, *other])
     };
@@ -170,7 +172,7 @@ const MAX_DISTANCE: i64 = 1 << 30;
 pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
     type Places = SmallVec<[Place; 4]>;
     let mut own: Vec<Option<Places>> = vec![None; func.params().len()];
-    let (counters, negative) = (counters(func), possibly_negative_indices(func));
+    let (counters, negative) = (counters(func), negative_indices(func));
     func.walk(func.body, &mut |inst, data| {
         if data.op == Op::Call {
             // Its gradient may add to any elements.
@@ -201,6 +203,26 @@ pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
     let covers = |places: Places| (0..rank).all(|axis| places.iter().any(|place| is_along(place, axis)));
     let is_apart = |param: usize| !request.coinciding.get(param).copied().unwrap_or(false);
     own.into_iter().enumerate().map(|(param, places)| is_apart(param) && places.is_some_and(covers)).collect()
+}
+
+/// The indices that may be negative. Of `x[n - 1 - i]` that is not known without a condition, such as `i < n`: in a launch
+/// of more threads than `n`, the one with the index -1 comes to the last element, where the first one is as well.
+pub(super) fn negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
+    let mut negative = possibly_negative_indices(func);
+    let mut operands: HashMap<Inst, SmallVec<[u8; 2]>> = HashMap::new();
+    for &(inst, operand) in &negative {
+        operands.entry(inst).or_default().push(operand);
+    }
+    if !negative.is_empty() {
+        guards::walk(func, &mut |inst, reach| {
+            if let Some(operands) = operands.get_mut(&inst) {
+                let index = |operand: u8| func.insts[inst].operands[usize::from(operand)];
+                operands.retain(|operand| !reach.keeps_from_negative(func, index(*operand)));
+            }
+        });
+        negative.retain(|(inst, operand)| operands.get(inst).is_some_and(|left| left.contains(operand)));
+    }
+    negative
 }
 
 /// How an index follows from a coordinate, if that is all that differs between threads.
@@ -279,7 +301,7 @@ fn is_uniform(func: &Function, value: Value) -> bool {
 pub(super) fn stores_apart(func: &Function, request: &Request) -> EntitySet<Inst> {
     let rank = natural_rank(func).max(request.rank);
     let mut apart = EntitySet::new();
-    let negative = possibly_negative_indices(func);
+    let negative = negative_indices(func);
     func.walk(func.body, &mut |inst, data| {
         if data.op != Op::ArrayStore {
             return;

@@ -9,11 +9,10 @@
 //! access need not be an element: only one that exists is read and stored.
 
 use super::Request;
-use super::activity::{Counter, counters, is_never_negative, own_elements};
+use super::activity::{Counter, counters, is_never_negative, negative_indices, own_elements};
 use super::sums::{Values, add_results, extend_terminator};
 use super::unroll::unrolled;
 use super::zero;
-use crate::analysis::range::possibly_negative_indices;
 use crate::edit::Replacements;
 use cranelift_entity::{EntitySet, SecondaryMap};
 use polyloom_ir::affine::{Affine, Term};
@@ -103,7 +102,7 @@ fn wanted(func: &Function, request: &Request, is_active: &[bool], counters: &[Co
         return None;
     }
     let mut below = EntitySet::new();
-    for (inst, operand) in possibly_negative_indices(func) {
+    for (inst, operand) in negative_indices(func) {
         let index = func.insts[inst].operands[usize::from(operand)];
         if is_along(&Affine::of(func, index)) && !is_never_negative(func, index, counters, request) {
             below.insert(inst);

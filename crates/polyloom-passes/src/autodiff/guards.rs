@@ -58,14 +58,38 @@ struct Comparison {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Reach {
     comparisons: Arc<Vec<Comparison>>,
-    /// The loops around whose bounds come from elsewhere.
+    /// The loops around.
     loops: Arc<Vec<Inst>>,
+    /// Whether something else has to hold as well.
+    is_open: bool,
 }
 
 impl Reach {
     /// Whether every thread of every launch comes there.
     pub(super) fn is_always(&self) -> bool {
-        self.comparisons.is_empty()
+        self.comparisons.is_empty() && !self.is_open
+    }
+
+    /// Whether an index that counts down along the thread's coordinate, as `n - 1 - i` does, is not negative, since the
+    /// coordinate is below what it counts from.
+    pub(super) fn keeps_from_negative(&self, func: &Function, index: Value) -> bool {
+        let Some(Sum { terms, offset, .. }) = Sum::of(func, index).filter(|sum| sum.offset <= 0) else { return false };
+        let (down, from) = match terms[..] {
+            [(down, -1), (from, 1)] | [(from, 1), (down, -1)] => (down, from),
+            _ => return false,
+        };
+        let says_so = |comparison: &Comparison| {
+            let [a, b] = comparison.sides.each_ref().map(Sum::as_known);
+            let (low, high, apart) = match comparison.op {
+                Op::Lt => (a, b, 1),
+                Op::Le => (a, b, 0),
+                Op::Gt => (b, a, 1),
+                Op::Ge => (b, a, 0),
+                _ => return false,
+            };
+            low == Some(down) && high == Some(from) && apart + offset >= 0
+        };
+        matches!(down, Known::Coordinate(_)) && self.comparisons.iter().any(says_so)
     }
 
     /// Whether loops around run as often in all threads that are on a line along an axis.
@@ -73,31 +97,52 @@ impl Reach {
         !self.loops.iter().any(|&inst| func.insts[inst].operands[..3].iter().any(|&bound| whole.contains(bound)))
     }
 
-    /// Adds that a condition holds, or does not; nothing if it is none of these.
-    fn add(&mut self, func: &Function, condition: Value, truth: bool) -> Option<()> {
-        let ValueDef::Result(inst, _) = func.values[condition].def else { return None };
+    /// Adds that a condition holds, or does not.
+    fn add(&mut self, func: &Function, condition: Value, truth: bool) {
+        let ValueDef::Result(inst, _) = func.values[condition].def else {
+            self.is_open = true;
+            return;
+        };
         let data = &func.insts[inst];
         match (data.op, &data.operands[..]) {
             (Op::Not, &[other]) => self.add(func, other, !truth),
-            (Op::BitAnd, &[a, b]) if truth => self.add(func, a, truth).and_then(|()| self.add(func, b, truth)),
-            (Op::BitOr, &[a, b]) if !truth => self.add(func, a, truth).and_then(|()| self.add(func, b, truth)),
-            (op, &[a, b]) => self.compare(func, if truth { op } else { opposite(op)? }, [a, b]),
-            _ => None,
+            (Op::BitAnd, &[a, b]) if truth => [a, b].into_iter().for_each(|side| self.add(func, side, truth)),
+            (Op::BitOr, &[a, b]) if !truth => [a, b].into_iter().for_each(|side| self.add(func, side, truth)),
+            (op, &[a, b]) => {
+                let op = if truth { Some(op) } else { opposite(op) };
+                self.is_open |= op.and_then(|op| self.compare(func, op, [a, b])).is_none();
+            }
+            _ => self.is_open = true,
         }
     }
 
+    /// Adds that a loop runs, which is taken for granted of one whose bounds are not known.
+    fn add_loop(&mut self, func: &Function, inst: Inst) {
+        Arc::make_mut(&mut self.loops).push(inst);
+        let [start, end, step] = [0, 1, 2].map(|operand| func.insts[inst].operands[operand]);
+        match Affine::of(func, step).as_const().map(i64::signum) {
+            Some(1) => _ = self.compare(func, Op::Lt, [start, end]),
+            Some(-1) => _ = self.compare(func, Op::Gt, [start, end]),
+            _ => {}
+        }
+    }
+
+    /// Adds that a comparison holds; nothing if it is none of sums.
     fn compare(&mut self, func: &Function, op: Op, sides: [Value; 2]) -> Option<()> {
         opposite(op)?;
         let sides = [Sum::of(func, sides[0])?, Sum::of(func, sides[1])?];
-        if sides.iter().all(|side| side.terms.is_empty()) && holds(op, sides[0].offset, sides[1].offset) {
-            return Some(());
+        let is_known = sides.iter().all(|side| side.terms.is_empty());
+        if !is_known || !holds(op, sides[0].offset, sides[1].offset) {
+            Arc::make_mut(&mut self.comparisons).push(Comparison { op, sides });
         }
-        Arc::make_mut(&mut self.comparisons).push(Comparison { op, sides });
         Some(())
     }
 
-    /// The threads that come there; nothing if they are not those between two.
+    /// The threads that come there; nothing if they are not known to be all between two.
     pub(super) fn threads(&self, launch: &Launch<'_>) -> Option<Threads> {
+        if self.is_open {
+            return None;
+        }
         let mut threads: Threads = launch.dim.iter().map(|&extent| (0, i128::from(extent) - 1)).collect();
         for comparison in &*self.comparisons {
             comparison.narrow(&mut threads, launch)?;
@@ -150,6 +195,14 @@ impl Sum {
         let Affine { terms, offset } = Affine::of(func, value);
         let terms: Option<_> = terms.into_iter().map(|(term, factor)| Some((known(term)?, factor))).collect();
         Some(Sum { terms: terms?, offset, ty })
+    }
+
+    /// The one thing that it is.
+    fn as_known(&self) -> Option<Known> {
+        match self.terms[..] {
+            [(known, 1)] if self.offset == 0 => Some(known),
+            _ => None,
+        }
     }
 
     /// What is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if that is not
@@ -224,12 +277,8 @@ impl Comparison {
                 at_most(factor, constant, false);
                 at_most(-factor, -constant, false);
             }
-            _ if factor == 0 => {
-                if constant == 0 {
-                    *last = *first - 1;
-                }
-            }
-            _ if constant % factor == 0 => {
+            _ if factor == 0 && constant == 0 => *last = *first - 1,
+            _ if factor != 0 && constant % factor == 0 => {
                 let without = -constant / factor;
                 match () {
                     () if !(*first..=*last).contains(&without) => {}
@@ -244,39 +293,24 @@ impl Comparison {
     }
 }
 
-/// Calls `found` with each instruction of a function in structured form, and with what has to hold where it is reached,
-/// unless that is something else.
-pub(super) fn walk(func: &Function, found: &mut dyn FnMut(Inst, Option<&Reach>)) {
-    region(func, func.body, Some(&Reach::default()), found);
+/// Calls `found` with each instruction of a function without `break`, `continue` and early `return`, or of which these
+/// do not matter, and with what has to hold where it is reached.
+pub(super) fn walk(func: &Function, found: &mut dyn FnMut(Inst, &Reach)) {
+    region(func, func.body, &Reach::default(), found);
 }
 
-fn region(func: &Function, at: Region, reach: Option<&Reach>, found: &mut dyn FnMut(Inst, Option<&Reach>)) {
+fn region(func: &Function, at: Region, reach: &Reach, found: &mut dyn FnMut(Inst, &Reach)) {
     for &inst in &func.regions[at].insts {
         found(inst, reach);
         let data = &func.insts[inst];
         for (number, &inner) in data.regions.iter().enumerate() {
-            let within = reach.and_then(|reach| match data.op {
-                Op::If => {
-                    let mut reach = reach.clone();
-                    reach.add(func, data.operands[0], number == 0).map(|()| reach)
-                }
-                Op::ForRange => Some(in_loop(func, inst, reach)),
-                _ => None,
-            });
-            region(func, inner, within.as_ref(), found);
+            let mut within = reach.clone();
+            match data.op {
+                Op::If => within.add(func, data.operands[0], number == 0),
+                Op::ForRange => within.add_loop(func, inst),
+                _ => within.is_open = true,
+            }
+            region(func, inner, &within, found);
         }
     }
-}
-
-/// What has to hold within a loop. Of one whose bounds are not known it is taken that it runs.
-fn in_loop(func: &Function, inst: Inst, reach: &Reach) -> Reach {
-    let mut reach = reach.clone();
-    Arc::make_mut(&mut reach.loops).push(inst);
-    let [start, end, step] = [0, 1, 2].map(|operand| func.insts[inst].operands[operand]);
-    match Affine::of(func, step).as_const().map(i64::signum) {
-        Some(1) => _ = reach.compare(func, Op::Lt, [start, end]),
-        Some(-1) => _ = reach.compare(func, Op::Gt, [start, end]),
-        _ => {}
-    }
-    reach
 }

@@ -118,6 +118,9 @@ struct Store {
     reach: Reach,
 }
 
+/// An array, and the multiples in each of the indices of an element.
+type Form<'a> = (Value, Vec<&'a [(Term, i64)]>);
+
 /// The stores of a kernel in structured form by which threads overwrite each other's numbers.
 pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value>) -> Vec<Race> {
     let mut stores = Vec::new();
@@ -126,7 +129,6 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
         if data.op == Op::ArrayStore
             && let Some((value, place)) = data.operands.split_last()
             && active.contains(*value)
-            && let Some(reach) = reach
         {
             let indices = place[1..].iter().map(|&index| Affine::of(func, index)).collect();
             stores.push(Store { inst, indices, reach: reach.clone() });
@@ -140,7 +142,7 @@ pub(super) fn races(func: &Function, request: &Request, active: &EntitySet<Value
         let whole = Dependence::on(func, axis, None);
         let mut cuts = Cuts::along(func, axis);
         // By array and multiples, the stores so far.
-        let mut alike: BTreeMap<(Value, Vec<&[(Term, i64)]>), Vec<&Store>> = BTreeMap::new();
+        let mut alike: BTreeMap<Form<'_>, Vec<&Store>> = BTreeMap::new();
         for store in stores.iter().filter(|store| store.reach.is_even(func, &whole)) {
             let mut race = |sharing: Sharing| {
                 let diagnostic = diagnostic(func, store.inst);
