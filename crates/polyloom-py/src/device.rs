@@ -235,10 +235,10 @@ pub(crate) fn checksum(array: &Bound<'_, PyAny>) -> PyResult<u64> {
     }
     let (address, n_bytes) = memory_of(array)?;
     // SAFETY: the caller holds the array, which is dense and has so many bytes, and NumPy does not free memory that a
-    // reference is held to. Other threads of Python may write to it meanwhile, by NumPy and other libraries or by launches,
-    // none of which is Rust code: such bytes count or do not. Only an operation of the package that has no launch, as
-    // `zero_`, writes by Rust code; a program that runs one on an array in one thread and a launch on it in another has a
-    // race of its own.
+    // reference is held to. Other threads of Python may write to it meanwhile, by NumPy and other libraries or by
+    // launches, none of which is Rust code: such bytes count or do not. Only an operation of the package that has no
+    // launch, as `zero_`, writes by Rust code; a program that runs one on an array in one thread and a launch on it in
+    // another has a race of its own.
     Ok(array.py().detach(|| unsafe { polyloom::checksum(address, n_bytes) }))
 }
 

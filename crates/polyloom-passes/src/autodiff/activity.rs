@@ -205,8 +205,8 @@ pub(super) fn own_elements(func: &Function, request: &Request) -> Vec<bool> {
     own.into_iter().enumerate().map(|(param, places)| is_apart(param) && places.is_some_and(covers)).collect()
 }
 
-/// The indices that may be negative. Of `x[n - 1 - i]` that is not known without a condition, such as `i < n`: in a launch
-/// of more threads than `n`, the one with the index -1 comes to the last element, where the first one is as well.
+/// The indices that may be negative. That of `x[n - 1 - i]` may be without a condition such as `i < n`: in a launch of
+/// more threads than `n`, the one with the index -1 comes to the last element, where the first thread may be as well.
 pub(super) fn negative_indices(func: &Function) -> SmallVec<[Index; 8]> {
     let mut negative = possibly_negative_indices(func);
     let mut operands: HashMap<Inst, SmallVec<[u8; 2]>> = HashMap::new();

@@ -4,9 +4,9 @@
 //! What a loop reads from an array that the kernel writes is recorded each time it is read. What it carries is on a
 //! tape of the loop instead, which checkpoints keep short. An element is carried if it is the thread's own, as all of
 //! its array are that the kernel accesses, so that nobody sees what it holds in between, and if the loop accesses no
-//! element of the array by an index that changes. Short inner loops that count through an index are written out first, if
-//! that is all that changes. What a loop that does not run, or a branch that is not taken, would
-//! access need not be an element: only one that exists is read and stored.
+//! element of the array by an index that changes. Short inner loops that count through an index are written out first,
+//! if that is all that changes. What a loop that does not run, or a branch that is not taken, would access need not be
+//! an element: only one that exists is read and stored.
 
 use super::Request;
 use super::activity::{Counter, counters, is_never_negative, negative_indices, own_elements};
@@ -195,8 +195,8 @@ fn visit(func: &mut Function, region: Region, wanted: &Wanted) {
     }
 }
 
-/// The values that are defined in a loop, and by parameter its accesses of elements; none if it does something else with
-/// the array, or if that may not be carried.
+/// The values that are defined in a loop, and by parameter its accesses of elements; none if it does something else
+/// with the array, or if that may not be carried.
 fn accesses(func: &Function, inst: Inst, wanted: &Wanted) -> (EntitySet<Value>, Vec<Vec<Inst>>) {
     let mut inside = EntitySet::new();
     let mut is_wanted = wanted.params.clone();

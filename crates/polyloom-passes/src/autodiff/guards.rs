@@ -205,8 +205,8 @@ impl Sum {
         }
     }
 
-    /// What is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if that is not
-    /// known, or if it may be too large for the integer's type.
+    /// What is added to multiples of coordinates, and by axis of the launch the factors of these; nothing if that is
+    /// not known, or if it may be too large for the integer's type.
     fn in_launch(&self, launch: &Launch<'_>) -> Option<(i128, SmallVec<[i128; 3]>)> {
         let mut constant = i128::from(self.offset);
         let mut factors: SmallVec<[i128; 3]> = launch.dim.iter().map(|_| 0).collect();

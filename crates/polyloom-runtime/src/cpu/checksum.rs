@@ -3,9 +3,9 @@
 //! It finds accidents, not forgeries. In each of its lanes a word is mixed in by steps that can be undone, so that a
 //! change of any one word changes the sum; changes of several cancel by a chance of 2^-64.
 //!
-//! The memory is that of arrays which others may be writing to at this moment, as threads of Python do whose libraries let
-//! go of its lock. So it is read as atomics are, once each, and nothing is concluded from a part of it: what is written
-//! meanwhile counts or does not.
+//! The memory is that of arrays which others may be writing to at this moment, as threads of Python do whose libraries
+//! let go of its lock. So it is read as atomics are, once each, and nothing is concluded from a part of it: what is
+//! written meanwhile counts or does not.
 
 use super::pool::{num_threads, with_helpers};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -20,8 +20,8 @@ const BLOCK: usize = N_LANES * size_of::<u64>();
 /// 2^64 over the golden ratio, which is odd.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The checksum of the bytes from an address on, with the help of other threads where these are many. If somebody writes to
-/// them meanwhile, it is that of bytes of which each was there at some moment.
+/// The checksum of the bytes from an address on, with the help of other threads where these are many. If somebody writes
+/// to them meanwhile, it is that of bytes of which each was there at some moment.
 ///
 /// # Safety
 ///
