@@ -2,16 +2,15 @@
 
 use crate::decode::function::{definitions, limits, parameters};
 use crate::decode::op::{Limits, ParameterInfo, Program};
-use crate::decode::{decode, layout, types::Type, variable_size};
+use crate::decode::{Globals, decode, is_opaque, layout, repeated, types::Type, variable_size};
 use crate::error::{Error, Position};
 use crate::exec;
 use crate::memory::device::Purpose;
 use crate::memory::{DeviceMemory, MemoryError, window};
 use crate::report::{Fault, Report};
-use crate::syntax::ast::{Ast, Float, Initial, Item, Space, Statement, Variable};
+use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Statement, Variable};
 use crate::syntax::parse;
 use rustc_hash::FxHashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,6 +46,10 @@ impl Module {
         if ast.address_size != 64 {
             let message = format!("the simulator has 64-bit addresses, not `.address_size {}`", ast.address_size);
             return Err(vec![Error::new(Position { line: 1, column: 1 }, message)]);
+        }
+        let repeated = repeated(&ast);
+        if !repeated.is_empty() {
+            return Err(repeated);
         }
         Ok(Module { ast: Arc::new(ast) })
     }
@@ -221,7 +224,7 @@ impl Simulator {
             inner: Arc::new(Inner {
                 ast: Arc::clone(&module.ast),
                 memory: self.memory.clone(),
-                globals: FxHashMap::default(),
+                globals: Globals::default(),
                 heap: Mutex::default(),
                 programs: Mutex::default(),
             }),
@@ -229,24 +232,33 @@ impl Simulator {
         let mut variables = Vec::new();
         for item in &module.ast.items {
             match item {
-                Item::Variable(variable) => variables.push(variable),
+                Item::Variable(variable) => variables.push((variable, true)),
                 Item::Function(function) => {
-                    declared(function.body.as_deref().unwrap_or(&[]), &mut |variable| variables.push(variable));
+                    let body = function.body.as_deref().unwrap_or(&[]);
+                    declared(body, &mut |variable| variables.push((variable, false)));
                 }
                 _ => {}
             }
         }
-        variables.retain(|variable| matches!(variable.space, Space::Global | Space::Const));
+        variables.retain(|(each, _)| matches!(each.space, Space::Global | Space::Const) && !is_opaque(each));
+        // Where a variable is also declared, its definition says how large it is.
+        variables.sort_by_key(|(variable, _)| variable.linkage == Some(Linkage::Extern));
         let Some(inner) = Arc::get_mut(&mut loaded.inner) else { return Ok(loaded) };
-        for variable in &variables {
+        for (variable, of_module) in &variables {
+            let globals = &mut inner.globals;
+            if *of_module && globals.by_name.contains_key(&variable.name) {
+                continue;
+            }
             let (size, align) = variable_size(variable).map_err(|error| LoadError::Module(vec![error]))?;
-            let constant = variable.space == Space::Const;
-            if let Entry::Vacant(entry) = inner.globals.entry(variable.name.clone()) {
-                let purpose = Purpose::Variable { name: variable.name.clone(), constant };
-                entry.insert(self.memory.alloc_for(size as usize, align.into(), purpose)?);
+            let purpose = Purpose::Variable { name: variable.name.clone(), constant: variable.space == Space::Const };
+            let address = self.memory.alloc_for(size as usize, align.into(), purpose)?;
+            globals.by_position.insert(variable.position, address);
+            if *of_module {
+                globals.by_name.insert(variable.name.clone(), address);
             }
         }
-        for variable in variables {
+        for (variable, _) in variables {
+            let Some(address) = inner.globals.by_position.get(&variable.position).copied() else { continue };
             let mut bytes = Vec::new();
             if let Some(initial) = &variable.initial {
                 inner.initial(variable, initial, &mut bytes).map_err(|error| LoadError::Module(vec![error]))?;
@@ -257,7 +269,7 @@ impl Simulator {
                 return Err(LoadError::Module(vec![Error::new(variable.position, message)]));
             }
             // What no initial value is given for is zero, as the allocation is.
-            self.memory.write(inner.globals[&variable.name], &bytes)?;
+            self.memory.write(address, &bytes)?;
         }
         Ok(loaded)
     }
@@ -272,7 +284,7 @@ pub struct Loaded {
 struct Inner {
     ast: Arc<Ast>,
     memory: DeviceMemory,
-    globals: FxHashMap<String, u64>,
+    globals: Globals,
     /// Where `malloc` of its kernels takes memory, once one is launched that calls it.
     heap: Mutex<Option<u64>>,
     programs: Mutex<FxHashMap<String, Arc<Program>>>,
@@ -281,7 +293,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let heap = self.heap.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for address in self.globals.values().chain(heap.as_ref()) {
+        for address in self.globals.by_position.values().chain(heap.as_ref()) {
             // Somebody may have freed a variable by its address, which is theirs to answer for.
             let _ = self.memory.free(*address);
         }
@@ -299,6 +311,10 @@ impl Inner {
     fn initial(&self, variable: &Variable, initial: &Initial, bytes: &mut Vec<u8>) -> Result<(), Error> {
         let ty = Type::parse(&variable.ty).unwrap_or(Type::B(8));
         let size = ty.bytes() as usize;
+        let fail = |value: String| {
+            let message = format!("`{value}` is no initial value of type `.{}`", variable.ty);
+            Err(Error::new(variable.position, message))
+        };
         match initial {
             Initial::List(all) => {
                 let start = bytes.len();
@@ -311,19 +327,15 @@ impl Inner {
                     bytes.resize(bytes.len().max(start + row), 0);
                 }
             }
-            Initial::Integer(value) => match ty {
-                Type::F32 => bytes.extend((*value as i64 as f32).to_le_bytes()),
-                Type::F64 => bytes.extend((*value as i64 as f64).to_le_bytes()),
-                _ => bytes.extend(&value.to_le_bytes()[..size.min(8)]),
-            },
-            Initial::Float(Float::Single(bits)) => match ty {
-                Type::F64 => bytes.extend(f64::from(f32::from_bits(*bits)).to_le_bytes()),
-                _ => bytes.extend(bits.to_le_bytes()),
-            },
-            Initial::Float(Float::Double(bits)) => match ty {
-                Type::F32 => bytes.extend((f64::from_bits(*bits) as f32).to_le_bytes()),
-                _ => bytes.extend(bits.to_le_bytes()),
-            },
+            Initial::Integer(value) if !ty.is_float() => bytes.extend(&value.to_le_bytes()[..size.min(8)]),
+            Initial::Float(value) => {
+                // Unlike an operand, a value of 32 bits may be a decimal.
+                let literal = if ty == Type::B(32) { Type::F32 } else { ty };
+                let Some(bits) = literal.bits_of(*value) else { return fail(value.to_string()) };
+                bytes.extend(&bits.to_le_bytes()[..size.min(8)]);
+            }
+            Initial::Integer(value) => return fail(value.to_string()),
+            Initial::Field { name, .. } => return fail(name.clone()),
             Initial::Address { .. } => bytes.extend(&self.address(variable, initial)?.to_le_bytes()[..size.min(8)]),
             Initial::Masked { mask, address } => {
                 let bits = self.address(variable, address)? & mask;
@@ -341,7 +353,7 @@ impl Inner {
         };
         let function = definitions(&self.ast).position(|function| function.name == *name);
         let function = function.map(|index| window::FUNCTIONS + 16 * index as u64);
-        match self.globals.get(name).copied().or(function) {
+        match self.globals.by_name.get(name).copied().or(function) {
             Some(address) => Ok(address.wrapping_add_signed(*offset)),
             None => Err(Error::new(variable.position, format!("`{name}` has no address"))),
         }

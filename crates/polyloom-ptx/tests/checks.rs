@@ -283,7 +283,7 @@ fn different_barriers_are_named() {
 
 /// The barrier at line 7 of the source is divergent; the twin has it at a line of its own.
 fn plant(wrong: &str, right: &str) {
-    let text = |body: &str| format!(".file 1 \"planted.py\"\n{}", kernel(body));
+    let text = |body: &str| format!("{}.file 1 \"planted.py\"\n", kernel(body));
     let found = |body: &str| {
         let launch = Launch { block: [64, 1, 1], sanitize: Sanitizers::ALL, ..Launch::default() };
         match try_launch(&text(body), "k", vec![array(&[0u32; 64]), array(&[0u32; 64])], launch) {

@@ -136,7 +136,7 @@ fn a_move_is_one_instruction_whatever_it_moves() {
     let local = counters(".local .b32 place;\nmov.u64 %rd4, place;", 32).class(Class::Move);
     assert_eq!(local, (warps + 1, threads + 32));
     // An operand elsewhere takes a move of its own.
-    assert_eq!(moves("add.u32 %r8, %r0, %tid.x;"), (warps + 1, threads + 32));
+    assert_eq!(moves("cvt.u16.u32 %h0, %tid.x;"), (warps + 1, threads + 32));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! arithmetic, or are the ISA manual's.
 
 mod checks;
+mod constants;
 mod counting;
 mod device;
 mod fuzz;

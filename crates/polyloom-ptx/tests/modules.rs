@@ -303,3 +303,54 @@ fn resident_bytes() -> u64 {
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     peak.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
 }
+
+/// Variables that no kernel uses do not stand in the way of those that do without.
+#[test]
+fn textures_are_no_obstacle() {
+    let text = |body: &str| {
+        format!(
+            ".version 8.0\n.target sm_80, texmode_independent\n.address_size 64\n.global .texref t, many[4];\n\
+             .global .samplerref s = {{ addr_mode_0 = clamp_to_edge, filter_mode = nearest }};\n.global .surfref u;\n\
+             .global .attribute(.unified(19, 95)) .f32 f;\n.func .attribute(.unified(0xAB, 0xCD)) g() {{ ret; }}\n\
+             .visible .entry k(.param .u64 out) {{\n.reg .b64 %rd<2>;\nld.param.u64 %rd0, [out];\n{body}ret;\n}}\n"
+        )
+    };
+    let out = launch(&text("st.global.u32 [%rd0], 5;\n"), "k", 1, 1, vec![array(&[0u32])]);
+    assert_eq!(values::<u32>(&out[0]), [5]);
+    let printed = module(&text("")).to_string();
+    assert_eq!(module(&printed).to_string(), printed);
+    let loaded = Simulator::default().load(&module(&text("mov.u64 %rd1, t;\n"))).expect("it loads");
+    let errors = loaded.kernel("k").err().expect("it uses a texture");
+    assert_eq!(errors[0].message, "`t` is of a texture, which the simulator has not");
+}
+
+/// Functions have variables of their own, whatever their names.
+#[test]
+fn variables_of_functions() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.extern .global .u32 x[];\n.visible .global .u32 x[2] = {1, 2};\n\
+                .func f(.reg .b64 %o) {\n.reg .b32 %a; .global .u32 x = 3; ld.global.u32 %a, [x]; st.global.u32 [%o+4], %a; ret;\n}\n\
+                .func g(.reg .b64 %o) {\n.reg .b32 %a; .global .u32 x = 4; ld.global.u32 %a, [x]; st.global.u32 [%o+8], %a; ret;\n}\n\
+                .visible .entry k(.param .u64 out) {\n.reg .b64 %o; .reg .b32 %a;\nld.param.u64 %o, [out];\n\
+                ld.global.u32 %a, [x+4];\nst.global.u32 [%o], %a;\ncall f, (%o);\ncall g, (%o);\nret;\n}\n";
+    let out = launch(text, "k", 1, 1, vec![array(&[0u32; 3])]);
+    assert_eq!(values::<u32>(&out[0]), [2, 3, 4]);
+}
+
+#[test]
+fn vectors_are_moved() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 out) {\n.reg .b64 %o;\n\
+                .reg .v2 .u32 v, w; .reg .b32 %a, %b; .reg .b16 %h<4>; .reg .v4 .f32 f; .reg .v2 .b64 d; .reg .pred p, q;\n\
+                .reg .b32 %c, %d;\nld.param.u64 %o, [out];\n\
+                mov.v2.u32 v, {1, 2};\nmov.v2.u32 w, v;\nst.global.v2.u32 [%o], w;\n\
+                mov.v2.u32 {%a, %b}, v;\nmov.v2.u32 {%a, %b}, {%b, %a};\nst.global.v2.u32 [%o+8], {%a, %b};\n\
+                mov.v2.u32 {_, %b}, 7;\nst.global.u32 [%o+16], %b;\nmov.v4.f32 f, {.5, 2., 1.0+2.0, 0f3f800000};\n\
+                st.global.f32 [%o+20], f.z;\nmov.v2.b64 d, {5, 6};\nst.global.u64 [%o+24], d.y;\n\
+                mov.v4.u16 {%h0, %h1, %h2, %h3}, %ntid;\nst.global.v4.u16 [%o+32], {%h0, %h1, %h2, %h3};\n\
+                mov.u16 %h0, %nctaid.x;\nst.global.u16 [%o+40], %h0;\nmov.u16 %h0, %tid.w;\nst.global.u16 [%o+42], %h0;\n\
+                mov.u32 %a, 0;\nisspacep.shared p, %a;\nisspacep.global q, %a;\nselp.u32 %c, 1, 0, p;\nselp.u32 %d, 1, 0, q;\n\
+                st.global.v2.u32 [%o+48], {%c, %d};\nret;\n}\n";
+    let launch = Launch { grid: [3, 1, 1], block: [1, 1, 1], ..Launch::default() };
+    let (out, _) = try_launch(text, "k", vec![array(&[0u32; 14])], launch).expect("it runs");
+    let expected = [1, 2, 2, 1, 7, 3f32.to_bits(), 6, 0, 0x0001_0001, 1, 3, 0, 0, 1];
+    assert_eq!(values::<u32>(&out[0]), expected);
+}

@@ -3,7 +3,7 @@
 use super::element::array_element;
 use super::op::{FunctionInfo, HostFunction, Inst, Limits, Op, ParameterInfo, Place, Program, Target};
 use super::pressure::pressure;
-use super::symbol::{Family, File, Scope, Symbol, layout, variable_size};
+use super::symbol::{Family, File, Globals, Scope, Symbol, layout, variable_size};
 use super::types::Type;
 use super::{Class, Decoded};
 use crate::error::{Error, Position};
@@ -32,7 +32,7 @@ pub(crate) struct Decoder<'a> {
     pub(super) infos: Vec<FunctionInfo>,
     /// Which of them is being decoded; the kernel is the first.
     pub(super) current: usize,
-    globals: &'a FxHashMap<String, u64>,
+    globals: &'a Globals,
     /// Shared variables, by where they are declared.
     shared: FxHashMap<Position, u64>,
     pub(super) code: Vec<Inst>,
@@ -45,11 +45,13 @@ pub(crate) struct Decoder<'a> {
     /// Names that the current function uses for more than copies, once somebody asks.
     used: Option<FxHashSet<&'a str>>,
     pub(super) position: Position,
+    /// Whether the current instruction may name special registers.
+    pub(super) reads_special: bool,
     source: (u32, u32, u32),
 }
 
-/// Decodes the kernel `name`. `globals` has the addresses of the module's global and constant variables.
-pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) -> Result<Program, Vec<Error>> {
+/// Decodes the kernel `name`. `globals` has the addresses of its variables.
+pub(crate) fn decode(ast: &Ast, name: &str, globals: &Globals) -> Result<Program, Vec<Error>> {
     let kernel = definitions(ast).find(|function| function.entry && function.name == name);
     let Some(kernel) = kernel else {
         let position = Position { line: 1, column: 1 };
@@ -79,6 +81,7 @@ pub(crate) fn decode(ast: &Ast, name: &str, globals: &FxHashMap<String, u64>) ->
         carry: None,
         used: None,
         position: kernel.position,
+        reads_special: false,
         source: (0, 0, 0),
     };
     let parameters = decoder.interfaces(kernel);
@@ -185,7 +188,7 @@ fn initial_names<'a>(initial: &'a Initial, visit: &mut impl FnMut(&'a str)) {
         Initial::List(all) => all.iter().for_each(|each| initial_names(each, visit)),
         Initial::Address { name, .. } => visit(name),
         Initial::Masked { address, .. } => initial_names(address, visit),
-        Initial::Integer(_) | Initial::Float(_) => {}
+        Initial::Integer(_) | Initial::Float(_) | Initial::Field { .. } => {}
     }
 }
 
@@ -332,18 +335,22 @@ impl<'a> Decoder<'a> {
         if function.entry {
             match parameters(function) {
                 Ok((all, _)) => {
-                    for parameter in all {
+                    for (parameter, variable) in all.iter().zip(&function.parameters) {
                         let symbol = Symbol::Memory { space: Space::Param, address: u64::from(parameter.offset) };
-                        self.scope().symbols.insert(parameter.name, symbol);
+                        match self.define(&parameter.name, symbol, variable.position) {
+                            Ok(()) => self.note_array(variable),
+                            Err(error) => self.note(error),
+                        }
                     }
-                    function.parameters.iter().for_each(|parameter| self.note_array(parameter));
                 }
                 Err(error) => self.note(error),
             }
         } else {
             // In the order in which `interfaces` laid them out.
             for variable in function.results.iter().chain(&function.parameters) {
-                if let Err(error) = self.declare(variable) {
+                if let Err(error) = self.declare(variable)
+                    && !self.errors.contains(&error)
+                {
                     self.note(error);
                 }
             }
@@ -399,8 +406,9 @@ impl<'a> Decoder<'a> {
             match statement {
                 Statement::Label(name, position) => {
                     let here = self.code.len() as u32;
-                    if self.scope().labels.insert(name.clone(), here).is_some() {
-                        self.note(Error::new(*position, format!("the label `{name}` stands here twice")));
+                    match self.unused(name, *position) {
+                        Ok(()) => _ = self.scope().labels.insert(name.clone(), here),
+                        Err(error) => self.note(error),
                     }
                 }
                 Statement::Variable(variable) => {
@@ -423,11 +431,14 @@ impl<'a> Decoder<'a> {
                 Statement::Location(location) => self.source = (location.file, location.line, location.column),
                 Statement::Pragma(_) => {}
                 Statement::Targets { name, targets, .. } => {
-                    let symbol = Symbol::Targets(targets.clone());
-                    self.scope().symbols.insert(name.clone(), symbol);
+                    if let Err(error) = self.define(name, Symbol::Targets(targets.clone()), self.position) {
+                        self.note(error);
+                    }
                 }
                 Statement::Prototype { name, .. } => {
-                    self.scope().symbols.insert(name.clone(), Symbol::Prototype);
+                    if let Err(error) = self.define(name, Symbol::Prototype, self.position) {
+                        self.note(error);
+                    }
                 }
             }
         }
@@ -463,6 +474,7 @@ impl<'a> Decoder<'a> {
 
     fn line(&mut self, instruction: &Instruction) -> Decoded<()> {
         self.position = instruction.position;
+        self.reads_special = matches!(instruction.opcode.as_str(), "mov" | "cvt");
         let guard = match &instruction.guard {
             None => None,
             Some((negated, name)) => {
@@ -491,7 +503,7 @@ impl<'a> Decoder<'a> {
         if let Some(symbol) = self.scopes.iter().rev().find_map(|scope| scope.find(name)) {
             return Some(symbol);
         }
-        if let Some(address) = self.globals.get(name) {
+        if let Some(address) = self.globals.by_name.get(name) {
             return Some(Symbol::Memory { space: Space::Global, address: *address });
         }
         let shared = self.ast.items.iter().find_map(|item| match item {
@@ -540,6 +552,21 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Whether `name` is still free in the innermost scope.
+    fn unused(&mut self, name: &str, position: Position) -> Decoded<()> {
+        let scope = self.scope();
+        if scope.find(name).is_none() && !scope.labels.contains_key(name) {
+            return Ok(());
+        }
+        Err(Error::new(position, format!("`{name}` is declared twice in one scope")))
+    }
+
+    fn define(&mut self, name: &str, symbol: Symbol, position: Position) -> Decoded<()> {
+        self.unused(name, position)?;
+        self.scope().symbols.insert(name.to_owned(), symbol);
+        Ok(())
+    }
+
     fn note_array(&mut self, variable: &Variable) {
         if let Some(bytes) = array_element(variable) {
             self.scope().arrays.insert(variable.name.clone(), bytes);
@@ -577,7 +604,14 @@ impl<'a> Decoder<'a> {
                         return fail("the simulator has no numbered vector registers".to_owned());
                     }
                     let family = Family { file, first, count, ty };
-                    self.scope().families.insert(variable.name.clone(), family);
+                    let scope = self.scope();
+                    let covered = scope.symbols.keys().any(|name| {
+                        name.strip_prefix(&variable.name).is_some_and(|digits| family.number(digits).is_some())
+                    });
+                    if covered || scope.families.contains_key(&variable.name) {
+                        return fail(format!("registers `{}<…>` are declared twice in one scope", variable.name));
+                    }
+                    scope.families.insert(variable.name.clone(), family);
                     return Ok(Symbol::Register { file, slot: first, ty });
                 }
                 let register = |slot| Symbol::Register { file, slot, ty };
@@ -603,13 +637,13 @@ impl<'a> Decoder<'a> {
             },
             Space::Global | Space::Const => {
                 // Variables of functions that keep their values; the module laid them out with its own.
-                match self.globals.get(&variable.name) {
+                match self.globals.by_position.get(&variable.position) {
                     Some(address) => Symbol::Memory { space: Space::Global, address: *address },
                     None => return fail(format!("`{}` has no address", variable.name)),
                 }
             }
         };
-        self.scope().symbols.insert(variable.name.clone(), symbol.clone());
+        self.define(&variable.name, symbol.clone(), variable.position)?;
         self.note_array(variable);
         Ok(symbol)
     }

@@ -6,7 +6,7 @@ use super::op::{AnySource, Destination, Halves, Load, Op, Order, Store};
 use super::special::special;
 use super::types::Type;
 use super::{Class, Decoded, Line};
-use crate::exec::registers::{Compute, LANES, Registers, Source, map1, put};
+use crate::exec::registers::{Compute, LANES, Registers, Source, Word, map1, put};
 use crate::memory::window;
 use crate::syntax::ast::{Operand, Space};
 
@@ -89,8 +89,8 @@ impl Decoder<'_> {
     }
 
     fn mov(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
-        if line.mods.take("v4") {
-            return self.move_components(line);
+        if let Some(count) = line.mods.take_of(VECTORS) {
+            return self.move_vector(line, count);
         }
         let ty = line.mods.ty()?;
         line.check(2, 2)?;
@@ -117,10 +117,11 @@ impl Decoder<'_> {
             return Ok((Op::Compute(compute), Class::Move));
         }
         if let Some(produced) = self.produced(&all[1])
-            && ty.bits() == if produced.is_wide() { 64 } else { 32 }
+            && produced.has(ty.bits())
+            && !ty.is_float()
         {
-            let slot = if produced.is_wide() { self.slot::<u64>(&all[0], ty)? } else { self.slot::<u32>(&all[0], ty)? };
-            return Ok((produced.into_register(slot), Class::Move));
+            let slot = if ty.bits() == 64 { self.slot::<u64>(&all[0], ty)? } else { self.slot::<u32>(&all[0], ty)? };
+            return Ok((produced.into_register(slot, ty.bits()), Class::Move));
         }
         if ty == Type::B(128) {
             return Ok((Op::Compute(self.move_quad(line, &all[0], &all[1])?), Class::Move));
@@ -152,27 +153,49 @@ impl Decoder<'_> {
         Ok((Op::Compute(compute), Class::Move))
     }
 
-    /// `mov.v4` of a special register: its components, of which the fourth is zero.
-    fn move_components(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+    /// `mov.v2` and `mov.v4`: each element of a vector, or one value to all. Special registers have four components,
+    /// of which the last is zero.
+    fn move_vector(&mut self, line: &mut Line<'_>, count: usize) -> Decoded<(Op, Class)> {
         let ty = line.mods.ty()?;
         line.check(2, 2)?;
+        if ty == Type::Pred || count as u32 * ty.bits() > 128 {
+            return line.error(format!("`mov` has no {count} elements of `.{}`", ty.name()));
+        }
         let all = &line.instruction.operands;
         let to = self.elements(&all[0]);
-        let Operand::Name(name) = &all[1] else { return line.error("`mov.v4` reads a special register") };
-        if to.len() != 4 || special(name, Some("x")).is_none() {
-            return line.error("`mov.v4` reads a special register, to four registers");
-        }
-        let slots = to.iter().map(|to| self.slot::<u32>(to, ty)).collect::<Decoded<Vec<_>>>()?;
-        let component = |axis: &str| Operand::Component(name.clone(), axis.to_owned());
-        let from = [component("x"), component("y"), component("z"), Operand::Integer(0)];
-        let from = from.iter().map(|from| self.source::<u32>(from, ty)).collect::<Decoded<Vec<_>>>()?;
-        let compute: Compute = Box::new(move |registers, mask| {
-            for (slot, from) in slots.iter().zip(&from) {
-                let value = *from.get(registers);
-                put(registers, *slot, &value, mask);
+        let mut from = match &all[1] {
+            Operand::Name(name) if count == 4 && self.find(name).is_none() && special(name, Some("x")).is_some() => {
+                let components = ["x", "y", "z", "w"].map(|axis| Operand::Component(name.clone(), axis.to_owned()));
+                components.to_vec()
             }
-        });
+            other => self.elements(other),
+        };
+        if from.len() == 1 {
+            from = vec![from[0].clone(); count];
+        }
+        if [to.len(), from.len()] != [count; 2] {
+            return line.error(format!("`mov.v{count}` moves {count} elements, not {} to {}", from.len(), to.len()));
+        }
+        let compute = match ty.bits() {
+            64 => self.move_elements::<u64>(ty, &to, &from)?,
+            _ => self.move_elements::<u32>(ty, &to, &from)?,
+        };
         Ok((Op::Compute(compute), Class::Move))
+    }
+
+    fn move_elements<T: Word>(&mut self, ty: Type, to: &[Operand], from: &[Operand]) -> Decoded<Compute> {
+        let slots = to.iter().map(|to| self.slot::<T>(to, ty)).collect::<Decoded<Vec<_>>>()?;
+        let sources = from.iter().map(|from| self.source::<T>(from, ty)).collect::<Decoded<Vec<_>>>()?;
+        Ok(Box::new(move |registers, mask| {
+            // All are read before one is written: the vectors may share registers.
+            let mut values = [[T::default(); LANES]; 4];
+            for (value, source) in values.iter_mut().zip(&sources) {
+                *value = *source.get(registers);
+            }
+            for (slot, value) in slots.iter().zip(&values) {
+                put(registers, *slot, value, mask);
+            }
+        }))
     }
 
     /// `mov.b128`: a copy, or a register from or to two of 64 bits or four of 32.
@@ -362,11 +385,16 @@ impl Decoder<'_> {
         line.check(2, 2)?;
         let all = &line.instruction.operands;
         let p = self.predicate_slot(&all[0])?;
-        let a = self.source::<u64>(&all[1], Type::U(64))?;
+        // A generic address has 64 bits, of which a register of 32 holds the lower.
+        let a = self.any_source(&all[1], Type::B(32))?;
         let compute: Compute = Box::new(move |registers, mask| {
+            let addresses = match &a {
+                AnySource::Word(a) => a.get(registers).map(u64::from),
+                AnySource::Double(a) => *a.get(registers),
+            };
             let mut set = 0;
-            for (lane, address) in a.get(registers).iter().enumerate() {
-                set |= u32::from(window::space_of(*address) == space) << lane;
+            for (lane, address) in addresses.into_iter().enumerate() {
+                set |= u32::from(window::space_of(address) == space) << lane;
             }
             if let Some(p) = p {
                 registers.set_predicate(p, set, mask);

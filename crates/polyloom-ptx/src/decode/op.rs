@@ -306,6 +306,8 @@ pub(crate) enum Special {
     LanesGreater,
     DynamicShared,
     TotalShared,
+    /// Zero that 16 bits may be read of: a fourth component, and the number of a launch, which has none here.
+    Absent,
     Zero,
     One,
 }

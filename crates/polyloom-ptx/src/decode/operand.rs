@@ -2,14 +2,12 @@
 
 use super::function::Decoder;
 use super::op::{AnySource, Destination, Halves, Op, Special};
-use super::symbol::{File, Symbol};
+use super::symbol::{File, Symbol, is_opaque};
 use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::error::Error;
 use crate::exec::registers::{Compute, Slot, Source, Test, Value, Word, map1, map2, map3};
-use crate::number::Rounding;
-use crate::number::narrow::{BF16, F16, narrow};
-use crate::syntax::ast::{Float, Operand};
+use crate::syntax::ast::{Item, Operand};
 
 /// An operand before its width is asked for.
 pub(super) enum Resolved {
@@ -26,16 +24,26 @@ pub(super) enum Produced {
 }
 
 impl Produced {
-    pub(super) fn is_wide(&self) -> bool {
+    fn is_wide(&self) -> bool {
         matches!(self, Produced::Special(_, true) | Produced::FrameAddress(_))
     }
 
-    /// The instruction that writes it to a register of its width.
-    pub(super) fn into_register(self, slot: Slot) -> Op {
+    /// Whether it can be read as so many bits: those it has, or the lower ones where it had no more in old PTX.
+    pub(super) fn has(&self, bits: u32) -> bool {
+        match (self, bits) {
+            (Produced::Special(Special::ThreadIndex(_) | Special::BlockSize(_), _), 16) => true,
+            (Produced::Special(Special::BlockIndex(_) | Special::GridSize(_), _), 16) => true,
+            (Produced::Special(Special::Absent, _), 16 | 32) => true,
+            _ => bits == if self.is_wide() { 64 } else { 32 },
+        }
+    }
+
+    /// The instruction that writes it to a register of `bits`.
+    pub(super) fn into_register(self, slot: Slot, bits: u32) -> Op {
         let destination = match slot {
             None => Destination::Sink,
-            Some(slot) if self.is_wide() => Destination::Double(slot),
-            Some(slot) => Destination::Word(slot, 32),
+            Some(slot) if bits == 64 => Destination::Double(slot),
+            Some(slot) => Destination::Word(slot, bits),
         };
         match self {
             Produced::Special(which, _) => Op::Special { destination, which },
@@ -49,24 +57,12 @@ impl Decoder<'_> {
         Err(Error::new(self.position, message))
     }
 
-    /// A floating-point literal as bits of `ty`.
-    fn float_bits(&self, value: Float, ty: Type) -> Decoded<u64> {
-        match (value, ty) {
-            (Float::Single(bits), Type::F64) => Ok(f64::from(f32::from_bits(bits)).to_bits()),
-            (Float::Single(bits), _) => Ok(bits.into()),
-            (Float::Double(bits), Type::F32 | Type::Tf32) => Ok((f64::from_bits(bits) as f32).to_bits().into()),
-            (Float::Double(bits), Type::F16) => Ok(narrow(f64::from_bits(bits), F16, Rounding::Nearest)),
-            (Float::Double(bits), Type::Bf16) => Ok(narrow(f64::from_bits(bits), BF16, Rounding::Nearest)),
-            (Float::Double(bits), Type::F64 | Type::B(64) | Type::U(64) | Type::S(64)) => Ok(bits),
-            (Float::Double(_), _) => {
-                self.operand_error(format!("a floating-point constant is no operand of type `.{}`", ty.name()))
-            }
-        }
-    }
-
     pub(super) fn resolve(&mut self, operand: &Operand, ty: Type) -> Decoded<Resolved> {
         if let Some(produced) = self.produced(operand) {
-            return Ok(self.read(produced));
+            if matches!(produced, Produced::Special(..)) && (!self.reads_special || ty.is_float()) {
+                return self.operand_error(format!("`{operand}` is read by `mov`, which puts it into a register"));
+            }
+            return Ok(self.read(produced, ty));
         }
         match operand {
             Operand::Integer(value) => {
@@ -75,15 +71,20 @@ impl Decoder<'_> {
                 }
                 Ok(Resolved::Constant(*value))
             }
-            Operand::Float(value) => Ok(Resolved::Constant(self.float_bits(*value, ty)?)),
+            Operand::Float(value) => match ty.bits_of(*value) {
+                Some(bits) => Ok(Resolved::Constant(bits)),
+                None => self.operand_error(format!("`{value}` is no operand of type `.{}`", ty.name())),
+            },
             Operand::Name(name) => match self.find(name) {
                 Some(symbol) => self.resolve_symbol(name, &symbol, 0),
                 None => {
                     if let Some(address) = self.function_address(name) {
                         return Ok(Resolved::Constant(address));
                     }
-                    if name == "WARP_SZ" {
-                        return Ok(Resolved::Constant(32));
+                    let opaque =
+                        |item: &Item| matches!(item, Item::Variable(each) if each.name == *name && is_opaque(each));
+                    if self.ast.items.iter().any(opaque) {
+                        return self.operand_error(format!("`{name}` is of a texture, which the simulator has not"));
                     }
                     self.operand_error(format!("`{name}` is not declared"))
                 }
@@ -139,12 +140,17 @@ impl Decoder<'_> {
         }
     }
 
-    /// Puts what is in no register into a fresh one.
-    fn read(&mut self, produced: Produced) -> Resolved {
-        let (file, ty) = if produced.is_wide() { (File::Double, Type::B(64)) } else { (File::Word, Type::B(32)) };
+    /// Puts what is in no register into a fresh one, of `ty`'s width if it can be read so.
+    fn read(&mut self, produced: Produced, ty: Type) -> Resolved {
+        let bits = match ty.bits() {
+            bits if produced.has(bits) => bits,
+            _ if produced.is_wide() => 64,
+            _ => 32,
+        };
+        let file = if bits == 64 { File::Double } else { File::Word };
         let slot = self.fresh(file);
-        self.emit(produced.into_register(Some(slot)), Class::Move);
-        Resolved::Register { file, slot, ty }
+        self.emit(produced.into_register(Some(slot), bits), Class::Move);
+        Resolved::Register { file, slot, ty: Type::B(bits) }
     }
 
     /// An operand of type `ty` in lanes of `T`.

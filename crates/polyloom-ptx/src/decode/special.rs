@@ -10,7 +10,10 @@ pub(super) fn special(name: &str, component: Option<&str>) -> Option<(Special, b
         Some("z") => Some(2),
         Some(_) => None,
     };
-    let of_axis = |which: fn(usize) -> Special| Some((which(axis?), false));
+    let of_axis = |which: fn(usize) -> Special| match component {
+        Some("w") => Some((Special::Absent, false)),
+        _ => Some((which(axis?), false)),
+    };
     if component.is_some() {
         return match name {
             "%tid" => of_axis(Special::ThreadIndex),
@@ -49,7 +52,8 @@ pub(super) fn special(name: &str, component: Option<&str>) -> Option<(Special, b
         "%cluster_nctarank" => Special::One,
         "%clock64" => return Some((Special::Clock, true)),
         "%globaltimer" => return Some((Special::Time, true)),
-        "%gridid" | "%current_graph_exec" => return Some((Special::Zero, true)),
+        "%gridid" => return Some((Special::Absent, true)),
+        "%current_graph_exec" => return Some((Special::Zero, true)),
         _ if name.starts_with("%pm") && name.ends_with("_64") => return Some((Special::Zero, true)),
         _ if name.starts_with("%pm") || name.starts_with("%envreg") || name.starts_with("%reserved_smem_offset_") => {
             Special::Zero

@@ -2,8 +2,9 @@
 
 use super::Decoded;
 use super::types::Type;
-use crate::error::Error;
-use crate::syntax::ast::{Initial, Space, Variable};
+use crate::error::{Error, Position};
+use crate::syntax::MAX_ERRORS;
+use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Variable};
 use rustc_hash::FxHashMap;
 
 /// Which file a register is in.
@@ -65,7 +66,7 @@ pub(crate) struct Scope {
     /// Labels, and the instructions they stand before.
     pub(crate) labels: FxHashMap<String, u32>,
     /// Branches whose label is still to come: the instruction, which of its targets, and the label.
-    pub(crate) pending: Vec<(usize, usize, String, crate::error::Position)>,
+    pub(crate) pending: Vec<(usize, usize, String, Position)>,
 }
 
 impl Scope {
@@ -76,10 +77,54 @@ impl Scope {
         let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let (prefix, number) = name.split_at(name.len() - digits);
         let family = self.families.get(prefix)?;
-        let number = number.parse::<u32>().ok().filter(|number| *number < family.count)?;
-        let slot = family.first + number * family.file.places();
+        let slot = family.first + family.number(number)? * family.file.places();
         Some(Symbol::Register { file: family.file, slot, ty: family.ty })
     }
+}
+
+impl Family {
+    /// Which of its registers has these digits behind the prefix.
+    pub(crate) fn number(&self, digits: &str) -> Option<u32> {
+        digits.parse().ok().filter(|number| *number < self.count)
+    }
+}
+
+/// Addresses of global and constant variables.
+#[derive(Default)]
+pub(crate) struct Globals {
+    /// Those of module scope.
+    pub(crate) by_name: FxHashMap<String, u64>,
+    /// All, by where they are declared; functions have variables of their own, which may share a name.
+    pub(crate) by_position: FxHashMap<Position, u64>,
+}
+
+/// Whether a variable is of a texture, a sampler or a surface. Those that no kernel uses take no part.
+pub(crate) fn is_opaque(variable: &Variable) -> bool {
+    matches!(variable.ty.as_str(), "texref" | "samplerref" | "surfref")
+}
+
+/// Names of module scope that are defined twice, or as two things. Declarations may be repeated.
+pub(crate) fn repeated(ast: &Ast) -> Vec<Error> {
+    let mut known: FxHashMap<&str, (&str, Option<Position>)> = FxHashMap::default();
+    let mut errors = Vec::new();
+    for item in &ast.items {
+        let (name, position, kind, defines) = match item {
+            Item::Variable(each) => (&each.name, each.position, "variable", each.linkage != Some(Linkage::Extern)),
+            Item::Function(each) => {
+                (&each.name, each.position, if each.entry { "kernel" } else { "function" }, each.body.is_some())
+            }
+            _ => continue,
+        };
+        let (first_kind, defined) = known.entry(name).or_insert((kind, None));
+        if *first_kind != kind {
+            errors.push(Error::new(position, format!("`{name}` is a {first_kind} and a {kind}")));
+        } else if let Some(first) = defined.filter(|_| defines) {
+            errors.push(Error::new(position, format!("the {kind} `{name}` is defined twice, first at {first}")));
+        }
+        *defined = defined.or(defines.then_some(position));
+    }
+    errors.truncate(MAX_ERRORS);
+    errors
 }
 
 /// Bytes of a variable and its alignment. An extent that is left open is the initial value's, or zero.

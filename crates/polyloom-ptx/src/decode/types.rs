@@ -1,5 +1,7 @@
 //! PTX's fundamental and packed types (PTX ISA 9.0 §5.2).
 
+use crate::syntax::ast::Float;
+
 /// A type an instruction names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Type {
@@ -127,6 +129,18 @@ impl Type {
 
     pub(crate) fn name(self) -> &'static str {
         NAMES.iter().find(|(_, ty)| *ty == self).map_or("?", |(name, _)| name)
+    }
+
+    /// A floating-point literal as the type has it: floats of 32 and 64 bits have either literal, bits have those of
+    /// their width.
+    pub(crate) fn bits_of(self, value: Float) -> Option<u64> {
+        match (value, self) {
+            (Float::Single(bits), Type::F64) => Some(f64::from(f32::from_bits(bits)).to_bits()),
+            (Float::Single(bits), Type::F32 | Type::B(32)) => Some(bits.into()),
+            (Float::Double(bits), Type::F32) => Some((f64::from_bits(bits) as f32).to_bits().into()),
+            (Float::Double(bits), Type::F64 | Type::B(64)) => Some(bits),
+            _ => None,
+        }
     }
 
     /// Bits in a register.

@@ -56,7 +56,7 @@ impl Warp {
             Special::LanesGreaterEqual => lanes(|lane| u32::MAX << lane),
             Special::DynamicShared => all(launch.dynamic_shared_bytes.into()),
             Special::TotalShared => all(block.shared.len() as u64),
-            Special::Zero => all(0),
+            Special::Absent | Special::Zero => all(0),
             Special::One => all(1),
         };
         self.write(destination, &values, mask);

@@ -28,8 +28,8 @@ pub enum Item {
     Section(String, Vec<String>),
     /// `.alias NAME, TARGET;`
     Alias(String, String),
-    /// `.pragma "…";`
-    Pragma(String),
+    /// `.pragma "…", "…";`
+    Pragma(Vec<String>),
 }
 
 /// Who sees a symbol.
@@ -132,6 +132,13 @@ pub enum Initial {
         /// `generic(name)`.
         generic: bool,
     },
+    /// `filter_mode = nearest`, of a sampler.
+    Field {
+        /// What is set.
+        name: String,
+        /// To what.
+        value: Box<Initial>,
+    },
     /// `0xff00(name)`: the bits of an address under a mask, moved to the right.
     Masked {
         /// The mask.
@@ -184,8 +191,8 @@ pub enum Statement {
     Block(Vec<Statement>),
     /// `.loc FILE LINE COLUMN …`
     Location(Location),
-    /// `.pragma "…";`
-    Pragma(String),
+    /// `.pragma "…", "…";`
+    Pragma(Vec<String>),
     /// `name: .calltargets a, b;` or `.branchtargets`.
     Targets {
         /// The label.

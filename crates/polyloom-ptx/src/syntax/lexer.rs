@@ -2,6 +2,7 @@
 
 use super::ast::Float;
 use crate::error::{Error, Position};
+use std::num::IntErrorKind;
 
 /// What a token is; texts are slices of the input.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -10,16 +11,16 @@ pub(super) enum Kind<'a> {
     Name(&'a str),
     /// A dot and a word: `.f32`, `.shared::cta`; the text has no dot.
     Word(&'a str),
-    /// An integer literal, as bits of 64.
-    Integer(u64),
+    /// An integer literal, as bits of 64, and whether it says that it is unsigned. `WARP_SZ` is one.
+    Integer { value: u64, unsigned: bool },
     /// A floating-point literal.
     Float(Float),
-    /// A string literal's text between the quotes, escapes as written.
+    /// A string literal's text between the quotes, escapes as written (see `unescaped`).
     Text(&'a str),
     /// One character of punctuation.
     Mark(char),
-    /// `<<` or `>>`.
-    Shift(char),
+    /// An operator of two characters, which the token's text says.
+    Operator,
     /// The end of the text.
     End,
 }
@@ -58,12 +59,43 @@ pub(super) fn tokens<'a>(text: &'a str, errors: &mut Vec<Error>) -> Vec<Token<'a
     }
 }
 
+/// What a string literal says. Compilers escape names of files as C does; what C has no escape for stays as it is.
+pub(super) fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        let digits = |radix, from: &[u8], most| {
+            let length = from.iter().take(most).take_while(|c| char::from(**c).is_digit(radix)).count();
+            let value =
+                std::str::from_utf8(&from[..length]).ok().and_then(|text| u32::from_str_radix(text, radix).ok());
+            value.map(|value| (value as u8, length))
+        };
+        let escape = match tail.first().filter(|_| first == b'\\') {
+            Some(b'0'..=b'7') => digits(8, tail, 3),
+            Some(b'x') => digits(16, &tail[1..], 2).map(|(value, length)| (value, length + 1)),
+            Some(&c) => {
+                let position = b"abfnrtv\\\"'?".iter().position(|each| *each == c);
+                position.map(|index| (b"\x07\x08\x0c\n\r\t\x0b\\\"'?"[index], 1))
+            }
+            None => None,
+        };
+        let (byte, length) = escape.unwrap_or((first, 0));
+        bytes.push(byte);
+        rest = &rest[length..];
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 struct Lexer<'a> {
     text: &'a str,
     at: usize,
     line: u32,
     line_start: usize,
 }
+
+/// What every warp's width is called.
+const WARP_SIZE: &str = "WARP_SZ";
 
 fn in_name(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_' || c == b'$'
@@ -89,6 +121,8 @@ impl<'a> Lexer<'a> {
                 self.at += 1;
             } else if self.rest().starts_with(b"//") {
                 self.at += self.rest().iter().position(|&c| c == b'\n').unwrap_or(self.rest().len());
+            } else if c == b'#' && self.is_line_directive() {
+                self.at += self.rest().iter().position(|&c| c == b'\n').unwrap_or(self.rest().len());
             } else if self.rest().starts_with(b"/*") {
                 let position = self.position();
                 match self.text[self.at + 2..].find("*/") {
@@ -102,6 +136,14 @@ impl<'a> Lexer<'a> {
                 return;
             }
         }
+    }
+
+    /// Whether `#line 5 "file.cu"` or `# 5 "file.cu"` begins here, as preprocessors write.
+    fn is_line_directive(&self) -> bool {
+        let line = self.text[self.at + 1..].lines().next().unwrap_or_default();
+        let (number, file) =
+            line.strip_prefix("line").unwrap_or(line).trim_start().split_once([' ', '\t']).unwrap_or_default();
+        number.parse::<u32>().is_ok() && file.trim_start().starts_with('"')
     }
 
     fn skip_lines(&mut self, length: usize) {
@@ -127,6 +169,7 @@ impl<'a> Lexer<'a> {
         let second = self.rest().get(1).copied().unwrap_or(0);
         match first {
             '0'..='9' => self.number(),
+            '.' if self.begins_fraction() => self.decimal(),
             '.' if in_name(second) => {
                 self.at += 1;
                 self.take_while(in_name);
@@ -136,7 +179,10 @@ impl<'a> Lexer<'a> {
                 }
                 Ok(Kind::Word(&self.text[start + 1..self.at]))
             }
-            'a'..='z' | 'A'..='Z' | '_' | '$' => Ok(Kind::Name(self.take_while(in_name))),
+            'a'..='z' | 'A'..='Z' | '_' | '$' => Ok(match self.take_while(in_name) {
+                WARP_SIZE => Kind::Integer { value: 32, unsigned: false },
+                name => Kind::Name(name),
+            }),
             '%' if in_name(second) => {
                 self.at += 1;
                 self.take_while(in_name);
@@ -158,9 +204,13 @@ impl<'a> Lexer<'a> {
                 }
                 Err("this string has no closing quote on its line".to_owned())
             }
-            '<' | '>' if second == first as u8 => {
+            '<' | '>' | '&' | '|' if second == first as u8 => {
                 self.at += 2;
-                Ok(Kind::Shift(first))
+                Ok(Kind::Operator)
+            }
+            '<' | '>' | '=' | '!' if second == b'=' => {
+                self.at += 2;
+                Ok(Kind::Operator)
             }
             ',' | ';' | ':' | '{' | '}' | '[' | ']' | '(' | ')' | '<' | '>' | '|' | '!' | '+' | '-' | '*' | '/'
             | '%' | '&' | '^' | '~' | '=' | '@' | '?' => {
@@ -171,57 +221,70 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Whether a number such as `.5` or `.5e1` begins here, rather than a word such as `.1d`.
+    fn begins_fraction(&self) -> bool {
+        let digits = self.rest()[1..].iter().take_while(|c| c.is_ascii_digit()).count();
+        let rest = &self.rest()[1 + digits..];
+        digits > 0 && (!rest.first().is_some_and(|&c| in_name(c)) || begins_exponent(rest))
+    }
+
     fn number(&mut self) -> Result<Kind<'a>, String> {
         let start = self.at;
         let prefix = self.rest().get(1).map(u8::to_ascii_lowercase);
-        if self.rest()[0] == b'0' && matches!(prefix, Some(b'x' | b'b' | b'f' | b'd')) {
-            self.at += 2;
-            let digits = self.take_while(|c| c.is_ascii_alphanumeric());
-            let fail = || format!("`{}` is no number", &self.text[start..self.at]);
-            return match prefix {
-                Some(b'f') if digits.len() == 8 => {
-                    let bits = u32::from_str_radix(digits, 16).map_err(|_| fail())?;
-                    Ok(Kind::Float(Float::Single(bits)))
-                }
-                Some(b'd') if digits.len() == 16 => {
-                    let bits = u64::from_str_radix(digits, 16).map_err(|_| fail())?;
-                    Ok(Kind::Float(Float::Double(bits)))
-                }
-                Some(b'x' | b'b') => {
-                    let radix = if prefix == Some(b'x') { 16 } else { 2 };
-                    let digits = digits.strip_suffix('U').unwrap_or(digits);
-                    u64::from_str_radix(digits, radix).map(Kind::Integer).map_err(|_| fail())
-                }
-                _ => Err(fail()),
-            };
-        }
-        let digits = self.take_while(|c| c.is_ascii_digit());
-        let fraction = self.rest().first() == Some(&b'.') && !self.rest().get(1).is_some_and(u8::is_ascii_alphabetic);
-        let exponent = matches!(self.rest().first(), Some(b'e' | b'E'));
-        if fraction || exponent {
-            if fraction {
-                self.at += 1;
-                self.take_while(|c| c.is_ascii_digit());
+        let radix = match (self.rest()[0], prefix) {
+            (b'0', Some(b'f' | b'd')) => {
+                self.at += 2;
+                let digits = self.take_while(in_name);
+                let single = (prefix == Some(b'f') && digits.len() == 8).then(|| u32::from_str_radix(digits, 16));
+                let double = (prefix == Some(b'd') && digits.len() == 16).then(|| u64::from_str_radix(digits, 16));
+                return match (single, double) {
+                    (Some(Ok(bits)), _) => Ok(Kind::Float(Float::Single(bits))),
+                    (_, Some(Ok(bits))) => Ok(Kind::Float(Float::Double(bits))),
+                    _ => Err(format!("`{}` is no number", &self.text[start..self.at])),
+                };
             }
-            if matches!(self.rest().first(), Some(b'e' | b'E')) {
-                self.at += 1;
-                if matches!(self.rest().first(), Some(b'+' | b'-')) {
-                    self.at += 1;
+            (b'0', Some(b'x')) => 16,
+            (b'0', Some(b'b')) => 2,
+            _ => {
+                let digits = self.rest().iter().take_while(|c| c.is_ascii_digit()).count();
+                let rest = &self.rest()[digits..];
+                let fraction = rest.first() == Some(&b'.') && !rest.get(1).is_some_and(u8::is_ascii_alphabetic);
+                if fraction || begins_exponent(rest) || rest.first() == Some(&b'.') && begins_exponent(&rest[1..]) {
+                    return self.decimal();
                 }
-                self.take_while(|c| c.is_ascii_digit());
+                if digits > 1 && self.rest()[0] == b'0' { 8 } else { 10 }
             }
-            let text = &self.text[start..self.at];
-            let value: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
-            return Ok(Kind::Float(Float::Double(value.to_bits())));
-        }
-        let octal = digits.len() > 1 && digits.starts_with('0');
-        let value = u64::from_str_radix(digits, if octal { 8 } else { 10 });
-        self.take_while(|c| c == b'U');
-        let rest = self.take_while(in_name);
-        match value {
-            Ok(value) if rest.is_empty() => Ok(Kind::Integer(value)),
-            Ok(_) => Err(format!("`{}` is no number", &self.text[start..self.at])),
-            Err(_) => Err(format!("`{digits}` does not fit 64 bits")),
+        };
+        self.at += if matches!(radix, 2 | 16) { 2 } else { 0 };
+        let written = self.take_while(in_name);
+        let digits = written.strip_suffix('U').unwrap_or(written);
+        let fail = |what: &str| format!("`{}` {what}", &self.text[start..self.at]);
+        match u64::from_str_radix(digits, radix) {
+            Ok(value) => Ok(Kind::Integer { value, unsigned: digits.len() < written.len() }),
+            Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(fail("does not fit 64 bits")),
+            Err(_) if radix == 8 && digits.bytes().all(|c| c.is_ascii_digit()) => {
+                Err(fail("is no octal number, as which a first `0` marks it"))
+            }
+            Err(_) => Err(fail("is no number")),
         }
     }
+
+    /// A number with a fraction or an exponent.
+    fn decimal(&mut self) -> Result<Kind<'a>, String> {
+        let start = self.at;
+        self.take_while(|c| c.is_ascii_digit() || c == b'.');
+        if matches!(self.rest().first(), Some(b'e' | b'E')) {
+            self.at += if matches!(self.rest().get(1), Some(b'+' | b'-')) { 2 } else { 1 };
+        }
+        self.take_while(in_name);
+        let text = &self.text[start..self.at];
+        let value: f64 = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+        Ok(Kind::Float(Float::Double(value.to_bits())))
+    }
+}
+
+/// Whether `rest` begins with `e5`, `e+5` or `e-5`.
+fn begins_exponent(rest: &[u8]) -> bool {
+    let sign = usize::from(matches!(rest.get(1), Some(b'+' | b'-')));
+    matches!(rest.first(), Some(b'e' | b'E')) && rest.get(1 + sign).is_some_and(u8::is_ascii_digit)
 }

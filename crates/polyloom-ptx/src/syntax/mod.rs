@@ -4,6 +4,7 @@
 //! the parser and printer take instructions the simulator cannot run, and `decode` alone says what those are.
 
 pub mod ast;
+mod constant;
 mod lexer;
 mod parser;
 mod print;

@@ -1,7 +1,8 @@
 //! From tokens to the syntax tree: module scope, variables, functions and constants. Bodies are in `statement`.
 
-use super::ast::{Ast, Float, Function, Initial, Item, Linkage, Pointer, Space, Variable};
-use super::lexer::{Kind, Token, tokens};
+use super::ast::{Ast, Function, Initial, Item, Linkage, Pointer, Space, Variable};
+use super::constant::Number;
+use super::lexer::{Kind, Token, tokens, unescaped};
 use super::{MAX_DEPTH, MAX_ERRORS};
 use crate::error::{Error, Position};
 
@@ -39,6 +40,11 @@ impl<'a> Parser<'a> {
 
     pub(super) fn peek_second(&self) -> Kind<'a> {
         self.tokens.get(self.at + 1).map_or(Kind::End, |token| token.kind)
+    }
+
+    /// What comes next, as written.
+    pub(super) fn peek_text(&self) -> &'a str {
+        self.tokens[self.at].text
     }
 
     pub(super) fn position(&self) -> Position {
@@ -92,17 +98,27 @@ impl<'a> Parser<'a> {
         self.fail(expected)
     }
 
-    fn text(&mut self) -> Parse<&'a str> {
+    fn text(&mut self) -> Parse<String> {
         if let Kind::Text(text) = self.peek() {
             self.at += 1;
-            return Ok(text);
+            return Ok(unescaped(text));
         }
         self.fail("a string")
     }
 
+    /// The strings of a `.pragma`, whose word is read.
+    pub(super) fn pragma(&mut self) -> Parse<Vec<String>> {
+        let mut all = vec![self.text()?];
+        while self.eat(',') {
+            all.push(self.text()?);
+        }
+        self.expect(';')?;
+        Ok(all)
+    }
+
     pub(super) fn number_u32(&mut self, expected: &str) -> Parse<u32> {
         let position = self.position();
-        let Kind::Integer(value) = self.peek() else { return self.fail(expected) };
+        let Kind::Integer { value, .. } = self.peek() else { return self.fail(expected) };
         self.at += 1;
         u32::try_from(value).map_err(|_| Error::new(position, format!("{value} is too large for {expected}")))
     }
@@ -141,10 +157,13 @@ impl<'a> Parser<'a> {
 
     fn module(&mut self) -> Ast {
         let mut ast = Ast { address_size: 64, ..Ast::default() };
-        let mut version_seen = false;
+        if let Err(error) = self.header(&mut ast) {
+            self.errors.push(error);
+            return ast;
+        }
         while self.peek() != Kind::End {
             let before = self.at;
-            if let Err(error) = self.item(&mut ast, &mut version_seen) {
+            if let Err(error) = self.item(&mut ast) {
                 let go_on = self.recover(error);
                 // A stray brace: go on behind it.
                 self.eat('}');
@@ -156,48 +175,55 @@ impl<'a> Parser<'a> {
                 }
             }
         }
-        if !version_seen && self.errors.is_empty() {
-            let position = Position { line: 1, column: 1 };
-            self.errors.push(Error::new(position, "a PTX module begins with `.version`"));
-        }
         ast
     }
 
-    fn item(&mut self, ast: &mut Ast, version_seen: &mut bool) -> Parse<()> {
+    /// `.version`, `.target` and `.address_size`, which come before everything else and in this order.
+    fn header(&mut self, ast: &mut Ast) -> Parse<()> {
+        let position = self.position();
+        if !self.eat_word("version") {
+            return Err(Error::new(position, "a PTX module begins with `.version`"));
+        }
+        let text = self.next().text;
+        let parts = text.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+        let Some(version) = parts else {
+            return Err(Error::new(position, format!("`{text}` is no version such as 8.0")));
+        };
+        ast.version = version;
+        let position = self.position();
+        while self.eat_word("target") {
+            loop {
+                let name = self.name("a target such as sm_80")?.to_owned();
+                ast.target.push(name);
+                if !self.eat(',') {
+                    break;
+                }
+            }
+        }
+        if ast.target.is_empty() {
+            return Err(Error::new(position, "behind the `.version` of a PTX module comes its `.target`"));
+        }
+        if self.eat_word("address_size") {
+            ast.address_size = self.number_u32("an address size")?;
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, ast: &mut Ast) -> Parse<()> {
         if self.eat(';') {
             return Ok(());
         }
         let position = self.position();
         let Kind::Word(word) = self.peek() else { return self.fail("a directive such as `.visible` or `.func`") };
         match word {
-            "version" => {
-                self.next();
-                let text = self.next().text;
-                let parts = text.split_once('.').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-                let Some(version) = parts else {
-                    return Err(Error::new(position, format!("`{text}` is no version such as 8.0")));
-                };
-                ast.version = version;
-                *version_seen = true;
-            }
-            "target" => {
-                self.next();
-                loop {
-                    let name = self.name("a target such as sm_80")?.to_owned();
-                    ast.target.push(name);
-                    if !self.eat(',') {
-                        break;
-                    }
-                }
-            }
-            "address_size" => {
-                self.next();
-                ast.address_size = self.number_u32("an address size")?;
+            "version" | "target" | "address_size" => {
+                let message = "a module begins with `.version`, `.target` and `.address_size`, in this order";
+                return Err(Error::new(position, format!("`.{word}` stands in its place: {message}")));
             }
             "file" => {
                 self.next();
                 let index = self.number_u32("a file index")?;
-                let name = self.text()?.to_owned();
+                let name = self.text()?;
                 while self.eat(',') {
                     self.next();
                 }
@@ -218,9 +244,8 @@ impl<'a> Parser<'a> {
             }
             "pragma" => {
                 self.next();
-                let text = self.text()?.to_owned();
-                self.expect(';')?;
-                ast.items.push(Item::Pragma(text));
+                let all = self.pragma()?;
+                ast.items.push(Item::Pragma(all));
             }
             _ => self.symbol(ast)?,
         }
@@ -274,6 +299,9 @@ impl<'a> Parser<'a> {
     }
 
     fn function(&mut self, linkage: Option<Linkage>, entry: bool) -> Parse<Function> {
+        if !entry && self.eat_word("attribute") {
+            self.attributes()?;
+        }
         let mut directives = self.directives()?;
         let results = if self.peek() == Kind::Mark('(') { self.parameters()? } else { Vec::new() };
         let position = self.position();
@@ -291,22 +319,38 @@ impl<'a> Parser<'a> {
         Ok(Function { position, linkage, entry, results, name, parameters, directives, body })
     }
 
+    /// `(.managed)` or `(.unified(19, 95))` behind `.attribute`, which mean nothing where the host's memory is the
+    /// device's.
+    fn attributes(&mut self) -> Parse<()> {
+        self.expect('(')?;
+        loop {
+            if self.eat_word("unified") {
+                self.expect('(')?;
+                self.constant()?;
+                self.expect(',')?;
+                self.constant()?;
+                self.expect(')')?;
+            } else if !self.eat_word("managed") {
+                return self.fail("`.managed` or `.unified`");
+            }
+            if !self.eat(',') {
+                return self.expect(')');
+            }
+        }
+    }
+
     /// `.maxntid 256, 1, 1` and the like.
     pub(super) fn directives(&mut self) -> Parse<Vec<(String, Vec<u64>)>> {
         let mut all = Vec::new();
         while let Kind::Word(word) = self.peek() {
             self.next();
             let mut values = Vec::new();
-            while let Kind::Integer(value) = self.peek() {
+            while let Kind::Integer { value, .. } = self.peek() {
                 self.next();
                 values.push(value);
                 if !self.eat(',') {
                     break;
                 }
-            }
-            // `.attribute(.unified(1, 2))` and other lists that mean nothing here.
-            if self.peek() == Kind::Mark('(') {
-                return self.fail("a number");
             }
             all.push((word.to_owned(), values));
         }
@@ -360,13 +404,7 @@ impl<'a> Parser<'a> {
                 }
                 "v2" | "v4" | "v8" => model.lanes = u32::from(word.as_bytes()[1] - b'0'),
                 "ptr" => model.pointer = Some(Pointer { space: None, align: None }),
-                "attribute" => {
-                    self.expect('(')?;
-                    while !matches!(self.peek(), Kind::Mark(')') | Kind::End) {
-                        self.next();
-                    }
-                    self.expect(')')?;
-                }
+                "attribute" => self.attributes()?,
                 _ => match (&mut model.pointer, Space::ALL.iter().find(|(_, name)| *name == word)) {
                     (Some(pointer), Some((space, _))) => pointer.space = Some(*space),
                     _ => word.clone_into(&mut model.ty),
@@ -418,17 +456,12 @@ impl<'a> Parser<'a> {
                 }
                 Ok(Initial::List(all))
             }
-            Kind::Float(value) => {
-                self.next();
-                Ok(Initial::Float(value))
-            }
-            Kind::Mark('-') if matches!(self.peek_second(), Kind::Float(_)) => {
-                self.next();
-                let Kind::Float(value) = self.next().kind else { return self.fail("a number") };
-                Ok(Initial::Float(value.negated()))
-            }
             Kind::Name(name) => {
                 self.next();
+                if self.eat('=') {
+                    let value = Box::new(self.nested(Self::initial)?);
+                    return Ok(Initial::Field { name: name.to_owned(), value });
+                }
                 let generic = name == "generic" && self.eat('(');
                 let name = if generic { self.name("a variable")? } else { name }.to_owned();
                 if generic {
@@ -438,7 +471,10 @@ impl<'a> Parser<'a> {
                 Ok(Initial::Address { name, offset, generic })
             }
             _ => {
-                let value = self.constant()?;
+                let value = match self.number()? {
+                    Number::Float(value) => return Ok(Initial::Float(value)),
+                    Number::Integer(value) => value,
+                };
                 if !self.eat('(') {
                     return Ok(Initial::Integer(value));
                 }
@@ -460,93 +496,6 @@ impl<'a> Parser<'a> {
             }
             Kind::Mark('-') => Ok(self.constant()? as i64),
             _ => Ok(0),
-        }
-    }
-
-    /// An integer constant expression (PTX ISA 9.0 §4.5.4).
-    pub(super) fn constant(&mut self) -> Parse<u64> {
-        let condition = self.binary(0)?;
-        if !self.eat('?') {
-            return Ok(condition);
-        }
-        let then = self.nested(Self::constant)?;
-        self.expect(':')?;
-        let otherwise = self.nested(Self::constant)?;
-        Ok(if condition != 0 { then } else { otherwise })
-    }
-
-    /// Binary operators, from the loosest level to the tightest.
-    fn binary(&mut self, level: usize) -> Parse<u64> {
-        const LEVELS: [&[char]; 4] = [&['|', '^'], &['&'], &['+', '-'], &['*', '/', '%']];
-        let Some(operators) = LEVELS.get(level) else { return self.unary() };
-        let mut left = self.binary(level + 1)?;
-        loop {
-            match self.peek() {
-                Kind::Mark(mark) if operators.contains(&mark) => {
-                    let position = self.position();
-                    self.next();
-                    let right = self.binary(level + 1)?;
-                    let divided = || Error::new(position, "division by zero in a constant");
-                    left = match mark {
-                        '|' => left | right,
-                        '^' => left ^ right,
-                        '&' => left & right,
-                        '+' => left.wrapping_add(right),
-                        '-' => left.wrapping_sub(right),
-                        '*' => left.wrapping_mul(right),
-                        '/' => left.checked_div(right).ok_or_else(divided)?,
-                        _ => left.checked_rem(right).ok_or_else(divided)?,
-                    };
-                }
-                Kind::Shift(direction) if level == 2 => {
-                    self.next();
-                    let right = self.binary(level + 1)?.min(64) as u32;
-                    let shifted = if direction == '<' { left.checked_shl(right) } else { left.checked_shr(right) };
-                    left = shifted.unwrap_or(0);
-                }
-                _ => return Ok(left),
-            }
-        }
-    }
-
-    fn unary(&mut self) -> Parse<u64> {
-        match self.peek() {
-            Kind::Integer(value) => {
-                self.next();
-                Ok(value)
-            }
-            Kind::Mark(mark @ ('-' | '+' | '~' | '!')) => {
-                self.next();
-                let value = self.nested(Self::unary)?;
-                Ok(match mark {
-                    '-' => value.wrapping_neg(),
-                    '~' => !value,
-                    '!' => u64::from(value == 0),
-                    _ => value,
-                })
-            }
-            Kind::Mark('(') => {
-                self.next();
-                // A cast such as `(.u64)`.
-                if let Kind::Word("u64" | "s64") = self.peek() {
-                    self.next();
-                    self.expect(')')?;
-                    return self.nested(Self::unary);
-                }
-                let value = self.nested(Self::constant)?;
-                self.expect(')')?;
-                Ok(value)
-            }
-            _ => self.fail("an integer"),
-        }
-    }
-}
-
-impl Float {
-    pub(super) fn negated(self) -> Float {
-        match self {
-            Float::Single(bits) => Float::Single(bits ^ 1 << 31),
-            Float::Double(bits) => Float::Double(bits ^ 1 << 63),
         }
     }
 }

@@ -21,6 +21,28 @@ fn linkage(f: &mut Formatter<'_>, linkage: Option<Linkage>) -> Result {
     }
 }
 
+/// A string literal. ptxas knows no escaped quote, so whatever is not plain is a number there.
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        f.write_char('"')?;
+        for byte in self.0.bytes() {
+            match byte {
+                b' '..=b'~' if !matches!(byte, b'"' | b'\\') => f.write_char(byte.into())?,
+                _ => write!(f, "\\{byte:03o}")?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+fn pragma(f: &mut Formatter<'_>, texts: &[String]) -> Result {
+    f.write_str(".pragma ")?;
+    list(f, &texts.iter().map(|text| Quoted(text)).collect::<Vec<_>>())?;
+    f.write_str(";\n")
+}
+
 /// `+4`, or `+-4`: assemblers take no other form of a negative offset.
 fn offset(f: &mut Formatter<'_>, offset: i64) -> Result {
     if offset == 0 { Ok(()) } else { write!(f, "+{offset}") }
@@ -39,7 +61,7 @@ impl Display for Ast {
             match item {
                 Item::Variable(variable) => writeln!(f, "{variable};")?,
                 Item::Function(function) => write!(f, "\n{function}")?,
-                Item::File(index, name) => writeln!(f, ".file {index} \"{name}\"")?,
+                Item::File(index, name) => writeln!(f, ".file {index} {}", Quoted(name))?,
                 Item::Section(name, lines) => {
                     let dot = if name.starts_with('.') { "" } else { "." };
                     writeln!(f, ".section {dot}{name}\n{{")?;
@@ -49,7 +71,7 @@ impl Display for Ast {
                     writeln!(f, "}}")?;
                 }
                 Item::Alias(name, target) => writeln!(f, ".alias {name}, {target};")?,
-                Item::Pragma(text) => writeln!(f, ".pragma \"{text}\";")?,
+                Item::Pragma(texts) => pragma(f, texts)?,
             }
         }
         Ok(())
@@ -111,6 +133,7 @@ impl Display for Initial {
                 }
                 offset(f, *bytes)
             }
+            Initial::Field { name, value } => write!(f, "{name} = {value}"),
             Initial::Masked { mask, address } => write!(f, "0x{mask:x}({address})"),
         }
     }
@@ -179,7 +202,7 @@ fn statements(f: &mut Formatter<'_>, body: &[Statement], depth: usize) -> Result
                 f.write_str("}\n")?;
             }
             Statement::Location(location) => writeln!(f, "{location}")?,
-            Statement::Pragma(text) => writeln!(f, ".pragma \"{text}\";")?,
+            Statement::Pragma(texts) => pragma(f, texts)?,
             Statement::Targets { name, calls, targets } => {
                 write!(f, "{name}: .{} ", if *calls { "calltargets" } else { "branchtargets" })?;
                 list(f, targets)?;

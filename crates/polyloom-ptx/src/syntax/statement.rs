@@ -1,6 +1,7 @@
 //! Bodies: statements, instructions and operands.
 
 use super::ast::{Instruction, Location, Operand, Statement};
+use super::constant::Number;
 use super::lexer::Kind;
 use super::parser::{Parse, Parser, Scope};
 use crate::error::Error;
@@ -40,9 +41,8 @@ impl Parser<'_> {
             }
             Kind::Word("pragma") => {
                 self.next();
-                let Kind::Text(text) = self.next().kind else { return self.fail("a string") };
-                self.expect(';')?;
-                all.push(Statement::Pragma(text.to_owned()));
+                let texts = self.pragma()?;
+                all.push(Statement::Pragma(texts));
             }
             Kind::Word(_) => all.extend(self.variables(Scope::Body)?.into_iter().map(Statement::Variable)),
             Kind::Name(name) if self.peek_second() == Kind::Mark(':') => {
@@ -184,10 +184,6 @@ impl Parser<'_> {
                 }
                 Ok(Operand::Name(name))
             }
-            Kind::Float(value) => {
-                self.next();
-                Ok(Operand::Float(value))
-            }
             Kind::Mark('!') if matches!(self.peek_second(), Kind::Name(_)) => {
                 self.next();
                 Ok(Operand::Not(Box::new(self.nested(Self::operand_alone)?)))
@@ -195,11 +191,6 @@ impl Parser<'_> {
             Kind::Mark('-') if matches!(self.peek_second(), Kind::Name(_)) => {
                 self.next();
                 Ok(Operand::Negative(Box::new(self.nested(Self::operand_alone)?)))
-            }
-            Kind::Mark('-') if matches!(self.peek_second(), Kind::Float(_)) => {
-                self.next();
-                let Kind::Float(value) = self.next().kind else { return self.fail("a number") };
-                Ok(Operand::Float(value.negated()))
             }
             Kind::Mark('{') => {
                 self.next();
@@ -222,7 +213,10 @@ impl Parser<'_> {
                 self.expect(']')?;
                 Ok(Operand::Address { base: Box::new(base), offset, more })
             }
-            _ => Ok(Operand::Integer(self.constant()?)),
+            _ => Ok(match self.number()? {
+                Number::Integer(value) => Operand::Integer(value),
+                Number::Float(value) => Operand::Float(value),
+            }),
         }
     }
 }
