@@ -170,6 +170,10 @@ class Kernel:
         ------
         polyloom.SanitizerError
             What the simulator found.
+        TypeError
+            If an argument is none for its parameter, such as an array of Python's objects.
+        ValueError
+            If `shared_bytes` is out of range, or an array is not contiguous.
 
         Examples
         --------
@@ -185,6 +189,9 @@ class Kernel:
         array([[2., 2., 2.],
                [2., 2., 2.]], dtype=float32)
         """
+        most = (1 << 32) - 1
+        if not 0 <= operator.index(shared_bytes) <= most:
+            raise ValueError(f"shared_bytes is an integer from 0 to {most}, not {shared_bytes}")
         # What the first is given is found out from the grid if it is left out.
         parameters = self.parameters[self._takes_launch and len(args) + 1 == len(self.parameters) :]
         if len(args) != len(parameters):
@@ -321,7 +328,19 @@ def _view(name: str, value: Any) -> View | None:
         device = "a CUDA device"
     else:
         view = view_of(value)
-        if view is None or not view.device.startswith("cuda"):
+        if view is None:
+            return None
+        dtype = view.storage.dtype
+        if dtype.hasobject:
+            raise TypeError(
+                f"the array for parameter '{name}' has elements of Python's, of type {dtype}, not of memory"
+            )
+        if not dtype.isnative:
+            raise TypeError(
+                f"the array for parameter '{name}' has elements of type {dtype.str}, whose bytes are in another order: "
+                "convert it before the launch with .astype(array.dtype.newbyteorder('='))"
+            )
+        if not view.device.startswith("cuda"):
             return view
         device = view.device
     raise TypeError(

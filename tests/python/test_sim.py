@@ -1,5 +1,8 @@
 """Kernels on the simulator, device `sim:0`: the results of the CPU, what it finds, what it counts, foreign PTX."""
 
+import subprocess
+import sys
+
 import numpy as np
 import polyloom as loom
 import pytest
@@ -427,3 +430,44 @@ def test_blocks_of_several_dimensions_leave_out_no_thread(block):
     y = np.zeros(60)
     loom.launch(ones, grid=(3, 5), block=(2, 2), inputs=[y], device="sim:0")
     assert y.all()
+
+
+STORE = """.version 8.0
+.target sm_80
+.visible .entry k(.param .u64 o) { .reg .u64 p; ld.param.u64 p, [o]; st.global.u32 [p], 5; ret; }"""
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.array(["text", None], dtype=object), "elements of Python's"),
+        (np.zeros(2, ">i4"), "bytes are in another order"),
+        (np.zeros(2, np.dtype([("a", ">i4"), ("b", "i4")])), "bytes are in another order"),
+        (np.zeros(2, np.dtype([("a", "O")])), "elements of Python's"),
+    ],
+)
+def test_elements_that_kernels_have_no_type_for_are_refused(array, message):
+    kernel = loom.sim.Module(STORE).kernel("k")
+    before = array.tobytes()
+    with pytest.raises(TypeError, match=f"the array for parameter 'o' has .*{message}"):
+        kernel.launch(1, 1, [array])
+    assert array.tobytes() == before
+    struct = loom.sim.Module(STORE.replace(".param .u64 o", ".param .align 8 .b8 o[8]")).kernel("k")
+    with pytest.raises(TypeError, match=message):
+        struct.launch(1, 1, [(array,)])
+
+
+@pytest.mark.parametrize("shared_bytes", [-1, 1 << 32])
+def test_shared_memory_is_of_so_many_bytes(shared_bytes):
+    with pytest.raises(ValueError, match=f"shared_bytes is an integer from 0 to 4294967295, not {shared_bytes}"):
+        loom.sim.Module(STORE).kernel("k").launch(1, 1, [np.zeros(1, np.int32)], shared_bytes=shared_bytes)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--kernel", "f"]])
+def test_ptx_without_a_kernel_is_said_to_have_none(tmp_path, arguments):
+    file = tmp_path / "none.ptx"
+    file.write_text(".version 8.0\n.target sm_80\n.visible .func f() { ret; }\n")
+    command = [sys.executable, "-m", "polyloom", "run", str(file), "--grid", "1", "--block", "1", *arguments]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "none.ptx has no kernel: a `.entry` whose parameters can be laid out" in run.stderr

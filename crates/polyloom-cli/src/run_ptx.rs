@@ -111,6 +111,9 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
 /// The kernel that is asked for, or the only one.
 fn chosen<'a>(kernels: &'a [KernelInfo], request: &Request<'_>) -> Result<&'a KernelInfo, Failure> {
     let file = request.file.display();
+    if kernels.is_empty() {
+        return Err(Failure::Failed(format!("{file} has no kernel: a `.entry` whose parameters can be laid out")));
+    }
     let names = || kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>().join(", ");
     let info = match request.kernel {
         Some(name) => kernels.iter().find(|kernel| kernel.name == name),

@@ -66,6 +66,7 @@ const FORMS: &[&str] = &[
     "shf<|.l|.r><|.clamp|.wrap>.<b32|u32> %r0, %r1, %r2, %r3;",
     "lop3<|.xx>.<b32|u32> %r0, %r1, %r2, %r3, 0x12;",
     "lop3<|.or|.and|.xor>.b32 %r0|%p0, %r1, %r2, %r3, 0x12, %p1;",
+    "lop3<|.or|.and>.b32 <%r0|_|%r0@|%p0|%r0@|_>, %r1, %r2, %r3, 0x12<|, %p1>;",
     "prmt.<b32|u32><|.f4e|.b4e|.rc8|.ecl|.ecr|.rc16|.rc32> %r0, %r1, %r2, %r3;",
     "bfe.<b32|u32|s32|u64|s64|u16> @z0, @z1, %r2, %r3;",
     "bfi.<b32|b64|u32> @z0, @z1, @z2, %r3, %r4;",
@@ -78,6 +79,7 @@ const FORMS: &[&str] = &[
     "setp.<eq|lt><|.and|.or|.xor|.not>.<b32|u32|f32> %p0|%p1, @z1, @z2, !%p2;",
     "set<.eq|.lt|.hi|.nan><|.ftz>.<u32|s32|f32|u16|s16|f16|bf16|f16x2|bf16x2|u64|b32>.<b32|u32|s64|f16|bf16|f16x2|bf16x2|f32|f64> \
      @a0, @z1, @z2;",
+    "setp.<eq|lt><|.and>.<f16|f16x2|bf16|bf16x2|f32|u16> %p0|%p1, @z1, @z2<|, !%p2>;",
     "selp.<b16|b32|b64|u16|s32|u64|f32|f64|f16|pred> @z0, @z1, @z2, %p0;",
     "slct<|.ftz>.<b16|b32|u64|s32|f32|f64|f16>.<s32|f32|u32> @a0, @a1, @a2, %r4;",
     // Conversions.
@@ -113,6 +115,29 @@ const FORMS: &[&str] = &[
     "red<|.global>.<and|or|xor|exch|add|inc|dec|min|max><|.noftz>.<b32|b64|b128|u32|u64|s32|s64|f16|f16x2|bf16|bf16x2|f32|f64> \
      [%rd1], @z2;",
     "red<|.global>.cas.<b32|b64> [%rd1], @z2, @z3;",
+    "ld<|.global|.shared|.local|.param|.const><|.nc><|.L1::evict_unchanged|.L1::evict_last|.L1::no_allocate|.L1::foo>\
+     <|.L2::64B|.L2::128B|.L2::512B>.b32 %r0, [%rd1];",
+    "ld<|.relaxed.gpu|.volatile|.acquire.sys|.weak|.mmio.relaxed.sys><|.global|.shared><|.L1::no_allocate|.L1::evict_last|.L2::128B>\
+     .b32 %r0, [%rd1];",
+    "ld<|.global|.shared>.L2::cache_hint.b32 %r0, [%rd1]<|, %rd2>;",
+    "ld<|.relaxed.gpu|.mmio.relaxed.sys><|.global|.shared|.local|.param>.<v4.b64|v4.f64|v4.s64|v4.b32|v2.b64> \
+     {@z0, @z1, @z2, @z3}, [%rd1];",
+    "ld<|.relaxed.sys|.mmio.relaxed.sys><|.global|.local>.v2.<b32|u64|b16> {@z0, @z1}, [%rd1];",
+    "ld<|.relaxed.sys|.mmio.relaxed.sys><|.global|.shared>.v8.<b8|b16|b32|f32|b64> {@z0, @z1, @z2, @z3, @z4, @z5, @z6, @z7}, [%rd1];",
+    "st<|.relaxed.gpu|.volatile|.release.sys|.weak|.mmio.relaxed.sys><|.global|.shared|.local>\
+     <|.L1::evict_first|.L1::evict_last|.L1::no_allocate|.L2::128B>.b32 [%rd1], %r0;",
+    "st<|.global|.shared>.L2::cache_hint.b32 [%rd1], %r0<|, %rd2>;",
+    "st<|.relaxed.gpu|.mmio.relaxed.sys><|.global|.shared|.local>.<v4.b64|v4.f64|v4.b32> [%rd1], {@z0, @z1, @z2, @z3};",
+    "st<|.global|.local>.v8.<b8|b16|b32|s32|b64> [%rd1], {@z0, @z1, @z2, @z3, @z4, @z5, @z6, @z7};",
+    "atom<|.global|.shared>.L2::cache_hint.add.u32 %r0, [%rd1], %r2<|, %rd3>;",
+    "atom<|.global|.shared>.<add|min|and|exch|inc><|.noftz>.v2.<u32|b32|b64|f32|f16|bf16|f16x2|bf16x2|f64> \
+     {@z0, @z1}, [%rd1], {@z2, @z3};",
+    "atom.global.<add|max><|.noftz>.v4.<u32|b32|f32|f16|bf16x2> {@z0, @z1, @z2, @z3}, [%rd1], {@z0, @z1, @z2, @z3};",
+    "red<|.global|.shared|.local>.<add|min|or><|.noftz>.v2.<u32|b32|f32|f16|bf16|f16x2> [%rd1], {@z2, @z3};",
+    "red.global.add<|.noftz>.v8.<u32|f32|f16|bf16|f16x2> [%rd1], {@z0, @z1, @z2, @z3, @z4, @z5, @z6, @z7};",
+    "atom.global.v2.add.f32 <%r0|_>, [%rd1], {%r2, %r3};",
+    "cvta<|.to>.<global|shared|const|param|local>.<u64|b64|s64|f64> %rd0, %rd1;",
+    "isspacep.<global|shared|shared::cta|local|const|param> %p0, <%r1|%rd1|%h1>;",
     "alloca.<u32|u64|b32|s64|f32> @z0, @z1;",
     "alloca.<u32|u64> @z0, @z1, <1|2|8|256|3|0|8388608|16777216>;",
     "alloca.u64 %rd0, 40;",
@@ -123,9 +148,19 @@ const FORMS: &[&str] = &[
     "<bar|barrier>.red.<and|or|xor><|.aligned>.pred %p0, 1, %p1;",
     "<bar|barrier>.red.popc<|.aligned>.<u32|s32> %r0, 1, %p1;",
     "bar.warp<|.sync> -1;",
+    "<bar|barrier>.<sync|arrive> 1, <0|16|33|64|1056>;",
+    "bar.red.popc.u32 %r0, 1, <33|64>, %p1;",
     "membar.<cta|gl|sys|gpu|cluster>;",
+    "fence.proxy<|.alias|.async|.tensormap><|.cta|.gpu|.sys|.cluster>;",
+    "fence.proxy.async.<global|shared|shared::cta|shared::cluster|local>;",
+    "fence.proxy.async::generic<|.acquire|.release><|.sync_restrict::shared::cta|.sync_restrict::shared::cluster><|.cluster|.gpu>;",
+    "fence.proxy.tensormap::generic<|.acquire|.release><|.cta|.gpu|.sys><| [%rd1], 128| [%rd1], 64>;",
+    "fence.mbarrier_init<|.release|.acquire><|.cta|.cluster|.gpu>;",
+    "fence<|.acquire|.release|.acq_rel><|.sync_restrict::shared::cta|.sync_restrict::shared::cluster><|.cluster|.gpu>;",
     "fence<|.sc|.acq_rel|.acquire|.release|.relaxed><|.cta|.gpu|.sys|.cluster|.gl>;",
     "<vote.sync|vote>.<all|any|uni|ballot>.pred %p0, %p1, -1;",
+    "match<|.any|.all>.sync.<b32|b64> <%r0|_>|%p0, @z1, -1;",
+    "vote.sync.all.b32 %p0, %p1, -1;",
     "vote.sync.<ballot|all>.b32 %r0, %p1, -1;",
     "shfl<|.sync>.<up|down|bfly|idx|xor>.<b32|u32|b64> %r0, %r1, 1, 31, -1;",
     "match<|.any|.all>.sync.<b32|b64|u32> %r0, @z1, -1;",
@@ -159,6 +194,21 @@ const FORMS: &[&str] = &[
     "<ldmatrix><|.sync><|.aligned>.m8n8.<x1|x2|x4><|.trans>.shared.<b16|b8|b32> {%r0, %r1}, [%rd1];",
     // 128 bits.
     "mov.<b128|b64|u64|b32> %q0, %q1;",
+    "mov.<b8|b16|b32|b64|u8|u16|u32|u64|s16|s32|s64|f16|f16x2|bf16|bf16x2|f32|f64|f32x2|u16x2|s16x2|tf32|e4m3x2|e2m1x4|pred> @z0, @z1;",
+    "mov.v2.<b8|b16|u16|b32|f32|b64|f64|f16x2|pred|b128> {@z0, @z1}, {@z1, @z2};",
+    "mov.v4.<b16|s32|f32|b64> {@z0, @z1, @z2, @z3}, {@z3, @z2, _, @z0};",
+    "mov.v2.<b32|u64> {@z0, _}, <{1, 2}|{1, 2, 3}|5|@z1>;",
+    "mov.<v2|v4>.<u16|u32|s32|f32|u64> {@z0, @z1, @z2, @z3}, %tid;",
+    "mov.<u16|b16|u32|s32|u64|f32> @z0, %<tid|ntid|ctaid|nctaid>.<x|y|z|w>;",
+    "mov.<u16|u32|u64> @z0, %<laneid|smid|clock|clock64|gridid|globaltimer|lanemask_lt>;",
+    "cvt.<u16|u32|u64|s32>.<u16|u32|s8> @a0, %<tid.x|laneid>;",
+    "<add.u32|and.b32|shl.b32|setp.eq.u32> %r0, %<tid.x|laneid>, 1;",
+    "mov.<b32|u32|f32|f64|b64|u64|b16> @z0, <0f3f800000|0d3ff0000000000000|1.5|.5|2.|1|-0f3f800000|1.0+2.0|(0f3f800000)>;",
+    "<add|and|xor>.<u32|b32|f32|u64|b64|f64> @z0, @z1, <0f3f800000|0d3ff0000000000000|1.5|1>;",
+    "<add|fma.rn>.<f16|f16x2> @z0, @z1, 1.5;",
+    "mov.u32 %r0, <-7/2|8 % 3|1 ? 7 : 9|WARP_SZ*2|5 == 5|1 && 0|~0|!1|089|0b12|1.5 == 2.5|1 + 1.5|5/0|(.s64)-1|(.u32)1|0x1U|5u>;",
+    "ld.global.u32 %r0, [%rd1+<4|1+2|8*2|WARP_SZ|(1)>];",
+    ".pragma \"a\", \"b\";",
     "mov.b128 %q0, {<%rd0|%r0>, <%rd1|%r1>};",
 ];
 
@@ -167,7 +217,13 @@ fn alternatives(form: &str) -> Vec<String> {
     let Some(start) = form.find('<') else { return vec![form.to_owned()] };
     let end = start + form[start..].find('>').expect("alternatives end");
     let (head, tail) = (&form[..start], &form[end + 1..]);
-    form[start + 1..end].split('|').flat_map(|each| alternatives(&format!("{head}{each}{tail}"))).collect()
+    // An alternative that has a bar itself has it as `@|`.
+    let choices = form[start + 1..end].replace("@|", "\0");
+    choices
+        .split('|')
+        .map(|each| each.replace('\0', "|"))
+        .flat_map(|each| alternatives(&format!("{head}{each}{tail}")))
+        .collect()
 }
 
 /// Registers in place of what stands for them.
@@ -209,7 +265,8 @@ fn refused_by(ptxas: &Path, lines: &[String]) -> Option<HashSet<usize>> {
         let first = HEAD.matches('\n').count() + 1;
         let mut fatal = false;
         for message in said.lines() {
-            let Some((_, rest)) = message.split_once(", line ") else { continue };
+            // Not lines of what an instruction is expanded to.
+            let Some((_, rest)) = message.split_once("lines.ptx, line ") else { continue };
             let Some((number, what)) = rest.split_once(';') else { continue };
             let what = what.trim_start();
             if !(what.starts_with("error") || what.starts_with("fatal")) {

@@ -231,7 +231,7 @@ fn modifiers_an_instruction_does_not_have_are_refused() {
         ("min.rn.f32 %r1, %r2, %r3;", "the simulator has no `.rn` for `min`"),
         ("add.NaN.f32 %r1, %r2, %r3;", "the simulator has no `.NaN` for `add`"),
         ("fence.proxy.alias.quick;", "the simulator has no `.quick` for `fence`"),
-        ("fence.mbarrier_init.release.gpu;", "the simulator has no `.gpu` for `fence`"),
+        ("fence.mbarrier_init.release.gpu;", "`fence.mbarrier_init` needs `.release.cluster`"),
         ("barrier.cluster.wait.quick;", "the simulator has no `.quick` for `barrier`"),
         (
             "movmatrix.sync.aligned.m8n8.b16 %r1, %r2;",

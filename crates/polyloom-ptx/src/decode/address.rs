@@ -95,13 +95,30 @@ pub(super) fn take_order(line: &mut Line<'_>, of: Ordered) -> Decoded<(Order, Op
     Ok((Order { strong, acquire, release, scope: scope.unwrap_or(Scope::Device) }, space))
 }
 
-/// Hints to the caches have no effect here; whether one is an operand.
-pub(super) fn drop_cache_hints(mods: &mut Modifiers<'_>) -> bool {
-    mods.take("unified");
-    let policy = mods.take("L2::cache_hint");
-    mods.drop_prefixed("L1::");
-    mods.drop_prefixed("L2::");
-    policy
+/// Hints of loads and stores to the caches, which have no effect here; whether one is an operand.
+pub(super) fn take_cache_hints(line: &mut Line<'_>, of: Ordered, space: Option<Space>) -> Decoded<bool> {
+    const PRIORITIES: &[(&str, ())] = &[
+        ("L1::evict_normal", ()),
+        ("L1::evict_unchanged", ()),
+        ("L1::evict_first", ()),
+        ("L1::evict_last", ()),
+        ("L1::no_allocate", ()),
+    ];
+    const PREFETCHES: &[(&str, ())] = &[("L2::64B", ()), ("L2::128B", ()), ("L2::256B", ())];
+    const SECOND: &[(&str, ())] = &[("L2::evict_normal", ()), ("L2::evict_first", ()), ("L2::evict_last", ())];
+    line.mods.take("unified");
+    let first = line.mods.take_of(PRIORITIES).is_some();
+    let mut second = line.mods.take_of(SECOND).is_some();
+    if of == Ordered::Load {
+        second |= line.mods.take_of(PREFETCHES).is_some();
+    }
+    let policy = line.mods.take("L2::cache_hint");
+    let named = |name: &str| line.instruction.modifiers.iter().any(|each| each == name);
+    let kept_out = named("mmio") && (first || second) || named("volatile") && first;
+    if kept_out || (first || second || policy) && !matches!(space, None | Some(Space::Global)) {
+        return line.error("hints to caches are for global memory, with neither `.volatile` nor `.mmio`");
+    }
+    Ok(policy)
 }
 
 impl Decoder<'_> {

@@ -8,7 +8,7 @@ use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::number::arithmetic::{canonical, flush};
 use crate::number::half::{Bf16Bits, F16Bits, Half};
-use crate::syntax::ast::Space;
+use crate::syntax::ast::{Operand, Space};
 
 const OPERATIONS: &[(&str, &str)] = &[
     ("and", "and"),
@@ -85,7 +85,10 @@ impl Decoder<'_> {
         let returns = line.instruction.opcode == "atom";
         line.mods.take("async");
         let (order, space) = take_order(line, if returns { Ordered::Atomic } else { Ordered::Reduction })?;
-        let policy = super::address::drop_cache_hints(&mut line.mods);
+        let policy = line.mods.take("L2::cache_hint");
+        if policy && !matches!(space, None | Some(Space::Global)) {
+            return line.error("hints to caches are for global memory");
+        }
         let unflushed = line.mods.take("noftz");
         let count = line.mods.take_of(&[("v2", 2), ("v4", 4), ("v8", 8)]).unwrap_or(1usize);
         let operation = line.mods.need_of(OPERATIONS)?;
@@ -94,6 +97,16 @@ impl Decoder<'_> {
         if unflushed != half {
             let what = if half { "needs" } else { "has no" };
             return line.error(format!("`{operation}` of `.{}` {what} `.noftz`", ty.name()));
+        }
+        // Floats, up to 16 bytes of them, are added in vectors, in global memory; halves have extrema there as well.
+        let known = match ty {
+            Type::F32 => operation == "add" && count <= 4,
+            Type::F16 | Type::Bf16 => true,
+            Type::F16x2 | Type::Bf16x2 => count <= 4,
+            _ => false,
+        };
+        if count > 1 && !(known && matches!(space, None | Some(Space::Global))) {
+            return line.error(format!("`{operation}` of `.{}` has no vectors of {count} here", ty.name()));
         }
         // Halves have `.min` and `.max` several at a time; what returns nothing does not exchange.
         let single = half && operation != "add" && count == 1;
@@ -109,11 +122,12 @@ impl Decoder<'_> {
         let all = &line.instruction.operands;
         let first = usize::from(returns);
         let takes = first + 2 + usize::from(operation == "cas");
-        line.check(takes, takes + usize::from(policy))?;
+        line.check(takes + usize::from(policy), takes + usize::from(policy))?;
         let (address, space) = self.address(line, &all[first], space)?;
         let operands = self.elements(&all[first + 1]);
         let destinations = if returns { self.elements(&all[0]) } else { Vec::new() };
-        if operands.len() != count || returns && destinations.len() != count && destinations.len() != 1 {
+        let unused = matches!(destinations.as_slice(), [Operand::Name(name)] if name == "_");
+        if operands.len() != count || returns && destinations.len() != count && !unused {
             return line.error(format!("{count} operands are wanted, not {}", operands.len()));
         }
         let operands = operands.iter().map(|each| self.any_source(each, ty)).collect::<Decoded<Vec<_>>>()?;
@@ -145,7 +159,7 @@ impl Decoder<'_> {
         policy: bool,
     ) -> Decoded<(Op, Class)> {
         let count = if compares { 4 } else { 3 };
-        line.check(count, count + usize::from(policy))?;
+        line.check(count + usize::from(policy), count + usize::from(policy))?;
         let all = &line.instruction.operands;
         let destination = self.quad_slot(&all[0])?;
         let (address, space) = self.address(line, &all[1], space)?;

@@ -189,6 +189,9 @@ impl Decoder<'_> {
         let count = 3 + usize::from(combine.is_some());
         line.check(count, count)?;
         let all = &line.instruction.operands;
+        if matches!((ty, &all[0]), (Type::F16 | Type::Bf16, Operand::Pair(..))) {
+            return line.error(format!("`setp` of `.{}` writes one predicate", ty.name()));
+        }
         let (p, q) = match &all[0] {
             Operand::Pair(p, q) => (self.predicate_slot(p)?, self.predicate_slot(q)?),
             p => (self.predicate_slot(p)?, None),

@@ -265,14 +265,16 @@ impl Decoder<'_> {
         let also = usize::from(combine.is_some());
         line.check(5 + also, 5 + also)?;
         let all = &line.instruction.operands;
-        let (first, second) = match &all[0] {
-            Operand::Pair(d, p) => ((**d).clone(), Some((**p).clone())),
-            other => (other.clone(), None),
+        let (d, p) = match &all[0] {
+            Operand::Pair(d, p) => (&**d, self.predicate_slot(p)?),
+            d => (d, None),
         };
-        let d = self.slot::<u32>(&first, ty)?;
+        if combine.is_some() != p.is_some() {
+            return line.error("`lop3` writes a predicate, `d|p`, with `.or` or `.and`, and none without");
+        }
+        let d = self.slot::<u32>(d, ty)?;
         let sources = [self.source(&all[1], ty)?, self.source(&all[2], ty)?, self.source::<u32>(&all[3], ty)?];
         let Operand::Integer(table) = all[4] else { return line.error("`lop3` needs a constant table") };
-        let p = second.map(|p| self.predicate_slot(&p)).transpose()?.flatten();
         let q = if combine.is_some() { Some(self.test(&all[5])?) } else { None };
         let compute: Compute = Box::new(move |registers, mask| {
             let mut out = [0u32; 32];

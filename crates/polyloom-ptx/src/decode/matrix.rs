@@ -476,6 +476,7 @@ impl Decoder<'_> {
         let c = Fragment::new(c, &c_parts, c_type, spread.extents(Role::C, shape));
         let d = Output::new(slots, &d_parts, d_type, shape.n, saturating);
         let [m, n, k] = [shape.m, shape.n, shape.k].map(|extent| extent as usize);
-        Ok(Product { a, b, c, d, m, n, k, operation, rounding }.compute())
+        let product = Product { a, b, c, d, m, n, k, operation, rounding };
+        product.compute().map_or_else(|| line.error(format!("the simulator has no products of {n} columns")), Ok)
     }
 }

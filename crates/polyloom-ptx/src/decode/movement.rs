@@ -1,6 +1,6 @@
 //! Moves, loads, stores and addresses (PTX ISA 9.0 §9.7.9).
 
-use super::address::{Ordered, class, drop_cache_hints, memory_type, take_order, take_space};
+use super::address::{Ordered, class, memory_type, take_cache_hints, take_order, take_space};
 use super::function::Decoder;
 use super::op::{AnySource, Destination, Halves, Load, Op, Order, Store};
 use super::special::special;
@@ -44,12 +44,18 @@ impl Parts {
 fn access(line: &mut Line<'_>) -> Decoded<Access> {
     let of = if line.instruction.opcode == "st" { Ordered::Store } else { Ordered::Load };
     let (order, space) = take_order(line, of)?;
-    let policy = drop_cache_hints(&mut line.mods);
+    let policy = take_cache_hints(line, of, space)?;
     let count = line.mods.take_of(VECTORS).unwrap_or(1);
     let ty = line.mods.ty()?;
-    line.check(2, 2 + usize::from(policy))?;
-    if count as u32 * ty.bits() > if ty.bits() == 128 { 128 } else { 256 } {
+    line.check(2 + usize::from(policy), 2 + usize::from(policy))?;
+    let bits = count as u32 * ty.bits();
+    // The widest are of four or eight registers, in global memory.
+    let wide = bits == 256 && matches!(ty.bits(), 32 | 64) && matches!(space, None | Some(Space::Global));
+    if bits > 128 && !wide {
         return line.error(format!("{count} registers of `.{}` are too many", ty.name()));
+    }
+    if count > 1 && line.instruction.modifiers.iter().any(|each| each == "mmio") {
+        return line.error("`.mmio` goes with no vectors");
     }
     Ok(Access { order, space, count, ty, size: memory_type(line, ty)? })
 }

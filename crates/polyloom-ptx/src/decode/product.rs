@@ -9,7 +9,6 @@ use crate::number::arithmetic::{Operation, canonical, directed_f64, fma};
 use crate::number::half::{bf16_to_f32, f16_from_f32, f16_to_f32};
 use crate::number::narrow::{E4M3, E5M2, widen};
 use pulp::{Arch, Simd, WithSimd};
-use std::borrow::Cow;
 
 /// What single bits are combined by before they are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,15 +165,14 @@ impl Order {
         Order { from, run }
     }
 
-    fn of<'a, T: Number>(&self, elements: &'a [T]) -> Cow<'a, [T]> {
-        if self.run == self.from.len() {
-            return Cow::Borrowed(&elements[..self.run]);
+    /// The elements in the other order, unless it is the same.
+    fn moved<T: Number>(&self, elements: &[T]) -> Option<Vec<T>> {
+        match self.run {
+            run if run == self.from.len() => None,
+            8 => Some(self.runs::<8, T>(elements)),
+            4 => Some(self.runs::<4, T>(elements)),
+            _ => Some(self.runs::<1, T>(elements)),
         }
-        Cow::Owned(match self.run {
-            8 => self.runs::<8, T>(elements),
-            4 => self.runs::<4, T>(elements),
-            _ => self.runs::<1, T>(elements),
-        })
     }
 
     fn runs<const RUN: usize, T: Number>(&self, elements: &[T]) -> Vec<T> {
@@ -218,11 +216,7 @@ impl Fragment {
                 AnySource::Double(source) => T::of_doubles(source.get(registers), self.ty, elements),
             }
         }
-        let moved = match self.order.of(&elements) {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(moved) => Some(moved),
-        };
-        moved.unwrap_or(elements)
+        self.order.moved(&elements).unwrap_or(elements)
     }
 }
 
@@ -246,7 +240,8 @@ impl Output {
 
     #[inline(always)]
     fn write<T: Number>(&self, registers: &mut Registers, sums: &[T], mask: u32) {
-        let elements = self.order.of(sums);
+        let moved = self.order.moved(sums);
+        let elements = moved.as_deref().unwrap_or(sums);
         for (slot, elements) in self.slots.iter().zip(elements.chunks(LANES * per_register(self.ty))) {
             match slot {
                 Destination::Word(slot, _) => {
@@ -278,11 +273,13 @@ pub(super) struct Product {
 }
 
 impl Product {
-    pub(super) fn compute(self) -> Compute {
+    /// Of 8, 16 or 32 columns, as all shapes have.
+    pub(super) fn compute(self) -> Option<Compute> {
         match self.n {
-            8 => self.of_columns::<8>(),
-            16 => self.of_columns::<16>(),
-            _ => self.of_columns::<32>(),
+            8 => Some(self.of_columns::<8>()),
+            16 => Some(self.of_columns::<16>()),
+            32 => Some(self.of_columns::<32>()),
+            _ => None,
         }
     }
 

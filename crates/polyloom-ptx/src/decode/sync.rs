@@ -6,7 +6,13 @@ use super::op::{Barrier, Op, Reduction, ReductionKind, Scope, WarpKind, WarpOp};
 use super::types::Type;
 use super::{Class, Decoded, Line};
 use crate::exec::block::BLOCK_BARRIERS;
+use crate::exec::registers::{LANES, Source};
 use crate::syntax::ast::Operand;
+
+/// Where a restricted fence orders, and whether it acquires.
+const RESTRICTED: [(&str, bool); 2] = [("sync_restrict::shared::cluster", true), ("sync_restrict::shared::cta", false)];
+const RESTRICTION: &str = "a restricted fence is `.acquire.sync_restrict::shared::cluster.cluster` or \
+                           `.release.sync_restrict::shared::cta.cluster`";
 
 impl Decoder<'_> {
     pub(super) fn synchronisation(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
@@ -14,25 +20,29 @@ impl Decoder<'_> {
         match line.instruction.opcode.as_str() {
             "membar" | "fence" => {
                 if line.mods.take("proxy") {
-                    // All accesses go one way here.
-                    take_scope(&mut line.mods);
-                    line.mods.drop_known(&["alias", "async", "global", "acquire", "release"]);
-                    for prefix in ["async::", "tensormap::", "shared::", "sync_restrict::"] {
-                        line.mods.drop_prefixed(prefix);
-                    }
-                    line.check(0, 2)?;
-                    return Ok((Op::Nothing, Class::Fence));
+                    return self.proxy_fence(line);
                 }
                 if line.mods.take("mbarrier_init") {
-                    line.mods.drop_known(&["release", "cluster"]);
+                    if !(line.mods.take("release") && line.mods.take("cluster")) {
+                        return line.error("`fence.mbarrier_init` needs `.release.cluster`");
+                    }
                     line.check(0, 0)?;
                     return Ok((Op::Nothing, Class::Fence));
                 }
                 let scope = if line.instruction.opcode == "membar" {
                     line.mods.need_of(&[("cta", Scope::Block), ("gl", Scope::Device), ("sys", Scope::System)])?
                 } else {
-                    line.mods.take_of(&[("sc", ()), ("acq_rel", ()), ("acquire", ()), ("release", ())]);
+                    let restriction = line.mods.take_of(&RESTRICTED);
+                    let order = line.mods.take_of(&[
+                        ("sc", None),
+                        ("acq_rel", None),
+                        ("acquire", Some(true)),
+                        ("release", Some(false)),
+                    ]);
                     let Some(scope) = take_scope(&mut line.mods) else { return line.error("`fence` needs a scope") };
+                    if restriction.is_some() && (restriction != order.flatten() || scope != Scope::Cluster) {
+                        return line.error(RESTRICTION);
+                    }
                     scope
                 };
                 line.check(0, 0)?;
@@ -93,6 +103,11 @@ impl Decoder<'_> {
                 }
                 let id = Some(self.source(&all[first], Type::U(32))?);
                 let count = if last > first + 1 { Some(self.source(&all[first + 1], Type::U(32))?) } else { None };
+                if let Some(Source::Constant(threads)) = &count
+                    && (threads[0] % LANES as u32 != 0 || kind == 1 && threads[0] == 0)
+                {
+                    return line.error(format!("a barrier is for whole warps, not for {} threads", threads[0]));
+                }
                 if kind == 1 && count.is_none() {
                     return line.error("`arrive` needs the number of threads");
                 }
@@ -100,5 +115,30 @@ impl Decoder<'_> {
                 Ok((Op::Barrier(Box::new(barrier)), Class::Barrier))
             }
         }
+    }
+
+    /// `fence.proxy`: nothing to do, since all accesses go one way here.
+    fn proxy_fence(&mut self, line: &mut Line<'_>) -> Decoded<(Op, Class)> {
+        let mut count = 0;
+        if line.mods.take("async") {
+            line.mods.take_of(&[("global", ()), ("shared::cta", ()), ("shared::cluster", ())]);
+        } else if !line.mods.take("alias") {
+            const NEEDS: &str = "`fence.proxy` needs `.alias`, `.async`, `.async::generic` or `.tensormap::generic`";
+            let restricted = line.mods.take_of(&[("async::generic", true), ("tensormap::generic", false)]);
+            let Some(restricted) = restricted else { return line.error(NEEDS) };
+            let acquires = line.mods.need_of(&[("acquire", true), ("release", false)])?;
+            let Some(scope) = take_scope(&mut line.mods) else { return line.error("`fence` needs a scope") };
+            if restricted && (line.mods.take_of(&RESTRICTED) != Some(acquires) || scope != Scope::Cluster) {
+                return line.error(RESTRICTION);
+            }
+            count = if acquires && !restricted { 2 } else { 0 };
+        }
+        line.check(count, count)?;
+        if let Some(size) = line.instruction.operands.get(1)
+            && *size != Operand::Integer(128)
+        {
+            return line.error(format!("a tensor map has 128 bytes, not {size}"));
+        }
+        Ok((Op::Nothing, Class::Fence))
     }
 }

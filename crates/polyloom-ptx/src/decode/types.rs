@@ -112,6 +112,8 @@ const OF: &[(&[&str], &[&[Type]])] = &[
     (&["popc", "clz", "brev", "bfi", "match"], &[WIDE_BITS]),
     (&["shf", "lop3", "prmt", "fns", "bmsk", "shfl"], &[&[Type::B(32)]]),
     (&["setp"], &[BITS, INTEGERS, HALVES, FLOATS]),
+    (&["mov"], &[BITS, INTEGERS, FLOATS, &[Type::B(128), Type::Pred]]),
+    (&["cvta"], &[&[Type::U(32), Type::U(64)]]),
     (&["selp", "slct"], &[BITS, INTEGERS, FLOATS]),
     (&["ld", "ldu", "st"], &[BYTES, BITS, INTEGERS, FLOATS, &[Type::B(128)]]),
 ];

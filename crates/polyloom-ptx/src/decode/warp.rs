@@ -113,6 +113,9 @@ impl Decoder<'_> {
     fn vote(&mut self, line: &mut Line<'_>, sync: bool) -> Decoded<(Option<Source<u32>>, Compute)> {
         let mode = line.mods.need_of(&[("all", 0), ("any", 1), ("uni", 2), ("ballot", 3)])?;
         let ty = line.mods.ty()?;
+        if ty != if mode == 3 { Type::B(32) } else { Type::Pred } {
+            return line.mods.no_type(ty);
+        }
         let count = 2 + usize::from(sync);
         line.check(count, count)?;
         let all = &line.instruction.operands;
@@ -147,6 +150,7 @@ impl Decoder<'_> {
         line.check(3, 3)?;
         let all = &line.instruction.operands;
         let (d, p) = match &all[0] {
+            Operand::Pair(..) if any => return line.error("`match.any` writes no predicate"),
             Operand::Pair(d, p) => (self.slot::<u32>(d, Type::B(32))?, self.predicate_slot(p)?),
             d => (self.slot::<u32>(d, Type::B(32))?, None),
         };
