@@ -7,7 +7,16 @@ import signal
 import numpy as np
 import polyloom as loom
 import pytest
-from block_kernels import block_sums, matmul_f16, matmul_i8, reversed_parts
+from block_kernels import (
+    Particle,
+    block_sums,
+    dynamic_particles,
+    matmul_f16,
+    matmul_i8,
+    particles,
+    particles_and_swapped,
+    reversed_parts,
+)
 
 TILE = 8
 
@@ -53,6 +62,44 @@ def test_dynamic_shared_memory():
         RuntimeError, match="dynamic shared memory is too small for this view: launch with more shared_bytes"
     ):
         loom.launch(reversed_parts, grid=2, block=4, shared_bytes=8, inputs=[out, 4])
+
+
+@pytest.fixture
+def sanitized():
+    yield
+    loom.sim.configure(arch="sm_80", sanitize="none")
+
+
+@pytest.mark.parametrize("arch", [None, "sm_75", "sm_80", "sm_90"])
+@pytest.mark.parametrize("kernel", [particles, dynamic_particles])
+def test_shared_arrays_of_structs(kernel, arch, sanitized):
+    given, expected = particles_and_swapped()
+    if arch is not None:
+        loom.sim.configure(arch=arch, sanitize="all")
+    loom.launch(kernel, 64, inputs=given, device="cpu" if arch is None else "sim:0")
+    for a, b in zip(given, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_dynamic_shared_memory_of_structs_is_as_large_as_their_fields():
+    given, _ = particles_and_swapped()
+    with pytest.raises(RuntimeError, match="dynamic shared memory is too small for this view"):
+        loom.launch(dynamic_particles, 64, inputs=given, shared_bytes=8 + 32 * 23 - 1)
+
+
+@loom.kernel(block_dim=16)
+def reversed_particles(a: loom.array(dtype=Particle)):
+    tile = loom.shared_array(shape=16, dtype=a.dtype)
+    t = loom.thread_idx()
+    tile[t] = a[loom.tid()]
+    a[loom.tid()] = tile[15 - t]
+
+
+def test_a_race_on_a_field_in_shared_memory_is_found(sanitized):
+    a = loom.zeros(16, dtype=Particle, device="sim:0")
+    loom.sim.configure(arch="sm_80", sanitize="races")
+    with pytest.raises(loom.SanitizerError, match="data race"):
+        loom.launch(reversed_particles, 16, inputs=[a], device="sim:0")
 
 
 def test_what_a_launch_cannot_be():

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polyloom as loom
 import pytest
+from block_kernels import dynamic_particles, particles, particles_and_swapped
 from nvidia import Nvrtc, find, ptxas
 
 FILE_TESTS = Path(__file__).parent.parent / "filetests"
@@ -172,15 +173,10 @@ class LaunchBlocks(ctypes.Structure):
     _fields_ = [("grid", ctypes.c_int * 3), ("block", ctypes.c_int * 3), ("shared_bytes", ctypes.c_int)]
 
 
-class Array(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("shape", ctypes.c_int64 * 1), ("strides", ctypes.c_int64 * 1)]
-
-
-ARRAY_OF_VECTORS = [("data", ctypes.c_void_p), ("shape", ctypes.c_int64 * 2), ("strides", ctypes.c_int64 * 2)]
-
-
 def array(values):
-    return Array(values.ctypes.data, values.shape, values.strides)
+    extents = ctypes.c_int64 * values.ndim
+    fields = [("data", ctypes.c_void_p), ("shape", extents), ("strides", extents)]
+    return type("Array", (ctypes.Structure,), {"_fields_": fields})(values.ctypes.data, values.shape, values.strides)
 
 
 def compiled(kernel, tmp_path, flags=(), **options):
@@ -223,9 +219,7 @@ def test_a_compiled_backward_text_runs(tmp_path):
     p = np.random.default_rng(3).random((10, 3), dtype=np.float32)
     y, adj_p, adj_y = np.zeros(10, np.float32), np.zeros_like(p), np.ones(10, np.float32)
     bounds = LaunchBounds((10, 1, 1, 1), 0)
-    of_vectors = type("Array", (ctypes.Structure,), {"_fields_": ARRAY_OF_VECTORS})
-    given = [of_vectors(a.ctypes.data, a.shape, a.strides) for a in (p, adj_p)]
-    backward(bounds, given[0], array(y), given[1], array(adj_y), ctypes.c_uint64(0), ctypes.c_uint64(10))
+    backward(bounds, *map(array, (p, y, adj_p, adj_y)), ctypes.c_uint64(0), ctypes.c_uint64(10))
     np.testing.assert_allclose(adj_p, np.stack([p[:, 1] + p[:, 2], p[:, 0], p[:, 0]], axis=1), rtol=1e-6)
 
 
@@ -251,6 +245,21 @@ def test_a_compiled_text_runs_a_block_at_a_time(size, tmp_path):
     for block in reversed(range(n_blocks)):
         kernel(bounds, blocks, array(x), array(y), ctypes.c_uint64(block), ctypes.c_uint64(block + 1))
     np.testing.assert_array_equal(y.view(np.int32), expected.view(np.int32))
+
+
+@pytest.mark.parametrize(("kernel", "shared_bytes"), [(particles, 0), (dynamic_particles, 8 + 32 * 23)])
+def test_texts_with_shared_structs_run(kernel, shared_bytes, tmp_path, nvrtc):
+    given, expected = particles_and_swapped()
+    on_cpu, on_gpu = ([a.copy() for a in given] for _ in range(2))
+    bounds, blocks = LaunchBounds((64, 1, 1, 1), 0), LaunchBlocks((2, 1, 1), (32, 1, 1), shared_bytes)
+    compiled(kernel, tmp_path)(bounds, blocks, *map(array, on_cpu), ctypes.c_uint64(0), ctypes.c_uint64(2))
+    log, ptx = nvrtc.compile(kernel.cuda(), "sm_80")
+    assert log.strip("\n \0") == "", log
+    entry = loom.sim.Module(ptx).kernel(f"{kernel.__name__}_cuda_kernel_forward")
+    entry.launch(2, 32, [64, *on_gpu], shared_bytes=shared_bytes)
+    for found in (on_cpu, on_gpu):
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_comments_are_lines_of_the_source():

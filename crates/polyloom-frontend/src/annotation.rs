@@ -82,7 +82,7 @@ impl AnnotationReader<'_> {
     /// The type of a parameter or variable.
     pub(crate) fn read(&self, expr: &Expr) -> Result<ParamType, AnnotationError> {
         let ty = self.read_type(expr)?;
-        if let ParamType::Exact(ValueType::StructArray { elem, ndim }) = ty
+        if let ParamType::Exact(ValueType::StructArray { elem, ndim, .. }) = ty
             && let Some((message, help)) = elem.why_no_array(ndim)
         {
             return Err(AnnotationError { code: Code::BadAnnotation, range: expr.range(), message, help });
@@ -488,7 +488,7 @@ fn array_of(elem: Elem, ndim: u8) -> ParamType {
     match elem {
         Elem::Scalar(elem) => ParamType::Exact(Type::array(elem, ndim).into()),
         Elem::Composite(elem) => ParamType::Exact(Type::composite_array(elem, ndim).into()),
-        Elem::Struct(elem) => ParamType::Exact(ValueType::StructArray { elem, ndim }),
+        Elem::Struct(elem) => ParamType::Exact(ValueType::struct_array(elem, ndim)),
         Elem::Generic(pattern) => ParamType::GenericArray(pattern, ndim),
     }
 }

@@ -181,10 +181,7 @@ impl ParamType {
         let ty = ty.into();
         match self {
             // An annotation says nothing of where an array's memory is.
-            ParamType::Exact(own) | ParamType::Reference(own) => match ty {
-                ValueType::Plain(ty) => own == ty.in_space(AddressSpace::Global).into(),
-                ty => own == ty,
-            },
+            ParamType::Exact(own) | ParamType::Reference(own) => own == ty.in_space(AddressSpace::Global),
             ParamType::Generic(pattern) => match ty {
                 ValueType::Plain(ty) => pattern.contains(ty),
                 ValueType::Struct(_) | ValueType::StructArray { .. } => pattern == Pattern::Any,

@@ -4,7 +4,7 @@
 //! themselves, in the order of their declaration; an array of structs is one array for each leaf. The checker does
 //! that: what it hands on has locals, parameters and results for leaves alone.
 
-use polyloom_ir::{MAX_DIMS, Type};
+use polyloom_ir::{AddressSpace, MAX_DIMS, Type, array_name};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
@@ -58,6 +58,8 @@ pub enum ValueType {
         elem: StructType,
         /// Number of dimensions.
         ndim: u8,
+        /// Where the memory of all leaves is.
+        space: AddressSpace,
     },
 }
 
@@ -148,6 +150,13 @@ impl StructType {
     }
 }
 
+impl Leaf {
+    /// The array of it that an array of its structs has.
+    fn array(&self, ndim: u8, space: AddressSpace) -> Option<Type> {
+        Some(Type::array_of(self.ty, ndim)?.in_space(space))
+    }
+}
+
 impl Definition {
     /// The one definition equal to this: struct types compare and are copied as addresses. They live as long as the
     /// process does, as the classes of a Python program mostly do.
@@ -186,6 +195,21 @@ impl fmt::Debug for StructType {
 }
 
 impl ValueType {
+    /// An array of structs in global memory.
+    pub fn struct_array(elem: StructType, ndim: u8) -> ValueType {
+        ValueType::StructArray { elem, ndim, space: AddressSpace::Global }
+    }
+
+    /// The same type of arrays elsewhere; other types as they are.
+    #[must_use]
+    pub fn in_space(self, space: AddressSpace) -> ValueType {
+        match self {
+            ValueType::Plain(ty) => ty.in_space(space).into(),
+            ValueType::Struct(_) => self,
+            ValueType::StructArray { elem, ndim, .. } => ValueType::StructArray { elem, ndim, space },
+        }
+    }
+
     /// The type, if it is one of HIR.
     pub fn as_plain(self) -> Option<Type> {
         match self {
@@ -209,9 +233,9 @@ impl ValueType {
         match self {
             ValueType::Plain(ty) => SmallVec::from_elem(Leaf { path: name.into(), ty }, 1),
             ValueType::Struct(of) => of.leaves().iter().map(|leaf| Leaf { path: below(leaf), ty: leaf.ty }).collect(),
-            ValueType::StructArray { elem, ndim } => {
+            ValueType::StructArray { elem, ndim, space } => {
                 // Of a struct that arrays have as elements, every leaf is an element too.
-                let array = |leaf: &Leaf| Some(Leaf { path: below(leaf), ty: Type::array_of(leaf.ty, ndim)? });
+                let array = |leaf: &Leaf| Some(Leaf { path: below(leaf), ty: leaf.array(ndim, space)? });
                 elem.leaves().iter().filter_map(array).collect()
             }
         }
@@ -222,8 +246,8 @@ impl ValueType {
         match self {
             ValueType::Plain(ty) => smallvec![ty],
             ValueType::Struct(of) => of.leaves().iter().map(|leaf| leaf.ty).collect(),
-            ValueType::StructArray { elem, ndim } => {
-                elem.leaves().iter().filter_map(|leaf| Type::array_of(leaf.ty, ndim)).collect()
+            ValueType::StructArray { elem, ndim, space } => {
+                elem.leaves().iter().filter_map(|leaf| leaf.array(ndim, space)).collect()
             }
         }
     }
@@ -241,8 +265,7 @@ impl ValueType {
         match self {
             ValueType::Plain(ty) => ty.python_name(),
             ValueType::Struct(of) => of.name().to_owned(),
-            ValueType::StructArray { elem, ndim: 1 } => format!("array(dtype={})", elem.name()),
-            ValueType::StructArray { elem, ndim } => format!("array(dtype={}, ndim={ndim})", elem.name()),
+            ValueType::StructArray { elem, ndim, space } => array_name(elem.name(), ndim, space),
         }
     }
 }
@@ -262,7 +285,7 @@ impl From<polyloom_ir::Scalar> for ValueType {
 #[cfg(test)]
 mod tests {
     use super::{StructType, ValueType};
-    use polyloom_ir::{Scalar, Type};
+    use polyloom_ir::{AddressSpace, Scalar, Type};
 
     fn pair(name: &str) -> StructType {
         let fields = [("a".to_owned(), Type::F32.into()), ("b".to_owned(), Type::I32.into())];
@@ -282,8 +305,12 @@ mod tests {
         let paths: Vec<String> = outer.leaves().iter().map(|leaf| format!("{}: {}", leaf.path, leaf.ty)).collect();
         assert_eq!(paths, ["first.a: f32", "first.b: i32", "x: f64"]);
         assert_eq!(outer.field("x").map(|field| field.first_leaf), Some(2));
-        let array = ValueType::StructArray { elem: outer, ndim: 2 };
+        let array = ValueType::struct_array(outer, 2);
         assert_eq!(array.leaves("o")[2].ty, Type::array(Scalar::F64, 2));
+        let shared = array.in_space(AddressSpace::Shared);
+        assert_eq!(shared.leaves("o")[2].ty, Type::array(Scalar::F64, 2).in_space(AddressSpace::Shared));
+        assert_eq!(shared.leaf_types()[1].space(), Some(AddressSpace::Shared));
+        assert_eq!(shared.python_name(), "shared array(dtype=Outer, ndim=2)");
     }
 
     #[test]

@@ -572,7 +572,8 @@ impl Type {
     }
 }
 
-fn array_name(elem: &str, ndim: u8, space: AddressSpace) -> String {
+/// The type of arrays of these elements as a Python user writes it.
+pub fn array_name(elem: &str, ndim: u8, space: AddressSpace) -> String {
     let ndim = if ndim == 1 { String::new() } else { format!(", ndim={ndim}") };
     let memory = if space == AddressSpace::Global { String::new() } else { format!("{} ", space.name()) };
     format!("{memory}array(dtype={elem}{ndim})")

@@ -352,7 +352,7 @@ fn array_annotation(value: &Bound<'_, PyAny>) -> Option<ParamType> {
     Some(match elem {
         Captured::Type(scalar) => ParamType::Exact(Type::array_of(scalar.into(), ndim)?.into()),
         Captured::Composite(composite) => ParamType::Exact(Type::array_of(composite.into(), ndim)?.into()),
-        Captured::Struct(elem) => ParamType::Exact(ValueType::StructArray { elem, ndim }),
+        Captured::Struct(elem) => ParamType::Exact(ValueType::struct_array(elem, ndim)),
         Captured::Any => ParamType::GenericArray(Pattern::Any, ndim),
         Captured::Annotation(ParamType::Generic(pattern)) => ParamType::GenericArray(pattern, ndim),
         _ => return None,

@@ -79,7 +79,7 @@ fn value_type(annotation: &Bound<'_, PyAny>) -> Option<ValueType> {
 pub(crate) fn type_of(arg: &Bound<'_, PyAny>) -> Option<ValueType> {
     if let Ok(array) = arg.cast::<ArrayBase>() {
         let elem = struct_type(&array.getattr("dtype").ok()?)?;
-        return Some(ValueType::StructArray { elem, ndim: array.getattr("ndim").ok()?.extract().ok()? });
+        return Some(ValueType::struct_array(elem, array.getattr("ndim").ok()?.extract().ok()?));
     }
     if let Some(of) = struct_type(arg.get_type().as_any()) {
         return Some(ValueType::Struct(of));
@@ -89,7 +89,7 @@ pub(crate) fn type_of(arg: &Bound<'_, PyAny>) -> Option<ValueType> {
     let module = arg.py().import("polyloom._structs").ok()?;
     let found = module.call_method1("struct_of", (dtype,)).ok()?;
     let elem = found.cast::<StructType>().ok()?.get().inner;
-    Some(ValueType::StructArray { elem, ndim: arg.getattr("ndim").ok()?.extract().ok()? })
+    Some(ValueType::struct_array(elem, arg.getattr("ndim").ok()?.extract().ok()?))
 }
 
 /// An argument as a recorded launch goes on using it: a struct with the values that it has now.
@@ -109,7 +109,7 @@ pub(crate) fn as_it_is(arg: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
 pub(crate) fn leaves<'py>(arg: &Bound<'py, PyAny>, ty: ValueType) -> PyResult<Bound<'py, PyList>> {
     let module = arg.py().import("polyloom._structs")?;
     let leaves = match ty {
-        ValueType::StructArray { elem, ndim } => {
+        ValueType::StructArray { elem, ndim, .. } => {
             module.call_method1("array_leaves", (StructType { inner: elem }, ndim, arg))?
         }
         ValueType::Struct(inner) => module.call_method1("leaves", (StructType { inner }, arg))?,

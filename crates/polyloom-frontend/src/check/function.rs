@@ -625,10 +625,7 @@ impl<'a> Checker<'_, '_, 'a> {
                 });
                 let leaves = leaves.collect();
                 match self.indexed_array(leaves, span) {
-                    Some(view) => {
-                        self.views.push(view);
-                        Name::View(self.views.len() - 1)
-                    }
+                    Some(view) => self.named_view(view),
                     None => binding,
                 }
             }

@@ -1,33 +1,20 @@
-//! Blocks and warps: the builtins that say more than operands can, an axis, a width, a scope, and arrays in shared
-//! memory.
-//!
-//! `tile = shared_array(shape=…, dtype=…)` makes a name stand for the array until the branch or loop body ends, as a
-//! part of an array does. The variable behind it has its value once and for all, so it is never carried through control
-//! flow, which no array could be.
+//! Blocks and warps: the builtins that say more than operands can, an axis, a width, a scope.
 
 use super::call::Argument;
 use super::element::Indexed;
-use super::function::{Checker, Name};
-use crate::annotation::elements;
+use super::function::Checker;
 use crate::constant;
-use crate::environment::{Builtin, Captured};
+use crate::environment::Captured;
 use crate::number::Number;
-use crate::typed_ast::{Expr, ExprKind, ExprType, Stmt, StmtKind, Target};
+use crate::typed_ast::{Expr, ExprKind, ExprType};
 use polyloom_ir::arch::WARP_SIZE;
 use polyloom_ir::diagnostic::near_names;
 use polyloom_ir::fragment::{Fragment, Matrix, fragment_type};
 use polyloom_ir::function::CopySize;
 use polyloom_ir::op::Group;
-use polyloom_ir::{
-    AddressSpace, Code, Composite, Imm, MAX_DIMS, MemoryOrder, Op, Ordering, Scalar, Scope, SharedArray, Span, Type,
-};
+use polyloom_ir::{AddressSpace, Code, Imm, MemoryOrder, Op, Ordering, Scalar, Scope, Span, Type};
 use ruff_python_ast as ast;
-use smallvec::{SmallVec, smallvec};
-
-/// What the address of a shared array is a multiple of unless told: loads of up to 16 bytes can be one.
-const DEFAULT_ALIGN: u32 = 16;
-/// More than any GPU has.
-const MAX_SHARED_BYTES: u64 = 1 << 28;
+use smallvec::SmallVec;
 
 impl<'a> Checker<'_, '_, 'a> {
     /// A call of an op that says more than its operands do; `None` for other ops.
@@ -335,169 +322,6 @@ impl<'a> Checker<'_, '_, 'a> {
         }
         found
     }
-
-    /// `name = shared_array(…)` and `name = dynamic_shared(…)`: gives whether it is one of these, and done.
-    pub(super) fn assign_shared(
-        &mut self,
-        name: &'a ast::ExprName,
-        value: &'a ast::Expr,
-        span: Span,
-        out: &mut Vec<Stmt>,
-    ) -> bool {
-        let Some((Builtin::Op(op @ (Op::SharedArray | Op::DynamicShared)), call)) = self.called_builtin(value) else {
-            return false;
-        };
-        let array = match op {
-            Op::SharedArray => self.shared_array(call),
-            _ => self.dynamic_shared(call),
-        };
-        let at = self.span(name);
-        match array.and_then(|array| Some((array.ty.as_value()?, array))) {
-            Some((ty, array)) => {
-                let local = self.new_local(name.id.as_str(), ty, at);
-                self.flow.set.insert(local);
-                let targets = smallvec![Target::Local(local)];
-                out.push(Stmt { kind: StmtKind::Assign { targets, values: smallvec![array] }, span });
-                if let Some(view) = self.view(local, Vec::new(), at) {
-                    self.bind_view(name, &view, out);
-                }
-            }
-            None => {
-                self.names.insert(name.id.as_str(), Name::Poisoned);
-            }
-        }
-        true
-    }
-
-    /// What `shared_array(shape, dtype, align)` makes.
-    fn shared_array(&mut self, call: &'a ast::ExprCall) -> Option<Expr> {
-        let span = self.span(call);
-        let usage = format!("write `{}.shared_array(shape=(16, 16), dtype=float)`", self.package());
-        let (elem, shape) = self.shared_parts(call, &["shape", "dtype", "align"], span, &usage)?;
-        let mut extents: SmallVec<[u32; 4]> = SmallVec::new();
-        for extent in shape {
-            match known_int(&extent).map(|n| u32::try_from(n).ok().filter(|n| *n > 0).ok_or(n)) {
-                Some(Ok(n)) => extents.push(n),
-                Some(Err(n)) => {
-                    let message = format!("an extent of a shared array is a positive `int32`, not {n}");
-                    self.reject(Code::Unsupported, extent.span, message, usage);
-                    return None;
-                }
-                None => {
-                    self.reject(Code::Unsupported, extent.span, "a shared array has constant extents", usage);
-                    return None;
-                }
-            }
-        }
-        let mut align = DEFAULT_ALIGN;
-        if let Some(given) = call.arguments.find_argument_value("align", 2) {
-            let given = self.expr(given);
-            let known = known_int(&given).and_then(|n| u32::try_from(n).ok());
-            match known.filter(|n| n.is_power_of_two() && *n <= 1024) {
-                // Elements are aligned whatever is asked for.
-                Some(n) => align = n.max(element_bytes(elem)),
-                None => {
-                    let message = "the alignment is a constant power of two, up to 1024 bytes";
-                    self.reject(Code::Unsupported, given.span, message, "write, for example, `align=16`");
-                    return None;
-                }
-            }
-        }
-        self.compilation.n_shared_arrays += 1;
-        let array = SharedArray { id: self.compilation.n_shared_arrays - 1, extents, align };
-        let bytes = array.bytes(element_bytes(elem) * elem.components().len() as u32);
-        if bytes > MAX_SHARED_BYTES {
-            let message = format!("a shared array of {bytes} bytes");
-            self.reject(Code::Limit, span, message, "a block has 48 KiB of shared memory, or some more if asked for");
-            return None;
-        }
-        let ty = Type::array_of(elem, array.extents.len() as u8)?.in_space(AddressSpace::Shared);
-        let kind = ExprKind::OpWith { op: Op::SharedArray, imm: Imm::Shared(Box::new(array)), args: Vec::new() };
-        Some(Expr::new(kind, ExprType::Value(ty), span))
-    }
-
-    /// What `dynamic_shared(shape, dtype, offset)` makes.
-    fn dynamic_shared(&mut self, call: &'a ast::ExprCall) -> Option<Expr> {
-        let span = self.span(call);
-        let usage = format!("write `{}.dynamic_shared(shape=n, dtype=float, offset=0)`", self.package());
-        let (elem, shape) = self.shared_parts(call, &["shape", "dtype", "offset"], span, &usage)?;
-        let offset = match call.arguments.find_argument_value("offset", 2) {
-            Some(offset) => self.expr(offset),
-            None => Expr::constant(0, polyloom_ir::Scalar::I32, span),
-        };
-        let ty = Type::array_of(elem, shape.len() as u8)?.in_space(AddressSpace::Shared);
-        let bytes = element_bytes(elem);
-        let wrong = match known_int(&offset) {
-            Some(n) if n < 0 || n % i128::from(bytes) != 0 => {
-                let name = elem
-                    .as_scalar()
-                    .or_else(|| elem.as_composite().map(Composite::elem))
-                    .map_or("", Scalar::python_name);
-                let message = format!("the offset of an array of {name} is a multiple of {bytes} from 0 on, not {n}");
-                Some((offset.span, message))
-            }
-            _ => shape.iter().find_map(|extent| {
-                let n = known_int(extent).filter(|n| *n < 0)?;
-                Some((extent.span, format!("an extent of dynamic shared memory is not negative, as {n} is")))
-            }),
-        };
-        if let Some((at, message)) = wrong {
-            self.reject(Code::Unsupported, at, message, usage);
-            return None;
-        }
-        let mut args = Vec::with_capacity(1 + shape.len());
-        for (number, what) in std::iter::once((offset, "the offset")).chain(shape.into_iter().map(|n| (n, "an extent")))
-        {
-            let number = self.expect_value(number, Type::I32, Code::TypeMismatch, what);
-            if number.is_error() {
-                return None;
-            }
-            args.push(number);
-        }
-        let kind = ExprKind::OpWith { op: Op::DynamicShared, imm: Imm::None, args };
-        Some(Expr::new(kind, ExprType::Value(ty), span))
-    }
-
-    /// The element type and the extents of an array in shared memory.
-    fn shared_parts(
-        &mut self,
-        call: &'a ast::ExprCall,
-        known: &[&str],
-        span: Span,
-        usage: &str,
-    ) -> Option<(Type, Vec<Expr>)> {
-        let is_known = |keyword: &ast::Keyword| keyword.arg.as_ref().is_some_and(|arg| known.contains(&arg.as_str()));
-        if call.arguments.args.len() > known.len() || !call.arguments.keywords.iter().all(is_known) {
-            let known: Vec<String> = known.iter().map(|&name| name.to_owned()).collect();
-            let message = format!("the arguments are {}", super::call::list(&known));
-            self.reject(Code::NoOverload, span, message, usage);
-            return None;
-        }
-        let elem = match call.arguments.find_argument_value("dtype", 1) {
-            None => Some(Type::F32),
-            Some(dtype) => match self.meaning(dtype) {
-                Some(Captured::Type(scalar)) => Some(scalar.into()),
-                Some(Captured::Composite(composite)) => Some(composite.into()),
-                _ => None,
-            },
-        };
-        let (Some(elem), Some(shape)) = (elem, call.arguments.find_argument_value("shape", 0)) else {
-            let message = "an array in shared memory has a shape and a `dtype`: a scalar, a vector or the like";
-            self.reject(Code::NoOverload, span, message, usage);
-            return None;
-        };
-        let shape: Vec<Expr> = elements(shape).iter().map(|extent| self.expr(extent)).collect();
-        if shape.iter().any(Expr::is_error) {
-            return None;
-        }
-        let inner = elem.as_composite().map_or(0, |composite| composite.shape().len());
-        if shape.is_empty() || shape.len() + inner > MAX_DIMS {
-            let message = format!("an array of these elements has 1 to {} dimensions", MAX_DIMS - inner);
-            self.reject(Code::BadRank, span, message, usage);
-            return None;
-        }
-        Some((elem, shape))
-    }
 }
 
 /// The operation that an expression is, with what it says beyond its operands.
@@ -508,14 +332,10 @@ fn with(value: Expr, imm: Imm) -> Expr {
     }
 }
 
-fn known_int(value: &Expr) -> Option<i128> {
+/// The integer that an expression is known to be.
+pub(super) fn known_int(value: &Expr) -> Option<i128> {
     match value.number() {
         Some(Number::Int(value)) => Some(value),
         _ => super::composite::constant_index(value),
     }
-}
-
-/// The bytes of an element's component.
-fn element_bytes(elem: Type) -> u32 {
-    elem.as_scalar().or_else(|| elem.as_composite().map(Composite::elem)).map_or(1, |scalar| scalar.bytes())
 }

@@ -138,7 +138,7 @@ impl<'a> Checker<'_, '_, 'a> {
     pub(super) fn bind_known(&mut self, name: &'a ast::ExprName, what: Captured, span: Span) {
         let text = name.id.as_str();
         let before = self.names.get(text).copied();
-        if let Some(Name::Local(_) | Name::View(_)) = before {
+        if let Some(Name::Local(_) | Name::View(_) | Name::Struct(_)) = before {
             let message = format!("`{text}` is a variable and cannot stand for {}", what.describe());
             self.reject(Code::BadAssignment, span, message, "use another name");
             return;
@@ -157,7 +157,7 @@ impl<'a> Checker<'_, '_, 'a> {
     /// Whether what a name stands for may be changed: nothing, or something that it was set to in the same branch or
     /// loop body, so that the text is read in the order in which it runs.
     pub(super) fn may_rebind(&self, name: &str) -> bool {
-        let is_bound = matches!(self.names.get(name), Some(Name::Known(_) | Name::View(_)));
+        let is_bound = matches!(self.names.get(name), Some(Name::Known(_) | Name::View(_) | Name::Struct(_)));
         !is_bound || self.rebound[self.n_rebound_outside..].iter().any(|(known, _)| *known == name)
     }
 

@@ -28,6 +28,7 @@ mod reference;
 mod results;
 mod run;
 mod scope;
+mod shared;
 mod slice;
 mod statement;
 mod static_expression;

@@ -70,7 +70,7 @@ impl<'a> Checker<'_, '_, 'a> {
             ast::Expr::Subscript(subscript) => {
                 let (base, n_indices) = subscripted(subscript);
                 match self.place_type(base)? {
-                    ValueType::StructArray { elem, ndim } if n_indices == usize::from(ndim) => {
+                    ValueType::StructArray { elem, ndim, .. } if n_indices == usize::from(ndim) => {
                         Some(ValueType::Struct(elem))
                     }
                     _ => None,
@@ -112,7 +112,7 @@ impl<'a> Checker<'_, '_, 'a> {
     /// `place[i]`, of an array of structs.
     pub(super) fn element_place(&mut self, subscript: &'a ast::ExprSubscript, span: Span) -> Option<Place> {
         let (base, _) = subscripted(subscript);
-        let Some(ValueType::StructArray { elem, ndim }) = self.place_type(base) else { return None };
+        let Some(ValueType::StructArray { elem, ndim, .. }) = self.place_type(base) else { return None };
         let mut place = self.place(base)?;
         let indices = self.indices(subscript);
         if !self.fits_rank(base, ndim, indices.len(), span) || indices.iter().any(Expr::is_error) {

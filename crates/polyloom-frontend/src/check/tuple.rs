@@ -106,7 +106,6 @@ impl<'a> Checker<'_, '_, 'a> {
             }
         }
         let types: SmallVec<[ValueType; 2]> = types.into();
-        self.views.push(Expr::new(ExprKind::Tuple(parts), ExprType::Values(types), span));
-        Name::View(self.views.len() - 1)
+        self.named_view(Expr::new(ExprKind::Tuple(parts), ExprType::Values(types), span))
     }
 }

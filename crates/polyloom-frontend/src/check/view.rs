@@ -288,16 +288,28 @@ impl<'a> Checker<'_, '_, 'a> {
             self.names.insert(text, Name::Poisoned);
             return true;
         }
-        let before = self.names.get(text).copied();
-        if !matches!(before, None | Some(Name::Later(_) | Name::View(_))) || !self.may_rebind(text) {
-            let message = format!("`{text}` has a value already and cannot stand for {}", self.kind_of_view(&view));
-            self.reject(Code::BadAssignment, span, message, "use a variable of another name");
-            return true;
-        }
-        self.views.push(view);
-        self.names.insert(text, Name::View(self.views.len() - 1));
-        self.rebound.push((text, before));
+        let what = self.kind_of_view(&view);
+        let meaning = self.named_view(view);
+        self.stand_for(text, meaning, what, span);
         true
+    }
+
+    /// What a name is that stands for this part of an array or tuple.
+    pub(super) fn named_view(&mut self, view: Expr) -> Name {
+        self.views.push(view);
+        Name::View(self.views.len() - 1)
+    }
+
+    /// Makes a name stand for an array or a tuple, `what` in words, until the branch or loop body ends.
+    pub(super) fn stand_for(&mut self, text: &'a str, meaning: Name, what: &str, span: Span) {
+        let before = self.names.get(text).copied();
+        if !matches!(before, None | Some(Name::Later(_) | Name::View(_) | Name::Struct(_))) || !self.may_rebind(text) {
+            let message = format!("`{text}` has a value already and cannot stand for {what}");
+            self.reject(Code::BadAssignment, span, message, "use a variable of another name");
+            return;
+        }
+        self.names.insert(text, meaning);
+        self.rebound.push((text, before));
     }
 
     /// An index of a view, which keeps the value it has now.
@@ -361,10 +373,7 @@ impl<'a> Checker<'_, '_, 'a> {
         });
         let indices = indices.collect();
         match self.view(array, indices, span) {
-            Some(view) => {
-                self.views.push(view);
-                Name::View(self.views.len() - 1)
-            }
+            Some(view) => self.named_view(view),
             None => Name::Poisoned,
         }
     }

@@ -8,7 +8,9 @@ mod print;
 use crate::check::Fixed;
 use crate::number::Number;
 use crate::structure::{StructType, ValueType};
-use polyloom_ir::{AxisExtent, ExecutionConstraints, FunctionKind, Imm, KernelMetadata, Op, Scalar, Span, Type};
+use polyloom_ir::{
+    AddressSpace, AxisExtent, ExecutionConstraints, FunctionKind, Imm, KernelMetadata, Op, Scalar, Span, Type,
+};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -294,6 +296,8 @@ pub enum ExprType {
         elem: StructType,
         /// Number of dimensions.
         ndim: u8,
+        /// Where the memory of all leaves is.
+        space: AddressSpace,
     },
     /// Several values, or none: what calls give.
     Values(SmallVec<[ValueType; 2]>),
@@ -449,7 +453,9 @@ impl ExprType {
         match self {
             ExprType::Value(ty) => Some(ValueType::Plain(*ty)),
             ExprType::Struct(of) => Some(ValueType::Struct(*of)),
-            ExprType::StructArray { elem, ndim } => Some(ValueType::StructArray { elem: *elem, ndim: *ndim }),
+            ExprType::StructArray { elem, ndim, space } => {
+                Some(ValueType::StructArray { elem: *elem, ndim: *ndim, space: *space })
+            }
             ExprType::Values(_) | ExprType::Number | ExprType::Error => None,
         }
     }
@@ -465,7 +471,7 @@ impl From<ValueType> for ExprType {
         match ty {
             ValueType::Plain(ty) => ExprType::Value(ty),
             ValueType::Struct(of) => ExprType::Struct(of),
-            ValueType::StructArray { elem, ndim } => ExprType::StructArray { elem, ndim },
+            ValueType::StructArray { elem, ndim, space } => ExprType::StructArray { elem, ndim, space },
         }
     }
 }

@@ -289,8 +289,7 @@ fn names(types: &[ValueType]) -> String {
 fn type_name(ty: &ExprType) -> String {
     match ty {
         ExprType::Value(ty) => ty.python_name(),
-        ExprType::Struct(of) => of.name().to_owned(),
-        ExprType::StructArray { elem, ndim } => ValueType::StructArray { elem: *elem, ndim: *ndim }.python_name(),
+        ExprType::Struct(_) | ExprType::StructArray { .. } => names(ty.full().as_slice()),
         ExprType::Values(types) => format!("({})", names(types)),
         ExprType::Number => "number".to_owned(),
         ExprType::Error => "?".to_owned(),
