@@ -204,6 +204,18 @@ def test_prints_reach_sys_stdout(capsys):
     assert sorted(capsys.readouterr().out.splitlines()) == ["0 is 5", "1 is 7"]
 
 
+@loom.kernel
+def say_strings(b: loom.array(dtype=bool), x: loom.array(dtype=float), n: loom.array(dtype=loom.uint64)):
+    i = loom.tid()
+    loom.printf("%.2s|%6.3s|%.2s|%.1s\n", b[i], b[i], x[i], n[i])
+
+
+def test_strings_are_cut_off_and_numbers_are_whole(capsys):
+    arrays = [np.array([True]), np.array([1.25], np.float32), np.array([65], np.uint64)]
+    loom.launch(say_strings, 1, arrays, device="sim:0")
+    assert capsys.readouterr().out == "Tr|   Tru|1.25|65\n"
+
+
 def test_settings_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="no architecture"):
         loom.sim.configure(arch="sm_12")

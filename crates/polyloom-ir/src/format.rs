@@ -178,12 +178,16 @@ impl Conversion<'_> {
                 self.pad(out, "", &c.to_string(), false);
             }
             's' => {
-                let text = python_text(ty, bits);
-                let text = self.precision.and_then(|n| text.get(..n)).unwrap_or(&text);
-                self.pad(out, "", text, false);
+                self.write_text(out, &python_text(ty, bits));
             }
             _ => self.write_float(out, f64::from_bits(cast(bits, ty, Scalar::F64))),
         }
+    }
+
+    /// Writes what `%s` is given, as far as its precision lets it, in its width.
+    pub fn write_text(&self, out: &mut String, text: &str) {
+        let text = self.precision.and_then(|n| text.get(..n)).unwrap_or(text);
+        self.pad(out, "", text, false);
     }
 
     fn sign(&self, negative: bool) -> &'static str {

@@ -354,3 +354,21 @@ fn vectors_are_moved() {
     let expected = [1, 2, 2, 1, 7, 3f32.to_bits(), 6, 0, 0x0001_0001, 1, 3, 0, 0, 1];
     assert_eq!(values::<u32>(&out[0]), expected);
 }
+
+/// Strings are cut off and padded as C does.
+#[test]
+fn strings_are_printed_in_their_width() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64\n.extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n\
+                .global .align 1 .b8 format[22] = {37, 46, 50, 115, 124, 37, 54, 46, 51, 115, 124, 37, 45, 53, 115, 124, 37, 115, 10, 0};\n\
+                .global .align 1 .b8 word[5] = {84, 114, 117, 101, 0};\n\
+                .visible .entry k() {\n.local .align 8 .b8 values[32]; .reg .b64 %a, %w; .reg .b64 %f;\n\
+                mov.u64 %w, word;\ncvta.global.u64 %w, %w;\nst.local.u64 [values], %w;\nst.local.u64 [values+8], %w;\n\
+                st.local.u64 [values+16], %w;\nst.local.u64 [values+24], %w;\nmov.u64 %a, values;\ncvta.local.u64 %a, %a;\n\
+                mov.u64 %f, format;\ncvta.global.u64 %f, %f;\n{\n.param .b64 f; .param .b64 a; .param .b32 r;\n\
+                st.param.b64 [f], %f;\nst.param.b64 [a], %a;\ncall.uni (r), vprintf, (f, a);\n}\nret;\n}\n";
+    let printed = std::sync::Mutex::new(String::new());
+    let print = |text: &str| printed.lock().expect("no panics").push_str(text);
+    try_launch(text, "k", vec![], Launch { print: &print, ..Launch::default() }).expect("it runs");
+    // `%.2s|%6.3s|%-5s|%s`
+    assert_eq!(printed.into_inner().expect("no panics"), "Tr|   Tru|True |True\n");
+}

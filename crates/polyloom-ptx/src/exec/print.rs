@@ -112,7 +112,10 @@ impl Warp {
                 Piece::Conversion(conversion) => {
                     let long = conversion.text.contains('l') || conversion.text.contains('z');
                     match conversion.letter {
-                        's' => out.push_str(&String::from_utf8_lossy(&self.text(context, lane, next(8)?)?)),
+                        's' => {
+                            let text = self.text(context, lane, next(8)?)?;
+                            conversion.write_text(&mut out, &String::from_utf8_lossy(&text));
+                        }
                         'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {
                             let bits = next(8)?;
                             format_into(&mut out, conversion.text, &[Type::Scalar(Scalar::F64)], &[bits]);
