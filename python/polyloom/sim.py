@@ -332,9 +332,7 @@ def _view(name: str, value: Any) -> View | None:
             return None
         dtype = view.storage.dtype
         if dtype.hasobject:
-            raise TypeError(
-                f"the array for parameter '{name}' has elements of Python's, of type {dtype}, not of memory"
-            )
+            raise TypeError(f"the array for parameter '{name}' holds Python objects ({dtype}): kernels take numbers")
         if not dtype.isnative:
             raise TypeError(
                 f"the array for parameter '{name}' has elements of type {dtype.str}, whose bytes are in another order: "

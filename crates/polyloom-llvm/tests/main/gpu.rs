@@ -2,7 +2,7 @@
 //! so that this ends is what is shown. Where ptxas is at hand, it must take what comes out.
 
 use crate::ptxas::ptxas;
-use polyloom_codegen::{CodegenError, Emit, Facts, GridShape, Variant};
+use polyloom_codegen::{Emit, Facts, GridShape, Variant};
 use polyloom_ir::{Arch, FileId, FuncId, Module, PtxVersion, check_arch, parse_module};
 use polyloom_llvm::{GpuOptions, Nvptx};
 use polyloom_passes::pipeline;
@@ -39,20 +39,12 @@ pub(crate) fn ptx_of_version(module: &Module, kernel: FuncId, arch: Arch, versio
 }
 
 fn named_ptx(module: &Module, kernel: FuncId, arch: Arch, version: PtxVersion, entry: &str) -> String {
-    try_ptx(module, kernel, arch, version, entry).unwrap_or_else(|error| panic!("{arch}: {error}"))
-}
-
-pub(crate) fn try_ptx(
-    module: &Module,
-    kernel: FuncId,
-    arch: Arch,
-    version: PtxVersion,
-    entry: &str,
-) -> Result<String, CodegenError> {
     let variant = Variant { launch_rank: 1, facts: Facts::default() };
     let options = GpuOptions { shape: GridShape::OneThreadEach, few_threads: false, sources: None };
-    let [text] = Nvptx::new(arch, version).emit(module, kernel, &variant, options, entry, [Emit::Asm])?;
-    Ok(String::from_utf8(text).expect("PTX is text"))
+    let [text] = Nvptx::new(arch, version)
+        .emit(module, kernel, &variant, options, entry, [Emit::Asm])
+        .unwrap_or_else(|error| panic!("{arch}: {error}"));
+    String::from_utf8(text).expect("PTX is text")
 }
 
 fn files() -> Vec<(PathBuf, String)> {
