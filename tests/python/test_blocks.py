@@ -67,7 +67,7 @@ def test_dynamic_shared_memory():
 @pytest.fixture
 def sanitized():
     yield
-    loom.sim.configure(arch="sm_80", sanitize="none")
+    loom.sim.configure(arch="sm_80", sanitize="default")
 
 
 @pytest.mark.parametrize("arch", [None, "sm_75", "sm_80", "sm_90"])
@@ -302,5 +302,5 @@ def test_lanes_of_a_warp_may_wait_for_some(masks, finding, sanitize):
                 continue
             loom.launch(swapped, 64, [given, x], [out], device=device)
         finally:
-            loom.sim.configure(sanitize="none")
+            loom.sim.configure(sanitize="default")
         np.testing.assert_array_equal(out, expected)

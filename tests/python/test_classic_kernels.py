@@ -27,7 +27,7 @@ E = {path.stem: load(path) for path in EXAMPLES}
 def device(request):
     loom.sim.configure(sanitize="all")
     yield request.param
-    loom.sim.configure(sanitize="none")
+    loom.sim.configure(sanitize="default")
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:

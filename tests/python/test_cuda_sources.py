@@ -114,7 +114,7 @@ def module(request):
     assert log.strip("\n \0") == ""
     loom.sim.configure(arch=request.param, sanitize="all")
     yield loom.sim.Module(ptx)
-    loom.sim.configure(arch="sm_80", sanitize="none")
+    loom.sim.configure(arch="sm_80", sanitize="default")
 
 
 @pytest.mark.parametrize("n", [1, 1000, 4096])
@@ -213,7 +213,7 @@ def test_clusters_have_one_block():
     try:
         loom.sim.Module(ptx).kernel("reversed").launch(2, 64, [x, out, info])
     finally:
-        loom.sim.configure(arch="sm_80", sanitize="none")
+        loom.sim.configure(arch="sm_80", sanitize="default")
     np.testing.assert_array_equal(out, x.reshape(2, 64)[:, ::-1].ravel())
     assert info.tolist() == [1, 0, 1, 0, 1, 2, 1]
     # Those of several are refused where the kernel stands.

@@ -84,7 +84,7 @@ extern "C" __global__ void misuse(int what, int* out) {
 def all_checks():
     loom.sim.configure(sanitize="all")
     yield
-    loom.sim.configure(sanitize="none")
+    loom.sim.configure(sanitize="default")
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ NO_GPU = "a CUDA device is there: tests/gpu tests it"
 @pytest.fixture(autouse=True)
 def plain_settings():
     yield
-    loom.sim.configure(arch="sm_80", sanitize="none", counters=False)
+    loom.sim.configure(arch="sm_80", sanitize="default", counters=False)
     loom.set_device("cpu")
 
 

@@ -51,7 +51,7 @@ extern "C" __global__ void number(Number p) { p.out[0] = p.n; }
 def all_checks():
     loom.sim.configure(sanitize="all")
     yield
-    loom.sim.configure(arch="sm_80", sanitize="none")
+    loom.sim.configure(arch="sm_80", sanitize="default")
 
 
 @pytest.fixture(scope="module")

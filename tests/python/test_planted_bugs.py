@@ -28,7 +28,7 @@ MODULES = [shared_races, global_races, bounds, barriers, uninitialised, copies]
 def all_checks():
     loom.sim.configure(sanitize="all")
     yield
-    loom.sim.configure(sanitize="none")
+    loom.sim.configure(sanitize="default")
 
 
 def launch(case: Case, function, shared_bytes: int) -> None:

@@ -173,7 +173,7 @@ def test_elements_at_multiples_of_the_thread_are_accessed_together(kernel, width
         entry = loom.sim.Module(ptx).kernel(f"{kernel.key}_cuda_kernel_forward")
         entry.launch(2 if grid_stride else 4, 128, [400, x, y])
     finally:
-        loom.sim.configure(sanitize="none")
+        loom.sim.configure(sanitize="default")
     a, b = x[::2], x[1::2]
     np.testing.assert_array_equal(y, 2 * x if width == 4 else np.stack([a + b, a - b], axis=1).ravel())
 

@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture(autouse=True)
 def plain_settings():
     yield
-    loom.sim.configure(arch="sm_80", sanitize="none", counters=False)
+    loom.sim.configure(arch="sm_80", sanitize="default", counters=False)
 
 
 @loom.kernel
@@ -155,6 +155,19 @@ def test_an_access_out_of_bounds_is_found_without_checks():
     assert "0 bytes past the end of `x` (400 bytes at 0x" in str(caught.value)
 
 
+def test_bounds_are_a_check_that_can_be_off():
+    x = np.arange(1.0, 101.0, dtype=np.float32)
+    expected = np.concatenate([x[8:], np.zeros(8, np.float32)])
+    for checks in ("no-bounds", "none", ["all", "no-bounds", "no-races"]):
+        loom.sim.configure(sanitize=checks)
+        y = x.copy()
+        loom.launch(unchecked_shift, 100, [y, 8], device="sim:0")
+        np.testing.assert_array_equal(y, expected)
+    loom.sim.configure(sanitize=["no-alignment", "barriers"])
+    with pytest.raises(loom.SanitizerError, match="out-of-bounds access"):
+        loom.launch(unchecked_shift, 100, [x, 8], device="sim:0")
+
+
 def test_the_arrays_of_a_finding_are_named_wherever_they_are():
     loom.sim.configure(sanitize="all")
     x = loom.zeros(64, device="sim:0")
@@ -219,7 +232,7 @@ def test_strings_are_cut_off_and_numbers_are_whole(capsys):
 def test_settings_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="no architecture"):
         loom.sim.configure(arch="sm_12")
-    with pytest.raises(ValueError, match="sanitize is 'race'"):
+    with pytest.raises(ValueError, match="sanitize: there is no check .race.: there are bounds, alignment"):
         loom.sim.configure(sanitize="race")
     with pytest.raises(ValueError, match="not available"):
         loom.launch(saxpy, 1, [1.0, np.zeros(1, np.float32), np.zeros(1, np.float32)], device="gpu")
@@ -389,7 +402,7 @@ def test_no_check_reports_an_atomic_update_of_a_narrow_element(dtype, name):
         got = np.zeros(3, in_numpy)
         loom.launch(updates, grid=1, block=64, inputs=[got, dtype(1)], device="sim:0")
     finally:
-        loom.sim.configure(sanitize="none")
+        loom.sim.configure(sanitize="default")
     np.testing.assert_array_equal(got, expected)
 
 

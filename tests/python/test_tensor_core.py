@@ -13,7 +13,7 @@ N_ROWS = 32
 def sanitized():
     loom.sim.configure(arch="sm_80", sanitize="all")
     yield
-    loom.sim.configure(arch="sm_80", sanitize="none")
+    loom.sim.configure(arch="sm_80", sanitize="default")
 
 
 def launched(kernel, inputs, outputs, **shape):

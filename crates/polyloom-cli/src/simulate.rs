@@ -1,16 +1,16 @@
 //! Runs on the simulator: their options.
 
 use crate::Failure;
-use clap::ValueEnum;
 use polyloom::ptx::Sanitizers;
 use polyloom::{Arch, Grid, SimOptions, num_threads};
 
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Checks on sim:0 besides bounds and alignment, which it always makes
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "CHECK,…")]
-    sanitize: Vec<Check>,
+    /// Checks on sim:0, with commas between: races, uninitialised, barriers, async, or all; bounds and alignment are on
+    /// without being named. no-NAME switches one off, none all
+    #[arg(long, value_name = "CHECK,…")]
+    sanitize: Option<Sanitizers>,
     /// Count instructions, memory transactions and the like on sim:0, and print a table
     #[arg(long)]
     pub(crate) counters: bool,
@@ -26,20 +26,6 @@ pub(crate) struct Arguments {
     /// The GPU architecture that sim:0 has
     #[arg(long, value_name = "sm_NN")]
     arch: Option<Arch>,
-}
-
-#[derive(Clone, Copy, ValueEnum, PartialEq)]
-enum Check {
-    /// All of them
-    All,
-    /// Accesses of one place by several threads that nothing orders
-    Races,
-    /// Reads of memory that nobody wrote
-    Uninitialised,
-    /// Barriers that not all threads of a block reach together
-    Barriers,
-    /// Reads of what asynchronous copies may not have brought yet
-    Async,
 }
 
 /// Extents along three axes.
@@ -78,20 +64,11 @@ impl Arguments {
 
     /// Whether anything is asked for that only the simulator has.
     pub(crate) fn needs_simulator(&self) -> bool {
-        !self.sanitize.is_empty() || self.counters
+        self.sanitize.is_some() || self.counters
     }
 
     pub(crate) fn options(&self) -> SimOptions {
-        SimOptions { sanitize: self.sanitizers(), counters: self.counters, n_threads: num_threads() }
-    }
-
-    fn sanitizers(&self) -> Sanitizers {
-        let has = |check| self.sanitize.contains(&check) || self.sanitize.contains(&Check::All);
-        Sanitizers {
-            uninitialised: has(Check::Uninitialised),
-            races: has(Check::Races),
-            barriers: has(Check::Barriers),
-            async_copies: has(Check::Async),
-        }
+        let sanitize = self.sanitize.unwrap_or_default();
+        SimOptions { sanitize, counters: self.counters, n_threads: num_threads() }
     }
 }

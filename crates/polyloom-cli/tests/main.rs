@@ -379,6 +379,12 @@ fn the_simulator_reports_and_counts() {
     let said = text(&out.stderr);
     assert!(said.contains("race.py:8: data race in kernel `mirrored`: write of byte 128 of `tile`"), "{said}");
     assert!(said.contains("race.py:9: read of uninitialised memory in kernel `mirrored`"), "{said}");
+    let out = run(&["--sanitize", "all,no-races,no-uninitialised"]);
+    assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+    let out = run(&["--sanitize", "reces"]);
+    assert_eq!(out.status.code(), Some(2), "{}", text(&out.stderr));
+    let names = "there are bounds, alignment, races, uninitialised, barriers and async";
+    assert!(text(&out.stderr).contains(names), "{}", text(&out.stderr));
     let out = run(&["--counters"]);
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
     for row in ["thread instructions", "bytes used of those moved", "bank conflicts", "divergent branches", "occupancy"]

@@ -2,11 +2,11 @@
 //! kernels and checks them.
 //!
 //! [`Module::parse`] reads PTX as LLVM, NVRTC and people write it. A [`Simulator`] is a device with memory of its
-//! own: it loads modules, whose kernels run with [`Kernel::launch`]. Accesses are always checked for bounds and
-//! alignment, no host memory can be reached; [`Sanitizers`] add checks for races, uninitialised memory, divergent
-//! barriers and asynchronous copies nobody waited for. Arithmetic gives the bits PTX prescribes; where PTX prescribes
-//! an error bound (`ex2.approx` and the like), the result is within it and may differ from a GPU's in the last
-//! places.
+//! own: it loads modules, whose kernels run with [`Kernel::launch`]. No memory of the host can be
+//! reached. [`Sanitizers`] say what is checked: bounds and alignment unless they are switched off, races, uninitialised
+//! memory, divergent barriers and asynchronous copies nobody waited for when asked for. Arithmetic gives the bits PTX
+//! prescribes; where PTX prescribes an error bound (`ex2.approx` and the like), the result is within it and may differ
+//! from a GPU's in the last places.
 //!
 //! What is not simulated is listed in the guide, `docs/guide/simulator.md`; a kernel that has it is refused when it is
 //! loaded, with the line.
@@ -34,6 +34,6 @@ pub use counters::Counters;
 pub use decode::op::{Class, Limits, ParameterInfo};
 pub use error::{Error, Position};
 pub use memory::{DeviceMemory, MemoryError};
-pub use module::{Kernel, KernelInfo, Launch, LoadError, Loaded, Module, Sanitizers, Simulator};
+pub use module::{Kernel, KernelInfo, Launch, LoadError, Loaded, Module, Sanitizers, Simulator, UnknownSanitizer};
 pub use occupancy::{Limiter, Occupancy};
 pub use report::{Fault, Finding, FindingKind, Report, Site, Thread};

@@ -12,6 +12,7 @@ use crate::syntax::ast::{Ast, Initial, Item, Linkage, Space, Statement, Variable
 use crate::syntax::parse;
 use rustc_hash::FxHashMap;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A parsed PTX module. `Display` prints it as PTX.
@@ -98,9 +99,23 @@ fn declared<'a>(body: &'a [Statement], visit: &mut impl FnMut(&'a Variable)) {
     }
 }
 
-/// Which checks a launch makes besides those of bounds and alignment, which it always makes.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// Which checks a launch makes: at first those that a GPU's driver reports as well, of bounds and alignment.
+///
+/// ```
+/// use polyloom_ptx::Sanitizers;
+///
+/// let checks: Sanitizers = "races,no-alignment".parse()?;
+/// assert!(checks.bounds && checks.races && !checks.alignment && !checks.barriers);
+/// assert!("reces".parse::<Sanitizers>().is_err());
+/// # Ok::<(), polyloom_ptx::UnknownSanitizer>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sanitizers {
+    /// Accesses outside of memory, writes of constants and parameters, and what `free` is given that `malloc` did not
+    /// give. Unchecked, such accesses read zeros and write nothing.
+    pub bounds: bool,
+    /// Addresses that are no multiple of what is accessed. Unchecked, they are rounded down to one.
+    pub alignment: bool,
     /// Reads of shared and global memory that nobody wrote.
     pub uninitialised: bool,
     /// Accesses of one place that nothing orders, in a block and between blocks.
@@ -113,7 +128,81 @@ pub struct Sanitizers {
 
 impl Sanitizers {
     /// All of them.
-    pub const ALL: Sanitizers = Sanitizers { uninitialised: true, races: true, barriers: true, async_copies: true };
+    pub const ALL: Sanitizers = Sanitizers {
+        bounds: true,
+        alignment: true,
+        uninitialised: true,
+        races: true,
+        barriers: true,
+        async_copies: true,
+    };
+
+    /// None at all.
+    pub const NONE: Sanitizers = Sanitizers {
+        bounds: false,
+        alignment: false,
+        uninitialised: false,
+        races: false,
+        barriers: false,
+        async_copies: false,
+    };
+
+    /// Those of a launch that says nothing of them.
+    pub const DEFAULT: Sanitizers = Sanitizers { bounds: true, alignment: true, ..Sanitizers::NONE };
+
+    /// Whether every access has to be looked at, not only those that go wrong.
+    pub(crate) fn observes(self) -> bool {
+        Sanitizers { bounds: false, alignment: false, ..self } != Sanitizers::NONE
+    }
+}
+
+impl Default for Sanitizers {
+    fn default() -> Sanitizers {
+        Sanitizers::DEFAULT
+    }
+}
+
+/// A name that is no check's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownSanitizer(String);
+
+impl fmt::Display for UnknownSanitizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "there is no check '{}': there are bounds, alignment, races, uninitialised, barriers and async, each also \
+             with no- before it, and all, default and none",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for UnknownSanitizer {}
+
+/// From names with commas between, each of which adds its check to the default ones, or takes it away if it begins with
+/// `no-`; `all`, `none` and `default` set them all.
+impl FromStr for Sanitizers {
+    type Err = UnknownSanitizer;
+
+    fn from_str(names: &str) -> Result<Sanitizers, UnknownSanitizer> {
+        let mut checks = Sanitizers::DEFAULT;
+        for name in names.split(',').map(str::trim) {
+            let (check, is_on) = name.strip_prefix("no-").map_or((name, true), |check| (check, false));
+            match (check, is_on) {
+                ("bounds", _) => checks.bounds = is_on,
+                ("alignment", _) => checks.alignment = is_on,
+                ("races", _) => checks.races = is_on,
+                ("uninitialised" | "uninitialized", _) => checks.uninitialised = is_on,
+                ("barriers", _) => checks.barriers = is_on,
+                ("async", _) => checks.async_copies = is_on,
+                ("all", true) => checks = Sanitizers::ALL,
+                ("none", true) => checks = Sanitizers::NONE,
+                ("default", true) => checks = Sanitizers::DEFAULT,
+                _ => return Err(UnknownSanitizer(name.to_owned())),
+            }
+        }
+        Ok(checks)
+    }
 }
 
 /// How a kernel is launched.
@@ -144,7 +233,7 @@ pub struct Launch<'a> {
 }
 
 impl Default for Launch<'_> {
-    /// One thread, no checks, printing to nowhere.
+    /// One thread, the default checks, printing to nowhere.
     fn default() -> Self {
         Launch {
             grid: [1; 3],

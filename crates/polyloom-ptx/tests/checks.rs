@@ -1,6 +1,6 @@
 //! What the checks find, and what they do not: each kernel with a bug has a twin without it.
 
-use crate::device::{Arg, array, try_launch};
+use crate::device::{Arg, array, try_launch, values};
 use crate::sync::kernel;
 use polyloom_ptx::{Finding, FindingKind, Launch, Sanitizers};
 
@@ -374,6 +374,75 @@ fn bounds_and_alignment_of_every_space() {
     check(FindingKind::OutOfBounds, "mov.u64 %rd5, 0;\nld.u32 %r2, [%rd5];", "ld.u32 %r2, [%rd4];");
     check(FindingKind::OutOfBounds, "st.global.u32 [%rd4+1024], 1;", "st.global.u32 [%rd4+1020], 1;");
     check(FindingKind::OutOfBounds, "st.global.u32 [%rd4+-4], 1;", "ld.global.u32 %r2, [%rd4];");
+}
+
+#[test]
+fn accesses_that_go_wrong_unchecked_read_zeros_and_write_nothing() {
+    // Each leaves something in %r2, with the words 100, 101, … in the other array; what it is, by thread.
+    type Expected = fn(u32) -> u32;
+    let over_the_end = "mul.wide.u32 %rd5, %r0, 4;\nadd.u64 %rd5, %rd4, %rd5;\n";
+    let cases: &[(&str, Expected)] = &[
+        ("mov.u32 %r2, 5;\nld.global.u32 %r2, [%rd4+1024];", |_| 0),
+        ("mov.u64 %rd5, 0;\nmov.u32 %r2, 5;\nld.u32 %r2, [%rd5];", |_| 0),
+        // Lanes of one warp inside and outside.
+        (&format!("{over_the_end}ld.global.u32 %r2, [%rd5+960];"), |thread| if thread < 16 { 340 + thread } else { 0 }),
+        // Partly outside is outside.
+        ("ld.global.v4.u32 {%r2, %r3, %r4, %r5}, [%rd4+1020];", |_| 352),
+        ("ld.global.v2.u32 {%r2, %r3}, [%rd4+1028];", |_| 0),
+        ("st.global.u32 [%rd4+-4], 1;\nld.global.u32 %r2, [%rd4+-4];", |_| 0),
+        ("st.shared.u32 [%r8+8192], 7;\nld.shared.u32 %r2, [%r8+8192];", |_| 0),
+        ("atom.global.add.u32 %r3, [%rd4+2048], 7;\natom.global.add.u32 %r2, [%rd4+2048], 7;", |_| 0),
+        (
+            ".local .align 4 .b8 mine[16];\nmov.u64 %rd5, mine;\nst.local.u32 [%rd5+64], 3;\nld.local.u32 %r2, [%rd5+64];",
+            |_| 0,
+        ),
+        ("cp.async.ca.shared.global [%r8], [%rd4+4096], 4;\ncp.async.wait_all;\nld.shared.u32 %r2, [%r8];", |_| 0),
+        // A parameter stays what it was.
+        (
+            "mov.b64 %rd5, other;\ncvta.param.u64 %rd5, %rd5;\nst.u64 [%rd5], 3;\nld.param.u64 %rd6, [other];\n\
+             ld.global.u32 %r2, [%rd6];",
+            |_| 100,
+        ),
+        // Addresses are rounded down.
+        ("ld.global.u32 %r2, [%rd4+6];", |_| 101),
+        ("st.shared.u32 [%r8+3], %r0;\nld.shared.u32 %r2, [%r8];", |thread| thread),
+        (
+            "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r2, %r3, %r4, %r5, %r6, %r7, %r14, %r15}, [%rd4+4096];",
+            |_| 0,
+        ),
+    ];
+    for names in ["none", "no-bounds,no-alignment", "all,no-bounds,no-alignment"] {
+        let sanitize = names.parse().expect("names of checks");
+        for (body, expected) in cases {
+            let launch = Launch { block: [64, 1, 1], sanitize, ..Launch::default() };
+            let other: Vec<u32> = (100..356).collect();
+            let body = format!(
+                "ld.param.u64 %rd4, [other];\nmov.u32 %r8, tile;\nshl.b32 %r9, %r0, 2;\nadd.u32 %r8, %r8, %r9;\n\
+                 {body}\nst.global.u32 [%rd0], %r2;"
+            );
+            let result = try_launch(&kernel(&body), "k", vec![Arg::Fresh(256), array(&other)], launch);
+            let (arrays, _) = result.unwrap_or_else(|fault| panic!("{names}: {fault}\n{body}"));
+            assert_eq!(values::<u32>(&arrays[0]), (0..64).map(expected).collect::<Vec<_>>(), "{names}\n{body}");
+            assert_eq!(values::<u32>(&arrays[1]), other, "{names}\n{body}");
+        }
+    }
+}
+
+#[test]
+fn one_of_bounds_and_alignment_is_found_without_the_other() {
+    let (far, crooked) = ("ld.global.u32 %r2, [%rd0+4096];", "ld.global.u32 %r2, [%rd0+2];");
+    for (names, body, kind) in [
+        ("no-alignment", far, Some(FindingKind::OutOfBounds)),
+        ("no-bounds", crooked, Some(FindingKind::Misaligned)),
+        ("no-alignment", crooked, None),
+        ("no-bounds", far, None),
+        ("races", far, Some(FindingKind::OutOfBounds)),
+        ("races", crooked, Some(FindingKind::Misaligned)),
+    ] {
+        let launch = Launch { sanitize: names.parse().expect("names of checks"), ..Launch::default() };
+        let result = try_launch(&kernel(body), "k", vec![array(&[0u32; 2]), array(&[0u32])], launch);
+        assert_eq!(result.err().map(|fault| fault.findings[0].kind), kind, "{names}: {body}");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn target(text: &str) {
         let params: Vec<Vec<u8>> = kernel.parameters().iter().map(|info| parameter(info.size)).collect();
         let asked = AtomicU32::new(0);
         let interrupt = || asked.fetch_add(1, Relaxed) > 3;
-        for sanitize in [Sanitizers::default(), Sanitizers::ALL] {
+        for sanitize in [Sanitizers::NONE, Sanitizers::DEFAULT, Sanitizers::ALL] {
             let launch = Launch {
                 grid: [2, 1, 1],
                 block: kernel.limits().required_block.unwrap_or([33, 1, 1]),

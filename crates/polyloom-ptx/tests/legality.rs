@@ -9,6 +9,8 @@ use std::process::Command;
 
 const HEAD: &str = ".version 9.2\n.target sm_100a\n.address_size 64\n.visible .entry k(.param .u64 out) {\n\
     .reg .b8 %b<8>; .reg .b16 %h<8>; .reg .b32 %r<32>; .reg .b64 %rd<16>; .reg .b128 %q<8>; .reg .pred %p<8>;\n\
+    .reg .f16 %fh<4>; .reg .u16 %uh<4>; .reg .s16 %sh<4>; .reg .f16x2 %fx<4>; .reg .f32 %f<4>; .reg .u32 %u<4>;\n\
+    .reg .s32 %s<4>; .reg .f64 %fd<4>; .reg .u64 %ud<4>; .reg .s64 %sd<4>;\n\
     .shared .align 16 .b8 tile[256];\n";
 
 /// Registers by their types.
@@ -210,6 +212,31 @@ const FORMS: &[&str] = &[
     "ld.global.u32 %r0, [%rd1+<4|1+2|8*2|WARP_SZ|(1)>];",
     ".pragma \"a\", \"b\";",
     "mov.b128 %q0, {<%rd0|%r0>, <%rd1|%r1>};",
+    // Registers of other types than the instruction's.
+    "<add.u32|add.f32|add.f16x2|mov.u32|mov.f32|and.b32|min.s32|copysign.f32> %r0, %<f|u|s|fx>1, %r2;",
+    "<mov.u32|mov.f32|mov.b32|abs.s32|neg.f32|ex2.approx.f32|not.b32|brev.b32> %<f|u|s|fx>0, %r1;",
+    "<popc|clz>.b32 %<f|u|s>0, %r1;",
+    "<mov.u32|mov.f32|mov.b32|popc.b32|clz.b32|abs.s32|neg.f32|ex2.approx.f32|not.b32|brev.b32> %r0, %<f|u|s|fx>1;",
+    "<add|mul.lo|min|fma.rn|mov|and|abs|not|neg>.<u64|f64|b64> <%fd|%ud|%sd|%rd>0, %rd1, %rd2;",
+    "<add|sub|min>.<u16|s16|f16|bf16> <%fh|%uh|%sh|%h>0, %h1, <%fh|%uh|%h>2;",
+    "fma.rn.<f16|f32|f64> @z0, @z1, @z2, <%fh|%uh|%f|%u|%fd|%ud>3;",
+    "<setp.lt.f32|setp.lt.u32|setp.eq.b32|setp.lt.and.s32> %p0, %r1, %<f|u|s>2;",
+    "setp.lt.and.f32 %p0, %<f|u|s>1, %r2, %p1;",
+    "set.eq.<u32|f32|s32>.<f32|u32> %<f|u|s|r>0, %<f|u|s>1, %r2;",
+    "selp.<b32|f32|u32> %<f|u>0, %<f|u>1, %r2, %p0;",
+    "slct.<b32|f32|u32>.<f32|s32> %<f|u|r>0, %r1, %r2, %<f|u|s|r>3;",
+    "<shl|shr>.<b32|u32> %<f|u|r>0, %r1, %<f|u>2;",
+    "<bfe.u32|bfi.b32|prmt.b32|shf.l.clamp.b32|dp4a.u32.u32|mad.lo.u32|sad.s32> %r0, %<f|u>1, %r2, %<f|s|r>3;",
+    "<bfe.u32|bfi.b32|prmt.b32|shf.l.clamp.b32|dp4a.u32.u32|mad.lo.u32|sad.s32> %<f|u>0, %r1, %r2, %r3;",
+    "lop3.b32 %<f|u>0, %f1, %u2, %r3, 3;",
+    "mul.wide.<u32|s32> %<fd|ud|sd>0, %r0, %<f|u|s>1;",
+    "shfl.sync.idx.b32 %<f|u>0, %<f|u>1, %<f|u>2, 31, -1;",
+    "<match.any.sync.b32|redux.sync.add.u32> %<f|u>0, %<f|u>1, -1;",
+    "vote.sync.ballot.b32 %<f|u>0, %p0, -1;",
+    "atom.global.<add|exch|min>.<f32|u32|b32> %<f|u>0, [%rd0], %<f|u>1;",
+    "red.global.add.<f32|u32> [%rd0], %<f|u|s>1;",
+    "cvt.rn.<f32|f16|f64>.<u32|s32> @a0, %<tid.x|laneid>;",
+    "mov.<u16|u32> @z0, %<clusterid|nclusterid|cluster_ctaid|cluster_nctaid>.<x|w>;",
 ];
 
 /// Each alternative of a form.

@@ -123,6 +123,8 @@ fn names_are_defined_once() {
         found,
         ["5:7: `k` is a variable and a function", "7:14: the variable `x` is defined twice, first at 6:13"]
     );
+    let found = errors(&format!("{HEAD}.visible .func f() {{ ret; }}\n.visible .func f();"));
+    assert_eq!(found, ["5:16: the function `f` is declared after its definition at 4:16"]);
     for declared in [".func f();\n.func f() { ret; }", ".extern .global .u32 x;\n.visible .global .u32 x = 5;"] {
         assert!(Module::parse(&format!("{HEAD}{declared}")).is_ok(), "{declared}");
     }

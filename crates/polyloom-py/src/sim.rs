@@ -3,7 +3,7 @@
 use crate::device::{DeviceMemory, layout_of};
 use crate::errors::device_error;
 use crate::launch::{interruptible, three};
-use polyloom::ptx::{Class, Fault, FindingKind, LoadError, Report, Sanitizers};
+use polyloom::ptx::{Class, Fault, FindingKind, LoadError, Report, Sanitizers, UnknownSanitizer};
 use polyloom::{
     Arch, Device, Grid, HostArray, Placement, PtxArgument, PtxParameter, SimOptions, Staged, UnknownArch,
     describe_fault, describe_report, device_memory, num_threads, run_on_simulator, source_name, takes_launch,
@@ -22,9 +22,8 @@ pub(crate) struct Settings {
     counters: bool,
 }
 
-static SETTINGS: Mutex<Settings> = Mutex::new(Settings { arch: Arch::DEFAULT, sanitize: NO_CHECKS, counters: false });
-
-const NO_CHECKS: Sanitizers = Sanitizers { uninitialised: false, races: false, barriers: false, async_copies: false };
+static SETTINGS: Mutex<Settings> =
+    Mutex::new(Settings { arch: Arch::DEFAULT, sanitize: Sanitizers::DEFAULT, counters: false });
 
 /// What the last launch that ran to its end did, and for how many seconds it ran.
 static LAST: Mutex<Option<(Report, f64)>> = Mutex::new(None);
@@ -51,8 +50,10 @@ pub(crate) fn set_last_report(report: Report, elapsed: Duration) {
 /// arch : str, optional
 ///     The GPU architecture that is simulated, `"sm_80"` at first.
 /// sanitize : str or sequence of str, optional
-///     Checks besides those of bounds and alignment, which are always made: any of `"races"`, `"uninitialised"`,
-///     `"barriers"` and `"async"`, or `"all"`, or `"none"`.
+///     The checks that are made: `"default"`, at first, which are `"bounds"` and `"alignment"`; with them any of
+///     `"races"`, `"uninitialised"`, `"barriers"` and `"async"`; `"all"`; `"none"`. A name that begins with `no-` takes
+///     a check away: `"all,no-races"`, or `"no-bounds"`, with which accesses outside of arrays read zeros and write
+///     nothing. With `"no-alignment"` addresses are rounded down to a multiple of what is accessed.
 /// counters : bool, optional
 ///     Whether to count instructions, memory transactions and the like, for `last_report`.
 #[pyfunction]
@@ -75,28 +76,14 @@ pub(crate) fn configure_simulator(
 }
 
 fn sanitizers(checks: &Bound<'_, PyAny>) -> PyResult<Sanitizers> {
-    let known = "'races', 'uninitialised', 'barriers', 'async', 'all' or 'none'";
-    let names: Vec<String> = match checks.extract::<String>() {
-        Ok(names) => names.split(',').map(|name| name.trim().to_owned()).collect(),
+    let names = match checks.extract::<String>() {
+        Ok(names) => names,
         Err(_) => {
-            checks.extract().map_err(|_| PyTypeError::new_err(format!("sanitize is {checks}: it may be {known}")))?
+            let names = checks.extract::<Vec<String>>();
+            names.map_err(|_| PyTypeError::new_err("sanitize is a string, or a sequence of them"))?.join(",")
         }
     };
-    let mut chosen = NO_CHECKS;
-    for name in names {
-        match name.as_str() {
-            "all" => chosen = Sanitizers::ALL,
-            "none" => chosen = NO_CHECKS,
-            "races" => chosen.races = true,
-            "uninitialised" | "uninitialized" => chosen.uninitialised = true,
-            "barriers" => chosen.barriers = true,
-            "async" => chosen.async_copies = true,
-            _ => {
-                return Err(PyValueError::new_err(format!("sanitize is '{name}': it may be {known}")));
-            }
-        }
-    }
-    Ok(chosen)
+    names.parse().map_err(|error: UnknownSanitizer| PyValueError::new_err(format!("sanitize: {error}")))
 }
 
 /// What the last launch on `sim:0` did: a dictionary with `thread_instructions`, `warp_instructions`, `seconds`,

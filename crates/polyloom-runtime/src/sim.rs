@@ -123,7 +123,7 @@ impl Memory for SimMemory {
 /// How a launch on the simulator goes about it.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct SimOptions {
-    /// What is checked besides bounds and alignment.
+    /// What is checked.
     pub sanitize: Sanitizers,
     /// Whether instructions, memory transactions and the like are counted.
     pub counters: bool,

@@ -130,6 +130,9 @@ impl Decoder<'_> {
         if operands.len() != count || returns && destinations.len() != count && !unused {
             return line.error(format!("{count} operands are wanted, not {}", operands.len()));
         }
+        for each in operands.iter().chain(&destinations) {
+            self.check_type(each, ty)?;
+        }
         let operands = operands.iter().map(|each| self.any_source(each, ty)).collect::<Decoded<Vec<_>>>()?;
         let destinations: Vec<Destination> =
             destinations.iter().map(|each| self.destination(each, ty.bits())).collect::<Decoded<_>>()?;

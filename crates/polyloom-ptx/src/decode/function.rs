@@ -474,7 +474,11 @@ impl<'a> Decoder<'a> {
 
     fn line(&mut self, instruction: &Instruction) -> Decoded<()> {
         self.position = instruction.position;
-        self.reads_special = matches!(instruction.opcode.as_str(), "mov" | "cvt");
+        self.reads_special = match instruction.opcode.as_str() {
+            "mov" => true,
+            "cvt" => instruction.modifiers.iter().filter_map(|name| Type::parse(name)).all(Type::is_integer),
+            _ => false,
+        };
         let guard = match &instruction.guard {
             None => None,
             Some((negated, name)) => {

@@ -300,7 +300,7 @@ impl Decoder<'_> {
             return line.error("`dp2a` needs `.lo` or `.hi`");
         }
         let first = if part == Some(Part::High) { 2 } else { 0 };
-        let compute = self.ternary::<u32>(line, Type::B(32), move |a, b, c| {
+        let compute = self.ternary::<u32>(line, Type::U(32), move |a, b, c| {
             let (n, bits, first) = if four { (4, 8, 0) } else { (2, 16, first) };
             let products =
                 (0..n).map(|at| narrow(a, bits, at, a_signed).wrapping_mul(narrow(b, 8, first + at, b_signed)) as u32);

@@ -252,6 +252,9 @@ impl Decoder<'_> {
         let left = line.mods.need_of(&[("l", true), ("r", false)])?;
         let clamp = line.mods.need_of(&[("clamp", true), ("wrap", false)])?;
         let ty = line.mods.ty()?;
+        if let [_, _, _, shift] = line.instruction.operands.as_slice() {
+            self.check_type(shift, Type::U(32))?;
+        }
         self.ternary::<u32>(line, ty, move |a, b, c| {
             let n = if clamp { c.min(32) } else { c & 31 };
             let both = u64::from(b) << 32 | u64::from(a);

@@ -2,6 +2,7 @@
 
 use super::function::Decoder;
 use super::op::{AnySource, Destination, Halves, Op, Special};
+use super::special::{Widths, special};
 use super::symbol::{File, Symbol, is_opaque};
 use super::types::Type;
 use super::{Class, Decoded, Line};
@@ -17,24 +18,24 @@ pub(super) enum Resolved {
 
 /// An operand that an instruction of its own puts into a register; `mov` of it is that instruction.
 pub(super) enum Produced {
-    /// A special register, and whether it has 64 bits.
-    Special(Special, bool),
+    /// A special register, and of which widths it can be read.
+    Special(Special, Widths),
     /// The address of so many bytes into local memory.
     FrameAddress(i64),
 }
 
 impl Produced {
     fn is_wide(&self) -> bool {
-        matches!(self, Produced::Special(_, true) | Produced::FrameAddress(_))
+        matches!(self, Produced::Special(_, Widths::B64 | Widths::UpTo64) | Produced::FrameAddress(_))
     }
 
-    /// Whether it can be read as so many bits: those it has, or the lower ones where it had no more in old PTX.
+    /// Whether it can be read as so many bits.
     pub(super) fn has(&self, bits: u32) -> bool {
-        match (self, bits) {
-            (Produced::Special(Special::ThreadIndex(_) | Special::BlockSize(_), _), 16) => true,
-            (Produced::Special(Special::BlockIndex(_) | Special::GridSize(_), _), 16) => true,
-            (Produced::Special(Special::Absent, _), 16 | 32) => true,
-            _ => bits == if self.is_wide() { 64 } else { 32 },
+        match self {
+            Produced::Special(_, Widths::B32) => bits == 32,
+            Produced::Special(_, Widths::UpTo32) => matches!(bits, 16 | 32),
+            Produced::Special(_, Widths::UpTo64) => matches!(bits, 16 | 32 | 64),
+            Produced::Special(_, Widths::B64) | Produced::FrameAddress(_) => bits == 64,
         }
     }
 
@@ -122,10 +123,10 @@ impl Decoder<'_> {
 
     /// What an operand stands for that is in no register.
     pub(super) fn produced(&self, operand: &Operand) -> Option<Produced> {
-        let special = |(which, wide)| Produced::Special(which, wide);
+        let of_special = |(which, widths)| Produced::Special(which, widths);
         match operand {
             Operand::Name(name) => match self.find(name) {
-                None => super::special::special(name, None).map(special),
+                None => special(name, None).map(of_special),
                 Some(Symbol::Frame { offset, .. }) => Some(Produced::FrameAddress(offset.into())),
                 Some(_) => None,
             },
@@ -134,7 +135,7 @@ impl Decoder<'_> {
                 _ => None,
             },
             Operand::Component(name, component) if self.component(name, component).is_none() => {
-                super::special::special(name, Some(component)).map(special)
+                special(name, Some(component)).map(of_special)
             }
             _ => None,
         }
@@ -164,6 +165,7 @@ impl Decoder<'_> {
             Resolved::Register { file, slot, ty: found } => {
                 let right_file = file == if wide { File::Double } else { File::Word };
                 if right_file && found.bits() == ty.bits() {
+                    self.check_type(operand, ty)?;
                     return Ok(Source::Register(slot));
                 }
                 self.operand_error(format!(
@@ -174,6 +176,18 @@ impl Decoder<'_> {
                 ))
             }
         }
+    }
+
+    /// Refuses a register of a type that is no operand of an instruction's.
+    pub(super) fn check_type(&self, operand: &Operand, ty: Type) -> Decoded<()> {
+        if let Operand::Name(name) = operand
+            && let Some(Symbol::Register { ty: found, .. }) = self.find(name)
+            && !found.is_operand_of(ty)
+        {
+            let (found, ty) = (found.name(), ty.name());
+            return self.operand_error(format!("`{name}` is of type `.{found}`, the operand is of `.{ty}`"));
+        }
+        Ok(())
     }
 
     /// A register of type `ty` that is written, or `_`.

@@ -2,29 +2,40 @@
 
 use super::op::Special;
 
-/// The special register of that name and component, and whether it has 64 bits.
-pub(super) fn special(name: &str, component: Option<&str>) -> Option<(Special, bool)> {
+/// Of how many bits a special register can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Widths {
+    B32,
+    B64,
+    /// It had 16 bits in old PTX, and the lower half is still to be had.
+    UpTo32,
+    /// As `UpTo32`, and 64.
+    UpTo64,
+}
+
+/// The special register of that name and component, and how it can be read.
+pub(super) fn special(name: &str, component: Option<&str>) -> Option<(Special, Widths)> {
     let axis = match component {
         None | Some("x") => Some(0),
         Some("y") => Some(1),
         Some("z") => Some(2),
         Some(_) => None,
     };
-    let of_axis = |which: fn(usize) -> Special| match component {
-        Some("w") => Some((Special::Absent, false)),
-        _ => Some((which(axis?), false)),
+    let of_axis = |which: fn(usize) -> Special, widths: Widths| match component {
+        Some("w") => Some((Special::Absent, widths)),
+        _ => Some((which(axis?), widths)),
     };
     if component.is_some() {
         return match name {
-            "%tid" => of_axis(Special::ThreadIndex),
-            "%ntid" => of_axis(Special::BlockSize),
-            "%ctaid" => of_axis(Special::BlockIndex),
-            "%nctaid" => of_axis(Special::GridSize),
+            "%tid" => of_axis(Special::ThreadIndex, Widths::UpTo32),
+            "%ntid" => of_axis(Special::BlockSize, Widths::UpTo32),
+            "%ctaid" => of_axis(Special::BlockIndex, Widths::UpTo32),
+            "%nctaid" => of_axis(Special::GridSize, Widths::UpTo32),
             // Every block is a cluster of its own.
-            "%clusterid" => of_axis(Special::BlockIndex),
-            "%nclusterid" => of_axis(Special::GridSize),
-            "%cluster_ctaid" => Some((Special::Zero, false)),
-            "%cluster_nctaid" => Some((Special::One, false)),
+            "%clusterid" => of_axis(Special::BlockIndex, Widths::B32),
+            "%nclusterid" => of_axis(Special::GridSize, Widths::B32),
+            "%cluster_ctaid" => Some((Special::Zero, Widths::B32)),
+            "%cluster_nctaid" => Some((Special::One, Widths::B32)),
             _ => None,
         };
     }
@@ -50,15 +61,15 @@ pub(super) fn special(name: &str, component: Option<&str>) -> Option<(Special, b
         | "%reserved_smem_offset_end"
         | "%reserved_smem_offset_cap" => Special::Zero,
         "%cluster_nctarank" => Special::One,
-        "%clock64" => return Some((Special::Clock, true)),
-        "%globaltimer" => return Some((Special::Time, true)),
-        "%gridid" => return Some((Special::Absent, true)),
-        "%current_graph_exec" => return Some((Special::Zero, true)),
-        _ if name.starts_with("%pm") && name.ends_with("_64") => return Some((Special::Zero, true)),
+        "%clock64" => return Some((Special::Clock, Widths::B64)),
+        "%globaltimer" => return Some((Special::Time, Widths::B64)),
+        "%gridid" => return Some((Special::Absent, Widths::UpTo64)),
+        "%current_graph_exec" => return Some((Special::Zero, Widths::B64)),
+        _ if name.starts_with("%pm") && name.ends_with("_64") => return Some((Special::Zero, Widths::B64)),
         _ if name.starts_with("%pm") || name.starts_with("%envreg") || name.starts_with("%reserved_smem_offset_") => {
             Special::Zero
         }
         _ => return None,
     };
-    Some((narrow, false))
+    Some((narrow, Widths::B32))
 }

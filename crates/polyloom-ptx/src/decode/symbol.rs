@@ -120,6 +120,9 @@ pub(crate) fn repeated(ast: &Ast) -> Vec<Error> {
             errors.push(Error::new(position, format!("`{name}` is a {first_kind} and a {kind}")));
         } else if let Some(first) = defined.filter(|_| defines) {
             errors.push(Error::new(position, format!("the {kind} `{name}` is defined twice, first at {first}")));
+        } else if let Some(first) = defined.filter(|_| kind != "variable") {
+            errors
+                .push(Error::new(position, format!("the {kind} `{name}` is declared after its definition at {first}")));
         }
         *defined = defined.or(defines.then_some(position));
     }

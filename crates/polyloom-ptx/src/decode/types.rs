@@ -145,6 +145,19 @@ impl Type {
         }
     }
 
+    /// Whether a register of the type, of the right size, is an operand where an instruction has type `wanted`: integers
+    /// are operands of each other's types, floats of their own, and bits of all (PTX ISA 9.0 §9.5.1). So are pairs of
+    /// halves of integers, as ptxas has it.
+    pub(crate) fn is_operand_of(self, wanted: Type) -> bool {
+        let is_float = matches!(wanted, Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2 | Type::F32 | Type::F64);
+        match self {
+            Type::U(_) | Type::S(_) => !is_float,
+            Type::F16x2 => wanted == self || !is_float,
+            Type::F16 | Type::F32 | Type::F64 => wanted == self || !is_float && !wanted.is_integer(),
+            _ => true,
+        }
+    }
+
     /// Bits in a register.
     pub(crate) fn bits(self) -> u32 {
         match self {

@@ -151,8 +151,8 @@ impl Decoder<'_> {
         let all = &line.instruction.operands;
         let (d, p) = match &all[0] {
             Operand::Pair(..) if any => return line.error("`match.any` writes no predicate"),
-            Operand::Pair(d, p) => (self.slot::<u32>(d, Type::B(32))?, self.predicate_slot(p)?),
-            d => (self.slot::<u32>(d, Type::B(32))?, None),
+            Operand::Pair(d, p) => (self.slot::<u32>(d, Type::U(32))?, self.predicate_slot(p)?),
+            d => (self.slot::<u32>(d, Type::U(32))?, None),
         };
         let members = Some(self.source(&all[2], Type::B(32))?);
         fn matched<T: Word>(

@@ -31,7 +31,12 @@ pub(crate) enum Where {
     Shared,
     Local,
     Param,
+    /// Outside of all memory, where that is let pass.
+    Nowhere,
 }
+
+/// Bytes that are nowhere, for each lane: as many as an access may have.
+pub(super) const NOWHERE_BYTES: usize = 32;
 
 /// Lanes whose accesses go to one region, at these offsets.
 pub(crate) struct Group {
@@ -96,11 +101,15 @@ impl Warp {
             }
         }
         let size = u64::from(size);
+        let checks = context.launch.sanitize;
         let misaligned = u64::from(align) - 1;
         let (place, start, length) = match found {
             Space::Shared => (Where::Shared, base, block.shared.len() as u64),
             Space::Local => (Where::Local, base, u64::from(self.local_bytes)),
             Space::Param if writes => {
+                if !checks.bounds {
+                    return Ok(self.nowhere(group));
+                }
                 let message = format!("a parameter of the kernel, at 0x{first:x}, is written");
                 return Err(self.finding(context, block, inst, FindingKind::OutOfBounds, &message, group));
             }
@@ -109,11 +118,16 @@ impl Warp {
                 Some(index) => {
                     let allocation = &context.memory[index];
                     if writes && allocation.constant {
+                        if !checks.bounds {
+                            return Ok(self.nowhere(lanes & lanes.wrapping_neg()));
+                        }
                         let message = format!("constant memory at 0x{first:x} is written");
                         return Err(self.finding(context, block, inst, FindingKind::OutOfBounds, &message, group));
                     }
                     (Where::Global(index), allocation.address, allocation.region.len() as u64)
                 }
+                // The other lanes' addresses may be inside.
+                None if !checks.bounds => return Ok(self.nowhere(lanes & lanes.wrapping_neg())),
                 None => return Err(self.outside(context, block, inst, found, addresses, group, size, base)),
             },
         };
@@ -133,6 +147,11 @@ impl Warp {
             }
         }
         if crooked & misaligned != 0 {
+            if !checks.alignment {
+                let straight = addresses.map(|address| address & !misaligned);
+                let size = (size as u32, align);
+                return self.locate(context, block, inst, space, &straight, lanes, size, writes);
+            }
             return Err(self.misaligned(context, block, inst, addresses, group, align));
         }
         if let Where::Global(index) = place
@@ -143,8 +162,13 @@ impl Warp {
         if bad & group != 0 {
             // Some lanes go elsewhere in global memory; their turn comes. In other spaces there is no elsewhere.
             let wrong = bad & group;
-            let elsewhere = matches!(place, Where::Global(_)) && wrong & lanes & (lanes & lanes.wrapping_neg()) == 0;
+            let first = lanes & lanes.wrapping_neg();
+            let is_global = matches!(place, Where::Global(_));
+            let elsewhere = is_global && wrong & first == 0;
             if !elsewhere {
+                if !checks.bounds {
+                    return Ok(self.nowhere(if is_global { first } else { wrong }));
+                }
                 return Err(self.outside(context, block, inst, found, addresses, wrong, size, base));
             }
             group &= !wrong;
@@ -157,12 +181,20 @@ impl Warp {
         Ok(Group { lanes: group, place, offsets })
     }
 
+    /// Lanes whose accesses are outside of all memory and are let pass: they read zeros, and what they write is lost.
+    #[cold]
+    fn nowhere(&self, lanes: u32) -> Group {
+        self.nowhere.fill(0);
+        Group { lanes, place: Where::Nowhere, offsets: std::array::from_fn(|lane| lane * NOWHERE_BYTES) }
+    }
+
     pub(crate) fn region<'a>(&'a self, context: &'a Context<'_>, block: &'a BlockState, place: Where) -> &'a Region {
         match place {
             Where::Global(index) => &context.memory[index].region,
             Where::Shared => &block.shared,
             Where::Local => &self.local,
             Where::Param => &context.parameters,
+            Where::Nowhere => &self.nowhere,
         }
     }
 

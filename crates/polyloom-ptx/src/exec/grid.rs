@@ -6,6 +6,7 @@
 
 use super::block::{Block, Progress};
 use super::registers::Registers;
+use crate::Launch;
 use crate::counters::Counters;
 use crate::decode::op::{Inst, Program};
 use crate::memory::device::{Allocation, DeviceMemory};
@@ -13,7 +14,6 @@ use crate::memory::region::Region;
 use crate::memory::window;
 use crate::report::{Fault, Finding, FindingKind, Report, Site, Thread};
 use crate::sanitize::{BlockChecks, GlobalChecks};
-use crate::{Launch, Sanitizers};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -136,8 +136,7 @@ impl Context<'_> {
 
     pub(crate) fn new_checks(&self, linear: u64) -> Option<BlockChecks> {
         let sanitize = self.launch.sanitize;
-        let wanted = sanitize != Sanitizers::default();
-        wanted.then(|| BlockChecks::new(sanitize, self.shared_bytes, linear, self.warps))
+        sanitize.observes().then(|| BlockChecks::new(sanitize, self.shared_bytes, linear, self.warps))
     }
 
     /// The thread of that number in the block of that number.
@@ -246,7 +245,7 @@ pub(crate) fn run(
     (device, heap): (&DeviceMemory, Option<u64>),
     launch: &Launch<'_>,
 ) -> Result<Report, Box<Fault>> {
-    let sanitizing = launch.sanitize != Sanitizers::default();
+    let sanitizing = launch.sanitize.observes();
     if let Some(message) = invalid(program, launch) {
         return Err(refused(program, message));
     }

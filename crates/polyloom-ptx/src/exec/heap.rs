@@ -37,7 +37,7 @@ impl Warp {
         for lane in lanes_of(lanes).filter(|lane| addresses[*lane] != 0) {
             let address = addresses[lane];
             let heap = context.allocation(address, &mut 0).and_then(|index| context.memory[index].heap.as_ref());
-            if !heap.is_some_and(|heap| heap.free(address)) {
+            if !heap.is_some_and(|heap| heap.free(address)) && context.launch.sanitize.bounds {
                 let place = context.device.describe(address, context.launch.names);
                 let message = format!("0x{address:x} is no block of `malloc`: it is {place}");
                 let mut finding = self.finding(context, block, inst, FindingKind::InvalidFree, &message, 1 << lane);

@@ -26,9 +26,13 @@ impl Warp {
             Some(stride) => *stride.get(&self.registers),
             None => [0; LANES],
         };
+        let checks_alignment = context.launch.sanitize.alignment;
         let address = |lane: u8, (major, minor): (u32, u32)| {
-            let elements = u64::from(major) * u64::from(stride[usize::from(lane)]) + u64::from(minor);
-            addresses[usize::from(lane)].wrapping_add(elements * u64::from(access.size))
+            let size = u64::from(access.size);
+            let start = u64::from(major) * u64::from(stride[usize::from(lane)]) * size;
+            let row = addresses[usize::from(lane)].wrapping_add(start);
+            let row = if checks_alignment { row } else { row & !u64::from(access.rows.align - 1) };
+            row.wrapping_add(u64::from(minor) * size)
         };
         let rows: Vec<u64> = access.rows.starts.iter().map(|(lane, major)| address(*lane, (*major, 0))).collect();
         for (row, (lane, _)) in rows.iter().zip(&access.rows.starts) {
@@ -74,7 +78,7 @@ impl Warp {
                 let size = (access.size, access.size);
                 let group = self.locate(context, block, inst, access.space, &places, left, size, access.store)?;
                 left &= !group.lanes;
-                if std::mem::take(&mut counts) && !matches!(group.place, Where::Local | Where::Param) {
+                if std::mem::take(&mut counts) && !matches!(group.place, Where::Local | Where::Param | Where::Nowhere) {
                     let lane = group.lanes.trailing_zeros() as usize;
                     let start = places[lane].wrapping_sub(group.offsets[lane] as u64);
                     let offsets: Vec<usize> = rows.iter().map(|row| row.wrapping_sub(start) as usize).collect();
@@ -128,7 +132,7 @@ impl Warp {
         let Ok(group) = self.locate(context, block, inst, access.space, &starts, all, bytes, false) else {
             return false;
         };
-        if group.lanes != all || group.place == Where::Local {
+        if group.lanes != all || matches!(group.place, Where::Local | Where::Nowhere) {
             return false;
         }
         // Whole words are read of it, also at its end.

@@ -68,8 +68,13 @@ impl Warp {
         self.finding(context, block, inst, FindingKind::Trap, &message, lanes)
     }
 
-    /// A byte at a generic address, as one lane sees it.
+    /// A byte at a generic address, as one lane sees it: outside of memory none, or zero where that is let pass.
     fn byte(&self, context: &Context<'_>, lane: usize, address: u64) -> Option<u8> {
+        let byte = self.byte_inside(context, lane, address);
+        byte.or_else(|| (!context.launch.sanitize.bounds).then_some(0))
+    }
+
+    fn byte_inside(&self, context: &Context<'_>, lane: usize, address: u64) -> Option<u8> {
         match window::space_of(address) {
             Space::Local => {
                 let offset = address - window::base(Space::Local);

@@ -6,6 +6,7 @@
 //! another could run lets that one run for a while, so lanes that wait for other lanes do not wait forever; when
 //! all that can run spin, the block's other warps, and then other blocks, go on.
 
+use super::access::NOWHERE_BYTES;
 use super::block::{BlockState, Resume};
 use super::grid::Context;
 use super::registers::{Base, LANES, Registers, lanes_of};
@@ -102,6 +103,8 @@ pub(crate) struct Warp {
     /// Lanes that exist.
     pub(crate) present: u32,
     pub(crate) local: Region,
+    /// What lanes access that go outside of all memory, where that is let pass.
+    pub(super) nowhere: Region,
     /// How far `alloca` has come in each lane's local memory.
     pub(super) stack: [u32; LANES],
     /// How far it had come when a lane entered a frame; nothing unless the kernel has such instructions.
@@ -132,6 +135,7 @@ impl Warp {
             threads: [[0; LANES]; 3],
             present: 0,
             local: Region::new(local_bytes as usize * LANES)?,
+            nowhere: Region::new(if context.launch.sanitize.bounds { 0 } else { NOWHERE_BYTES * LANES })?,
             stack: [0; LANES],
             stack_before: Vec::new(),
             local_bytes,

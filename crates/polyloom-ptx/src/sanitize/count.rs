@@ -33,7 +33,7 @@ pub(super) fn access(counters: &mut Counters, context: &Context<'_>, access: &Ac
                 counters.shared_conflicts += conflicts(starts, access.size as usize);
             }
         }
-        Where::Local | Where::Param => {}
+        Where::Local | Where::Param | Where::Nowhere => {}
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn rows(
                 counters.shared_conflicts += conflicts(turn.iter().copied(), piece);
             }
         }
-        Where::Local | Where::Param => {}
+        Where::Local | Where::Param | Where::Nowhere => {}
     }
 }
 

@@ -80,6 +80,7 @@ fn generic(context: &Context<'_>, place: Where, offset: usize) -> u64 {
         Where::Shared => window::base(Space::Shared) + offset as u64,
         Where::Local => window::base(Space::Local) + offset as u64,
         Where::Param => window::base(Space::Param) + offset as u64,
+        Where::Nowhere => 0,
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn access(context: &Context<'_>, shared: &mut [u8], access: &Access<'
             let known = |at: usize, length: usize| match group.place {
                 Where::Global(index) => context.memory[index].is_written(at, length),
                 Where::Shared => (at..at + length).all(|at| shared[at / 8] >> (at % 8) & 1 != 0),
-                Where::Local | Where::Param => true,
+                Where::Local | Where::Param | Where::Nowhere => true,
             };
             if !known(offset, size) {
                 let matters = |byte: &usize| access.copied >> byte & 1 == 0 && !known(offset + byte, 1);
@@ -33,7 +33,7 @@ pub(super) fn access(context: &Context<'_>, shared: &mut [u8], access: &Access<'
             match group.place {
                 Where::Global(index) => context.memory[index].set_written(offset, size),
                 Where::Shared => (offset..offset + size).for_each(|at| shared[at / 8] |= 1 << (at % 8)),
-                Where::Local | Where::Param => {}
+                Where::Local | Where::Param | Where::Nowhere => {}
             }
         }
     }
