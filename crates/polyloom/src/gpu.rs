@@ -1,11 +1,21 @@
 //! GPU code of a kernel, as text: no GPU is needed to make it.
 
+#[cfg(not(any(feature = "compute", feature = "compute-static")))]
+mod absent;
+#[cfg(any(feature = "compute", feature = "compute-static"))]
+mod llvm;
+
 use crate::kernel::Kernel;
+#[cfg(not(any(feature = "compute", feature = "compute-static")))]
+use absent as backend;
+#[cfg(any(feature = "compute", feature = "compute-static"))]
+use llvm as backend;
 use polyloom_codegen::{CodegenError, Facts, GridShape, Variant, entry_name, gpu_parameter_bytes};
 use polyloom_frontend::CompileError;
 use polyloom_ir::verify::{check_arch, check_version};
-use polyloom_ir::{Arch, Code, Diagnostic, FuncId, Module, PtxVersion, SourceMap};
+use polyloom_ir::{Arch, Code, Diagnostic, PtxVersion};
 use polyloom_runtime::without_fork;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 /// What GPU code is made for.
@@ -121,7 +131,7 @@ impl Kernel {
     /// As [`Kernel::emit_gpu`], and if there is no assembler or it does not take the PTX.
     pub fn cubin(&self, target: &GpuTarget) -> Result<Vec<u8>, GpuError> {
         let ptx = self.emit_gpu(GpuForm::Ptx, target)?;
-        Ok(assemble(self, &ptx, target.arch)?)
+        Ok(backend::assemble(self, &ptx, target.arch).map_err(failed)?)
     }
 
     /// Whether GPUs of an architecture have all that the kernel asks for.
@@ -175,7 +185,7 @@ impl Kernel {
         self.check_arch(target.arch)?;
         let code = self.for_gpus()?;
         let lines = target.lines.then(|| self.sources());
-        Ok(without_fork(|| emit(code, variant, target, version, lines, &self.gpu_entry(), forms))?)
+        Ok(without_fork(|| backend::emit(code, variant, target, version, lines, &self.gpu_entry(), forms))?)
     }
 }
 
@@ -195,27 +205,12 @@ pub enum GpuError {
 /// # Errors
 ///
 /// When there is none: what was looked for.
-#[cfg(any(feature = "compute", feature = "compute-static"))]
 pub fn find_assembler() -> Result<PathBuf, CodegenError> {
-    let found = polyloom_runtime::cuda::Assembler::find();
-    found.map(|assembler| assembler.path().to_owned()).map_err(|error| CodegenError::new(error.to_string()))
-}
-
-/// Where NVIDIA's assembler is.
-///
-/// # Errors
-///
-/// In this build always.
-#[cfg(not(any(feature = "compute", feature = "compute-static")))]
-pub fn find_assembler() -> Result<PathBuf, CodegenError> {
-    Err(CodegenError::new(NO_PTX))
+    backend::Assembler::find().map(|assembler| assembler.path().to_owned()).map_err(failed)
 }
 
 /// NVIDIA's assembler, for what it says of PTX, if the machine has it.
-pub struct Ptxas {
-    #[cfg(any(feature = "compute", feature = "compute-static"))]
-    program: polyloom_runtime::cuda::Ptxas,
-}
+pub struct Ptxas(backend::Ptxas);
 
 impl Ptxas {
     /// Looks for the program where [`find_assembler`] does.
@@ -224,13 +219,7 @@ impl Ptxas {
     ///
     /// When there is none: what was looked for.
     pub fn find() -> Result<Ptxas, CodegenError> {
-        #[cfg(any(feature = "compute", feature = "compute-static"))]
-        return match polyloom_runtime::cuda::Ptxas::find() {
-            Ok(program) => Ok(Ptxas { program }),
-            Err(error) => Err(CodegenError::new(error.to_string())),
-        };
-        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
-        Err(CodegenError::new(NO_PTX))
+        backend::Ptxas::find().map(Ptxas).map_err(failed)
     }
 
     /// What `ptxas --verbose` says of PTX: registers, memory and spills.
@@ -239,13 +228,7 @@ impl Ptxas {
     ///
     /// If it does not take the PTX.
     pub fn log(&self, ptx: &str, arch: Arch) -> Result<String, CodegenError> {
-        #[cfg(any(feature = "compute", feature = "compute-static"))]
-        return self.program.log(ptx, arch).map_err(|error| CodegenError::new(error.to_string()));
-        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
-        {
-            let _ = (ptx, arch);
-            Err(CodegenError::new(NO_PTX))
-        }
+        self.0.log(ptx, arch).map_err(failed)
     }
 
     /// Its version, such as `13.0.88`.
@@ -254,18 +237,12 @@ impl Ptxas {
     ///
     /// If it does not say.
     pub fn version(&self) -> Result<String, CodegenError> {
-        #[cfg(any(feature = "compute", feature = "compute-static"))]
-        return self.program.version().map_err(|error| CodegenError::new(error.to_string()));
-        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
-        Err(CodegenError::new(NO_PTX))
+        self.0.version().map_err(failed)
     }
 }
 
 /// NVIDIA's compiler of CUDA C++, if the machine has it.
-pub struct Nvrtc {
-    #[cfg(any(feature = "compute", feature = "compute-static"))]
-    library: polyloom_runtime::cuda::Nvrtc,
-}
+pub struct Nvrtc(backend::Nvrtc);
 
 impl Nvrtc {
     /// Looks for the library in CUDA tool kits and in NVIDIA's packages for Python.
@@ -274,13 +251,7 @@ impl Nvrtc {
     ///
     /// When there is none: what was looked for.
     pub fn find() -> Result<Nvrtc, CodegenError> {
-        #[cfg(any(feature = "compute", feature = "compute-static"))]
-        return match polyloom_runtime::cuda::Nvrtc::find() {
-            Ok(library) => Ok(Nvrtc { library }),
-            Err(error) => Err(CodegenError::new(error.to_string())),
-        };
-        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
-        Err(CodegenError::new(NO_PTX))
+        backend::Nvrtc::find().map(Nvrtc).map_err(failed)
     }
 
     /// Compiles CUDA C++ that includes nothing, as [`Kernel::text`] gives it, to PTX.
@@ -289,13 +260,7 @@ impl Nvrtc {
     ///
     /// What the compiler does not take.
     pub fn compile(&self, text: &str, arch: Arch) -> Result<String, CodegenError> {
-        #[cfg(any(feature = "compute", feature = "compute-static"))]
-        return self.library.compile(text, arch).map_err(|error| CodegenError::new(error.to_string()));
-        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
-        {
-            let _ = (text, arch);
-            Err(CodegenError::new(NO_PTX))
-        }
+        self.0.compile(text, arch).map_err(failed)
     }
 
     /// Its version, such as `13.0`.
@@ -304,80 +269,15 @@ impl Nvrtc {
     ///
     /// If it does not say.
     pub fn version(&self) -> Result<String, CodegenError> {
-        #[cfg(any(feature = "compute", feature = "compute-static"))]
-        return self.library.version().map_err(|error| CodegenError::new(error.to_string()));
-        #[cfg(not(any(feature = "compute", feature = "compute-static")))]
-        Err(CodegenError::new(NO_PTX))
+        self.0.version().map_err(failed)
     }
+}
+
+fn failed(error: impl Display) -> CodegenError {
+    CodegenError::new(error.to_string())
 }
 
 /// Says in which folders Python's packages are, NVIDIA's among them.
 pub fn set_package_folders(folders: Vec<PathBuf>) {
-    #[cfg(any(feature = "compute", feature = "compute-static"))]
-    polyloom_runtime::cuda::set_package_folders(folders);
-    #[cfg(not(any(feature = "compute", feature = "compute-static")))]
-    drop(folders);
-}
-
-#[cfg(any(feature = "compute", feature = "compute-static"))]
-fn assemble(kernel: &Kernel, ptx: &str, arch: Arch) -> Result<Vec<u8>, CodegenError> {
-    let made = polyloom_runtime::cuda::cubin(kernel.cache(), ptx, arch);
-    made.map_err(|error| CodegenError::new(error.to_string()))
-}
-
-#[cfg(not(any(feature = "compute", feature = "compute-static")))]
-fn assemble(_: &Kernel, _: &str, _: Arch) -> Result<Vec<u8>, CodegenError> {
-    Err(CodegenError::new(NO_PTX))
-}
-
-#[cfg(not(any(feature = "compute", feature = "compute-static")))]
-const NO_PTX: &str = "this build makes no PTX: it takes the cargo feature `compute`, or the Python package";
-
-#[cfg(any(feature = "compute", feature = "compute-static"))]
-fn emit<const N: usize>(
-    (module, kernel): (&Module, FuncId),
-    variant: &Variant,
-    target: &GpuTarget,
-    version: PtxVersion,
-    sources: Option<&SourceMap>,
-    entry: &str,
-    forms: [GpuForm; N],
-) -> Result<[String; N], CodegenError> {
-    use crate::ptx_argument::name_parameters;
-    let backend = polyloom_llvm::Nvptx::new(target.arch, version);
-    let options = polyloom_llvm::GpuOptions { shape: target.shape, few_threads: target.dense, sources };
-    let made = backend.emit(module, kernel, variant, options, entry, forms.map(emit_form))?;
-    let texts = made.map(String::from_utf8);
-    if texts.iter().any(Result::is_err) {
-        return Err(CodegenError::new("internal error: LLVM wrote PTX that is no text"));
-    }
-    let mut texts = texts.map(Result::unwrap_or_default);
-    let names = || module.functions[kernel].param_names.iter().map(|name| &**name);
-    for (text, _) in texts.iter_mut().zip(forms).filter(|(_, form)| *form == GpuForm::Ptx) {
-        *text = name_parameters(text, entry, names());
-    }
-    Ok(texts)
-}
-
-#[cfg(any(feature = "compute", feature = "compute-static"))]
-fn emit_form(form: GpuForm) -> polyloom_codegen::Emit {
-    use polyloom_codegen::Emit;
-    match form {
-        GpuForm::LlvmIr => Emit::LlvmIr,
-        GpuForm::LlvmIrOptimized => Emit::LlvmIrOptimized,
-        GpuForm::Ptx => Emit::Asm,
-    }
-}
-
-#[cfg(not(any(feature = "compute", feature = "compute-static")))]
-fn emit<const N: usize>(
-    _: (&Module, FuncId),
-    _: &Variant,
-    _: &GpuTarget,
-    _: PtxVersion,
-    _: Option<&SourceMap>,
-    _: &str,
-    _: [GpuForm; N],
-) -> Result<[String; N], CodegenError> {
-    Err(CodegenError::new(NO_PTX))
+    backend::set_package_folders(folders);
 }
