@@ -1,0 +1,71 @@
+//! What stands for LLVM and NVIDIA's tools in builds that make no PTX: nothing is ever found.
+
+use super::{GpuForm, GpuTarget};
+use crate::kernel::Kernel;
+use polyloom_codegen::{CodegenError, Variant};
+use polyloom_ir::{Arch, FuncId, Module, PtxVersion, SourceMap};
+use std::path::{Path, PathBuf};
+
+const NO_PTX: &str = "this build makes no PTX: it takes the cargo feature `compute`, or the Python package";
+
+pub(super) enum Assembler {}
+
+impl Assembler {
+    pub(super) fn find() -> Result<Assembler, &'static str> {
+        Err(NO_PTX)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match *self {}
+    }
+}
+
+pub(super) enum Ptxas {}
+
+impl Ptxas {
+    pub(super) fn find() -> Result<Ptxas, &'static str> {
+        Err(NO_PTX)
+    }
+
+    pub(super) fn log(&self, _: &str, _: Arch) -> Result<String, &'static str> {
+        match *self {}
+    }
+
+    pub(super) fn version(&self) -> Result<String, &'static str> {
+        match *self {}
+    }
+}
+
+pub(super) enum Nvrtc {}
+
+impl Nvrtc {
+    pub(super) fn find() -> Result<Nvrtc, &'static str> {
+        Err(NO_PTX)
+    }
+
+    pub(super) fn compile(&self, _: &str, _: Arch) -> Result<String, &'static str> {
+        match *self {}
+    }
+
+    pub(super) fn version(&self) -> Result<String, &'static str> {
+        match *self {}
+    }
+}
+
+pub(super) fn set_package_folders(_: Vec<PathBuf>) {}
+
+pub(super) fn assemble(_: &Kernel, _: &str, _: Arch) -> Result<Vec<u8>, &'static str> {
+    Err(NO_PTX)
+}
+
+pub(super) fn emit<const N: usize>(
+    _: (&Module, FuncId),
+    _: &Variant,
+    _: &GpuTarget,
+    _: PtxVersion,
+    _: Option<&SourceMap>,
+    _: &str,
+    _: [GpuForm; N],
+) -> Result<[String; N], CodegenError> {
+    Err(CodegenError::new(NO_PTX))
+}
