@@ -97,5 +97,7 @@ def test_the_command_line_writes_it(tmp_path, emit):
     assert "one_cuda_kernel_forward" in done.stdout
     found = json.loads(written.read_text())
     assert found["kernel"] == "one" and found["target_archs"] == ["sm_90"] and "codegen_only" in found
+    assert found["grid"] == ("one_thread_each" if emit == "ptx" else "grid_stride")
+    assert ("ptx_version" in found) == ("device_functions" in found) == (emit == "ptx")
     done = subprocess.run([*command, "--emit", "hir", "--metadata", str(written)], capture_output=True, text=True)
     assert done.returncode == 2 and "--metadata is of GPU code" in done.stderr

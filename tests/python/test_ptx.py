@@ -244,6 +244,31 @@ def test_functions_that_are_not_inlined_are_functions_of_ptx():
     np.testing.assert_array_equal(results[0][1].view(np.int16), results[1][1].view(np.int16))
 
 
+@loom.func(inline=False)
+def vprintf(x: int) -> int:
+    return 3 * x
+
+
+@loom.func(inline=False)
+def WARP_SZ(x: int) -> int:  # noqa: N802
+    return x + 1
+
+
+@loom.kernel
+def called_like_others(x: loom.array(dtype=int)):
+    i = loom.tid()
+    x[i] = vprintf(WARP_SZ(x[i]))
+    loom.printf("%d\n", x[i])
+
+
+def test_functions_may_have_names_of_ptx(capfd):
+    for device in ("cpu", "sim:0"):
+        x = np.arange(3, dtype=np.int32)
+        loom.launch(called_like_others, 3, [x], device=device)
+        np.testing.assert_array_equal(x, [3, 6, 9])
+        assert sorted(capfd.readouterr().out.split()) == ["3", "6", "9"]
+
+
 WEIGHTS = np.array([1.0, 4.0, 6.0, 4.0, 1.0, -2.5, 0.125, 8.0, 16.0], np.float32)
 PRIMES = np.array([[2, 3, 5, 7], [11, 13, 17, 19], [23, 29, 31, 37]], np.int64)
 

@@ -168,6 +168,44 @@ def test_bounds_are_a_check_that_can_be_off():
         loom.launch(unchecked_shift, 100, [x, 8], device="sim:0")
 
 
+@loom.kernel
+def byte_at(x: loom.array(dtype=loom.int8), k: int):
+    x[k] = loom.int8(1)
+
+
+@loom.kernel
+def add_at(x: loom.array(dtype=loom.int8), k: int):
+    loom.atomic_add(x, k, loom.int8(1))
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_bounds_are_those_of_the_elements(on_device):
+    # Of nine bytes, the second and third word are not whole.
+    bytes_of = np.zeros(16, np.int8)
+    x = loom.array(bytes_of[3:12], device="sim:0") if on_device else bytes_of[3:12]
+    for outside in (9, 10, 11, 12):
+        for kernel in (byte_at, add_at):
+            with pytest.raises(loom.SanitizerError, match=rf"{outside - 9} bytes past the end of `x` \(9 bytes at 0x"):
+                loom.launch(kernel, 1, [x, outside], device="sim:0")
+    if not on_device:
+        with pytest.raises(loom.SanitizerError, match=r"1 bytes before `x` \(9 bytes at 0x"):
+            loom.launch(byte_at, 1, [x, -10], device="sim:0")
+    for k in range(9):
+        loom.launch(add_at, 1, [x, k], device="sim:0")
+    np.testing.assert_array_equal(x.numpy() if on_device else x, np.ones(9, np.int8))
+
+
+def test_reports_are_of_launches_that_found_something_too():
+    x = np.zeros(100, np.float32)
+    loom.sim.configure(counters=True)
+    loom.launch(unchecked_shift, 1, [x, 0], device="sim:0")
+    before = loom.sim.last_report()["thread_instructions"]
+    with pytest.raises(loom.SanitizerError):
+        loom.launch(unchecked_shift, 64, [x, 90], device="sim:0")
+    after = loom.sim.last_report()["thread_instructions"]
+    assert after not in (0, before)
+
+
 def test_the_arrays_of_a_finding_are_named_wherever_they_are():
     loom.sim.configure(sanitize="all")
     x = loom.zeros(64, device="sim:0")

@@ -448,6 +448,74 @@ def test_text_that_is_printed(nvrtc, tmp_path, capfd):
 
 
 @loom.kernel
+def counted(
+    small: loom.array(dtype=loom.uint32), large: loom.array(dtype=loom.uint64), tiny: loom.array(dtype=loom.uint8)
+):
+    i = loom.tid()
+    loom.printf("%d %i %d %d %x %s\n", small[i], small[i], large[i], tiny[i], small[i], large[i])
+
+
+def test_unsigned_numbers_that_are_printed(nvrtc, tmp_path, capfd):
+    log, ptx = nvrtc.compile(counted.cuda(), "compute_80")
+    assert not log
+    arrays = [np.array([3_000_000_000], np.uint32), np.array([2**63 + 5], np.uint64), np.array([200], np.uint8)]
+    kernel = compiled(counted, tmp_path)
+    kernel(LaunchBounds((1, 1, 1, 1), 0), *map(array, arrays), ctypes.c_uint64(0), ctypes.c_uint64(1))
+    ctypes.CDLL(None).fflush(None)
+    expected = "3000000000 3000000000 9223372036854775813 200 b2d05e00 9223372036854775813\n"
+    assert capfd.readouterr().out == expected
+    for text in (ptx, counted.ptx("sm_80")):
+        loom.sim.Module(text).kernel("counted_cuda_kernel_forward").launch(1, 1, [1, *arrays])
+        assert capfd.readouterr().out == expected
+
+
+@loom.kernel
+def rotated(v: loom.vec3, v_0: float, v_1_2: int, x: loom.array(dtype=float)):
+    next_a = x[0]
+    a = x[1]
+    b = x[2]
+    for _ in range(v_1_2):
+        a, b, next_a = b, next_a, a
+    w = v
+    w[0], w[1] = w[1], w[0] + v_0
+    x[0] = next_a + w[0]
+    x[1] = a + w[1]
+    x[2] = b + w[2]
+
+
+def test_names_that_the_text_makes_up_are_no_variables(nvrtc, tmp_path):
+    log, _ = nvrtc.compile(rotated.cuda(), "sm_80")
+    assert not log
+    kernel = compiled(rotated, tmp_path)
+    given = np.array([1.0, 2.0, 4.0], np.float32)
+    expected = given.copy()
+    loom.launch(rotated, 1, [loom.vec3(8.0, 16.0, 32.0), 64.0, 1, expected])
+    floats = [ctypes.c_float(value) for value in (8.0, 16.0, 32.0, 64.0)]
+    kernel(
+        LaunchBounds((1, 1, 1, 1), 0), *floats, ctypes.c_int(1), array(given), ctypes.c_uint64(0), ctypes.c_uint64(1)
+    )
+    np.testing.assert_array_equal(given, expected)
+
+
+@loom.kernel(check=True)
+def beyond(x: loom.array(dtype=float), k: int):
+    x[loom.tid() + k] = 1.0
+
+
+def test_a_failed_check_stops_a_launch_that_has_no_report(nvrtc):
+    _, ptx = nvrtc.compile(beyond.cuda(), "compute_80")
+    for text in (ptx, beyond.ptx("sm_80")):
+        kernel = loom.sim.Module(text).kernel("beyond_cuda_kernel_forward")
+        x = np.zeros(8, np.float32)
+        kernel.launch(1, 8, [8, x, 0])
+        np.testing.assert_array_equal(x, np.ones(8, np.float32))
+        with pytest.raises(loom.SanitizerError, match="trap"):
+            kernel.launch(1, 8, [8, x, 3])
+    text = beyond.cpp()
+    assert "__builtin_trap();" in text
+
+
+@loom.kernel
 def größe(x: loom.array(dtype=float)):
     x[loom.tid()] = 1.0
 

@@ -124,6 +124,19 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if arguments.metadata.is_some() && !is_for_gpus {
         return Err(Failure::Usage("--metadata is of GPU code: --emit ptx, cubin or cuda".to_owned()));
     }
+    let is_of_ptx = match arguments.emit {
+        Emit::Ptx | Emit::Cubin => true,
+        Emit::Llvm => arguments.arch.is_some(),
+        _ => false,
+    };
+    let chosen = [
+        ("--dense", arguments.dense),
+        ("--grid-stride", arguments.grid_stride),
+        ("--ptx-version", arguments.ptx_version.is_some()),
+    ];
+    if let Some((option, _)) = chosen.iter().find(|(_, is_given)| *is_given && !is_of_ptx) {
+        return Err(Failure::Usage(format!("{option} is of PTX: --emit ptx, cubin, or llvm with --arch")));
+    }
     if arguments.comments && !matches!(arguments.emit, Emit::Cpp | Emit::Cuda) {
         return Err(Failure::Usage("--comments are of text: --emit cpp or cuda".to_owned()));
     }
@@ -156,7 +169,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         };
         let bytes = bytes.map_err(refused)?;
         if let Some(path) = &arguments.metadata {
-            let metadata = kernel.gpu_metadata(&target).map_err(refused)?;
+            let metadata = match arguments.emit {
+                Emit::Cuda => kernel.cuda_metadata(target.arch),
+                _ => kernel.gpu_metadata(&target),
+            };
+            let metadata = metadata.map_err(refused)?;
             let text = serde_json::to_string_pretty(&metadata).map_err(|error| Failure::Failed(error.to_string()))?;
             write(path, format!("{text}\n").as_bytes())?;
         }

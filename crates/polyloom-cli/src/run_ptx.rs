@@ -63,9 +63,7 @@ pub(crate) fn run(request: &Request<'_>) -> Outcome {
             .map_err(|what| Failure::Usage(format!("--arg {name}={text}: the parameter {what}")))?;
         for (index, array) in given_arrays.into_iter().enumerate() {
             let bytes = array.bytes();
-            // Polyloom's kernels update an element of 8 bits together with what stands beside it.
-            let n_bytes = if is_own { bytes.len().next_multiple_of(4) } else { bytes.len() };
-            let address = memory.alloc(n_bytes, 256).map_err(|error| failed(error.to_string()))?;
+            let address = memory.alloc(bytes.len(), 256).map_err(|error| failed(error.to_string()))?;
             memory.write(address, &bytes).map_err(|error| failed(error.to_string()))?;
             laid_out.set_address(index, address);
             let array_name = laid_out.arrays[index].name.clone();

@@ -263,6 +263,9 @@ fn compile_emits_backward_kernels() {
         (&["--emit", "ast", "--direction", "backward"][..], "a backward kernel has no syntax tree"),
         (&["--emit", "cuda", "--direction", "both", "--metadata", "m.json"], "--metadata is of one kernel"),
         (&["--emit", "hir", "--direction", "sideways"], "sideways"),
+        (&["--emit", "cuda", "--dense"], "--dense is of PTX"),
+        (&["--emit", "llvm", "--grid-stride"], "--grid-stride is of PTX"),
+        (&["--emit", "cpp", "--ptx-version", "8.0"], "--ptx-version is of PTX"),
     ];
     for (arguments, message) in refused {
         let out = polyloom(&[&["compile", &file], arguments].concat());

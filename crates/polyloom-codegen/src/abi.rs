@@ -51,14 +51,24 @@ impl LaunchContext {
 /// LLVM's symbols and compilers of C++ take no other.
 pub fn entry_name(kernel: &Function, device: &str) -> String {
     let direction = if kernel.metadata.backward { "backward" } else { "forward" };
-    let mut name = String::with_capacity(kernel.name.len());
-    for c in kernel.name.chars() {
+    format!("{}_{device}_kernel_{direction}", ascii(&kernel.name))
+}
+
+/// The name in PTX of a function that kernels call: nothing else that stands there ends so.
+pub fn function_name(function: &Function) -> String {
+    let name = ascii(&function.name).replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    format!("{name}_cuda_function")
+}
+
+fn ascii(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
         match c {
-            c if c.is_ascii() => name.push(c),
-            c => name.push_str(&format!("u{:x}", u32::from(c))),
+            c if c.is_ascii() => text.push(c),
+            c => text.push_str(&format!("u{:x}", u32::from(c))),
         }
     }
-    format!("{name}_{device}_kernel_{direction}")
+    text
 }
 
 /// What a launch hands to a kernel on a GPU beside the arguments: the entry's first parameter, by value.

@@ -13,7 +13,7 @@ pub mod cranelift;
 mod private;
 
 pub use abi::{
-    ArgLayout, GpuLaunch, GpuReport, GridShape, KernelEntry, LaunchContext, Site, SiteTable, entry_name,
+    ArgLayout, GpuLaunch, GpuReport, GridShape, KernelEntry, LaunchContext, Site, SiteTable, entry_name, function_name,
     gpu_parameter_bytes,
 };
 pub use backend::{ArrayFacts, Backend, CodegenError, Emit, Facts, LoadedCode, Object, Variant};

@@ -86,7 +86,10 @@ impl Contents {
             Space::Const => self.constants.push(named),
             Space::Global => self.globals.push(named),
             Space::Shared if variable.extents.contains(&None) => self.has_dynamic_shared = true,
-            Space::Shared => self.shared_bytes = self.shared_bytes.next_multiple_of(align) + bytes,
+            Space::Shared => {
+                let start = self.shared_bytes.checked_next_multiple_of(align);
+                self.shared_bytes = start.and_then(|start| start.checked_add(bytes)).unwrap_or(u32::MAX);
+            }
             _ => {}
         }
     }

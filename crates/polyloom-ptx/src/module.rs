@@ -2,7 +2,7 @@
 
 use crate::decode::function::{definitions, limits, parameters};
 use crate::decode::op::{Limits, ParameterInfo, Program};
-use crate::decode::{Globals, decode, is_opaque, layout, repeated, types::Type, variable_size};
+use crate::decode::{Globals, decode, is_opaque, repeated, types::Type, variable_size};
 use crate::error::{Error, Position};
 use crate::exec;
 use crate::memory::device::Purpose;
@@ -30,8 +30,6 @@ pub struct KernelInfo {
     pub parameters: Vec<ParameterInfo>,
     /// What its directives allow.
     pub limits: Limits,
-    /// Bytes of static shared memory that it declares itself.
-    pub shared_bytes: u32,
 }
 
 impl Module {
@@ -64,20 +62,8 @@ impl Module {
     pub fn kernels(&self) -> Vec<KernelInfo> {
         let kernels = definitions(&self.ast).filter(|function| function.entry);
         let infos = kernels.filter_map(|function| {
-            let mut shared = Vec::new();
-            let body = function.body.as_deref().unwrap_or(&[]);
-            declared(body, &mut |variable| {
-                if variable.space == Space::Shared {
-                    shared.push(variable);
-                }
-            });
             let (parameters, _) = parameters(function).ok()?;
-            Some(KernelInfo {
-                name: function.name.clone(),
-                parameters,
-                limits: limits(function),
-                shared_bytes: layout(shared.into_iter()).map_or(0, |(_, end)| end),
-            })
+            Some(KernelInfo { name: function.name.clone(), parameters, limits: limits(function) })
         });
         infos.collect()
     }
@@ -222,7 +208,7 @@ pub struct Launch<'a> {
     pub sanitize: Sanitizers,
     /// Whether to count.
     pub counters: bool,
-    /// Host threads to use; with sanitizers on it is one.
+    /// Host threads to use; with other checks than those of bounds and alignment it is one.
     pub threads: usize,
     /// The architecture whose limits hold, 80 for `sm_80`.
     pub arch: u32,
@@ -493,11 +479,6 @@ impl Kernel {
     /// What its directives allow.
     pub fn limits(&self) -> Limits {
         self.program.limits
-    }
-
-    /// Bytes of shared memory it has without dynamic ones.
-    pub fn shared_bytes(&self) -> u32 {
-        self.program.static_shared_bytes
     }
 
     /// Runs it to its end. Memory keeps what a launch that fails has written.

@@ -175,6 +175,49 @@ fn what_was_not_given_is_out_of_bounds() {
 }
 
 #[test]
+fn calls_do_not_reach_into_what_alloca_gave() {
+    // Each call has a KiB of its own; in between lies what the entry has taken.
+    let text = ".version 8.0
+.target sm_80
+.address_size 64
+.func deeper(.param .u32 n) {
+    .reg .b32 %r<3>; .reg .pred %p;
+    .local .align 16 .b8 own[1024];
+    ld.param.u32 %r1, [n];
+    st.local.u32 [own], %r1;
+    st.local.u32 [own+1020], %r1;
+    setp.eq.u32 %p, %r1, 0;
+    @%p bra done;
+    sub.u32 %r2, %r1, 1;
+    { .param .u32 q; st.param.u32 [q], %r2; call.uni deeper, (q); }
+done:
+    ret;
+}
+.visible .entry k(.param .u64 out, .param .u32 depth) {
+    .reg .b32 %r<4>; .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [out];
+    ld.param.u32 %r1, [depth];
+    alloca.u64 %rd2, 16384, 16;
+    st.local.u32 [%rd2], 4242;
+    { .param .u32 q; st.param.u32 [q], %r1; call.uni deeper, (q); }
+    ld.local.u32 %r3, [%rd2];
+    st.global.u32 [%rd1], %r3;
+    ret;
+}";
+    let mut deepest = 0;
+    for depth in 0..100u32 {
+        match try_launch(text, "k", vec![array(&[0u32]), value(depth)], Launch::default()) {
+            Ok((arrays, _)) => {
+                assert_eq!(values::<u32>(&arrays[0]), [4242], "{depth} calls deep");
+                deepest = depth;
+            }
+            Err(fault) => assert_eq!(fault.findings[0].kind, FindingKind::StackOverflow, "{depth}: {fault}"),
+        }
+    }
+    assert!((30..99).contains(&deepest), "{deepest}");
+}
+
+#[test]
 fn a_stack_is_restored_to_where_it_was() {
     let text = in_a_loop(true).replace("stackrestore.u64 %rd1;", "stackrestore.u64 4096;");
     let fault = try_launch(&text, "k", vec![array(&[0u64]), value(8u64), value(1u32)], Launch::default());

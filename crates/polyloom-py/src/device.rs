@@ -132,7 +132,8 @@ impl DeviceMemory {
             let memory = device_memory(device)?;
             match address {
                 None => Buffer::new(memory, n_bytes),
-                Some(address) => Ok(Buffer::borrowed(memory, address, n_bytes)),
+                // SAFETY: whoever offers memory by an address vouches for it, as Python's array interfaces have it.
+                Some(address) => Ok(unsafe { Buffer::borrowed(memory, address, n_bytes) }),
             }
         });
         Ok(DeviceMemory { buffer: made.map_err(|failure| device_error(py, &failure))?, owner })

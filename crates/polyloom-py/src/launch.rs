@@ -435,7 +435,15 @@ fn run_block(
                 // SAFETY: as said above.
                 unsafe { kernel.launch_on_simulator(settings.arch, shape, block, &options, &settings.options()) }
             })?;
-            (result.map(|report| sim::set_last_report(report, started.elapsed())), interrupt)
+            let report = match &result {
+                Ok(report) => Some(report),
+                Err(polyloom::LaunchError::Simulator(fault)) => Some(&fault.report),
+                Err(_) => None,
+            };
+            if let Some(report) = report {
+                sim::set_last_report(report.clone(), started.elapsed());
+            }
+            (result.map(drop), interrupt)
         }
     };
     result.map_err(|error| launch_error(py, kernel, &error, interrupt))

@@ -25,7 +25,7 @@ pub(crate) struct Settings {
 static SETTINGS: Mutex<Settings> =
     Mutex::new(Settings { arch: Arch::DEFAULT, sanitize: Sanitizers::DEFAULT, counters: false });
 
-/// What the last launch that ran to its end did, and for how many seconds it ran.
+/// What the last launch did, to its end or to where something was found, and for how many seconds it ran.
 static LAST: Mutex<Option<(Report, f64)>> = Mutex::new(None);
 
 impl Settings {
@@ -242,9 +242,8 @@ impl SimModule {
         if let Some(interrupt) = interrupt {
             return Err(interrupt);
         }
-        let report = result.map_err(|fault| simulator_error(py, &fault))?;
-        set_last_report(report, started.elapsed());
-        Ok(())
+        set_last_report(result.as_ref().unwrap_or_else(|fault| &fault.report).clone(), started.elapsed());
+        result.map(drop).map_err(|fault| simulator_error(py, &fault))
     }
 
     /// The module as PTX.

@@ -82,26 +82,26 @@ impl Memory for SimMemory {
         Device::Simulator
     }
 
-    fn alloc(&self, n_bytes: usize) -> Result<u64, DeviceFailure> {
-        self.get()?.alloc(n_bytes, 256).map_err(|error| failure(&error))
+    fn alloc(&self, n_bytes: usize, skew: u8) -> Result<u64, DeviceFailure> {
+        self.get()?.alloc_skewed(n_bytes, skew).map_err(|error| failure(&error))
     }
 
-    fn free(&self, address: u64) {
+    unsafe fn free(&self, address: u64) {
         // That nothing is there is no harm: who frees does not use it.
         let _ = self.get().map(|memory| memory.free(address));
     }
 
-    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
+    unsafe fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
         self.get()?.read(address, bytes).map_err(|error| failure(&error))
     }
 
-    fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure> {
+    unsafe fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure> {
         let memory = self.get()?;
         let mut rows = to.addresses().zip(bytes.chunks_exact(to.length as usize));
         rows.try_for_each(|(address, bytes)| memory.write(address, bytes)).map_err(|error| failure(&error))
     }
 
-    fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure> {
+    unsafe fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure> {
         let memory = self.get()?;
         let bytes: SmallVec<[u8; 4]> = match word {
             Word::U8(word) => [word].as_slice().into(),
@@ -112,7 +112,7 @@ impl Memory for SimMemory {
         to.addresses().try_for_each(fill).map_err(|error| failure(&error))
     }
 
-    fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure> {
+    unsafe fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure> {
         let memory = self.get()?;
         let mut rows = to.addresses().zip(from.addresses());
         rows.try_for_each(|(to_row, from_row)| memory.copy(to_row, from_row, to.length as usize))

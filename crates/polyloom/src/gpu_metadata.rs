@@ -28,20 +28,26 @@ pub struct GpuMetadata {
     pub least_arch: String,
     /// Operations of the kernel that not every architecture has, and the least that does.
     pub required_features: BTreeMap<String, String>,
-    /// The version of PTX.
-    pub ptx_version: String,
+    /// The version of PTX; none of CUDA C++, as all that is optional here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ptx_version: Option<String>,
     /// Names of the kernels in the module.
     pub entry_points: Vec<String>,
     /// Names of the functions in the module.
-    pub device_functions: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_functions: Option<Vec<String>>,
     /// Names of functions that the driver has.
-    pub external_functions: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_functions: Option<Vec<String>>,
     /// Bytes of each variable in constant memory.
-    pub constant_memory: BTreeMap<String, u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constant_memory: Option<BTreeMap<String, u32>>,
     /// Bytes of each variable in global memory.
-    pub global_memory: BTreeMap<String, u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_memory: Option<BTreeMap<String, u32>>,
     /// Address spaces that the code accesses, by name: `generic` 0, `global` 1, `shared` 3, `const` 4, `local` 5.
-    pub address_spaces: BTreeMap<String, u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address_spaces: Option<BTreeMap<String, u8>>,
     /// Most threads of a block and fewest blocks of a multiprocessor, as the code demands them.
     pub launch_bounds: LaunchBounds,
     /// Most registers of a thread, as the code demands.
@@ -94,7 +100,7 @@ pub struct Parameter {
 }
 
 impl Kernel {
-    /// What there is to know of the kernel's GPU code. Asking looks for NVIDIA's driver, to say whether there is one.
+    /// What there is to know of the kernel's PTX. Asking looks for NVIDIA's driver, to say whether there is one.
     ///
     /// # Errors
     ///
@@ -122,13 +128,13 @@ impl Kernel {
             target_archs: contents.target.into_iter().take(1).collect(),
             least_arch: least.to_string(),
             required_features: required_features.into_iter().map(|(op, arch)| (op.into(), arch.to_string())).collect(),
-            ptx_version: format!("{major}.{minor}"),
+            ptx_version: Some(format!("{major}.{minor}")),
             entry_points: contents.entries,
-            device_functions: contents.functions,
-            external_functions: contents.external_functions,
-            constant_memory: contents.constants.into_iter().collect(),
-            global_memory: contents.globals.into_iter().collect(),
-            address_spaces: contents.spaces.into_iter().map(|(number, name)| (name.to_owned(), number)).collect(),
+            device_functions: Some(contents.functions),
+            external_functions: Some(contents.external_functions),
+            constant_memory: Some(contents.constants.into_iter().collect()),
+            global_memory: Some(contents.globals.into_iter().collect()),
+            address_spaces: Some(contents.spaces.into_iter().map(|(number, name)| (name.to_owned(), number)).collect()),
             launch_bounds: LaunchBounds {
                 max_threads: info.limits.max_threads,
                 required_block: info.limits.required_block,
@@ -151,6 +157,33 @@ impl Kernel {
             dense: target.dense,
             float_mode: metadata.float_mode.name(),
             checked: metadata.check,
+        })
+    }
+
+    /// What there is to know of the kernel's CUDA C++, compiled for an architecture. What depends on who compiles it is
+    /// left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Kernel::emit_gpu`].
+    pub fn cuda_metadata(&self, arch: Arch) -> Result<GpuMetadata, GpuError> {
+        let (function, metadata) = (self.function(), &self.function().metadata);
+        let shape = if function.needs_blocks() { GridShape::OneThreadEach } else { GridShape::Stride };
+        let of_ptx = self.gpu_metadata(&GpuTarget { shape, ..GpuTarget::new(arch) })?;
+        let of_block = metadata.workgroup_size.map(|size| size.iter().product());
+        Ok(GpuMetadata {
+            ptx_version: None,
+            device_functions: None,
+            external_functions: None,
+            constant_memory: None,
+            global_memory: None,
+            address_spaces: None,
+            launch_bounds: LaunchBounds {
+                max_threads: metadata.launch_bounds.map(|(most_threads, _)| most_threads).or(of_block),
+                required_block: None,
+                ..of_ptx.launch_bounds
+            },
+            ..of_ptx
         })
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Body<'a, 'u> {
     pub func: &'a Function,
     pub plan: Plan,
     pub variables: Variables,
+    /// The names taken but for the variables' that are not parameters.
+    names: Names,
     /// Indices of arrays that may count from the end.
     pub negative: FxHashSet<(Inst, u8)>,
     /// Instructions that use a value, for those that look at them.
@@ -135,6 +137,7 @@ impl<'a, 'u> Body<'a, 'u> {
             func,
             plan,
             variables,
+            names,
             negative,
             users,
             is_strict,
@@ -189,7 +192,7 @@ impl<'a, 'u> Body<'a, 'u> {
             Target::Cpp => "extern \"C\" void",
         };
         let unused = if dim_is_used { "" } else { "[[maybe_unused]] " };
-        let bounds = if target == Target::Cuda { launch_bounds(self.func, self.unit.in_blocks) } else { String::new() };
+        let bounds = if target == Target::Cuda { launch_bounds(self.func) } else { String::new() };
         let _ = write!(self.out, "{begin} {bounds}{name}(");
         let first = self.out.len();
         let _ = write!(self.out, "{unused}launch_bounds dim");
@@ -283,17 +286,15 @@ impl<'a, 'u> Body<'a, 'u> {
             let name = self.variables.all[variable].name.clone();
             let unused = if self.plan.is_used(param) { "" } else { "[[maybe_unused]] " };
             let types: SmallVec<[Type; 4]> = if is_kernel { ty.components() } else { SmallVec::from_elem(ty, 1) };
-            let n_parts = types.len();
-            for (number, part) in types.into_iter().enumerate() {
+            // A composite comes as its components, as it does to every back end.
+            let parts = &self.variables.all[variable].parts;
+            let names = if parts.is_empty() { vec![name] } else { parts.clone() };
+            for (name, part) in names.into_iter().zip(types) {
                 let separator = if first { "" } else { ", " };
                 first = false;
                 let ty = self.unit.type_name(part);
                 let reference = if self.changes_state && index == 0 { "&" } else { "" };
                 let _ = write!(self.out, "{separator}{unused}{ty} {reference}{name}");
-                // A composite comes as its components, as it does to every back end.
-                if is_kernel && func.ty(param).as_composite().is_some() && n_parts > 0 {
-                    let _ = write!(self.out, "_{number}");
-                }
             }
         }
     }
@@ -308,9 +309,9 @@ impl<'a, 'u> Body<'a, 'u> {
                 continue;
             }
             let ty = self.unit.type_name(composite.into());
-            let name = self.variables.all[variable].name.clone();
-            let parts: Vec<String> = (0..composite.n_components()).map(|number| format!("{name}_{number}")).collect();
-            self.line(&format!("const {ty} {name} = {{{}}};", parts.join(", ")));
+            let data = &self.variables.all[variable];
+            let text = format!("const {ty} {} = {{{}}};", data.name, data.parts.join(", "));
+            self.line(&text);
         }
     }
 
@@ -524,6 +525,11 @@ impl<'a, 'u> Body<'a, 'u> {
         self.copy(copies);
     }
 
+    /// A name like this one that no variable has.
+    pub(super) fn unused_name(&self, wanted: &str) -> String {
+        self.names.local_unless(wanted, |name| self.variables.all.values().any(|variable| variable.name == name))
+    }
+
     /// Assigns as if all at once.
     fn copy(&mut self, mut copies: SmallVec<[(Variable, Value); 4]>) {
         copies.retain(|(to, from)| self.variables.of(*from) != Some(*to));
@@ -540,7 +546,7 @@ impl<'a, 'u> Body<'a, 'u> {
             // Everything left is in a circle: the first is remembered while the others are assigned.
             let (to, from) = copies.remove(0);
             let ty = self.unit.type_name(self.variables.all[to].ty);
-            let name = format!("next_{}", self.variables.all[to].name);
+            let name = self.unused_name(&format!("next_{}", self.variables.all[to].name));
             self.open("{");
             self.start();
             let _ = write!(self.out, "const {ty} {name} = ");
@@ -609,12 +615,12 @@ pub(super) fn number(inst: Inst) -> u32 {
 const MAX_SIGNATURE: usize = 110;
 
 /// What a kernel promises of its blocks.
-fn launch_bounds(func: &Function, in_blocks: bool) -> String {
+fn launch_bounds(func: &Function) -> String {
     let metadata = &func.metadata;
     match (metadata.launch_bounds, metadata.workgroup_size) {
         (Some((threads, Some(blocks))), _) => format!("__launch_bounds__({threads}, {blocks}) "),
         (Some((threads, None)), _) => format!("__launch_bounds__({threads}) "),
-        (None, Some([x, y, z])) if in_blocks => format!("__launch_bounds__({}) ", x * y * z),
+        (None, Some([x, y, z])) => format!("__launch_bounds__({}) ", x * y * z),
         // Beside the bounds of a launch CUDA does not take it.
         _ => metadata.max_registers.map_or(String::new(), |n| format!("__maxnreg__({n}) ")),
     }

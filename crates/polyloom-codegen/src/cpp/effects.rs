@@ -179,9 +179,9 @@ fn conversion_of(letter: char, ty: Scalar) -> (&'static str, &'static str) {
         's' if ty.is_float() => ("g", "double"),
         'd' | 'i' if ty.is_float() => ("lld", "(long long)"),
         'd' | 'i' | 's' if is_wide && ty.is_signed_int() => ("lld", ""),
-        's' if is_wide => ("llu", ""),
-        'd' | 'i' if is_wide => ("lld", "(long long)"),
-        's' if ty == Scalar::U32 => ("u", ""),
+        // `%d` of an unsigned number is that number.
+        'd' | 'i' | 's' if is_wide => ("llu", ""),
+        'd' | 'i' | 's' if ty == Scalar::U32 => ("u", ""),
         'd' | 'i' | 's' => ("d", if ty == Scalar::I32 { "" } else { "int" }),
         'u' if is_wide => ("llu", "(unsigned long long)"),
         'x' if is_wide => ("llx", "(unsigned long long)"),

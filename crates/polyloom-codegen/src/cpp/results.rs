@@ -18,7 +18,7 @@ impl Body<'_, '_> {
             if rest.iter().any(|&v| self.reads(v).contains(&variable)) {
                 // The old value is needed to the end.
                 self.open("{");
-                let name = format!("next_{}", self.variables.all[variable].name);
+                let name = self.unused_name(&format!("next_{}", self.variables.all[variable].name));
                 let ty = self.unit.type_name(self.variables.all[variable].ty);
                 self.start();
                 let _ = write!(self.out, "{ty} {name} = ");
@@ -83,7 +83,8 @@ impl Body<'_, '_> {
                         self.out.push_str(&self.variables.all[variable].name);
                     }
                     None => {
-                        let _ = write!(self.out, "unused_{}_{index}", number(inst));
+                        let name = self.unused_name(&format!("unused_{}_{index}", number(inst)));
+                        self.out.push_str(&name);
                     }
                 }
             }
@@ -92,7 +93,7 @@ impl Body<'_, '_> {
             self.end();
             return;
         }
-        let name = format!("results_{}", number(inst));
+        let name = self.unused_name(&format!("results_{}", number(inst)));
         let _ = write!(self.out, "const auto {name} = ");
         self.several_call(inst, data);
         self.end();
@@ -114,7 +115,7 @@ impl Body<'_, '_> {
         let is_needed = !in_place && data.operands[1..].iter().any(|&v| self.reads(v).contains(&variable));
         let mut name = self.variables.all[variable].name.clone();
         if is_needed {
-            name = format!("draw_{}", number(inst));
+            name = self.unused_name(&format!("draw_{}", number(inst)));
             let ty = self.unit.type_name(self.variables.all[variable].ty);
             self.start();
             let _ = write!(self.out, "{ty} {name} = ");

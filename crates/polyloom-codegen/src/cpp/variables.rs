@@ -26,6 +26,8 @@ pub(super) struct VariableData {
     pub is_constant: bool,
     /// The instruction before which it is declared without a value; none if its first assignment declares it.
     pub declared_before: PackedOption<Inst>,
+    /// The parameters that a kernel's parameter comes in which is a composite: its components.
+    pub parts: Vec<String>,
     values: SmallVec<[Value; 4]>,
     /// Whether no other value may share it.
     is_pinned: bool,
@@ -98,6 +100,7 @@ impl Variables {
             name: String::new(),
             is_constant: true,
             declared_before: None.into(),
+            parts: Vec::new(),
             values: SmallVec::from_slice(&[value]),
             is_pinned,
         });
@@ -195,6 +198,13 @@ impl Variables {
             if let Some(variable) = self.of(param) {
                 // The shared arrays of a kernel that runs a block at a time.
                 self.all[variable].name = names.local(name.strip_prefix("shared.").unwrap_or(name));
+            }
+        }
+        let is_kernel = func.kind == FunctionKind::Kernel;
+        for &param in func.params().iter().filter(|_| is_kernel) {
+            if let (Some(composite), Some(variable)) = (func.ty(param).as_composite(), self.of(param)) {
+                let part = |number| names.local(&format!("{}_{number}", self.all[variable].name));
+                self.all[variable].parts = (0..composite.n_components()).map(part).collect();
             }
         }
         let mut used: FxHashMap<String, SmallVec<[Region; 2]>> = FxHashMap::default();

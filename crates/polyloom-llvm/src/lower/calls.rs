@@ -1,4 +1,5 @@
-//! Calls of pure functions of scalars: the library functions of the module.
+//! Calls of pure functions of scalars: the library functions of the module, and on GPUs those of the user that stay
+//! functions.
 //!
 //! A function is compiled for all lanes at once, and for one if the arguments are uniform. It needs no mask, having no
 //! effects: idle lanes are given zeros, which take no slow path. The library relies on exact rounding, so its
@@ -10,7 +11,7 @@ use super::{Exec, Lower, Rep, Reps, Result};
 use crate::ir::*;
 use crate::target::Processor;
 use cranelift_entity::SecondaryMap;
-use polyloom_codegen::CodegenError;
+use polyloom_codegen::{CodegenError, function_name};
 use polyloom_ir::uniformity::{Context, Shape, Uniformity};
 use polyloom_ir::{FuncId, Function, Inst, Op, Value};
 use rustc_hash::FxHashMap;
@@ -99,8 +100,7 @@ impl Lower<'_, '_> {
             _ => ir.structure(&results),
         };
         let name = match func.constraints.inline_never {
-            // A name for whoever reads PTX, of which LLVM makes no identifier by itself.
-            true => func.name.replace(|c: char| !c.is_ascii_alphanumeric(), "_"),
+            true => function_name(func),
             false => format!("{}.x{lanes}", func.name).replace('\0', "_"),
         };
         let name = CString::new(name);

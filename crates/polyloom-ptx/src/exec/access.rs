@@ -24,6 +24,17 @@ pub(crate) enum AccessKind {
     AsyncWrite,
 }
 
+/// What an access does, for its bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reach {
+    Read,
+    /// A read that is ordered or volatile, as of a word that is to be updated.
+    StrongRead,
+    Write,
+    /// An atomic.
+    Update,
+}
+
 /// Which region the lanes of a group go to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Where {
@@ -87,7 +98,7 @@ impl Warp {
         addresses: &[u64; LANES],
         lanes: u32,
         (size, align): (u32, u32),
-        writes: bool,
+        access: Reach,
     ) -> Result<Group, Box<Finding>> {
         let first = addresses[lanes.trailing_zeros() as usize];
         let found = space.unwrap_or_else(|| window::space_of(first));
@@ -102,10 +113,11 @@ impl Warp {
         }
         let size = u64::from(size);
         let checks = context.launch.sanitize;
+        let writes = matches!(access, Reach::Write | Reach::Update);
         let misaligned = u64::from(align) - 1;
-        let (place, start, length) = match found {
-            Space::Shared => (Where::Shared, base, block.shared.len() as u64),
-            Space::Local => (Where::Local, base, u64::from(self.local_bytes)),
+        let (place, start, bounds) = match found {
+            Space::Shared => (Where::Shared, base, 0..block.shared.len() as u64),
+            Space::Local => (Where::Local, base, 0..u64::from(self.local_bytes)),
             Space::Param if writes => {
                 if !checks.bounds {
                     return Ok(self.nowhere(group));
@@ -113,7 +125,7 @@ impl Warp {
                 let message = format!("a parameter of the kernel, at 0x{first:x}, is written");
                 return Err(self.finding(context, block, inst, FindingKind::OutOfBounds, &message, group));
             }
-            Space::Param => (Where::Param, base, context.parameters.len() as u64),
+            Space::Param => (Where::Param, base, 0..context.parameters.len() as u64),
             Space::Global | Space::Const | Space::Reg => match context.allocation(first, &mut self.recent) {
                 Some(index) => {
                     let allocation = &context.memory[index];
@@ -124,7 +136,8 @@ impl Warp {
                         let message = format!("constant memory at 0x{first:x} is written");
                         return Err(self.finding(context, block, inst, FindingKind::OutOfBounds, &message, group));
                     }
-                    (Where::Global(index), allocation.address, allocation.region.len() as u64)
+                    let of_words = matches!(access, Reach::Update | Reach::StrongRead);
+                    (Where::Global(index), allocation.address, allocation.bounds(size, of_words))
                 }
                 // The other lanes' addresses may be inside.
                 None if !checks.bounds => return Ok(self.nowhere(lanes & lanes.wrapping_neg())),
@@ -133,12 +146,13 @@ impl Warp {
         };
         let mut offsets = [0usize; LANES];
         let (mut bad, mut crooked) = (0u32, 0u64);
+        let (first, length) = (start + bounds.start, bounds.end - bounds.start);
         for lane in 0..LANES {
-            let offset = addresses[lane].wrapping_sub(start);
+            let offset = addresses[lane].wrapping_sub(first);
             let inside = offset < length && size <= length - offset;
             bad |= u32::from(!inside) << lane;
             crooked |= if group >> lane & 1 != 0 { addresses[lane] } else { 0 };
-            offsets[lane] = offset as usize;
+            offsets[lane] = offset.wrapping_add(bounds.start) as usize;
         }
         if place == Where::Local && context.program.stack_bytes > 0 {
             // What `alloca` has not given, or was given back, is nobody's.
@@ -150,7 +164,7 @@ impl Warp {
             if !checks.alignment {
                 let straight = addresses.map(|address| address & !misaligned);
                 let size = (size as u32, align);
-                return self.locate(context, block, inst, space, &straight, lanes, size, writes);
+                return self.locate(context, block, inst, space, &straight, lanes, size, access);
             }
             return Err(self.misaligned(context, block, inst, addresses, group, align));
         }
@@ -263,7 +277,8 @@ impl Warp {
         let addresses = self.addresses(&load.address);
         let mut left = lanes;
         while left != 0 {
-            let group = self.locate(context, block, inst, load.space, &addresses, left, (total, total), false)?;
+            let reach = if load.order.strong { Reach::StrongRead } else { Reach::Read };
+            let group = self.locate(context, block, inst, load.space, &addresses, left, (total, total), reach)?;
             left &= !group.lanes;
             if context.observing {
                 let access = Access {
@@ -326,7 +341,8 @@ impl Warp {
         let addresses = self.addresses(&store.address);
         let mut left = lanes;
         while left != 0 {
-            let group = self.locate(context, block, inst, store.space, &addresses, left, (total, total), true)?;
+            let group =
+                self.locate(context, block, inst, store.space, &addresses, left, (total, total), Reach::Write)?;
             left &= !group.lanes;
             if context.observing {
                 let values: Vec<_> = store.sources.iter().map(|source| self.values(source)).collect();
@@ -382,7 +398,8 @@ impl Warp {
         let second = atomic.second.as_ref().map_or([0; LANES], |source| self.values(source));
         let mut left = lanes;
         while left != 0 {
-            let group = self.locate(context, block, inst, atomic.space, &addresses, left, (total, total), true)?;
+            let group =
+                self.locate(context, block, inst, atomic.space, &addresses, left, (total, total), Reach::Update)?;
             left &= !group.lanes;
             if context.observing {
                 let (touched, size) = touched(&group, atomic, &operands, &second, total);
@@ -433,7 +450,7 @@ impl Warp {
         let expected = atomic.expected.as_ref().map(|both| halves(&self.registers, both));
         let mut left = lanes;
         while left != 0 {
-            let group = self.locate(context, block, inst, atomic.space, &addresses, left, (16, 16), true)?;
+            let group = self.locate(context, block, inst, atomic.space, &addresses, left, (16, 16), Reach::Update)?;
             left &= !group.lanes;
             if context.observing {
                 let (kind, order) = (AccessKind::Atomic, atomic.order);
@@ -491,7 +508,7 @@ impl Warp {
             let size = sizes[left.trailing_zeros() as usize];
             let alike = lanes_of(left).filter(|lane| sizes[*lane] == size).fold(0, |set, lane| set | 1 << lane);
             let global = Some(Space::Global);
-            let group = self.locate(context, block, inst, global, &from, alike, (size, copy.size), false)?;
+            let group = self.locate(context, block, inst, global, &from, alike, (size, copy.size), Reach::Read)?;
             left &= !group.lanes;
             if context.observing {
                 let kind = AccessKind::AsyncRead;
@@ -509,7 +526,7 @@ impl Warp {
         let mut left = lanes;
         while left != 0 {
             let size = copy.size;
-            let group = self.locate(context, block, inst, copy.to_space, &to, left, (size, size), true)?;
+            let group = self.locate(context, block, inst, copy.to_space, &to, left, (size, size), Reach::Write)?;
             left &= !group.lanes;
             if context.observing {
                 let kind = AccessKind::AsyncWrite;
@@ -540,7 +557,8 @@ impl Warp {
     ) -> Result<u64, Box<Finding>> {
         let addresses = [address; LANES];
         let writes = kind != AccessKind::Read;
-        let group = self.locate(context, block, inst, space, &addresses, 1 << lane, (8, 8), writes)?;
+        let reach = if writes { Reach::Update } else { Reach::Read };
+        let group = self.locate(context, block, inst, space, &addresses, 1 << lane, (8, 8), reach)?;
         if context.observing {
             // Beginning and ending a barrier orders nothing.
             let order = match kind {

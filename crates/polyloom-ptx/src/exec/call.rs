@@ -21,7 +21,7 @@ impl Warp {
         let (function, lanes) = match &call.target {
             Target::Host(function) => {
                 match function {
-                    HostFunction::Print => self.print(context, inst, call, lanes)?,
+                    HostFunction::Print => self.print(context, block, inst, call, lanes)?,
                     HostFunction::Assertion => {
                         return Err(self.failed_assertion(context, block, inst, call, lanes));
                     }

@@ -1,6 +1,6 @@
 //! Loads and stores of matrices: each place in the registers is one access of the warp.
 
-use super::access::{Access, AccessKind, WEAK, Where};
+use super::access::{Access, AccessKind, Reach, WEAK, Where};
 use super::block::BlockState;
 use super::grid::Context;
 use super::registers::{LANES, Word, lanes_of, put};
@@ -76,7 +76,8 @@ impl Warp {
             let parts = values[register].map(|value| value >> bit & kept);
             while left != 0 {
                 let size = (access.size, access.size);
-                let group = self.locate(context, block, inst, access.space, &places, left, size, access.store)?;
+                let reach = if access.store { Reach::Write } else { Reach::Read };
+                let group = self.locate(context, block, inst, access.space, &places, left, size, reach)?;
                 left &= !group.lanes;
                 if std::mem::take(&mut counts) && !matches!(group.place, Where::Local | Where::Param | Where::Nowhere) {
                     let lane = group.lanes.trailing_zeros() as usize;
@@ -129,7 +130,7 @@ impl Warp {
         starts[..rows.len()].copy_from_slice(rows);
         let all = u32::MAX >> (LANES - rows.len());
         let bytes = (access.rows.size, 1);
-        let Ok(group) = self.locate(context, block, inst, access.space, &starts, all, bytes, false) else {
+        let Ok(group) = self.locate(context, block, inst, access.space, &starts, all, bytes, Reach::Read) else {
             return false;
         };
         if group.lanes != all || matches!(group.place, Where::Local | Where::Nowhere) {

@@ -19,6 +19,7 @@ impl Warp {
     pub(super) fn print(
         &mut self,
         context: &Context<'_>,
+        block: &BlockState,
         inst: &Inst,
         call: &Call,
         lanes: u32,
@@ -29,9 +30,9 @@ impl Warp {
         }
         for lane in lanes_of(lanes) {
             let [format, arguments] = pointers.map(|each| each[lane]);
-            let text = self.text(context, lane, format).and_then(|format| {
+            let text = self.text(context, block, lane, format).and_then(|format| {
                 let bytes = String::from_utf8_lossy(&format).into_owned();
-                self.formatted(context, lane, &bytes, arguments)
+                self.formatted(context, block, lane, &bytes, arguments)
             });
             match text {
                 Some(text) => (context.launch.print)(&text),
@@ -61,7 +62,7 @@ impl Warp {
         let lane = lanes.trailing_zeros() as usize;
         let argument = |index: usize| call.arguments.get(index).map_or(0, |place| self.argument(place)[lane]);
         let text = |index: usize| {
-            let bytes = self.text(context, lane, argument(index)).unwrap_or_default();
+            let bytes = self.text(context, block, lane, argument(index)).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
         let message = format!("assertion `{}` failed in {}, {}:{}", text(0), text(3), text(1), argument(2) as u32);
@@ -69,31 +70,36 @@ impl Warp {
     }
 
     /// A byte at a generic address, as one lane sees it: outside of memory none, or zero where that is let pass.
-    fn byte(&self, context: &Context<'_>, lane: usize, address: u64) -> Option<u8> {
-        let byte = self.byte_inside(context, lane, address);
+    fn byte(&self, context: &Context<'_>, block: &BlockState, lane: usize, address: u64) -> Option<u8> {
+        let byte = self.byte_inside(context, block, lane, address);
         byte.or_else(|| (!context.launch.sanitize.bounds).then_some(0))
     }
 
-    fn byte_inside(&self, context: &Context<'_>, lane: usize, address: u64) -> Option<u8> {
-        match window::space_of(address) {
+    fn byte_inside(&self, context: &Context<'_>, block: &BlockState, lane: usize, address: u64) -> Option<u8> {
+        let within = |space: Space, length: usize| {
+            let offset = address - window::base(space);
+            (offset < length as u64).then_some(offset as usize)
+        };
+        Some(match window::space_of(address) {
             Space::Local => {
-                let offset = address - window::base(Space::Local);
-                let inside = offset < u64::from(self.local_bytes);
-                inside.then(|| self.local.load8(lane * self.local_bytes as usize + offset as usize))
+                let bytes = self.local_bytes as usize;
+                self.local.load8(lane * bytes + within(Space::Local, bytes)?)
             }
-            Space::Global => {
-                let index = context.allocation(address, &mut 0)?;
-                let allocation = &context.memory[index];
-                Some(allocation.region.load8((address - allocation.address) as usize))
+            Space::Shared => block.shared.load8(within(Space::Shared, block.shared.len())?),
+            Space::Param => context.parameters.load8(within(Space::Param, context.parameters.len())?),
+            _ => {
+                let allocation = &context.memory[context.allocation(address, &mut 0)?];
+                let offset = address - allocation.address;
+                let is_inside = allocation.bounds(1, false).contains(&offset);
+                is_inside.then(|| allocation.region.load8(offset as usize))?
             }
-            _ => None,
-        }
+        })
     }
 
-    fn text(&self, context: &Context<'_>, lane: usize, address: u64) -> Option<Vec<u8>> {
+    fn text(&self, context: &Context<'_>, block: &BlockState, lane: usize, address: u64) -> Option<Vec<u8>> {
         let mut text = Vec::new();
         for at in 0..MAX_TEXT {
-            match self.byte(context, lane, address.checked_add(at)?)? {
+            match self.byte(context, block, lane, address.wrapping_add(at))? {
                 0 => return Some(text),
                 byte => text.push(byte),
             }
@@ -101,14 +107,21 @@ impl Warp {
         Some(text)
     }
 
-    fn formatted(&self, context: &Context<'_>, lane: usize, format: &str, arguments: u64) -> Option<String> {
+    fn formatted(
+        &self,
+        context: &Context<'_>,
+        block: &BlockState,
+        lane: usize,
+        format: &str,
+        arguments: u64,
+    ) -> Option<String> {
         let mut out = String::new();
         let mut at = arguments;
         let mut next = |size: u64| -> Option<u64> {
             at = at.checked_next_multiple_of(size)?;
-            let bytes = (0..size).map(|index| self.byte(context, lane, at + index).map(u64::from));
+            let bytes = (0..size).map(|index| self.byte(context, block, lane, at.wrapping_add(index)).map(u64::from));
             let value = bytes.collect::<Option<Vec<_>>>()?.iter().rev().fold(0, |value, byte| value << 8 | byte);
-            at += size;
+            at = at.wrapping_add(size);
             Some(value)
         };
         for piece in pieces(format) {
@@ -118,7 +131,7 @@ impl Warp {
                     let long = conversion.text.contains('l') || conversion.text.contains('z');
                     match conversion.letter {
                         's' => {
-                            let text = self.text(context, lane, next(8)?)?;
+                            let text = self.text(context, block, lane, next(8)?)?;
                             conversion.write_text(&mut out, &String::from_utf8_lossy(&text));
                         }
                         'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {

@@ -272,7 +272,10 @@ impl Warp {
                 _ if lanes == 0 => Step::Next,
                 _ => {
                     self.running = ran;
-                    let step = self.execute(context, block, path, inst, lanes)?;
+                    let step = match self.execute(context, block, path, inst, lanes) {
+                        Ok(step) => step,
+                        Err(finding) => break Err(finding),
+                    };
                     // Lanes that waited at the instruction have joined, or some have exited.
                     if path.mask != mask {
                         self.thread_instructions += u64::from(ran - counted) * u64::from(mask.count_ones());
@@ -285,19 +288,19 @@ impl Warp {
                 Step::Next => path.pc += 1,
                 Step::Jump => {
                     if path.spins >= PATIENCE {
-                        break Step::Pause;
+                        break Ok(Step::Pause);
                     }
                 }
-                other => break other,
+                other => break Ok(other),
             }
             if path.pc >= stop || ran >= turn {
-                break Step::Pause;
+                break Ok(Step::Pause);
             }
         };
         self.running = 0;
         self.executed += u64::from(ran);
         self.thread_instructions += u64::from(ran - counted) * u64::from(mask.count_ones());
-        Ok((step, ran))
+        Ok((step?, ran))
     }
 
     fn branch(
@@ -526,7 +529,9 @@ impl Warp {
         let base = parent.base.plus(context.program.functions[parent.function as usize].size);
         let size = context.program.functions[function as usize].size;
         let end = base.plus(size);
-        let full = end.local > self.local_bytes && size.local > 0 || end.words.max(end.doubles) > MAX_REGISTERS;
+        // The rest of local memory is what `alloca` gives.
+        let frames = self.local_bytes - context.program.stack_bytes;
+        let full = end.local > frames && size.local > 0 || end.words.max(end.doubles) > MAX_REGISTERS;
         if full || parent.depth >= MAX_CALLS || !self.registers.reserve(base, size) {
             return None;
         }

@@ -14,6 +14,11 @@ const REMEMBERED: usize = 1024;
 pub(super) trait Extent {
     /// How many bytes it has.
     fn n_bytes(&self) -> u64;
+
+    /// Which addresses are somebody's of a run that begins at `start`; the others are padding.
+    fn given(&self, start: u64) -> Range<u64> {
+        start..start + self.n_bytes()
+    }
 }
 
 impl Extent for u64 {
@@ -26,13 +31,17 @@ impl<T: Extent> Extent for Arc<T> {
     fn n_bytes(&self) -> u64 {
         (**self).n_bytes()
     }
+
+    fn given(&self, start: u64) -> Range<u64> {
+        (**self).given(start)
+    }
 }
 
 /// Runs of addresses.
 pub(super) struct Addresses<T> {
     live: BTreeMap<u64, T>,
-    /// Address and length of what was given back last, for reports: the oldest in front.
-    freed: VecDeque<(u64, u64)>,
+    /// What was given back last, for reports: the oldest in front.
+    freed: VecDeque<Range<u64>>,
     /// The addresses that are handed out.
     span: Range<u64>,
     /// How far apart runs are kept.
@@ -72,7 +81,7 @@ impl<T: Extent> Addresses<T> {
         self.has_wrapped |= ahead.is_none();
         self.next = start + length + self.gap;
         if self.has_wrapped {
-            self.freed.retain(|(freed, n_bytes)| freed + n_bytes <= start || *freed >= start + length);
+            self.freed.retain(|freed| freed.end <= start || freed.start >= start + length);
         }
         Some(start)
     }
@@ -87,7 +96,7 @@ impl<T: Extent> Addresses<T> {
         if self.freed.len() == REMEMBERED {
             self.freed.pop_front();
         }
-        self.freed.push_back((start, run.n_bytes()));
+        self.freed.push_back(run.given(start));
         Some(run)
     }
 
@@ -103,23 +112,22 @@ impl<T: Extent> Addresses<T> {
 
     /// In words, where an address lies that may be in none; `named` says what a run is called.
     pub(super) fn describe(&self, address: u64, named: impl Fn(u64, &T) -> String) -> Option<String> {
-        for (start, length) in &self.freed {
-            if (*start..start + length).contains(&address) {
-                return Some(format!("inside the {length}-byte allocation at 0x{start:x} that was freed"));
-            }
+        if let Some(Range { start, end }) = self.freed.iter().find(|freed| freed.contains(&address)) {
+            return Some(format!("inside the {}-byte allocation at 0x{start:x} that was freed", end - start));
         }
-        let past = self.before(address).map(|(start, run)| (start, start + run.n_bytes(), run));
-        let after = self.live.range(address..).next();
-        match (past, after) {
-            (Some((start, end, run)), _) if address < end => {
-                Some(format!("{} bytes into {}", address - start, named(start, run)))
-            }
-            (Some((start, end, run)), next) if next.is_none_or(|(next, _)| address - end <= next - address) => {
-                Some(format!("{} bytes past the end of {}", address - end, named(start, run)))
-            }
-            (_, Some((next, run))) => Some(format!("{} bytes before {}", next - address, named(*next, run))),
-            _ => None,
-        }
+        let around = self.live.range(..=address).rev().take(2).chain(self.live.range(address + 1..).take(1));
+        let nearest = around.min_by_key(|(start, run)| {
+            let given = run.given(**start);
+            let (past, before) = (address.saturating_sub(given.end), given.start.saturating_sub(address));
+            (!given.contains(&address), past.max(before), before)
+        });
+        let (start, run) = nearest?;
+        let (given, name) = (run.given(*start), named(*start, run));
+        Some(match address {
+            _ if address < given.start => format!("{} bytes before {name}", given.start - address),
+            _ if address >= given.end => format!("{} bytes past the end of {name}", address - given.end),
+            _ => format!("{} bytes into {name}", address - given.start),
+        })
     }
 }
 

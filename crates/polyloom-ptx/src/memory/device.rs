@@ -32,7 +32,10 @@ pub enum MemoryError {
 /// One allocation.
 pub(crate) struct Allocation {
     pub(crate) address: u64,
+    /// What was asked for, with padding around it that makes whole words.
     pub(crate) region: Region,
+    /// Where in the region it is.
+    given: Range<usize>,
     /// A bit per byte: it was written. `None`: all are, as of variables, which have initial values.
     written: Option<Region>,
     /// What it is called in reports, if it has a name.
@@ -57,9 +60,23 @@ impl Extent for Allocation {
     fn n_bytes(&self) -> u64 {
         self.region.len() as u64
     }
+
+    fn given(&self, start: u64) -> Range<u64> {
+        start + self.given.start as u64..start + self.given.end as u64
+    }
 }
 
 impl Allocation {
+    /// The offsets at which accesses of `size` bytes are to what was asked for. Updates of words may be to some of its
+    /// bytes and to padding: so are those of its last elements made, if they have 8 or 16 bits.
+    pub(crate) fn bounds(&self, size: u64, of_words: bool) -> Range<u64> {
+        let (start, end) = (self.given.start as u64, self.given.end as u64);
+        match of_words {
+            true => start.saturating_sub(size - 1)..(end + size - 1).min(self.region.len() as u64),
+            false => start..end,
+        }
+    }
+
     pub(crate) fn end(&self) -> u64 {
         self.address + self.region.len() as u64
     }
@@ -67,7 +84,7 @@ impl Allocation {
     /// What it is called in a report: by its name, by those that a launch gives to addresses in it, or by its own
     /// address.
     pub(crate) fn describe(&self, names: &[(u64, Arc<str>)]) -> String {
-        let (bytes, address) = (self.region.len(), self.address);
+        let (bytes, address) = (self.given.len(), self.address + self.given.start as u64);
         let inside = names.iter().filter(|(at, _)| (address..self.end()).contains(at)).map(|(_, name)| &**name);
         let names: Vec<String> =
             self.name.as_deref().into_iter().chain(inside).map(|name| format!("`{name}`")).collect();
@@ -81,7 +98,7 @@ impl Allocation {
     pub(crate) fn describe_byte(&self, offset: usize, names: &[(u64, Arc<str>)]) -> String {
         match &self.heap {
             Some(heap) => heap.describe_byte(self.address + offset as u64),
-            None => format!("byte {offset} of {}", self.describe(names)),
+            None => format!("byte {} of {}", offset.wrapping_sub(self.given.start), self.describe(names)),
         }
     }
 
@@ -174,6 +191,8 @@ impl Default for DeviceMemory {
 
 /// What addresses are multiples of, as CUDA's are.
 const ADDRESS_ALIGN: u64 = 256;
+/// Bytes of a word, of which allocations have whole ones.
+const WORD: usize = 4;
 /// How far apart allocations are kept.
 const GAP: u64 = 4096;
 /// How many addresses a device has.
@@ -200,6 +219,11 @@ impl DeviceMemory {
         self.alloc_for(length, align, Purpose::Plain)
     }
 
+    /// `length` bytes, as [`DeviceMemory::alloc`] gives them, at an address that is `skew` past a multiple of 256.
+    pub fn alloc_skewed(&self, length: usize, skew: u8) -> Result<u64, MemoryError> {
+        self.alloc_padded(length, ADDRESS_ALIGN, skew.into(), Purpose::Plain)
+    }
+
     /// A heap for `malloc` of a module's kernels.
     pub(crate) fn alloc_heap(&self) -> Result<u64, MemoryError> {
         self.alloc_for(Heap::SPAN as usize, ADDRESS_ALIGN, Purpose::Heap)
@@ -207,32 +231,46 @@ impl DeviceMemory {
 
     /// An allocation; a variable counts as written throughout.
     pub(crate) fn alloc_for(&self, length: usize, align: u64, purpose: Purpose) -> Result<u64, MemoryError> {
+        self.alloc_padded(length, align, 0, purpose)
+    }
+
+    fn alloc_padded(&self, length: usize, align: u64, skew: usize, purpose: Purpose) -> Result<u64, MemoryError> {
         let error = MemoryError::OutOfMemory(length);
         let align = align.max(ADDRESS_ALIGN).checked_next_power_of_two().ok_or(error.clone())?;
         let mut inner = self.inner();
-        if length > CAPACITY - inner.in_use {
+        let given = skew..skew.saturating_add(length);
+        let padded = given.end.checked_next_multiple_of(WORD).ok_or(error.clone())?;
+        if padded > CAPACITY - inner.in_use {
             return Err(error);
         }
-        let region = Region::new(length).ok_or(error.clone())?;
+        let region = Region::new(padded).ok_or(error.clone())?;
         let written = match purpose {
             Purpose::Variable { .. } => None,
-            _ => Some(Region::new(length.div_ceil(8)).ok_or(error.clone())?),
+            _ => Some(Region::new(padded.div_ceil(8)).ok_or(error.clone())?),
         };
-        let address = inner.allocations.place(length as u64, align).ok_or(error)?;
+        let address = inner.allocations.place(padded as u64, align).ok_or(error)?;
         let heap = matches!(purpose, Purpose::Heap).then(|| Heap::new(address));
         let (name, constant) = match purpose {
             Purpose::Variable { name, constant } => (Some(name), constant),
             _ => (None, false),
         };
-        inner.in_use += length;
-        inner.allocations.put(address, Arc::new(Allocation { address, region, written, name, constant, heap }));
-        Ok(address)
+        inner.in_use += padded;
+        let allocation = Allocation { address, region, given, written, name, constant, heap };
+        // What nobody can have written is read with the words that it is in.
+        allocation.set_written(0, allocation.given.start);
+        allocation.set_written(allocation.given.end, padded - allocation.given.end);
+        let start = address + allocation.given.start as u64;
+        inner.allocations.put(address, Arc::new(allocation));
+        Ok(start)
     }
 
     /// Gives an allocation back. A launch that runs keeps it until its end.
     pub fn free(&self, address: u64) -> Result<(), MemoryError> {
         let mut inner = self.inner();
-        let allocation = inner.allocations.remove(address).ok_or(MemoryError::NotAllocated(address))?;
+        let found = inner.allocations.before(address);
+        let begins = found.filter(|(start, allocation)| allocation.given(*start).start == address);
+        let start = begins.map(|(start, _)| start).ok_or(MemoryError::NotAllocated(address))?;
+        let allocation = inner.allocations.remove(start).ok_or(MemoryError::NotAllocated(address))?;
         inner.in_use -= allocation.region.len();
         Ok(())
     }
@@ -241,7 +279,8 @@ impl DeviceMemory {
         let inner = self.inner();
         let found = inner.allocations.before(address).map(|(_, allocation)| Arc::clone(allocation));
         let fits = |allocation: &Arc<Allocation>| {
-            address.checked_add(length as u64).is_some_and(|end| end <= allocation.end())
+            let given = allocation.given(allocation.address);
+            address >= given.start && address.checked_add(length as u64).is_some_and(|end| end <= given.end)
         };
         let allocation = found.filter(fits).ok_or(MemoryError::OutOfBounds { address, length })?;
         let offset = (address - allocation.address) as usize;

@@ -245,30 +245,37 @@ impl Memory for CudaDevice {
         Device::Cuda(self.info.number)
     }
 
-    fn alloc(&self, n_bytes: usize) -> Result<u64, DeviceFailure> {
+    fn alloc(&self, n_bytes: usize, skew: u8) -> Result<u64, DeviceFailure> {
         // SAFETY: asking for memory touches none.
-        self.within("allocate memory", || match unsafe { result::malloc_sync(n_bytes) } {
+        self.within("allocate memory", || match unsafe { result::malloc_sync(n_bytes + usize::from(skew)) } {
             Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Ok(None),
-            other => other.map(Some),
+            other => other.map(|address| Some(address + u64::from(skew))),
         })?
         .ok_or(DeviceFailure::OutOfMemory { device: self.device(), n_bytes })
     }
 
-    fn free(&self, address: u64) {
+    unsafe fn free(&self, address: u64) {
         // A device that is lost has lost its memory too.
-        // SAFETY: whoever frees has allocated it here and does not use it afterwards. The driver waits for kernels that
-        // may.
-        let _ = self.within("free memory", || unsafe { result::free_sync(address) });
+        // SAFETY: the driver has given the multiple of 256 below the address for it, as the caller vouches, who does not
+        // use it afterwards. The driver waits for kernels that may.
+        let _ = self.within("free memory", || unsafe { result::free_sync(address & !0xff) });
     }
 
-    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
-        // SAFETY: the driver checks that the address is of as many bytes that it has allocated.
+    unsafe fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
+        // SAFETY: the caller vouches for the bytes on the device.
         self.within("copy memory to the host", || unsafe { result::memcpy_dtoh_sync(bytes, address) })
     }
 
-    fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure> {
+    unsafe fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure> {
+        if bytes.len() as u64 != to.n_bytes() {
+            return Err(DeviceFailure::OutOfBounds {
+                device: self.device(),
+                address: to.address,
+                n_bytes: bytes.len(),
+            });
+        }
         self.within("copy memory from the host", || match by_pitch(to) {
-            // SAFETY: as in `read`; there are as many bytes as the rows have.
+            // SAFETY: as in `read`, and there are as many bytes as the rows have.
             true => unsafe { copy_rows(to, Source::Host(bytes)) },
             false => {
                 let mut rows = to.addresses().zip(bytes.chunks_exact(to.length as usize));
@@ -278,7 +285,7 @@ impl Memory for CudaDevice {
         })
     }
 
-    fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure> {
+    unsafe fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure> {
         let width = (to.length / word.n_bytes()) as usize;
         let set = |address: u64, pitch: u64, n: u64| {
             let (pitch, n) = (pitch as usize, n as usize);
@@ -301,7 +308,7 @@ impl Memory for CudaDevice {
         })
     }
 
-    fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure> {
+    unsafe fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure> {
         self.within("copy memory", || match by_pitch(to) && by_pitch(from) {
             // SAFETY: as in `read`.
             true => unsafe { copy_rows(to, Source::Device(from)) },

@@ -23,13 +23,16 @@ impl Buffer {
     ///
     /// When the device has not as many.
     pub fn new(memory: Arc<dyn Memory>, n_bytes: usize) -> Result<Buffer, DeviceFailure> {
-        // Whole words: PTX updates 16-bit elements by exchanges of the word they are in.
-        let address = if n_bytes == 0 { 0 } else { memory.alloc(n_bytes.next_multiple_of(4))? };
+        let address = if n_bytes == 0 { 0 } else { memory.alloc(n_bytes, 0)? };
         Ok(Buffer { memory, address, n_bytes, is_owned: n_bytes > 0 })
     }
 
-    /// Memory that somebody else has allocated on the device, and keeps for as long as this is used.
-    pub fn borrowed(memory: Arc<dyn Memory>, address: u64, n_bytes: usize) -> Buffer {
+    /// Memory that somebody else has allocated on the device.
+    ///
+    /// # Safety
+    ///
+    /// There are as many bytes of it, and they stay there for as long as this is used.
+    pub unsafe fn borrowed(memory: Arc<dyn Memory>, address: u64, n_bytes: usize) -> Buffer {
         Buffer { memory, address, n_bytes, is_owned: false }
     }
 
@@ -56,12 +59,14 @@ impl Buffer {
     pub fn read(&self, array: &Layout, bytes: &mut [u8]) -> Result<(), DeviceFailure> {
         self.check(array, bytes.len() as u64)?;
         if array.is_one_run() || array.n_bytes() == 0 {
-            return array.runs(&mut |address, _| self.memory.read(address, bytes));
+            // SAFETY: the array is in this memory.
+            return array.runs(&mut |address, _| unsafe { self.memory.read(address, bytes) });
         }
         // One copy of all, what lies between the elements included: many small copies take longer.
         let span = array.span();
         let mut all = vec![0; (span.end - span.start) as usize];
-        self.memory.read(span.start, &mut all)?;
+        // SAFETY: as above.
+        unsafe { self.memory.read(span.start, &mut all)? };
         let mut done = 0;
         array.runs(&mut |address, length| {
             let (from, length) = ((address - span.start) as usize, length as usize);
@@ -83,7 +88,8 @@ impl Buffer {
         array.rows(&mut |rows| {
             let part = &bytes[done..done + rows.n_bytes() as usize];
             done += part.len();
-            self.memory.write(rows, part)
+            // SAFETY: the array is in this memory, and these are its rows.
+            unsafe { self.memory.write(rows, part) }
         })
     }
 
@@ -107,16 +113,20 @@ impl Buffer {
         }
         let repeated = |n_bytes: usize| -> Vec<u8> { element.iter().copied().cycle().take(n_bytes).collect() };
         match Word::of(element).filter(|word| array.is_aligned(word.n_bytes())) {
-            Some(word) => array.rows(&mut |rows| self.memory.fill(rows, word)),
+            // SAFETY: the array is in this memory, here and below.
+            Some(word) => array.rows(&mut |rows| unsafe { self.memory.fill(rows, word) }),
             None if array.is_one_run() => {
                 let step = (MAX_REPEATED_BYTES / element.len() * element.len()).max(element.len());
                 let first = repeated(step.min(n_bytes as usize));
-                self.memory.write(Rows::one(array.base, first.len() as u64), &first)?;
+                // SAFETY: it has at least as many bytes.
+                unsafe { self.memory.write(Rows::one(array.base, first.len() as u64), &first)? };
                 // Twice as much with each copy.
                 let mut done = first.len() as u64;
                 while done < n_bytes {
                     let length = done.min(n_bytes - done);
-                    self.memory.copy(Rows::one(array.base + done, length), Rows::one(array.base, length))?;
+                    let (to, from) = (Rows::one(array.base + done, length), Rows::one(array.base, length));
+                    // SAFETY: both are in it.
+                    unsafe { self.memory.copy(to, from)? };
                     done += length;
                 }
                 Ok(())
@@ -133,7 +143,8 @@ impl Buffer {
     pub fn clear(&self) -> Result<(), DeviceFailure> {
         match self.n_bytes as u64 {
             0 => Ok(()),
-            n_bytes => self.memory.fill(Rows::one(self.address, n_bytes), Word::U8(0)),
+            // SAFETY: that is all of this memory.
+            n_bytes => unsafe { self.memory.fill(Rows::one(self.address, n_bytes), Word::U8(0)) },
         }
     }
 
@@ -150,7 +161,9 @@ impl Buffer {
             let (device, address) = (self.device(), from.base);
             return Err(DeviceFailure::OutOfBounds { device, address, n_bytes: from.n_bytes() as usize });
         }
-        let copy = |to: &Layout, from: &Layout| to.rows_with(from, &mut |to, from| self.memory.copy(to, from));
+        // SAFETY: each array is in its memory, as checked, or dense in memory of as many bytes.
+        let copy =
+            |to: &Layout, from: &Layout| to.rows_with(from, &mut |to, from| unsafe { self.memory.copy(to, from) });
         let (target, source) = (to.span(), from.span());
         if target.end <= source.start || source.end <= target.start {
             return copy(to, from);
@@ -179,7 +192,8 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.is_owned {
-            self.memory.free(self.address);
+            // SAFETY: `new` has allocated it, and nobody is given it longer than this is there.
+            unsafe { self.memory.free(self.address) };
         }
     }
 }
@@ -310,7 +324,8 @@ mod tests {
     #[test]
     fn memory_is_given_back() {
         let buffer = Buffer::new(sim::memory(), 64).unwrap();
-        let view = Buffer::borrowed(sim::memory(), buffer.address(), 64);
+        // SAFETY: `buffer` has 64 bytes.
+        let view = unsafe { Buffer::borrowed(sim::memory(), buffer.address(), 64) };
         drop(view);
         buffer.clear().unwrap();
         let address = buffer.address();

@@ -43,7 +43,8 @@ struct Report<'a> {
 
 impl Drop for Report<'_> {
     fn drop(&mut self) {
-        self.memory.free(self.address);
+        // SAFETY: it is this one's allocation, and the launch is over.
+        unsafe { self.memory.free(self.address) };
     }
 }
 
@@ -171,7 +172,9 @@ impl Entry {
         unsafe { prepared.staged.copy_back() }.map_err(|failure| self.failed(failure))?;
         let Some(report) = &prepared.report else { return Ok(None) };
         let mut bytes = [0; size_of::<GpuReport>()];
-        report.memory.read(report.address, &mut bytes).map_err(|failure| self.failed(failure))?;
+        // SAFETY: the allocation is a report's.
+        let read = unsafe { report.memory.read(report.address, &mut bytes) };
+        read.map_err(|failure| self.failed(failure))?;
         Ok(self.trap(&bytes, prepared))
     }
 
@@ -210,8 +213,9 @@ impl Prepared<'_> {
 
 impl<'a> Report<'a> {
     fn new(memory: &'a dyn Memory) -> Result<Report<'a>, DeviceFailure> {
-        let report = Report { memory, address: memory.alloc(size_of::<GpuReport>())? };
-        memory.fill(Rows::one(report.address, size_of::<GpuReport>() as u64), Word::U8(0))?;
+        let report = Report { memory, address: memory.alloc(size_of::<GpuReport>(), 0)? };
+        // SAFETY: the allocation is as large.
+        unsafe { memory.fill(Rows::one(report.address, size_of::<GpuReport>() as u64), Word::U8(0))? };
         Ok(report)
     }
 }

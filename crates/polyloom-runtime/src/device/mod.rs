@@ -136,23 +136,44 @@ impl Word {
     }
 }
 
-/// A device's memory. Addresses are those that kernels use there; who calls sees to it that they are of live
-/// allocations.
+/// A device's memory. Addresses are those that kernels use there.
 pub trait Memory: Send + Sync {
     /// Which device's it is.
     fn device(&self) -> Device;
-    /// So many bytes, at least one, at an address that is a multiple of 256. What they hold is undefined.
-    fn alloc(&self, n_bytes: usize) -> Result<u64, DeviceFailure>;
+    /// So many bytes, at least one, at an address that is `skew`, below 256, past a multiple of 256. What they hold is
+    /// undefined.
+    fn alloc(&self, n_bytes: usize, skew: u8) -> Result<u64, DeviceFailure>;
     /// Gives an allocation back. One that the device has lost meanwhile is gone anyway.
-    fn free(&self, address: u64);
+    ///
+    /// # Safety
+    ///
+    /// `alloc` has given the address, and nobody uses the allocation any more.
+    unsafe fn free(&self, address: u64);
     /// Copies to the host, after what kernels that were launched before have written.
-    fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceFailure>;
-    /// Copies from the host, where the rows follow each other. They do not overlap on the device.
-    fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure>;
+    ///
+    /// # Safety
+    ///
+    /// There are as many bytes of a live allocation on the device at the address.
+    unsafe fn read(&self, address: u64, bytes: &mut [u8]) -> Result<(), DeviceFailure>;
+    /// Copies from the host, where the rows follow each other: as many bytes as they have. They do not overlap on the
+    /// device.
+    ///
+    /// # Safety
+    ///
+    /// The rows are in live allocations on the device.
+    unsafe fn write(&self, to: Rows, bytes: &[u8]) -> Result<(), DeviceFailure>;
     /// Sets whole words, at addresses that are multiples of their size.
-    fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure>;
+    ///
+    /// # Safety
+    ///
+    /// As of `write`.
+    unsafe fn fill(&self, to: Rows, word: Word) -> Result<(), DeviceFailure>;
     /// Copies rows of the same length, as many, within the device. No two overlap.
-    fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure>;
+    ///
+    /// # Safety
+    ///
+    /// As of `write`.
+    unsafe fn copy(&self, to: Rows, from: Rows) -> Result<(), DeviceFailure>;
 }
 
 #[cfg(test)]

@@ -22,20 +22,19 @@ pub struct HostArray {
 /// Where on the device a run of the host's memory goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// As far into 16 bytes as on the host, and in whole words: what is aligned on the host is so there, and nothing
-    /// else depends on where the host has it. GPUs update an element of 8 bits together with what stands beside it.
+    /// As far from a multiple of 16 bytes as on the host: what is aligned on the host is so there, and nothing else
+    /// depends on where the host has it.
     AsOnHost,
-    /// At the beginning of an allocation of just as many bytes, as somebody who allocates on the device has it.
+    /// At a multiple of 256 bytes, as somebody who allocates on the device has it.
     Exact,
 }
 
 impl Placement {
-    /// How far into its allocation such a run of the host's memory goes, and the allocation's size.
-    fn of(self, host: &Range<u64>) -> (u64, u64) {
-        let n_bytes = host.end - host.start;
+    /// How far past a multiple of 256 bytes such a run of the host's memory goes.
+    fn skew(self, host: &Range<u64>) -> u8 {
         match self {
-            Placement::AsOnHost => (host.start % 16, (n_bytes + host.start % 16).next_multiple_of(4)),
-            Placement::Exact => (0, n_bytes),
+            Placement::AsOnHost => (host.start % 16) as u8,
+            Placement::Exact => 0,
         }
     }
 }
@@ -43,8 +42,6 @@ impl Placement {
 /// A run of the host's memory and where it is on the device.
 struct Block {
     host: Range<u64>,
-    allocation: u64,
-    /// Where in it the run begins.
     start: u64,
 }
 
@@ -58,7 +55,8 @@ pub struct Staged<'a> {
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
         for block in &self.blocks {
-            self.memory.free(block.allocation);
+            // SAFETY: it is this one's allocation, which nobody is given longer than this is there.
+            unsafe { self.memory.free(block.start) };
         }
     }
 }
@@ -81,15 +79,15 @@ impl<'a> Staged<'a> {
         let merged = merged_spans(arrays.iter().map(|array| array.layout.span()).collect());
         let mut staged = Staged { memory, blocks: Vec::new(), arrays };
         for host in merged {
-            let (skew, n_bytes) = placement.of(&host);
-            let allocation = memory.alloc(n_bytes as usize)?;
-            let start = allocation + skew;
-            staged.blocks.push(Block { host: host.clone(), allocation, start });
+            let n_bytes = host.end - host.start;
+            let start = memory.alloc(n_bytes as usize, placement.skew(&host))?;
+            staged.blocks.push(Block { host: host.clone(), start });
             let layouts = staged.arrays.iter().map(|array| &array.layout);
             let inside = layouts.filter(|layout| host.contains(&layout.span().start));
             // SAFETY: the caller vouches for the elements of the arrays.
             let bytes = unsafe { block_bytes(&host, inside) };
-            memory.write(Rows::one(start, host.end - host.start), &bytes)?;
+            // SAFETY: the allocation has as many bytes.
+            unsafe { memory.write(Rows::one(start, n_bytes), &bytes)? };
         }
         Ok(staged)
     }
@@ -127,12 +125,14 @@ impl<'a> Staged<'a> {
             if layout.is_one_run() {
                 // SAFETY: these are the elements of the array, which the caller vouches for.
                 let bytes = unsafe { std::slice::from_raw_parts_mut(span.start as *mut u8, n_bytes) };
-                self.memory.read(device, bytes)?;
+                // SAFETY: the array is in a block, and in the block's allocation as far from its beginning.
+                unsafe { self.memory.read(device, bytes)? };
                 continue;
             }
             // One copy from the device: many small ones take longer.
             let mut bytes = vec![0; n_bytes];
-            self.memory.read(device, &mut bytes)?;
+            // SAFETY: as above.
+            unsafe { self.memory.read(device, &mut bytes)? };
             layout.runs(&mut |to, length| -> Result<(), DeviceFailure> {
                 // SAFETY: the run is of elements of the array, which the caller vouches for.
                 let run = unsafe { std::slice::from_raw_parts_mut(to as *mut u8, length as usize) };

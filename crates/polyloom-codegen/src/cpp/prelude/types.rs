@@ -244,9 +244,10 @@ struct bool8 {
 };
 ";
 
-/// The report of a failed check, of which the first that claims it is told: by what the target has for that.
+/// The report of a failed check, of which the first that claims it is told, by what the target has for that; where
+/// there is none, the launch is stopped.
 macro_rules! fail {
-    ($claims:literal) => {
+    ($stop:literal, $claims:literal) => {
         concat!(
             "
 // What a failed check leaves at the address `launch_bounds::report`.
@@ -261,6 +262,11 @@ struct trap_report {
 
 $Fvoid fail(const launch_bounds &dim, uint64 site, int64 index, int64 extent, uint64 thread) {
     trap_report *report = reinterpret_cast<trap_report *>(dim.report);
+    if (report == nullptr) {
+        ",
+            $stop,
+            "();
+    }
 ",
             $claims,
             " {
@@ -276,11 +282,11 @@ $Fvoid fail(const launch_bounds &dim, uint64 site, int64 index, int64 extent, ui
 }
 
 pub(super) const FAIL: &str = fail!(
+    "__builtin_trap",
     "    uint64 unclaimed = 0;
-    if (report != nullptr &&
-        __atomic_compare_exchange_n(&report->claimed, &unclaimed, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))"
+    if (__atomic_compare_exchange_n(&report->claimed, &unclaimed, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))"
 );
-pub(super) const FAIL_CUDA: &str = fail!("    if (report != nullptr && atomicCAS(&report->claimed, 0ull, 1ull) == 0)");
+pub(super) const FAIL_CUDA: &str = fail!("__trap", "    if (atomicCAS(&report->claimed, 0ull, 1ull) == 0)");
 
 /// Bits as another type, by what the target calls `memcpy`.
 macro_rules! bitcast {
