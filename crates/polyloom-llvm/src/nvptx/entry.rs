@@ -41,7 +41,10 @@ pub(super) fn kernel(
     let in_blocks = func.needs_blocks();
     if in_blocks && options.shape == GridShape::Stride {
         return Err(CodegenError {
-            message: "threads that wait for each other run for one element each, not by strides of the grid".to_owned(),
+            message:
+                "threads that wait for each other run for one element each, not by strides of the grid: leave out \
+                      `grid_stride`"
+                    .to_owned(),
             span: func.span,
         });
     }

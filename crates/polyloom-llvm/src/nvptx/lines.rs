@@ -62,7 +62,7 @@ impl<'a> Lines<'a> {
     pub(super) fn new(ir: &Ir<'_>, sources: &'a SourceMap, function: Fun, name: &str, span: Span) -> Lines<'a> {
         let (path, position) = sources.locate(span).map_or(("kernel.py", 1), |(path, position)| (path, position.line));
         let line = position as c_uint;
-        // SAFETY: the builder is disposed of when the table is finished; all strings are copied.
+        // SAFETY: the builder is disposed of when the table is dropped, before the module; all strings are copied.
         unsafe {
             let builder = LLVMCreateDIBuilder(ir.module());
             let file = file(builder, path);
@@ -119,14 +119,20 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Says that what is emitted next is no part of the kernel's code, and gives what to come back to.
+    /// Says that what is emitted next is no part of the kernel's code.
     pub(super) fn finish(self, ir: &Ir<'_>) {
         ir.debug_info_version();
-        // SAFETY: the builder is alive and is disposed of once.
+        // SAFETY: the builder is alive.
         unsafe {
             LLVMSetCurrentDebugLocation2(ir.builder(), null_mut());
             LLVMDIBuilderFinalize(self.builder);
-            LLVMDisposeDIBuilder(self.builder);
         }
+    }
+}
+
+impl Drop for Lines<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the builder is alive, and nobody uses it afterwards.
+        unsafe { LLVMDisposeDIBuilder(self.builder) };
     }
 }

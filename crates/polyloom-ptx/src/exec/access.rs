@@ -12,6 +12,8 @@ use crate::memory::region::{Region, at_once};
 use crate::memory::window;
 use crate::report::{Finding, FindingKind};
 use crate::syntax::ast::Space;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::fence;
 
 /// What an access does, for the checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +70,15 @@ pub(crate) struct Access<'a> {
     pub(crate) stored: Option<(&'a [[u64; LANES]], usize)>,
     /// A bit for each byte of a lane that is read to be copied, if at all.
     pub(crate) copied: u32,
+}
+
+/// Orders the host's accesses as one that acquires does: what comes behind it in the program does so on the host.
+struct Fence;
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        fence(SeqCst);
+    }
 }
 
 /// What plain accesses are.
@@ -293,6 +304,7 @@ impl Warp {
                 block.observe(context, self, &access)?;
             }
             let _held = load.at_once.then(at_once);
+            let _ordered = load.order.acquire.then_some(Fence);
             for (index, destination) in load.destinations.iter().enumerate() {
                 let shift = index * load.size as usize;
                 let region = self.region(context, block, group.place);
@@ -359,6 +371,9 @@ impl Warp {
                 block.observe(context, self, &access)?;
             }
             let _held = store.at_once.then(at_once);
+            if store.order.release {
+                fence(SeqCst);
+            }
             let region = self.region(context, block, group.place);
             for (index, source) in store.sources.iter().enumerate() {
                 let shift = index * store.size as usize;

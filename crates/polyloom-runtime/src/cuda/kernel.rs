@@ -105,7 +105,7 @@ impl CudaKernel {
     ///
     /// # Errors
     ///
-    /// [`LaunchError`]. What the threads had written by then is in the arrays.
+    /// [`LaunchError`]. What the threads had written by then is in the arrays, unless the device itself has failed.
     ///
     /// # Safety
     ///

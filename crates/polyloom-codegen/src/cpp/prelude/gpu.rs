@@ -169,10 +169,18 @@ $Funsigned int match_all(T x) {
 ";
 
 pub(super) const WARP_REDUCE: &str = r"
-// Combines the values of all lanes there are, as a tree: each lane with that 16 behind, then 8, 4, 2 and 1.
+// Combines the values of all lanes there are, as a tree: each lane with that 16 behind, then 8, 4, 2 and 1. Where some
+// have ended that others follow, one after the other.
 template <typename T, typename F>
 $FT warp_reduce(T x, F combine) {
     const unsigned int lanes = __ballot_sync(0xffffffffu, 1);
+    if ((lanes & (lanes + 1)) != 0) {
+        T all = shuffle<from_lane>(x, __ffs(lanes) - 1);
+        for (unsigned int rest = lanes & (lanes - 1); rest != 0; rest &= rest - 1) {
+            all = combine(all, shuffle<from_lane>(x, __ffs(rest) - 1));
+        }
+        return all;
+    }
     const int lane = int(thread_in_block() % 32);
     for (int delta = 16; delta > 0; delta /= 2) {
         const T other = shuffle<from_behind>(x, delta);
