@@ -55,7 +55,7 @@ def fields(p: loom.array3d(dtype=loom.vec2d), q: loom.array3d(dtype=loom.vec2d),
     for k in range(n):
         for c in range(p.shape[2]):
             if k % 2 == c % 2:
-                q[i, j, c] = loom.cw_mul(q[i, j, c], q[i, j, c]) + p[i, j, 0]
+                q[i, j, c] = f64(0.4) * (loom.cw_mul(q[i, j, c], q[i, j, c]) + p[i, j, 0])
 
 
 @loom.kernel
@@ -76,7 +76,7 @@ def shared(x: D2, z: D2, order: loom.array(dtype=int), n: int):
     i = loom.tid()
     for k in range(n):
         for j in range(x.shape[1]):
-            z[order[i], j] = loom.sin(z[order[i], j]) + x[i, j] * x[i, 0]
+            z[order[i], j] = loom.sin(z[order[i], j]) + f64(0.1) * loom.cos(x[i, j] * x[i, 0])
             for _again in range(k % 3):
                 x[i, j] = x[i, j] * f64(0.99) + f64(0.05) * z[order[i], (j + 1) % 3]
 
@@ -138,4 +138,35 @@ def test_checkpoints_change_no_bit(kernel, n, tape_memory):
     tape_memory(1)
     _, found = gradients(kernel, n)
     for value, other in zip(found, expected, strict=True):
+        assert np.isfinite(value).all()
         np.testing.assert_array_equal(value, other)
+
+
+def printed():
+    """The gradients with checkpoints, as bytes."""
+    loom.config.tape_memory = 1
+    for kernel in KERNELS:
+        for gradient in gradients(kernel, 50)[1]:
+            print(gradient.tobytes().hex())
+
+
+def test_all_engines_give_the_same_bits(tape_memory, on_tier):
+    script = "import test_gradient_rows as t; t.printed()"
+    interpreter, cranelift, llvm = (on_tier(tier, script).split() for tier in ("interp", "0", "1"))
+    tape_memory(1)
+    simulated = [g.tobytes().hex() for kernel in KERNELS for g in gradients(kernel, 50, "sim:0")[1]]
+    assert len(simulated) == 10
+    assert all(np.isfinite(np.frombuffer(bytes.fromhex(g))).all() for g in simulated)
+    assert interpreter == cranelift == llvm == simulated
+
+
+@pytest.mark.parametrize("n", [100, 10_000, 250_000])
+def test_memory_grows_with_the_root_of_a_loop(n, tape_memory):
+    """By hand: the two rows of six at each checkpoint; of every iteration behind one, the four sines' arguments and twice
+    what is squared, and where these begin on their tapes; and that of inner loops, two segments of two iterations."""
+    tape_memory(1)
+    taken, _ = gradients(diffusion, n)
+    root = round(np.sqrt(n))
+    assert taken == root * 2 * 6 * 8 + root * (3 * 4 * 8 + 3 * 4) + 3 * (2 + 2) * 4
+    # Else it would be what all iterations read.
+    assert taken < n * 3 * 4 * 8

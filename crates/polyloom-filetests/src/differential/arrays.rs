@@ -67,7 +67,8 @@ impl Generator {
 
     pub(super) fn store_own(&mut self, array: usize) {
         let name = self.array_name(array);
-        let (elem, index) = (self.arrays[array].elem, self.own_index(&name));
+        let ArrayParam { elem, ndim, .. } = self.arrays[array];
+        let index = self.own_index(&name, ndim);
         // The element is the thread's own, so the order of float additions is fixed.
         if self.random.chance(25) && self.own_atomic(&name, elem, &index) {
             return;
@@ -154,6 +155,7 @@ impl Generator {
         let ArrayParam { elem, ndim, access, .. } = self.arrays[array].clone();
         let n = 1 + self.random.below(ndim - 1);
         let is_own = access == Access::Own;
+        let n = if is_own { n.min(self.rank) } else { n };
         let index = if is_own { COORDINATES[..n].join(", ") } else { self.index_of(&format!("a{array}"), n) };
         let index =
             if n > 1 && self.random.chance(30) && !index.contains('(') { index.replace(", ", "][") } else { index };
@@ -189,7 +191,7 @@ impl Generator {
     /// An index of an element of a part that this thread may read.
     fn part_index(&mut self, part: &Part) -> String {
         match part.n_chosen {
-            Some(n) => self.own_index_from(&part.name, n),
+            Some(n) => self.own_index_from(&part.name, n, part.ndim),
             None if part.is_local && self.random.chance(8) => {
                 let mut index: Vec<String> = (0..part.ndim).filter_map(|_| self.stray()).collect();
                 index.resize(part.ndim, "0".to_owned());
@@ -232,7 +234,7 @@ impl Generator {
         }
         let array = *self.random.pick(&fits);
         let index = match self.arrays[array].access {
-            Access::Own => self.own_index(&format!("a{array}")),
+            Access::Own => self.own_index(&format!("a{array}"), self.arrays[array].ndim),
             _ => self.index(array),
         };
         let array = self.array(array);
