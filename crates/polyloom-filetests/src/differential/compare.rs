@@ -257,7 +257,8 @@ impl Arguments {
         for array in &program.arrays {
             shape = match array.access {
                 Access::Own => {
-                    let rows = (dim.len()..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64);
+                    let rows =
+                        (dim.len()..array.ndim).map(|_| 1 + random.below(EXTENTS[array.ndim - 1] as usize) as u64);
                     dim.iter().copied().chain(rows).collect()
                 }
                 _ if array.same_shape => shape,
