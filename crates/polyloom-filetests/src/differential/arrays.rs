@@ -3,7 +3,7 @@
 use super::generate::{COORDINATES, Generator, Variable};
 use super::program::{Access, ArrayParam};
 use polyloom_ir::op::{Group, TyPattern};
-use polyloom_ir::{Composite, Op, Type};
+use polyloom_ir::{Composite, Op, Scalar, Type};
 
 /// A name for a part of an array, or for an array of the thread's own.
 #[derive(Clone)]
@@ -77,6 +77,52 @@ impl Generator {
         let operator = if elem != Type::BOOL && self.random.chance(25) { "+=" } else { "=" };
         let array = self.array(array);
         self.line(&format!("{array}[{index}] {operator} {value}"));
+    }
+
+    /// A loop that reads and overwrites rows of the thread's own. False if there is no array of such.
+    pub(super) fn rows(&mut self, depth: usize) -> bool {
+        let is_row = |a: &ArrayParam| a.access == Access::Own && a.ndim > self.rank && a.elem == Scalar::F64.into();
+        let arrays: Vec<usize> = (0..self.arrays.len()).filter(|&a| is_row(&self.arrays[a])).collect();
+        if arrays.is_empty() || !self.in_kernel {
+            return false;
+        }
+        let (counter, inner) = (self.name("n"), self.name("n"));
+        let n = 1 + self.random.below(12);
+        self.line(&format!("for {counter} in range({n}):"));
+        self.loops += 1;
+        self.indent += 1;
+        self.scope.push(Variable::fixed(counter, Scalar::I32));
+        for _ in 0..1 + self.random.below(2) {
+            let [to, from, other] = [(); 3].map(|()| *self.random.pick(&arrays));
+            let in_inner = self.random.chance(60);
+            if in_inner {
+                let extent = format!("a{}.shape[{}]", self.random.pick(&arrays), self.rank);
+                self.line(&format!("for {inner} in range({extent}):"));
+                self.indent += 1;
+                self.scope.push(Variable::fixed(inner.clone(), Scalar::I32));
+            }
+            let [to, from, other] = [to, from, other].map(|a| {
+                let (name, ndim) = (self.array_name(a), self.arrays[a].ndim);
+                format!("{name}[{}]", self.own_index(&name, ndim))
+            });
+            let value = match self.random.below(3) {
+                0 => format!("loom.sin({from}) * {other} + 0.3"),
+                1 => format!("{from} * 0.9 + 0.1 * {other}"),
+                _ => format!("loom.cos({from} * {})", self.pinned(Scalar::F64, 1)),
+            };
+            self.line(&format!("{to} = {value}"));
+            if in_inner {
+                self.indent -= 1;
+                self.scope.pop();
+            }
+        }
+        self.indent -= 1;
+        if self.random.chance(40) {
+            self.nested(depth);
+        }
+        self.scope.pop();
+        self.loops -= 1;
+        true
     }
 
     fn array_name(&self, array: usize) -> String {

@@ -301,6 +301,9 @@ impl Generator {
         if self.random.chance(25) && self.composite_statement() {
             return;
         }
+        if self.smooth && self.loops == 0 && depth < 2 && self.random.chance(20) && self.rows(depth) {
+            return;
+        }
         match self.random.below(20) {
             0..=3 => self.declare(),
             4..=6 => self.assign(),
