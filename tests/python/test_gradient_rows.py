@@ -87,7 +87,10 @@ KERNELS = [diffusion, rings, fields, strides, shared]
 def arguments(kernel, n):
     """What a kernel is launched with, and over how many threads."""
     rng = np.random.default_rng(11)
-    numbers = lambda *shape: 0.3 + 0.5 * rng.random(shape)
+
+    def numbers(*shape):
+        return 0.3 + 0.5 * rng.random(shape)
+
     return {
         diffusion: lambda: ([numbers(5, 6), np.zeros((5, 6)), n], 5),
         rings: lambda: ([numbers(5, 3), numbers(5), np.arange(20, dtype=np.int32).reshape(5, 4), n], 5),
@@ -142,28 +145,34 @@ def test_checkpoints_change_no_bit(kernel, n, tape_memory):
         np.testing.assert_array_equal(value, other)
 
 
-def printed():
+# How often loops run, and bytes on which one thread has place, or up to five at a time.
+LIMITS = [(50, 1), (400, 20_000)]
+
+
+def printed(device="cpu"):
     """The gradients with checkpoints, as bytes."""
-    loom.config.tape_memory = 1
-    for kernel in KERNELS:
-        for gradient in gradients(kernel, 50)[1]:
-            print(gradient.tobytes().hex())
+    for n, limit in LIMITS:
+        loom.config.tape_memory = limit
+        for kernel in KERNELS:
+            for gradient in gradients(kernel, n, device)[1]:
+                assert np.isfinite(gradient).all()
+                print(gradient.tobytes().hex())
 
 
-def test_all_engines_give_the_same_bits(tape_memory, on_tier):
+def test_all_engines_give_the_same_bits(tape_memory, on_tier, capsys):
     script = "import test_gradient_rows as t; t.printed()"
     interpreter, cranelift, llvm = (on_tier(tier, script).split() for tier in ("interp", "0", "1"))
     tape_memory(1)
-    simulated = [g.tobytes().hex() for kernel in KERNELS for g in gradients(kernel, 50, "sim:0")[1]]
-    assert len(simulated) == 10
-    assert all(np.isfinite(np.frombuffer(bytes.fromhex(g))).all() for g in simulated)
+    printed("sim:0")
+    simulated = capsys.readouterr().out.split()
+    assert len(simulated) == 2 * 10
     assert interpreter == cranelift == llvm == simulated
 
 
 @pytest.mark.parametrize("n", [100, 10_000, 250_000])
 def test_memory_grows_with_the_root_of_a_loop(n, tape_memory):
-    """By hand: the two rows of six at each checkpoint; of every iteration behind one, the four sines' arguments and twice
-    what is squared, and where these begin on their tapes; and that of inner loops, two segments of two iterations."""
+    """By hand: two rows of six at each checkpoint; of every iteration behind one, what four sines take and twice four
+    numbers to be squared, and where these begin on tapes; of inner loops, two segments of two iterations."""
     tape_memory(1)
     taken, _ = gradients(diffusion, n)
     root = round(np.sqrt(n))

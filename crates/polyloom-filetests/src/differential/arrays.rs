@@ -105,10 +105,11 @@ impl Generator {
                 let (name, ndim) = (self.array_name(a), self.arrays[a].ndim);
                 format!("{name}[{}]", self.own_index(&name, ndim))
             });
+            // Nothing that grows from iteration to iteration: what then shrinks again, differences do not see.
             let value = match self.random.below(3) {
-                0 => format!("loom.sin({from}) * {other} + 0.3"),
-                1 => format!("{from} * 0.9 + 0.1 * {other}"),
-                _ => format!("loom.cos({from} * {})", self.pinned(Scalar::F64, 1)),
+                0 => format!("0.5 * loom.sin({from}) * loom.cos({other}) + 0.3"),
+                1 => format!("0.9 * {from} + 0.1 * {other}"),
+                _ => format!("loom.cos({from}) + {}", self.pinned(Scalar::F64, 1)),
             };
             self.line(&format!("{to} = {value}"));
             if in_inner {
